@@ -1,0 +1,51 @@
+# Two commands matter: `make demo` and `make test`. Both set everything up first.
+PYTHON ?= python3.11
+ifeq ($(shell command -v $(PYTHON) 2>/dev/null),)
+PYTHON := python3
+endif
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# One thread per test process: small matrices are slower on two.
+THREADS := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+JOBS ?= 2
+
+.PHONY: help setup demo test test-all bench lint types docs clean
+help:
+	@echo "make demo      set up and run the tour; ends in a summary and a picture"
+	@echo "make test      set up and run the tests (a few minutes)"
+	@echo "make test-all  the same plus the slow statistical checks"
+	@echo "make bench     measure speed as ratios; writes benchmarks/results"
+	@echo "make lint | types | docs | clean"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,dev]'
+	@touch $(STAMP)
+
+demo: setup
+	@$(BIN)/isometer demo
+
+test: setup
+	$(THREADS) $(BIN)/python -m pytest -q -n $(JOBS)
+
+test-all: setup
+	$(THREADS) $(BIN)/python -m pytest -q -n $(JOBS) -m ''
+
+bench: setup
+	$(THREADS) $(BIN)/python -m benchmarks
+
+lint: setup
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+
+types: setup
+	$(BIN)/mypy
+
+docs: setup
+	$(BIN)/python docs/make_pictures.py
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

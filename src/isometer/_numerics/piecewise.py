@@ -1,0 +1,144 @@
+"""Piecewise Legendre series: resolve a function to a tolerance on panels, then evaluate or integrate it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.polynomial import legendre
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+_CHUNK = 1 << 14  # values per block in evaluation: the working set stays in cache
+
+
+def _gauss_legendre(order: int) -> tuple[Floats, Floats]:
+    """`numpy.polynomial.legendre.leggauss` polished in extended precision: its weights are off by up to 1e-12."""
+    x = legendre.leggauss(order)[0].astype(np.longdouble)
+    for _ in range(2):
+        before, here = np.ones_like(x), x
+        for k in range(1, order):
+            before, here = here, ((2 * k + 1) * x * here - k * before) / (k + 1)
+        slope = order * (before - x * here) / (1 - x * x)
+        x = x - here / slope
+    before, here = np.ones_like(x), x
+    for k in range(1, order):
+        before, here = here, ((2 * k + 1) * x * here - k * before) / (k + 1)
+    slope = order * (before - x * here) / (1 - x * x)
+    weights = 2 / ((1 - x * x) * slope * slope)
+    return x.astype(float), weights.astype(float)
+
+
+@cache
+def legendre_rule(order: int) -> tuple[Floats, Floats, Floats]:
+    """Gauss–Legendre nodes and weights on [−1, 1] and the matrix that turns node values into coefficients."""
+    nodes, weights = _gauss_legendre(order)
+    basis = legendre.legvander(nodes, order - 1)  # (node, k)
+    analysis = (basis * weights[:, None]).T * (np.arange(order) + 0.5)[:, None]
+    return nodes, weights, analysis
+
+
+def panel_nodes(left: Floats, right: Floats, order: int) -> tuple[Floats, Floats]:
+    """Nodes and weights of the composite rule, each (…, panel, order)."""
+    nodes, weights, _ = legendre_rule(order)
+    centre, half = (left + right)[..., None] / 2, (right - left)[..., None] / 2
+    return centre + half * nodes, half * weights
+
+
+@dataclass(frozen=True)
+class Piecewise:
+    """A function held as Legendre coefficients on panels; outside the panels it is extrapolated linearly."""
+
+    edges: Floats  # (panels + 1,)
+    coefficients: Floats  # (panels, order)
+
+    def __call__(self, x: Floats) -> Floats:
+        flat = np.ravel(x)
+        out = np.empty(flat.shape)
+        for start in range(0, flat.size, _CHUNK):
+            block = flat[start : start + _CHUNK]
+            out[start : start + _CHUNK] = self._block(block)
+        return out.reshape(np.shape(x))
+
+    def _block(self, x: Floats) -> Floats:
+        panels = len(self.edges) - 1
+        index = np.clip(np.searchsorted(self.edges, x, side="right") - 1, 0, panels - 1)
+        left, right = self.edges[index], self.edges[index + 1]
+        t = (2.0 * x - left - right) / (right - left)
+        out = np.empty_like(t)
+        for panel in np.unique(index) if panels > 1 else (0,):
+            chosen = index == panel if panels > 1 else slice(None)
+            out[chosen] = legendre.legval(t[chosen], self.coefficients[panel])
+        beyond = np.abs(t) > 1.0
+        if beyond.any():
+            for position in np.flatnonzero(beyond):
+                series, side = self.coefficients[index[position]], np.sign(t[position])
+                slope = legendre.legval(side, legendre.legder(series))
+                out[position] = legendre.legval(side, series) + slope * (t[position] - side)
+        return out
+
+    def derivative(self) -> Piecewise:
+        """The derivative panel by panel."""
+        width = np.diff(self.edges)
+        return Piecewise(self.edges, legendre.legder(self.coefficients, axis=1) * (2.0 / width)[:, None])
+
+    def integral(self) -> float:
+        """Integral over all panels."""
+        return float(np.sum(self.coefficients[:, 0] * np.diff(self.edges)))
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """What `resolve` found: the series, its worst truncation and the panels that stayed unresolved."""
+
+    series: Piecewise
+    truncation: float  # largest trailing coefficient, relative to the largest value
+    unresolved: Floats  # (k, 2) panels at the smallest width
+    exhausted: bool  # the panel budget ran out
+
+
+def resolve(
+    function: Callable[[Floats], Floats],
+    breaks: Floats,
+    *,
+    order: int = 32,
+    tolerance: float = 4e-15,
+    smallest: float = 1e-13,
+    budget: int = 4000,
+) -> Resolution:
+    """Bisect panels, all pending ones in one call of `function`, until each is a short Legendre series.
+
+    A panel is resolved when its last four coefficients are below `tolerance` times the largest value seen.
+    """
+    nodes, _, analysis = legendre_rule(order)
+    pending = np.stack([breaks[:-1], breaks[1:]], axis=1)
+    done: list[tuple[float, float, Floats]] = []
+    unresolved: list[tuple[float, float]] = []
+    scale, truncation, exhausted = 0.0, 0.0, False
+    while len(pending):
+        centre, half = pending.mean(axis=1, keepdims=True), np.diff(pending, axis=1) / 2
+        values = np.asarray(function((centre + half * nodes).ravel()), dtype=float).reshape(-1, order)
+        scale = max(scale, float(np.max(np.abs(values), initial=0.0)))
+        coefficients = values @ analysis.T
+        tail = np.max(np.abs(coefficients[:, -4:]), axis=1)
+        resolved = tail <= tolerance * scale
+        tiny = (2 * half[:, 0] <= smallest * np.maximum(1.0, np.abs(centre[:, 0]))) & ~resolved
+        exhausted = exhausted or len(done) + 2 * len(pending) > budget
+        stop = resolved | tiny | exhausted
+        for (left, right), series, bad, rest in zip(
+            pending[stop], coefficients[stop], tiny[stop], tail[stop], strict=True
+        ):
+            done.append((left, right, series))
+            if bad:
+                unresolved.append((left, right))
+            else:
+                truncation = max(truncation, float(rest))
+        split = pending[~stop]
+        middle = split.mean(axis=1)
+        pending = np.concatenate([np.stack([split[:, 0], middle], 1), np.stack([middle, split[:, 1]], 1)])
+    done.sort(key=lambda panel: panel[0])
+    edges = np.array([panel[0] for panel in done] + [done[-1][1]])
+    series = Piecewise(edges, np.stack([panel[2] for panel in done]))
+    return Resolution(series, truncation / scale if scale else 0.0, np.array(unresolved).reshape(-1, 2), exhausted)

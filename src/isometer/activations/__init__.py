@@ -1,0 +1,75 @@
+"""What a nonlinearity does to a Gaussian: registry, algebra, moments, Hermite coefficients and duals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from isometer.activations.activation import Activation, checked_correlation, expectation
+from isometer.activations.dual import Dual
+from isometer.activations.expression import X, Opaque
+from isometer.activations.foreign import ForeignFunction, known_torch
+from isometer.activations.gaussian import Estimate
+from isometer.activations.parser import parse
+from isometer.activations.registry import ALIASES, ENTRIES, Entry, normrelu_constants, registry
+from isometer.errors import ActivationError
+
+__all__ = [
+    "ALIASES",
+    "ENTRIES",
+    "Activation",
+    "Dual",
+    "Entry",
+    "Estimate",
+    "activation",
+    "checked_correlation",
+    "expectation",
+    "normrelu_constants",
+    "registry",
+]
+
+
+def activation(
+    source: str | Activation | Callable[..., Any],
+    *,
+    name: str | None = None,
+    kinks: Sequence[float] | None = None,
+) -> Activation:
+    """An activation from a name, an expression, a Python callable on arrays, or a torch module or function.
+
+    Text is parsed, never executed: registry names (`"relu"`, `"leaky_relu(0.1)"`), the algebra
+    (`"normalized(relu)"`, `"gain(tanh, 0.5)"`) and expressions in x (`"x * tanh(softplus(x))"`).
+
+    Args:
+        source: what to make an activation of.
+        name: the name to show; by default the text, or the callable's own name.
+        kinks: for callables, the points where it is not smooth. Found automatically when not given.
+
+    Returns:
+        An `Activation`.
+
+    Example:
+        >>> import numpy as np
+        >>> from isometer import activation
+        >>> soft = activation(lambda x: np.sign(x) * np.maximum(np.abs(x) - 0.5, 0), name="soft threshold")
+        >>> soft.kinks
+        (-0.5, 0.5)
+    """
+    if isinstance(source, Activation):
+        return source if name is None else Activation(source.expression, name)
+    if isinstance(source, str):
+        if kinks is not None:
+            raise ActivationError("kinks of an expression are found from its formula; declare them for callables only")
+        parsed = parse(source)
+        return parsed if name is None else Activation(parsed.expression, name)
+    if not callable(source):
+        raise ActivationError(
+            f"expected a name, an expression, a callable or a torch module; got {type(source).__name__} {source!r}"
+        )
+    known = known_torch(source)
+    if known is not None:
+        return activation(known, name=name)
+    label = name or getattr(source, "__name__", None) or type(source).__name__
+    if label == "<lambda>":
+        label = "lambda"
+    return Activation(Opaque(ForeignFunction(source, label, kinks), X), label)

@@ -1,0 +1,608 @@
+"""The activation a user holds: an expression with its Gaussian analysis and its algebra."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from isometer.activations import gaussian
+from isometer.activations.closed_forms import closed_dual
+from isometer.activations.dual import (
+    AffineDual,
+    Dual,
+    PiecewiseFunction,
+    SeriesDual,
+    build_angle_dual,
+    sample_slope,
+)
+from isometer.activations.expression import (
+    X,
+    Expression,
+    Opaque,
+    as_affine,
+    differentiate,
+    evaluate,
+    kink_equations,
+    split_affine_output,
+    substitute,
+    walk,
+)
+from isometer.activations.gaussian import Estimate
+from isometer.errors import ActivationError
+
+Floats = NDArray[np.float64]
+_CENTRED = 1e-13  # |c₀| below this share of the root second moment counts as zero
+_LONG_SERIES = 192  # beyond this many terms the angle series is cheaper to evaluate
+
+
+class Activation:
+    """A scalar nonlinearity and everything that can be said about it under Gaussian signals.
+
+    Obtain one from `isometer.activation`: by registry name, expression, Python callable or torch module. Calling it
+    evaluates on NumPy arrays or, differentiably, on torch tensors.
+
+    Implements 001/def-5.3 … 001/cor-5.7, 001/tab-5.2, 004/eq-2, 004/def-2, 004/def-18, 004/def-29.
+
+    Example:
+        >>> from isometer import activation
+        >>> relu = activation("relu")
+        >>> round(relu.mean, 12), round(relu.second_moment, 12)
+        (0.398942280401, 0.5)
+        >>> relu.normalized()
+        Activation('normalized(relu)')
+        >>> relu([-1.0, 2.0])
+        array([0., 2.])
+    """
+
+    def __init__(self, expression: Expression, name: str | None = None) -> None:
+        self.expression = expression
+        self.name = name if name is not None else str(expression)
+        self._base: Activation | None = None  # the core whose analysis an affine image of it shares
+
+    def __repr__(self) -> str:
+        return f"Activation({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Activation) and self.expression == other.expression
+
+    def __hash__(self) -> int:
+        return hash(self.expression)
+
+    def __call__(self, x: Any) -> Any:
+        """φ(x) elementwise on a float, an array or a torch tensor."""
+        if type(x).__module__.partition(".")[0] == "torch":
+            return evaluate(self.expression, x)
+        array = np.asarray(x)
+        if array.dtype.kind not in "fiub":
+            raise ActivationError(f"{self.name} takes real numbers; got an array of type {array.dtype}")
+        if array.dtype.kind != "f":
+            array = array.astype(float)
+        # 0-d in, float out; read-only broadcasts of constants are copied
+        values = np.array(evaluate(self.expression, array), dtype=array.dtype)
+        return float(values) if values.ndim == 0 else values
+
+    # --- algebra ------------------------------------------------------------------------------------------------------
+
+    def centered(self) -> Activation:
+        """φ − E φ(X): zero mean under a standard Gaussian.
+
+        Example:
+            >>> from isometer import activation
+            >>> abs(activation("relu").centered().mean) < 1e-15
+            True
+        """
+        return Activation(self.expression - self.mean, f"centered({self.name})")
+
+    def scaled(self, factor: float) -> Activation:
+        """factor·φ.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("relu").scaled(2.0).second_moment
+            2.0
+        """
+        return Activation(_finite(factor, "factor") * self.expression, f"scaled({self.name}, {factor:.12g})")
+
+    def unit(self) -> Activation:
+        """φ/√(E φ²): unit second moment, the mean kept.
+
+        Example:
+            >>> from isometer import activation
+            >>> round(activation("relu").unit()(1.0), 12)  # He's √2
+            1.414213562373
+        """
+        if self.second_moment == 0.0:
+            raise ActivationError(f"{self.name} is zero almost everywhere and cannot be scaled to unit second moment")
+        return Activation((1.0 / math.sqrt(self.second_moment)) * self.expression, f"unit({self.name})")
+
+    def normalized(self) -> Activation:
+        """(φ − E φ)/√Var φ: zero mean and unit second moment (004/eq-2).
+
+        Example:
+            >>> from isometer import activation
+            >>> gelu = activation("gelu").normalized()
+            >>> abs(gelu.mean) < 1e-15, abs(gelu.second_moment - 1) < 1e-14
+            (True, True)
+        """
+        if self.variance <= 1e-28 * max(self.second_moment, 1e-300):
+            raise ActivationError(f"{self.name} is constant and cannot be normalised to unit variance")
+        factor = 1.0 / math.sqrt(self.variance)
+        return Activation(factor * (self.expression - self.mean), f"normalized({self.name})")
+
+    def gain(self, factor: float) -> Activation:
+        """x ↦ φ(factor·x): a pre-activation gain, the shaping of 001/act-gain.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("tanh").gain(0.5)(2.0) == activation("tanh")(1.0)
+            True
+        """
+        return Activation(
+            substitute(self.expression, _finite(factor, "gain") * X), f"gain({self.name}, {factor:.12g})"
+        )
+
+    def shifted(self, offset: float) -> Activation:
+        """x ↦ φ(x + offset).
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("relu").shifted(1.0)(-0.5)
+            0.5
+        """
+        return Activation(
+            substitute(self.expression, X + _finite(offset, "offset")), f"shifted({self.name}, {offset:.12g})"
+        )
+
+    def compose(self, inner: Activation) -> Activation:
+        """x ↦ φ(inner(x)).
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("tanh").compose(activation("relu"))(-3.0)
+            0.0
+        """
+        return Activation(substitute(self.expression, inner.expression), f"compose({self.name}, {inner.name})")
+
+    @cached_property
+    def derivative(self) -> Activation:
+        """φ′ almost everywhere, itself an activation.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("tanh").derivative(0.0)
+            1.0
+        """
+        return Activation(differentiate(self.expression), f"derivative({self.name})")
+
+    # --- where it is not smooth ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def kinks(self) -> tuple[float, ...]:
+        """Points where φ or a derivative of it is not continuous.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("hardtanh").kinks
+            (-1.0, 1.0)
+        """
+        domain = (-gaussian.REACH, gaussian.REACH)
+        points: list[float] = []
+        for equation in kink_equations(self.expression):
+            points += gaussian.roots(equation, domain)
+        for node in walk(self.expression):
+            if isinstance(node, Opaque):
+                for kink in node.function.kinks:
+                    points += gaussian.roots(node.argument - kink, domain)
+        return gaussian.distinct(points)
+
+    @cached_property
+    def jumps(self) -> tuple[tuple[float, float], ...]:
+        """(place, size) of every discontinuity of φ itself.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("sign").jumps
+            ((0.0, 2.0),)
+        """
+        return self._steps(self)
+
+    @cached_property
+    def slope_jumps(self) -> tuple[tuple[float, float], ...]:
+        """(place, size) of every discontinuity of φ′.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("relu").slope_jumps
+            ((0.0, 1.0),)
+        """
+        return self._steps(self.derivative)
+
+    def _steps(self, function: Activation) -> tuple[tuple[float, float], ...]:
+        inside = [k for k in self.kinks if abs(k) < 30.0]
+        if not inside:
+            return ()
+        place = np.array(inside)
+        near = 1e-13 * np.maximum(1.0, np.abs(place))
+        right, left = function(place + near), function(place - near)
+        scale = np.maximum(1.0, np.maximum(np.abs(right), np.abs(left)))
+        with np.errstate(invalid="ignore"):
+            size = right - left
+        real = np.isfinite(size) & (np.abs(size) > 1e-8 * scale)
+        return tuple((float(p), float(s)) for p, s in zip(place[real], size[real], strict=True))
+
+    # --- Gaussian moments ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _core(self) -> tuple[float, float, Activation]:
+        """(scale, shift, core) with φ = scale·core + shift; the analysis of the core is shared and cached."""
+        scale, shift, core = split_affine_output(self.expression)
+        if core == self.expression:
+            return 1.0, 0.0, self
+        return scale, shift, _interned(core, self.name)
+
+    @cached_property
+    def _domain(self) -> tuple[float, float]:
+        return gaussian.gaussian_domain([self, self.derivative], self.name)
+
+    @cached_property
+    def _edges(self) -> Floats:
+        return gaussian.panel_edges(self, self.kinks, self._domain, self.name, tolerance=max(1e-12, 50 * self._precision))
+
+    @property
+    def _precision(self) -> float:
+        """Unit of rounding of the values: larger than float64's when a foreign function computes in float32."""
+        foreign = [node.function.precision for node in walk(self.expression) if isinstance(node, Opaque)]
+        return max([p for p in foreign if p > 1e-15], default=0.0)
+
+    def expectation(self, function: Callable[[Floats, Floats], Floats]) -> Estimate:
+        """E f(X, φ(X)) with an error estimate; f acts on arrays (x, φ(x)).
+
+        Example:
+            >>> from isometer import activation
+            >>> fourth = activation("tanh").expectation(lambda x, y: y**4)
+            >>> 0.258 < fourth.value < 0.259 and fourth.error < 1e-13
+            True
+        """
+        return gaussian.gaussian_expectation(lambda x: function(x, self(x)), self._edges)
+
+    @cached_property
+    def moments(self) -> dict[str, Estimate]:
+        """E φ, E φ², E φ′² (almost everywhere), E Xφ and E φ(X)φ(−X), each with its error.
+
+        Example:
+            >>> from isometer import activation
+            >>> m = activation("relu").moments
+            >>> m["second"].value, m["second"].error < 1e-14
+            (0.5, True)
+        """
+        scale, shift, core = self._core
+        if core is not self:
+            raw = core.moments
+            affine = {
+                "mean": scale * raw["mean"].value + shift,
+                "second": scale**2 * raw["second"].value + 2 * scale * shift * raw["mean"].value + shift**2,
+                "slope_second": scale**2 * raw["slope_second"].value,
+                "first": scale * raw["first"].value,
+                "mirror": scale**2 * raw["mirror"].value + 2 * scale * shift * raw["mean"].value + shift**2,
+                "variance": scale**2 * raw["variance"].value,
+            }
+            grow = scale**2 + abs(scale)
+            return {k: Estimate(v, grow * raw[k].error + 4e-16 * (abs(v) + shift**2)) for k, v in affine.items()}
+        self.jumps  # noqa: B018  (raises early for functions without one-sided limits)
+        e = self.expectation
+        exact = closed_dual(self.expression)
+        mean, second = e(lambda x, y: y), e(lambda x, y: y * y)
+        if exact is not None:
+            second = Estimate(exact.second_moment, exact.error)
+            root = math.sqrt(exact.at_zero)
+            if abs(abs(mean.value) - root) <= 1e-9 * (1.0 + root):
+                mean = Estimate(math.copysign(root, mean.value) if root else 0.0, 4e-16 * (1.0 + root))
+        elif abs(mean.value) <= max(_CENTRED * math.sqrt(second.value), 4 * mean.error * (mean.error < 1e-10)):
+            mean = Estimate(0.0, max(mean.error, abs(mean.value)))  # odd functions: exactly centred
+        centre = mean.value
+        variance = e(lambda x, y: (y - centre) ** 2)
+        if exact is not None:
+            variance = Estimate(exact.second_moment - exact.at_zero, exact.error)
+        slope = gaussian.gaussian_expectation(lambda x: self.derivative(x) ** 2, self._edges)
+        if slope.error > 1e-3 * max(slope.value, 1e-300) and slope.value > 0:
+            slope = Estimate(math.inf, 0.0)  # φ′ is not square-integrable (a cusp): halving keeps adding to it
+        # E φ(X)φ(−X) needs panels broken at the kinks of both factors
+        both = np.unique(np.concatenate([self._edges, -self._edges]))
+        both = both[(both >= self._domain[0]) & (both <= self._domain[1])]
+        mirror = gaussian.gaussian_expectation(lambda x: self(x) * self(-x), both)
+        return {
+            "mean": mean,
+            "second": second,
+            "variance": variance,
+            "slope_second": slope,
+            "first": e(lambda x, y: x * y),
+            "mirror": mirror,
+        }
+
+    @property
+    def mean(self) -> float:
+        """E φ(X).
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("tanh").mean
+            0.0
+        """
+        return self.moments["mean"].value
+
+    @property
+    def second_moment(self) -> float:
+        """E φ(X)².
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("square").second_moment
+            3.0
+        """
+        return self.moments["second"].value
+
+    @property
+    def variance(self) -> float:
+        """Var φ(X).
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("square").variance
+            2.0
+        """
+        return self.moments["variance"].value
+
+    @cached_property
+    def error_estimate(self) -> float:
+        """Largest relative error among the moments and the dual, as estimated by the computation itself.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("mish").error_estimate < 1e-12
+            True
+        """
+        moments = self.moments
+        scale = max(self.second_moment, 1e-300)
+        parts = [moments["second"].error / scale, moments["mean"].error / math.sqrt(scale), self.dual.error / scale]
+        slope = moments["slope_second"]
+        if math.isfinite(slope.value) and slope.value > 0:
+            parts.append(slope.error / slope.value)
+        return max(parts)
+
+    # --- gains --------------------------------------------------------------------------------------------------------
+
+    @property
+    def gain_forward(self) -> float:
+        """Weight gain that keeps the forward second moment at one: 1/√(E φ²).
+
+        Example:
+            >>> from isometer import activation
+            >>> round(activation("relu").gain_forward, 12)
+            1.414213562373
+        """
+        return 1.0 / math.sqrt(self.second_moment) if self.second_moment > 0 else math.inf
+
+    @property
+    def gain_backward(self) -> float:
+        """Weight gain that keeps the backward second moment at one: 1/√(E φ′²), φ′ as autograd sees it.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("sign").gain_backward  # no gradient passes a step
+            inf
+        """
+        slope = self.moments["slope_second"].value
+        return 1.0 / math.sqrt(slope) if slope > 0 else math.inf
+
+    @property
+    def unit_variance_gamma(self) -> float:
+        """Output factor that gives unit variance: 1/√(Var φ).
+
+        Example:
+            >>> from isometer import activation
+            >>> round(activation("relu").unit_variance_gamma, 6)  # √(2/(1 − 1/π))
+            1.712858
+        """
+        return 1.0 / math.sqrt(self.variance) if self.variance > 0 else math.inf
+
+    # --- Hermite expansion and the dual -------------------------------------------------------------------------------
+
+    def hermite(self, order: int = 10) -> Floats:
+        """Normalised Hermite coefficients c₀ … c_order, c_k = E φ(X) he_k(X) (001/def-5.5).
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("cube").hermite(4).round(12) + 0.0  # x³ = 3 he₁ + √6 he₃
+            array([0.      , 3.      , 0.      , 2.44948974, 0.      ])
+        """
+        if order < 0 or order != int(order):
+            raise ActivationError(f"order must be a whole number ≥ 0; got {order}")
+        return gaussian.hermite_coefficients(self, self._edges, int(order))
+
+    @cached_property
+    def is_odd(self) -> bool:
+        """φ(−x) = −φ(x), judged by E (φ(X) + φ(−X))² = 2(κ(1) + κ(−1)).
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("sin").is_odd, activation("relu").is_odd
+            (True, False)
+        """
+        moments = self.moments
+        return abs(moments["second"].value + moments["mirror"].value) <= 1e-12 * moments["second"].value
+
+    @cached_property
+    def is_affine(self) -> bool:
+        """φ(x) = a + b·x: nothing beyond the first Hermite coefficient (004/lem-30).
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("2*x + 1").is_affine, activation("tanh").is_affine
+            (True, False)
+        """
+        if as_affine(self.expression) is not None:
+            return True
+        rest = self.variance - self.dual.slope_at_zero
+        return rest <= 1e-13 * max(self.variance, 1e-300)
+
+    @cached_property
+    def nonlinearity(self) -> float:
+        """μ = 1 − c₁²/Σ_{k≥1} c_k² of the centred, unit-variance version (004/def-2, 004/tab-mu).
+
+        Example:
+            >>> from isometer import activation
+            >>> import math
+            >>> math.isclose(activation("relu").nonlinearity, (math.pi - 2) / (2 * math.pi - 2))
+            True
+        """
+        if self.variance <= 0.0:
+            raise ActivationError(f"{self.name} is constant; its coefficient of non-linearity is undefined")
+        return max(0.0, 1.0 - self.dual.slope_at_zero / self.variance)
+
+    @cached_property
+    def nonaffinity(self) -> float:
+        """μ̃ = 1 − c₀² − c₁² of the version with unit second moment (004/def-29).
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("identity").nonaffinity
+            0.0
+        """
+        return max(0.0, 1.0 - (self.dual.at_zero + self.dual.slope_at_zero) / self.second_moment)
+
+    @cached_property
+    def dual(self) -> Dual:
+        """κ as an object with value, slope and deficit; the representation is chosen by what φ allows.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("relu").dual.method, activation("gelu").dual.method, activation("elu").dual.method
+            ('closed form', 'Hermite series', 'angle series')
+        """
+        scale, _, core = self._core
+        if core is not self:
+            return AffineDual(core.dual, scale, self.mean)
+        exact = closed_dual(self.expression)
+        if exact is not None:
+            return exact
+        if not self.kinks:
+            series = self._series_dual()
+            if series is not None:
+                return series
+        return self._angle_dual()
+
+    def _series_dual(self) -> Dual | None:
+        moments = self.moments
+        for order in (64, 192, 512, 2048, 6144):
+            coefficients = self.hermite(order)
+            if moments["mean"].value == 0.0:
+                coefficients[0] = 0.0
+            squares = coefficients**2
+            k = np.arange(order + 1)
+            lost = moments["second"].value - math.fsum(squares)
+            lost_slope = moments["slope_second"].value - math.fsum(k * squares)
+            if lost <= 4e-15 * moments["second"].value and lost_slope <= 4e-14 * moments["slope_second"].value:
+                break
+        else:
+            return None
+        keep = int(np.flatnonzero(np.cumsum(squares[::-1] * (1 + k[::-1])) > 1e-19 * squares.sum())[0])
+        squares = squares[: max(2, order + 1 - keep)]
+        error = abs(lost) + moments["second"].error
+        series = SeriesDual(squares, moments["second"].value, moments["slope_second"].value, error)
+        if len(squares) <= _LONG_SERIES:
+            return series
+        return self._angle_dual(lambda theta: series.slope(np.cos(theta)))
+
+    def _angle_dual(self, sampler: Callable[[Floats], Floats] | None = None) -> Dual:
+        moments = self.moments
+        if sampler is None:
+            slope = self.derivative
+            # φ′² p, not φ′√p, has to be negligible outside: half the decay
+            domain = gaussian.gaussian_domain([slope], slope.name, decay=20.5)
+            tolerance = max(1e-9, 50 * self._precision)
+            edges = gaussian.panel_edges(slope, self.kinks, domain, slope.name, order=16, tolerance=tolerance)
+            sampler = sample_slope(PiecewiseFunction(slope, edges, self.kinks), self.jumps)
+        return build_angle_dual(
+            sampler,
+            second_moment=moments["second"].value,
+            mean=moments["mean"].value,
+            slope_at_zero=moments["first"].value ** 2,
+            slope_at_one=math.inf if self.jumps else moments["slope_second"].value,
+            mirrored_moment=moments["mirror"].value,
+            jumping=bool(self.jumps),
+        )
+
+    def kernel(self, rho: ArrayLike) -> Any:
+        """κ(ρ) = E φ(X)φ(Y) on numbers or arrays in [−1, 1] (001/def-5.3).
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("relu").kernel([-1.0, 0.0, 1.0]).round(12) + 0.0
+            array([0.        , 0.15915494, 0.5       ])
+        """
+        return _shaped(self.dual.value(checked_correlation(rho)), rho)
+
+    def kernel_slope(self, rho: ArrayLike) -> Any:
+        """κ′(ρ), the dual of φ′; `inf` at ±1 where φ jumps.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("relu").kernel_slope(1.0), activation("sign").kernel_slope(1.0)
+            (0.5, inf)
+        """
+        return _shaped(self.dual.slope(checked_correlation(rho)), rho)
+
+
+def checked_correlation(rho: ArrayLike) -> Floats:
+    """An array of correlations, or an error that says which entry is not one."""
+    array = np.asarray(rho, dtype=float)
+    bad = ~(np.abs(array) <= 1.0)
+    if bad.any():
+        worst = float(array[bad].ravel()[0])
+        raise ActivationError(
+            f"a correlation must lie in [−1, 1]; got {worst!r} ({int(bad.sum())} such of {array.size}) — "
+            "divide by the norms first, or clip rounding errors with numpy.clip(rho, -1, 1)"
+        )
+    return array
+
+
+def _shaped(values: Floats, like: ArrayLike) -> Any:
+    return float(values) if np.ndim(like) == 0 else values
+
+
+def _finite(value: float, what: str) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ActivationError(f"{what} must be a finite number; got {value!r}")
+    return number
+
+
+_CORES: dict[Expression, Activation] = {}
+
+
+def _interned(core: Expression, name: str) -> Activation:
+    """One shared object per core expression, so that centred, scaled and normalised versions reuse its analysis."""
+    if core not in _CORES:
+        if len(_CORES) >= 512:
+            _CORES.clear()
+        _CORES[core] = Activation(core, name if isinstance(core, Opaque) else None)
+    return _CORES[core]
+
+
+def expectation(function: Callable[[Floats], Floats], kinks: Sequence[float] = ()) -> Estimate:
+    """E f(X) for X ~ N(0, 1), f on arrays, with an honest error estimate; kinks may be declared.
+
+    Example:
+        >>> from isometer.activations import expectation
+        >>> result = expectation(lambda x: abs(x), kinks=[0.0])
+        >>> abs(result.value - (2 / 3.141592653589793) ** 0.5) < 1e-14
+        True
+    """
+    domain = gaussian.gaussian_domain([function], "the integrand")
+    edges = gaussian.panel_edges(function, kinks, domain, "the integrand")
+    return gaussian.gaussian_expectation(function, edges)
