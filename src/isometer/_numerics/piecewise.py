@@ -17,16 +17,12 @@ _CHUNK = 1 << 14  # values per block in evaluation: the working set stays in cac
 def _gauss_legendre(order: int) -> tuple[Floats, Floats]:
     """`numpy.polynomial.legendre.leggauss` polished in extended precision: its weights are off by up to 1e-12."""
     x = legendre.leggauss(order)[0].astype(np.longdouble)
-    for _ in range(2):
+    for _ in range(3):  # two Newton steps for the nodes, a last pass for the slope at them
         before, here = np.ones_like(x), x
         for k in range(1, order):
             before, here = here, ((2 * k + 1) * x * here - k * before) / (k + 1)
         slope = order * (before - x * here) / (1 - x * x)
         x = x - here / slope
-    before, here = np.ones_like(x), x
-    for k in range(1, order):
-        before, here = here, ((2 * k + 1) * x * here - k * before) / (k + 1)
-    slope = order * (before - x * here) / (1 - x * x)
     weights = 2 / ((1 - x * x) * slope * slope)
     return x.astype(float), weights.astype(float)
 

@@ -62,7 +62,6 @@ class Activation:
     def __init__(self, expression: Expression, name: str | None = None) -> None:
         self.expression = expression
         self.name = name if name is not None else str(expression)
-        self._base: Activation | None = None  # the core whose analysis an affine image of it shares
 
     def __repr__(self) -> str:
         return f"Activation({self.name!r})"
@@ -358,6 +357,35 @@ class Activation:
         return self.moments["variance"].value
 
     @cached_property
+    def first_squared(self) -> float:
+        """c₁² = (E Xφ(X))² = κ'(0).
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("relu").first_squared
+            0.25
+        """
+        scale, _, core = self._core
+        exact = closed_dual(core.expression)
+        value = exact.slope_at_zero if exact is not None else core.moments["first"].value ** 2
+        return scale**2 * (0.0 if value < 1e-24 * core.second_moment else value)
+
+    @cached_property
+    def kernel_slope_at_one(self) -> float:
+        """κ'(1) = E φ′², counting jumps: `inf` when φ has one.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("step").kernel_slope_at_one
+            inf
+        """
+        if self.jumps:
+            return math.inf
+        scale, _, core = self._core
+        exact = closed_dual(core.expression)
+        return scale**2 * exact.slope_at_one if exact is not None else self.moments["slope_second"].value
+
+    @cached_property
     def error_estimate(self) -> float:
         """Largest relative error among the moments and the dual, as estimated by the computation itself.
 
@@ -433,8 +461,15 @@ class Activation:
             >>> activation("sin").is_odd, activation("relu").is_odd
             (True, False)
         """
-        moments = self.moments
-        return abs(moments["second"].value + moments["mirror"].value) <= 1e-12 * moments["second"].value
+        return self._parity == -1
+
+    @cached_property
+    def _parity(self) -> int:
+        """−1 for odd functions, +1 for even ones, 0 otherwise: κ(−1) = ∓κ(1) decides."""
+        second, mirror = self.moments["second"].value, self.moments["mirror"].value
+        if abs(second + mirror) <= 1e-13 * second:
+            return -1
+        return 1 if abs(second - mirror) <= 1e-13 * second else 0
 
     @cached_property
     def is_affine(self) -> bool:
@@ -447,8 +482,7 @@ class Activation:
         """
         if as_affine(self.expression) is not None:
             return True
-        rest = self.variance - self.dual.slope_at_zero
-        return rest <= 1e-13 * max(self.variance, 1e-300)
+        return self.variance - self.first_squared <= 1e-13 * max(self.variance, 1e-300)
 
     @cached_property
     def nonlinearity(self) -> float:
@@ -462,7 +496,7 @@ class Activation:
         """
         if self.variance <= 0.0:
             raise ActivationError(f"{self.name} is constant; its coefficient of non-linearity is undefined")
-        return max(0.0, 1.0 - self.dual.slope_at_zero / self.variance)
+        return max(0.0, 1.0 - self.first_squared / self.variance)
 
     @cached_property
     def nonaffinity(self) -> float:
@@ -473,7 +507,7 @@ class Activation:
             >>> activation("identity").nonaffinity
             0.0
         """
-        return max(0.0, 1.0 - (self.dual.at_zero + self.dual.slope_at_zero) / self.second_moment)
+        return max(0.0, 1.0 - (self.mean**2 + self.first_squared) / self.second_moment)
 
     @cached_property
     def dual(self) -> Dual:
@@ -532,9 +566,10 @@ class Activation:
             second_moment=moments["second"].value,
             mean=moments["mean"].value,
             slope_at_zero=moments["first"].value ** 2,
-            slope_at_one=math.inf if self.jumps else moments["slope_second"].value,
+            slope_at_one=self.kernel_slope_at_one,
             mirrored_moment=moments["mirror"].value,
             jumping=bool(self.jumps),
+            parity=self._parity,
         )
 
     def kernel(self, rho: ArrayLike) -> Any:

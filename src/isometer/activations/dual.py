@@ -321,6 +321,13 @@ def sample_slope(f: PiecewiseFunction, jumps: Sequence[tuple[float, float]]) -> 
     return lambda thetas: np.array([sample(float(theta)) for theta in thetas])
 
 
+def _mirror(half: Piecewise, sign: int) -> Piecewise:
+    """Extend a series on [0, π/2] to [0, π] by f(π − θ) = sign·f(θ)."""
+    flip = sign * (-1.0) ** np.arange(half.coefficients.shape[1])
+    edges = np.concatenate([half.edges, np.pi - half.edges[-2::-1]])
+    return Piecewise(edges, np.concatenate([half.coefficients, half.coefficients[::-1] * flip]))
+
+
 def build_angle_dual(
     sampler: Callable[[Floats], Floats],
     *,
@@ -330,6 +337,7 @@ def build_angle_dual(
     slope_at_one: float,
     mirrored_moment: float,
     jumping: bool,
+    parity: int,
     tolerance: float = 2e-14,
 ) -> AngleDual:
     """Resolve κ′ in θ, integrate the deficit, and check both against one-dimensional integrals.
@@ -339,20 +347,20 @@ def build_angle_dual(
     """
     order = 32
     power = 1 if jumping else 2
-    found = resolve(
-        sampler, np.array([0.0, np.pi / 2, np.pi]), order=order, tolerance=tolerance, smallest=1e-5, budget=200
-    )
-    series = found.series
+    # κ'(−ρ) = ∓κ'(ρ) for even and odd φ: half the interval is enough
+    ends = [0.0, np.pi / 2] if parity else [0.0, np.pi / 2, np.pi]
+    found = resolve(sampler, np.array(ends), order=order, tolerance=tolerance, smallest=1e-5, budget=200)
+    series = _mirror(found.series, -parity) if parity else found.series
     nodes, _, analysis = legendre_rule(order)
     rule_nodes, rule_weights, _ = legendre_rule(40)
     edges = series.edges
     total, rows = 0.0, []
     for left, right in zip(edges[:-1], edges[1:], strict=True):
-        ends = np.append((left + right) / 2 + (right - left) / 2 * nodes, right)
-        t = left + (ends[:, None] - left) * (rule_nodes + 1) / 2
+        upper = np.append((left + right) / 2 + (right - left) / 2 * nodes, right)
+        t = left + (upper[:, None] - left) * (rule_nodes + 1) / 2
         integrand = series(t) * (1.0 if jumping else np.sin(t))
-        partial = total + (integrand @ rule_weights) * (ends - left) / 2
-        rows.append(analysis @ (partial[:-1] / ends[:-1] ** power))
+        partial = total + (integrand @ rule_weights) * (upper - left) / 2
+        rows.append(analysis @ (partial[:-1] / upper[:-1] ** power))
         total = float(partial[-1])
     deficit = Piecewise(edges, np.stack(rows))
     half_pi, pi = np.array([np.pi / 2]), np.array([np.pi])

@@ -1,0 +1,15 @@
+"""Infinite width: kernel maps, fixed points and their cases, published bounds, activation shaping."""
+
+from isometer.theory.kernel_maps import KNIFE_EDGE, KernelMap, KernelPath, kernel_map
+from isometer.theory.shaping import ShapedActivation, length_slope, shape_activation, tailored_leaky_relu
+
+__all__ = [
+    "KNIFE_EDGE",
+    "KernelMap",
+    "KernelPath",
+    "ShapedActivation",
+    "kernel_map",
+    "length_slope",
+    "shape_activation",
+    "tailored_leaky_relu",
+]
