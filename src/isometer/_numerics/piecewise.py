@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -16,7 +17,7 @@ _CHUNK = 1 << 14  # values per block in evaluation: the working set stays in cac
 
 def _gauss_legendre(order: int) -> tuple[Floats, Floats]:
     """`numpy.polynomial.legendre.leggauss` polished in extended precision: its weights are off by up to 1e-12."""
-    x = legendre.leggauss(order)[0].astype(np.longdouble)
+    x: NDArray[Any] = legendre.leggauss(order)[0].astype(np.longdouble)
     for _ in range(3):  # two Newton steps for the nodes, a last pass for the slope at them
         before, here = np.ones_like(x), x
         for k in range(1, order):
@@ -103,12 +104,16 @@ def resolve(
     tolerance: float = 4e-15,
     smallest: float = 1e-13,
     budget: int = 4000,
+    guard: bool = False,
 ) -> Resolution:
     """Bisect panels, all pending ones in one call of `function`, until each is a short Legendre series.
 
-    A panel is resolved when its last four coefficients are below `tolerance` times the largest value seen.
+    A panel is resolved when its last four coefficients are below `tolerance` times the largest value seen. With `guard`
+    the series must also predict the function at the very ends of the panel, where a kink can hide behind the last node.
     """
     nodes, _, analysis = legendre_rule(order)
+    ends = np.array([-1.0, 1.0]) * (1 - 1e-9)
+    at_ends = legendre.legvander(ends, order - 1)
     pending = np.stack([breaks[:-1], breaks[1:]], axis=1)
     done: list[tuple[float, float, Floats]] = []
     unresolved: list[tuple[float, float]] = []
@@ -120,6 +125,10 @@ def resolve(
         coefficients = values @ analysis.T
         tail = np.max(np.abs(coefficients[:, -4:]), axis=1)
         resolved = tail <= tolerance * scale
+        if guard:
+            seen = np.asarray(function((centre + half * ends).ravel()), dtype=float).reshape(-1, 2)
+            missed = np.max(np.abs(seen - coefficients @ at_ends.T), axis=1)
+            resolved &= missed <= 50 * tolerance * scale
         tiny = (2 * half[:, 0] <= smallest * np.maximum(1.0, np.abs(centre[:, 0]))) & ~resolved
         exhausted = exhausted or len(done) + 2 * len(pending) > budget
         stop = resolved | tiny | exhausted

@@ -7,7 +7,7 @@ from typing import Any
 
 from isometer.activations.activation import Activation, checked_correlation, expectation
 from isometer.activations.dual import Dual
-from isometer.activations.expression import X, Opaque
+from isometer.activations.expression import Opaque, X
 from isometer.activations.foreign import ForeignFunction, known_torch
 from isometer.activations.gaussian import Estimate
 from isometer.activations.parser import parse

@@ -76,7 +76,7 @@ def as_polynomial(expression: Expression) -> Floats | None:
         return -known[0]
     a, b = known
     if expression.name == "multiply":
-        product = np.polynomial.polynomial.polymul(a, b)
+        product: Floats = np.asarray(np.polynomial.polynomial.polymul(a, b), dtype=float)
         return product if len(product) <= 25 else None
     if expression.name == "divide":
         return a / b[0] if len(b) == 1 and b[0] != 0 else None
@@ -142,14 +142,16 @@ def _excess(theta: Floats) -> Floats:
     """sin θ − θ cos θ without cancellation at small θ (≈ θ³/3)."""
     theta = np.asarray(theta, dtype=float)
     square = theta * theta
-    series = theta**3 * (
-        1 / 3 - square * (1 / 30 - square * (1 / 840 - square * (1 / 45360 - square * (1 / 3991680 - square / 518918400))))
-    )
+    # Σ (−1)^{k+1} 2k θ^{2k+1}/(2k + 1)!, by Horner's rule
+    series = np.zeros_like(theta)
+    for denominator in (518918400, 3991680, 45360, 840, 30, 3):
+        series = 1 / denominator - square * series
+    series = series * theta**3
     return np.where(theta < 0.5, series, np.sin(theta) - theta * np.cos(theta))
 
 
 def two_rays_dual(right: float, left: float) -> ClosedDual:
-    """φ(x) = right·x for x > 0, left·x for x < 0: odd part a·x plus even part b·|x| (arc-cosine kernel of order one)."""
+    """φ(x) = right·x for x > 0, left·x for x < 0: odd part a·x plus even part b·|x| (arc-cosine kernel, order one)."""
     a, b = (right + left) / 2, (right - left) / 2
 
     def even(theta: Floats) -> Floats:  # E |X||Y| = (2/π)(sin θ + (π/2 − θ) cos θ)

@@ -1,9 +1,10 @@
 """The dual activation (kernel map before normalisation): κ(ρ) = E φ(X)φ(Y), corr(X, Y) = ρ (001/def-5.3, 004/def-18).
 
-Three representations share one interface. A *power series* Σ c_k² ρ^k for functions whose Hermite series converges fast;
-its truncation error is known exactly by Parseval. A *closed form* where one exists. An *angle series* for everything
-else: κ′ is smooth in θ = arccos ρ even when φ has kinks or jumps, so it is sampled by quadrature that knows the kinks and
-held as a piecewise Legendre series in θ; κ(1) − κ(ρ) is its integral from θ = 0, accurate in relative terms.
+Three representations share one interface. A *power series* Σ c_k² ρ^k for functions whose Hermite series converges
+fast; its truncation error is known exactly by Parseval. A *closed form* where one exists. An *angle series* for
+everything else: κ′ is smooth in θ = arccos ρ even when φ has kinks or jumps, so it is sampled by quadrature that knows
+the kinks and held as a piecewise Legendre series in θ; κ(1) − κ(ρ) is its integral from θ = 0, accurate in relative
+terms.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +23,8 @@ from isometer.activations.gaussian import Function, density
 
 Floats = NDArray[np.float64]
 _CHUNK = 1 << 14
-# Only integrals are taken of these series: a Gauss rule of m nodes is exact to degree 2m − 1, so coefficients near degree m
-# that are this small leave an error far below rounding.
+# Only integrals are taken of these series: a Gauss rule of m nodes is exact to degree 2m − 1, so coefficients near
+# degree m that are this small leave an error far below rounding.
 _INTEGRATED = 1e-8
 
 
@@ -172,51 +174,43 @@ class AngleDual(Dual):
 
 @dataclass(frozen=True)
 class AffineDual(Dual):
-    """κ of scale·φ + shift, from κ of φ: scale²(κ − κ(0)) + mean²."""
+    """κ of scale·φ + shift, from κ of φ: scale²(κ − κ(0)) + mean², mean that of the image."""
 
     base: Dual
-    scale: float
-    mean: float  # of the image
-
-    @property
-    def _gain(self) -> float:
-        return self.scale * self.scale
+    gain: float  # scale²
+    at_zero: float  # mean²
 
     @property
     def second_moment(self) -> float:  # type: ignore[override]
-        return self._gain * (self.base.second_moment - self.base.at_zero) + self.mean**2
-
-    @property
-    def at_zero(self) -> float:  # type: ignore[override]
-        return self.mean**2
+        return self.gain * (self.base.second_moment - self.base.at_zero) + self.at_zero
 
     @property
     def slope_at_zero(self) -> float:  # type: ignore[override]
-        return self._gain * self.base.slope_at_zero
+        return self.gain * self.base.slope_at_zero
 
     @property
     def slope_at_one(self) -> float:  # type: ignore[override]
-        return self._gain * self.base.slope_at_one
+        return self.gain * self.base.slope_at_one
 
     @property
     def error(self) -> float:  # type: ignore[override]
-        return self._gain * self.base.error
+        return self.gain * self.base.error
 
     @property
     def method(self) -> str:  # type: ignore[override]
         return self.base.method
 
     def value(self, rho: Floats) -> Floats:
-        return self._gain * (self.base.value(rho) - self.base.at_zero) + self.mean**2
+        return self.gain * (self.base.value(rho) - self.base.at_zero) + self.at_zero
 
     def slope(self, rho: Floats) -> Floats:
-        return self._gain * self.base.slope(rho)
+        return self.gain * self.base.slope(rho)
 
     def slope_at_gap(self, gap: Floats) -> Floats:
-        return self._gain * self.base.slope_at_gap(gap)
+        return self.gain * self.base.slope_at_gap(gap)
 
     def deficit(self, gap: Floats) -> Floats:
-        return self._gain * self.base.deficit(gap)
+        return self.gain * self.base.deficit(gap)
 
 
 # --- sampling κ' ------------------------------------------------------------------------------------------------------
@@ -272,7 +266,12 @@ def pair_expectation(f: PiecewiseFunction, g: PiecewiseFunction, theta: float) -
         pieces = max(1, math.ceil((right - filled[-1]) / 3.0))
         filled += list(np.linspace(filled[-1], right, pieces + 1)[1:])
     outer = resolve(
-        lambda v: inner(s * v) * density(v), np.array(filled), order=20, tolerance=_INTEGRATED, smallest=1e-9, budget=400
+        lambda v: inner(s * v) * density(v),
+        np.array(filled),
+        order=20,
+        tolerance=_INTEGRATED,
+        smallest=1e-9,
+        budget=400,
     )
     return outer.series.integral() * (2.0 if same else 1.0)
 
@@ -303,7 +302,7 @@ def sample_slope(f: PiecewiseFunction, jumps: Sequence[tuple[float, float]]) -> 
         rho, sine = math.cos(theta), math.sin(theta)
         total = sine * regular(theta)
         for place, size in jumps:
-            weight = float(density(np.float64(place)))
+            weight = float(density(np.array(place)))
             total += 2 * size * weight * sine * conditional_expectation(f, place, theta)
             for other, other_size in jumps:
                 if other == place:
@@ -355,7 +354,7 @@ def build_angle_dual(
     rule_nodes, rule_weights, _ = legendre_rule(40)
     edges = series.edges
     total, rows = 0.0, []
-    for left, right in zip(edges[:-1], edges[1:], strict=True):
+    for left, right in pairwise(edges):
         upper = np.append((left + right) / 2 + (right - left) / 2 * nodes, right)
         t = left + (upper[:, None] - left) * (rule_nodes + 1) / 2
         integrand = series(t) * (1.0 if jumping else np.sin(t))

@@ -115,7 +115,7 @@ def _bracketed(argument: Expression, parent: str, position: int) -> str:
     else:
         inner = _PRECEDENCE.get(argument.name, 9) if isinstance(argument, Call) else 9
     # the right operand of - and / and the base of ** need brackets at equal strength too
-    tie = parent in ("subtract", "divide") and position == 1 or parent == "power"
+    tie = (parent in ("subtract", "divide") and position == 1) or parent == "power"
     return f"({argument})" if inner < outer or (tie and inner == outer) else str(argument)
 
 
@@ -218,10 +218,8 @@ PRIMITIVES: dict[str, Primitive] = {
 }
 # Functions a user may write in an expression; the arithmetic ones are written with operators instead.
 FUNCTIONS = tuple(
-    name
-    for name in PRIMITIVES
-    if name not in ("add", "subtract", "multiply", "divide", "power", "negative", "expm1", "log1p")
-) + ("expm1", "log1p")
+    name for name in PRIMITIVES if name not in ("add", "subtract", "multiply", "divide", "power", "negative")
+)
 
 
 def call(name: str, *arguments: Expression) -> Expression:

@@ -52,7 +52,8 @@ class ForeignFunction:
         except Exception as problem:
             raise ActivationError(
                 f"{self.name} failed on an array of 9 numbers: {type(problem).__name__}: {problem} — an activation "
-                "must accept an array and act on each element; wrap a scalar function with numpy.vectorize(f, otypes=[float])"
+                "must accept an array and act on each element; wrap a scalar function as "
+                "numpy.vectorize(f, otypes=[float])"
             ) from problem
         if values.shape != _PROBE.shape:
             raise ActivationError(
@@ -122,7 +123,9 @@ class ForeignFunction:
         reach = _SURROGATE_REACH
         tolerance = max(4e-15, 50 * self.precision)
         start = np.linspace(-reach, reach, 49)
-        found = resolve(self._weighted, start + 1e-3, order=16, tolerance=tolerance, smallest=4e-15, budget=20000)
+        found = resolve(
+            self._weighted, start + 1e-3, order=16, tolerance=tolerance, smallest=4e-15, budget=20000, guard=True
+        )
         if found.exhausted:
             raise ActivationError(
                 f"{self.name} could not be resolved on [−24, 24]: it is noisy or oscillates too fast — "
@@ -147,7 +150,7 @@ class ForeignFunction:
         """The roundest number between the two, since kinks are rarely at odd places."""
         slack = max(right - left, 1e-12)
         middle = (left + right) / 2
-        for digits in range(0, 8):
+        for digits in range(8):
             nearest = round(middle, digits)
             if abs(nearest - middle) <= 2 * slack:
                 return nearest + 0.0

@@ -165,12 +165,13 @@ def panel_edges(
 
     with np.errstate(all="ignore"):
         found = resolve(
-            weighted, np.array(filled), order=order, tolerance=tolerance, smallest=1e-14, budget=6000
+            weighted, np.array(filled), order=order, tolerance=tolerance, smallest=1e-14, budget=6000, guard=True
         )
     if not np.isfinite(found.series.coefficients).all():
         bad = int(np.argmin(np.isfinite(found.series.coefficients).all(axis=1)))
         raise ActivationError(
-            f"{name} is not finite near x = {found.series.edges[bad]:.6g}; an activation must be finite on the real line"
+            f"{name} is not finite near x = {found.series.edges[bad]:.6g}; "
+            "an activation must be finite on the real line"
         )
     if found.exhausted:
         raise ActivationError(

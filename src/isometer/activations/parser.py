@@ -12,7 +12,16 @@ import math
 from collections.abc import Callable
 
 from isometer.activations.activation import Activation
-from isometer.activations.expression import FUNCTIONS, PRIMITIVES, Constant, Expression, Variable, call, substitute, walk
+from isometer.activations.expression import (
+    FUNCTIONS,
+    PRIMITIVES,
+    Constant,
+    Expression,
+    Variable,
+    call,
+    substitute,
+    walk,
+)
 from isometer.activations.registry import ALIASES, ENTRIES, build
 from isometer.errors import ActivationError
 
@@ -154,9 +163,7 @@ class _Reader:
             function = self.read(node.func, depth + 1)
             return self._apply(function, node.args, depth)
         if not isinstance(node.func, ast.Name):
-            raise ActivationError(
-                f"only known functions can be called; got {ast.unparse(node.func)[:60]!r} — {_HELP}"
-            )
+            raise ActivationError(f"only known functions can be called; got {ast.unparse(node.func)[:60]!r} — {_HELP}")
         name = _SYNONYMS.get(node.func.id, node.func.id)
         if name in _ALGEBRA:
             return self._algebra(name, node.args, depth)

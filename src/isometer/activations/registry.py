@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from scipy import special
 
 from isometer.activations.activation import Activation
-from isometer.activations.expression import X, Constant, Expression, call
+from isometer.activations.expression import Constant, Expression, X, call
 from isometer.errors import ActivationError
 
 NORMRELU_KINK = -1.5975  # the value used throughout 004

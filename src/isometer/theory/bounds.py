@@ -1,4 +1,4 @@
-"""Published bounds on the convergence of cosines, as functions, exactly as printed (001 chapter 5, 004 sections 3 and C).
+"""Published bounds on the convergence of cosines, as functions, exactly as printed (001 chapter 5, 004 §3 and C).
 
 Each function evaluates what a paper states; none of them is asserted to be true here. `KernelMap` gives what really
 happens, and the two can be laid over each other.
@@ -100,7 +100,7 @@ def global_convergence_bound(kernel: KernelMap, rho: float, depth: ArrayLike) ->
         >>> from isometer.theory.bounds import global_convergence_bound
         >>> bound = global_convergence_bound(kernel_map("relu"), 0.0, [0, 10])
         >>> bound.case, bound.values.round(4).tolist()
-        (3, [1.0, 0.3549])
+        (3, [1.0, 0.355])
     """
     layers = np.asarray(depth, dtype=float)
     if kernel.case is None:
@@ -166,8 +166,8 @@ def correlation_bound(depth: float, delta: float, nonlinearity: float) -> float:
     """
     start = separation_depth(delta, nonlinearity)
     if depth <= start:
-        return 1.0 - delta * (1.0 + nonlinearity / 2.0) ** depth
-    return 0.5 * (1.0 - nonlinearity / 2.0) ** (depth - start)
+        return float(1.0 - delta * (1.0 + nonlinearity / 2.0) ** depth)
+    return float(0.5 * (1.0 - nonlinearity / 2.0) ** (depth - start))
 
 
 def one_layer_bound(delta: ArrayLike, nonlinearity: float) -> Any:
@@ -227,7 +227,9 @@ def uncentred_bound(kernel: KernelMap, delta: float, depth: int) -> float:
     """
     fixed = kernel.fixed_point
     if fixed is None or kernel.at_zero == 0.0:
-        raise IsometerError("004/thm-11 is about uncentred, non-affine activations; use correlation_bound for centred ones")
+        raise IsometerError(
+            "004/thm-11 is about uncentred, non-affine activations; use correlation_bound for centred ones"
+        )
     if kernel.case == 3:
         raise IsometerError("004/lem-35 excludes ρ̄ = 1 with σ̂'(1) = 1; see knife_edge_depth (004/lem-36)")
     nonaffinity = kernel.effective.nonaffinity

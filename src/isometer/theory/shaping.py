@@ -8,7 +8,7 @@ Q'(1) = 1, κ'(1) = 1 and a cosine κ_L(ρ₀) at the output. Q is the length ma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,8 +66,8 @@ class ShapedActivation:
 
 
 def _transformed(base: Activation, scale: float, shift: float) -> Activation:
-    inner = base.shifted(shift).gain(scale) if shift else base.gain(scale)  # φ(scale·x + shift)
-    return inner
+    """x ↦ φ(scale·x + shift)."""
+    return base.shifted(shift).gain(scale) if shift else base.gain(scale)
 
 
 def shape_activation(
@@ -84,7 +84,8 @@ def shape_activation(
         source: the activation to shape; not positively homogeneous (see `tailored_leaky_relu` for that family).
         depth: number of layers.
         output_slope: target κ_L'(1) > 1 with κ(0) = 0, Q(1) = Q'(1) = 1 (deep kernel shaping; 1.5 is customary).
-        output_value: target κ_L(input_cosine) with Q(1) = Q'(1) = κ'(1) = 1 (tailored transformation; 0.9 is customary).
+        output_value: target κ_L(input_cosine) with Q(1) = Q'(1) = κ'(1) = 1 (tailored transformation; 0.9 is
+            customary).
         input_cosine: ρ₀ for `output_value`.
 
     Returns:
@@ -105,10 +106,13 @@ def shape_activation(
         raise IsometerError(f"{base.name} is affine: its kernel map is a straight line and cannot be shaped")
     if as_two_rays(base.expression) is not None:
         raise IsometerError(
-            f"{base.name} is positively homogeneous: input scales do nothing to it — use tailored_leaky_relu(depth, value)"
+            f"{base.name} is positively homogeneous: input scales do nothing to it — "
+            "use tailored_leaky_relu(depth, value)"
         )
     if base.jumps:
-        raise IsometerError(f"{base.name} jumps, so κ'(1) is infinite whatever the scale; shape a continuous activation")
+        raise IsometerError(
+            f"{base.name} jumps, so κ'(1) is infinite whatever the scale; shape a continuous activation"
+        )
     if output_slope is not None:
         return _kernel_shaping(base, int(depth), output_slope, input_cosine)
     assert output_value is not None
@@ -116,7 +120,13 @@ def shape_activation(
 
 
 def _finish(
-    base: Activation, scale: float, shift: float, constants: tuple[float, float], depth: int, cosine: float, worst: float
+    base: Activation,
+    scale: float,
+    shift: float,
+    constants: tuple[float, float],
+    depth: int,
+    cosine: float,
+    worst: float,
 ) -> ShapedActivation:
     factor, offset = constants
     inner = _transformed(base, scale, shift)
@@ -141,7 +151,7 @@ def _finish(
 
 
 def _solve(
-    conditions: Callable[[np.ndarray], np.ndarray], starts: list[tuple[float, ...]], name: str, wanted: str
+    conditions: Callable[[np.ndarray], np.ndarray], starts: Sequence[tuple[float, ...]], name: str, wanted: str
 ) -> tuple[np.ndarray, float]:
     best: Any = None
     for start in starts:
@@ -156,8 +166,9 @@ def _solve(
     worst = math.inf if best is None else float(np.max(np.abs(best.fun)))
     if worst > 1e-8:
         raise IsometerError(
-            f"no input/output scale and shift of {name} meets {wanted}; the closest violates a condition by {worst:.2g} — "
-            "choose a target closer to linear (a slope nearer to 1, a value nearer to the input cosine) or another activation"
+            f"no input/output scale and shift of {name} meets {wanted}; the closest violates a condition by "
+            f"{worst:.2g} — choose a target closer to linear (a slope nearer to 1, a value nearer to the input cosine) "
+            "or another activation"
         )
     return best.x, worst
 
@@ -185,7 +196,8 @@ def _kernel_shaping(base: Activation, depth: int, target: float, cosine: float) 
 def _tailored(base: Activation, depth: int, target: float, cosine: float) -> ShapedActivation:
     if not cosine < target < 1.0:
         raise IsometerError(
-            f"output_value must lie between the input cosine {cosine:g} and 1: with κ'(1) = 1 cosines only rise; got {target!r}"
+            f"output_value must lie between the input cosine {cosine:g} and 1, since with κ'(1) = 1 cosines only rise; "
+            f"got {target!r}"
         )
 
     def conditions(unknown: np.ndarray) -> np.ndarray:
@@ -225,7 +237,7 @@ def tailored_leaky_relu(depth: int, output_value: float = 0.9, input_cosine: flo
     Example:
         >>> from isometer.theory import kernel_map, tailored_leaky_relu
         >>> phi = tailored_leaky_relu(depth=100, output_value=0.9)
-        >>> round(kernel_map(phi).iterate(0.0, 100).cosine[-1], 9)
+        >>> round(float(kernel_map(phi).iterate(0.0, 100).cosine[-1]), 9)
         0.9
     """
     if depth < 1 or depth != int(depth):
@@ -238,8 +250,8 @@ def tailored_leaky_relu(depth: int, output_value: float = 0.9, input_cosine: flo
     highest = reached(0.0)
     if not input_cosine < output_value <= highest:
         raise IsometerError(
-            f"with {depth} layers a leaky ReLU can bring the cosine {input_cosine:g} to at most {highest:.6g} (plain ReLU); "
-            f"asked for {output_value!r}"
+            f"with {depth} layers a leaky ReLU can bring the cosine {input_cosine:g} to at most {highest:.6g} "
+            f"(plain ReLU); asked for {output_value!r}"
         )
     # a → 1 is linear and leaves the cosine alone; the value falls monotonically in a
     slope = float(brentq(lambda a: reached(a) - output_value, 0.0, 1.0 - 1e-12, xtol=1e-15, rtol=8.9e-16))

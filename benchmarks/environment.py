@@ -1,0 +1,50 @@
+"""The environment a result belongs to, and where results are written."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def environment() -> dict[str, Any]:
+    """Versions and processor; no names of machines."""
+    model = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
+    except OSError:
+        pass
+    return {
+        "python": platform.python_version(),
+        "processor": model,
+        "cores": os.cpu_count(),
+        **{name: version(name) for name in ("numpy", "scipy", "torch")},
+    }
+
+
+def best_of(function: Callable[[], Any], repeats: int = 3) -> float:
+    """Shortest wall time of a few repeats: the machine may be busy with other things."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def write(name: str, result: dict[str, Any]) -> Path:
+    """Commit-ready JSON, written whole or not at all."""
+    RESULTS.mkdir(exist_ok=True)
+    target = RESULTS / f"{name}.json"
+    partial = target.with_suffix(".tmp")
+    partial.write_text(json.dumps({"environment": environment(), **result}, indent=2) + "\n", encoding="utf-8")
+    os.replace(partial, target)
+    return target
