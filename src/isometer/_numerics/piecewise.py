@@ -44,6 +44,16 @@ def panel_nodes(left: Floats, right: Floats, order: int) -> tuple[Floats, Floats
     return centre + half * nodes, half * weights
 
 
+def _clenshaw(t: Floats, coefficients: Floats, panel: NDArray[np.intp]) -> Floats:
+    """Σ_k coefficients[panel, k] P_k(t), every point with the coefficients of its own panel."""
+    by_degree = np.ascontiguousarray(coefficients.T)
+    later, last = np.zeros_like(t), np.zeros_like(t)
+    for k in range(len(by_degree) - 1, 0, -1):
+        # b_k = a_k + (2k + 1)/(k + 1) t b_{k+1} − (k + 1)/(k + 2) b_{k+2}
+        later, last = by_degree[k][panel] + ((2 * k + 1) / (k + 1)) * t * later - ((k + 1) / (k + 2)) * last, later
+    return np.asarray(by_degree[0][panel] + t * later - 0.5 * last)
+
+
 @dataclass(frozen=True)
 class Piecewise:
     """A function held as Legendre coefficients on panels; outside the panels it is extrapolated linearly."""
@@ -64,10 +74,7 @@ class Piecewise:
         index = np.clip(np.searchsorted(self.edges, x, side="right") - 1, 0, panels - 1)
         left, right = self.edges[index], self.edges[index + 1]
         t = (2.0 * x - left - right) / (right - left)
-        out = np.empty_like(t)
-        for panel in np.unique(index) if panels > 1 else (0,):
-            chosen = index == panel if panels > 1 else slice(None)
-            out[chosen] = legendre.legval(t[chosen], self.coefficients[panel])
+        out = _clenshaw(t, self.coefficients, index) if panels > 1 else legendre.legval(t, self.coefficients[0])
         beyond = np.abs(t) > 1.0
         if beyond.any():
             for position in np.flatnonzero(beyond):
@@ -80,6 +87,12 @@ class Piecewise:
         """The derivative panel by panel."""
         width = np.diff(self.edges)
         return Piecewise(self.edges, legendre.legder(self.coefficients, axis=1) * (2.0 / width)[:, None])
+
+    def trimmed(self, tolerance: float = 1e-17) -> Piecewise:
+        """Without the trailing degrees that are negligible on every panel."""
+        size = np.abs(self.coefficients).max(axis=0)
+        keep = int(np.flatnonzero(size > tolerance * size.max(initial=0.0))[-1]) + 1 if size.any() else 1
+        return Piecewise(self.edges, self.coefficients[:, :keep])
 
     def integral(self) -> float:
         """Integral over all panels."""
@@ -102,14 +115,16 @@ def resolve(
     *,
     order: int = 32,
     tolerance: float = 4e-15,
+    floor: float = 0.0,
     smallest: float = 1e-13,
     budget: int = 4000,
     guard: bool = False,
 ) -> Resolution:
     """Bisect panels, all pending ones in one call of `function`, until each is a short Legendre series.
 
-    A panel is resolved when its last four coefficients are below `tolerance` times the largest value seen. With `guard`
-    the series must also predict the function at the very ends of the panel, where a kink can hide behind the last node.
+    A panel is resolved when its last four coefficients are below `tolerance` times the largest value seen, or below
+    `floor`, the noise that the function is known to carry. With `guard` the series must also predict the function at
+    the very ends of the panel, where a kink can hide behind the last node.
     """
     nodes, _, analysis = legendre_rule(order)
     ends = np.array([-1.0, 1.0]) * (1 - 1e-9)
@@ -124,11 +139,12 @@ def resolve(
         scale = max(scale, float(np.max(np.abs(values), initial=0.0)))
         coefficients = values @ analysis.T
         tail = np.max(np.abs(coefficients[:, -4:]), axis=1)
-        resolved = tail <= tolerance * scale
+        allowed = max(tolerance * scale, floor)
+        resolved = tail <= allowed
         if guard:
             seen = np.asarray(function((centre + half * ends).ravel()), dtype=float).reshape(-1, 2)
             missed = np.max(np.abs(seen - coefficients @ at_ends.T), axis=1)
-            resolved &= missed <= 50 * tolerance * scale
+            resolved &= missed <= 50 * allowed
         tiny = (2 * half[:, 0] <= smallest * np.maximum(1.0, np.abs(centre[:, 0]))) & ~resolved
         exhausted = exhausted or len(done) + 2 * len(pending) > budget
         stop = resolved | tiny | exhausted

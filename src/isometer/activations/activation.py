@@ -258,6 +258,12 @@ class Activation:
         foreign = [node.function.precision for node in walk(self.expression) if isinstance(node, Opaque)]
         return max([p for p in foreign if p > 1e-15], default=0.0)
 
+    @property
+    def _slope_noise(self) -> float:
+        """Relative error of φ′ where it comes from a surrogate of an opaque NumPy function."""
+        opaque = any(isinstance(node, Opaque) and not node.function.is_torch for node in walk(self.expression))
+        return max(2e-12, 30 * self._precision) if opaque else 0.0
+
     def expectation(self, function: Callable[[Floats, Floats], Floats]) -> Estimate:
         """E f(X, φ(X)) with an error estimate; f acts on arrays (x, φ(x)).
 
@@ -311,8 +317,12 @@ class Activation:
         if exact is not None:
             variance = Estimate(exact.second_moment - exact.at_zero, exact.error)
         slope = gaussian.gaussian_expectation(lambda x: self.derivative(x) ** 2, self._edges)
-        if slope.error > 1e-3 * max(slope.value, 1e-300) and slope.value > 0:
+        if slope.error > 1e-3 * slope.value and slope.error > 1e-6 * second.value:
             slope = Estimate(math.inf, 0.0)  # φ′ is not square-integrable (a cusp): halving keeps adding to it
+        elif slope.value <= (1e-10 * (self._slope_noise > 0)) ** 2 * second.value:
+            slope = Estimate(0.0, slope.value)  # nothing but the noise of a surrogate: piecewise constant
+        else:
+            slope = Estimate(slope.value, slope.error + self._slope_noise * max(slope.value, second.value))
         # E φ(X)φ(−X) needs panels broken at the kinks of both factors
         both = np.unique(np.concatenate([self._edges, -self._edges]))
         both = both[(both >= self._domain[0]) & (both <= self._domain[1])]
@@ -535,35 +545,51 @@ class Activation:
 
     def _series_dual(self) -> Dual | None:
         moments = self.moments
-        for order in (64, 192, 512, 2048, 6144):
+        slope = moments["slope_second"]
+        for order in (64, 192, 512, 2048, 6144, 20480):
             coefficients = self.hermite(order)
             if moments["mean"].value == 0.0:
                 coefficients[0] = 0.0
             squares = coefficients**2
             k = np.arange(order + 1)
             lost = moments["second"].value - math.fsum(squares)
-            lost_slope = moments["slope_second"].value - math.fsum(k * squares)
-            if lost <= 4e-15 * moments["second"].value and lost_slope <= 4e-14 * moments["slope_second"].value:
+            lost_slope = slope.value - math.fsum(k * squares)
+            # steep functions need very many terms; there the quadrature of the angle series would take minutes
+            easy = 1.0 if order <= 2048 else 250.0
+            enough = lost <= easy * 4e-15 * moments["second"].value
+            if enough and lost_slope <= easy * 4e-14 * slope.value + 10 * slope.error:
                 break
         else:
             return None
         keep = int(np.flatnonzero(np.cumsum(squares[::-1] * (1 + k[::-1])) > 1e-19 * squares.sum())[0])
         squares = squares[: max(2, order + 1 - keep)]
         error = abs(lost) + moments["second"].error
-        series = SeriesDual(squares, moments["second"].value, moments["slope_second"].value, error)
+        series = SeriesDual(squares, moments["second"].value, slope.value, error)
         if len(squares) <= _LONG_SERIES:
             return series
-        return self._angle_dual(lambda theta: series.slope(np.cos(theta)))
+        return self._angle_dual(lambda theta: series.slope(np.cos(theta)), noise=len(squares) * 1e-16)
 
-    def _angle_dual(self, sampler: Callable[[Floats], Floats] | None = None) -> Dual:
+    def _angle_dual(self, sampler: Callable[[Floats], Floats] | None = None, noise: float = 0.0) -> Dual:
         moments = self.moments
+        if math.isinf(moments["slope_second"].value):
+            raise ActivationError(
+                f"{self.name} has a cusp: φ′ is not square-integrable, so κ′(1) is infinite and the kernel map is not "
+                "computed — its moments and Hermite coefficients are; round the cusp, as in sqrt(abs(x) + 0.01)"
+            )
         if sampler is None:
             slope = self.derivative
             # φ′² p, not φ′√p, has to be negligible outside: half the decay
             domain = gaussian.gaussian_domain([slope], slope.name, decay=20.5)
             tolerance = max(1e-9, 50 * self._precision)
-            edges = gaussian.panel_edges(slope, self.kinks, domain, slope.name, order=16, tolerance=tolerance)
-            sampler = sample_slope(PiecewiseFunction(slope, edges, self.kinks), self.jumps)
+            floor = 50 * self._slope_noise * math.sqrt(moments["second"].value)
+            edges = gaussian.panel_edges(
+                slope, self.kinks, domain, slope.name, order=16, tolerance=tolerance, floor=floor, smallest=1e-4
+            )
+            if float(np.diff(edges).min()) < 1e-3:  # φ′ has a cusp or is very steep: what 1e-11 costs is enough
+                noise = max(noise, 1e-11)
+            flat = moments["slope_second"].value == 0.0
+            smooth_part = PiecewiseFunction(np.zeros_like if flat else slope, edges, self.kinks)
+            sampler = sample_slope(smooth_part, self.jumps)
         return build_angle_dual(
             sampler,
             second_moment=moments["second"].value,
@@ -573,6 +599,7 @@ class Activation:
             mirrored_moment=moments["mirror"].value,
             jumping=bool(self.jumps),
             parity=self._parity,
+            tolerance=max(2e-14, noise, 5 * self._slope_noise),
         )
 
     def kernel(self, rho: ArrayLike) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer._numerics.piecewise import Piecewise, resolve
+from isometer._numerics.piecewise import Piecewise, legendre_rule, resolve
 from isometer.errors import ActivationError
 
 Floats = NDArray[np.float64]
@@ -162,6 +162,16 @@ class ForeignFunction:
         breaks = np.unique(np.concatenate([np.linspace(-_SURROGATE_REACH, _SURROGATE_REACH, 25), self.kinks]))
         return resolve(self._weighted, breaks, order=24, tolerance=max(4e-15, 50 * self.precision), budget=20000).series
 
+    @cached_property
+    def _surrogate_slope(self) -> Piecewise:
+        """g′ + b·x·g as one series (b = 1/2s²), exact since it is a polynomial on each panel."""
+        g = self._surrogate
+        nodes, _, analysis = legendre_rule(g.coefficients.shape[1] + 1)
+        left, right = g.edges[:-1, None], g.edges[1:, None]
+        x = (left + right) / 2 + (right - left) / 2 * nodes
+        values = g.derivative()(x) + x * g(x) / (2 * _SURROGATE_SCALE**2)
+        return Piecewise(g.edges, values @ analysis.T).trimmed(1e-15)
+
     def _surrogate_derivative(self, x: Floats, order: int) -> Floats:
         """(d/dx)^order of g(x)·exp(x²/4s²), where g is the resolved series."""
         if order > 2:
@@ -169,10 +179,10 @@ class ForeignFunction:
         b = 1.0 / (2 * _SURROGATE_SCALE**2)
         clipped = np.clip(x, -_SURROGATE_REACH, _SURROGATE_REACH)
         g = self._surrogate
-        first = g.derivative()
         growth = np.exp(clipped * clipped * b / 2)
         if order == 1:
-            return (first(clipped) + b * clipped * g(clipped)) * growth
+            return self._surrogate_slope(clipped) * growth
+        first = g.derivative()
         second = first.derivative()
         inner = second(clipped) + 2 * b * clipped * first(clipped) + (b + (b * clipped) ** 2) * g(clipped)
         return inner * growth

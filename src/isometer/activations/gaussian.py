@@ -137,7 +137,7 @@ def roots(equation: Expression, domain: tuple[float, float]) -> list[float]:
 def distinct(points: Sequence[float], tolerance: float = 1e-13) -> tuple[float, ...]:
     """Sorted points, near-coincident ones merged."""
     kept: list[float] = []
-    for point in sorted(points):
+    for point in sorted(0.0 if abs(point) < 1e-15 else point for point in points):
         if not kept or point - kept[-1] > tolerance * max(1.0, abs(point)):
             kept.append(point)
     return tuple(kept)
@@ -151,6 +151,8 @@ def panel_edges(
     *,
     order: int = 32,
     tolerance: float = 1e-12,
+    floor: float = 0.0,
+    smallest: float = 1e-14,
 ) -> Floats:
     """Edges of panels on which φ√p is resolved by `order` Legendre coefficients, for Gauss rules of that order."""
     inner = [k for k in kinks if domain[0] < k < domain[1]]
@@ -165,7 +167,14 @@ def panel_edges(
 
     with np.errstate(all="ignore"):
         found = resolve(
-            weighted, np.array(filled), order=order, tolerance=tolerance, smallest=1e-14, budget=6000, guard=True
+            weighted,
+            np.array(filled),
+            order=order,
+            tolerance=tolerance,
+            floor=floor,
+            smallest=smallest,
+            budget=6000,
+            guard=True,
         )
     if not np.isfinite(found.series.coefficients).all():
         bad = int(np.argmin(np.isfinite(found.series.coefficients).all(axis=1)))
@@ -182,9 +191,9 @@ def panel_edges(
         height = np.abs(found.series.coefficients).max(axis=1)
         width = np.diff(found.series.edges)
         mass = height**2 * width
-        smallest = np.isin(found.series.edges[:-1], found.unresolved[:, 0])
-        if mass[smallest].max() > 1e-6 * mass[~smallest].sum():
-            pole = float(found.unresolved[int(np.argmax(mass[smallest])), 0])
+        tiny = np.isin(found.series.edges[:-1], found.unresolved[:, 0])
+        if mass[tiny].max() > 1e-6 * mass[~tiny].sum():
+            pole = float(found.unresolved[int(np.argmax(mass[tiny])), 0])
             raise InfiniteMomentError(
                 f"the second moment E φ(X)² of {name} is infinite: it has a pole near x = {pole:.6g} — "
                 "use a function without a pole on the real line"

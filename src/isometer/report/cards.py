@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from isometer.activations import ENTRIES, activation
+from isometer.activations import ENTRIES, Activation, activation
 from isometer.theory import Explanation, KernelMap
 from isometer.theory.explanation import NEARBY
 
@@ -53,6 +53,12 @@ def _rate(kernel: KernelMap) -> str:
     return "–"
 
 
+def _kinks(phi: Activation) -> str:
+    """Those where the Gaussian has mass."""
+    seen = [number(x) for x in phi.kinks if abs(x) < 9]
+    return (", ".join(seen[:8]) + (", …" if len(seen) > 8 else "")) or "none"
+
+
 def activation_card(card: Explanation) -> Panel:
     """The card of `isometer explain`.
 
@@ -75,7 +81,7 @@ def activation_card(card: Explanation) -> Panel:
         ("second moment E φ²", number(phi.second_moment), "backward gain", number(phi.gain_backward)),
         ("variance", number(phi.variance), "unit-variance gamma", number(phi.unit_variance_gamma)),
         ("non-linearity μ", number(phi.nonlinearity), "error estimate", f"{k.error:.0e} ({phi.dual.method})"),
-        ("kinks", ", ".join(number(x) for x in phi.kinks) or "none", "", ""),
+        ("kinks", _kinks(phi), "", ""),
     ]
     for left, a, right, b in rows:
         facts.add_row(Text(left, style="dim"), a, Text(right, style="dim"), b)
