@@ -1,0 +1,40 @@
+"""The command `isometer`: thin wrappers that parse, call and print. Rooms are imported inside the commands."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from isometer import __version__
+from isometer.cli import activations, demo, simulate  # noqa: F401  (each registers its commands)
+from isometer.cli._shared import app
+from isometer.errors import IsometerError
+
+__all__ = ["app", "main"]
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"isometer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Signal propagation in deep networks: what depth does to a batch of signals."""
+
+
+def main() -> None:
+    """Entry point: errors about input are one line on stderr and exit code 2; a traceback means a bug."""
+    try:
+        app()
+    except IsometerError as problem:
+        Console(stderr=True).print(f"[bold red]error:[/] {str(problem).replace('[', chr(92) + '[')}", highlight=False)
+        sys.exit(2)

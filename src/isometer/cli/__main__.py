@@ -1,0 +1,3 @@
+from isometer.cli import main
+
+main()

@@ -1,0 +1,58 @@
+"""What every command shares: the application, common options, JSON and tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+app = typer.Typer(
+    name="isometer",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Signal propagation in deep networks: what depth does to a batch of signals, predicted and explained.",
+)
+
+
+class PositionChoice(StrEnum):
+    pre = "pre"
+    post = "post"
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Also draw a picture (.png, .pdf or .svg).")]
+PositionOption = Annotated[PositionChoice, typer.Option("--norm-position", help="pre: φ(norm(Wh)); post: norm(φ(Wh)).")]
+
+
+def console() -> Console:
+    """Where people read."""
+    return Console(soft_wrap=False)
+
+
+def emit(value: Any) -> None:
+    """Where programs read; nothing that is not JSON."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Any]:
+    """A bar on a terminal's stderr that appears for long work only, as `report(done, total)`."""
+    stderr = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
