@@ -45,7 +45,9 @@ class LossChoice(StrEnum):
 def simulate(
     width: Annotated[int, typer.Option("--width", metavar="D", help="Features per layer.")] = 100,
     depth: Annotated[int, typer.Option("--depth", metavar="L", help="Number of weight layers.")] = 50,
-    batch: Annotated[int, typer.Option("--batch", metavar="N", help="Samples in the batch.")] = 10,
+    batch: Annotated[
+        int | None, typer.Option("--batch", metavar="N", help="Samples in the batch; 10, or all of a file.")
+    ] = None,
     activation: Annotated[str, typer.Option("--activation", metavar="A", help="As for `isometer explain`.")] = "relu",
     norm: Annotated[
         str,
@@ -106,12 +108,13 @@ def simulate(
     metrics = list(metric) if metric else list(DEFAULT_METRICS)
     if backward and "gradient_log_norm" not in metrics:
         metrics.append("gradient_log_norm")
+    is_file = Path(source).suffix in (".npy", ".npz", ".csv")
+    samples = batch if batch is not None or is_file else 10
     if spec is not None:
         network = _spec_from_file(spec)
-        data = make_batch(source, batch, network.input_width, seed=seed)
+        data = make_batch(source, samples, network.input_width, seed=seed)
     else:
-        is_file = Path(source).suffix in (".npy", ".npz", ".csv")
-        data = make_batch(source, None if is_file and batch == 10 else batch, None if is_file else width, seed=seed)
+        data = make_batch(source, samples, None if is_file else width, seed=seed)
         network = _spec_from_options(
             width, depth, activation, norm, norm_position, weights, gamma, gain, bias_variance, data.shape[-1]
         )
