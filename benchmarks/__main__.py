@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.environment import write
 
-NAMES = ("activations",)
+NAMES = ("activations", "simulate")
 
 
 def main() -> None:

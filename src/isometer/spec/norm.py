@@ -1,0 +1,121 @@
+"""Normalisation layers in their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from isometer.spec._checks import SpecError, number, one_of, whole
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A normalisation in its parts; without ε and affine part unless asked.
+
+    With x the values normalised together, c = x − x̄ if `recenter` else x, and s² the mean of x² (divisor `"rms"`) or of
+    (x − x̄)² (divisor `"std"`): `y = c / √(s² + ε) · scale + shift`. What has no size, s = 0, becomes 0 + shift.
+
+    Args:
+        over: `"batch"` normalises each feature over the samples, `"features"` each sample over its features,
+            `"groups"` each sample over `groups` equal runs of features.
+        recenter: subtract the mean.
+        rescale: divide.
+        divisor: `"rms"` or `"std"`; by default that of what is divided: std after recentring, rms without.
+        size: `"mean-square"` gives mean square 1, `"length"` sum of squares 1.
+        whiten: multiply by the inverse root of the whole second-moment matrix, not of its diagonal (pseudo-inverse).
+        groups: number of groups.
+        eps: ε added to s².
+        scale: affine factor.
+        shift: affine offset.
+
+    Example:
+        >>> Norm.named("batch-rescale").divisor, Norm.named("group:4").groups
+        ('rms', 4)
+
+    Implements: 000/op-rc, 000/op-rs (both readings), 001/op-bn-nomean, 001/op-bn-std, 001/op-ln, 001/op-rms,
+        002/def-bn, 002/op-whitening, 003/def-bn, Π of 004/eq-3.
+    """
+
+    over: Literal["batch", "features", "groups"] = "batch"
+    recenter: bool = True
+    rescale: bool = True
+    divisor: Literal["rms", "std"] | None = None
+    size: Literal["mean-square", "length"] = "mean-square"
+    whiten: bool = False
+    groups: int = 1
+    eps: float = 0.0
+    scale: float = 1.0
+    shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        one_of(self.over, ("batch", "features", "groups"), "norm.over")
+        one_of(self.size, ("mean-square", "length"), "norm.size")
+        if self.divisor is None:
+            object.__setattr__(self, "divisor", "std" if self.recenter else "rms")
+        one_of(self.divisor, ("rms", "std"), "norm.divisor")
+        for name in ("eps", "scale", "shift"):
+            object.__setattr__(self, name, number(getattr(self, name), f"norm.{name}"))
+        object.__setattr__(self, "groups", whole(self.groups, "norm.groups", "pass the number of groups"))
+        if not (self.recenter or self.rescale):
+            raise SpecError("norm neither recentres nor rescales; expected one of them at least — pass norm=None")
+        if self.eps < 0:
+            raise SpecError(f"norm.eps is {self.eps}; expected a number of at least 0 — PyTorch uses 1e-5")
+        if self.groups > 1 and self.over != "groups":
+            raise SpecError(f"norm.groups is {self.groups} over {self.over!r}; expected 1 — pass over='groups'")
+        if not self.rescale and (self.eps > 0 or self.size == "length"):
+            raise SpecError("norm has eps or size='length' but does not rescale — pass rescale=True or drop them")
+        if self.whiten and (self.over != "batch" or not self.rescale or self.eps > 0 or self.size == "length"):
+            raise SpecError(
+                "norm.whiten needs over='batch', rescale=True, eps=0 and size='mean-square' — whitening replaces the "
+                "diagonal of the second-moment matrix by all of it"
+            )
+
+    @classmethod
+    def named(cls, name: str) -> Norm | None:
+        """A normalisation by name; `"none"` is None.
+
+        `batch`, `batch-rescale` (by the root mean square), `batch-rescale-std` (by the centred deviation, mean kept),
+        `batch-recenter`, `batch-unit` (features of length 1, no mean removal), `whiten`, `layer`, `rms`, `unit`
+        (samples of length 1), `group:K`.
+
+        Example:
+            >>> Norm.named("layer").over
+            'features'
+        """
+        if name == "none":
+            return None
+        if name.startswith("group:") and name[6:].isdigit():
+            return cls(over="groups", groups=int(name[6:]))
+        if name not in _NORMS:
+            raise SpecError(
+                f"norm is {name!r}; expected none, group:K or one of {', '.join(_NORMS)} — pass one of them"
+            )
+        return cls(**_NORMS[name])
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Norm:
+        """A normalisation from its fields by name, as JSON has them.
+
+        Example:
+            >>> Norm.from_record({"over": "features"}) == Norm.named("layer")
+            True
+        """
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(record) - known)
+        if unknown:
+            raise SpecError(f"norm has the unknown field {unknown[0]!r}; expected {', '.join(sorted(known))}")
+        return cls(**record)
+
+
+_NORMS: dict[str, dict[str, Any]] = {
+    "batch": {},
+    "batch-rescale": {"recenter": False},
+    "batch-rescale-std": {"recenter": False, "divisor": "std"},
+    "batch-recenter": {"rescale": False},
+    "batch-unit": {"recenter": False, "size": "length"},
+    "whiten": {"recenter": False, "whiten": True},
+    "layer": {"over": "features"},
+    "rms": {"over": "features", "recenter": False},
+    "unit": {"over": "features", "recenter": False, "size": "length"},
+}
