@@ -188,14 +188,11 @@ class Activation:
             (-1.0, 1.0)
         """
         domain = (-gaussian.REACH, gaussian.REACH)
-        points: list[float] = []
-        for equation in kink_equations(self.expression):
-            points += gaussian.roots(equation, domain)
+        equations = kink_equations(self.expression)
         for node in walk(self.expression):
             if isinstance(node, Opaque):
-                for kink in node.function.kinks:
-                    points += gaussian.roots(node.argument - kink, domain)
-        return gaussian.distinct(points)
+                equations += [node.argument - kink for kink in node.function.kinks]
+        return gaussian.distinct(gaussian.roots(equations, domain))
 
     @cached_property
     def jumps(self) -> tuple[tuple[float, float], ...]:
@@ -273,7 +270,7 @@ class Activation:
             >>> 0.2529 < fourth.value < 0.2530 and fourth.error < 1e-13
             True
         """
-        return gaussian.gaussian_expectation(lambda x: function(x, self(x)), self._edges)
+        return gaussian.refined_expectation(lambda x: function(x, self(x)), self._edges)
 
     @cached_property
     def moments(self) -> dict[str, Estimate]:
@@ -302,7 +299,10 @@ class Activation:
             grow = scale**2 + abs(scale)
             return {k: Estimate(v, grow * raw[k].error + 4e-16 * (abs(v) + shift**2)) for k, v in affine.items()}
         self.jumps  # noqa: B018  (raises early for functions without one-sided limits)
-        e = self.expectation
+
+        def e(function: Callable[[Floats, Floats], Floats]) -> Estimate:
+            return gaussian.gaussian_expectation(lambda x: function(x, self(x)), self._edges)
+
         exact = closed_dual(self.expression)
         mean, second = e(lambda x, y: y), e(lambda x, y: y * y)
         if exact is not None:

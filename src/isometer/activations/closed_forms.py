@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial import hermite_e
@@ -51,6 +52,7 @@ def _pure_gain(expression: Expression) -> float | None:
     return affine[0] if affine is not None and affine[1] == 0.0 and affine[0] != 0.0 else None
 
 
+@lru_cache(maxsize=65536)
 def as_polynomial(expression: Expression) -> Floats | None:
     """Coefficients (ascending) when the tree is a polynomial of degree ≤ 24 by construction."""
     if isinstance(expression, Variable):
@@ -95,6 +97,7 @@ def _polynomial_dual(polynomial: Floats) -> SeriesDual:
     return SeriesDual(squares, moment, slope, 4e-16 * moment, method="closed form")
 
 
+@lru_cache(maxsize=65536)
 def as_two_rays(expression: Expression) -> tuple[float, float] | None:
     """(right slope, left slope) when the tree is positively homogeneous of degree one by construction."""
     if isinstance(expression, Variable):

@@ -64,6 +64,10 @@ class Dual(ABC):
         """κ'(1 − gap); overridden where 1 − gap loses what matters."""
         return self.slope(1.0 - gap)
 
+    def centred(self, rho: Floats) -> Floats:
+        """κ(ρ) − κ(0); overridden where that need not cancel."""
+        return self.value(rho) - self.at_zero
+
 
 @dataclass(frozen=True)
 class SeriesDual(Dual):
@@ -85,6 +89,9 @@ class SeriesDual(Dual):
 
     def value(self, rho: Floats) -> Floats:
         return _horner(self.coefficients, rho)
+
+    def centred(self, rho: Floats) -> Floats:
+        return rho * _horner(self.coefficients[1:], rho)
 
     def slope(self, rho: Floats) -> Floats:
         return _horner((self.coefficients * np.arange(len(self.coefficients)))[1:], rho)
@@ -201,7 +208,7 @@ class AffineDual(Dual):
         return self.base.method
 
     def value(self, rho: Floats) -> Floats:
-        return self.gain * (self.base.value(rho) - self.base.at_zero) + self.at_zero
+        return self.gain * self.base.centred(rho) + self.at_zero
 
     def slope(self, rho: Floats) -> Floats:
         return self.gain * self.base.slope(rho)

@@ -3,16 +3,21 @@
 One tree, three uses: it evaluates on NumPy arrays, it evaluates differentiably on torch tensors (through the
 namespace of the tensor it is given; torch is never imported here), and it differentiates symbolically. It also knows
 where it is not smooth: `kink_equations` lists the expressions whose zeros are the kinks.
+
+Equal expressions are one object, so that a nested formula is a graph with shared parts, not a tree that doubles with
+every level; every function here visits a part once.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 from scipy import special
@@ -20,8 +25,22 @@ from scipy import special
 Array = Any  # a NumPy array or a torch tensor
 
 
-@dataclass(frozen=True)
-class Expression:
+class _Interned(type):
+    """Makes one object per value: equality of expressions is identity, and hashing costs nothing."""
+
+    _known: ClassVar[WeakValueDictionary[Any, Any]] = WeakValueDictionary()
+
+    def __call__(cls, *fields: Any) -> Any:
+        key = (cls, *fields)
+        found = cls._known.get(key)
+        if found is None:
+            found = super().__call__(*fields)
+            cls._known[key] = found
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Expression(metaclass=_Interned):
     """A node of the tree: a closed set of four final classes below."""
 
     def __add__(self, other: Expression | float) -> Expression:
@@ -55,7 +74,7 @@ class Expression:
         return call("power", self, Constant(float(exponent)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variable(Expression):
     """The argument x."""
 
@@ -63,7 +82,7 @@ class Variable(Expression):
         return "x"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Constant(Expression):
     """A number."""
 
@@ -73,7 +92,7 @@ class Constant(Expression):
         return f"{self.value:.12g}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Call(Expression):
     """A primitive applied to sub-expressions."""
 
@@ -81,6 +100,8 @@ class Call(Expression):
     arguments: tuple[Expression, ...]
 
     def __str__(self) -> str:
+        if size(self) > _LONGEST:
+            return f"{self.name}(…)"
         symbol = {"add": " + ", "subtract": " - ", "multiply": "*", "divide": "/", "power": "**"}.get(self.name)
         parts = [_bracketed(argument, self.name, i) for i, argument in enumerate(self.arguments)]
         if symbol is not None:
@@ -90,7 +111,7 @@ class Call(Expression):
         return f"{self.name}({', '.join(str(argument) for argument in self.arguments)})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Opaque(Expression):
     """A foreign elementwise function applied to a sub-expression; `order` counts derivatives taken of it."""
 
@@ -100,6 +121,17 @@ class Opaque(Expression):
 
     def __str__(self) -> str:
         return f"{self.function.name}{chr(39) * self.order}({self.argument})"
+
+
+_LONGEST = 300  # an expression of more operations is not written out
+
+
+@lru_cache(maxsize=65536)
+def size(expression: Expression) -> int:
+    """Number of operations when written out, shared parts counted every time."""
+    if isinstance(expression, Call):
+        return 1 + sum(size(argument) for argument in expression.arguments)
+    return 1 + size(expression.argument) if isinstance(expression, Opaque) else 1
 
 
 X = Variable()
@@ -204,14 +236,14 @@ PRIMITIVES: dict[str, Primitive] = {
     "maximum": Primitive(
         np.maximum,
         lambda t, a, b: t.maximum(a, b),
-        lambda a, b: (call("step", a - b), call("step", b - a)),
+        lambda a, b: (call("step", a - b), 1.0 - call("step", a - b)),
         lambda a, b: (a - b,),
         arity=2,
     ),
     "minimum": Primitive(
         np.minimum,
         lambda t, a, b: t.minimum(a, b),
-        lambda a, b: (call("step", b - a), call("step", a - b)),
+        lambda a, b: (call("step", b - a), 1.0 - call("step", b - a)),
         lambda a, b: (a - b,),
         arity=2,
     ),
@@ -260,38 +292,45 @@ def evaluate(expression: Expression, x: Array) -> Array:
     """Value of the tree at a NumPy array or a torch tensor, of the same shape as `x`."""
     if type(x).__module__.partition(".")[0] == "torch":
         torch = sys.modules["torch"]
-        value = _evaluate_torch(expression, x, torch)
+        value = _evaluate(expression, x, torch, {})
         return value if getattr(value, "shape", None) == x.shape else torch.full_like(x, float(value))
     with np.errstate(all="ignore"):
-        return np.broadcast_to(_evaluate_numpy(expression, x), np.shape(x))
+        return np.broadcast_to(_evaluate(expression, x, None, {}), np.shape(x))
 
 
-def _evaluate_numpy(expression: Expression, x: Any) -> Any:
+def evaluate_all(expressions: Sequence[Expression], x: Array) -> list[Array]:
+    """Values of several trees at one NumPy array; what they share is computed once."""
+    known: dict[Expression, Any] = {}
+    with np.errstate(all="ignore"):
+        return [np.broadcast_to(_evaluate(expression, x, None, known), np.shape(x)) for expression in expressions]
+
+
+def _evaluate(expression: Expression, x: Any, torch: ModuleType | None, known: dict[Expression, Any]) -> Any:
+    """One value per distinct part; `torch` is None for NumPy."""
     if isinstance(expression, Variable):
         return x
     if isinstance(expression, Constant):
         return expression.value
+    if expression in known:
+        return known[expression]
     if isinstance(expression, Opaque):
-        return expression.function.evaluate(np.asarray(_evaluate_numpy(expression.argument, x)), expression.order)
-    assert isinstance(expression, Call)
-    values = [_evaluate_numpy(argument, x) for argument in expression.arguments]
-    return PRIMITIVES[expression.name].numpy(*values)
+        inner = _evaluate(expression.argument, x, torch, known)
+        foreign, order = expression.function, expression.order
+        value = foreign.evaluate(np.asarray(inner), order) if torch is None else foreign.evaluate_torch(inner, order)
+    else:
+        assert isinstance(expression, Call)
+        values = [_evaluate(argument, x, torch, known) for argument in expression.arguments]
+        if torch is None:
+            value = PRIMITIVES[expression.name].numpy(*values)
+        else:
+            if expression.name in ("maximum", "minimum"):
+                values = [v if hasattr(v, "shape") else torch.full_like(x, v) for v in values]
+            value = PRIMITIVES[expression.name].torch(torch, *values)
+    known[expression] = value
+    return value
 
 
-def _evaluate_torch(expression: Expression, x: Any, torch: ModuleType) -> Any:
-    if isinstance(expression, Variable):
-        return x
-    if isinstance(expression, Constant):
-        return expression.value
-    if isinstance(expression, Opaque):
-        return expression.function.evaluate_torch(_evaluate_torch(expression.argument, x, torch), expression.order)
-    assert isinstance(expression, Call)
-    values = [_evaluate_torch(argument, x, torch) for argument in expression.arguments]
-    if expression.name in ("maximum", "minimum"):
-        values = [v if hasattr(v, "shape") else torch.full_like(x, v) for v in values]
-    return PRIMITIVES[expression.name].torch(torch, *values)
-
-
+@lru_cache(maxsize=65536)
 def differentiate(expression: Expression) -> Expression:
     """Derivative almost everywhere (jumps contribute nothing; see `Activation.jumps` for those)."""
     if isinstance(expression, Variable):
@@ -311,6 +350,7 @@ def differentiate(expression: Expression) -> Expression:
     return total
 
 
+@lru_cache(maxsize=65536)
 def substitute(expression: Expression, inner: Expression) -> Expression:
     """The composition: every x replaced by `inner`."""
     if isinstance(expression, Variable):
@@ -324,13 +364,19 @@ def substitute(expression: Expression, inner: Expression) -> Expression:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """All nodes, the root first."""
-    yield expression
-    if isinstance(expression, Call):
-        for argument in expression.arguments:
-            yield from walk(argument)
-    elif isinstance(expression, Opaque):
-        yield from walk(expression.argument)
+    """All distinct parts, the root first."""
+    seen: set[Expression] = set()
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node
+        if isinstance(node, Call):
+            pending += reversed(node.arguments)
+        elif isinstance(node, Opaque):
+            pending.append(node.argument)
 
 
 def kink_equations(expression: Expression) -> list[Expression]:
@@ -344,6 +390,7 @@ def kink_equations(expression: Expression) -> list[Expression]:
     return list(found)
 
 
+@lru_cache(maxsize=65536)
 def as_affine(expression: Expression) -> tuple[float, float] | None:
     """(slope, intercept) when the expression is affine in x by construction, else None."""
     if isinstance(expression, Variable):

@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer._numerics.piecewise import Piecewise, legendre_rule, resolve
+from isometer.activations.gaussian import gaussian_domain, refuse
 from isometer.errors import ActivationError
 
 Floats = NDArray[np.float64]
 _PROBE = np.array([-7.3, -2.1, -0.9, -0.31, 0.17, 0.58, 1.43, 3.7, 6.1])
 _SURROGATE_REACH = 24.0
+_OFF_GRID = 0.0021738413  # a kink on the edge of two panels would not be seen: start where no kink is likely to be
 _SURROGATE_SCALE = 2.0  # the surrogate is resolved against a Gaussian of this standard deviation
 
 
@@ -46,15 +48,7 @@ class ForeignFunction:
             return self.function(torch.from_numpy(np.array(x, dtype=float)))
 
     def _check(self) -> None:
-        try:
-            first = self._call(_PROBE)
-            values = np.asarray(first)
-        except Exception as problem:
-            raise ActivationError(
-                f"{self.name} failed on an array of 9 numbers: {type(problem).__name__}: {problem} — an activation "
-                "must accept an array and act on each element; wrap a scalar function as "
-                "numpy.vectorize(f, otypes=[float])"
-            ) from problem
+        values = self._tried(_PROBE)
         if values.shape != _PROBE.shape:
             raise ActivationError(
                 f"{self.name} turned an array of shape {_PROBE.shape} into {values.shape}; an activation must return "
@@ -62,19 +56,30 @@ class ForeignFunction:
             )
         if values.dtype.kind not in "fiub":
             raise ActivationError(f"{self.name} returned values of type {values.dtype}; expected real numbers")
-        again = np.asarray(self._call(_PROBE))
-        part = np.asarray(self._call(_PROBE[::-2].copy()))
+        again, part = self._tried(_PROBE), self._tried(_PROBE[::-2].copy())
         if not np.array_equal(values, again, equal_nan=True):
             raise ActivationError(
                 f"{self.name} gives different values for the same input; an activation must be deterministic — "
                 "put a module with dropout into eval mode"
             )
-        if not np.allclose(part, values[::-2], rtol=1e-12, atol=1e-12, equal_nan=True):
+        if part.shape != values[::-2].shape or not np.allclose(
+            part, values[::-2], rtol=1e-12, atol=1e-12, equal_nan=True
+        ):
             raise ActivationError(
                 f"{self.name} is not elementwise: its value at a point depends on the other points — "
                 "softmax, normalisation and the like are not activations here"
             )
         self.precision = float(np.finfo(values.dtype).eps) if values.dtype.kind == "f" else 2.2e-16
+
+    def _tried(self, x: Floats) -> NDArray[Any]:
+        try:
+            return np.asarray(self._call(x))
+        except Exception as problem:
+            raise ActivationError(
+                f"{self.name} failed on an array of {x.size} numbers: {type(problem).__name__}: {problem} — an "
+                "activation must accept an array of any length and act on each element; wrap a scalar function as "
+                "numpy.vectorize(f, otypes=[float])"
+            ) from problem
 
     def evaluate(self, x: Floats, order: int) -> Floats:
         """Value (order 0) or derivative (order ≥ 1) on a NumPy array."""
@@ -120,17 +125,15 @@ class ForeignFunction:
         return self._declared if self._declared is not None else self._find_kinks()
 
     def _find_kinks(self) -> tuple[float, ...]:
+        gaussian_domain([lambda x: self.evaluate(x, 0)], self.name)  # refuses infinite second moments first
         reach = _SURROGATE_REACH
         tolerance = max(4e-15, 50 * self.precision)
         start = np.linspace(-reach, reach, 49)
         found = resolve(
-            self._weighted, start + 1e-3, order=16, tolerance=tolerance, smallest=4e-15, budget=20000, guard=True
+            self._weighted, start + _OFF_GRID, order=16, tolerance=tolerance, smallest=4e-15, budget=20000, guard=True
         )
         if found.exhausted:
-            raise ActivationError(
-                f"{self.name} could not be resolved on [−24, 24]: it is noisy or oscillates too fast — "
-                "smooth it, or declare its kinks with activation(f, kinks=[...])"
-            )
+            refuse(found, self.name)
         width = np.diff(found.series.edges)
         narrow = np.flatnonzero(width < 2e-3)
         candidates: list[float] = []

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
-from isometer._numerics.piecewise import panel_nodes, resolve
-from isometer.activations.expression import Expression, as_affine, evaluate
+from isometer._numerics.piecewise import Resolution, panel_nodes, resolve
+from isometer.activations.expression import Expression, as_affine, evaluate, evaluate_all
 from isometer.errors import ActivationError, InfiniteMomentError
 
 Floats = NDArray[np.float64]
@@ -106,32 +105,65 @@ def gaussian_domain(functions: Sequence[Function], name: str, decay: float = _DE
     return -max(left, 9.2), max(right, 9.2)
 
 
-def roots(equation: Expression, domain: tuple[float, float]) -> list[float]:
-    """Zeros of an expression inside the domain; exact when it is affine."""
-    affine = as_affine(equation)
-    if affine is not None:
-        slope, intercept = affine
-        return [-intercept / slope + 0.0] if slope != 0.0 and domain[0] < -intercept / slope < domain[1] else []
+def roots(equations: Sequence[Expression], domain: tuple[float, float]) -> list[float]:
+    """Zeros of the expressions inside the domain; exact for affine ones."""
+    found, curved = [], []
+    for equation in equations:
+        affine = as_affine(equation)
+        if affine is None:
+            curved.append(equation)
+        elif affine[0] != 0.0 and domain[0] < -affine[1] / affine[0] < domain[1]:
+            found.append(-affine[1] / affine[0] + 0.0)
     grid = np.linspace(domain[0], domain[1], 6007)
-    values = np.asarray(evaluate(equation, grid), dtype=float)
-    good = np.isfinite(values)
-    found = [float(x) for x in grid[good & (values == 0.0)]]
-
-    def scalar(x: float) -> float:
-        return float(evaluate(equation, np.float64(x)))
-
-    for i in np.flatnonzero(good[:-1] & good[1:] & (values[:-1] * values[1:] < 0)):
-        found.append(float(brentq(scalar, grid[i], grid[i + 1], xtol=1e-15, rtol=8.9e-16)))
-    size = np.abs(values)
-    touching = good[1:-1] & (size[1:-1] < size[:-2]) & (size[1:-1] <= size[2:]) & (values[:-2] * values[2:] > 0)
-    for i in np.flatnonzero(touching) + 1:  # double roots: |u| dips to zero without a change of sign
-        a, b = grid[i - 1], grid[i + 1]
-        for _ in range(90):
-            third = (b - a) / 3
-            a, b = (a, b - third) if abs(scalar(a + third)) < abs(scalar(b - third)) else (a + third, b)
-        if abs(scalar((a + b) / 2)) < 1e-12:
-            found.append(float((a + b) / 2))
+    for equation, values in zip(curved, evaluate_all(curved, grid), strict=True):
+        found += _roots_on(equation, grid, np.asarray(values, dtype=float), np.array(sorted(set(found))))
     return found
+
+
+def _roots_on(equation: Expression, grid: Floats, values: Floats, known: Floats) -> list[float]:
+    """Zeros seen on a grid, refined; cells in which a known root is a root of this one too are left out."""
+    good, zero = np.isfinite(values), values == 0.0
+    # where the expression vanishes on a stretch, its ends; elsewhere single zeros and changes of sign
+    lone = zero[1:-1] & ~zero[:-2] & ~zero[2:]
+    edge = good[:-1] & good[1:] & (zero[:-1] != zero[1:])
+    edge[:-1] &= ~lone
+    edge[1:] &= ~lone
+    crossing = good[:-1] & good[1:] & (values[:-1] * values[1:] < 0)
+    for root in known[np.asarray(evaluate(equation, known)) == 0.0] if len(known) else ():
+        cell = int(np.searchsorted(grid, root))
+        crossing[max(cell - 2, 0) : cell + 1] = False
+        edge[max(cell - 2, 0) : cell + 1] = False
+    size = np.abs(values)
+    dip = good[1:-1] & (size[1:-1] < size[:-2]) & (size[1:-1] <= size[2:]) & (values[:-2] * values[2:] > 0)
+    found = [*grid[1:-1][lone]]
+    found += [*_bisect(lambda x: evaluate(equation, x) > 0, grid[:-1][crossing], grid[1:][crossing])]
+    found += [*_bisect(lambda x: evaluate(equation, x) == 0, grid[:-1][edge], grid[1:][edge])]
+    found += [*_touching(lambda x: np.abs(evaluate(equation, x)), grid[:-2][dip], grid[2:][dip])]
+    return [float(x) for x in found]
+
+
+def _bisect(holds: Callable[[Floats], NDArray[np.bool_]], left: Floats, right: Floats) -> Floats:
+    """Where a condition changes, in all intervals at once, to the last bit."""
+    if not len(left):
+        return left
+    start = holds(left)
+    for _ in range(64):
+        middle = (left + right) / 2
+        same = holds(middle) == start
+        left, right = np.where(same, middle, left), np.where(same, right, middle)
+    return np.asarray((left + right) / 2)
+
+
+def _touching(size: Function, left: Floats, right: Floats) -> Floats:
+    """Double roots, where |u| dips to zero without a change of sign, by ternary search in all intervals at once."""
+    if not len(left):
+        return left
+    for _ in range(90):
+        third = (right - left) / 3
+        lower = size(left + third) < size(right - third)
+        left, right = np.where(lower, left, left + third), np.where(lower, right - third, right)
+    middle = (left + right) / 2
+    return np.asarray(middle[size(middle) < 1e-12])
 
 
 def distinct(points: Sequence[float], tolerance: float = 1e-13) -> tuple[float, ...]:
@@ -183,22 +215,34 @@ def panel_edges(
             "an activation must be finite on the real line"
         )
     if found.exhausted:
-        raise ActivationError(
-            f"{name} could not be resolved with 6000 panels: it oscillates too fast, is noisy, or is not a function — "
-            "smooth it, declare its kinks, or lower its frequency"
-        )
+        refuse(found, name)
     if len(found.unresolved):
         height = np.abs(found.series.coefficients).max(axis=1)
-        width = np.diff(found.series.edges)
-        mass = height**2 * width
+        mass = height**2 * np.diff(found.series.edges)
         tiny = np.isin(found.series.edges[:-1], found.unresolved[:, 0])
         if mass[tiny].max() > 1e-6 * mass[~tiny].sum():
-            pole = float(found.unresolved[int(np.argmax(mass[tiny])), 0])
-            raise InfiniteMomentError(
-                f"the second moment E φ(X)² of {name} is infinite: it has a pole near x = {pole:.6g} — "
-                "use a function without a pole on the real line"
-            )
+            raise _pole(name, float(found.unresolved[int(np.argmax(mass[tiny])), 0]))
     return found.series.edges
+
+
+def _pole(name: str, place: float) -> InfiniteMomentError:
+    return InfiniteMomentError(
+        f"the second moment E φ(X)² of {name} is infinite: it has a pole near x = {place:.6g} — "
+        "use a function without a pole on the real line"
+    )
+
+
+def refuse(found: Resolution, name: str) -> None:
+    """Say why the panels ran out: a pole, where all the mass sits in narrow panels, or noise and oscillation."""
+    width = np.diff(found.series.edges)
+    mass = np.abs(found.series.coefficients).max(axis=1) ** 2 * width
+    narrow = width < 1e-3
+    if mass[narrow].sum() > 0.5 * mass.sum() and width[narrow].sum() < 0.1 * width.sum():
+        raise _pole(name, float(found.series.edges[int(np.argmax(mass))]))
+    raise ActivationError(
+        f"{name} could not be resolved with thousands of panels: it oscillates too fast, is noisy, or is not a "
+        "function — smooth it, lower its frequency, or declare the kinks of a callable with activation(f, kinks=[...])"
+    )
 
 
 def integrate(integrand: Function, edges: Floats, order: int = 32) -> Estimate:
@@ -223,6 +267,18 @@ def halved(edges: Floats) -> Floats:
 def gaussian_expectation(function: Function, edges: Floats) -> Estimate:
     """E f(X) over panels that resolve f."""
     return integrate(lambda x: function(x) * density(x), edges)
+
+
+def refined_expectation(function: Function, edges: Floats) -> Estimate:
+    """E f(X) for an f that may have kinks of its own: panels are refined around them first."""
+
+    def weighted(x: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(x) * density(x), dtype=float)
+
+    found = resolve(weighted, edges, order=32, tolerance=1e-13, smallest=1e-13, budget=6000, guard=True)
+    estimate = integrate(weighted, found.series.edges)
+    return Estimate(estimate.value, estimate.error + (abs(estimate.value) if found.exhausted else 0.0))
 
 
 def hermite_coefficients(function: Function, edges: Floats, order: int) -> Floats:

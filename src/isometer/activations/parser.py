@@ -138,12 +138,7 @@ class _Reader:
         raise ActivationError(f"unknown activation or name {name!r}; {hint}{_HELP}")
 
     def _expression(self, node: ast.AST, depth: int) -> Expression:
-        value = self.read(node, depth + 1)
-        if isinstance(value, Activation):
-            raise ActivationError(
-                f"{value.name} is a function here and cannot be used in arithmetic; apply it, as in {value.name}(x)"
-            )
-        return value
+        return self._plain(self.read(node, depth + 1))
 
     def _arithmetic(self, node: ast.BinOp, depth: int) -> Expression:
         left, right = self._expression(node.left, depth), self._expression(node.right, depth)
@@ -161,7 +156,7 @@ class _Reader:
             raise ActivationError("parameters are given by position, as in leaky_relu(0.1), not by name")
         if isinstance(node.func, ast.Call):  # leaky_relu(0.1)(x)
             function = self.read(node.func, depth + 1)
-            return self._apply(function, node.args, depth)
+            return self._apply(function, [self.read(argument, depth + 1) for argument in node.args])
         if not isinstance(node.func, ast.Name):
             raise ActivationError(f"only known functions can be called; got {ast.unparse(node.func)[:60]!r} — {_HELP}")
         name = _SYNONYMS.get(node.func.id, node.func.id)
@@ -188,21 +183,22 @@ class _Reader:
             numbers = [a.value for a in arguments[1:] if isinstance(a, Constant)]
             if len(numbers) != len(arguments) - 1:
                 raise ActivationError(f"the parameters of {name} must be numbers")
-            return self._apply(build(name, *numbers), node.args[:1], depth)
-        return self._apply(self._name(name), node.args, depth)
+            return self._apply(build(name, *numbers), arguments[:1])
+        return self._apply(self._name(name), arguments)
 
     def _plain(self, value: Value) -> Expression:
         if isinstance(value, Activation):
-            raise ActivationError(f"{value.name} is a function here; apply it, as in {value.name}(x)")
+            raise ActivationError(
+                f"{value.name} is a function here and cannot be used in arithmetic; apply it, as in {value.name}(x)"
+            )
         return value
 
-    def _apply(self, function: Value, arguments: list[ast.expr], depth: int) -> Expression:
+    def _apply(self, function: Value, arguments: list[Value]) -> Expression:
         if not isinstance(function, Activation):
             raise ActivationError(f"{function} is not a function and cannot be called")
         if len(arguments) != 1:
             raise ActivationError(f"{function.name} takes one argument here; got {len(arguments)}")
-        inner = self._expression(arguments[0], depth)
-        return self._checked(substitute(function.expression, inner))
+        return self._checked(substitute(function.expression, self._plain(arguments[0])))
 
     def _function(self, node: ast.AST, depth: int) -> Activation:
         value = self.read(node, depth + 1)

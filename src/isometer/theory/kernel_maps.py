@@ -128,7 +128,7 @@ class KernelMap:
         """κ(ρ) on numbers or arrays in [−1, 1]."""
         cosine = checked_correlation(rho)
         values = self._branch * self._dual.value(cosine) + (1 - self._branch) * cosine
-        values = np.where(cosine == 1.0, 1.0, values)
+        values = np.clip(np.where(cosine == 1.0, 1.0, values), -1.0, 1.0)  # rounding must not leave [−1, 1]
         return float(values) if np.ndim(rho) == 0 else values
 
     def slope(self, rho: ArrayLike) -> Any:
@@ -154,7 +154,7 @@ class KernelMap:
         array = np.asarray(gap, dtype=float)
         if not ((array >= 0) & (array <= 2)).all():
             raise IsometerError("a gap 1 − ρ must lie in [0, 2]; pass 1 minus a cosine")
-        values = self._branch * self._dual.deficit(array) + (1 - self._branch) * array
+        values = np.clip(self._branch * self._dual.deficit(array) + (1 - self._branch) * array, 0.0, 2.0)
         return float(values) if np.ndim(gap) == 0 else values
 
     def _increment(self, start: float, step: float) -> float:
@@ -209,7 +209,8 @@ class KernelMap:
             >>> KernelMap("tanh").error < 1e-13
             True
         """
-        return self.activation.error_estimate
+        second = self.activation.moments["second"].error
+        return self._gain * (self.activation.dual.error + second) + 4e-16
 
     @cached_property
     def is_identity(self) -> bool:
@@ -413,6 +414,9 @@ class KernelMap:
             if not 0.0 <= gap <= 2.0:
                 raise IsometerError(f"a gap 1 − ρ must lie in [0, 2]; got {gap!r}")
             small, cosine = float(gap), 1.0 - float(gap)
+        mirrored = cosine < 0.0 and self.effective.is_odd  # κ(−ρ) = −κ(ρ): follow |ρ|, where the gap is small
+        if mirrored:
+            cosine, small = -cosine, 1.0 + cosine if gap is None else 2.0 - small
         out = np.empty((3, int(depth) + 1))
         target = self.fixed_point
         offset: float | None = None  # signed distance to an interior ρ*, once close
@@ -430,6 +434,8 @@ class KernelMap:
                 offset = cosine - target
             out[0, layer], out[1, layer] = cosine, small
             out[2, layer] = self._distance(cosine, small, target, offset)
+        if mirrored:
+            return KernelPath(-out[0], 2.0 - out[1], out[2])
         return KernelPath(out[0], out[1], out[2])
 
     @staticmethod
@@ -448,9 +454,6 @@ class KernelMap:
         if abs(cosine) <= _NEAR:
             after = self.at_zero + self._increment(0.0, cosine)
             return after, 1.0 - after
-        if self.effective.is_odd:
-            mirrored, near = self._step(-cosine, 2.0 - gap)
-            return -mirrored, 2.0 - near
         after = float(self(max(cosine, -1.0)))
         return after, 1.0 - after
 
