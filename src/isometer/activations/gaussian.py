@@ -158,10 +158,16 @@ def _touching(size: Function, left: Floats, right: Floats) -> Floats:
     """Double roots, where |u| dips to zero without a change of sign, by ternary search in all intervals at once."""
     if not len(left):
         return left
-    for _ in range(90):
+    ends = np.minimum(size(left), size(right))
+    for step in range(90):
         third = (right - left) / 3
         lower = size(left + third) < size(right - third)
         left, right = np.where(lower, left, left + third), np.where(lower, right - third, right)
+        if step == 12:  # by now a double root is four orders below the ends of its interval
+            promising = size((left + right) / 2) < 1e-2 * ends
+            left, right = left[promising], right[promising]
+            if not len(left):
+                return left
     middle = (left + right) / 2
     return np.asarray(middle[size(middle) < 1e-12])
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from isometer import __version__
 from isometer.cli import activations, demo, simulate  # noqa: F401  (each registers its commands)
@@ -36,5 +37,6 @@ def main() -> None:
     try:
         app()
     except IsometerError as problem:
-        Console(stderr=True).print(f"[bold red]error:[/] {str(problem).replace('[', chr(92) + '[')}", highlight=False)
+        line = Text.assemble(("error: ", "bold red"), str(problem))
+        Console(stderr=True).print(line, highlight=False, soft_wrap=True)
         sys.exit(2)
