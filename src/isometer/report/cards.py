@@ -81,7 +81,7 @@ def activation_card(card: Explanation) -> Panel:
         ("second moment E φ²", number(phi.second_moment), "backward gain", number(phi.gain_backward)),
         ("variance", number(phi.variance), "unit-variance gamma", number(phi.unit_variance_gamma)),
         ("non-linearity μ", number(phi.nonlinearity), "error estimate", f"{k.error:.0e} ({phi.dual.method})"),
-        ("kinks", _kinks(phi), "", ""),
+        ("kinks", _kinks(phi), "length-map slope Q′(1)", number(card.length_slope)),
     ]
     for left, a, right, b in rows:
         facts.add_row(Text(left, style="dim"), a, Text(right, style="dim"), b)
@@ -134,6 +134,7 @@ def activation_card(card: Explanation) -> Panel:
         depth,
         Text(f"\n→ {card.conclusion}", style="bold green"),
         Text(f"→ {card.gradient_sentence}", style="bold green"),
+        *([] if card.length_sentence is None else [Text(f"→ {card.length_sentence}", style="bold green")]),
     )
     return Panel(body, title=f"[bold]{phi.name.replace('[', '(')}[/bold]", title_align="left", border_style="blue")
 

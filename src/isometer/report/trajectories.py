@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray
+from numpy.typing import NDArray
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -144,4 +146,42 @@ def trajectory_picture(dataset: xarray.Dataset) -> Figure:
     for axis in axes.ravel()[len(names) :]:
         axis.set_axis_off()
     figure.suptitle(setting(dataset) + "; bands: 95 % of the mean", fontsize=9, x=0.01, ha="left")
+    return figure
+
+
+def theory_over_simulation(
+    predicted: Mapping[str, NDArray[np.float64]], simulated: Mapping[str, xarray.Dataset], *, title: str
+) -> Figure:
+    """Mean cosine over layers: theory as a line, simulated runs as the band of their 5th to 95th percentile.
+
+    Args:
+        predicted: cosines over layers, by name.
+        simulated: trajectories with `mean_cosine`, by the same names.
+        title: what was simulated.
+
+    Returns:
+        The figure, one colour per name.
+
+    Example:
+        >>> from isometer import Spec, kernel_map
+        >>> from isometer.report.trajectories import theory_over_simulation
+        >>> from isometer.simulate import make_batch, simulate
+        >>> data = simulate(Spec(width=50, depth=3, activation="unit(relu)"), make_batch("correlated:0.5", 3, 50),
+        ...                 runs=2, metrics=["mean_cosine"])
+        >>> line = kernel_map("relu").iterate(0.5, 3).cosine
+        >>> len(theory_over_simulation({"relu": line}, {"relu": data}, title="tiny").axes)
+        1
+    """
+    figure, axes = new_figure(1, width=7.5, height=4.5)
+    axis = axes[0, 0]
+    for (name, line), color in zip(predicted.items(), PALETTE, strict=False):
+        layers = simulated[name]["layer"].values
+        low, high = np.quantile(simulated[name]["mean_cosine"].values, (0.05, 0.95), axis=0)
+        axis.fill_between(layers, low, high, color=color, alpha=0.25, linewidth=0)
+        axis.plot(layers, line, color=color, label=name)
+    axis.set_xlabel("layer")
+    axis.set_ylabel("mean cosine between samples")
+    axis.set_ylim(-0.1, 1.05)
+    axis.legend(frameon=False, title="line: theory (infinite width); band: simulated runs", ncols=2, fontsize=9)
+    axis.set_title(title, fontsize=10)
     return figure

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from isometer.activations import Activation
 from isometer.theory.kernel_maps import KernelMap, Norm, Position
+from isometer.theory.shaping import length_slope
 
 DEPTHS = (10, 100, 1000)
 NEARBY = 1e-3  # 1 − cos of the nearly equal pair of inputs whose fate is reported
@@ -40,6 +41,7 @@ class Explanation:
     activation: Activation
     kernel: KernelMap
     hermite: NDArray[np.float64]
+    length_slope: float  # Q'(1) of the unit-second-moment version
     outlook: tuple[DepthOutlook, ...]
 
     @property
@@ -89,6 +91,29 @@ class Explanation:
             f"Gradient norms {'grow' if slope > 1 else 'shrink'} by a factor {factor:.4g} per layer toward the input."
         )
 
+    @property
+    def length_sentence(self) -> str | None:
+        """One sentence on the signal's size where nothing normalises it; None where something does.
+
+        Example:
+            >>> from isometer.theory import explain
+            >>> explain("tanh").length_sentence is None
+            False
+            >>> explain("gelu", norm="rms").length_sentence is None
+            True
+        """
+        if self.kernel.norm != "none" or self.kernel.residual is not None:
+            return None
+        slope = self.length_slope
+        if abs(slope - 1.0) < 1e-9:
+            return "Signal sizes neither grow nor shrink on average (Q′(1) = 1), but errors of width add up."
+        if slope < 1.0:
+            return f"The signal's size is stable: a deviation shrinks by a factor {slope:.4g} per layer."
+        return (
+            f"The signal's size is unstable: a deviation grows by a factor {slope:.4g} per layer, "
+            "so cosines follow the map above only with a norm layer."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; infinities as the string "inf".
 
@@ -111,6 +136,7 @@ class Explanation:
             "gain_backward": phi.gain_backward,
             "unit_variance_gamma": phi.unit_variance_gamma,
             "kinks": list(phi.kinks),
+            "length_slope": self.length_slope,
             "hermite": [float(c) for c in self.hermite],
             "kernel_at_zero": k.at_zero,
             "kernel_slope_at_zero": k.slope_at_zero,
@@ -172,4 +198,5 @@ def explain(
     if kernel.activation.gain_backward == math.inf:
         growth = -math.inf
     outlook = tuple(DepthOutlook(d, float(orthogonal.cosine[d]), float(nearby.gap[d]), growth * d) for d in DEPTHS)
-    return Explanation(kernel.activation, kernel, kernel.effective.hermite(10), outlook)
+    slope = length_slope(kernel.activation) / kernel.activation.second_moment
+    return Explanation(kernel.activation, kernel, kernel.effective.hermite(10), slope, outlook)

@@ -1,0 +1,209 @@
+"""`isometer kernel` and `isometer phase`: kernels of infinitely wide networks, and order and chaos."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from isometer.cli._shared import Json, Plot, PositionChoice, PositionOption, app, console, emit
+from isometer.cli.activations import NormChoice, NormOption
+from isometer.errors import IsometerError
+
+if TYPE_CHECKING:
+    from isometer.theory.conditioning import BoundCheck, Diagnosis
+    from isometer.theory.kernels import KernelMatrix
+
+_LISTED = 32  # kernels up to this size are printed whole in JSON
+
+
+class KindChoice(StrEnum):
+    nngp = "nngp"
+    ntk = "ntk"
+
+
+@app.command()
+def kernel(
+    activation: Annotated[str, typer.Option("--activation", metavar="A", help="As for `isometer explain`.")],
+    inputs: Annotated[Path, typer.Option("--inputs", metavar="FILE.npy", help="An (n, d) array: samples, features.")],
+    depth: Annotated[int | None, typer.Option("--depth", metavar="L", help="Hidden layers, 0 to millions.")] = None,
+    depths: Annotated[
+        str | None, typer.Option("--depths", metavar="1,2,4,…", help="Several depths: the whole curve.")
+    ] = None,
+    kind: Annotated[
+        KindChoice, typer.Option("--kind", help="nngp: the top layer's kernel; ntk: all weights trained.")
+    ] = KindChoice.nngp,
+    norm: NormOption = NormChoice.none,
+    norm_position: PositionOption = PositionChoice.pre,
+    bias: Annotated[float, typer.Option("--bias", metavar="V", help="Variance of the biases of every layer.")] = 0.0,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Save the matrix: .npy, or .npz with its diagonal.")
+    ] = None,
+    plot: Plot = None,
+    as_json: Json = False,
+) -> None:
+    """The kernel of a batch at infinite width: condition number, spectrum, published bounds, and a diagnosis.
+
+    Depth L means L hidden layers of the activation as given (write normalized(relu) to normalise), weights of unit
+    variance in the NTK parametrisation, a linear readout. The cost does not grow with depth for inputs of one length.
+
+    Examples: [bold]isometer kernel --activation 'normalized(relu)' --depth 100 --inputs x.npy --kind ntk[/],
+    [bold]isometer kernel --activation 'unit(relu)' --depths 1,10,100,1000 --inputs x.npy --plot k.png[/]
+    """
+    from isometer.theory.conditioning import conditioning_bounds, diagnose
+    from isometer.theory.kernels import Batch, kernel_matrices
+    from isometer.theory.length_maps import SignalFamily
+
+    wanted = _depths(depth, depths)
+    for target in (plot, out):
+        if target is not None and not target.parent.is_dir():
+            raise IsometerError(f"the folder {str(target.parent)!r} does not exist — create it first")
+    if out is not None and out.suffix not in (".npy", ".npz"):
+        raise IsometerError(f"a kernel is saved as .npy or .npz; got {str(out)!r} — add one of these endings")
+    family, batch = SignalFamily(activation), Batch.of(_load(inputs))
+    layout: dict[str, Any] = {"norm": norm.value, "norm_position": norm_position.value, "bias": bias}
+    curve = [kernel_matrices(family, batch, at, kinds=(kind.value,), **layout)[kind.value] for at in wanted]
+    last = curve[-1]
+    checks = conditioning_bounds(last, **layout)
+    diagnosis = diagnose(last, **layout)
+    several = curve if len(curve) > 1 else []
+    if out is not None:
+        _save(last, out)
+    if plot is not None:
+        from isometer.report.kernels import kernel_picture
+        from isometer.report.pictures import save_figure
+
+        save_figure(kernel_picture(last, several), plot)
+    if as_json:
+        emit(_summary(last, checks, diagnosis, several, layout))
+        return
+    from isometer.report.kernels import kernel_card
+
+    console().print(kernel_card(last, checks, diagnosis, several))
+
+
+@app.command()
+def phase(
+    activation: Annotated[str, typer.Option("--activation", metavar="A", help="As for `isometer explain`.")],
+    weight_limit: Annotated[
+        float | None, typer.Option("--weight-limit", metavar="V", help="Largest σ_w²; by default twice the edge's.")
+    ] = None,
+    bias_limit: Annotated[float, typer.Option("--bias-limit", metavar="V", help="Largest σ_b².")] = 1.0,
+    plot: Plot = None,
+    as_json: Json = False,
+) -> None:
+    """Order and chaos: fixed points, slopes, depth scales and the edge of chaos over weight and bias variances.
+
+    Examples: [bold]isometer phase --activation tanh --plot phase.png[/],
+    [bold]isometer phase --activation gelu --json[/]
+    """
+    from isometer.theory.phase import phase_diagram
+
+    diagram = phase_diagram(activation, weight_limit=weight_limit, bias_limit=bias_limit)
+    if plot is not None:
+        from isometer.report.kernels import phase_picture
+        from isometer.report.pictures import save_figure
+
+        save_figure(phase_picture(diagram), plot)
+    if as_json:
+        emit(diagram.to_dict())
+        return
+    from isometer.report.kernels import phase_card
+
+    console().print(phase_card(diagram))
+
+
+def _depths(depth: int | None, depths: str | None) -> list[int]:
+    if (depth is None) == (depths is None):
+        raise IsometerError("give either --depth L or --depths 1,2,4,…, not both or neither")
+    if depths is None:
+        assert depth is not None
+        return [depth]
+    try:
+        return sorted({int(part) for part in depths.split(",") if part.strip()})
+    except ValueError:
+        raise IsometerError(f"--depths takes whole numbers with commas between them; got {depths!r}") from None
+
+
+def _load(path: Path) -> Any:
+    import numpy as np
+
+    if not path.is_file():
+        raise IsometerError(f"there is no file {str(path)!r} — save the inputs with numpy.save")
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as problem:
+        raise IsometerError(f"cannot read {str(path)!r} as an array: {problem} — save it with numpy.save") from problem
+    if not isinstance(array, np.ndarray):
+        raise IsometerError(f"{str(path)!r} holds several arrays; save the (n, d) one with numpy.save")
+    return array
+
+
+def _save(matrix: KernelMatrix, path: Path) -> None:
+    """Written whole or not at all."""
+    import numpy as np
+
+    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with partial.open("wb") as file:
+            if path.suffix == ".npy":
+                np.save(file, matrix.matrix)
+            else:
+                np.savez(file, kernel=matrix.matrix, log_diagonal=matrix.log_diagonal)
+        os.replace(partial, path)
+    except OSError as problem:
+        raise IsometerError(f"cannot write {str(path)!r}: {problem.strerror or problem}") from problem
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _summary(
+    last: KernelMatrix,
+    checks: list[BoundCheck],
+    diagnosis: Diagnosis | None,
+    curve: list[KernelMatrix],
+    layout: dict[str, Any],
+) -> dict[str, Any]:
+    from isometer.theory.conditioning import bound_quantities, plain_number
+
+    def diagonal(matrix: KernelMatrix) -> Any:
+        logs = matrix.log_diagonal
+        same = float(logs.max() - logs.min()) < 1e-12
+        return float(logs[0]) if same else [float(v) for v in logs]
+
+    def numbers(matrix: KernelMatrix) -> dict[str, Any]:
+        return {
+            "depth": matrix.depth,
+            "condition_number": plain_number(matrix.condition_number),
+            "smallest_eigenvalue": matrix.smallest_eigenvalue,
+            "largest_eigenvalue": matrix.largest_eigenvalue,
+            "effective_rank": matrix.effective_rank,
+            "log_diagonal": diagonal(matrix),
+        }
+
+    n = len(last.matrix)
+    return {
+        "activation": last.activation.name,
+        "kind": last.kind,
+        "inputs": n,
+        **layout,
+        **numbers(last),
+        "singular": last.singular,
+        "bounds": {
+            **{key: plain_number(value) for key, value in bound_quantities(last, **layout).items()},
+            **{check.reference: check.to_dict() for check in checks},
+        },
+        "diagnosis": None
+        if diagnosis is None
+        else {
+            "phase": diagnosis.phase,
+            "passes": diagnosis.passes,
+            "recovers": diagnosis.recovers,
+            "text": diagnosis.text,
+        },
+        "curve": [numbers(matrix) for matrix in curve],
+        "kernel": [[float(v) for v in row] for row in last.matrix] if n <= _LISTED else None,
+    }
