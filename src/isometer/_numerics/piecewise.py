@@ -117,6 +117,7 @@ def resolve(
     tolerance: float = 4e-15,
     floor: float = 0.0,
     smallest: float = 1e-13,
+    anchor: float = 1.0,
     budget: int = 4000,
     guard: bool = False,
 ) -> Resolution:
@@ -124,7 +125,8 @@ def resolve(
 
     A panel is resolved when its last four coefficients are below `tolerance` times the largest value seen, or below
     `floor`, the noise that the function is known to carry. With `guard` the series must also predict the function at
-    the very ends of the panel, where a kink can hide behind the last node.
+    the very ends of the panel, where a kink can hide behind the last node. Panels are not cut below `smallest` times
+    the larger of `anchor` and their place.
     """
     nodes, _, analysis = legendre_rule(order)
     ends = np.array([-1.0, 1.0]) * (1 - 1e-9)
@@ -145,7 +147,7 @@ def resolve(
             seen = np.asarray(function((centre + half * ends).ravel()), dtype=float).reshape(-1, 2)
             missed = np.max(np.abs(seen - coefficients @ at_ends.T), axis=1)
             resolved &= missed <= 50 * allowed
-        tiny = (2 * half[:, 0] <= smallest * np.maximum(1.0, np.abs(centre[:, 0]))) & ~resolved
+        tiny = (2 * half[:, 0] <= smallest * np.maximum(anchor, np.abs(centre[:, 0]))) & ~resolved
         exhausted = exhausted or len(done) + 2 * len(pending) > budget
         stop = resolved | tiny | exhausted
         for (left, right), series, bad, rest in zip(

@@ -33,7 +33,7 @@ from isometer.activations.expression import (
     walk,
 )
 from isometer.activations.gaussian import Estimate
-from isometer.errors import ActivationError
+from isometer.errors import ActivationError, InfiniteMomentError
 
 Floats = NDArray[np.float64]
 _CENTRED = 1e-13  # |c₀| below this share of the root second moment counts as zero
@@ -241,7 +241,7 @@ class Activation:
 
     @cached_property
     def _domain(self) -> tuple[float, float]:
-        return gaussian.gaussian_domain([self, self.derivative], self.name)
+        return gaussian.gaussian_domain([self, self._slope], self.name)
 
     @cached_property
     def _edges(self) -> Floats:
@@ -254,6 +254,11 @@ class Activation:
         """Unit of rounding of the values: larger than float64's when a foreign function computes in float32."""
         foreign = [node.function.precision for node in walk(self.expression) if isinstance(node, Opaque)]
         return max([p for p in foreign if p > 1e-15], default=0.0)
+
+    def _slope(self, x: Floats) -> Floats:
+        """φ′ with the 0·∞ of a chain rule read as 0: √relu is constant on the left of its root."""
+        values = np.asarray(self.derivative(x))
+        return np.where(np.isnan(values), 0.0, values)
 
     @property
     def _slope_noise(self) -> float:
@@ -316,7 +321,7 @@ class Activation:
         variance = e(lambda x, y: (y - centre) ** 2)
         if exact is not None:
             variance = Estimate(exact.second_moment - exact.at_zero, exact.error)
-        slope = gaussian.gaussian_expectation(lambda x: self.derivative(x) ** 2, self._edges)
+        slope = gaussian.gaussian_expectation(lambda x: self._slope(x) ** 2, self._edges)
         if slope.error > 1e-3 * slope.value and slope.error > 1e-6 * second.value:
             slope = Estimate(math.inf, 0.0)  # φ′ is not square-integrable (a cusp): halving keeps adding to it
         elif slope.value <= (1e-10 * (self._slope_noise > 0)) ** 2 * second.value:
@@ -409,6 +414,8 @@ class Activation:
         """
         moments = self.moments
         scale = max(self.second_moment, 1e-300)
+        if self.second_moment == 0.0:
+            return 0.0
         parts = [moments["second"].error / scale, moments["mean"].error / math.sqrt(scale), self.dual.error / scale]
         slope = moments["slope_second"]
         if math.isfinite(slope.value) and slope.value > 0:
@@ -571,20 +578,32 @@ class Activation:
 
     def _angle_dual(self, sampler: Callable[[Floats], Floats] | None = None, noise: float = 0.0) -> Dual:
         moments = self.moments
+        cusp = ActivationError(
+            f"{self.name} has a cusp where φ′ is unbounded; its kernel map is not computed, its moments and Hermite "
+            "coefficients are — round the cusp, as in sqrt(abs(x) + 0.01)"
+        )
         if math.isinf(moments["slope_second"].value):
-            raise ActivationError(
-                f"{self.name} has a cusp: φ′ is not square-integrable, so κ′(1) is infinite and the kernel map is not "
-                "computed — its moments and Hermite coefficients are; round the cusp, as in sqrt(abs(x) + 0.01)"
-            )
+            raise cusp
         if sampler is None:
-            slope = self.derivative
+            slope = self._slope
             # φ′² p, not φ′√p, has to be negligible outside: half the decay
-            domain = gaussian.gaussian_domain([slope], slope.name, decay=20.5)
+            domain = gaussian.gaussian_domain([slope], self.derivative.name, decay=20.5)
             tolerance = max(1e-9, 50 * self._precision)
             floor = 50 * self._slope_noise * math.sqrt(moments["second"].value)
-            edges = gaussian.panel_edges(
-                slope, self.kinks, domain, slope.name, order=16, tolerance=tolerance, floor=floor, smallest=1e-4
-            )
+            try:
+                edges = gaussian.panel_edges(
+                    slope,
+                    self.kinks,
+                    domain,
+                    self.derivative.name,
+                    order=16,
+                    tolerance=tolerance,
+                    floor=floor,
+                    smallest=1e-4,
+                    anchor=1.0,
+                )
+            except InfiniteMomentError:
+                raise cusp from None
             if float(np.diff(edges).min()) < 1e-3:  # φ′ has a cusp or is very steep: what 1e-11 costs is enough
                 noise = max(noise, 1e-11)
             flat = moments["slope_second"].value == 0.0

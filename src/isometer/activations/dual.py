@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer._numerics.piecewise import Piecewise, legendre_rule, panel_nodes, resolve
-from isometer.activations.gaussian import Function, density
+from isometer.activations.gaussian import Function, density, distinct
 
 Floats = NDArray[np.float64]
 _CHUNK = 1 << 14
@@ -267,7 +267,7 @@ def pair_expectation(f: PiecewiseFunction, g: PiecewiseFunction, theta: float) -
         return float(inner(np.zeros(1))[0])
     meeting = [(a - b) / (2 * s) for a in f.kinks for b in g.kinks]
     start = 0.0 if same else -reach  # f = g makes the integrand even in w
-    breaks = sorted({start, reach, *(m for m in meeting if start < m < reach)})
+    breaks = [start, *(m for m in distinct(meeting, 1e-9) if start + 1e-9 < m < reach - 1e-9), reach]
     filled = [breaks[0]]
     for right in breaks[1:]:
         pieces = max(1, math.ceil((right - filled[-1]) / 3.0))

@@ -191,8 +191,12 @@ def panel_edges(
     tolerance: float = 1e-12,
     floor: float = 0.0,
     smallest: float = 1e-14,
+    anchor: float = 1e-26,
 ) -> Floats:
-    """Edges of panels on which φ√p is resolved by `order` Legendre coefficients, for Gauss rules of that order."""
+    """Edges of panels on which φ√p is resolved by `order` Legendre coefficients, for Gauss rules of that order.
+
+    A singularity at zero can be approached much closer than elsewhere, hence the tiny `anchor`.
+    """
     inner = [k for k in kinks if domain[0] < k < domain[1]]
     breaks = [domain[0], *inner, domain[1]]
     filled = [breaks[0]]
@@ -211,6 +215,7 @@ def panel_edges(
             tolerance=tolerance,
             floor=floor,
             smallest=smallest,
+            anchor=anchor,
             budget=6000,
             guard=True,
         )
@@ -233,7 +238,7 @@ def panel_edges(
 
 def _pole(name: str, place: float) -> InfiniteMomentError:
     return InfiniteMomentError(
-        f"the second moment E φ(X)² of {name} is infinite: it has a pole near x = {place:.6g} — "
+        f"the second moment E φ(X)² of {name} is infinite, or too close to it: it has a pole near x = {place:.6g} — "
         "use a function without a pole on the real line"
     )
 
@@ -252,17 +257,23 @@ def refuse(found: Resolution, name: str) -> None:
 
 
 def integrate(integrand: Function, edges: Floats, order: int = 32) -> Estimate:
-    """∫ over the panels; the error is the change under halving plus rounding."""
+    """∫ over the panels; the error is ten times the change of panels under halving, plus rounding.
 
-    def rule(borders: Floats) -> tuple[float, float]:
+    Halving changes a smooth integrand's sum by nothing but rounding. At an algebraic singularity it takes off a fixed
+    share of the error only, which the factor covers down to |x|^−0.85.
+    """
+
+    def rule(borders: Floats) -> tuple[Floats, float]:
         x, w = panel_nodes(borders[:-1], borders[1:], order)
         with np.errstate(all="ignore"):
             values = np.asarray(integrand(x.ravel()), dtype=float).reshape(x.shape) * w
-        return float(np.sum(values)), float(np.sum(np.abs(values)))
+        return values.sum(axis=1), float(np.sum(np.abs(values)))
 
     coarse, _ = rule(edges)
     fine, size = rule(halved(edges))
-    return Estimate(fine, abs(fine - coarse) + 4 * _EPS * size)
+    change = float(np.abs(fine[::2] + fine[1::2] - coarse).sum())
+    rounding = 4 * _EPS * size
+    return Estimate(float(fine.sum()), 10 * max(change - rounding, 0.0) + rounding)
 
 
 def halved(edges: Floats) -> Floats:

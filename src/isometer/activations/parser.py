@@ -135,7 +135,7 @@ class _Reader:
         known = [*ENTRIES, *ALIASES, *_ALGEBRA, *FUNCTIONS, "x"]
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ActivationError(f"unknown activation or name {name!r}; {hint}{_HELP}")
+        raise ActivationError(f"unknown activation or name {name[:60]!r}; {hint}{_HELP}")
 
     def _expression(self, node: ast.AST, depth: int) -> Expression:
         return self._plain(self.read(node, depth + 1))
