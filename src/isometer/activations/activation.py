@@ -128,7 +128,7 @@ class Activation:
             >>> abs(gelu.mean) < 1e-15, abs(gelu.second_moment - 1) < 1e-14
             (True, True)
         """
-        if self.variance <= 1e-28 * max(self.second_moment, 1e-300):
+        if self.is_constant:
             raise ActivationError(f"{self.name} is constant and cannot be normalised to unit variance")
         factor = self.unit_variance_gamma
         return Activation(factor * (self.expression - self.mean), f"normalized({self.name})")
@@ -504,6 +504,17 @@ class Activation:
             return True
         return self.variance - self.first_squared <= 1e-13 * max(self.variance, 1e-300)
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether the variance is nothing but rounding.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation(lambda x: 0 * x + 3.0).is_constant
+            True
+        """
+        return self.variance <= 1e-28 * max(self.second_moment, 1e-300)
+
     @cached_property
     def nonlinearity(self) -> float:
         """μ = 1 − c₁²/Σ_{k≥1} c_k² of the centred, unit-variance version (004/def-2, 004/tab-mu).
@@ -514,7 +525,7 @@ class Activation:
             >>> math.isclose(activation("relu").nonlinearity, (math.pi - 2) / (2 * math.pi - 2))
             True
         """
-        if self.variance <= 0.0:
+        if self.is_constant:
             raise ActivationError(f"{self.name} is constant; its coefficient of non-linearity is undefined")
         return max(0.0, 1.0 - self.first_squared / self.variance)
 
