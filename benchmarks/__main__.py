@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.environment import write
 
-NAMES = ("activations", "simulate")
+NAMES = ("activations", "simulate", "probe")
 
 
 def main() -> None:

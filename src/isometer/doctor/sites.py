@@ -1,0 +1,203 @@
+"""Where a model is looked at: which operations are sites, what kind each is, and what is kept of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from isometer.activations import activation
+from isometer.errors import IsometerError
+
+CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
+PRODUCTS = frozenset({"matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "mv", "addmv"})
+RECURRENT = frozenset(
+    {"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"}
+)
+WEIGHTS = frozenset({"linear", "bilinear", "embedding", "embedding_bag", *CONVOLUTIONS})
+NORMS = frozenset(
+    {"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm", "local_response_norm", "normalize"}
+)
+ATTENTION = frozenset({"scaled_dot_product_attention", "multi_head_attention_forward", "softmax", "log_softmax"})
+POOLS = frozenset(
+    f"{kind}pool{d}d" for kind in ("max_", "avg_", "adaptive_avg_", "adaptive_max_", "lp_") for d in (1, 2, 3)
+)
+ADDITIONS = frozenset({"add", "__add__", "__radd__", "add_", "__iadd__", "sub", "sub_", "__sub__", "__isub__"})
+DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"})
+# What hands on each entry or reorders them: layout and the weights behind a tensor stay known.
+ELEMENTWISE = frozenset({"mul", "mul_", "div", "div_", "clone", "contiguous", "to", "float", "double", "half", "neg"})
+
+_PLAIN = {
+    "relu": "relu",
+    "tanh": "tanh",
+    "sigmoid": "sigmoid",
+    "silu": "silu",
+    "mish": "mish",
+    "selu": "selu",
+    "hardswish": "hardswish",
+    "hardsigmoid": "hardsigmoid",
+    "softsign": "softsign",
+    "relu6": "hardtanh(0.0, 6.0)",
+    "sin": "sin",
+    "erf": "erf",
+}
+_WITH_PARAMETERS: dict[str, tuple[tuple[str, float], ...]] = {
+    "leaky_relu": (("negative_slope", 0.01),),
+    "elu": (("alpha", 1.0),),
+    "celu": (("alpha", 1.0),),
+    "hardtanh": (("min_val", -1.0), ("max_val", 1.0)),
+}
+_OTHER_ACTIVATIONS = frozenset(
+    {"gelu", "softplus", "prelu", "rrelu", "glu", "logsigmoid", "hardshrink", "softshrink", "tanhshrink", "threshold"}
+)
+ACTIVATIONS = frozenset({*_PLAIN, *_WITH_PARAMETERS, *_OTHER_ACTIVATIONS})
+NONLINEAR = ACTIVATIONS | {
+    "exp",
+    "pow",
+    "__pow__",
+    "square",
+    "clamp",
+    "abs",
+    "log",
+    "cos",
+    "where",
+    "maximum",
+    "minimum",
+}
+
+SATURATION = 0.05
+"""An entry of a bounded activation is saturated where |φ′| is at most this share of its largest value."""
+
+_ROOT = math.sqrt(1 - SATURATION)  # |2σ − 1| and |tanh| where the slope is SATURATION of the largest
+_SATURATED = {
+    "tanh": (-_ROOT, _ROOT),
+    "sigmoid": ((1 - _ROOT) / 2, (1 + _ROOT) / 2),
+    "softsign": (math.sqrt(SATURATION) - 1, 1 - math.sqrt(SATURATION)),
+    "erf": (-math.erf(math.sqrt(-math.log(SATURATION))), math.erf(math.sqrt(-math.log(SATURATION)))),
+    "hardsigmoid": (0.0, 1.0),
+    "relu6": (0.0, 6.0),
+}
+
+
+def kind_of(name: str) -> str | None:
+    """What an operation is, `None` where it is no site by its name alone.
+
+    Example:
+        >>> kind_of("conv2d"), kind_of("relu_"), kind_of("reshape")
+        ('weight', 'activation', None)
+    """
+    kinds = _KINDS.get(name)
+    if kinds is None and name.endswith("_") and not name.endswith("__"):
+        return "activation" if name[:-1] in ACTIVATIONS else None
+    return kinds
+
+
+_KINDS: dict[str, str] = {
+    **dict.fromkeys(WEIGHTS, "weight"),
+    **dict.fromkeys(RECURRENT, "recurrent"),
+    **dict.fromkeys(NORMS, "norm"),
+    **dict.fromkeys(ATTENTION, "attention"),
+    **dict.fromkeys(ACTIVATIONS, "activation"),
+    **dict.fromkeys(POOLS, "pool"),
+    **dict.fromkeys(DROPOUTS, "dropout"),
+}
+
+
+def activation_text(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+    """The registry's text for a call of torch's activation `name`, `None` for one the registry does not have.
+
+    Example:
+        >>> activation_text("leaky_relu", (torch.zeros(1), 0.2), {}), activation_text("relu_", (), {})
+        ('leaky_relu(0.2)', 'relu')
+    """
+    name = name[:-1] if name.endswith("_") else name
+    if name in _PLAIN:
+        return _PLAIN[name]
+    if name in _WITH_PARAMETERS:
+        values = [
+            float(args[i] if len(args) > i else kwargs.get(key, default))
+            for i, (key, default) in enumerate(_WITH_PARAMETERS[name], start=1)
+        ]
+        return f"{name}({', '.join(repr(value) for value in values)})"
+    if name == "gelu":
+        return "gelu" if kwargs.get("approximate", "none") == "none" else "gelu_tanh"
+    if name == "softplus":
+        return "softplus" if float(args[1] if len(args) > 1 else kwargs.get("beta", 1.0)) == 1.0 else None
+    return None
+
+
+def saturation_limits(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Outputs at or beyond these are saturated, `None` for activations which are not bounded.
+
+    Example:
+        >>> [round(limit, 4) for limit in saturation_limits("tanh", (), {})]
+        [-0.9747, 0.9747]
+    """
+    name = name[:-1] if name.endswith("_") else name
+    if name == "hardtanh":
+        low, high = (
+            args[i] if len(args) > i else kwargs.get(key, default)
+            for i, (key, default) in enumerate(_WITH_PARAMETERS[name], start=1)
+        )
+        return float(low), float(high)
+    return _SATURATED.get(name)
+
+
+@lru_cache(maxsize=256)
+def principled_gain(text: str) -> float:
+    """`1/√(E φ²)`, the gain of weights that keeps the second moment through φ; nan where there is none.
+
+    Example:
+        >>> round(principled_gain("relu"), 6)
+        1.414214
+
+    Implements: 001/act-gain (through `Activation.gain_forward`).
+    """
+    try:
+        return float(activation(text).gain_forward)
+    except IsometerError:
+        return math.nan
+
+
+@dataclass
+class Site:
+    """One place of the model at one call: what was read in the hooks. Filled forward, then backward."""
+
+    name: str
+    op: str
+    kind: str
+    depth: int
+    call: int = 0
+    pre_activation: bool = False
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    # forward
+    gram: torch.Tensor | None = None  # inner products of (subsampled) samples, of the entries divided by 2^exponent
+    exponent: int = 0
+    features: int = 1  # entries per sample, what the inner products are divided by
+    token_gram: torch.Tensor | None = None  # (samples, tokens, tokens)
+    rms: float = math.nan
+    largest: float = math.nan
+    finite: bool = True
+    dead: float = math.nan
+    saturated: float = math.nan
+    # weights
+    activation: str | None = None  # of the site itself or, for weights, what follows them
+    followed: bool = False  # an activation follows the weights
+    normalized: bool = False  # a normalisation stands between the weights and it
+    weight_gain: float = math.nan
+    weight_asymmetry: float = math.nan
+    weight_spectral_norm: float = math.nan
+    weight_isometry_gap: float = math.nan
+    parameters: tuple[int, ...] = ()  # ids of leaf weights
+    # backward
+    output_log_norm: float = math.nan
+    weight_log_norm: float = math.nan
+    factored: int | None = None  # id of the weight whose gradient's norm is read off the samples' inner products
+    gradient_lost: bool = False  # a gradient came and was not finite
+    gradient_gram: torch.Tensor | None = None
+    alignment: str = ""  # "exact" or "sketch"
