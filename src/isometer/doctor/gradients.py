@@ -19,7 +19,7 @@ from isometer.doctor.reduce import MAX_SAMPLES, every, largest_modulus, power_of
 Tensor = torch.Tensor
 EXACT_TOKENS = 2048
 """Up to this many tokens in a batch the inner products of a linear layer are exact."""
-SKETCH_CHANNELS = 16
+SKETCH_CHANNELS = 32
 """Groups in which the channels of a convolution are added up with random signs, on either side."""
 SKETCH_GROUPS = 8
 SKETCH_FEATURES = 32
@@ -113,7 +113,7 @@ def convolution_alignment(
 
     The channels on both sides are added up with random signs in `SKETCH_CHANNELS` groups (kept where there are no
     more); kernel positions are kept. Inner products are right on average, cosines of orthogonal gradients are off by
-    about 1/16 for 1×1 kernels and less for larger ones, those of collinear gradients not at all. Of grouped
+    about 1/32 for 1×1 kernels and less for larger ones, those of collinear gradients not at all. Of grouped
     convolutions at most `SKETCH_GROUPS` groups take part, drawn at random.
     `None` for three-dimensional convolutions. A transposed convolution is one with input and cotangent exchanged.
     """
