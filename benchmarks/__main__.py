@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.environment import write
 
-NAMES = ("activations", "simulate", "probe")
+NAMES = ("activations", "simulate", "probe", "kernels")
 
 
 def main() -> None:

@@ -172,6 +172,7 @@ def two_rays_dual(right: float, left: float) -> ClosedDual:
         value_of=lambda rho: a * a * rho + b * b * even(angle_of(rho)),
         slope_of=lambda rho: a * a + b * b * (1 - 2 * angle_of(rho) / math.pi),
         deficit_of=deficit,
+        slope_of_gap=lambda gap: a * a + b * b * (1 - 2 * angle_of_gap(gap) / math.pi),
     )
 
 
@@ -185,8 +186,10 @@ def _squared_relu_dual(gain: float) -> ClosedDual:
         return unit * (3 * np.sin(theta) * rho + (math.pi - theta) * (1 + 2 * rho * rho))
 
     def slope(rho: Floats) -> Floats:  # E 2relu(X) 2relu(Y)
-        theta = angle_of(rho)
-        return 4 * unit * (np.sin(theta) + (math.pi - theta) * rho)
+        return slope_at(angle_of(rho))
+
+    def slope_at(theta: Floats) -> Floats:
+        return 4 * unit * (np.sin(theta) + (math.pi - theta) * np.cos(theta))
 
     def deficit(gap: Floats) -> Floats:
         theta, rho = angle_of_gap(gap), 1.0 - gap
@@ -196,7 +199,9 @@ def _squared_relu_dual(gain: float) -> ClosedDual:
         bracket = np.where(theta < 0.1, small, 3 * np.sin(theta) * rho - theta * (1 + 2 * rho * rho))
         return unit * (2 * math.pi * gap * (1 + rho) - bracket)
 
-    return ClosedDual(1.5 * g4, 0.25 * g4, 2 * g4 / math.pi, 2.0 * g4, value, slope, deficit)
+    return ClosedDual(
+        1.5 * g4, 0.25 * g4, 2 * g4 / math.pi, 2.0 * g4, value, slope, deficit, lambda gap: slope_at(angle_of_gap(gap))
+    )
 
 
 def _exponential_dual(gain: float, shift: float) -> ClosedDual:
@@ -279,6 +284,7 @@ def _sign_dual(scale: float, shift: float) -> ClosedDual:
         value_of=lambda rho: front * (2 / math.pi) * np.arcsin(rho) + shift * shift,
         slope_of=slope,
         deficit_of=lambda gap: front * (2 / math.pi) * angle_of_gap(gap),
+        slope_of_gap=lambda gap: front * (2 / math.pi) / np.sqrt(gap * (2 - gap)),
     )
 
 

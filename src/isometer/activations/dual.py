@@ -126,6 +126,7 @@ class ClosedDual(Dual):
     value_of: Callable[[Floats], Floats]
     slope_of: Callable[[Floats], Floats]
     deficit_of: Callable[[Floats], Floats]
+    slope_of_gap: Callable[[Floats], Floats] | None = None  # where κ' bends at ρ = 1
     error: float = 1e-15
     method: str = "closed form"
 
@@ -135,6 +136,13 @@ class ClosedDual(Dual):
     def slope(self, rho: Floats) -> Floats:
         with np.errstate(divide="ignore"):
             return self.slope_of(np.asarray(rho, dtype=float))
+
+    def slope_at_gap(self, gap: Floats) -> Floats:
+        gap = np.asarray(gap, dtype=float)
+        if self.slope_of_gap is None:
+            return self.slope(1.0 - gap)
+        with np.errstate(divide="ignore"):
+            return self.slope_of_gap(gap)
 
     def deficit(self, gap: Floats) -> Floats:
         return self.deficit_of(np.asarray(gap, dtype=float))

@@ -89,9 +89,10 @@ def kernel(
 def phase(
     activation: Annotated[str, typer.Option("--activation", metavar="A", help="As for `isometer explain`.")],
     weight_limit: Annotated[
-        float | None, typer.Option("--weight-limit", metavar="V", help="Largest σ_w²; by default twice the edge's.")
+        float | None,
+        typer.Option("--weight-limit", metavar="V", help="Largest σ_w²; by default four times the edge's."),
     ] = None,
-    bias_limit: Annotated[float, typer.Option("--bias-limit", metavar="V", help="Largest σ_b².")] = 1.0,
+    bias_limit: Annotated[float, typer.Option("--bias-limit", metavar="V", help="Largest σ_b².")] = 0.5,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:

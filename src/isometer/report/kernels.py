@@ -110,6 +110,7 @@ def kernel_picture(kernel: KernelMatrix, curve: Sequence[KernelMatrix] = ()) -> 
     signed = low < -1e-3
     image = left.imshow(shown, cmap="PuOr" if signed else "cividis", vmin=-1.0 if signed else min(low, 0.0), vmax=1.0)
     left.grid(False)
+    left.locator_params(integer=True)
     left.set_xlabel("input")
     left.set_ylabel("input")
     left.set_title("kernel over its largest diagonal entry", fontsize=9)
@@ -121,6 +122,7 @@ def kernel_picture(kernel: KernelMatrix, curve: Sequence[KernelMatrix] = ()) -> 
     middle.plot(place[real], values[real], "o-", color=PALETTE[0], markersize=3, linewidth=1, label="eigenvalues")
     middle.axhline(kernel.resolution, color="#666666", linestyle="--", linewidth=1, label="rounding, n ε λ_max")
     middle.set_yscale("log")
+    middle.locator_params(axis="x", integer=True)
     middle.set_xlabel("rank of the eigenvalue")
     middle.set_ylabel("eigenvalue")
     middle.set_title(f"condition number {number(kernel.condition_number, 4)}", fontsize=9)
@@ -211,7 +213,7 @@ def phase_picture(diagram: PhaseDiagram) -> Figure:
         log_chi = np.where(bounded & np.isfinite(diagram.chi), np.log(diagram.chi), np.nan)
         log_q = np.where(bounded & (diagram.variance > 1e-8), np.log10(diagram.variance), np.nan)
     seen = np.abs(log_chi[np.isfinite(log_chi)])
-    reach = float(np.clip(seen.max() if seen.size else 1.0, 0.1, 2.0))
+    reach = float(np.clip(seen.max() if seen.size else 1.0, 0.1, 1.0))
     panels = (
         (left, log_chi, "PuOr", -reach, reach, "log χ"),
         (right, log_q, "cividis", None, None, "log₁₀ q*"),
@@ -233,7 +235,7 @@ def phase_picture(diagram: PhaseDiagram) -> Figure:
         axis.set_ylim(0, b[-1])
         if axis.get_legend_handles_labels()[0]:
             axis.legend(loc="upper right", fontsize=8, framealpha=0.9)
-    left.set_title("χ: ordered below the edge (orange), chaotic beyond (purple)", fontsize=9)
+    left.set_title("χ: ordered left of the edge (orange), chaotic right of it (purple)", fontsize=9)
     grey = "; grey: diverges" if not bounded.all() else ""
     right.set_title(f"where the variance settles{grey or '; grey: dies out'}", fontsize=9)
     figure.suptitle(f"Order and chaos of {diagram.activation}", fontsize=11, x=0.01, ha="left")
