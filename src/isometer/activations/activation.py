@@ -11,15 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.activations import gaussian
+from isometer.activations.analysis import Analysis
 from isometer.activations.closed_forms import closed_dual
-from isometer.activations.dual import (
-    AffineDual,
-    Dual,
-    PiecewiseFunction,
-    SeriesDual,
-    build_angle_dual,
-    sample_slope,
-)
+from isometer.activations.dual import AffineDual, Dual
 from isometer.activations.expression import (
     Expression,
     Opaque,
@@ -33,11 +27,9 @@ from isometer.activations.expression import (
     walk,
 )
 from isometer.activations.gaussian import Estimate
-from isometer.errors import ActivationError, InfiniteMomentError
+from isometer.errors import ActivationError
 
 Floats = NDArray[np.float64]
-_CENTRED = 1e-13  # |c₀| below this share of the root second moment counts as zero
-_LONG_SERIES = 192  # beyond this many terms the angle series is cheaper to evaluate
 
 
 class Activation:
@@ -240,31 +232,8 @@ class Activation:
         return scale, shift, _interned(core, self.name)
 
     @cached_property
-    def _domain(self) -> tuple[float, float]:
-        return gaussian.gaussian_domain([self, self._slope], self.name)
-
-    @cached_property
-    def _edges(self) -> Floats:
-        return gaussian.panel_edges(
-            self, self.kinks, self._domain, self.name, tolerance=max(1e-12, 50 * self._precision)
-        )
-
-    @property
-    def _precision(self) -> float:
-        """Unit of rounding of the values: larger than float64's when a foreign function computes in float32."""
-        foreign = [node.function.precision for node in walk(self.expression) if isinstance(node, Opaque)]
-        return max([p for p in foreign if p > 1e-15], default=0.0)
-
-    def _slope(self, x: Floats) -> Floats:
-        """φ′ with the 0·∞ of a chain rule read as 0: √relu is constant on the left of its root."""
-        values = np.asarray(self.derivative(x))
-        return np.where(np.isnan(values), 0.0, values)
-
-    @property
-    def _slope_noise(self) -> float:
-        """Relative error of φ′ where it comes from a surrogate of an opaque NumPy function."""
-        opaque = any(isinstance(node, Opaque) and not node.function.is_torch for node in walk(self.expression))
-        return max(2e-12, 30 * self._precision) if opaque else 0.0
+    def _analysis(self) -> Analysis:
+        return Analysis(self)
 
     def expectation(self, function: Callable[[Floats, Floats], Floats]) -> Estimate:
         """E f(X, φ(X)) with an error estimate; f acts on arrays (x, φ(x)).
@@ -275,7 +244,7 @@ class Activation:
             >>> 0.2529 < fourth.value < 0.2530 and fourth.error < 1e-13
             True
         """
-        return gaussian.refined_expectation(lambda x: function(x, self(x)), self._edges)
+        return gaussian.refined_expectation(lambda x: function(x, self(x)), self._analysis.edges)
 
     @cached_property
     def moments(self) -> dict[str, Estimate]:
@@ -303,43 +272,7 @@ class Activation:
             }
             grow = scale**2 + abs(scale)
             return {k: Estimate(v, grow * raw[k].error + 4e-16 * (abs(v) + shift**2)) for k, v in affine.items()}
-        self.jumps  # noqa: B018  (raises early for functions without one-sided limits)
-
-        def e(function: Callable[[Floats, Floats], Floats]) -> Estimate:
-            return gaussian.gaussian_expectation(lambda x: function(x, self(x)), self._edges)
-
-        exact = closed_dual(self.expression)
-        mean, second = e(lambda x, y: y), e(lambda x, y: y * y)
-        if exact is not None:
-            second = Estimate(exact.second_moment, exact.error)
-            root = math.sqrt(exact.at_zero)
-            if abs(abs(mean.value) - root) <= 1e-9 * (1.0 + root):
-                mean = Estimate(math.copysign(root, mean.value) if root else 0.0, 4e-16 * (1.0 + root))
-        elif abs(mean.value) <= max(_CENTRED * math.sqrt(second.value), 4 * mean.error * (mean.error < 1e-10)):
-            mean = Estimate(0.0, max(mean.error, abs(mean.value)))  # odd functions: exactly centred
-        centre = mean.value
-        variance = e(lambda x, y: (y - centre) ** 2)
-        if exact is not None:
-            variance = Estimate(exact.second_moment - exact.at_zero, exact.error)
-        slope = gaussian.gaussian_expectation(lambda x: self._slope(x) ** 2, self._edges)
-        if slope.error > 1e-3 * slope.value and slope.error > 1e-6 * second.value:
-            slope = Estimate(math.inf, 0.0)  # φ′ is not square-integrable (a cusp): halving keeps adding to it
-        elif slope.value <= (1e-10 * (self._slope_noise > 0)) ** 2 * second.value:
-            slope = Estimate(0.0, slope.value)  # nothing but the noise of a surrogate: piecewise constant
-        else:
-            slope = Estimate(slope.value, slope.error + self._slope_noise * max(slope.value, second.value))
-        # E φ(X)φ(−X) needs panels broken at the kinks of both factors
-        both = np.unique(np.concatenate([self._edges, -self._edges]))
-        both = both[(both >= self._domain[0]) & (both <= self._domain[1])]
-        mirror = gaussian.gaussian_expectation(lambda x: self(x) * self(-x), both)
-        return {
-            "mean": mean,
-            "second": second,
-            "variance": variance,
-            "slope_second": slope,
-            "first": e(lambda x, y: x * y),
-            "mirror": mirror,
-        }
+        return self._analysis.moments
 
     @property
     def mean(self) -> float:
@@ -470,7 +403,7 @@ class Activation:
         """
         if order < 0 or order != int(order):
             raise ActivationError(f"order must be a whole number ≥ 0; got {order}")
-        return gaussian.hermite_coefficients(self, self._edges, int(order))
+        return gaussian.hermite_coefficients(self, self._analysis.edges, int(order))
 
     @cached_property
     def is_odd(self) -> bool:
@@ -481,15 +414,7 @@ class Activation:
             >>> activation("sin").is_odd, activation("relu").is_odd
             (True, False)
         """
-        return self._parity == -1
-
-    @cached_property
-    def _parity(self) -> int:
-        """−1 for odd functions, +1 for even ones, 0 otherwise: κ(−1) = ∓κ(1) decides."""
-        second, mirror = self.moments["second"].value, self.moments["mirror"].value
-        if abs(second + mirror) <= 1e-13 * second:
-            return -1
-        return 1 if abs(second - mirror) <= 1e-13 * second else 0
+        return self._analysis.parity == -1
 
     @cached_property
     def is_affine(self) -> bool:
@@ -552,85 +477,7 @@ class Activation:
         scale, _, core = self._core
         if core is not self:
             return AffineDual(core.dual, scale * scale, self.mean**2)
-        exact = closed_dual(self.expression)
-        if exact is not None:
-            return exact
-        if not self.kinks:
-            series = self._series_dual()
-            if series is not None:
-                return series
-        return self._angle_dual()
-
-    def _series_dual(self) -> Dual | None:
-        moments = self.moments
-        slope = moments["slope_second"]
-        for order in (64, 192, 512, 2048, 6144, 20480):
-            coefficients = self.hermite(order)
-            if moments["mean"].value == 0.0:
-                coefficients[0] = 0.0
-            squares = coefficients**2
-            k = np.arange(order + 1)
-            lost = moments["second"].value - math.fsum(squares)
-            lost_slope = slope.value - math.fsum(k * squares)
-            # steep functions need very many terms; there the quadrature of the angle series would take minutes
-            easy = 1.0 if order <= 2048 else 250.0
-            enough = lost <= easy * 4e-15 * moments["second"].value
-            if enough and lost_slope <= easy * 4e-14 * slope.value + 10 * slope.error:
-                break
-        else:
-            return None
-        keep = int(np.flatnonzero(np.cumsum(squares[::-1] * (1 + k[::-1])) > 1e-19 * squares.sum())[0])
-        squares = squares[: max(2, order + 1 - keep)]
-        error = abs(lost) + moments["second"].error
-        series = SeriesDual(squares, moments["second"].value, slope.value, error)
-        if len(squares) <= _LONG_SERIES:
-            return series
-        return self._angle_dual(lambda theta: series.slope(np.cos(theta)), noise=len(squares) * 1e-16)
-
-    def _angle_dual(self, sampler: Callable[[Floats], Floats] | None = None, noise: float = 0.0) -> Dual:
-        moments = self.moments
-        cusp = ActivationError(
-            f"{self.name} has a cusp where φ′ is unbounded; its kernel map is not computed, its moments and Hermite "
-            "coefficients are — round the cusp, as in sqrt(abs(x) + 0.01)"
-        )
-        if math.isinf(moments["slope_second"].value):
-            raise cusp
-        if sampler is None:
-            slope = self._slope
-            # φ′² p, not φ′√p, has to be negligible outside: half the decay
-            domain = gaussian.gaussian_domain([slope], self.derivative.name, decay=20.5)
-            tolerance = max(1e-9, 50 * self._precision)
-            floor = 50 * self._slope_noise * math.sqrt(moments["second"].value)
-            try:
-                edges = gaussian.panel_edges(
-                    slope,
-                    self.kinks,
-                    domain,
-                    self.derivative.name,
-                    order=16,
-                    tolerance=tolerance,
-                    floor=floor,
-                    smallest=1e-4,
-                    anchor=1.0,
-                )
-            except InfiniteMomentError:
-                raise cusp from None
-            if float(np.diff(edges).min()) < 1e-3:  # φ′ has a cusp or is very steep: what 1e-11 costs is enough
-                noise = max(noise, 1e-11)
-            flat = moments["slope_second"].value == 0.0
-            smooth_part = PiecewiseFunction(np.zeros_like if flat else slope, edges, self.kinks)
-            sampler = sample_slope(smooth_part, self.jumps)
-        return build_angle_dual(
-            sampler,
-            second_moment=moments["second"].value,
-            mean=moments["mean"].value,
-            slope_at_zero=moments["first"].value ** 2,
-            slope_at_one=self.kernel_slope_at_one,
-            mirrored_moment=moments["mirror"].value,
-            jumping=bool(self.jumps),
-            parity=self._parity,
-            tolerance=max(2e-14, noise, 5 * self._slope_noise),
-        )
+        return self._analysis.dual
 
     def kernel(self, rho: ArrayLike) -> Any:
         """κ(ρ) = E φ(X)φ(Y) on numbers or arrays in [−1, 1] (001/def-5.3).
