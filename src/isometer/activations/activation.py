@@ -501,7 +501,15 @@ class Activation:
 
 
 def checked_correlation(rho: ArrayLike) -> Floats:
-    """An array of correlations, or an error that says which entry is not one."""
+    """An array of correlations, or an error that says which entry is not one.
+
+    Example:
+        >>> from isometer.activations import checked_correlation
+        >>> checked_correlation([0.5, 1.5])
+        Traceback (most recent call last):
+        ...
+        isometer.errors.ActivationError: a correlation must lie in [−1, 1]; got 1.5 ...
+    """
     array = np.asarray(rho, dtype=float)
     bad = ~(np.abs(array) <= 1.0)
     if bad.any():

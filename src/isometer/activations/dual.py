@@ -39,7 +39,15 @@ def angle_of_gap(gap: Floats) -> Floats:
 
 
 class Dual(ABC):
-    """κ of one activation: values, slope, and the deficit κ(1) − κ(1 − δ) without cancellation."""
+    """κ of one activation: values, slope, and the deficit κ(1) − κ(1 − δ) without cancellation.
+
+    Example:
+        >>> import numpy as np
+        >>> from isometer import activation
+        >>> dual = activation("sign").dual
+        >>> dual.value(np.array([0.5])).round(12), dual.slope_at_one
+        (array([0.33333333]), inf)
+    """
 
     second_moment: float  # κ(1)
     at_zero: float  # κ(0)

@@ -33,6 +33,13 @@ _OF_TOKENS = ("orthogonality_gap", "stable_rank", "mean_abs_cosine")
 class Examination:
     """Numbers of every site of a model on one batch, in the order of execution; layer 0 is the input.
 
+    Example:
+        >>> import torch
+        >>> from isometer.doctor import probe
+        >>> found = probe(torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU()), torch.eye(3, 4))
+        >>> [site.op for site in found.sites]
+        ['input', 'Linear', 'ReLU']
+
     Attributes:
         sites: what was read, one per site.
         values: one array `(layers,)` per quantity, nan where it is not defined:

@@ -36,7 +36,13 @@ _FAINT = 1e-280
 
 @dataclass(frozen=True)
 class Batch:
-    """Checked inputs: directions, squared lengths, and which of them coincide."""
+    """Checked inputs: directions, squared lengths, and which of them coincide.
+
+    Example:
+        >>> from isometer.theory import Batch
+        >>> Batch.of([[3.0, 4.0]]).directions
+        array([[0.6, 0.8]])
+    """
 
     directions: Floats  # (n, d), unit rows
     squared_lengths: Floats  # (n,)
