@@ -90,10 +90,9 @@ def activation_card(card: Explanation) -> Panel:
     largest = max(float(abs(card.hermite).max()), 1e-300)
     for order, coefficient in enumerate(card.hermite):
         share = abs(float(coefficient)) / largest
+        shown = float(coefficient) if share >= 1e-12 else 0.0
         bar = "█" * round(28 * share) or ("·" if share < 1e-12 else "▏")
-        spectrum.add_row(
-            Text(f"c{order}", style="dim"), f"{coefficient:+.6f}".replace("-", "−"), Text(bar, style="cyan")
-        )
+        spectrum.add_row(Text(f"c{order}", style="dim"), f"{shown:+.6f}".replace("-", "−"), Text(bar, style="cyan"))
 
     setting = {"none": "unit second moment"}.get(k.norm, f"{k.norm} norm, {k.norm_position}-activation")
     if k.residual is not None:

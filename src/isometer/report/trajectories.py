@@ -34,6 +34,7 @@ TITLES = {
     "gradient_log_norm": "log ‖gradient‖",
 }
 _ROWS = (0, 1, 2, 5)
+_MATTERS = math.log(10.0)  # a factor of ten over the whole depth is worth a word
 
 
 def _layers(depth: int) -> list[int]:
@@ -103,11 +104,12 @@ def conclusions(summary: xarray.Dataset) -> list[str]:
         log = summary["gradient_log_norm"].sel(statistic="mean")
         first, final = float(log.sel(layer=1)), float(log.sel(layer=last))
         if math.isfinite(first - final):
-            rate = (first - final) / (last - 1)
-            word = "explode" if rate > 0.01 else "vanish" if rate < -0.01 else "keep their size"
+            total = first - final
+            rate = total / (last - 1)
+            word = "explode" if total > _MATTERS else "vanish" if total < -_MATTERS else "keep their size"
             lines.append(
                 f"Gradients {word} toward the input: ×{math.exp(rate):.4g} per layer, "
-                f"×10^{(first - final) / math.log(10):.1f} over {last} layers."
+                f"×10^{total / math.log(10):.1f} over {last} layers."
             )
     return lines
 
