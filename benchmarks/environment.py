@@ -11,6 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -38,6 +41,15 @@ def best_of(function: Callable[[], Any], repeats: int = 3) -> float:
         function()
         times.append(time.perf_counter() - start)
     return min(times)
+
+
+def show(title: str, results: dict[str, dict[str, float]]) -> None:
+    """Print nested numbers as a table, one block per benchmark."""
+    table = Table("benchmark", "quantity", "value", title=title)
+    for name, numbers in results.items():
+        for i, (quantity, value) in enumerate(numbers.items()):
+            table.add_row("" if i else name, quantity, f"{value:.4g}")
+    Console().print(table)
 
 
 def write(name: str, result: dict[str, Any]) -> Path:

@@ -4,7 +4,7 @@ Both sides work in turns and the fastest of several turns counts. Memory is meas
 the plain pass and one for the probe: how far the peak of the resident set rises above where it was once torch was
 imported, the model and batch included, since a user has those in memory either way.
 
-Run with `python benchmarks/probe.py`.
+Run with `python -m benchmarks probe`.
 """
 
 from __future__ import annotations
@@ -124,8 +124,7 @@ def _high_water() -> float:
 
 def run() -> dict[str, dict[str, float]]:
     """Measure everything, print a table and return the numbers."""
-    from rich.console import Console
-    from rich.table import Table
+    from benchmarks.environment import show  # not needed by the measuring child, which runs this file alone
 
     results: dict[str, dict[str, float]] = {}
     for name, title in (("resnet", "ResNet-50 shape, 64×64 (time ≤ 1.5)"), ("mlp", "MLP 1000 × 512 (time ≤ 2)")):
@@ -133,17 +132,10 @@ def run() -> dict[str, dict[str, float]]:
         memory = {"plain_peak_mb": plain, "probe_peak_mb": probed, "memory_ratio": probed / plain}
         results[title] = {**time_ratio(name), **memory}
     threads = torch.get_num_threads()
-    table = Table("benchmark", "quantity", "value", title=f"torch {torch.__version__}, n = 32, {threads} threads")
-    for title, numbers in results.items():
-        for quantity, value in numbers.items():
-            table.add_row(title, quantity, f"{value:.4g}")
-            title = ""
-    Console().print(table)
+    show(f"torch {torch.__version__}, n = 32, {threads} thread(s)", results)
     return results
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--peak"]:
         _measure_peak(*sys.argv[2:4])
-    else:
-        run()

@@ -5,7 +5,7 @@ which makes it three times faster than allocating them anew), multiply, normalis
 differentiate it. Both sides do the same work in turns, and the fastest of several turns
 counts, since other work on the machine only ever adds time.
 
-Run with `python benchmarks/simulate.py`.
+Run with `python -m benchmarks simulate`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import torch
 
+from benchmarks.environment import show
 from isometer.simulate import ergodic_average, make_batch, simulate
 from isometer.spec import Spec, recurrence
 
@@ -140,9 +141,6 @@ def long_chain(layers: int = 1_000_000, width: int = 32) -> dict[str, float]:
 
 def run(*, layers: int = 1_000_000) -> dict[str, dict[str, float]]:
     """Measure everything, print a table and return the numbers."""
-    from rich.console import Console
-    from rich.table import Table
-
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -155,14 +153,5 @@ def run(*, layers: int = 1_000_000) -> dict[str, dict[str, float]]:
         }
     finally:
         torch.set_num_threads(threads)
-    table = Table("benchmark", "quantity", "value", title=f"torch {torch.__version__}, one thread, float32")
-    for name, numbers in results.items():
-        for quantity, value in numbers.items():
-            table.add_row(name, quantity, f"{value:.4g}")
-            name = ""
-    Console().print(table)
+    show(f"torch {torch.__version__}, one thread, float32", results)
     return results
-
-
-if __name__ == "__main__":
-    run()

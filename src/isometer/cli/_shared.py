@@ -45,7 +45,7 @@ def emit(value: Any) -> None:
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Any]:
-    """A bar on a terminal's stderr that appears for long work only, as `report(done, total)`."""
+    """A bar on a terminal's stderr, gone when the work is done, moved by `report(done, total)`."""
     stderr = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
