@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.environment import write
 
-NAMES = ("activations", "simulate", "probe", "kernels")
+NAMES = ("activations", "simulate", "probe", "kernels", "run")
 
 
 def main() -> None:

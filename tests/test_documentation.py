@@ -9,13 +9,20 @@ import pytest
 
 ROOMS = (
     "isometer",
+    "isometer.data",
+    "isometer.data.synthetic",
+    "isometer.init",
+    "isometer.nn",
+    "isometer.run",
+    "isometer.doctor",
+    "isometer.doctor.patients",
+    "isometer.report.doctor_page",
     "isometer.activations",
     "isometer.metrics",
     "isometer.spec",
     "isometer.theory",
     "isometer.theory.bounds",
     "isometer.simulate",
-    "isometer.doctor",
 )
 # records whose fields are documented beside the function that returns them
 RECORDS = {"Entry", "DepthOutlook"}

@@ -40,6 +40,7 @@ def test_import_does_not_load_torch(tmp_path: Path) -> None:
 def test_commands_do_not_load_torch(tmp_path: Path) -> None:
     commands = [
         ["explain", "relu"],
+        ["data", "list"],
         ["explain", "gelu", "--json", "--norm", "layer", "--norm-position", "post"],
         ["explain", "x * sigmoid(x)", "--plot", "card.png"],
         ["compare", "relu", "tanh"],

@@ -1,7 +1,7 @@
 """Isometer: an instrument for signal propagation in deep networks.
 
-Importing it does not import torch: `probe` loads it when first used, and what else needs it lives in its own room
-(`from isometer.simulate import simulate`).
+Importing it does not import torch: `probe` and `diagnose` load it when first used, and what else needs it lives in its
+own room (`from isometer.simulate import simulate`).
 """
 
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from isometer.spec import Spec
 from isometer.theory import KernelMap, explain, kernel_map
 
 if TYPE_CHECKING:
-    from isometer.doctor import Examination, probe
+    from isometer.doctor import Examination, Report, diagnose, probe
 
 __version__ = "0.1.0"
 __all__ = [
@@ -22,9 +22,11 @@ __all__ = [
     "InfiniteMomentError",
     "IsometerError",
     "KernelMap",
+    "Report",
     "Spec",
     "__version__",
     "activation",
+    "diagnose",
     "explain",
     "kernel_map",
     "probe",
@@ -33,7 +35,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The names that need torch."""
-    if name in ("Examination", "probe"):
+    if name in ("Examination", "Report", "diagnose", "probe"):
         from isometer import doctor
 
         return getattr(doctor, name)

@@ -6,19 +6,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from isometer.cli._shared import app, console
 from isometer.errors import IsometerError
 
 _ACTIVATIONS = ("relu", "tanh", "gelu", "normalized(relu)")
+_PATIENTS = ("mlp-tanh-large-gain-20", "mlp-tanh-20")
 _WIDTH, _DEPTH, _SAMPLES, _RUNS, _COSINE = 500, 60, 5, 16, 0.6
 
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the pictures.")] = Path("isometer-demo"),
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for pictures and report.")] = Path(
+        "isometer-demo"
+    ),
 ) -> None:
-    """A tour in a few seconds: what depth does to signals, predicted, simulated, and laid over each other."""
+    """A tour: what depth does to signals, predicted, simulated, and diagnosed in a network that does not train."""
     from isometer.report.cards import comparison_table
     from isometer.report.pictures import comparison_picture, save_figure
     from isometer.report.trajectories import conclusions, theory_over_simulation
@@ -66,9 +70,41 @@ def demo(
         save_figure(comparison_picture(cards), out / "activations.png"),
         save_figure(theory_over_simulation(predicted, simulated, title=title), out / "theory-over-simulation.png"),
     )
+    report = _examine(page, out / "doctor.html")
     page.print("")
     for picture in pictures:
         page.print(f"picture: [bold]{picture}[/]", highlight=False)
+    page.print(f"report:  [bold]{report}[/] (open it in a browser)", highlight=False)
     page.print(
-        "next: isometer explain gelu    isometer simulate --norm batch --backward    isometer --help", highlight=False
+        "next: isometer doctor my_model.py:make --html report.html    isometer explain gelu    isometer --help",
+        highlight=False,
     )
+
+
+def _examine(page: Console, path: Path) -> Path:
+    """A network that does not train, what the doctor says about it, and its healthy sibling."""
+    from isometer.doctor import diagnose
+    from isometer.doctor.patients import patient
+    from isometer.report.doctor_page import save_page
+    from isometer.report.doctor_terminal import print_report
+
+    page.print(f"\n[bold]3. Diagnose.[/] The doctor examines {_PATIENTS[0]}, then {_PATIENTS[1]}.", highlight=False)
+    for name in _PATIENTS:
+        one = patient(name)
+        inputs, targets = one.example()
+        found = diagnose(
+            one.model(),
+            inputs,
+            target=targets,
+            loss=one.loss,
+            name=name,
+            description="gaussian",
+            predict=not one.healthy,
+        )
+        if one.healthy:
+            page.print(f"\n[bold]{found.summary}[/]", highlight=False)
+        else:
+            document = found.to_dict(grams=True)
+            print_report(page, document, layers=0)
+            save_page(document, path)
+    return path

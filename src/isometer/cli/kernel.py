@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from isometer.cli._shared import Json, Plot, PositionChoice, PositionOption, app, console, emit
-from isometer.cli.activations import NormChoice, NormOption
+from isometer.cli.activations import NormChoice, NormOption, ResidualOption
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
-    from isometer.theory.conditioning import BoundCheck, Diagnosis
+    from isometer.theory.conditioning import BoundCheck
+    from isometer.theory.diagnosis import Diagnosis
     from isometer.theory.kernels import KernelMatrix
 
 _LISTED = 32  # kernels up to this size are printed whole in JSON
@@ -39,6 +40,7 @@ def kernel(
     norm: NormOption = NormChoice.none,
     norm_position: PositionOption = PositionChoice.pre,
     bias: Annotated[float, typer.Option("--bias", metavar="V", help="Variance of the biases of every layer.")] = 0.0,
+    residual: ResidualOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Save the matrix: .npy, or .npz with its diagonal.")
     ] = None,
@@ -49,12 +51,15 @@ def kernel(
 
     Depth L means L hidden layers of the activation as given (write normalized(relu) to normalise), weights of unit
     variance in the NTK parametrisation, a linear readout. The cost does not grow with depth for inputs of one length.
+    With --residual γ the layers are h + γ(Wφ(h) + b) between an input layer and a linear readout.
 
     Examples: [bold]isometer kernel --activation 'normalized(relu)' --depth 100 --inputs x.npy --kind ntk[/],
     [bold]isometer kernel --activation 'unit(relu)' --depths 1,10,100,1000 --inputs x.npy --plot k.png[/]
     """
-    from isometer.theory.conditioning import conditioning_bounds, diagnose
-    from isometer.theory.kernels import Batch, kernel_matrices
+    from isometer.theory.batches import Batch
+    from isometer.theory.conditioning import conditioning_bounds
+    from isometer.theory.diagnosis import diagnose
+    from isometer.theory.kernels import kernel_matrices
     from isometer.theory.length_maps import SignalFamily
 
     wanted = _depths(depth, depths)
@@ -64,7 +69,12 @@ def kernel(
     if out is not None and out.suffix not in (".npy", ".npz"):
         raise IsometerError(f"a kernel is saved as .npy or .npz; got {str(out)!r} — add one of these endings")
     family, batch = SignalFamily(activation), Batch.of(_load(inputs))
-    layout: dict[str, Any] = {"norm": norm.value, "norm_position": norm_position.value, "bias": bias}
+    layout: dict[str, Any] = {
+        "norm": norm.value,
+        "norm_position": norm_position.value,
+        "bias": bias,
+        "residual": residual,
+    }
     curve = [kernel_matrices(family, batch, at, kinds=(kind.value,), **layout)[kind.value] for at in wanted]
     last = curve[-1]
     checks = conditioning_bounds(last, **layout)
@@ -168,12 +178,15 @@ def _summary(
     curve: list[KernelMatrix],
     layout: dict[str, Any],
 ) -> dict[str, Any]:
+    import numpy as np
+
     from isometer.theory.conditioning import bound_quantities, plain_number
 
     def diagonal(matrix: KernelMatrix) -> Any:
         logs = matrix.log_diagonal
-        same = float(logs.max() - logs.min()) < 1e-12
-        return float(logs[0]) if same else [float(v) for v in logs]
+        same = bool((logs == logs[0]).all()) or float(np.ptp(logs[np.isfinite(logs)])) < 1e-12
+        whole = bool(np.isfinite(logs).all()) or bool((logs == logs[0]).all())
+        return plain_number(float(logs[0])) if same and whole else [plain_number(float(v)) for v in logs]
 
     def numbers(matrix: KernelMatrix) -> dict[str, Any]:
         return {
@@ -191,6 +204,7 @@ def _summary(
         "kind": last.kind,
         "inputs": n,
         **layout,
+        "residual": plain_number(layout["residual"]),
         **numbers(last),
         "singular": last.singular,
         "bounds": {

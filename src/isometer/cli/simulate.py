@@ -76,7 +76,9 @@ def simulate(
     source: Annotated[
         str,
         typer.Option(
-            "--input", help="gaussian, correlated:COSINE, orthogonal, degenerate:DISTINCT, or a .npy/.npz/.csv file."
+            "--input",
+            help="gaussian, orthogonal, correlated:COSINE, collinear:ANGLE, degenerate:DISTINCT, power-law:EXPONENT, "
+            "data:NAME[:centre=…,scale=…], or a .npy/.npz/.csv file.",
         ),
     ] = "gaussian",
     at: Annotated[

@@ -1,6 +1,26 @@
 """Probe → diagnose → treat, for any `torch.nn.Module`."""
 
+from isometer.doctor.bands import Band
+from isometer.doctor.diagnosis import diagnose
 from isometer.doctor.examination import Examination
 from isometer.doctor.examine import probe
+from isometer.doctor.extraction import Chain, extract, why_not
+from isometer.doctor.findings import FINDINGS, Finding, Prescription
+from isometer.doctor.prediction import Prediction, predict_chain
+from isometer.doctor.report import Report
 
-__all__ = ["Examination", "probe"]
+__all__ = [
+    "FINDINGS",
+    "Band",
+    "Chain",
+    "Examination",
+    "Finding",
+    "Prediction",
+    "Prescription",
+    "Report",
+    "diagnose",
+    "extract",
+    "predict_chain",
+    "probe",
+    "why_not",
+]

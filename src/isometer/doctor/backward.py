@@ -10,15 +10,12 @@ import torch
 from torch import nn
 
 from isometer.doctor.gradients import convolution_alignment, linear_alignment
-from isometer.doctor.reduce import (
-    inner_products,
-    log_norm,
-    samples_first,
-)
+from isometer.doctor.reduce import inner_products, log_norm, samples_first
 from isometer.doctor.sites import Site
 
 Tensor = torch.Tensor
 _LOG_2 = math.log(2.0)
+_SMALLEST, _LARGEST = 1e-28, 1e28  # squared lengths which leave inner products some digits in float32
 
 
 class Backward:
@@ -34,6 +31,7 @@ class Backward:
         self._align: dict[int, Callable[[Tensor], tuple[Tensor, str] | None]] = {}
         self._handles: list[Any] = []
         self.parameter_log_norms: dict[int, float] = {}
+        self.cotangents: Tensor | None = None  # inner products of the samples' gradients by the model's output
 
     def _generator(self, site: Site) -> torch.Generator:
         """A stream per call of a layer, so that what one site draws does not depend on the others."""
@@ -58,6 +56,20 @@ class Backward:
                     site.gradient_gram, site.alignment = aligned
 
         self._handles.append(output.register_hook(hook))  # type: ignore[no-untyped-call]
+
+    def watch_model(self, outputs: Iterable[Tensor]) -> None:
+        """Read the gradients of what the model returns, added up over its tensors."""
+        for output in outputs:
+            if not output.requires_grad or samples_first(output, self._samples) is None:
+                continue
+
+            def hook(gradient: Tensor) -> None:
+                d = samples_first(gradient, self._samples, tokens_first=self._tokens_first)
+                if d is not None:
+                    products = inner_products(d.double())
+                    self.cotangents = products if self.cotangents is None else self.cotangents + products
+
+            self._handles.append(output.register_hook(hook))  # type: ignore[no-untyped-call]
 
     def watch_weight(self, site: Site, weight: Tensor) -> None:
         """Read the gradient of a weight which is computed from parameters."""
@@ -85,40 +97,58 @@ class Backward:
 
         return hook
 
-    def align_linear(self, site: Site, inputs: Tensor) -> None:
-        """Prepare the inner products of per-sample gradients; of a plain batch `(n, d)` only a Gram matrix is kept."""
-        generator = self._generator(site)
-        if inputs.dim() == 2 and inputs.shape[0] == self._samples:
-            gram = inner_products(inputs.detach().double())
-            self._align[id(site)] = lambda gradient: self._hadamard(site, gram, gradient)
-            return
+    def align_samples(self, site: Site, inputs: Tensor, gram: Tensor | None) -> None:
+        """Prepare the inner products of per-sample gradients of a linear layer on a plain batch `(n, d)`.
+
+        Args:
+            site: of the layer.
+            inputs: what enters it.
+            gram: the inner products of the inputs, if they are known.
+        """
+        if gram is None:
+            precise = inner_products(inputs.detach().double())
+            self._align[id(site)] = lambda gradient: self._hadamard(site, precise, None, gradient)
+        else:  # the inputs stay in memory for the layer's own backward pass in any case
+            kept = inputs.detach()
+            self._align[id(site)] = lambda gradient: self._hadamard(site, gram, kept, gradient)
+
+    def align_tokens(self, site: Site, inputs: Tensor) -> None:
+        """Prepare the inner products of per-sample gradients of a linear layer on inputs of any other shape."""
         kept = inputs.detach()
         self._align[id(site)] = lambda gradient: linear_alignment(
-            kept, gradient, self._samples, generator, tokens_first=self._tokens_first
+            kept, gradient, self._samples, self._generator(site), tokens_first=self._tokens_first
         )
 
-    def _hadamard(self, site: Site, gram: Tensor, gradient: Tensor) -> tuple[Tensor, str] | None:
+    def _hadamard(
+        self, site: Site, gram: Tensor, inputs: Tensor | None, gradient: Tensor
+    ) -> tuple[Tensor, str] | None:
         """`⟨δ_i x_iᵀ, δ_j x_jᵀ⟩ = ⟨x_i, x_j⟩ ⟨δ_i, δ_j⟩` (002/prop-8), and their sum, the squared norm of the gradient.
 
-        In float64, so that samples whose gradients cancel to a part in 1e7 leave a norm as precise as that of the sum.
+        In float64 where samples cancel each other, so that gradients which cancel to a part in 1e7 leave a norm as
+        precise as that of the sum, and where products of float32 might leave its range. Elsewhere the products may be
+        those of float32, with the inputs' Gram matrix which is known already.
         """
         d = samples_first(gradient, self._samples)
         if d is None:
             return None
-        products = inner_products(d.double()).mul_(gram)
+        products = None if inputs is None else _hadamard_in_range(gram, inner_products(d))
+        if products is None:
+            precise = gram if inputs is None else inner_products(inputs.double())
+            products = inner_products(d.double()).mul_(precise)
+        diagonal = products.diagonal()
         if site.factored is not None:
             square = products.sum().item()
             logarithm = 0.5 * math.log(square) if square > 0 else -math.inf
             site.weight_log_norm = logarithm - self._exponent * _LOG_2 if square < math.inf else math.nan
-        top = products.diagonal().amax().item()
+        top = diagonal.amax().item()
         return products.mul_(1.0 / top if top > 0 else 1.0).to(torch.promote_types(d.dtype, torch.float32)), "exact"
 
     def align_convolution(
         self, site: Site, name: str, inputs: Tensor, kernel: tuple[int, ...], arguments: Mapping[str, Any]
     ) -> None:
-        kept, generator = inputs.detach(), self._generator(site)
+        kept = inputs.detach()
         self._align[id(site)] = lambda gradient: convolution_alignment(
-            name, kept, gradient, kernel, arguments, generator
+            name, kept, gradient, kernel, arguments, self._generator(site)
         )
 
     def detach(self) -> None:
@@ -126,3 +156,19 @@ class Backward:
         for handle in self._handles:
             handle.remove()
         self._handles, self._align = [], {}
+
+
+def _hadamard_in_range(first: Tensor, second: Tensor) -> Tensor | None:
+    """The entrywise product in float64, `None` where single precision of the factors would be too little.
+
+    That is where squared lengths come near the ends of its range, and where the sum over all entries is less than a
+    quarter of the trace: there pairs of samples cancel.
+    """
+    products = first.double() * second.double()
+    if first.dtype is torch.float64:
+        return products
+    lengths = torch.stack([first.diagonal(), second.diagonal()])
+    low, high = (bound.item() for bound in torch.aminmax(lengths))
+    if not (_SMALLEST < low and high < _LARGEST) or not products.sum().item() >= 0.25 * products.trace().item():
+        return None
+    return products

@@ -12,8 +12,8 @@ import torch
 import xarray
 from numpy.typing import NDArray
 
-from isometer import metrics
 from isometer.doctor.sites import Site, principled_gain
+from isometer.metrics._several import gradient_alignment_unchecked, several
 from isometer.simulate.trajectory import versions
 
 Floats = NDArray[np.float64]
@@ -26,6 +26,7 @@ _OF_SAMPLES = (
     "mean_abs_cosine",
     "mean_angle_deg",
 )
+_PARALLEL = 0.99  # |cosine| of gradients by the output from which on two samples ask for the same change
 _OF_TOKENS = ("orthogonality_gap", "stable_rank", "mean_abs_cosine")
 
 
@@ -56,7 +57,8 @@ class Examination:
               `weight_isometry_gap`;
             - `output_gradient_log_norm`, of the loss by the site's output; `gradient_log_norm`, by its weights (at
               layer 0 by the input), natural logarithms; `gradient_alignment` and `gradient_top_share` of the samples'
-              contributions to the weights' gradient.
+              contributions to the weights' gradient; `shared_gradient_cosine`, the mean |cosine| over the pairs of
+              samples whose gradients by the model's output are parallel: 1 if the network cannot tell samples apart.
         nonfinite_layer: the first layer with a NaN or infinite activation, `None` if there is none.
         nonfinite_gradient_layer: the layer at which the backward pass of the unscaled loss first met one, likewise.
         loss_exponent: the loss was multiplied by `2^loss_exponent` to reach the layers below that one.
@@ -157,8 +159,13 @@ def _plain(value: float) -> float | str | None:
     return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
 
 
-def tabulate(sites: Sequence[Site]) -> dict[str, Floats]:
-    """Every quantity of every site; metrics are evaluated for all Gram matrices of a size at a time."""
+def tabulate(sites: Sequence[Site], cotangents: torch.Tensor | None = None) -> dict[str, Floats]:
+    """Every quantity of every site; metrics are evaluated for all Gram matrices of a size at a time.
+
+    Args:
+        sites: what was read.
+        cotangents: inner products of the samples' gradients by the output of the model.
+    """
     rms = np.array([site.rms for site in sites])
     largest = np.array([site.largest for site in sites])
     values = {name: np.full(len(sites), math.nan) for name in _OF_SAMPLES}
@@ -187,13 +194,33 @@ def tabulate(sites: Sequence[Site]) -> dict[str, Floats]:
     values["principled_gain"] = np.array([_principled(site) for site in sites])
     values["gradient_alignment"] = np.full(len(sites), math.nan)
     values["gradient_top_share"] = np.full(len(sites), math.nan)
+    values["shared_gradient_cosine"] = np.full(len(sites), math.nan)
+    parallel = _parallel(cotangents)
     gradients = [(i, site.gradient_gram) for i, site in enumerate(sites) if site.gradient_gram is not None]
     for layers, grams in _stacks(gradients):
         if grams.shape[-1] > 1:
-            aligned = metrics.gradient_alignment(gram=grams)
-            values["gradient_alignment"][layers] = aligned.mean_abs_cosine.cpu().numpy()
-            values["gradient_top_share"][layers] = aligned.top_share.cpu().numpy()
+            cosine, share = gradient_alignment_unchecked(grams)
+            values["gradient_alignment"][layers] = cosine.cpu().numpy()
+            values["gradient_top_share"][layers] = share.cpu().numpy()
+            if parallel is not None and parallel.shape == grams.shape[1:]:
+                cosines = _cosines(grams).cpu().numpy()[:, parallel]
+                values["shared_gradient_cosine"][layers] = np.abs(cosines).mean(axis=1)
     return values
+
+
+def _parallel(cotangents: torch.Tensor | None) -> NDArray[np.bool_] | None:
+    """Pairs of samples whose gradients by the output are parallel, `None` if there are none."""
+    if cotangents is None or cotangents.shape[0] < 2:
+        return None
+    pairs: NDArray[np.bool_] = np.triu(np.abs(_cosines(cotangents).cpu().numpy()) > _PARALLEL, 1)
+    return pairs if pairs.any() else None
+
+
+def _cosines(grams: torch.Tensor) -> torch.Tensor:
+    """Gram matrices with a diagonal of ones; zero vectors have cosine 0."""
+    lengths = grams.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
+    inverse = torch.where(lengths > 0, 1.0 / lengths, 0.0)
+    return grams * inverse[..., :, None] * inverse[..., None, :]
 
 
 def _range(suffix: str, dtypes: Sequence[str]) -> tuple[str, Floats, Floats]:
@@ -234,7 +261,7 @@ def _evaluate(
     for layers, stacked in _stacks(grams):
         if stacked.shape[-1] < 2:  # nothing to compare
             continue
-        for name in names:
-            numbers = getattr(metrics, name)(gram=stacked).to(torch.float64)
+        for name, numbers in several(stacked, names).items():
+            numbers = numbers.to(torch.float64)
             numbers = numbers.flatten(1).mean(1) if numbers.dim() > 1 else numbers
             values[prefix + name][layers] = numbers.cpu().numpy()

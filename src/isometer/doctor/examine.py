@@ -88,6 +88,7 @@ def probe(
 
     found: list[Site] = []
     lost: int | None = None
+    cotangents: Tensor | None = None
     used = 0
     factored, exponents = True, list(_EXPONENTS)
     while exponents:
@@ -112,6 +113,8 @@ def probe(
             factored = False
             continue
         exponents.pop(0)
+        if cotangents is None and backward.cotangents is not None and bool(backward.cotangents.isfinite().all()):
+            cotangents = backward.cotangents
         if exponent == 0:
             found = capture.sites
             lost = max((layer for layer, site in enumerate(found) if site.gradient_lost), default=None)
@@ -121,7 +124,7 @@ def probe(
         if not all(site.finite for site in found) or not any(site.gradient_lost for site in found):
             break
     broken = next((layer for layer, site in enumerate(found) if not site.finite), None)
-    return Examination(tuple(found), tabulate(found), broken, lost, used, samples, seed)
+    return Examination(tuple(found), tabulate(found, cotangents), broken, lost, used, samples, seed)
 
 
 def _pass(
@@ -159,6 +162,7 @@ def _pass(
         if factored:  # the norms of these gradients come from inner products: no need to form them
             spared = {s.factored for s in capture.sites if s.factored and capture.uses[s.factored] == 1}
             trained = [p for p in trained if id(p) not in spared or p._backward_hooks]
+        backward.watch_model([tensor for tensor in tensors(output) if tensor.is_floating_point()])
         outputs, cotangents = _loss(output, target, loss, exponent, seed)
         del output
         if outputs:

@@ -13,6 +13,7 @@ product is ever taken in it.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import torch
 
@@ -110,42 +111,53 @@ def _token_view(x: Tensor, channels_first: bool) -> Tensor | None:
     return single(x[:, :: every(x.shape[1], MAX_TOKENS)])
 
 
-def measure(site: Site, x: Tensor, samples: int, *, channels_first: bool, tokens_first: bool, units: bool) -> None:
-    """Read scale, Gram matrices and (for activations, `units`) dead units off the output of a site."""
-    site.shape, site.dtype = tuple(x.shape), str(x.dtype).removeprefix("torch.")
-    if x.layout is not torch.strided or not x.numel():
+def measure(site: Site, x: Tensor, samples: int, *, channels_first: bool, tokens_first: bool) -> None:
+    """Read scale, Gram matrices and (for activations) dead units off the output of a site."""
+    site.shape, site.dtype = tuple(x.shape), _name(x.dtype)
+    count = x.numel()
+    if x.layout is not torch.strided or not count:
         return
     x = x.detach()
     view = samples_first(x, samples, tokens_first=tokens_first)
-    low, high = (bound.item() for bound in torch.aminmax(x))
-    site.largest = max(abs(low), abs(high))
-    if units and view is not None and view.dim() > 1:
-        axes = [axis for axis in range(view.dim()) if axis != (1 if channels_first else view.dim() - 1)]
-        most = view.amax(axes)
-        if low < 0:
-            most = torch.maximum(most, -view.amin(axes))
-        site.dead = 1.0 - int(torch.count_nonzero(most)) / most.numel()
+    low, high = torch.aminmax(x)
+    smallest = low.item()
+    site.largest = max(abs(smallest), abs(high.item()))
+    if site.kind == "activation" and view is not None and view.dim() > 1:
+        site.dead = _dead_fraction(view, 1 if channels_first else view.dim() - 1, signed=smallest < 0)
     site.finite = math.isfinite(site.largest)
     if not site.finite:
         return
     exponent = power_of_two(site.largest)
     if view is None:
-        site.rms = math.ldexp(float(torch.linalg.vector_norm(scaled(single(x), exponent))), exponent) / math.sqrt(
-            x.numel()
-        )
+        norm = float(torch.linalg.vector_norm(scaled(single(x), exponent)))
+        site.rms = math.ldexp(norm, exponent) / math.sqrt(count)
         return
     if exponent:
         view = scaled(single(view), exponent)
-    site.gram, site.exponent, site.features = inner_products(view), exponent, max(1, x.numel() // samples)
+    site.gram, site.exponent, site.features = inner_products(view), exponent, max(1, count // samples)
     if samples <= MAX_SAMPLES:
         square = site.gram.diagonal().sum().item()
     else:
         square = float(torch.linalg.vector_norm(single(view))) ** 2
-    site.rms = math.ldexp(math.sqrt(square / x.numel()), exponent)
+    site.rms = math.ldexp(math.sqrt(square / count), exponent)
     if view.dim() > 2:
         tokens = _token_view(view, channels_first)
         if tokens is not None and tokens.shape[1] > 1:
             site.token_gram = tokens @ tokens.mT
+
+
+@lru_cache(maxsize=64)
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _dead_fraction(x: Tensor, units: int, *, signed: bool) -> float:
+    """Share of the units on axis `units` which are zero everywhere; `signed` if there are negative entries."""
+    axes = [axis for axis in range(x.dim()) if axis != units]
+    most = x.amax(axes)
+    if signed:
+        most = torch.maximum(most, -x.amin(axes))
+    return 1.0 - int(torch.count_nonzero(most)) / most.numel()
 
 
 def saturated_fraction(x: Tensor, limits: tuple[float, float]) -> float:

@@ -185,7 +185,11 @@ class Site:
     finite: bool = True
     dead: float = math.nan
     saturated: float = math.nan
+    input_rms: float = math.nan  # of what an activation reads
+    statistics: int = 0  # values behind each statistic of a normalisation that uses those of the batch
     # weights
+    weight_count: int = 0
+    fan_in: int = 0
     activation: str | None = None  # of the site itself or, for weights, what follows them
     followed: bool = False  # an activation follows the weights
     normalized: bool = False  # a normalisation stands between the weights and it
@@ -201,3 +205,11 @@ class Site:
     gradient_lost: bool = False  # a gradient came and was not finite
     gradient_gram: torch.Tensor | None = None
     alignment: str = ""  # "exact" or "sketch"
+
+    @property
+    def weight_log_size(self) -> float:
+        """Logarithm of the Frobenius norm of the weights, nan where there are none or all are the same."""
+        if not self.weight_count or not self.weight_gain > 0:
+            return math.nan
+        square = self.weight_gain**2 * (1 + self.weight_asymmetry**2 / self.fan_in)
+        return 0.5 * math.log(self.weight_count / self.fan_in * square)

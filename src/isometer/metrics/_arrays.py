@@ -140,6 +140,19 @@ def subtract_mean(array: Array, axis: int) -> Array:
     return xp.where(constant, 0.0, deviation)
 
 
+def eigvalsh(matrices: Array) -> Array:
+    """Eigenvalues of symmetric matrices, ascending, in double precision where single precision does not converge."""
+    linalg = namespace(matrices).linalg
+    try:
+        return linalg.eigvalsh(matrices)
+    except (np.linalg.LinAlgError, RuntimeError):
+        if epsilon(matrices) < 1e-10:
+            raise
+        wide = matrices.astype(np.float64) if namespace(matrices) is np else matrices.double()
+        values = linalg.eigvalsh(wide)
+        return values.astype(matrices.dtype) if namespace(matrices) is np else values.to(matrices.dtype)
+
+
 def svdvals(matrices: Array) -> Array:
     """Singular values, descending."""
     return namespace(matrices).linalg.svdvals(matrices)

@@ -9,6 +9,7 @@ from isometer.metrics._arrays import (
     Array,
     as_matrices,
     binary_scale,
+    eigvalsh,
     epsilon,
     filled,
     namespace,
@@ -130,7 +131,7 @@ class Batch:
 
     def eigenvalues(self) -> Array:
         """The `min(n, d)` largest eigenvalues of the Gram matrix, ascending, to absolute precision."""
-        return self.xp.clip(self.xp.linalg.eigvalsh(self.smaller_gram()), 0.0, None)
+        return self.xp.clip(eigvalsh(self.smaller_gram()), 0.0, None)
 
     def singular_values(self) -> Array:
         """Square roots of `eigenvalues`, ascending, as precise as the input allows.

@@ -32,7 +32,7 @@ def cosines(representation: Array | None = None, *, gram: Array | None = None) -
 
     Implements: 001/metric-cos (5.2), 003/metric-cos.
     """
-    return _cosine_matrix(Batch.of(representation, gram))[0]
+    return cosine_matrix(Batch.of(representation, gram))[0]
 
 
 def mean_cosine(representation: Array | None = None, *, gram: Array | None = None) -> Array:
@@ -87,8 +87,12 @@ def mean_abs_cosine(representation: Array | None = None, *, gram: Array | None =
     Implements: 003/metric-cos, 001/fig-2.1.
     """
     batch = _pairs_batch(representation, gram)
-    matrix, directed = _cosine_matrix(batch)
-    return result(_mean(batch, batch.xp.abs(matrix), _different(batch, directed), empty=1.0))
+    return result(mean_abs_cosine_of(batch, *cosine_matrix(batch)))
+
+
+def mean_abs_cosine_of(batch: Batch, matrix: Array, directed: Array) -> Array:
+    """The mean |cosine|, given the matrix of cosines and which samples have a direction."""
+    return _mean(batch, batch.xp.abs(matrix), _different(batch, directed), empty=1.0)
 
 
 def average_dot_product(representation: Array | None = None, *, gram: Array | None = None) -> Array:
@@ -142,7 +146,13 @@ def mean_angle_deg(representation: Array | None = None, *, gram: Array | None = 
 
     Implements: 000/metric-angle (eq. 11).
     """
-    return angle_statistics(representation, gram=gram).mean
+    batch = _pairs_batch(representation, gram)
+    return result(mean_angle_deg_of(batch, *cosine_matrix(batch)))
+
+
+def mean_angle_deg_of(batch: Batch, matrix: Array, directed: Array) -> Array:
+    """The mean angle, given the matrix of cosines and which samples have a direction."""
+    return _mean(batch, _angles_deg(batch, matrix), _different(batch, directed), empty=0.0)
 
 
 class AngleStatistics(NamedTuple):
@@ -233,28 +243,32 @@ def clusters(representation: Array | None = None, *, gram: Array | None = None, 
 
 def angle_matrix_deg(batch: Batch) -> tuple[Array, Array]:
     """Angles between all samples in degrees `(…, n, n)`, and which samples have a direction `(…, n)`."""
+    cosine, directed = cosine_matrix(batch)
+    return _angles_deg(batch, cosine), directed
+
+
+def _angles_deg(batch: Batch, cosine: Array) -> Array:
     xp = batch.xp
-    cosine, directed = _cosine_matrix(batch)
     equal = identity(cosine, batch.samples) > 0
     angles = xp.where(equal, 0.0, xp.arccos(cosine))
     # arccos loses digits near ±1, a tenth of a radian is far enough
     steep = (xp.abs(cosine) > 0.995) & ~equal
     if batch.representation is None or not bool(steep.any()):
-        return xp.rad2deg(angles), directed
+        return xp.rad2deg(angles)
     units: Array = batch.directions().representation
     rows = []
     for i in range(batch.samples):  # one row at a time: n² d numbers need not fit in memory
         one = units[..., i : i + 1, :]
         far, near = xp.sum((units - one) ** 2, axis=-1), xp.sum((units + one) ** 2, axis=-1)
         rows.append(2 * xp.arctan2(xp.sqrt(far), xp.sqrt(near)))
-    return xp.rad2deg(xp.where(steep, xp.stack(rows, -2), angles)), directed
+    return xp.rad2deg(xp.where(steep, xp.stack(rows, -2), angles))
 
 
 def _pairs_batch(representation: Array | None, gram: Array | None) -> Batch:
     return Batch.of(representation, gram, need=2, purpose="angles between samples").scaled()
 
 
-def _cosine_matrix(batch: Batch) -> tuple[Array, Array]:
+def cosine_matrix(batch: Batch) -> tuple[Array, Array]:
     """Cosines with the exact diagonal, and which samples have a direction."""
     xp = batch.xp
     directed = batch.norms() > 0

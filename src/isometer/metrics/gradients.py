@@ -6,7 +6,7 @@ from typing import NamedTuple
 from isometer.errors import IsometerError
 from isometer.metrics._arrays import Array, as_floating, as_matrices, binary_scale, count, namespace, result
 from isometer.metrics._batch import Batch
-from isometer.metrics.angles import mean_abs_cosine
+from isometer.metrics.angles import cosine_matrix, mean_abs_cosine_of
 
 
 def gradient_log_norm(gradient: Array) -> Array:
@@ -124,8 +124,13 @@ def gradient_alignment(representation: Array | None = None, *, gram: Array | Non
     Implements: 002/prop-8.
     """
     batch = Batch.of(representation, gram, need=2, purpose="angles between gradients").scaled()
+    return GradientAlignment(*(result(value) for value in alignment_of(batch)))
+
+
+def alignment_of(batch: Batch) -> tuple[Array, Array]:
+    """Both measures of a scaled batch."""
     xp = batch.xp
     number = count(batch.norms() > 0, -1, batch.data)
     top = batch.directions().eigenvalues()[..., -1]
     share = xp.where(number > 0, xp.clip(top / xp.where(number > 0, number, 1.0), 0.0, 1.0), 1.0)
-    return GradientAlignment(mean_abs_cosine(batch.representation, gram=batch.given_gram), result(share))
+    return mean_abs_cosine_of(batch, *cosine_matrix(batch)), share

@@ -26,7 +26,11 @@ def orthogonality_gap(representation: Array | None = None, *, gram: Array | None
 
     Implements: 001/def-2.2, 001/metric-orthgap, 003/def-V.
     """
-    batch = Batch.of(representation, gram).scaled()
+    return result(gap_of(Batch.of(representation, gram).scaled()))
+
+
+def gap_of(batch: Batch) -> Array:
+    """The orthogonality gap of a scaled batch."""
     xp, n = batch.xp, batch.samples
     matrix = batch.smaller_gram()
     side = int(matrix.shape[-1])
@@ -41,7 +45,7 @@ def orthogonality_gap(representation: Array | None = None, *, gram: Array | None
     # Σ(λ − 1/n)² over n eigenvalues, n − d of them zero, is Σ(λ − 1/d)² over the others plus 1/d − 1/n.
     squared = squared + (1 / side - 1 / n)
     gap = xp.where(squared > 0, xp.sqrt(xp.where(squared > 0, squared, 1.0)), 0.0)
-    return result(xp.where(positive, gap, math.sqrt(1 - 1 / n)))
+    return xp.where(positive, gap, math.sqrt(1 - 1 / n))
 
 
 def spectral_variance(representation: Array | None = None, *, gram: Array | None = None) -> Array:

@@ -98,11 +98,16 @@ def stable_rank(
     Implements: 002/eq-3.
     """
     batch, attainable = _prepared(representation, gram, centered)
+    value = stable_rank_of(batch)
+    return result(value / attainable if relative else value)
+
+
+def stable_rank_of(batch: Batch) -> Array:
+    """The stable rank of a scaled batch."""
     xp, matrix = batch.xp, batch.smaller_gram()
     trace = xp.sum(xp.linalg.diagonal(matrix), axis=-1)
     squares = xp.sum(matrix * matrix, axis=(-2, -1))
-    value = xp.where(squares > 0, trace * trace / xp.where(squares > 0, squares, 1.0), 0.0)
-    return result(value / attainable if relative else value)
+    return xp.where(squares > 0, trace * trace / xp.where(squares > 0, squares, 1.0), 0.0)
 
 
 def effective_rank(
@@ -128,12 +133,17 @@ def effective_rank(
     Implements: no inventory entry; compare 002/eq-3.
     """
     batch, attainable = _prepared(representation, gram, centered)
+    value = effective_rank_of(batch)
+    return result(value / attainable if relative else value)
+
+
+def effective_rank_of(batch: Batch) -> Array:
+    """The effective rank of a scaled batch."""
     xp, values = batch.xp, batch.eigenvalues()
     total = xp.sum(values, axis=-1)
     share = values / xp.where(total > 0, total, 1.0)[..., None]
     entropy = -xp.sum(share * xp.log(xp.where(share > 0, share, 1.0)), axis=-1)
-    value = xp.where(total > 0, xp.exp(entropy), 0.0)
-    return result(value / attainable if relative else value)
+    return xp.where(total > 0, xp.exp(entropy), 0.0)
 
 
 def condition_number(representation: Array | None = None, *, gram: Array | None = None) -> Array:

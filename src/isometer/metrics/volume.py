@@ -30,16 +30,20 @@ def isometry_gap(representation: Array | None = None, *, gram: Array | None = No
 
     Implements: 001/metric-isogap (6.5), 001/def-6.5, 001/def-4.1.
     """
-    batch = Batch.of(representation, gram)
+    return result(gap_of(Batch.of(representation, gram)))
+
+
+def gap_of(batch: Batch) -> Array:
+    """The isometry gap of a batch."""
     xp = batch.xp
     if batch.largest_rank < batch.samples:
-        return result(batch.full(math.inf))
+        return batch.full(math.inf)
     lengths, directions = batch.norms(), batch.directions()
     values = directions.singular_values()
     dependent = values[..., 0] <= batch.relative_noise * values[..., -1]  # also if a sample is zero
     of_directions = log_mean_minus_mean_log(xp.where(dependent[..., None], 1.0, values))
     of_lengths = log_mean_minus_mean_log(xp.where(dependent[..., None], 1.0, lengths))
-    return result(xp.where(dependent, math.inf, of_directions + of_lengths))
+    return xp.where(dependent, math.inf, of_directions + of_lengths)
 
 
 def isometry(representation: Array | None = None, *, gram: Array | None = None) -> Array:

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from isometer.report.cards import number
 from isometer.report.pictures import PALETTE, new_figure
-from isometer.theory.conditioning import BoundCheck, Diagnosis
+from isometer.theory.conditioning import BoundCheck
+from isometer.theory.diagnosis import Diagnosis
 from isometer.theory.kernels import KernelMatrix
 from isometer.theory.phase import PhaseDiagram
 
@@ -43,7 +44,7 @@ def kernel_card(
     """
     facts = Table.grid(padding=(0, 3))
     low, high = float(kernel.log_diagonal.min()), float(kernel.log_diagonal.max())
-    diagonal = number(low) if high - low < 1e-9 else f"{number(low)} … {number(high)}"
+    diagonal = number(low) if low == high or high - low < 1e-9 else f"{number(low)} … {number(high)}"
     for row in (
         ("condition number", number(kernel.condition_number), "smallest eigenvalue",
          number(kernel.smallest_eigenvalue)),

@@ -1,17 +1,30 @@
-"""Synthetic input batches, and batches from files."""
+"""Input batches by name: synthetic ones, real images, and arrays from files."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from isometer.data import source_from_text, synthetic
 from isometer.errors import IsometerError
 
 Floats = NDArray[np.float64]
-_KINDS = "gaussian, correlated:COSINE, orthogonal, degenerate:DISTINCT or the path of a .npy, .npz or .csv file"
+_KINDS = (
+    "gaussian, orthogonal, correlated:COSINE, collinear:ANGLE, degenerate:DISTINCT, power-law:EXPONENT, data:NAME or "
+    "the path of a .npy, .npz or .csv file"
+)
+_ARGUMENTS = {"correlated": "cosine", "collinear": "angle", "degenerate": "distinct", "power-law": "exponent"}
+_GENERATORS: dict[str, Callable[..., Floats]] = {
+    "gaussian": synthetic.gaussian,
+    "orthogonal": synthetic.orthogonal,
+    "correlated": synthetic.correlated,
+    "collinear": synthetic.near_collinear,
+    "degenerate": synthetic.repeated,
+    "power-law": synthetic.power_law,
+}
 
 
 def make_batch(
@@ -20,10 +33,15 @@ def make_batch(
     """An input batch by name; samples have mean square 1 on average, length √features.
 
     - `gaussian`: independent standard normals;
+    - `orthogonal`: orthogonal samples of length √features; with more samples than features, orthogonal features;
     - `correlated:COSINE`: lengths √features and the same cosine between any two samples, exactly (as many features as
       samples at least, cosine from −1/(n − 1) to 1);
-    - `orthogonal`: orthogonal samples of length √features; with more samples than features, orthogonal features;
+    - `collinear:ANGLE`: lengths √features, every sample at ANGLE radians from one direction;
     - `degenerate:DISTINCT`: Gaussian samples of which only the first DISTINCT differ, repeated in turn;
+    - `power-law:EXPONENT`: eigenvalues k^(−EXPONENT) of the Gram matrix, up to a factor;
+    - `data:NAME` or `data:NAME:centre=pixel,scale=unit`: random images of a data set of this computer, flattened,
+      standardised by channel unless told otherwise (`isometer.data.source_from_text`). They bring their own number of
+      features, whatever `features` says: give the network `input_width=batch.shape[-1]`;
     - a path: the array in a `.npy`, `.npz` (its only one) or `.csv` file, `samples` rows of it if given.
 
     Args:
@@ -43,56 +61,41 @@ def make_batch(
 
     Implements: the data-free substitutes of 001 (a, b) and of 001/fig-6.2.
     """
-    name, _, argument = kind.partition(":")
-    if Path(kind).suffix in (".npy", ".npz", ".csv"):
+    if kind.startswith("data:"):
+        draw = _images(kind.removeprefix("data:"), _whole(samples, "samples"))
+    elif Path(kind).suffix in (".npy", ".npz", ".csv"):
         return _from_file(Path(kind), samples, features)
-    for value, what in ((samples, "samples"), (features, "features")):
-        if not isinstance(value, int) or value < 1:
-            raise IsometerError(f"{what} is {value!r}; expected a whole number of at least 1 — pass {what}=…")
-    assert samples is not None
-    assert features is not None
-    if runs is not None:
-        spawned = [np.random.SeedSequence(seed, spawn_key=(run,)) for run in range(runs)]
-        return np.stack([_drawn(kind, name, argument, samples, features, np.random.default_rng(s)) for s in spawned])
-    return _drawn(kind, name, argument, samples, features, np.random.default_rng(np.random.SeedSequence(seed)))
+    else:
+        draw = _synthetic(kind, _whole(samples, "samples"), _whole(features, "features"))
+    if runs is None:
+        return draw(np.random.default_rng(np.random.SeedSequence(seed)))
+    spawned = [np.random.SeedSequence(seed, spawn_key=(run,)) for run in range(runs)]
+    return np.stack([draw(np.random.default_rng(s)) for s in spawned])
 
 
-def _drawn(kind: str, name: str, argument: str, n: int, d: int, rng: np.random.Generator) -> Floats:
-    if kind == "gaussian":
-        return rng.standard_normal((n, d))
-    if kind == "orthogonal":
-        q, r = np.linalg.qr(rng.standard_normal((max(n, d), min(n, d))))
-        q = q * np.where(np.diag(r) < 0, -1.0, 1.0)
-        return np.asarray((q.T if n <= d else q) * math.sqrt(max(n, d) if n > d else d))
-    if name == "correlated":
-        return _correlated(_argument(kind, argument), n, d, rng)
-    if name == "degenerate":
-        distinct = _argument(kind, argument)
-        if distinct != int(distinct) or not 1 <= distinct <= n:
-            raise IsometerError(
-                f"input is {kind!r}; expected 1 to {n} distinct samples, as the batch has {n} — change it"
-            )
-        return rng.standard_normal((int(distinct), d))[np.arange(n) % int(distinct)]
-    raise IsometerError(f"input is {kind!r}; expected {_KINDS} — correct it")
+def _whole(value: int | None, what: str) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise IsometerError(f"{what} is {value!r}; expected a whole number of at least 1 — pass {what}=…")
+    return value
 
 
-def _argument(kind: str, argument: str) -> float:
-    try:
-        return float(argument)
-    except ValueError:
-        raise IsometerError(f"input is {kind!r}; expected a number after the colon — correlated:0.8, say") from None
+def _synthetic(kind: str, n: int, d: int) -> Callable[[np.random.Generator], Floats]:
+    name, colon, text = kind.partition(":")
+    argument = _ARGUMENTS.get(name)
+    if name not in _GENERATORS or (colon and argument is None):
+        raise IsometerError(f"input is {kind!r}; expected {_KINDS} — correct it")
+    options: dict[str, float] = {}
+    if argument is not None:
+        try:
+            options[argument] = float(text)
+        except ValueError:
+            raise IsometerError(f"input is {kind!r}; expected a number after the colon — correlated:0.8, say") from None
+    return lambda rng: _GENERATORS[name](n, d, rng, **options)
 
 
-def _correlated(cosine: float, n: int, d: int, rng: np.random.Generator) -> Floats:
-    lowest = -1 / (n - 1) if n > 1 else -1.0
-    if not lowest <= cosine <= 1:
-        raise IsometerError(f"cosine is {cosine}; {n} samples can have {lowest:.3g} to 1 — change it")
-    if d < n:
-        raise IsometerError(f"{n} samples of cosine {cosine} need at least {n} features; got {d} — pass more features")
-    frame = _drawn("orthogonal", "", "", n, d, rng)
-    # the root of (1 − c) I + c 11ᵀ has the same form
-    small, large = math.sqrt(max(0.0, 1 - cosine)), math.sqrt(max(0.0, 1 + (n - 1) * cosine))
-    return np.asarray(small * frame + (large - small) * frame.mean(0))
+def _images(text: str, n: int) -> Callable[[np.random.Generator], Floats]:
+    data, options = source_from_text(text)
+    return lambda rng: data.batch(n, seed=rng, flat=True, **options)[0].astype(np.float64)
 
 
 def _from_file(path: Path, samples: int | None, features: int | None) -> Floats:

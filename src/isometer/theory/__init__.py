@@ -1,7 +1,9 @@
 """Infinite width: kernel maps, fixed points, length maps and phases, NNGP and NTK, bounds, activation shaping."""
 
-from isometer.theory.conditioning import BoundCheck, Diagnosis, bound_quantities, conditioning_bounds, diagnose
+from isometer.theory.batches import Batch
+from isometer.theory.conditioning import BoundCheck, bound_quantities, conditioning_bounds
 from isometer.theory.depth_free import SphereKernel
+from isometer.theory.diagnosis import Diagnosis, diagnose
 from isometer.theory.explanation import DepthOutlook, Explanation, explain
 from isometer.theory.gram_maps import (
     GramChain,
@@ -13,54 +15,101 @@ from isometer.theory.gram_maps import (
     spectrum_chain,
     spectrum_map,
 )
+from isometer.theory.interpolation import (
+    Interpolation,
+    excess_risk_bound,
+    interpolate,
+    interpolation_depth,
+    sample_separation,
+    sphere_covariance_spectrum,
+    sphere_separation,
+)
 from isometer.theory.jacobians import JacobianMoments, jacobian_moments
 from isometer.theory.kernel_maps import KNIFE_EDGE, KernelMap, KernelPath, kernel_map
-from isometer.theory.kernels import Batch, KernelMatrix, kernel_matrices, kernel_matrix
+from isometer.theory.kernels import KernelMatrix, kernel_matrices, kernel_matrix
 from isometer.theory.length_maps import LengthMap, SignalFamily, length_bound, length_contraction, settling_depth
+from isometer.theory.normrelu import NormReLU, normrelu_bound
+from isometer.theory.one_layer_relu import one_layer_smallest_bound
+from isometer.theory.optimization import (
+    Descent,
+    conditioning_depth,
+    descent,
+    descent_losses,
+    least_squares_bound,
+    printed_rate,
+    stochastic_losses,
+    stochastic_steps,
+)
 from isometer.theory.phase import EdgeOfChaos, PhaseDiagram, PhasePoint, edge_of_chaos, phase_diagram, phase_point
+from isometer.theory.query_learning import CosineFloor, cosine_floor, query_correlation, subgaussian_norm
 from isometer.theory.shaping import ShapedActivation, length_slope, shape_activation, tailored_leaky_relu
+from isometer.theory.signal_paths import SignalPath, signal_path
 
 __all__ = [
     "KNIFE_EDGE",
     "Batch",
     "BoundCheck",
+    "CosineFloor",
     "DepthOutlook",
+    "Descent",
     "Diagnosis",
     "EdgeOfChaos",
     "Explanation",
     "GramChain",
+    "Interpolation",
     "JacobianMoments",
     "KernelMap",
     "KernelMatrix",
     "KernelPath",
     "LengthMap",
+    "NormReLU",
     "PhaseDiagram",
     "PhasePoint",
     "ShapedActivation",
     "SignalFamily",
+    "SignalPath",
     "SpectrumMap",
     "SphereKernel",
     "bound_quantities",
     "conditioning_bounds",
+    "conditioning_depth",
+    "cosine_floor",
+    "descent",
+    "descent_losses",
     "diagnose",
     "edge_of_chaos",
+    "excess_risk_bound",
     "explain",
     "gram_chain",
     "gram_map",
+    "interpolate",
+    "interpolation_depth",
     "jacobian_moments",
     "kernel_map",
     "kernel_matrices",
     "kernel_matrix",
+    "least_squares_bound",
     "length_bound",
     "length_contraction",
     "length_slope",
+    "normrelu_bound",
+    "one_layer_smallest_bound",
     "phase_diagram",
     "phase_point",
+    "printed_rate",
+    "query_correlation",
     "ratio_expectation",
+    "sample_separation",
     "settling_depth",
     "shape_activation",
+    "signal_path",
     "smallest_share_bound",
     "spectrum_chain",
     "spectrum_map",
+    "sphere_covariance_spectrum",
+    "sphere_separation",
+    "stochastic_losses",
+    "stochastic_steps",
+    "subgaussian_norm",
     "tailored_leaky_relu",
 ]

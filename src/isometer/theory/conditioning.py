@@ -1,4 +1,4 @@
-"""How well conditioned a kernel is: what paper 004 promises beside what is measured, and a diagnosis in words.
+"""How well conditioned a kernel is: what paper 004 promises beside what is measured.
 
 The bounds are evaluated as printed; none of them is asserted to hold here.
 """
@@ -14,17 +14,14 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from isometer.activations import Activation
+from isometer.theory.batches import Batch
 from isometer.theory.bounds import correlation_bound, separation_depth, uncentred_bound
-from isometer.theory.depth_free import SphereKernel, coordinates
 from isometer.theory.kernel_maps import KernelMap, Norm, Position
-from isometer.theory.kernels import Batch, KernelMatrix
-from isometer.theory.length_maps import SignalFamily, length_contraction, settling_depth
+from isometer.theory.kernels import KernelMatrix
+from isometer.theory.length_maps import UNIT, checked_residual, length_contraction, settling_depth
+from isometer.theory.normrelu import NORMRELU_EXCESS, normrelu_bound
 
 Floats = NDArray[np.float64]
-EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
-NEAR_SINGULAR = 1e4  # a condition number from which on a kernel gets a diagnosis
-_DEEPEST = 1 << 20
-_SAMPLE = 48  # inputs looked at when searching over depths
 
 
 # --- the quantities of 004 section 3 ----------------------------------------------------------------------------------
@@ -180,12 +177,17 @@ def effective_activation(phi: Activation, norm: Norm, norm_position: Position) -
 
 
 def conditioning_bounds(
-    kernel: KernelMatrix, *, norm: Norm = "none", norm_position: Position = "pre", bias: float = 0.0
+    kernel: KernelMatrix,
+    *,
+    norm: Norm = "none",
+    norm_position: Position = "pre",
+    bias: float = 0.0,
+    residual: float | None = None,
 ) -> list[BoundCheck]:
     """Every bound of 004 section 3 that is about this kind of kernel, beside what is measured.
 
     Implements 004/thm-3, 004/cor-4, 004/thm-5, 004/cor-6, 004/thm-7, 004/cor-8, 004/thm-9, 004/cor-10, 004/thm-11,
-    004/thm-12, 004/thm-42, with 004/asm-A and 004/asm-B read off the batch.
+    004/thm-12, 004/thm-42, 004/thm-59, with 004/asm-A and 004/asm-B read off the batch.
 
     Example:
         >>> import numpy as np
@@ -202,8 +204,9 @@ def conditioning_bounds(
     off = kernel.matrix[~np.eye(n, dtype=bool)]
     largest = float(np.max(np.abs(off))) if n > 1 else 0.0
     measured = {"off": largest, "low": kernel.smallest_eigenvalue, "kappa": kernel.condition_number}
-    unit = batch.common_length == 1.0 or (norm != "none" and norm_position == "pre")
-    problem = _hypotheses(phi, unit, bias, n, delta)
+    unit = batch.common_length == 1.0 or (norm != "none" and norm_position == "pre" and len(batch.zeros) == 0)
+    skip = checked_residual(residual) is not None
+    problem = "it is about networks without skip connections" if skip else _hypotheses(phi, unit, bias, n, delta)
     gram_low = _smallest_gram(batch)
     second = problem or ("" if gram_low > 0 else "004/asm-B fails: the inputs are linearly dependent")
     mu = phi.nonlinearity if not problem else 1.0
@@ -237,13 +240,18 @@ def conditioning_bounds(
         if number == math.inf:
             number, why = None, "the depth is below the one it starts from"
         checks.append(BoundCheck(reference, quantity, relation, number, measured[key], why))
-    if top:
+    if top and not skip:
         checks += _uncentred(kernel, phi, unit, bias, delta) + _other_lengths(kernel, phi, norm, bias, delta)
     return checks
 
 
 def bound_quantities(
-    kernel: KernelMatrix, *, norm: Norm = "none", norm_position: Position = "pre", bias: float = 0.0
+    kernel: KernelMatrix,
+    *,
+    norm: Norm = "none",
+    norm_position: Position = "pre",
+    bias: float = 0.0,
+    residual: float | None = None,
 ) -> dict[str, float | None]:
     """What the bounds are made of: μ, α_σ, the two δ of the batch, L₀, L₁, L₂ and B(L, δ); None where undefined.
 
@@ -269,7 +277,7 @@ def bound_quantities(
         "L_2": None,
         "B": None,
     }
-    if n > 1 and mu > 1e-12 and 0.0 < delta <= 1.0 and bias == 0.0:
+    if n > 1 and mu > 1e-12 and 0.0 < delta <= 1.0 and bias == 0.0 and checked_residual(residual) is None:
         out["L_0"] = float(separation_depth(delta, mu))
         out["L_1"] = float(top_layer_depth(n, delta, mu))
         out["L_2"] = float(tangent_depth(n, delta, mu))
@@ -330,11 +338,15 @@ def _other_lengths(kernel: KernelMatrix, phi: Activation, norm: Norm, bias: floa
     lengths = kernel.batch.squared_lengths
     if kernel.batch.common_length == 1.0 or norm != "none" or bias > 0 or len(kernel.matrix) < 2 or delta <= 0:
         return []
-    if not phi.is_odd or abs(phi.second_moment - 1.0) > 1e-9 or phi.is_affine or float(lengths.min()) < 0.5:
+    if abs(phi.second_moment - 1.0) > 1e-9 or phi.is_affine or float(lengths.min()) < 0.5 - UNIT:
         return []
     root = np.exp((kernel.log_diagonal - kernel.log_diagonal.max()) / 2)
     cosine = kernel.matrix / np.outer(root, root)
     largest = float(np.max(cosine[~np.eye(len(cosine), dtype=bool)]))
+    if phi.name == "normrelu" and float(lengths.max()) <= 2.0 + UNIT:
+        return [_of_normrelu(kernel.depth, kernel.batch.closest[0], largest)]
+    if not phi.is_odd:
+        return []
     settled = settling_depth(phi, lengths)
     out = []
     for reference, key in (("004/thm-12", "printed"), ("004/thm-42", "proved")):
@@ -346,171 +358,13 @@ def _other_lengths(kernel: KernelMatrix, phi: Activation, norm: Norm, bias: floa
     return out
 
 
-# --- diagnosis --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """Why a kernel is close to singular, from which depth on in each number format, and what would help.
-
-    Example:
-        >>> import numpy as np
-        >>> from isometer.theory.conditioning import diagnose
-        >>> from isometer.theory.kernels import kernel_matrix
-        >>> x = np.random.default_rng(0).standard_normal((8, 20))
-        >>> x /= np.linalg.norm(x, axis=1, keepdims=True)
-        >>> found = diagnose(kernel_matrix("unit(softplus)", x, 60))
-        >>> found.phase, found.passes["float32"] < 60
-        ('ordered', True)
-    """
-
-    phase: str  # ordered, critical, chaotic, linear, or unknown
-    passes: dict[str, int | None]  # first depth with a condition number of at least 1/ε; None: not up to 2²⁰
-    recovers: dict[str, int | None]  # first depth with one below 1/ε again
-    sentences: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """All of it as one paragraph."""
-        return " ".join(self.sentences)
-
-
-def diagnose(
-    kernel: KernelMatrix, *, norm: Norm = "none", norm_position: Position = "pre", bias: float = 0.0
-) -> Diagnosis | None:
-    """A diagnosis when the condition number exceeds `NEAR_SINGULAR`; None for a healthy kernel.
-
-    Depths are searched on at most 48 of the inputs, the closest pair among them, at float64 resolution.
-
-    Example:
-        >>> import numpy as np
-        >>> from isometer.theory.conditioning import diagnose
-        >>> from isometer.theory.kernels import kernel_matrix
-        >>> diagnose(kernel_matrix("normalized(relu)", np.eye(4), 10)) is None
-        True
-    """
-    if kernel.condition_number < NEAR_SINGULAR:
-        return None
-    phi, depth = kernel.activation, kernel.depth
-    nothing: dict[str, int | None] = dict.fromkeys(EPSILON)
-    if kernel.singular is not None:
-        return Diagnosis("unknown", nothing, nothing, (_sentence(kernel.singular),))
-    common = kernel.batch.common_length
-    if depth == 0:
-        return Diagnosis("linear", nothing, nothing, ("At depth 0 the kernel is the inputs' own Gram matrix.",))
-    folded = bias == 0.0 and (norm != "none" and norm_position == "pre")
-    if common is None and not folded and not (bias == 0.0 and SignalFamily(phi).homogeneous):
-        text = "The inputs have different lengths; depths are searched for inputs of one length only — normalise them."
-        return Diagnosis("unknown", nothing, nothing, (text,))
-    network = SphereKernel(
-        phi, depth, squared_length=common or 1.0, bias=bias, norm=norm, norm_position=norm_position,
-        tangent=kernel.kind == "ntk",
-    )  # fmt: skip
-    last = network.constant or network.transient[-1]
-    phase = "linear" if last.dual.base.second_moment > 0 and _is_linear(network) else _phase(last.growth)
-    search = _DepthSearch(network, kernel)
-    passes = {name: search.first(lambda c, e=eps: c >= 1 / e) for name, eps in EPSILON.items()}
-    recovers: dict[str, int | None] = dict.fromkeys(EPSILON)
-    if phase == "chaotic":
-        recovers = {name: search.first(lambda c, e=eps: c < 1 / e) for name, eps in EPSILON.items()}
-    return Diagnosis(phase, passes, recovers, tuple(_words(kernel, phase, last.growth, passes, recovers)))
-
-
-def _is_linear(network: SphereKernel) -> bool:
-    stage = network.constant or network.transient[-1]
-    probe = np.array([0.3, 0.7])
-    return bool(np.allclose(stage.dual.deficit(probe), probe, rtol=1e-12, atol=0) and stage.share == 1.0)
-
-
-def _phase(growth: float) -> str:
-    if abs(growth - 1.0) <= 1e-9:
-        return "critical"
-    return "ordered" if growth < 1.0 else "chaotic"
-
-
-class _DepthSearch:
-    """Condition numbers over depth on a subset of the inputs, remembered."""
-
-    def __init__(self, network: SphereKernel, kernel: KernelMatrix) -> None:
-        self.network, self.kind = network, kernel.kind
-        batch = kernel.batch
-        n = len(batch.directions)
-        chosen = np.arange(min(n, _SAMPLE))
-        if n > _SAMPLE:
-            masked = kernel.matrix - 2.0 * np.eye(n) * kernel.matrix.max()
-            pair = np.unravel_index(int(np.argmax(masked)), masked.shape)
-            chosen = np.unique(np.concatenate([np.arange(_SAMPLE - 2), np.array(pair)]))
-        part = Batch(batch.directions[chosen], batch.squared_lengths[chosen])
-        everything = slice(0, len(chosen))
-        self.s = coordinates(*part.gaps(everything, everything))
-        np.fill_diagonal(self.s, -np.inf)
-        self.known: dict[int, float] = {}
-        self.deepest = _DEEPEST if network.constant is not None else max(network.depth, network.layers.patience // 20)
-
-    def condition(self, depth: int) -> float:
-        """Condition number; `inf` beyond what float64 resolves."""
-        if depth not in self.known:
-            nngp, ntk = self.network.at_depth(depth).values(self.s)
-            matrix = nngp if self.kind == "nngp" else ntk
-            assert matrix is not None
-            values = linalg.eigvalsh((matrix + matrix.T) / 2)
-            floor = len(values) * np.finfo(float).eps * values[-1]
-            self.known[depth] = float(values[-1] / values[0]) if values[0] > floor else math.inf
-        return self.known[depth]
-
-    def first(self, reached: Any) -> int | None:
-        """The first depth at which `reached` is true, by doubling and bisection."""
-        before, depth = 0, 1
-        while not reached(self.condition(depth)):
-            before, depth = depth, 2 * depth
-            if depth > self.deepest:
-                return None
-        while depth - before > 1:
-            middle = (before + depth) // 2
-            before, depth = (before, middle) if reached(self.condition(middle)) else (middle, depth)
-        return depth
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + ("" if text.endswith(".") else ".")
-
-
-def _words(
-    kernel: KernelMatrix,
-    phase: str,
-    growth: float,
-    passes: dict[str, int | None],
-    recovers: dict[str, int | None],
-) -> list[str]:
-    condition = kernel.condition_number
-    size = "beyond what float64 resolves" if math.isinf(condition) else f"{condition:.2g}"
-    name, kind = kernel.activation.name, kernel.kind.upper()
-    core = name.removeprefix("unit(").removesuffix(")") if name.startswith("unit(") else name
-    out = [f"The {kind} matrix is close to singular: its condition number is {size}."]
-    reached = ", ".join(f"{dtype} at depth {at}" for dtype, at in passes.items() if at is not None)
-    if phase == "ordered":
-        out.append(f"The network is ordered (slope {growth:.4g} < 1 at cosine one): layers make inputs alike.")
-    elif phase == "critical":
-        out.append("The network is at the edge of chaos with a kernel that still collapses, slower than exponentially.")
-    elif phase == "linear":
-        out.append("The network is linear in its inputs: depth changes nothing, the inputs themselves are dependent.")
-    else:
-        out.append(
-            f"The network is chaotic (slope {growth:.4g} > 1 at cosine one): depth separates the inputs, but they "
-            "start too close together for this depth."
-        )
-    if phase != "chaotic" and reached:
-        out.append(f"The condition number passes 1/ε of {reached}.")
-    if phase == "chaotic":
-        back = ", ".join(f"{dtype} at depth {at}" for dtype, at in recovers.items() if at is not None)
-        if back:
-            out.append(f"It falls below 1/ε of {back}.")
-        out.append("More layers help; so does dropping near-duplicates.")
-    elif phase == "linear":
-        out.append("A non-linear activation would help.")
-    else:
-        out.append(
-            f"What would help: centre the activation, as in normalized({core}), which makes orthogonal inputs the "
-            "fixed point; layer norm after the activation does the same; or fewer layers."
-        )
-    return out
+def _of_normrelu(depth: int, gap: float, largest: float) -> BoundCheck:
+    """004/thm-59, with the ε that makes it smallest."""
+    quantity = "largest cosine of two representations"
+    if gap <= NORMRELU_EXCESS:
+        why = f"it assumes cosines below 1 − δ′, δ′ = {NORMRELU_EXCESS:g}"
+        return BoundCheck("004/thm-59", quantity, "≤", None, largest, why)
+    value = min(normrelu_bound(depth, min(gap, 1.0), epsilon) for epsilon in np.geomspace(1e-12, 1.0, 97))
+    late = math.isfinite(value)
+    why = "" if late else "the depth is below the one it starts from"
+    return BoundCheck("004/thm-59", quantity, "≤", value if late else None, largest, why)

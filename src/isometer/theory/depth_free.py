@@ -23,89 +23,19 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 from isometer._numerics.piecewise import legendre_rule
 from isometer.activations import Activation
-from isometer.activations.dual import AffineDual, AngleDual, ClosedDual
-from isometer.errors import InfiniteMomentError, IsometerError
+from isometer.errors import IsometerError
 from isometer.theory.kernel_maps import Norm, Position
-from isometer.theory.length_maps import (
-    OVERFLOW,
-    UNIT,
-    RaysDual,
-    SignalFamily,
-    SlopeSeriesDual,
-    checked_variance,
-    diverging,
-    patience,
-    unsettled,
-)
+from isometer.theory.length_maps import SignalFamily
+from isometer.theory.stages import Layers, Stage, coordinates, cosine_of, gaps
 
 Floats = NDArray[np.float64]
 REACH = 37.0  # |s| up to here is tabulated: angles from 2e-16
 _BLOCK = 32  # layers iterated one by one before doubling starts
-_TINY = 1e-300
-_FAINT = math.log(1e-34)  # signals so small see only the slopes of φ at zero
 _CHUNK = 1 << 13
 _TOLERANCE = 2e-14  # of a block; a hundred blocks may follow each other
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One layer on a batch of one length: the cosine of pre-activations to that of the next pre-activations.
-
-    1 − ρ′ = share·(1 − κ(ρ)), share = q/(q + σ_b²) the part of the variance that is not bias; the NTK relative to its
-    diagonal obeys T′ = wρ′ + (1 − w)(κ′(ρ)/κ′(1))T, 1/w = 1 + growth·(D/p), D/p the ratio of the two diagonals.
-    """
-
-    dual: AffineDual  # κ, scaled so that κ(1) = 1
-    odd: bool
-    share: float
-    growth: float  # share·κ'(1); inf where φ jumps
-    log_variance: float  # log of the variance after the layer, bias included
-
-    def forward(self, gap: Floats, mirror: Floats) -> tuple[Floats, Floats]:
-        """(1 − ρ, 1 + ρ) after the layer, each to relative accuracy."""
-        if self.odd:
-            near = self.dual.deficit(np.minimum(gap, mirror))
-            left = gap <= mirror
-            after, rest = np.where(left, near, 2.0 - near), np.where(left, 2.0 - near, near)
-        elif self._linear_in_angle:  # D(θ) = D(π) − D(π − θ)
-            whole = self.dual.deficit(np.array(2.0))
-            after = np.where(gap <= 1.0, self.dual.deficit(gap), whole - self.dual.deficit(mirror))
-            rest = 2.0 - after
-        else:
-            after = self.dual.deficit(gap)
-            rest = 2.0 - after
-        out = np.clip(self.share * after, _TINY, 2.0)
-        return out, np.clip(self.share * rest + 2.0 * (1.0 - self.share), _TINY, 2.0)
-
-    def slope_ratio(self, gap: Floats, mirror: Floats) -> Floats:
-        """κ′(ρ)/κ′(1); where κ′ is smooth in θ and not in ρ, from an angle that is accurate at both ends."""
-        base = self.dual.base
-        if isinstance(base, RaysDual | SlopeSeriesDual):
-            slope = base.slope_of_angle(2.0 * np.arctan2(np.sqrt(gap), np.sqrt(mirror)))
-        elif isinstance(base, AngleDual) and base.power == 2:
-            slope = base.slope_series(2.0 * np.arctan2(np.sqrt(gap), np.sqrt(mirror)))
-        else:
-            slope = base.slope_at_gap(np.minimum(gap, mirror) if self.odd else gap)
-        return np.asarray(slope / base.slope_at_one)
-
-    @property
-    def _linear_in_angle(self) -> bool:
-        return isinstance(self.dual.base, ClosedDual) and math.isinf(self.dual.slope_at_one)
-
-
-def coordinates(gap: Floats, mirror: Floats) -> Floats:
-    """s = ½ log((1 − ρ)/(1 + ρ)); ±inf at ρ = ±1."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(0.5 * (np.log(gap) - np.log(mirror)))
-
-
-def gaps(s: Floats) -> tuple[Floats, Floats]:
-    """(1 − ρ, 1 + ρ) from s."""
-    return np.asarray(2.0 * expit(2.0 * s)), np.asarray(2.0 * expit(-2.0 * s))
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -183,7 +113,7 @@ class Block:
     table: Table
     layers: int
     log_growth: float  # k·log growth
-    log_sum: float  # log Σ_{j<k} growth^j
+    log_sum: float  # log (1 − skip)Σ_{j<k} growth^j
 
     @cached_property
     def _edges(self) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -246,10 +176,10 @@ def through(stage: Stage, state: State, times: int = 1) -> State:
     for _ in range(times):
         after = stage.forward(gap, mirror)
         if tangent is not None:
-            log_ratio = float(np.logaddexp(0.0, log_growth + log_ratio))
-            weight = math.exp(-log_ratio)
-            cosine = np.where(after[0] < 1.0, 1.0 - after[0], after[1] - 1.0)
-            tangent = weight * cosine + (1.0 - weight) * stage.slope_ratio(gap, mirror) * tangent
+            log_ratio = float(np.logaddexp(stage.log_source, log_growth + log_ratio))
+            weight = math.exp(stage.log_source - log_ratio)
+            own = stage.branch_cosine(cosine_of(gap, mirror), cosine_of(*after))
+            tangent = weight * own + (1.0 - weight) * stage.slope_ratio(gap, mirror) * tangent
         gap, mirror = after
     return State(coordinates(gap, mirror), tangent, log_ratio)
 
@@ -264,9 +194,10 @@ def first_block(stage: Stage, tangent: bool, tolerance: float) -> Block:
             after = stage.forward(gap, mirror)
             if tangent:
                 ratio = stage.slope_ratio(gap, mirror)
-                log_sum = float(np.logaddexp(0.0, math.log(stage.growth) + log_sum))
-                weight = math.exp(-log_sum)
-                own = weight * np.where(after[0] < 1.0, 1.0 - after[0], after[1] - 1.0) + (1 - weight) * ratio * own
+                log_sum = float(np.logaddexp(stage.log_source, math.log(stage.growth) + log_sum))
+                weight = math.exp(stage.log_source - log_sum)
+                branch = stage.branch_cosine(cosine_of(gap, mirror), cosine_of(*after))
+                own = weight * branch + (1 - weight) * ratio * own
                 product = product * ratio
             gap, mirror = after
         shift = coordinates(gap, mirror) - s
@@ -275,105 +206,17 @@ def first_block(stage: Stage, tangent: bool, tolerance: float) -> Block:
     log_growth = math.log(stage.growth) if tangent else 0.0
     log_sum = -math.inf
     for _ in range(_BLOCK):
-        log_sum = float(np.logaddexp(0.0, log_growth + log_sum))
+        log_sum = float(np.logaddexp(stage.log_source, log_growth + log_sum))
     return Block(Table.fit(function, tolerance=tolerance), _BLOCK, _BLOCK * log_growth, log_sum)
-
-
-# --- the layers of a network ------------------------------------------------------------------------------------------
-
-
-class Layers:
-    """The layers of one architecture for inputs of one squared length, as stages, repeated once they are constant.
-
-    Args:
-        source: the activation, as given.
-        squared_length: ‖x‖² of every input.
-        bias: σ_b², the variance of the biases of every layer, the readout's included.
-        norm, norm_position: normalisation over features, before or after φ.
-    """
-
-    def __init__(
-        self,
-        source: str | Activation | SignalFamily | Any,
-        *,
-        squared_length: float = 1.0,
-        bias: float = 0.0,
-        norm: Norm = "none",
-        norm_position: Position = "pre",
-    ) -> None:
-        self.family = source if isinstance(source, SignalFamily) else SignalFamily(source)
-        self.bias = checked_variance(bias, "the bias variance")
-        self.norm, self.norm_position = norm, norm_position
-        self.start = squared_length + self.bias  # variance of the first pre-activations
-        self.patience = patience(self.family)
-        self.first_share = squared_length / self.start
-
-    def stages(self, depth: int) -> tuple[list[Stage], Stage | None]:
-        """(layers that differ, the constant one that follows them), enough for `depth` layers."""
-        found: list[Stage] = []
-        log_p = math.log(self.start)
-        for layer in range(1, depth + 1):
-            stage, constant = self._stage(log_p, layer)
-            if constant:
-                return found, stage
-            if len(found) >= self.patience:
-                raise unsettled(self.family.activation.name, layer)
-            found.append(stage)
-            log_p = stage.log_variance
-        return found, None
-
-    def _stage(self, log_p: float, layer: int) -> tuple[Stage, bool]:
-        family, name = self.family, self.family.activation.name
-        before = self.norm != "none" and self.norm_position == "pre"
-        after = self.norm != "none" and self.norm_position == "post"
-        tiny = log_p < _FAINT
-        if before or family.homogeneous:
-            view = family.at(1.0)
-        else:
-            p = math.exp(log_p) if not tiny else math.exp(_FAINT)
-            p = 1.0 if abs(p - 1.0) <= UNIT else p
-            limit = family.small_signal_limit(p)
-            if tiny and limit is None:
-                raise IsometerError(
-                    f"the variance of {name} falls below 1e-34 at layer {layer}, where it is neither linear nor two "
-                    "rays: the signal dies — scale it with unit(…), or use norm='rms'"
-                )
-            try:
-                view = limit or family.at(p)
-            except (InfiniteMomentError, OverflowError):
-                raise diverging(name, layer) from None
-        centring = self.norm == "layer" and after
-        whole = view.dual.second_moment
-        scale = whole - (view.dual.at_zero if centring else 0.0)
-        if not scale > 0.0:
-            what = "is constant at the signal's scale" if centring else "is zero at the signal's scale"
-            raise IsometerError(f"{name} {what} (layer {layer}): no signal is left to have a kernel")
-        inner, gain = (view.dual.base, view.dual.gain) if isinstance(view.dual, AffineDual) else (view.dual, 1.0)
-        dual = AffineDual(inner, gain / scale, 0.0 if centring else view.dual.at_zero / scale)
-        if after:
-            log_q = 0.0
-        elif before:
-            log_q = math.log(scale)
-        else:
-            log_q = log_p + math.log(view.second_moment) - math.log(view.variance)
-        log_q = 0.0 if abs(log_q) <= UNIT else log_q
-        if not log_q < math.log(OVERFLOW) and not (family.homogeneous and self.bias == 0.0):
-            raise diverging(name, layer)
-        log_next = float(np.logaddexp(log_q, math.log(self.bias))) if self.bias > 0 else log_q
-        share = math.exp(log_q - log_next)
-        growth = share * dual.slope_at_one
-        scale_free = (family.homogeneous or (tiny and not before)) and self.bias == 0.0
-        if abs(log_next - log_p) <= UNIT:
-            log_next = log_p
-        constant = log_next == log_p or (scale_free and not before and not after)
-        return Stage(dual, view.odd, share, growth, log_next), constant
 
 
 class SphereKernel:
     """NNGP and NTK of a network of any depth on inputs of one length, as functions of the cosine.
 
     Depth L is L hidden layers of the activation as given, weights of unit variance in the NTK parametrisation, a linear
-    readout; the NTK counts all L + 1 weight matrices. Values are relative to the diagonal, whose logarithm is apart.
+    readout; the NTK counts all L + 1 weight matrices. With `residual` γ it is h_0 = W_0x, L layers
+    h + γ(Wφ(h)/√m + b) and a readout of h_L without activation or bias: L + 2 weight matrices. Values are relative to
+    the diagonal, whose logarithm is apart.
 
     Implements 004/def-K, 004/def-NTK, 004/eq-7, 004/eq-NTKdiag.
 
@@ -394,10 +237,18 @@ class SphereKernel:
         bias: float = 0.0,
         norm: Norm = "none",
         norm_position: Position = "pre",
+        residual: float | None = None,
         tangent: bool | None = None,
     ) -> None:
         self.depth = checked_depth(depth)
-        self.layers = Layers(source, squared_length=squared_length, bias=bias, norm=norm, norm_position=norm_position)
+        self.layers = Layers(
+            source,
+            squared_length=squared_length,
+            bias=bias,
+            norm=norm,
+            norm_position=norm_position,
+            residual=residual,
+        )
         self.transient, self.constant = self.layers.stages(self.depth)
         stages = [*self.transient, *([self.constant] if self.constant else [])]
         self.has_tangent = all(math.isfinite(stage.growth) for stage in stages)
@@ -442,14 +293,17 @@ class SphereKernel:
         gap, mirror = gaps(s)
         share = self.layers.first_share
         gap, mirror = share * gap, share * mirror + 2.0 * (1.0 - share)
-        cosine = np.where(gap < 1.0, 1.0 - gap, mirror - 1.0)
-        state = State(coordinates(gap, mirror), cosine if self.tangent else None, 0.0)
+        state = State(coordinates(gap, mirror), cosine_of(gap, mirror) if self.tangent else None, 0.0)
         for stage in self.transient:
             state = through(stage, state)
         if self.constant is not None:
             state = through(self.constant, state, self._repeats % _BLOCK)
             for block in self._blocks:
                 state = block.apply(state)
+        if self.layers.residual is not None and state.tangent is not None:  # the readout's own weights
+            log_ratio = float(np.logaddexp(0.0, state.log_ratio))
+            weight = math.exp(-log_ratio)
+            state = State(state.s, weight * -np.tanh(state.s) + (1.0 - weight) * state.tangent, log_ratio)
         return state
 
     def values(self, s: Floats) -> tuple[Floats, Floats | None]:
@@ -548,9 +402,11 @@ class SphereKernel:
             runs.append((self.constant, self._repeats))
         for stage, times in runs:
             first = stage.log_variance - log_p
-            log_p = log_p + times * first if stage is self.constant and stage.share == 1.0 else stage.log_variance
+            log_p = log_p + times * first if stage is self.constant else stage.log_variance
             if kind == "ntk":
-                log_ratio = _log_diagonal_ratio(stage.growth, log_ratio, times)
+                log_ratio = _log_diagonal_ratio(stage, log_ratio, times)
+        if kind == "ntk" and self.layers.residual is not None:
+            log_ratio = float(np.logaddexp(0.0, log_ratio))
         if kind == "ntk" and not self.has_tangent:
             raise self.no_tangent()
         return log_p + (log_ratio if kind == "ntk" else 0.0)
@@ -563,20 +419,20 @@ class SphereKernel:
         )
 
 
-def _log_diagonal_ratio(growth: float, start: float, times: int) -> float:
-    """log of R after R ↦ 1 + growth·R, `times` times: growth^m R₀ + (growth^m − 1)/(growth − 1)."""
+def _log_diagonal_ratio(stage: Stage, start: float, times: int) -> float:
+    """log of R after R ↦ 1 − skip + growth·R, `times` times: growth^m R₀ + (1 − skip)(growth^m − 1)/(growth − 1)."""
     if times == 0:
         return start
-    if not 0.0 < growth < math.inf:
-        return 0.0 if growth == 0.0 else math.inf
-    log_growth = math.log(growth)
+    if not 0.0 < stage.growth < math.inf:
+        return 0.0 if stage.growth == 0.0 else math.inf
+    log_growth = math.log(stage.growth)
     if abs(log_growth) * times < 1e-9:  # growth = 1 up to rounding: Σ growth^j = m(1 + (m − 1)/2·log growth)
         log_sum = math.log(times)
     elif log_growth > 0:
         log_sum = (times - 1) * log_growth + math.log(-math.expm1(-times * log_growth) / -math.expm1(-log_growth))
     else:
         log_sum = math.log(-math.expm1(times * log_growth) / -math.expm1(log_growth))
-    return float(np.logaddexp(times * log_growth + start, log_sum))
+    return float(np.logaddexp(times * log_growth + start, stage.log_source + log_sum))
 
 
 def checked_depth(depth: int) -> int:

@@ -346,18 +346,28 @@ class LengthFixedPoint:
 class LengthMap:
     """q ↦ σ_w² E φ(√q X)² + σ_b², the variance of pre-activations from layer to layer.
 
+    With a residual strength γ it is q ↦ q + γ²(σ_w² E φ(√q X)² + σ_b²), for layers h + γ(Wφ(h) + b).
+
     Example:
         >>> from isometer.theory.length_maps import LengthMap
         >>> LengthMap("relu", weight_variance=2.0)(3.0)
         3.0
+        >>> LengthMap("relu", weight_variance=2.0, residual=0.5)(4.0)
+        5.0
     """
 
     def __init__(
-        self, source: str | Activation | Any, *, weight_variance: float = 1.0, bias_variance: float = 0.0
+        self,
+        source: str | Activation | Any,
+        *,
+        weight_variance: float = 1.0,
+        bias_variance: float = 0.0,
+        residual: float | None = None,
     ) -> None:
         self.family = source if isinstance(source, SignalFamily) else SignalFamily(source)
         self.weight_variance = checked_variance(weight_variance, "the weight variance")
         self.bias_variance = checked_variance(bias_variance, "the bias variance")
+        self.residual = checked_residual(residual)
 
     def __call__(self, variance: float) -> float:
         """One layer; `inf` where E φ² is infinite or overflows."""
@@ -365,7 +375,8 @@ class LengthMap:
             moment = self.family.second_moment(variance)
         except (InfiniteMomentError, OverflowError):
             return math.inf
-        return self.weight_variance * moment + self.bias_variance
+        branch = self.weight_variance * moment + self.bias_variance
+        return branch if self.residual is None else variance + self.residual**2 * branch
 
     def slope(self, variance: float) -> float:
         """Derivative of the map.
@@ -375,7 +386,8 @@ class LengthMap:
             >>> LengthMap("relu", weight_variance=2.0).slope(1.0)
             1.0
         """
-        return self.weight_variance * self.family.slope(variance)
+        slope = self.weight_variance * self.family.slope(variance)
+        return slope if self.residual is None else 1.0 + self.residual**2 * slope
 
     def iterate(self, variance: float, depth: int) -> Floats:
         """q_0 … q_depth; the layer at which it diverges is named.
@@ -393,7 +405,7 @@ class LengthMap:
             out[layer] = self(float(out[layer - 1]))
             if not out[layer] <= OVERFLOW:
                 raise diverging(self.family.activation.name, layer)
-            if abs(out[layer] - out[layer - 1]) <= UNIT * out[layer - 1]:
+            if self.residual is None and abs(out[layer] - out[layer - 1]) <= UNIT * out[layer - 1]:
                 out[layer:] = out[layer - 1]
                 break
         return out
@@ -402,12 +414,18 @@ class LengthMap:
     def fixed_points(self) -> tuple[LengthFixedPoint, ...]:
         """All q* in [0, 10⁴] that a scan sees, ascending. A line of fixed points (critical homogeneous φ) gives none.
 
+        With a skip connection the variance grows by what the branch adds: only a branch that is zero at 0 leaves one.
+
         Example:
             >>> from isometer.theory.length_maps import LengthMap
             >>> [p.variance for p in LengthMap("tanh", weight_variance=0.5).fixed_points]
             [0.0]
         """
         sigma, shift, found = self.weight_variance, self.bias_variance, []
+        if self.residual is not None:
+            silent = shift == 0.0 and self.family.activation(0.0) == 0.0
+            start = 1.0 + self.residual**2 * sigma * self.family.slope_second(0.0)
+            return (LengthFixedPoint(0.0, start),) if silent else ()
         if self.family.homogeneous:
             rate = sigma * self.family.activation.second_moment
             if abs(rate - 1.0) <= UNIT:
@@ -458,6 +476,16 @@ def checked_variance(value: float, what: str) -> float:
     return number
 
 
+def checked_residual(value: float | None) -> float | None:
+    """A positive number, or None for no skip; infinite strength is none either, as in a `Spec`."""
+    if value is None or value == math.inf:
+        return None
+    number = float(value)
+    if not number > 0.0:
+        raise IsometerError(f"residual strength must be positive, or None for no skip; got {value!r}")
+    return number
+
+
 def diverging(name: str, layer: int) -> IsometerError:
     """The error for a length map without bound."""
     return IsometerError(
@@ -471,11 +499,12 @@ def patience(family: SignalFamily) -> int:
     return 20_000 if not family.activation.kinks else 300
 
 
-def unsettled(name: str, layer: int) -> IsometerError:
-    """The error for a variance that never settles (a critical network whose signal dies like a power of depth)."""
+def unsettled(name: str, layer: int, *, skip: bool = False) -> IsometerError:
+    """The error for a variance that never settles: a signal that dies like a power of depth, or that skips pile up."""
+    way = "" if skip else f"write unit({name}) for inputs of unit length, or "
     return IsometerError(
         f"the variance of {name} is still changing at layer {layer}, and every layer costs a dual of its own there — "
-        f"write unit({name}) for inputs of unit length, or use norm='rms', and any depth costs the same"
+        f"{way}use norm='rms', and layers share one"
     )
 
 
@@ -532,7 +561,7 @@ def settling_depth(source: str | Activation | Any, squared_lengths: ArrayLike) -
     phi = activation(source)
     mu = phi.nonlinearity
     lengths = np.asarray(squared_lengths, dtype=float)
-    if np.min(lengths) < 0.5:
+    if np.min(lengths) < 0.5 - UNIT:
         raise IsometerError(f"004/thm-12 assumes squared lengths of at least 0.5; got {float(np.min(lengths))!r}")
     travel = math.log(4.0 * max(float(np.max(np.abs(lengths - 1.0))), mu / 4.0) / mu)
     rate = length_contraction(phi)

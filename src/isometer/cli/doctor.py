@@ -1,0 +1,201 @@
+"""`isometer doctor`: which layer loses the signal, why, and what to change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from isometer.cli._shared import Json, app, console, emit, progress_bar
+from isometer.errors import IsometerError
+
+if TYPE_CHECKING:
+    from isometer.doctor.targets import Target
+
+GALLERY = (
+    "mlp-relu-100",
+    "mlp-tanh-large-gain-20",
+    "mlp-sigmoid-20",
+    "mlp-bn-50",
+    "mlp-recentred-100",
+    "vgg-bn-asymmetric-8",
+    "attention-only-24",
+    "mlp-relu-10",
+    "mlp-bn-10",
+    "resnet-20",
+    "transformer-24",
+)
+UNHEALTHY = 1
+
+
+@app.command()
+def doctor(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TARGET]",
+            help="path/to/file.py:factory or package.module:factory (both are executed), a spec in FILE.json, or a "
+            "built-in patient. Without one, a small gallery is examined.",
+            show_default=False,
+        ),
+    ] = None,
+    batch: Annotated[
+        Path | None,
+        typer.Option("--batch", metavar="FILE", help="Inputs: .npy, .npz, .safetensors, or tensors saved by torch."),
+    ] = None,
+    data: Annotated[
+        str,
+        typer.Option("--data", metavar="NAME", help="gaussian, or a data set: fashion-mnist, cifar10, mnist, digits."),
+    ] = "gaussian",
+    n: Annotated[int | None, typer.Option("--n", metavar="N", help="Samples in the batch; 32 unless given.")] = None,
+    shape: Annotated[
+        str | None, typer.Option("--shape", metavar="C,H,W", help="Shape of one sample, where it cannot be guessed.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", metavar="FILE", help="Weights to load first: .safetensors or a torch state dict."),
+    ] = None,
+    evaluate: Annotated[
+        bool, typer.Option("--eval", help="Examine in evaluation mode instead of training mode.")
+    ] = False,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the interactive report.")] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option("--compare", metavar="FILE.json", help="Say what got better or worse since this --json report."),
+    ] = None,
+    layers: Annotated[int, typer.Option("--layers", metavar="K", help="Rows of the per-layer table; 0 for all.")] = 24,
+    seed: Annotated[int, typer.Option("--seed", metavar="S", help="Seed of batch, gradients and redraws.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Examine a PyTorch model on a batch: which layer loses the signal, why, and what to change.
+
+    One forward and one backward pass; the model is not changed. The exit code is 0 for a healthy model, 1 if something
+    was found, 2 for an error. A TARGET in a Python file or package is executed: examine only code that you would run.
+
+    Examples: [bold]isometer doctor my_model.py:make --html report.html[/],
+    [bold]isometer doctor mlp-relu-100[/], [bold]isometer doctor my_model.py:make --data fashion-mnist --json[/]
+    """
+    if target is None:
+        if batch is not None or checkpoint is not None or baseline is not None or html is not None:
+            raise IsometerError("--batch, --checkpoint, --compare and --html need a TARGET — name the model to examine")
+        _gallery(data, n, seed, as_json)
+        return
+    from isometer.doctor.comparison import compare
+    from isometer.doctor.targets import load_baseline, load_target, load_weights
+
+    earlier = load_baseline(baseline) if baseline is not None else None
+    if target.rpartition(":")[0]:
+        typer.echo(f"note: executing {target.rpartition(':')[0]} to build the model", err=True)
+    examined = load_target(target, seed=seed)
+    if checkpoint is not None:
+        load_weights(examined.model, checkpoint)
+    report = _diagnose(examined, batch, data, n, shape, evaluate, seed)
+    document = report.to_dict(grams=html is not None)
+    if earlier is not None and baseline is not None:
+        document["comparison"] = compare(earlier, document, name=baseline.name)
+    if html is not None:
+        from isometer.report.doctor_page import save_page
+
+        save_page(document, html)
+    if as_json:
+        document["grams"] = None
+        emit(document)
+    else:
+        _show(document, layers, html)
+    if not report.healthy:
+        raise typer.Exit(UNHEALTHY)
+
+
+def _diagnose(
+    examined: Target, batch: Path | None, data: str, n: int | None, shape: str | None, evaluate: bool, seed: int
+) -> Any:
+    import torch
+
+    from isometer.doctor import diagnose
+    from isometer.doctor.targets import classification_loss, load_batch, make_batch_for
+
+    if n is not None and n < 1:
+        raise IsometerError(f"--n is {n}; expected at least 1")
+    labels, description = examined.target, "the factory's own batch"
+    if batch is not None:
+        inputs, labels, description = load_batch(batch), None, batch.name
+    elif examined.batch is not None:
+        inputs = examined.batch
+    else:
+        inputs, labels = make_batch_for(examined, data, n, shape=_shape(shape), seed=seed)
+        description = data
+    loss = examined.loss
+    if labels is None:
+        loss = None
+    elif loss is None and isinstance(labels, torch.Tensor) and not labels.is_floating_point():
+        loss = classification_loss
+    elif loss is None:
+        labels = None
+    return diagnose(
+        examined.model,
+        inputs,
+        target=labels,
+        loss=loss,
+        mode="eval" if evaluate else "train",
+        name=examined.name,
+        description=description,
+        seed=seed,
+    )
+
+
+def _shape(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        shape = tuple(int(part) for part in text.replace("x", ",").split(","))
+    except ValueError:
+        shape = ()
+    if not shape or min(shape) < 1:
+        raise IsometerError(f"--shape is {text!r}; expected positive whole numbers, for example 3,32,32")
+    return shape
+
+
+def _show(document: dict[str, Any], layers: int, html: Path | None) -> None:
+    from isometer.report.doctor_terminal import print_report
+
+    page = console()
+    print_report(page, document, layers=layers or None)
+    if html is not None:
+        page.print(f"report: [bold]{html}[/] (open it in a browser)", highlight=False)
+
+
+def _gallery(data: str, n: int | None, seed: int, as_json: bool) -> None:
+    """A table of patients with what was found in each."""
+    from rich.table import Table
+
+    from isometer.doctor.patients import PATIENTS
+    from isometer.doctor.targets import load_target
+
+    rows = []
+    with progress_bar("examining") as report_progress:
+        for index, name in enumerate(GALLERY):
+            report_progress(index, len(GALLERY))
+            report = _diagnose(load_target(name, seed=seed), None, data, n, None, False, seed)
+            rows.append({"model": name, "expected": list(PATIENTS[name].findings), **_essentials(report)})
+    if as_json:
+        emit({"gallery": rows, "healthy": None, "findings": [], "layers": [], "metrics": {}, "prediction": None})
+        return
+    page = console()
+    table = Table(title="The gallery: built-in patients, examined now", title_justify="left")
+    for column in ("model", "what it is", "verdict", "found"):
+        table.add_column(column)
+    for row in rows:
+        verdict = "[green]healthy[/]" if row["healthy"] else f"[red]{row['findings'][0]['severity']}[/]"
+        found = ", ".join(finding["id"] for finding in row["findings"]) or "—"
+        table.add_row(row["model"], PATIENTS[row["model"]].description, verdict, found)
+    page.print(table)
+    page.print(
+        "next: isometer doctor mlp-relu-100 --html report.html    your own: isometer doctor my_model.py:make",
+        highlight=False,
+    )
+
+
+def _essentials(report: Any) -> dict[str, Any]:
+    document = report.to_dict()
+    return {"healthy": document["healthy"], "summary": document["summary"], "findings": document["findings"]}

@@ -1,0 +1,295 @@
+"""`isometer sweep`: a command over a grid, in parallel, resumable."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from isometer.cli._shared import app, console, emit
+from isometer.cli._targets import TARGETS, Target, converted
+from isometer.errors import IsometerError
+
+if TYPE_CHECKING:
+    from isometer.report.sweeps import Slope
+    from isometer.run import Failure, Job, Outcome, Status, Store
+    from isometer.run.progress import Observer
+
+JOB = "sweep"  # the name of the job of a sweep in its store
+_TOLD = 3  # failures that are printed whole
+_RUNNING = 3  # running cells that are named
+
+Workers = Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; as many as cores by default.")]
+DaskAddress = Annotated[
+    str | None, typer.Option("--dask", metavar="ADDRESS", help="A Dask cluster: tcp://host:port, or local.")
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Where the cells and the result go; runs/… by default.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Grid = Annotated[
+    list[str] | None,
+    typer.Option("--grid", metavar="NAME=VALUES", help="An axis: width=64,128 or depth=10:50:10 or width=log:8:512:7."),
+]
+MoreAxes = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUES]...", help="Further axes of the grid.")]
+
+_HELP = """Run `isometer {name}` for every point of a grid: one result over all cells, a summary and a picture.
+
+The same command goes on where it was interrupted. Cells in the folder of --out are used again when the grid changes.
+
+Example: [bold]isometer sweep {example} --workers 2 --out runs/mine[/]
+"""
+_EXAMPLES = {
+    "simulate": "simulate --grid width=64,128,256 activation=relu,tanh --depth 20",
+    "kernel": "kernel --grid depth=log:1:1000:7 'activation=relu,normalized(relu)' --inputs x.npy",
+}
+
+sweep_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="A command over a grid of its options.")
+app.add_typer(sweep_app, name="sweep")
+
+
+def _register(name: str, target: Target) -> None:
+    """A subcommand with the options of the command that it sweeps."""
+    own = [("axes", MoreAxes, None), ("grid", Grid, None)]
+    end = [("workers", Workers, None), ("dask", DaskAddress, None), ("out", Out, None), ("as_json", AsJson, False)]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    first, last = (
+        [inspect.Parameter(n, keyword, default=d, annotation=a) for n, a, d in group] for group in (own, end)
+    )
+    options = [parameter.replace(kind=keyword) for parameter in target.parameters()]
+
+    def command(**given: Any) -> None:
+        axes = [*(given.pop("grid") or ()), *(given.pop("axes") or ())]
+        workers, dask, out, as_json = (given.pop(n) for n in ("workers", "dask", "out", "as_json"))
+        job = make_job(name, target, axes, given)
+        store = _store_for(job, out)
+        execute(job, store, JOB, workers, dask, as_json)
+
+    parameters = [*first, *options, *last]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__doc__ = _HELP.format(name=name, example=_EXAMPLES.get(name, f"{name} --grid depth=1,2,4"))
+    sweep_app.command(name)(command)
+
+
+def make_job(name: str, target: Target, texts: list[str], options: Mapping[str, Any]) -> Job:
+    """The job of a sweep, every cell of it checked before any is run."""
+    from isometer.run import Cell, Job, parse_axes
+    from isometer.run.cells import grid_points
+    from isometer.run.code import function_named
+
+    allowed = target.axes()
+    axes = {
+        key: [converted(key, text, allowed[key]) for text in values]
+        for key, values in parse_axes(texts, allowed).items()
+    }
+    if options.get("spec") is not None:
+        fixed = [key for key in axes if key not in ("spec", "batch", "input", "runs", "seed", "engine", "at", "dtype")]
+        if fixed:
+            raise IsometerError(f"the grid varies {fixed[0]!r}, which --spec fixes — drop one of them")
+    missing = [key for key in target.needed if options[allowed[key].name] is None and key not in axes]
+    if missing:
+        raise IsometerError(f"{missing[0]} is missing — give --{missing[0]} or add {missing[0]}=… to the grid")
+    plain_axes = {key: [_coordinate(value) for value in values] for key, values in axes.items()}
+    typed = {key: dict(zip(plain_axes[key], values, strict=True)) for key, values in axes.items()}
+    check = function_named(target.check)
+    cells = []
+    for point in grid_points(plain_axes):
+        chosen = {allowed[key].name: typed[key][value] for key, value in point.items()}
+        try:
+            configuration = target.configure({**options, **chosen})
+            check(configuration)
+        except IsometerError as problem:
+            label = " ".join(f"{key}={value}" for key, value in point.items())
+            raise IsometerError(f"the cell {label}: {problem}") from None
+        cells.append(Cell(point, configuration))
+    base = {key: _coordinate(options[p.name]) for key, p in allowed.items() if key not in axes}
+    return Job(function_named(target.cell), plain_axes, tuple(cells), notes={"target": name, "options": base})
+
+
+def _coordinate(value: Any) -> Any:
+    """An option value as text or number."""
+    if isinstance(value, StrEnum):
+        return value.value
+    return str(value) if isinstance(value, Path) else value
+
+
+def _store_for(job: Job, out: Path | None) -> Store:
+    """The store of a sweep; one that holds another job is refused."""
+    import hashlib
+
+    from isometer.run import Store, StoreError
+    from isometer.run.cells import canonical
+
+    if out is None:
+        text = canonical([[dict(cell.coordinates), cell.text] for cell in job.cells])
+        out = Path("runs") / f"{job.notes['target']}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    store = Store.create(out)
+    names = store.job_names()
+    others = [name for name in names if name != JOB]
+    problem = f"the jobs {', '.join(others)}" if others else ""
+    if JOB in names:
+        record = store.job_record(JOB)
+        if record["function"] != job.function_name:
+            problem = f"a sweep of {record['notes'].get('target', record['function'])}"
+        else:
+            problem = _difference(record, job)
+    if problem:
+        raise StoreError(f"the store {str(out)!r} holds another job: {problem} — pass another --out")
+    return store
+
+
+def _difference(record: Mapping[str, Any], job: Job) -> str:
+    """The first option that was another when the store was filled, in words."""
+    from isometer.run.cells import plain
+
+    before, now = record["notes"].get("options", {}), plain(job.notes["options"])
+    for key in sorted(set(before) & set(now)):
+        if before[key] != now[key]:
+            return f"its {key} is {before[key]}, not {now[key]}"
+    return ""
+
+
+def execute(job: Job, store: Store, name: str, workers: int | None, dask: str | None, as_json: bool) -> None:
+    """Run a job, write its result, summary and picture, and report; exit code 1 if a cell failed."""
+    from isometer.run import StoreError, run
+
+    again = f"go on with: isometer runs resume {store.path}"
+    try:
+        with _display() as observer:
+            outcome = run(job, store, name=name, workers=workers, dask=dask, observer=observer)
+    except KeyboardInterrupt as problem:
+        text = f"interrupted: {problem or 'no cell is lost'}; {again}"
+        Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+    except StoreError as problem:
+        raise StoreError(f"{problem}; {again}") from None
+    paths, slopes = _write(job, store, name, outcome)
+    if as_json:
+        emit(as_record(outcome, slopes, paths))
+    else:
+        _report(outcome, slopes, paths)
+    if outcome.failures:
+        raise typer.Exit(1)
+
+
+def _write(job: Job, store: Store, name: str, outcome: Outcome) -> tuple[dict[str, Path], list[Slope]]:
+    from isometer.report.pictures import save_figure
+    from isometer.report.sweeps import fit_slopes, summary_csv, sweep_picture, sweep_summary
+    from isometer.run import results
+    from isometer.run.files import netcdf
+    from isometer.run.store import write_whole
+
+    stem = "result" if name == JOB else name
+    paths = {"result": store.path / f"{stem}.nc"}
+    write_whole(paths["result"], netcdf(outcome.result))
+    summary = sweep_summary(job, results(job, store))
+    slopes = fit_slopes(summary)
+    if summary.data_vars:
+        paths["summary"] = store.path / ("summary.csv" if name == JOB else f"{name}.csv")
+        write_whole(paths["summary"], summary_csv(job, summary).encode())
+        paths["picture"] = store.path / ("picture.png" if name == JOB else f"{name}.png")
+        title = f"{job.notes.get('target', name)} over {', '.join(job.axes)}"
+        save_figure(sweep_picture(summary, slopes, title), paths["picture"])
+    return paths, slopes
+
+
+def as_record(outcome: Outcome, slopes: list[Slope], paths: Mapping[str, Path]) -> dict[str, Any]:
+    """The JSON of `isometer sweep` and `isometer runs resume`."""
+    return {
+        "cells": outcome.cells,
+        "done": outcome.done,
+        "failed": len(outcome.failures),
+        "reused": outcome.reused,
+        "seconds": round(outcome.seconds, 3),
+        **{kind: str(path) for kind, path in paths.items()},
+        "slopes": [slope.to_dict() for slope in slopes],
+        "failures": [
+            {"cell": f.label, "configuration": f.configuration, "error": f.error, "traceback": f.traceback}
+            for f in outcome.failures
+        ],
+        "notes": list(outcome.notes),
+    }
+
+
+def _report(outcome: Outcome, slopes: list[Slope], paths: Mapping[str, Path]) -> None:
+    from isometer.report.sweeps import slope_table
+
+    page = console()
+    reused = f", {outcome.reused} of them found in the store" if outcome.reused else ""
+    page.print(f"[bold]{outcome.done} of {outcome.cells} cells[/] in {duration(outcome.seconds)}{reused}")
+    if slopes:
+        page.print(slope_table(slopes))
+    for kind, path in paths.items():
+        page.print(f"{kind}: {path}", highlight=False, soft_wrap=True)
+    tell_failures(outcome.failures)
+
+
+def tell_failures(failures: tuple[Failure, ...] | list[Failure]) -> None:
+    """Cells that failed, the first ones with configuration and traceback, on stderr."""
+    import json
+
+    page = Console(stderr=True, soft_wrap=True, emoji=False)
+    for i, failure in enumerate(failures):
+        page.print(f"[bold red]failed:[/] {escape(failure.label)}: {escape(failure.error)}", highlight=False)
+        if i < _TOLD:
+            page.print(f"configuration: {escape(json.dumps(failure.configuration))}", highlight=False)
+            page.print(escape(failure.traceback.rstrip()), highlight=False, style="dim")
+
+
+@contextmanager
+def _display() -> Iterator[Observer]:
+    """A bar with pace, time remaining and running cells on a terminal; notes on stderr anywhere."""
+    stderr = Console(stderr=True, emoji=False)
+    columns = (TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    told = 0
+    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+
+        def observe(status: Status) -> None:
+            nonlocal told
+            for note in status.notes[told:]:
+                bar.console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+            told = len(status.notes)
+            bar.update(task, completed=status.done + status.failed, total=status.total, description=describe(status))
+
+        yield observe
+
+
+def describe(status: Status) -> str:
+    """Pace, time remaining and what runs now, in a line."""
+    parts = []
+    if status.rate > 0:
+        parts.append(f"{status.rate:.3g}/s")
+    if status.remaining_seconds:
+        parts.append(f"{duration(status.remaining_seconds)} left")
+    if status.failed:
+        parts.append(f"[red]{status.failed} failed[/]")
+    if status.waiting:
+        parts.append(f"{status.waiting} elsewhere")
+    running = [f"{escape(label)} ({duration(seconds)})" for label, seconds in status.running[:_RUNNING]]
+    more = len(status.running) - len(running)
+    if running:
+        parts.append("now: " + ", ".join(running) + (f", +{more}" if more > 0 else ""))
+    return " · ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """As a person says it."""
+    if seconds < 90:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+for _name, _target in TARGETS.items():
+    _register(_name, _target)

@@ -1,0 +1,89 @@
+"""Adaptive gradient clipping for any optimizer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from isometer.errors import IsometerError
+
+
+class AdaptiveClipping:
+    """Clip the gradient of each weight relative to its own norm, before every step of an optimizer.
+
+    `G ← λ ‖W‖*/‖G‖ · G` where `‖G‖/‖W‖* ≥ λ`, with `‖W‖* = max(‖W‖, floor)` and Frobenius norms, for parameters of two
+    or more axes. It hooks into the optimizer, which is used as before, by schedulers and trainers too; a closure passed
+    to `step` has its gradients clipped whenever it is called. Gradients that are not finite are left as they are.
+
+    Args:
+        optimizer: any torch optimizer; parameter groups added later are clipped too.
+        clipping: λ; the thesis has 0.1 and 1.
+        floor: smallest ‖W‖ that counts.
+        vectors: clip parameters of fewer than two axes (biases, scales) as well.
+
+    Example:
+        >>> weight = torch.nn.Parameter(torch.eye(2))
+        >>> optimizer = torch.optim.SGD([weight], lr=1.0)
+        >>> clipping = AdaptiveClipping(optimizer, 0.5)
+        >>> weight.grad = torch.full((2, 2), 100.0)
+        >>> optimizer.step()
+        >>> round(float((torch.eye(2) - weight.detach()).norm() / 2**0.5), 6), clipping.clipped
+        (0.5, 1)
+
+    Implements: 001/opt-agc (A.21).
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, clipping: float = 0.1, *, floor: float = 1e-2, vectors: bool = False
+    ) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise IsometerError(
+                f"optimizer is a {type(optimizer).__name__}; expected a torch.optim.Optimizer — pass "
+                "torch.optim.SGD(model.parameters(), lr=0.01), say"
+            )
+        for value, name in ((clipping, "clipping"), (floor, "floor")):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise IsometerError(f"{name} is {value!r}; expected a finite number above 0 — pass one")
+        self.optimizer, self.clipping, self.floor, self.vectors = optimizer, float(clipping), float(floor), vectors
+        self.clipped = 0
+        self._handle = optimizer.register_step_pre_hook(self._before_step)
+
+    def remove(self) -> None:
+        """Stop clipping."""
+        self._handle.remove()
+
+    @torch.no_grad()
+    def clip(self) -> int:
+        """Clip the gradients that are there now, and say how many were too large."""
+        count = 0
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"]:
+                gradient = parameter.grad
+                if gradient is None or (parameter.dim() < 2 and not self.vectors):
+                    continue
+                size = float(gradient.norm())
+                limit = self.clipping * max(float(parameter.norm()), self.floor)
+                if math.isfinite(size) and size >= limit:
+                    gradient.mul_(limit / size)
+                    count += 1
+        self.clipped = count
+        return count
+
+    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+        closure: Callable[[], Any] | None = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        if closure is None:
+            self.clip()
+            return None
+
+        def clipped() -> Any:
+            loss = closure()
+            self.clip()
+            return loss
+
+        if "closure" in kwargs:
+            return args, {**kwargs, "closure": clipped}
+        return (args[0], clipped, *args[2:]), kwargs

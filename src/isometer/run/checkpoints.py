@@ -1,0 +1,126 @@
+"""Checkpoints of long cells: nested state of numbers, text and arrays, as bytes that carry their own checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from isometer.errors import IsometerError
+
+_MAGIC = b"isometer-checkpoint/1 "
+
+
+class Checkpoint:
+    """Where a long cell keeps its state, so that it goes on where it was after an interruption.
+
+    A cell's function that has a parameter `checkpoint` gets one. The state may nest dicts, lists and tuples of numbers,
+    text, None, NumPy arrays and torch tensors, such as the state dicts of a model and an optimiser; it comes back the
+    same, tensors on the CPU. Saving replaces what was saved before, and what is saved is whole or not there.
+
+    Args:
+        saved: what was saved before, if anything.
+        write: where to put the bytes; without it nothing is kept.
+
+    Example:
+        >>> kept = []
+        >>> Checkpoint(write=kept.append).save({"epoch": 3, "weights": np.arange(2.0)})
+        >>> Checkpoint(kept[-1]).load()
+        {'epoch': 3, 'weights': array([0., 1.])}
+        >>> Checkpoint().load() is None
+        True
+    """
+
+    def __init__(self, saved: bytes | None = None, write: Callable[[bytes], None] | None = None) -> None:
+        self._saved = saved
+        self._write = write
+
+    def load(self) -> Any:
+        """The state saved last; None if there is none, or it is damaged.
+
+        Example:
+            >>> Checkpoint(b"torn").load() is None
+            True
+        """
+        return None if self._saved is None or not is_whole(self._saved) else _decoded(self._saved)
+
+    def save(self, state: Any) -> None:
+        """Keep a state.
+
+        Example:
+            >>> Checkpoint().save({"epoch": 3})
+        """
+        self._saved = _encoded(state)
+        if self._write is not None:
+            self._write(self._saved)
+
+
+def is_whole(saved: bytes) -> bool:
+    """Whether bytes are a checkpoint, all of it.
+
+    Example:
+        >>> is_whole(b"torn")
+        False
+    """
+    head = len(_MAGIC) + 65
+    return saved.startswith(_MAGIC) and saved[len(_MAGIC) : head] == _digest(saved[head:])
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest().encode() + b"\n"
+
+
+def _encoded(state: Any) -> bytes:
+    arrays: list[np.ndarray[Any, Any]] = []
+    tree = json.dumps(_tree(state, arrays))
+    page = io.BytesIO()
+    named = {f"array{i}": array for i, array in enumerate(arrays)}
+    np.savez(page, allow_pickle=False, tree=np.array(tree), **named)
+    body = page.getvalue()
+    return _MAGIC + _digest(body) + body
+
+
+def _decoded(saved: bytes) -> Any:
+    with np.load(io.BytesIO(saved[len(_MAGIC) + 65 :]), allow_pickle=False) as page:
+        return _state(json.loads(str(page["tree"])), page)
+
+
+def _tree(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
+    """JSON with a tag in front of everything that JSON does not know."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return ["dict", [[_tree(key, arrays), _tree(item, arrays)] for key, item in value.items()]]
+    if isinstance(value, list | tuple):
+        return [type(value).__name__, [_tree(item, arrays) for item in value]]
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufc":
+        arrays.append(np.asarray(value))
+        return ["array", len(arrays) - 1]
+    if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
+        arrays.append(value.detach().cpu().numpy())
+        return ["tensor", len(arrays) - 1]
+    raise IsometerError(
+        f"a checkpoint cannot keep a {type(value).__name__}; expected numbers, text, None, arrays, tensors and dicts, "
+        "lists and tuples of them — save its state_dict()"
+    )
+
+
+def _state(tree: Any, page: Any) -> Any:
+    if not isinstance(tree, list):
+        return tree
+    kind, content = tree
+    if kind == "dict":
+        return {_state(key, page): _state(item, page) for key, item in content}
+    if kind in ("list", "tuple"):
+        items = [_state(item, page) for item in content]
+        return items if kind == "list" else tuple(items)
+    array = page[f"array{content}"]
+    if kind == "array":
+        return array
+    import torch
+
+    return torch.from_numpy(array)

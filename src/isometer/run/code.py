@@ -1,0 +1,153 @@
+"""Which code computes a cell: names of functions, and a version that changes with their source."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+import json
+import platform
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from isometer.errors import IsometerError
+
+LIBRARIES = ("isometer", "numpy", "scipy", "xarray", "h5netcdf", "h5py", "torch")
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """`module:name`, by which a worker finds a function.
+
+    Example:
+        >>> from isometer.run.trial import power
+        >>> name_of(power)
+        'isometer.run.trial:power'
+    """
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "<object>")
+    if module is None or module == "__main__" or "<" in name:
+        raise IsometerError(
+            f"the function {name!r} of {module!r} cannot be found by its name in another process; expected a function "
+            "at the top level of a module — move it into a file and import it"
+        )
+    return f"{module}:{name}"
+
+
+def function_named(name: str) -> Callable[..., Any]:
+    """The function that `name_of` named.
+
+    Example:
+        >>> function_named("isometer.run.trial:power").__name__
+        'power'
+    """
+    module, _, path = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as problem:
+        raise IsometerError(f"cannot find the function {name!r} ({problem}) — install or restore its module") from None
+    if not callable(found):
+        raise IsometerError(f"{name!r} is no function; expected module:function")
+    return found  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=64)
+def code_version(function: Callable[..., Any]) -> str:
+    """Version of the package of a function and a digest of the source that it can reach.
+
+    The digest covers the function's module and every module of the same top-level package that it imports, directly or
+    not, inside functions or outside. Other packages count by their version, which each result records.
+
+    Args:
+        function: a function of a module.
+
+    Returns:
+        `"version+digest"`.
+
+    Example:
+        >>> from isometer.run.trial import power, walk
+        >>> code_version(power) == code_version(walk)  # one file
+        True
+    """
+    module = function.__module__
+    package = module.partition(".")[0]
+    digest = hashlib.sha256()
+    for name, source in sorted(_closure(module, package)):
+        digest.update(name.encode() + b"\0" + hashlib.sha256(source).digest())
+    try:
+        version = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        version = "0"
+    return f"{version}+{digest.hexdigest()[:16]}"
+
+
+def _closure(start: str, package: str) -> list[tuple[str, bytes]]:
+    """Every module of the package that `start` reaches, with its source."""
+    waiting, seen = [start], {start}
+    found = []
+    while waiting:
+        module = waiting.pop()
+        path = _source_path(module)
+        if path is None:
+            continue
+        source = path.read_bytes()
+        found.append((module, source))
+        for name in _imports(source, module, path.name == "__init__.py"):
+            if name.partition(".")[0] == package and name not in seen:
+                seen.add(name)
+                waiting.append(name)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _source_path(module: str) -> Path | None:
+    """The file of a module, found without importing it; None for a name inside a module."""
+    top, *rest = module.split(".")
+    spec = importlib.util.find_spec(top)
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin)
+    if not rest:
+        return path if path.suffix == ".py" else None
+    folder = path.parent.joinpath(*rest)
+    candidates = (folder / "__init__.py", folder.with_name(folder.name + ".py"))
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
+def _imports(source: bytes, module: str, is_package: bool) -> Iterator[str]:
+    """Modules whose names a source uses. `import package` alone counts for nothing: its version is known."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if "." in alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = module.split(".")
+                anchor = parts[: len(parts) - node.level + is_package]
+                base = ".".join([*anchor, *([node.module] if node.module else [])])
+            modules = [f"{base}.{alias.name}" for alias in node.names]
+            inside = [name for name in modules if _source_path(name) is not None]
+            yield from inside
+            if len(inside) < len(modules):
+                yield base  # some name is defined or handed on by the package itself
+
+
+@lru_cache(maxsize=1)
+def library_versions() -> str:
+    """Versions of Python and of the libraries that compute and write results, as JSON.
+
+    Example:
+        >>> sorted(json.loads(library_versions()))[:3]
+        ['h5netcdf', 'h5py', 'isometer']
+    """
+    versions = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "none"
+    return json.dumps(versions, sort_keys=True)

@@ -1,0 +1,59 @@
+"""One simulation as a cell. The rooms it needs are imported when it is computed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray
+
+if TYPE_CHECKING:
+    from isometer.spec import Spec
+
+
+def simulate_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
+    """One simulation: `spec` (JSON data), `input` (an array, or `kind` and `samples`), `runs`, `metrics`, `engine`,
+    `at`, `loss`, `dtype`.
+
+    Example:
+        >>> cell = {"spec": {"width": 8, "depth": 2}, "input": {"kind": "gaussian", "samples": 3}, "runs": 2,
+        ...         "metrics": ["rank"], "engine": "auto", "at": "post", "loss": "gaussian", "dtype": "float64"}
+        >>> simulate_cell(cell, seed=0)["rank"].shape
+        (2, 3)
+    """
+    from isometer.simulate import simulate
+
+    spec, batch = _simulation(cell, seed)
+    options = {name: cell[name] for name in ("runs", "metrics", "engine", "at", "loss", "dtype")}
+    return simulate(spec, batch, seed=seed, **options)
+
+
+def check_simulation(cell: Mapping[str, Any]) -> None:
+    """Raise what `simulate_cell` would raise about its input, without simulating.
+
+    Example:
+        >>> check_simulation({"spec": {"width": 8, "depth": 0}})
+        Traceback (most recent call last):
+        ...
+        isometer.spec._checks.SpecError: depth is 0; expected a whole number of at least 1 — ...
+    """
+    from isometer.simulate.engine import checked_batch, checked_engine, chunk_size
+    from isometer.simulate.measure import Recorder
+
+    spec, batch = _simulation(cell, 0)
+    inputs = checked_batch(spec, batch, cell["runs"], "cpu", cell["dtype"])
+    backward = Recorder(cell["metrics"], 1, 1, cell["at"]).needs_backward
+    chunk_size(spec, checked_engine(spec, cell["engine"]), inputs, backward)
+
+
+def _simulation(cell: Mapping[str, Any], seed: int) -> tuple[Spec, np.ndarray[Any, Any]]:
+    from isometer.simulate import make_batch
+    from isometer.spec import Spec
+
+    spec = Spec.from_json(json.dumps(cell["spec"]))
+    source = cell["input"]
+    if isinstance(source, np.ndarray):
+        return spec, source
+    return spec, make_batch(source["kind"], source["samples"], spec.input_width, seed=seed)

@@ -1,0 +1,35 @@
+"""Batch norm at infinite width: the Gram map, its fixed points and rates, the growth of gradients, what width adds."""
+
+from isometer.theory.batch_norm.finite_width import GramFluctuations, gram_fluctuations, stationary_orthogonality_gap
+from isometer.theory.batch_norm.fixed_points import FixedPoint, LocalRates, batch_norm_fixed_point, local_rates
+from isometer.theory.batch_norm.growth import gradient_growth
+from isometer.theory.batch_norm.haar import haar_moment, isometry_gap_rate, isometry_gap_step
+from isometer.theory.batch_norm.layer_map import GramEstimate, batch_norm_chain, batch_norm_map
+from isometer.theory.batch_norm.recentring import OddShape, SimplexRates, odd_shapes, simplex_rates
+from isometer.theory.batch_norm.residual import frobenius_drift, regularity_constant
+from isometer.theory.batch_norm.unnormalised import NormWalk, norm_walk
+
+__all__ = [
+    "FixedPoint",
+    "GramEstimate",
+    "GramFluctuations",
+    "LocalRates",
+    "NormWalk",
+    "OddShape",
+    "SimplexRates",
+    "batch_norm_chain",
+    "batch_norm_fixed_point",
+    "batch_norm_map",
+    "frobenius_drift",
+    "gradient_growth",
+    "gram_fluctuations",
+    "haar_moment",
+    "isometry_gap_rate",
+    "isometry_gap_step",
+    "local_rates",
+    "norm_walk",
+    "odd_shapes",
+    "regularity_constant",
+    "simplex_rates",
+    "stationary_orthogonality_gap",
+]
