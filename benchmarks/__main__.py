@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.environment import write
 
-NAMES = ("activations", "simulate", "probe", "kernels", "run")
+NAMES = ("activations", "simulate", "probe", "kernels", "run", "treatment")
 
 
 def main() -> None:

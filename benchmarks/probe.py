@@ -1,8 +1,9 @@
 """What a probe costs, as ratios to one forward and backward pass measured in the same run.
 
-Both sides work in turns and the fastest of several turns counts. Memory is measured in processes of their own, one for
-the plain pass and one for the probe: how far the peak of the resident set rises above where it was once torch was
-imported, the model and batch included, since a user has those in memory either way.
+Both sides work in turns on one thread, and the turn that took the least processor time counts, so that other work on
+the machine matters little. Memory is measured in processes of their own, one for the plain pass and one for the probe:
+how far the peak of the resident set rises above where it was once torch was imported, the model and batch included,
+since a user has those in memory either way.
 
 Run with `python -m benchmarks probe`.
 """
@@ -78,15 +79,16 @@ def _plain(model: nn.Module, batch: torch.Tensor) -> None:
     output.backward(torch.randn_like(output))
 
 
-def time_ratio(name: str, turns: int = 3) -> dict[str, float]:
+def time_ratio(name: str, turns: int = 5) -> dict[str, float]:
     model, batch = _case(name)
+    torch.set_num_threads(1)
     functions: list[Callable[[], object]] = [lambda: _plain(model, batch), lambda: probe(model, batch)]
     best = [float("inf")] * 2
     for turn in range(turns + 1):
         for i, function in enumerate(functions):
-            start = time.perf_counter()
+            start = time.process_time()
             function()
-            elapsed = time.perf_counter() - start
+            elapsed = time.process_time() - start
             if turn:
                 best[i] = min(best[i], elapsed)
         model.zero_grad()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import platform
 from dataclasses import replace
 from importlib import metadata
@@ -40,7 +41,7 @@ def record(done: Trial) -> dict[str, Any]:
         "diverged": [list(row) for row in done.diverged],
         "best_learning_rate": done.best_learning_rate,
         "best_losses": [round(loss, 4) for loss in done.best_losses],
-        "seconds": round(done.seconds, 1),
+        "seconds": None if math.isnan(done.seconds) else round(done.seconds, 1),
     }
 
 
@@ -75,7 +76,7 @@ def restored(name: str, saved: dict[str, Any]) -> Trial:
         tuple(tuple(min(loss, CHANCE) for loss in row) for row in saved["losses"]),
         tuple(map(tuple, saved["diverged"])),
         saved["steps"],
-        saved["seconds"],
+        math.nan if saved["seconds"] is None else saved["seconds"],
     )
 
 
@@ -133,7 +134,10 @@ def main() -> None:
         verdicts(found)
         write(options.out, found)
         shown = found[name]
-        print(f"{name:28} {shown['seconds']:6.1f} s  {shown['best_losses']}  trains: {shown.get('trains')}", flush=True)
+        print(
+            f"{name:28} {shown['seconds'] or math.nan:6.1f} s  {shown['best_losses']}  trains: {shown.get('trains')}",
+            flush=True,
+        )
 
 
 def write(out: Path, found: dict[str, Any]) -> None:

@@ -292,3 +292,12 @@ def test_rates_without_rescaling():
         )
         change = centring @ (up.gram - down.gram) @ centring / 0.1
         assert (change * direction).sum() / (direction**2).sum() == pytest.approx(rate, abs=0.03)
+
+
+def test_large_batches_of_gelu_leave_the_exchangeable_fixed_point():
+    phi = activation("gelu")
+    assert local_rates(phi, 30).largest < 1 < local_rates(phi, 60).largest
+    # n → ∞: a sample of variance 1 + ε gets the variance of φ(√(1+ε) X): d log Var φ(σX) / d log σ² at 1
+    step = 1e-4
+    high, low = (math.log(phi.gain(math.sqrt(1 + s)).variance) for s in (step, -step))
+    assert local_rates(phi, 10**6).standard == pytest.approx((high - low) / (2 * step), abs=1e-4)

@@ -20,6 +20,28 @@ from isometer.doctor.redraws import Redraws
 from isometer.doctor.view import View, robust_slope
 
 AVAILABLE = [name for name, one in PATIENTS.items() if one.available]
+QUICK = (
+    "mlp-relu-50",
+    "mlp-relu-small-gain-10",
+    "mlp-tanh-linear-5",
+    "mlp-tanh-large-gain-20",
+    "mlp-sigmoid-20",
+    "mlp-bn-small-batch-10",
+    "mlp-bn-repeated-10",
+    "mlp-recentred-100",
+    "mlp-dead-10",
+    "vgg-bn-asymmetric-8",
+    "attention-only-24",
+    "mlp-relu-10",
+    "mlp-tanh-20",
+    "mlp-bn-10",
+    "resnet-20",
+    "transformer-4",
+    "gru",
+    "gpt2",
+    "bert",
+)
+"""Every finding is among theirs; the others are examined by the slow tests."""
 
 
 def _found(patient: Patient, seed: int, n: int | None = None) -> set[str]:
@@ -35,25 +57,33 @@ def _judge(patient: Patient, found: set[str]) -> None:
         assert set(patient.findings) <= found
 
 
-@pytest.mark.parametrize("name", AVAILABLE)
-def test_every_patient(name: str) -> None:
+@pytest.mark.parametrize("name", QUICK)
+def test_patients(name: str) -> None:
+    if not PATIENTS[name].available:
+        pytest.skip(f"needs {PATIENTS[name].requires}")
     _judge(PATIENTS[name], _found(PATIENTS[name], 0))
+
+
+def test_every_finding_has_a_patient() -> None:
+    assert {finding for name in QUICK for finding in PATIENTS[name].findings} >= set(FINDINGS) - {
+        "activation-explosion"
+    }
+    assert {finding for one in PATIENTS.values() for finding in one.findings} == set(FINDINGS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AVAILABLE)
-@pytest.mark.parametrize(("seed", "n"), [(1, None), (2, None), (3, 16), (4, 64)])
-def test_every_patient_again(name: str, seed: int, n: int | None) -> None:
+@pytest.mark.parametrize(("seed", "n"), [(0, None), (1, None), (2, None), (3, 16), (4, 64)])
+def test_every_patient(name: str, seed: int, n: int | None) -> None:
     patient = PATIENTS[name]
     if n is not None and ("small-batch-bn" in patient.findings or patient.defect is not None):
         pytest.skip("the batch is the condition")
-    if n == 16 and "bn" in name and patient.healthy and "50" in name:
-        pytest.skip("50 layers of batch norm over 16 samples are a case of small-batch-bn")
+    if n == 16 and "bn" in name and patient.healthy:
+        pytest.skip("batch norm over 16 samples is another condition")
     _judge(patient, _found(patient, seed, n))
 
 
-@pytest.mark.parametrize("data", ["gaussian", "none"])
-def test_healthy_without_a_loss(data: str) -> None:
+def test_healthy_without_a_loss() -> None:
     patient = PATIENTS["mlp-relu-10"]
     inputs, _ = patient.example()
     assert diagnose(patient.model(), inputs, predict=False).healthy
@@ -133,22 +163,28 @@ class _Fake(Redraws):
 
 
 def test_p_values_are_probabilities() -> None:
-    """Under the null the p-value is uniform: Kolmogorov–Smirnov over 4000 cases, level 1e-3."""
+    """Under the null a p-value below α comes with probability at most α: 20 000 cases, binomial at 1e-3 each."""
     generator = np.random.default_rng(0)
-    values = []
-    for _ in range(4000):
-        draws = generator.normal(5.0, 2.0, 9)
-        values.append(_Fake(draws[1:].tolist()).p_value(float(draws[0]), 5.0, lambda x: x))  # type: ignore[arg-type]
-    assert stats.kstest(values, "uniform").pvalue > 1e-3
+    draws = generator.normal(5.0, 2.0, (20_000, 9))
+    values = np.array([_Fake(row[1:].tolist()).p_value(float(row[0]), 5.0, lambda x: x) for row in draws])  # type: ignore[arg-type,return-value]
+    for level in (0.3, 0.1, 0.01, 0.001):
+        seen = int((values < level).sum())
+        assert stats.binom.sf(seen - 1, values.size, level) > 1e-3
+        assert seen > 0.6 * level * values.size - 4  # and it is not hopelessly careful
 
 
 def test_p_values_have_power() -> None:
-    """A shift by 12 standard deviations is found at 1e-3 from 8 redraws in at least 95 of 100 cases."""
+    """Found at 1e-3 from 8 redraws in 95 of 100 cases: 12 deviations in one network, or 3 in all of them."""
     generator = np.random.default_rng(1)
     found = 0
     for _ in range(400):
         draws = generator.normal(0.0, 1.0, 9)
         found += _Fake(draws[1:].tolist()).p_value(float(draws[0]) + 12.0, 0.0, lambda x: x) < 1e-3  # type: ignore[arg-type]
+    assert found / 400 > 0.95
+    found = 0
+    for _ in range(400):
+        draws = generator.normal(3.0, 1.0, 9)
+        found += _Fake(draws[1:].tolist()).p_value(float(draws[0]), 0.0, lambda x: x) < 1e-3  # type: ignore[arg-type]
     assert found / 400 > 0.95
 
 

@@ -134,8 +134,11 @@ def test_alignment_of_linear_layers_on_tokens_is_exact(tokens: int) -> None:
         nn.Conv1d(3, 5, 3, padding=1),
         nn.ConvTranspose2d(3, 4, 3, stride=2, padding=1, output_padding=1),
         nn.Conv2d(3, 4, 1),
+        nn.Conv2d(3, 4, 1, stride=(3, 2)),
+        nn.Conv2d(3, 4, (4, 2), stride=(3, 2), dilation=(2, 3), padding=(3, 1)),
+        nn.ConvTranspose2d(4, 6, (2, 3), stride=(3, 1), groups=2),
     ],
-    ids=["strided", "grouped", "1d", "transposed", "1x1"],
+    ids=["strided", "grouped", "1d", "transposed", "1x1", "thinned", "dilated", "transposed-grouped"],
 )
 def test_alignment_of_few_channels_is_exact(convolution: nn.Module) -> None:
     model = _double(nn.Sequential(convolution, nn.Flatten()))
@@ -285,3 +288,54 @@ def test_huge_and_tiny_activations_have_metrics() -> None:
         for name in ("stable_rank", "mean_abs_cosine", "gradient_alignment"):
             np.testing.assert_allclose(found.values[name][1], expected.values[name][1], rtol=1e-4)
         assert found.values["rms"][1] == pytest.approx(expected.values["rms"][1] * scale, rel=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-22], ids=["ordinary", "tiny"])
+@pytest.mark.parametrize("cancelled", [0.0, 1e-5], ids=["spread", "cancelling"])
+def test_single_precision_keeps_the_norm_of_gradients(scale: float, cancelled: float) -> None:
+    """Pairs of samples whose gradients cancel to a part in 1e5, and cotangents whose squares float32 does not hold."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 6, bias=False))
+    x, cotangent = torch.randn(8, 32), torch.randn(8, 6) * scale
+    if cancelled:
+        x[4:] = x[:4]
+        cotangent[4:] = -cotangent[:4] * (1 + cancelled)
+    found = probe(model, x, loss=lambda out: (out * cotangent.to(out)).sum())
+    hidden = model[:2](x).detach().double()
+    expected = (cotangent.double().mT @ hidden).norm().log()
+    assert found.values["gradient_log_norm"][3] == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_input_overwritten_after_it_was_read() -> None:
+    """What a layer reads is not what the site before it saw, if it was written to in between behind a view."""
+    torch.manual_seed(0)
+
+    class Overwritten(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(5, 6), nn.Linear(6, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            h = self.first(x)
+            h[:, :2].mul_(7.0)
+            return self.second(h)
+
+    model, x = Overwritten().double(), torch.randn(4, 5, dtype=torch.float64)
+    found = probe(model, x)
+    output = model(x)
+    (gradient,) = torch.autograd.grad(output, model.second.weight, _cotangent(output))
+    layer = [site.name for site in found.sites].index("second")
+    assert found.values["gradient_log_norm"][layer] == pytest.approx(float(gradient.norm().log()), rel=1e-10)
+
+
+def test_several_metrics_at_once_are_those_one_at_a_time() -> None:
+    from isometer.metrics._several import gradient_alignment_unchecked, several
+
+    torch.manual_seed(0)
+    x = torch.randn(12, 9, 20) * torch.logspace(-6, 6, 12)[:, None, None]
+    x[3], x[4, 5], x[5, 1:] = 0, 0, x[5, :1].clone()
+    gram = x @ x.mT
+    gram = (gram + gram.mT) / 2
+    for name, values in several(gram, NAMES).items():
+        assert torch.equal(values, getattr(metrics, name)(gram=gram)), name
+    assert all(map(torch.equal, gradient_alignment_unchecked(gram), metrics.gradient_alignment(gram=gram)))

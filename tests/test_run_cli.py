@@ -85,6 +85,7 @@ def test_the_same_folder_grows_with_the_grid_and_refuses_another_job(tmp_path: P
         call("sweep", "kernel", "--grid", "activation=relu", "--depth", "1", "--inputs", str(tmp_path / "x.npy"), *out)
 
 
+@pytest.mark.slow
 def test_a_sweep_of_kernels_carries_its_inputs(tmp_path: Path) -> None:
     """The inputs are part of the job: the file may go, and resuming still works."""
     inputs = np.random.default_rng(0).standard_normal((5, 8))

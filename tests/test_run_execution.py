@@ -95,6 +95,7 @@ def test_workers_and_dask_give_the_same_bytes(tmp_path: Path) -> None:
         assert contents(folder) == expected
 
 
+@pytest.mark.slow
 def test_two_clients_on_one_store(tmp_path: Path) -> None:
     """Both finish, and what is there is what one would have written."""
     folder = tmp_path / "shared"
@@ -167,6 +168,7 @@ def test_a_cell_that_always_kills_its_worker_is_named(tmp_path: Path) -> None:
     assert "the worker died" in outcome.failures[0].error
 
 
+@pytest.mark.slow
 def test_a_long_cell_goes_on_where_it_was(tmp_path: Path) -> None:
     log = tmp_path / "log"
     cells = (Cell({"i": 0}, {"steps": 6, "die_at": 3, "log": str(log)}),)
@@ -177,6 +179,7 @@ def test_a_long_cell_goes_on_where_it_was(tmp_path: Path) -> None:
     assert not list((tmp_path / "store" / "checkpoints").iterdir())
 
 
+@pytest.mark.slow
 def test_every_worker_has_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the client's environment says."""
     monkeypatch.setenv("OMP_NUM_THREADS", "3")

@@ -52,6 +52,7 @@ def test_a_file_is_netcdf_that_others_can_read(tmp_path: Path) -> None:
     assert header == HEADER == header_of(encoded(DATA, HEADER))
 
 
+@pytest.mark.slow
 def test_a_profiler_does_not_change_the_bytes() -> None:
     """A thread that holds frames, as the profiler of Dask workers does, delays the closing of HDF5 objects.
 

@@ -12,7 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
+from isometer.cli import _network
 from isometer.cli import kernel as kernel_command
+from isometer.cli import predict as predict_command
 from isometer.cli import simulate as simulate_command
 from isometer.errors import IsometerError
 
@@ -103,14 +105,24 @@ def _whole(number: float) -> int:
 
 def simulation_configuration(options: dict[str, Any]) -> dict[str, Any]:
     """As `isometer simulate` reads its options."""
-    from isometer.simulate import DEFAULT_METRICS
+    spec, data, metrics = _setting(options)
+    chosen = {name: str(options[name].value) for name in ("engine", "at", "loss", "dtype")}
+    record = {"spec": spec, "input": data, "metrics": metrics, **chosen}
+    return {**record, "runs": options["runs"], "seed": options["seed"]}
 
-    metrics = list(options["metric"] or DEFAULT_METRICS)
-    if options["backward"] and "gradient_log_norm" not in metrics:
-        metrics.append("gradient_log_norm")
+
+def prediction_configuration(options: dict[str, Any]) -> dict[str, Any]:
+    """As `isometer predict` reads its options."""
+    spec, data, metrics = _setting(options)
+    return {"spec": spec, "input": data, "metrics": metrics, "at": str(options["at"].value), "seed": options["seed"]}
+
+
+def _setting(options: dict[str, Any]) -> tuple[Any, Any, list[str]]:
+    """The spec as JSON data, the input as an array or by kind, and the metrics."""
+    metrics = _network.chosen_metrics(options["metric"], options["backward"])
     source, samples = options["source"], options["batch"]
-    own = Path(source).suffix in (".npy", ".npz", ".csv") or source.startswith("data:")  # brings its own samples
-    spec = None if options["spec"] is None else simulate_command._spec_from_file(options["spec"])
+    own = _network.is_file(source) or source.startswith("data:")  # brings its own samples
+    spec = None if options["spec"] is None else _network.spec_from_file(options["spec"])
     data: Any = {"kind": source, "samples": samples or 10}
     if own:
         data = _batch(source, samples, None if spec is None else spec.input_width, options["seed"])
@@ -118,10 +130,8 @@ def simulation_configuration(options: dict[str, Any]) -> dict[str, Any]:
         names = ("width", "depth", "activation", "norm", "weights", "gamma", "gain", "bias_variance")
         given = {name: options[name] for name in names}
         features = data.shape[-1] if own else options["width"]
-        spec = simulate_command._spec_from_options(**given, position=options["norm_position"], features=features)
-    chosen = {name: str(options[name].value) for name in ("engine", "at", "loss", "dtype")}
-    record = {"spec": json.loads(spec.to_json()), "input": data, "metrics": metrics, **chosen}
-    return {**record, "runs": options["runs"], "seed": options["seed"]}
+        spec = _network.spec_from_options(**given, position=options["norm_position"], features=features)
+    return json.loads(spec.to_json()), data, metrics
 
 
 def kernel_configuration(options: dict[str, Any]) -> dict[str, Any]:
@@ -133,7 +143,7 @@ def kernel_configuration(options: dict[str, Any]) -> dict[str, Any]:
 @lru_cache(maxsize=16)
 def _batch(source: str, samples: int | None, features: int | None, seed: int) -> np.ndarray[Any, Any]:
     """Read once for all cells."""
-    from isometer.simulate import make_batch
+    from isometer.data.batches import make_batch
 
     return _frozen(make_batch(source, samples, features, seed=seed))
 
@@ -155,6 +165,13 @@ TARGETS = {  # a new target is an entry here
         "isometer.run.targets.simulation:simulate_cell",
         simulation_configuration,
         "isometer.run.targets.simulation:check_simulation",
+    ),
+    "predict": Target(
+        predict_command.predict,
+        "isometer.run.targets.predict:predict_cell",
+        prediction_configuration,
+        "isometer.run.targets.predict:check_prediction",
+        dropped=("against_simulation", "compare", "runs", "engine", "dtype", "loss"),
     ),
     "kernel": Target(
         kernel_command.kernel,

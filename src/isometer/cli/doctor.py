@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from isometer.cli._shared import Json, app, console, emit, progress_bar
+from isometer.cli._treatment import OptionalTreat, check_options, save_treated, treated
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ GALLERY = (
 UNHEALTHY = 1
 
 
-@app.command()
+@app.command(cls=OptionalTreat)
 def doctor(
     target: Annotated[
         str | None,
@@ -64,6 +66,21 @@ def doctor(
         Path | None,
         typer.Option("--compare", metavar="FILE.json", help="Say what got better or worse since this --json report."),
     ] = None,
+    treat: Annotated[
+        str | None,
+        typer.Option(
+            "--treat",
+            metavar="[all|ID,…]",
+            help="Carry out prescriptions on a copy and examine it again: what is recommended, all, or these ids.",
+        ),
+    ] = None,
+    trial: Annotated[
+        int | None,
+        typer.Option("--trial", metavar="STEPS", help="Train both briefly: three learning rates, three seeds."),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE.safetensors", help="Write the treated model's weights.")
+    ] = None,
     layers: Annotated[int, typer.Option("--layers", metavar="K", help="Rows of the per-layer table; 0 for all.")] = 24,
     seed: Annotated[int, typer.Option("--seed", metavar="S", help="Seed of batch, gradients and redraws.")] = 0,
     as_json: Json = False,
@@ -71,14 +88,18 @@ def doctor(
     """Examine a PyTorch model on a batch: which layer loses the signal, why, and what to change.
 
     One forward and one backward pass; the model is not changed. The exit code is 0 for a healthy model, 1 if something
-    was found, 2 for an error. A TARGET in a Python file or package is executed: examine only code that you would run.
+    was found (with --treat: in the treated model), 2 for an error. A TARGET in a Python file or package is executed:
+    examine only code that you would run.
 
     Examples: [bold]isometer doctor my_model.py:make --html report.html[/],
-    [bold]isometer doctor mlp-relu-100[/], [bold]isometer doctor my_model.py:make --data fashion-mnist --json[/]
+    [bold]isometer doctor mlp-relu-100 --treat[/], [bold]isometer doctor my_model.py:make --data fashion-mnist --json[/]
     """
+    check_options(treat, trial, save)
     if target is None:
-        if batch is not None or checkpoint is not None or baseline is not None or html is not None:
-            raise IsometerError("--batch, --checkpoint, --compare and --html need a TARGET — name the model to examine")
+        if any(option is not None for option in (batch, checkpoint, baseline, html, treat)):
+            raise IsometerError(
+                "--batch, --checkpoint, --compare, --html and --treat need a TARGET — name the model to examine"
+            )
         _gallery(data, n, seed, as_json)
         return
     from isometer.doctor.comparison import compare
@@ -90,8 +111,15 @@ def doctor(
     examined = load_target(target, seed=seed)
     if checkpoint is not None:
         load_weights(examined.model, checkpoint)
-    report = _diagnose(examined, batch, data, n, shape, evaluate, seed)
+    prepared = _prepared(examined, batch, data, n, shape, seed)
+    report = _diagnose(examined, prepared, evaluate, seed)
     document = report.to_dict(grams=html is not None)
+    outcome = report
+    if treat is not None:
+        treatment = treated(examined, prepared, report, treat, trial, data, seed)
+        document["treatment"], outcome = treatment.to_dict(), treatment.after
+        if save is not None:
+            save_treated(treatment.model, save)
     if earlier is not None and baseline is not None:
         document["comparison"] = compare(earlier, document, name=baseline.name)
     if html is not None:
@@ -103,28 +131,37 @@ def doctor(
         emit(document)
     else:
         _show(document, layers, html)
-    if not report.healthy:
+    if not outcome.healthy:
         raise typer.Exit(UNHEALTHY)
 
 
-def _diagnose(
-    examined: Target, batch: Path | None, data: str, n: int | None, shape: str | None, evaluate: bool, seed: int
-) -> Any:
+@dataclass(frozen=True)
+class Prepared:
+    """What a model is examined with; `made` says whether it was made for it, of samples of this shape."""
+
+    inputs: Any
+    labels: Any
+    loss: Any
+    description: str
+    made: bool
+    shape: tuple[int, ...] | None
+
+
+def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, shape: str | None, seed: int) -> Prepared:
     import torch
 
-    from isometer.doctor import diagnose
     from isometer.doctor.targets import classification_loss, load_batch, make_batch_for
 
     if n is not None and n < 1:
         raise IsometerError(f"--n is {n}; expected at least 1")
-    labels, description = examined.target, "the factory's own batch"
+    labels, description, made, size = examined.target, "the factory's own batch", False, _shape(shape)
     if batch is not None:
         inputs, labels, description = load_batch(batch), None, batch.name
     elif examined.batch is not None:
         inputs = examined.batch
     else:
-        inputs, labels = make_batch_for(examined, data, n, shape=_shape(shape), seed=seed)
-        description = data
+        inputs, labels = make_batch_for(examined, data, n, shape=size, seed=seed)
+        description, made = data, True
     loss = examined.loss
     if labels is None:
         loss = None
@@ -132,14 +169,20 @@ def _diagnose(
         loss = classification_loss
     elif loss is None:
         labels = None
+    return Prepared(inputs, labels, loss, description, made, size)
+
+
+def _diagnose(examined: Target, prepared: Prepared, evaluate: bool, seed: int) -> Any:
+    from isometer.doctor import diagnose
+
     return diagnose(
         examined.model,
-        inputs,
-        target=labels,
-        loss=loss,
+        prepared.inputs,
+        target=prepared.labels,
+        loss=prepared.loss,
         mode="eval" if evaluate else "train",
         name=examined.name,
-        description=description,
+        description=prepared.description,
         seed=seed,
     )
 
@@ -176,7 +219,8 @@ def _gallery(data: str, n: int | None, seed: int, as_json: bool) -> None:
     with progress_bar("examining") as report_progress:
         for index, name in enumerate(GALLERY):
             report_progress(index, len(GALLERY))
-            report = _diagnose(load_target(name, seed=seed), None, data, n, None, False, seed)
+            examined = load_target(name, seed=seed)
+            report = _diagnose(examined, _prepared(examined, None, data, n, None, seed), False, seed)
             rows.append({"model": name, "expected": list(PATIENTS[name].findings), **_essentials(report)})
     if as_json:
         emit({"gallery": rows, "healthy": None, "findings": [], "layers": [], "metrics": {}, "prediction": None})

@@ -119,9 +119,7 @@ class Backward:
             kept, gradient, self._samples, self._generator(site), tokens_first=self._tokens_first
         )
 
-    def _hadamard(
-        self, site: Site, gram: Tensor, inputs: Tensor | None, gradient: Tensor
-    ) -> tuple[Tensor, str] | None:
+    def _hadamard(self, site: Site, gram: Tensor, inputs: Tensor | None, gradient: Tensor) -> tuple[Tensor, str] | None:
         """`⟨δ_i x_iᵀ, δ_j x_jᵀ⟩ = ⟨x_i, x_j⟩ ⟨δ_i, δ_j⟩` (002/prop-8), and their sum, the squared norm of the gradient.
 
         In float64 where samples cancel each other, so that gradients which cancel to a part in 1e7 leave a norm as
@@ -131,16 +129,17 @@ class Backward:
         d = samples_first(gradient, self._samples)
         if d is None:
             return None
-        products = None if inputs is None else _hadamard_in_range(gram, inner_products(d))
-        if products is None:
+        found = None if inputs is None else _in_range(gram, inner_products(d))
+        if found is None:
             precise = gram if inputs is None else inner_products(inputs.double())
             products = inner_products(d.double()).mul_(precise)
-        diagonal = products.diagonal()
-        if site.factored is not None:
             square = products.sum().item()
+        else:
+            products, square = found
+        if site.factored is not None:
             logarithm = 0.5 * math.log(square) if square > 0 else -math.inf
             site.weight_log_norm = logarithm - self._exponent * _LOG_2 if square < math.inf else math.nan
-        top = diagonal.amax().item()
+        top = products.diagonal().amax().item()
         return products.mul_(1.0 / top if top > 0 else 1.0).to(torch.promote_types(d.dtype, torch.float32)), "exact"
 
     def align_convolution(
@@ -158,17 +157,17 @@ class Backward:
         self._handles, self._align = [], {}
 
 
-def _hadamard_in_range(first: Tensor, second: Tensor) -> Tensor | None:
-    """The entrywise product in float64, `None` where single precision of the factors would be too little.
+def _in_range(first: Tensor, second: Tensor) -> tuple[Tensor, float] | None:
+    """The entrywise product in float64 and its sum, `None` where single precision of the factors would be too little.
 
     That is where squared lengths come near the ends of its range, and where the sum over all entries is less than a
     quarter of the trace: there pairs of samples cancel.
     """
     products = first.double() * second.double()
+    square = products.sum().item()
     if first.dtype is torch.float64:
-        return products
-    lengths = torch.stack([first.diagonal(), second.diagonal()])
-    low, high = (bound.item() for bound in torch.aminmax(lengths))
-    if not (_SMALLEST < low and high < _LARGEST) or not products.sum().item() >= 0.25 * products.trace().item():
+        return products, square
+    low, high = torch.aminmax(torch.stack([first.diagonal(), second.diagonal()]))
+    if not (low.item() > _SMALLEST and high.item() < _LARGEST) or not square >= 0.25 * products.trace().item():
         return None
-    return products
+    return products, square

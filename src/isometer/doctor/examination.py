@@ -26,6 +26,7 @@ _OF_SAMPLES = (
     "mean_abs_cosine",
     "mean_angle_deg",
 )
+_BLOCK = 1 << 18  # entries of Gram matrices of tokens at a time, so that intermediate results stay in the cache
 _PARALLEL = 0.99  # |cosine| of gradients by the output from which on two samples ask for the same change
 _OF_TOKENS = ("orthogonality_gap", "stable_rank", "mean_abs_cosine")
 
@@ -251,7 +252,7 @@ def _stacks(grams: Sequence[tuple[int, torch.Tensor]]) -> list[tuple[list[int], 
         finite = stacked.flatten(1).isfinite().all(1)
         layers = [layer for (layer, _), good in zip(group, finite.tolist(), strict=True) if good]
         if layers:
-            stacks.append((layers, stacked[finite]))
+            stacks.append((layers, stacked if len(layers) == len(group) else stacked[finite]))
     return stacks
 
 
@@ -261,7 +262,9 @@ def _evaluate(
     for layers, stacked in _stacks(grams):
         if stacked.shape[-1] < 2:  # nothing to compare
             continue
-        for name, numbers in several(stacked, names).items():
-            numbers = numbers.to(torch.float64)
-            numbers = numbers.flatten(1).mean(1) if numbers.dim() > 1 else numbers
-            values[prefix + name][layers] = numbers.cpu().numpy()
+        block = max(1, _BLOCK // stacked[0].numel()) if stacked.dim() > 3 else len(layers)
+        for start in range(0, len(layers), block):
+            for name, numbers in several(stacked[start : start + block], names).items():
+                numbers = numbers.to(torch.float64)
+                numbers = numbers.flatten(1).mean(1) if numbers.dim() > 1 else numbers
+                values[prefix + name][layers[start : start + block]] = numbers.cpu().numpy()

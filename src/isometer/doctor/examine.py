@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -94,7 +95,7 @@ def probe(
     while exponents:
         exponent = exponents[0]
         backward = Backward(samples=samples, tokens_first=tokens_first, seed=seed, exponent=exponent)
-        with preserved(model, seed=seed, mode=mode) as state:
+        with preserved(model, seed=seed, mode=mode) as state, _without_collection():
             capture = Capture(
                 model,
                 state,
@@ -125,6 +126,18 @@ def probe(
             break
     broken = next((layer for layer, site in enumerate(found) if not site.finite), None)
     return Examination(tuple(found), tabulate(found, cotangents), broken, lost, used, samples, seed)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """No search for unreachable objects: a pass makes many small ones, and keeps them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _pass(
@@ -253,10 +266,10 @@ def _checked_model(model: nn.Module) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass an instance of one")
     model = getattr(model, "_orig_mod", model)
-    lazy = [name for name, p in model.named_parameters() if nn.parameter.is_lazy(p)]
-    if lazy:
+    if any(p is not None and nn.parameter.is_lazy(p) for part in model.modules() for p in part._parameters.values()):
+        lazy = next(name for name, p in model.named_parameters() if nn.parameter.is_lazy(p))
         raise IsometerError(
-            f"parameter {lazy[0]!r} has no shape yet; expected an initialised model — run it on a batch once"
+            f"parameter {lazy!r} has no shape yet; expected an initialised model — run it on a batch once"
         )
     return model
 

@@ -81,7 +81,7 @@ class Frames:
             if is_script:
                 scripted.append(f"{path}." if path else "")
             name = path.replace("_orig_mod.", "").replace("._orig_mod", "") or ROOT
-            leaf = is_script or next(module.children(), None) is None
+            leaf = is_script or not any(child is not None for child in module._modules.values())
             before, after = self._hooks(Place(name, module, leaf, module is self._model))
             self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
             self._handles.append(module.register_forward_hook(after, always_call=True))

@@ -8,7 +8,7 @@ gradient, and the contributions always add up to it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional
@@ -124,57 +124,96 @@ def convolution_alignment(
     x, d = single(inputs[::stride_samples]), single(cotangents[::stride_samples])
     if "transpose" in name:
         x, d = d, x
+    geometry = _Geometry.of(dims, kernel, arguments)
+    if dims == 1:
+        x, d = x.unsqueeze(-2), d.unsqueeze(-2)
+    x, geometry = geometry.thinned(x)
     groups = int(arguments["groups"])
-    x = x.reshape(x.shape[0], groups, -1, *x.shape[2:])  # (n, groups, channels, *positions)
-    d = d.reshape(d.shape[0], groups, -1, *d.shape[2:])
+    plane, positions = x.shape[2:], d.shape[2:]
+    x = x.reshape(x.shape[0], groups, -1, plane.numel())  # (n, groups, channels, positions)
+    d = d.reshape(d.shape[0], groups, -1, positions.numel())
     exact = groups <= SKETCH_GROUPS
     if not exact:
         chosen = torch.randperm(groups, generator=generator)[:SKETCH_GROUPS].to(x.device)
         x, d = x[:, chosen], d[:, chosen]
-    if dims == 1:
-        x, d = x.unsqueeze(-2), d.unsqueeze(-2)
-    samples, groups, fan_in = x.shape[:3]
-    plane = x.shape[3:]
-    x, d = x.reshape(samples * groups, fan_in, -1), d.flatten(3).flatten(0, 1)  # (n · groups, channels, positions)
-    if fan_in > SKETCH_CHANNELS:
+    samples = x.shape[0]
+    x, d = x.flatten(0, 1), d.flatten(0, 1)  # (n · groups, channels, positions)
+    if x.shape[1] > SKETCH_CHANNELS:
         x, exact = _sketch(x, SKETCH_CHANNELS, generator), False
     if d.shape[1] > SKETCH_CHANNELS:
         d, exact = _sketch(d, SKETCH_CHANNELS, generator), False
     x, d = _ordinary(x), _ordinary(d)
-
-    def pair(value: Any, other: int) -> tuple[int, int]:
-        values = (value,) if isinstance(value, int) else tuple(value)
-        return (values[0], values[-1]) if dims == 2 else (other, values[0])
-
-    size = (int(kernel[0]), int(kernel[1])) if dims == 2 else (1, int(kernel[0]))
-    dilation, stride = pair(arguments["dilation"], 1), pair(arguments["stride"], 1)
-    padding = arguments["padding"]
-    if isinstance(padding, str):
-        total = [dilation[i] * (size[i] - 1) if padding == "same" else 0 for i in (0, 1)]
-        before = [t // 2 for t in total]
-        around = (before[1], total[1] - before[1], before[0], total[0] - before[0])
-    else:
-        high, wide = pair(padding, 0)
-        around = (wide, wide, high, high)
-    images = x.view(samples * groups, -1, *plane)
-    if size == (1, 1) and stride == (1, 1) and not any(around):
-        gradients = x @ d.mT
-    else:
-        parts, positions = [], d.shape[2]
-        block = max(1, _UNFOLDED // max(1, images.shape[1] * size[0] * size[1] * positions))
-        for start in range(0, samples * groups, block):
-            padded = functional.pad(images[start : start + block], around)
-            patches = _patches(padded, size, dilation, stride, positions)
-            if patches is None:
-                return None
-            parts.append(patches @ d[start : start + block].mT)
-        gradients = torch.cat(parts)
+    gradients = geometry.correlated(x.reshape(*x.shape[:2], *plane), d.reshape(*d.shape[:2], *positions))
+    if gradients is None:
+        return None
     flat = gradients.reshape(samples, -1)
     return flat @ flat.mT, "exact" if exact else "sketch"
 
 
-def _patches(
-    images: Tensor, size: tuple[int, int], dilation: tuple[int, int], stride: tuple[int, int], positions: int
-) -> Tensor | None:
-    unfolded = functional.unfold(images, size, dilation=dilation, stride=stride)
-    return unfolded if unfolded.shape[2] == positions else None
+class _Geometry(NamedTuple):
+    """Where the kernel of a two-dimensional convolution looks."""
+
+    size: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    around: tuple[int, int, int, int]  # padding: left, right, above, below
+
+    @classmethod
+    def of(cls, dims: int, kernel: Sequence[int], arguments: Mapping[str, Any]) -> _Geometry:
+        def pair(value: Any, other: int) -> tuple[int, int]:
+            values = (value,) if isinstance(value, int) else tuple(value)
+            return (values[0], values[-1]) if dims == 2 else (other, values[0])
+
+        size = (int(kernel[0]), int(kernel[1])) if dims == 2 else (1, int(kernel[0]))
+        dilation, stride = pair(arguments["dilation"], 1), pair(arguments["stride"], 1)
+        padding = arguments["padding"]
+        if isinstance(padding, str):
+            total = [dilation[i] * (size[i] - 1) if padding == "same" else 0 for i in (0, 1)]
+            before = [t // 2 for t in total]
+            around = (before[1], total[1] - before[1], before[0], total[0] - before[0])
+        else:
+            high, wide = pair(padding, 0)
+            around = (wide, wide, high, high)
+        return cls(size, stride, dilation, around)
+
+    def thinned(self, x: Tensor) -> tuple[Tensor, _Geometry]:
+        """Only those pixels which a kernel of one pixel looks at."""
+        if self.size != (1, 1) or any(self.around) or self.stride == (1, 1):
+            return x, self
+        return x[..., :: self.stride[0], :: self.stride[1]], self._replace(stride=(1, 1))
+
+    def correlated(self, x: Tensor, d: Tensor) -> Tensor | None:
+        """Gradients by the kernel, of each image: `Σ_p x[stride · p + dilation · k] d[p]ᵀ` at its positions k.
+
+        Images are split by the remainder of their coordinates modulo the stride. Within such a part, and with rows of d
+        as long as its rows, a position of the kernel is an offset into all pixels in a row, which needs no copy.
+
+        Args:
+            x: `(images, channels, high, wide)`, what entered.
+            d: `(images, channels, high, wide)`, the gradient by what came out.
+
+        Returns:
+            `(images, kernel positions, channels of x, channels of d)`, `None` for shapes which do not fit.
+        """
+        (high, wide), (down, across) = d.shape[2:], self.stride
+        left, right, above, below = self.around
+        rows, columns = x.shape[2] + above + below, x.shape[3] + left + right
+        reach = [dilation * (size - 1) for dilation, size in zip(self.dilation, self.size, strict=True)]
+        if ((rows - 1 - reach[0]) // down + 1, (columns - 1 - reach[1]) // across + 1) != (high, wide):
+            return None
+        around = (left, right + -columns % across, above, below + -rows % down)
+        x = functional.pad(x, around) if any(around) else x
+        width = x.shape[3] // across
+        length = (high - 1) * width + wide
+        d = functional.pad(d, (0, width - wide)) if width > wide else d
+        cotangents = d.flatten(2)[:, :, :length].mT
+        parts: dict[tuple[int, int], Tensor] = {}
+        products = []
+        for row in range(0, reach[0] + 1, self.dilation[0]):
+            for column in range(0, reach[1] + 1, self.dilation[1]):
+                part = (row % down, column % across)
+                if part not in parts:
+                    parts[part] = x[:, :, part[0] :: down, part[1] :: across].flatten(2)
+                start = row // down * width + column // across
+                products.append(parts[part][:, :, start : start + length] @ cotangents)
+        return torch.stack(products, 1)

@@ -9,15 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer import metrics
-from isometer.errors import IsometerError
 from isometer.spec import Norm, Spec
 from isometer.theory import SignalFamily
-from isometer.theory.length_maps import GaussianView
+from isometer.theory.prediction.moments import ActivationMoments
 
 Floats = NDArray[np.float64]
-_EQUAL = 1e-4  # relative differences of variances below this are left out of the dual
-_NEAR = 1e-9  # relative changes of variances below this change nothing
-_RANGE = (1e-200, 1e150)  # variances outside have vanished or diverged
 NAMES: dict[str, Callable[[Floats], float]] = {
     "rms": lambda gram: math.sqrt(max(0.0, float(np.trace(gram)) / len(gram))),
     "mean_abs_cosine": lambda gram: float(metrics.mean_abs_cosine(gram=gram)),
@@ -72,7 +68,7 @@ def infinite_width(spec: Spec, gram: Floats, at: Sequence[int] | None = None) ->
     names = [name for name in NAMES if len(gram) > 1 or name == "rms"]
     values = {name: np.full(len(layers), math.nan) for name in names}
     places = {layer: place for place, layer in enumerate(layers)}
-    moments, variances = _Moments(SignalFamily(spec.phi)), []
+    moments, variances = ActivationMoments(SignalFamily(spec.phi)), []
     here: Floats | None = (gram + gram.T) / 2
     for layer in range(spec.layers + 1):
         if layer:
@@ -91,7 +87,7 @@ def infinite_width(spec: Spec, gram: Floats, at: Sequence[int] | None = None) ->
     return values
 
 
-def _gradients(spec: Spec, moments: _Moments, variances: list[Floats]) -> Floats:
+def _gradients(spec: Spec, moments: ActivationMoments, variances: list[Floats]) -> Floats:
     """`‖δ_{ℓ−1}‖² = g² E φ′² ‖δ_ℓ‖²` for each sample, `1 + γ²` times that with skips; 0 at the end."""
     logs = np.zeros((spec.layers + 1, len(variances[0])))
     for layer in range(spec.layers, 0, -1):
@@ -109,7 +105,7 @@ def _gradients(spec: Spec, moments: _Moments, variances: list[Floats]) -> Floats
         return np.asarray(0.5 * (safe + np.log(np.exp(logs - safe[:, None]).mean(axis=1))))
 
 
-def _layer(spec: Spec, moments: _Moments, gram: Floats, layer: int) -> Floats | None:
+def _layer(spec: Spec, moments: ActivationMoments, gram: Floats, layer: int) -> Floats | None:
     here, mean = gram, np.zeros(len(gram))
     for step in spec.steps:
         if step == "weights":
@@ -134,59 +130,3 @@ def _normalized(norm: Norm, gram: Floats, mean: Floats, width: int) -> Floats:
     inverse = np.where(size > 0, 1.0, 0.0) / np.sqrt(np.where(size > 0, size, 1.0))
     unit = 1.0 / width if norm.size == "length" else 1.0
     return np.asarray(centred * np.outer(inverse, inverse) * (norm.scale**2 * unit))
-
-
-class _Moments:
-    """Gaussian expectations of an activation; what was found for the variances before is used again near them."""
-
-    def __init__(self, family: SignalFamily) -> None:
-        self._family = family
-        self._variances = np.empty(0)
-        self._found: Floats | None = None
-        self._view: tuple[float, GaussianView, float] | None = None
-
-    def activated(self, covariance: Floats) -> tuple[Floats, Floats] | None:
-        """`E φ(u)φ(v)` for every pair, and `E φ(u)`; None where there is no fast way."""
-        variances = np.diag(covariance).copy()
-        if not (variances.min() > _RANGE[0] and variances.max() < _RANGE[1]):
-            return None
-        roots = np.sqrt(variances)
-        cosine = np.clip(covariance / np.outer(roots, roots), -1.0, 1.0)
-        np.fill_diagonal(cosine, 1.0)
-        family = self._family
-        try:
-            if family.homogeneous:
-                kernel = family.at(1.0).dual.value(cosine)
-                return kernel * np.outer(roots, roots), roots * family.activation.mean
-            if np.ptp(variances) <= _EQUAL * variances.max():
-                view, mean = self._at(float(variances.mean()))
-                return view.dual.value(cosine), np.full(len(roots), mean)
-            found = self._coefficients(variances)
-        except IsometerError:
-            return None
-        if found is None:
-            return None
-        kept = int(np.flatnonzero((found**2).max(axis=0) > 1e-18 * (found**2).sum(axis=1).max())[-1]) + 1
-        value = np.zeros_like(cosine)
-        for k in range(kept - 1, -1, -1):  # Σ a_k(u) a_k(v) ρ^k, 004/eq-15
-            value = value * cosine + np.outer(found[:, k], found[:, k])
-        return value, found[:, 0]
-
-    def slopes(self, variances: Floats) -> Floats:
-        """`E φ′²` at each variance."""
-        found = None if self._family.homogeneous or not variances.min() > 0 else self._coefficients(variances)
-        if found is not None:
-            return np.asarray((found**2 @ np.arange(found.shape[1])) / variances)
-        known = {q: self._family.slope_second(q) for q in set(variances.tolist())}
-        return np.array([known[q] for q in variances.tolist()])
-
-    def _coefficients(self, variances: Floats) -> Floats | None:
-        if self._variances.shape != variances.shape or not np.allclose(self._variances, variances, rtol=_NEAR, atol=0):
-            self._variances, self._found = variances, self._family.coefficients(variances)
-        return self._found
-
-    def _at(self, variance: float) -> tuple[GaussianView, float]:
-        if self._view is None or abs(self._view[0] - variance) > _NEAR * variance:
-            mean = self._family.activation.gain(math.sqrt(variance)).mean
-            self._view = variance, self._family.at(variance), mean
-        return self._view[1:]

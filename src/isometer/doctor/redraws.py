@@ -1,13 +1,14 @@
 """Could chance have done it? The same architecture with its weights redrawn.
 
 What is measured in one network is one draw. Each redraw permutes the entries of every weight matrix, so that their
-values, and with them mean and scale, stay and only the arrangement changes. From `K` redraws the fluctuation `s` of a
-statistic is known, and a value `t` of the network at hand is compared with a stated neutral value `t₀`:
+values, and with them mean and scale, stay and only the arrangement changes. Let `s` be the standard deviation of a
+statistic over `K` redraws, `t` its value in the network at hand, `m` the mean of all `K + 1`, and `t₀` a neutral value.
+If nothing is there, all are Gaussian with mean `t₀`, and both
 
-    |t − t₀| / s  has Student's law with K − 1 degrees of freedom
+    (t − t₀) / s   and   (m − t₀) √(K + 1) / s′     (s′ over all K + 1)
 
-if the statistic is Gaussian with mean `t₀`. For totals of log-norms over many layers that holds by the central limit
-theorem. The probability of a larger deviation is the p-value.
+have Student's law, with K − 1 and K degrees of freedom. The first is large if this network is unlike its redraws, the
+second if all of them share the effect. Twice the smaller of the two p-values is a p-value.
 """
 
 from __future__ import annotations
@@ -89,7 +90,15 @@ class Redraws:
             return 1.0
         if math.isinf(value):
             return 0.0
-        spread = float(values.std(ddof=1))
-        if spread == 0:
-            return 0.0 if value != neutral else 1.0
-        return float(2 * stats.t.sf(abs(value - neutral) / spread, values.size - 1))
+        own = _two_sided(value - neutral, float(values.std(ddof=1)), values.size - 1)
+        together = np.append(values, value)
+        error = float(together.std(ddof=1)) / math.sqrt(together.size)
+        shared = _two_sided(float(together.mean()) - neutral, error, values.size)
+        return min(1.0, 2 * min(own, shared))
+
+
+def _two_sided(distance: float, error: float, freedom: int) -> float:
+    """p-value of a distance with this standard error; without one, any distance is certain."""
+    if error == 0:
+        return 0.0 if distance else 1.0
+    return float(2 * stats.t.sf(abs(distance) / error, freedom))

@@ -94,8 +94,10 @@ def scaled(x: Tensor, exponent: int) -> Tensor:
 
 def inner_products(x: Tensor) -> Tensor:
     """`x xᵀ` of samples `(n, …)`, at most 64 of them."""
-    flat = single(x[:: every(x.shape[0], MAX_SAMPLES)]).flatten(1) if x.dim() > 1 else single(x)[:, None]
-    return flat @ flat.mT
+    x = single(x if x.shape[0] <= MAX_SAMPLES else x[:: every(x.shape[0], MAX_SAMPLES)])
+    if x.dim() != 2:
+        x = x.flatten(1) if x.dim() > 2 else x[:, None]
+    return x @ x.mT
 
 
 def _token_view(x: Tensor, channels_first: bool) -> Tensor | None:
@@ -153,10 +155,11 @@ def _name(dtype: torch.dtype) -> str:
 
 def _dead_fraction(x: Tensor, units: int, *, signed: bool) -> float:
     """Share of the units on axis `units` which are zero everywhere; `signed` if there are negative entries."""
-    axes = [axis for axis in range(x.dim()) if axis != units]
-    most = x.amax(axes)
+    most = x.amax(0)  # samples first: the other axes have few entries left
     if signed:
-        most = torch.maximum(most, -x.amin(axes))
+        most = torch.maximum(most, -x.amin(0))
+    axes = [axis for axis in range(most.dim()) if axis != units - 1]
+    most = most.amax(axes) if axes else most
     return 1.0 - int(torch.count_nonzero(most)) / most.numel()
 
 

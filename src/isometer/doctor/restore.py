@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,28 +36,33 @@ def _bitwise_equal(first: torch.Tensor, second: torch.Tensor) -> bool:
     return torch.equal(first.contiguous().view(-1).view(torch.uint8), second.contiguous().view(-1).view(torch.uint8))
 
 
+def _hooked(module: nn.Module) -> tuple[tuple[str, int], ...]:
+    """Which hooks a module has."""
+    held = module.__dict__
+    return tuple([(name, key) for name in _HOOKS if (hooks := held.get(name)) for key in hooks])
+
+
+def _different(tables: Iterable[tuple[tuple[str, Any], ...]]) -> list[Any]:
+    """What the tables of all modules hold, each object once."""
+    return list(dict.fromkeys(value for table in tables for _, value in table if value is not None))
+
+
 class Preserved:
     """What a model was like, and the way back."""
 
     def __init__(self, model: nn.Module) -> None:
         self._modules = list(model.modules())
         self._training = [module.training for module in self._modules]
-        self._tables = [
-            tuple(tuple(getattr(module, table).items()) or () for table in _TABLES) for module in self._modules
-        ]
-        self._hooks = [self._hooked(module) for module in self._modules]
-        self.parameters = list(dict.fromkeys(model.parameters()))
+        self._tables = [tuple(tuple(getattr(module, t).items()) for t in _TABLES) for module in self._modules]
+        self._hooks = [_hooked(module) for module in self._modules]
+        parameters, buffers, _ = zip(*self._tables, strict=True)
+        self.parameters: list[nn.Parameter] = _different(parameters)
         self._requires_grad = [p.requires_grad for p in self.parameters]
         self._grads = [p.grad for p in self.parameters]
         self._tensor_hooks = [p._backward_hooks for p in self.parameters]
-        self._buffers = [(b, b.detach().clone()) for b in dict.fromkeys(model.buffers())]
+        self._buffers = [(b, b.detach().clone()) for b in _different(buffers)]
         self._by_storage: dict[int, nn.Parameter] | None = None
         self._written: dict[nn.Parameter, torch.Tensor] = {}
-
-    @staticmethod
-    def _hooked(module: nn.Module) -> tuple[tuple[str, int], ...]:
-        """Which hooks a module has."""
-        return tuple((name, key) for name in _HOOKS for key in module.__dict__.get(name) or ())
 
     def hide_gradients(self) -> None:
         """Put the gradients aside; `restore` puts the same objects back."""
@@ -89,10 +94,10 @@ class Preserved:
                 module.training = training
             for name, table in zip(_TABLES, tables, strict=True):
                 current = getattr(module, name)
-                if len(current) != len(table) or any(current.get(key) is not value for key, value in table):
+                if len(current) != len(table) or (table and any(current.get(k) is not value for k, value in table)):
                     current.clear()
                     current.update(table)
-            if self._hooked(module) != hooks:
+            if _hooked(module) != hooks:
                 for name in _HOOKS:
                     current = module.__dict__.get(name) or {}
                     for key in [key for key in current if (name, key) not in hooks]:

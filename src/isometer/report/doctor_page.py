@@ -33,6 +33,7 @@ from isometer.report.doctor_metrics import (
     shown,
     where,
 )
+from isometer.report.treatment import treatment_section
 
 __all__ = ["doctor_page", "notebook_html", "save_page"]
 
@@ -80,7 +81,7 @@ def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
         counts=escape(verdict(report)),
         summary=escape(str(report["summary"])),
         setting=escape(setting(report)),
-        comparison=_comparison(report.get("comparison")),
+        comparison=_comparison(report.get("comparison")) + treatment_section(report.get("treatment")),
         vitals=_vitals(report),
         findings=finding_cards(report)
         or '<p class="clean">Nothing was found that harms training at this depth. The curves below show why.</p>',

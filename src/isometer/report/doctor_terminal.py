@@ -24,6 +24,7 @@ from isometer.report.doctor_metrics import (
     printable,
     where,
 )
+from isometer.report.treatment import print_treatment
 
 _STYLES = {"severe": "bold red", "moderate": "bold yellow"}
 _KEY_NUMBERS = 4
@@ -77,6 +78,7 @@ def print_report(console: Console, report: Mapping[str, Any], *, layers: int | N
     for index, finding in enumerate(findings, start=1):
         _print_finding(console, index, finding, names)
     _print_comparison(console, report.get("comparison"))
+    print_treatment(console, report.get("treatment"))
     if report["layers"] and layers != 0:
         _print_layers(console, report, findings, layers)
 

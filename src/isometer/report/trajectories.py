@@ -17,7 +17,7 @@ from rich.text import Text
 
 from isometer.report.cards import number
 from isometer.report.pictures import PALETTE, new_figure
-from isometer.simulate import summarize
+from isometer.trajectory import summarize
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

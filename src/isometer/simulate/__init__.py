@@ -3,12 +3,13 @@
 from isometer.simulate.batches import make_batch
 from isometer.simulate.convolution import ConvolutionSpec, simulate_convolution
 from isometer.simulate.cotangents import LOSSES
-from isometer.simulate.engine import DEFAULT_METRICS, simulate
+from isometer.simulate.engine import simulate
 from isometer.simulate.ergodic import ergodic_average
 from isometer.simulate.jacobian import jacobian_spectrum
 from isometer.simulate.measure import METRICS
 from isometer.simulate.trajectory import summarize, trajectory
 from isometer.simulate.tree import TreeTrajectory, evolve_tree
+from isometer.trajectory import DEFAULT_METRICS
 
 __all__ = [
     "DEFAULT_METRICS",

@@ -16,20 +16,10 @@ from isometer.simulate.cotangents import check_loss, output_cotangent
 from isometer.simulate.gram import uses_frames
 from isometer.simulate.measure import Metric, Recorder
 from isometer.simulate.streams import Streams
-from isometer.simulate.trajectory import trajectory
 from isometer.simulate.weights import GRAM_LAWS
 from isometer.spec import Spec
+from isometer.trajectory import DEFAULT_METRICS, trajectory
 
-DEFAULT_METRICS = (
-    "orthogonality_gap",
-    "isometry_gap",
-    "stable_rank",
-    "soft_rank",
-    "rank",
-    "effective_rank",
-    "mean_abs_cosine",
-    "mean_angle_deg",
-)
 _SLOTS = 16  # runs computed together
 _WORK = 1 << 18  # numbers in a layer of all slots beyond which fewer slots are as fast
 _TINY = 1 << 14  # numbers in a layer below which more slots cost nothing

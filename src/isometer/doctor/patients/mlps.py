@@ -98,6 +98,14 @@ HEALTHY = (
     Patient("mlp-relu-5", "ReLU perceptron of depth 5 at the gain of He", (), "mlp", mlp(5), "flat"),
     Patient("mlp-relu-10", "ReLU perceptron of depth 10 at the gain of He", (), "mlp", mlp(10), "flat"),
     Patient(
+        "mlp-tanh-5",
+        "tanh perceptron of depth 5 at the edge of chaos",
+        (),
+        "mlp",
+        mlp(5, activation=nn.Tanh, gain=1.05),
+        "flat",
+    ),
+    Patient(
         "mlp-tanh-20",
         "tanh perceptron of depth 20 at the edge of chaos",
         (),
@@ -180,11 +188,20 @@ SICK = (
     Patient(
         "mlp-tanh-small-gain-20",
         "tanh perceptron of depth 20 with half the critical gain",
-        ("wrong-gain", "activation-vanishing", "gradient-vanishing", "effectively-linear"),
+        ("wrong-gain", "activation-vanishing", "gradient-vanishing"),
         "mlp",
         mlp(20, activation=nn.Tanh, gain=0.5),
         "flat",
         "mlp-tanh-20",
+    ),
+    Patient(
+        "mlp-tanh-linear-5",
+        "tanh perceptron of depth 5 with a twentieth of the critical gain: tanh is used where it is straight",
+        ("effectively-linear", "activation-vanishing", "wrong-gain"),
+        "mlp",
+        mlp(5, activation=nn.Tanh, gain=0.05),
+        "flat",
+        "mlp-tanh-5",
     ),
     Patient(
         "mlp-tanh-large-gain-20",
@@ -265,7 +282,7 @@ SICK = (
     Patient(
         "mlp-always-on-10",
         "ReLU perceptron of depth 10 with large positive biases and small weights: hardly a unit is ever off",
-        ("effectively-linear", "rank-collapse"),
+        ("rank-collapse", "gradient-vanishing"),
         "mlp",
         mlp(10, gain=0.4, bias=3.0),
         "flat",

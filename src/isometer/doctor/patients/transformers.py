@@ -169,7 +169,9 @@ def packaged(model: str, config: str, **options: Any) -> Build:
     return seeded(factory)
 
 
-_TOKENS = {"vocab_size": LEVELS + 1, "pad_token_id": LEVELS, "bos_token_id": None, "eos_token_id": None}
+# the usual 0.02 is made for 768 features; at 64 the same relative size is √12 times larger
+_SPREAD = {"initializer_range": 0.07}
+_TOKENS = {**_SPREAD, "vocab_size": LEVELS + 1, "pad_token_id": LEVELS, "bos_token_id": None, "eos_token_id": None}
 
 HEALTHY = (
     Patient(
@@ -264,6 +266,8 @@ HEALTHY = (
             num_hidden_layers=2,
             num_attention_heads=4,
             max_position_embeddings=49,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
             **_TOKENS,
         ),
         "tokens",
@@ -285,6 +289,7 @@ HEALTHY = (
             image_size=28,
             patch_size=7,
             num_channels=1,
+            **_SPREAD,
         ),
         "image",
         optimizer="adam",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,12 +13,11 @@ from torch import nn
 from isometer.doctor.diagnosis import diagnose
 from isometer.doctor.prescriptions import PRESCRIPTIONS
 from isometer.doctor.report import Report
-from isometer.doctor.treatment.record import Step, Treatment
-from isometer.doctor.treatment.remedies import ELSEWHERE, REMEDIES, Call, code
+from isometer.doctor.treatment.record import Treatment
+from isometer.doctor.treatment.remedies import code
+from isometer.doctor.treatment.search import Search, everything
 from isometer.doctor.treatment.surgery import Snapshot, inner
 from isometer.errors import IsometerError
-
-_WEIGHT_OF = {"severe": 3, "moderate": 1}
 
 
 def treat(
@@ -34,8 +33,8 @@ def treat(
 ) -> Treatment:
     """Carry out prescriptions of a report, examine the model again, and keep what helps.
 
-    Every prescription is tried by itself on the model as it then is. It is undone if it leaves as many findings as
-    there were (a severe one counts like three moderate ones), and nothing is ever half applied.
+    Every prescription is tried by itself on the model as it then is, and undone where it does not help; a severe
+    finding counts like three moderate ones. Nothing is ever half applied.
 
     Args:
         model: the model of the report; of a compiled or distributed one, the model within.
@@ -43,9 +42,9 @@ def treat(
         batch: what it is called with; schemes that set weights from data need more samples than features.
         target: second argument of the loss, as for `diagnose`.
         loss: as for `diagnose`.
-        choose: `"recommended"` tries what sets weights first, and changes of architecture only if something is still
-            found, until nothing is; `"all"` tries everything that the findings list and also keeps what changes
-            nothing; or ids of prescriptions, which are tried in that order and undone only if they make things worse.
+        choose: `"recommended"` looks for the shortest way to no finding: with what sets weights alone, else with
+            changes of architecture, else with both. `"all"` carries out everything that the findings list, weights
+            first. Or ids of prescriptions, in order. Those two undo only what makes things worse.
         inplace: change the model itself instead of a copy.
         seed: of all draws.
 
@@ -68,45 +67,31 @@ def treat(
     _check(working, report)
     working = working if inplace else _copied(working)
 
-    def examine() -> Report:
+    def examine(predict: bool = False) -> Report:
         return diagnose(
             working,
             batch,
             target=target,
             loss=loss,
             mode=report.mode,
-            predict=False,
+            predict=predict,
             name=report.model,
             description=report.batch,
             seed=seed,
         )
 
-    keep_equal = chosen is not None or choose == "all"
-    steps: list[Step] = []
-    calls: list[Call] = []
-    whole = Snapshot(working)
+    original = Snapshot(working)
+    search = Search(working, original, batch, seed, examine)
     try:
-        now = report
-        queue = _order(chosen, choose, lambda: now)
-        for one in queue:
-            step, made, after = _try(working, one, now, batch, seed, examine, keep_equal)
-            steps.append(step)
-            calls += made
-            now = after
-        last = diagnose(
-            working,
-            batch,
-            target=target,
-            loss=loss,
-            mode=report.mode,
-            name=report.model,
-            description=report.batch,
-            seed=seed,
-        )
+        if chosen is None and choose == "recommended":
+            steps, calls = search.recommended(report)
+        else:
+            steps, calls = search.listed(chosen or everything(report), report)
+        after = examine(predict=report.prediction is not None) if calls else report
     except BaseException:
-        whole.restore()
+        original.restore()
         raise
-    return Treatment(working, tuple(steps), report, last if calls else report, code(calls, seed))
+    return Treatment(working, steps, report, after, code(calls, seed), calls)
 
 
 def _chosen(choose: str | Sequence[str]) -> tuple[str, ...] | None:
@@ -145,7 +130,9 @@ def _check(model: Any, report: Any) -> None:
                 "model.to_empty(device='cpu') and initialise it"
             )
         if tensor.is_quantized:
-            raise IsometerError(f"{name!r} is quantised; expected floating point — treat the model before quantising it")
+            raise IsometerError(
+                f"{name!r} is quantised; expected floating point — treat the model before quantising it"
+            )
 
 
 def _copied(model: nn.Module) -> nn.Module:
@@ -156,82 +143,3 @@ def _copied(model: nn.Module) -> nn.Module:
             f"the model cannot be copied ({type(problem).__name__}: {problem}); expected one that copy.deepcopy takes "
             "— pass inplace=True"
         ) from problem
-
-
-def _order(chosen: tuple[str, ...] | None, choose: Any, now: Callable[[], Report]) -> Iterator[str]:
-    """Ids to try next, given what is found now; each at most once."""
-    if chosen is not None:
-        yield from chosen
-        return
-    tried: set[str] = set()
-    kinds = ("weights", "architecture", "batch", "training")
-    if choose == "all":
-        listed = [p.id for finding in now().findings for p in finding.prescriptions]
-        yield from sorted(dict.fromkeys(listed), key=lambda one: kinds.index(PRESCRIPTIONS[one].kind))
-        return
-    for kind in kinds:
-        while True:
-            ranks: dict[str, tuple[int, int]] = {}
-            for position, finding in enumerate(now().findings):
-                for rank, prescription in enumerate(finding.prescriptions):
-                    if prescription.kind == kind and prescription.id not in tried:
-                        best = ranks.get(prescription.id, (rank, position))
-                        ranks[prescription.id] = min(best, (rank, position))
-            if not ranks:
-                break
-            following = min(ranks, key=lambda one: ranks[one])
-            tried.add(following)
-            yield following
-
-
-def _try(
-    model: nn.Module,
-    one: str,
-    now: Report,
-    batch: Any,
-    seed: int,
-    examine: Callable[[], Report],
-    keep_equal: bool,
-) -> tuple[Step, tuple[Call, ...], Report]:
-    """Carry out one prescription; what it cannot do or does not help is undone."""
-    kind = PRESCRIPTIONS[one].kind
-    if one not in REMEDIES:
-        return Step(one, kind, "refused", ELSEWHERE[one]), (), now
-    before = Snapshot(model)
-    calls: tuple[Call, ...] = ()
-    refusal = ""
-    for alternative in REMEDIES[one].calls:
-        try:
-            for call in alternative:
-                call.make(model, batch, seed)
-            calls = alternative
-            break
-        except IsometerError as problem:
-            refusal = refusal or str(problem)
-            before.restore()
-    if not calls:
-        return Step(one, kind, "refused", refusal), (), now
-    try:
-        after = examine()
-    except Exception as problem:
-        before.restore()
-        return Step(one, kind, "undone", f"the model no longer runs: {type(problem).__name__}: {problem}"), (), now
-    change = _burden(after) - _burden(now)
-    told = _told(now, after)
-    if change > 0 or (change == 0 and not keep_equal):
-        before.restore()
-        return Step(one, kind, "undone", f"{'it makes things worse' if change > 0 else 'it does not help'}: {told}"), (), now
-    return Step(one, kind, "applied", told), calls, after
-
-
-def _burden(report: Report) -> int:
-    return sum(_WEIGHT_OF[finding.severity] for finding in report.findings)
-
-
-def _told(before: Report, after: Report) -> str:
-    """What happened to the findings."""
-    old, new = ({finding.id: finding.severity for finding in one.findings} for one in (before, after))
-    parts = [f"{one} gone" for one in old if one not in new]
-    parts += [f"{one} {old[one]} → {new[one]}" for one in old if one in new and new[one] != old[one]]
-    parts += [f"{one} ({severity}) new" for one, severity in new.items() if one not in old]
-    return ", ".join(parts) or "nothing that was found changes"

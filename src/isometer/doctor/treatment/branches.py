@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from isometer.doctor.treatment.norms import observe
-from isometer.doctor.treatment.surgery import own_places, put, seen
+from isometer.doctor.treatment.surgery import own_places, seen
 from isometer.errors import IsometerError
 from isometer.init import Outcome, fixup_
 from isometer.init.targets import Target, targets
@@ -182,9 +182,9 @@ def add_skips_(model: nn.Module, batch: Any) -> tuple[str, ...]:
         container = model.get_submodule(path)
         members = [container.get_submodule(name) for name in names]
         training = members[0].training
-        container._modules[names[0]] = Skip(
-            members[0] if len(members) == 1 else nn.Sequential(*members), scale
-        ).train(training)
+        container._modules[names[0]] = Skip(members[0] if len(members) == 1 else nn.Sequential(*members), scale).train(
+            training
+        )
         for name in names[1:]:
             container._modules[name] = nn.Identity().train(training)
     return tuple(f"{path}.{names[0]}" if path else names[0] for path, names in parts)

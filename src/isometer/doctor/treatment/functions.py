@@ -10,13 +10,16 @@ from torch import nn
 from isometer.activations import Activation as Function
 from isometer.activations import activation
 from isometer.activations.closed_forms import as_two_rays
+from isometer.doctor.examine import probe
 from isometer.doctor.sites import Site
-from isometer.doctor.treatment.surgery import own_places, put, seen, single_use
+from isometer.doctor.treatment.surgery import is_plain, own_places, put, seen, single_use
+from isometer.doctor.view import View
 from isometer.errors import IsometerError
 from isometer.nn import Activation
 
 _SLOPE = 1.5  # κ_L'(1) of deep kernel shaping
 _COSINE = 0.9  # κ_L(0) of a tailored leaky ReLU
+_DONE = ("normalized(", "shaped(", "unit(leaky_relu")
 _FALL = -0.4  # exponent of the gains of 001/rec-6.11
 
 
@@ -108,15 +111,15 @@ def _shaped(phi: Function, depth: int) -> Function:
 
 def _places(model: nn.Module, batch: Any) -> list[Site]:
     """Activations between weights, all of them modules with a place of their own."""
-    sites = seen(model, batch)
-    deepest = max((site.depth for site in sites if site.kind == "weight"), default=0)
-    found = [site for site in sites if site.kind == "activation" and 0 < site.depth < max(deepest, 2)]
+    view = View(probe(model, batch))
+    sites = view.sites
+    found = [sites[layer] for layer in view.activations]
     if not found:
         raise IsometerError("the model has no activation between its weights; expected one — there is none to replace")
     modules = dict(model.named_modules())
     for site in found:
         module = modules.get(site.name)
-        if not site.name or module is None or any(module.children()) or any(True for _ in module.parameters()):
+        if not site.name or module is None or not is_plain(module):
             raise IsometerError(
                 f"the activation {site.op!r} of {site.name or 'the model'!r} is a function called in its forward "
                 "method; expected a module, which can be replaced — write isometer.nn.Activation there yourself"
@@ -129,6 +132,11 @@ def _places(model: nn.Module, batch: Any) -> list[Site]:
 def _function(model: nn.Module, site: Site) -> Function:
     module = model.get_submodule(site.name)
     if isinstance(module, Activation):
+        if module.activation.name.startswith(_DONE):
+            raise IsometerError(
+                f"the activation of {site.name!r} is {module.activation.name}; expected one that was not changed yet — "
+                "it has been normalised or shaped already"
+            )
         return module.activation
     if site.activation is None:
         raise IsometerError(

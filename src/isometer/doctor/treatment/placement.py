@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -71,7 +72,7 @@ def _residual_then_norm(model: nn.Module, batch: Any) -> list[tuple[str, str, st
             continue
         prefix = f"{path}." if path else ""
         children = list(container.named_children())
-        for (name, child), (after, norm) in zip(children, children[1:], strict=False):
+        for (name, child), (after, norm) in pairwise(children):
             inside = list(child.named_children())
             if isinstance(norm, (nn.LayerNorm, nn.RMSNorm)) and len(inside) == 1:
                 candidates.append((f"{prefix}{name}", inside[0][0], f"{prefix}{after}"))
@@ -95,8 +96,8 @@ def _residual_then_norm(model: nn.Module, batch: Any) -> list[tuple[str, str, st
         return hook
 
     hooks: list[tuple[nn.Module, Callable[..., None]]] = []
-    for residual, child, _ in candidates:
-        hooks.append((model.get_submodule(f"{residual}.{child}"), watch_branch(residual)))
+    for residual, within, _ in candidates:
+        hooks.append((model.get_submodule(f"{residual}.{within}"), watch_branch(residual)))
         hooks.append((model.get_submodule(residual), watch_sum(residual)))
     if hooks:
         observe(model, batch, hooks)

@@ -9,6 +9,7 @@ from torch import nn
 
 from isometer.doctor.comparison import compare
 from isometer.doctor.report import Report
+from isometer.doctor.treatment.remedies import Call
 from isometer.doctor.treatment.trials import TreatmentTrial
 
 
@@ -47,13 +48,14 @@ class Treatment:
         before: the report that the treatment started from.
         after: the report of the treated model on the batch of the treatment.
         code: Python lines that do the same to `model` with `batch`; empty if nothing was applied.
+        calls: what the code says, to be repeated.
         trial: brief training of both, if there was one.
 
     Example:
         >>> import torch
         >>> from isometer.doctor import diagnose
         >>> from isometer.doctor.treatment import treat
-        >>> layers = [m for _ in range(12) for m in (nn.Linear(32, 32), nn.ReLU())]
+        >>> layers = [m for _ in range(12) for m in (nn.Linear(32, 32, bias=False), nn.ReLU())]
         >>> model, batch = nn.Sequential(*layers, nn.Linear(32, 4)), torch.randn(16, 32)
         >>> treatment = treat(model, diagnose(model, batch), batch=batch)
         >>> print(treatment.code)
@@ -67,12 +69,28 @@ class Treatment:
     before: Report
     after: Report
     code: str
+    calls: tuple[Call, ...] = ()
     trial: TreatmentTrial | None = field(default=None)
 
     @property
     def applied(self) -> tuple[str, ...]:
         """Ids of what was applied, in order."""
         return tuple(step.id for step in self.steps if step.status == "applied")
+
+    def repeat(self, model: nn.Module, batch: Any, *, seed: int = 0) -> nn.Module:
+        """Do the same to another model of the same make, in place.
+
+        Args:
+            model: the model.
+            batch: what it is called with.
+            seed: of all draws.
+
+        Returns:
+            The model.
+        """
+        for call in self.calls:
+            call.make(model, batch, seed)
+        return model
 
     @property
     def cured(self) -> bool:

@@ -89,7 +89,7 @@ def _own(function: str, **options: Any) -> Call:
 _HAAR = Call(_INIT, "haar_orthogonal_", seeded=True)
 _REFUSED = "weights that are frozen, tied, computed from others, quantised or without memory"
 _MODULES = "activations called as functions in a forward method, used twice, or not in the registry"
-_PASS = "one forward and backward pass"  # noqa: S105
+_PASS = "one forward and backward pass"
 
 _ALL = (
     Remedy(
@@ -101,13 +101,12 @@ _ALL = (
         f"No activation follows any weights, or one is not in the registry; all weights of a layer zero; {_REFUSED}.",
     ),
     Remedy(
-        "orthogonal-init",
-        ((_gain("orthogonal"),), (_HAAR,)),
-        "All singular values equal the gain: behind batch norm the gradients of a linear network no longer grow with "
-        "depth, with Gaussian weights they do.",
-        f"{_PASS} and a QR decomposition per layer",
-        "All weights are redrawn.",
-        f"{_REFUSED.capitalize()}.",
+        "zero-bias",
+        ((Call(_HERE, "zero_biases_"),),),
+        "With symmetric weights and no bias half of the units are active on a sample.",
+        "none",
+        "Biases are lost.",
+        f"All biases are zero already; {_REFUSED}.",
     ),
     Remedy(
         "symmetric-init",
@@ -118,12 +117,13 @@ _ALL = (
         f"No activation follows any weights, or one is not in the registry; {_REFUSED}.",
     ),
     Remedy(
-        "zero-bias",
-        ((Call(_HERE, "zero_biases_"),),),
-        "With symmetric weights and no bias half of the units are active on a sample.",
-        "none",
-        "Biases are lost.",
-        f"All biases are zero already; {_REFUSED}.",
+        "orthogonal-init",
+        ((_gain("orthogonal"),), (_HAAR,)),
+        "All singular values equal the gain: behind batch norm the gradients of a linear network no longer grow with "
+        "depth, with Gaussian weights they do.",
+        f"{_PASS} and a QR decomposition per layer",
+        "All weights are redrawn.",
+        f"{_REFUSED.capitalize()}.",
     ),
     Remedy(
         "scale-branches",

@@ -13,7 +13,7 @@ from isometer.doctor.examine import probe
 from isometer.doctor.sites import Site
 from isometer.errors import IsometerError
 
-_SWITCHES = ("norm_first", "activation_relu_or_gelu")  # plain attributes that a treatment sets
+_SWITCHES = ("norm_first",)  # plain attributes that a treatment sets
 
 
 class Snapshot:
@@ -64,6 +64,11 @@ def put(model: nn.Module, path: str, module: nn.Module) -> None:
     old = owner._modules[name]
     assert old is not None
     owner._modules[name] = module.train(old.training)
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Whether a module has neither children nor parameters."""
+    return not module._modules and next(module.parameters(), None) is None
 
 
 def seen(model: nn.Module, batch: Any) -> tuple[Site, ...]:

@@ -100,6 +100,7 @@ def trial(
     *,
     sampler: Sampler | None = None,
     target: Any = None,
+    samples: int | None = None,
     loss: Loss,
     steps: int = 200,
     optimizer: str = "sgd",
@@ -113,9 +114,10 @@ def trial(
         before: the untreated model, or a function of the seed that makes it. A model is copied for every run and stays
             as it is; seeds then differ in batches and dropout only.
         after: the treated one, likewise.
-        batch: inputs; every step draws half of the samples at random. Or give a sampler.
+        batch: inputs, from which every step draws samples at random. Or give a sampler.
         sampler: function of step and seed that gives inputs and targets.
         target: what the loss compares with, one entry per sample of the batch.
+        samples: of a step, half of the batch unless given.
         loss: a function of output and target.
         steps: per run.
         optimizer: `sgd` (momentum 0.9) or `adam`.
@@ -133,10 +135,11 @@ def trial(
         >>> def make(gain: float) -> nn.Module:
         ...     torch.manual_seed(0)
         ...     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
-        ...     model[0].weight.data.mul_(gain)
+        ...     for parameter in model[0].parameters():
+        ...         parameter.data.mul_(gain)
         ...     return model
         >>> batch = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
-        >>> done = trial(make(1e-4), make(1.0), batch, target=(batch[:, 0] > 0).long(), steps=20, seeds=[0, 1],
+        >>> done = trial(make(0.0), make(1.0), batch, target=(batch[:, 0] > 0).long(), steps=20, seeds=[0, 1],
         ...              loss=nn.functional.cross_entropy)
         >>> done.better
         True
@@ -149,7 +152,7 @@ def trial(
         raise IsometerError("target was not given; expected what the loss compares with — pass target=labels")
     if optimizer not in LEARNING_RATES:
         raise IsometerError(f"optimizer is {optimizer!r}; expected one of {', '.join(LEARNING_RATES)}")
-    draw = sampler or _from_batch(batch, target)
+    draw = sampler or _from_batch(batch, target, samples)
     rates = tuple(learning_rates or LEARNING_RATES[optimizer])
     total = 2 * len(rates) * len(seeds)
     done = 0
@@ -184,12 +187,12 @@ def _run(
     )
 
 
-def _from_batch(batch: Any, target: Any) -> Sampler:
-    """Half of the samples, drawn anew for every step."""
+def _from_batch(batch: Any, target: Any, samples: int | None) -> Sampler:
+    """Some of the samples, drawn anew for every step."""
     from isometer.doctor.trees import map_tensors, tensors
 
-    count = tensors(batch)[0].shape[0]
-    size = max(min(2, count), count // 2)
+    count = next(tensors(batch)).shape[0]
+    size = min(count, samples or max(2, count // 2))
 
     def draw(step: int, seed: int) -> tuple[Any, Any]:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(step,)))

@@ -25,12 +25,12 @@ def simulate_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
     """
     from isometer.simulate import simulate
 
-    spec, batch = _simulation(cell, seed)
+    spec, batch = network_of(cell, seed)
     options = {name: cell[name] for name in ("runs", "metrics", "engine", "at", "loss", "dtype")}
     return simulate(spec, batch, seed=seed, **options)
 
 
-def check_simulation(cell: Mapping[str, Any]) -> None:
+def checknetwork_of(cell: Mapping[str, Any]) -> None:
     """Raise what `simulate_cell` would raise about its input, without simulating.
 
     Example:
@@ -42,14 +42,15 @@ def check_simulation(cell: Mapping[str, Any]) -> None:
     from isometer.simulate.engine import checked_batch, checked_engine, chunk_size
     from isometer.simulate.measure import Recorder
 
-    spec, batch = _simulation(cell, 0)
+    spec, batch = network_of(cell, 0)
     inputs = checked_batch(spec, batch, cell["runs"], "cpu", cell["dtype"])
     backward = Recorder(cell["metrics"], 1, 1, cell["at"]).needs_backward
     chunk_size(spec, checked_engine(spec, cell["engine"]), inputs, backward)
 
 
-def _simulation(cell: Mapping[str, Any], seed: int) -> tuple[Spec, np.ndarray[Any, Any]]:
-    from isometer.simulate import make_batch
+def network_of(cell: Mapping[str, Any], seed: int) -> tuple[Spec, np.ndarray[Any, Any]]:
+    """The network and the input of a cell."""
+    from isometer.data.batches import make_batch
     from isometer.spec import Spec
 
     spec = Spec.from_json(json.dumps(cell["spec"]))

@@ -42,6 +42,9 @@ def gradient_growth(
     counterparts at their own fixed points: recentring alone ((n−1) E φ′² + E φ′φ′)/n, and without recentring the larger
     eigenvalue of a 2×2 matrix, since gradients along 1 then pass.
 
+    Where a local rate around G* exceeds 1 (`local_rates`; GELU, SiLU and softplus in batches of a few dozen and more,
+    powers and exp earlier) deep networks leave G* and the value holds for layers before they do.
+
     Args:
         source: the activation.
         n: samples in the batch, at least 2, or `inf` for the limit under full batch norm. Two samples pass no gradient

@@ -27,9 +27,9 @@ def norm_walk(width: int, source: str | Activation = "relu") -> NormWalk:
     """The exact law of norms in a network of Gaussian weights without normalisation, per layer.
 
     With weights of the variance that keeps mean squares, `‖h'‖²/‖h‖² = Σ φ(g_i)²/(d E φ²)`, g standard Gaussian,
-    whatever h. For |slopes| r = l it is χ²_d/d; for ReLU 2χ²_K/d with K binomial(d, ½), 0 with probability 2^−d. Steps
-    are independent: after L layers the log-norm has L times the mean and variance, about −L/d and 2L/d for the identity,
-    −5L/(2d) and 5L/d for ReLU, so that depth over width is what counts.
+    whatever h. For |slopes| r = l it is χ²_d/d; for ReLU 2χ²_K/d with K binomial(d, ½), 0 with probability 2^−d.
+    Steps are independent: after L layers the log of the squared norm has L times the mean and variance, about −L/d and
+    2L/d for the identity, −5L/(2d) and 5L/d for ReLU, so that depth over width is what counts.
 
     Args:
         width: d.

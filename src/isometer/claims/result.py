@@ -1,0 +1,126 @@
+"""What a check returns, as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+import numpy as np
+
+Verdict = Literal["refuted", "vacuous", "holds", "inconclusive"]
+VERDICTS: tuple[Verdict, ...] = ("holds", "refuted", "vacuous", "inconclusive")
+KEYS = (
+    "id",
+    "verdict",
+    "kind",
+    "statement",
+    "margin",
+    "instances",
+    "counterexample",
+    "certified_by",
+    "corrected",
+    "note",
+    "seconds",
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of one check.
+
+    Args:
+        id: of the claim.
+        paper: number of the paper.
+        place: in the paper.
+        verdict: holds, refuted, vacuous or inconclusive.
+        kind: of the claim.
+        statement: as printed.
+        margin: least room seen, relative to the larger side: 0 where the bound is attained, negative where violated;
+            for statistical claims in the middle of the confidence interval. None without any instance.
+        instances: how many of each family were tried; `rejected` did not satisfy the hypotheses.
+        counterexample: instance, value and bound of a refutation.
+        certified_by: how the refutation was certified.
+        corrected: ID of the corrected version.
+        note: what was tried, how tight, which power.
+        seconds: how long it took.
+        power: of a statistical check, the chance to see a violation of the stated size; None otherwise.
+        relation: of quantity to bound.
+        points: a sample of (family, value, bound), the tightest among them.
+
+    Example:
+        >>> Result("000/x", "000", "Lemma 1", "holds", "deterministic", "1 ≤ 2", 0.5).summary()["verdict"]
+        'holds'
+    """
+
+    id: str
+    paper: str
+    place: str
+    verdict: Verdict
+    kind: str
+    statement: str
+    margin: float | None = None
+    instances: Mapping[str, int] = field(default_factory=dict)
+    counterexample: Mapping[str, Any] | None = None
+    certified_by: str | None = None
+    corrected: str | None = None
+    note: str = ""
+    seconds: float = 0.0
+    power: float | None = None
+    relation: str = "<="
+    points: tuple[tuple[str, float, float], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as JSON data.
+
+        Example:
+            >>> Result("000/x", "000", "", "holds", "deterministic", "").to_dict()["points"]
+            []
+        """
+        data: dict[str, Any] = plain(asdict(self))
+        return data
+
+    def summary(self) -> dict[str, Any]:
+        """What `isometer claims check --json` prints.
+
+        Example:
+            >>> list(Result("000/x", "000", "", "holds", "deterministic", "").summary())[:3]
+            ['id', 'verdict', 'kind']
+        """
+        data = self.to_dict()
+        return {key: data[key] for key in KEYS}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Result:
+        """What `to_dict` wrote.
+
+        Example:
+            >>> result = Result("000/x", "000", "", "holds", "deterministic", "", points=(("a", 1.0, 2.0),))
+            >>> Result.from_dict(result.to_dict()) == result
+            True
+        """
+        names = {item.name for item in fields(cls)}
+        given = {key: value for key, value in data.items() if key in names}
+        given["points"] = tuple((family, value, bound) for family, value, bound in given.get("points", ()))
+        return cls(**given)
+
+
+def plain(value: Any) -> Any:
+    """JSON data: arrays become lists, numbers that JSON does not have become text.
+
+    Example:
+        >>> plain({"h": np.eye(2), "g": math.inf})
+        {'h': [[1.0, 0.0], [0.0, 1.0]], 'g': 'inf'}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    return value

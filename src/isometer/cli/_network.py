@@ -1,0 +1,184 @@
+"""Options that describe a network and a batch, shared by the commands that take them."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from isometer.cli._shared import PositionChoice
+from isometer.errors import IsometerError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from isometer.spec import Spec
+
+
+class EngineChoice(StrEnum):
+    auto = "auto"
+    gram = "gram"
+    dense = "dense"
+
+
+class SiteChoice(StrEnum):
+    post = "post"
+    pre = "pre"
+
+
+class DtypeChoice(StrEnum):
+    float32 = "float32"
+    float64 = "float64"
+
+
+class LossChoice(StrEnum):
+    gaussian = "gaussian"
+    squared = "squared"
+    cross_entropy = "cross-entropy"
+
+
+Width = Annotated[int, typer.Option("--width", metavar="D", help="Features per layer.")]
+Depth = Annotated[int, typer.Option("--depth", metavar="L", help="Number of weight layers.")]
+BatchSize = Annotated[
+    int | None, typer.Option("--batch", metavar="N", help="Samples in the batch; 10, or all of a file.")
+]
+ActivationText = Annotated[str, typer.Option("--activation", metavar="A", help="As for `isometer explain`.")]
+NormName = Annotated[
+    str,
+    typer.Option("--norm", help="none, batch, batch-rescale, batch-recenter, layer, rms (and unit, whiten, group:K)."),
+]
+WeightLaw = Annotated[
+    str, typer.Option("--weights", metavar="LAW", help="gaussian, orthogonal, uniform, he, pytorch, asymmetric, …")
+]
+Gamma = Annotated[
+    float, typer.Option("--gamma", metavar="G", help="Residual strength; inf means no skip connection.")
+]
+Gain = Annotated[
+    str, typer.Option("--gain", help="Factor of the weights, or 'forward' for the activation's principled gain.")
+]
+BiasVariance = Annotated[float, typer.Option("--bias-variance", help="Variance of Gaussian biases.")]
+Runs = Annotated[int, typer.Option("--runs", metavar="R", help="Independent networks.")]
+MetricNames = Annotated[
+    list[str] | None,
+    typer.Option("--metric", metavar="M", help="Repeat for several; the default is the common ones."),
+]
+Backward = Annotated[bool, typer.Option("--backward", help="Also measure gradients, by a backward pass.")]
+Loss = Annotated[LossChoice, typer.Option("--loss", help="What the gradients are of.")]
+Source = Annotated[
+    str,
+    typer.Option(
+        "--input",
+        help="gaussian, orthogonal, correlated:COSINE, collinear:ANGLE, degenerate:DISTINCT, power-law:EXPONENT, "
+        "data:NAME[:centre=…,scale=…], or a .npy/.npz/.csv file.",
+    ),
+]
+Site = Annotated[SiteChoice, typer.Option("--at", help="Measure after the layer, or before its activation.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="S", help="Seed of weights and input.")]
+EngineOption = Annotated[
+    EngineChoice, typer.Option("--engine", help="gram draws no weight matrix (fast, exact in law); dense draws it.")
+]
+Dtype = Annotated[DtypeChoice, typer.Option("--dtype", help="Precision of the computation.")]
+SpecFile = Annotated[
+    Path | None, typer.Option("--spec", metavar="FILE.json", help="A network spec instead of the options above.")
+]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FILE.nc", help="Save every run as netCDF.")]
+
+
+def is_file(source: str) -> bool:
+    """Whether an input is a file, which brings its own samples and features."""
+    return Path(source).suffix in (".npy", ".npz", ".csv")
+
+
+def chosen_metrics(metric: list[str] | None, backward: bool) -> list[str]:
+    """The metrics asked for, or the common ones; with gradients if asked for."""
+    from isometer.trajectory import DEFAULT_METRICS
+
+    metrics = list(metric) if metric else list(DEFAULT_METRICS)
+    if backward and "gradient_log_norm" not in metrics:
+        metrics.append("gradient_log_norm")
+    return metrics
+
+
+def network_and_batch(
+    spec: Path | None, source: str, batch: int | None, seed: int, width: int, **options: Any
+) -> tuple[Spec, np.ndarray[Any, Any]]:
+    """The network and the input that the options describe."""
+    from isometer.data.batches import make_batch
+
+    samples = batch if batch is not None or is_file(source) else 10
+    if spec is not None:
+        network = spec_from_file(spec)
+        return network, make_batch(source, samples, network.input_width, seed=seed)
+    data = make_batch(source, samples, None if is_file(source) else width, seed=seed)
+    return spec_from_options(width=width, features=data.shape[-1], **options), data
+
+
+def spec_from_file(path: Path) -> Spec:
+    """The spec in a JSON file."""
+    from isometer.spec import Spec
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
+    return Spec.from_json(text)
+
+
+def spec_from_options(
+    width: int,
+    depth: int,
+    activation: str,
+    norm: str,
+    position: PositionChoice,
+    weights: str,
+    gamma: float,
+    gain: str,
+    bias_variance: float,
+    features: int,
+) -> Spec:
+    """The spec that the options describe."""
+    from isometer.activations import activation as parse
+    from isometer.spec import Norm, Spec
+
+    skip = math.isfinite(gamma)
+    order: Any
+    if position is PositionChoice.pre:
+        order = ("activation", "weights", "residual", "norm") if skip else ("weights", "norm", "activation")
+    else:
+        order = ("weights", "activation", "residual", "norm") if skip else ("weights", "activation", "norm")
+    if gain == "forward":
+        factor = parse(activation).gain_forward
+    else:
+        try:
+            factor = float(gain)
+        except ValueError:
+            raise IsometerError(f"gain is {gain!r}; expected a number or 'forward' — pass --gain 1.414, say") from None
+    return Spec(
+        width=width,
+        depth=depth,
+        activation=activation,
+        norm=Norm.named(norm),
+        weights=weights,
+        gain=factor,
+        bias_variance=bias_variance,
+        residual=gamma,
+        order=order,
+        input_width=features,
+    )
+
+
+def check_folders(*targets: Path | None) -> None:
+    """Raise before any work if a file could not be written at its end."""
+    for target in targets:
+        if target is not None and not target.parent.is_dir():
+            raise IsometerError(f"the folder {str(target.parent)!r} does not exist — create it first")
+
+
+def plain(value: float) -> Any:
+    """A number for JSON: null for nan, text for infinities."""
+    if math.isnan(value):
+        return None
+    return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")

@@ -1,0 +1,109 @@
+"""`isometer doctor … --treat`: the parts that treat, try and save."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperCommand
+
+from isometer.cli._shared import progress_bar
+from isometer.errors import IsometerError
+
+if TYPE_CHECKING:
+    from isometer.cli.doctor import Prepared
+    from isometer.doctor.targets import Target
+
+_POOL = 4096  # samples that a trial draws its batches from
+
+
+class OptionalTreat(TyperCommand):
+    """`--treat` alone means `--treat recommended`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Fill in the value that was left out."""
+        filled: list[str] = []
+        for index, one in enumerate(args):
+            filled.append(one)
+            if one == "--treat" and (index + 1 == len(args) or args[index + 1].startswith("-")):
+                filled.append("recommended")
+        return super().parse_args(ctx, filled)
+
+
+def check_options(treat: str | None, trial: int | None, save: Path | None) -> None:
+    """What belongs together is given together."""
+    if treat is None and (trial is not None or save is not None):
+        raise IsometerError("--trial and --save need --treat — add it")
+    if trial is not None and trial < 1:
+        raise IsometerError(f"--trial is {trial}; expected at least 1 step")
+    if save is not None and save.suffix != ".safetensors":
+        raise IsometerError(f"--save is {str(save)!r}; expected a name that ends in .safetensors")
+    if save is not None and not save.parent.is_dir():
+        raise IsometerError(f"the folder {str(save.parent)!r} does not exist — create it first")
+
+
+def treated(
+    examined: Target, prepared: Prepared, report: Any, choose: str, trial: int | None, data: str, seed: int
+) -> Any:
+    """The treatment, with a trial if one is asked for."""
+    from dataclasses import replace
+
+    from isometer.doctor.treatment import treat
+
+    if trial is not None and prepared.loss is None:
+        raise IsometerError(
+            "--trial needs labels to train on — pass --data fashion-mnist, or let the factory return (model, batch, "
+            "target)"
+        )
+    treatment = treat(
+        examined.model,
+        report,
+        batch=prepared.inputs,
+        target=prepared.labels,
+        loss=prepared.loss,
+        choose=choose,
+        seed=seed,
+    )
+    if trial is None:
+        return treatment
+    return replace(treatment, trial=_trial(examined, prepared, treatment, trial, data, seed))
+
+
+def _trial(examined: Target, prepared: Prepared, treatment: Any, steps: int, data: str, seed: int) -> Any:
+    from isometer.doctor.targets import make_batch_for
+    from isometer.doctor.treatment import trial
+    from isometer.doctor.trees import tensors
+
+    count = next(tensors(prepared.inputs)).shape[0]
+    inputs, labels = prepared.inputs, prepared.labels
+    if prepared.made and data != "gaussian":
+        inputs, labels = make_batch_for(examined, data, _POOL, shape=prepared.shape, seed=seed)
+    optimizer = examined.patient.optimizer if examined.patient is not None else "sgd"
+    with progress_bar("training both") as report:
+        return trial(
+            examined.model,
+            treatment.model,
+            inputs,
+            target=labels,
+            loss=prepared.loss,
+            steps=steps,
+            optimizer=optimizer,
+            samples=count if inputs is not prepared.inputs else None,
+            progress=report,
+        )
+
+
+def save_treated(model: Any, path: Path) -> None:
+    """Write the parameters and buffers of a model; a reader sees the old file or the new one, never a part."""
+    from safetensors.torch import save_file
+
+    state = {name: tensor.detach().clone().contiguous() for name, tensor in model.state_dict().items()}
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        save_file(state, temporary)
+        os.replace(temporary, path)
+    except OSError as problem:
+        raise IsometerError(f"cannot write {str(path)!r}: {problem.strerror or problem}") from problem
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,22 @@
+"""What theory says a spec does to a batch, in the format of simulations: infinite width, and what finite width adds."""
+
+from isometer.theory.prediction.comparison import Departure, departures
+from isometer.theory.prediction.coverage import Coverage, coverage
+from isometer.theory.prediction.fluctuations import LARGEST
+from isometer.theory.prediction.limits import Limits, limits
+from isometer.theory.prediction.measures import PREDICTED
+from isometer.theory.prediction.trajectories import finite_width, finite_width_gap, predict
+
+__all__ = [
+    "LARGEST",
+    "PREDICTED",
+    "Coverage",
+    "Departure",
+    "Limits",
+    "coverage",
+    "departures",
+    "finite_width",
+    "finite_width_gap",
+    "limits",
+    "predict",
+]

@@ -1,0 +1,136 @@
+"""The trajectory format: one `xarray.Dataset`, run × layer, that predictions, simulations and measurements share."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray
+from numpy.typing import NDArray
+from scipy import stats
+
+from isometer.errors import IsometerError
+from isometer.spec import Spec
+
+DEFAULT_METRICS = (
+    "orthogonality_gap",
+    "isometry_gap",
+    "stable_rank",
+    "soft_rank",
+    "rank",
+    "effective_rank",
+    "mean_abs_cosine",
+    "mean_angle_deg",
+)
+"""What simulations and predictions measure unless told otherwise."""
+
+
+def trajectory(values: Mapping[str, NDArray[np.float64]], spec: Spec, *, at: str, **attrs: Any) -> xarray.Dataset:
+    """A dataset of metrics `(run, layer)` with the coordinates and attributes every trajectory has.
+
+    Args:
+        values: one array `(runs, layers + 1)` per metric; layer 0 is the input.
+        spec: the network.
+        at: `"post"` or `"pre"`.
+        attrs: further attributes.
+
+    Returns:
+        Dimensions `run` and `layer`; coordinates `layer`, `depth`, `name`, `op` and `site`; attributes `spec` and
+        `versions` (both JSON) besides those given.
+
+    Example:
+        >>> data = trajectory({"rank": np.ones((2, 4))}, Spec(width=8, depth=3), at="post", seed=0)
+        >>> dict(data.sizes), data["name"].values.tolist()
+        ({'run': 2, 'layer': 4}, ['input', 'layer 1', 'layer 2', 'layer 3'])
+    """
+    layers = np.arange(spec.layers + 1)
+    runs = next(iter(values.values())).shape[0] if values else 0
+    operation = " ".join(spec.operations)
+    site = "output" if at == "post" else "pre-activation"
+    coordinates = {
+        "run": np.arange(runs),
+        "layer": layers,
+        "depth": ("layer", layers.copy()),
+        "name": ("layer", np.array(["input", *(f"layer {layer}" for layer in layers[1:])], dtype=object)),
+        "op": ("layer", np.array(["input", *[operation] * spec.layers], dtype=object)),
+        "site": ("layer", np.array(["output", *[site] * spec.layers], dtype=object)),
+    }
+    data = {name: (("run", "layer"), array) for name, array in values.items()}
+    common = {"spec": spec.to_json(), "at": at, "versions": versions()}
+    return xarray.Dataset(data, coords=coordinates, attrs={**common, **attrs})
+
+
+def versions() -> str:
+    """Versions of what computes a trajectory, as JSON; torch's where it is loaded.
+
+    Example:
+        >>> sorted(json.loads(versions()))[0]
+        'isometer'
+    """
+    import isometer
+
+    found = {"isometer": isometer.__version__}
+    if "torch" in sys.modules:
+        found["torch"] = str(sys.modules["torch"].__version__)
+    return json.dumps({**found, "numpy": np.__version__, "python": platform.python_version()})
+
+
+def summarize(dataset: xarray.Dataset, *, level: float = 0.95) -> xarray.Dataset:
+    """Mean over the runs and Student's interval of the mean, for every variable.
+
+    `mean ± t_{(1+level)/2, R−1} · s/√R`. A mean of runs of which some are infinite is infinite, and so is its interval;
+    opposite infinities and runs which are not defined (nan) give nan. One run tells nothing about the spread: its
+    interval is (−∞, ∞).
+
+    Args:
+        dataset: a trajectory with a dimension `run`.
+        level: coverage of the interval.
+
+    Returns:
+        The same variables with `run` replaced by `statistic`: `mean`, `low`, `high`.
+
+    Example:
+        >>> data = trajectory({"rank": np.array([[1.0, 2.0], [1.0, 4.0]])}, Spec(width=8, depth=1), at="post")
+        >>> summary = summarize(data)
+        >>> summary["rank"].sel(statistic="mean").values.tolist()
+        [1.0, 3.0]
+        >>> summary["rank"].sel(layer=1).round(2).values.tolist()
+        [3.0, -9.71, 15.71]
+    """
+    if "run" not in dataset.dims:
+        raise IsometerError("the dataset has no dimension 'run'; expected a trajectory over runs — pass simulate(…)")
+    if not 0 < level < 1:
+        raise IsometerError(f"level is {level}; expected 0 < level < 1 — the usual one is 0.95")
+    runs = dataset.sizes["run"]
+    quantile = float(stats.t.ppf((1 + level) / 2, runs - 1)) if runs > 1 else math.inf
+    summary = {}
+    for name, variable in dataset.data_vars.items():
+        if "run" not in variable.dims:
+            summary[name] = variable
+            continue
+        values = np.moveaxis(np.asarray(variable.values, dtype=float), variable.get_axis_num("run"), 0)
+        dims = ["statistic", *(dim for dim in variable.dims if dim != "run")]
+        summary[name] = xarray.DataArray(np.stack(_interval(values, quantile)), dims=dims)
+    kept = {key: value for key, value in dataset.coords.items() if "run" not in value.dims}
+    coordinates = {**kept, "statistic": ["mean", "low", "high"]}
+    return xarray.Dataset(summary, coords=coordinates, attrs={**dataset.attrs, "runs": runs, "level": level})
+
+
+def _interval(values: NDArray[np.float64], quantile: float) -> list[NDArray[np.float64]]:
+    runs = values.shape[0]
+    finite = np.isfinite(values).all(0)
+    safe = np.where(finite, values, 0.0)
+    mean = safe.mean(0)
+    half = quantile * safe.std(0, ddof=1) / math.sqrt(runs) if runs > 1 else np.full_like(mean, math.inf)
+    up, down = (values == math.inf).any(0), (values == -math.inf).any(0)
+    unknown = np.isnan(values).any(0) | (up & down)
+    special = np.where(up, math.inf, -math.inf)
+    result = []
+    for estimate in (mean, mean - half, mean + half):
+        result.append(np.where(finite, estimate, np.where(unknown, math.nan, special)))
+    return result
