@@ -1,15 +1,14 @@
 """What watching and treating cost: the monitor as a share of training time, initialisation in forward passes.
 
-Training with and without the monitor is timed in turns and the fastest turn of each counts. The budget of the monitor
-is off, so that what is measured is the cost of the observation itself. Iterative orthogonalisation is compared with
-forward passes of the same batch without gradients.
+Processor time of one thread; steps of training and observations in turns, and the fastest of each counts. The budget
+of the monitor is off, so that what is measured is the cost of the observation itself. Iterative orthogonalisation is
+compared with forward passes of the same batch without gradients.
 
 Run with `python -m benchmarks treatment`.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
 
@@ -20,7 +19,7 @@ from torch.nn import functional
 from isometer.doctor.monitor import SignalMonitor
 from isometer.init import iterative_orthogonalization_
 
-STEPS, EVERY, TURNS = 100, 100, 3
+EVERY, TURNS = 100, 6
 DEPTH, WIDTH, SAMPLES = 50, 800, 2400
 
 
@@ -36,33 +35,27 @@ def _convnet() -> nn.Sequential:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
 
 
-def _seconds(model: nn.Module, x: torch.Tensor, y: torch.Tensor, monitored: bool, steps: int) -> float:
+def monitor_cost(make: Any, x: torch.Tensor) -> dict[str, float]:
+    """Processor time of an observation and of the calls between two, over that of the steps between them."""
+    torch.manual_seed(0)
+    model, y = make(), torch.randint(10, (len(x),))
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
-    monitor = SignalMonitor(model, lambda step, numbers: None, every=EVERY, budget=None) if monitored else None
-    start = time.perf_counter()
-    for _ in range(steps):
+    monitor = SignalMonitor(model, lambda step, numbers: None, every=2, budget=None)
+    steps, observed, idle = [], [], []
+    for _ in range(2 * (TURNS + 1)):
+        start = time.process_time()
         optimizer.zero_grad()
         functional.cross_entropy(model(x), y).backward()
         optimizer.step()
-        if monitor is not None:
-            monitor.step(x)
-    return time.perf_counter() - start
-
-
-def monitor_cost(make: Any, x: torch.Tensor, steps: int = STEPS) -> dict[str, float]:
-    """Training time with the monitor over that without, and an observation in steps."""
-    torch.manual_seed(0)
-    model = make()
-    y = torch.randint(10, (len(x),))
-    _seconds(model, x, y, True, EVERY)  # whatever is done once
-    plain, watched = math.inf, math.inf
-    for _ in range(TURNS):
-        plain = min(plain, _seconds(model, x, y, False, steps))
-        watched = min(watched, _seconds(model, x, y, True, steps))
+        steps.append(time.process_time() - start)
+        start = time.process_time()
+        monitor.step(x)
+        (idle if monitor.steps % 2 else observed).append(time.process_time() - start)
+    step, observation = min(steps[2:]), min(observed[1:])
     return {
-        "ms_per_step": 1e3 * plain / steps,
-        "overhead": watched / plain - 1,
-        "observation_in_steps": (watched - plain) / (steps / EVERY) / (plain / steps),
+        "ms_per_step": 1e3 * step,
+        "observation_in_steps": observation / step,
+        "overhead": (observation + (EVERY - 1) * min(idle[1:])) / (EVERY * step),
     }
 
 
@@ -74,13 +67,13 @@ def orthogonalization_cost() -> dict[str, float]:
     with torch.no_grad():
         model(x)
         passes = []
-        for _ in range(TURNS):
-            start = time.perf_counter()
+        for _ in range(2):
+            start = time.process_time()
             model(x)
-            passes.append(time.perf_counter() - start)
-    start = time.perf_counter()
+            passes.append(time.process_time() - start)
+    start = time.process_time()
     iterative_orthogonalization_(model, x)
-    taken = time.perf_counter() - start
+    taken = time.process_time() - start
     return {"forward_seconds": min(passes), "seconds": taken, "forward_passes": taken / min(passes)}
 
 

@@ -52,6 +52,30 @@ counts like three moderate ones. The model is never left half changed.
 |---|---|
 """
 
+MONITOR = """
+## Watching training
+
+`SignalMonitor` makes the same measurements every k steps of a training run, on a few samples of the batch, and logs a
+dozen numbers: to TensorBoard, to W&B, to a CSV file or to a function.
+
+```python
+from isometer.doctor.monitor import SignalMonitor
+
+monitor = SignalMonitor(model, writer, every=100)
+for x, y in loader:
+    ...
+    optimizer.step()
+    monitor.step(x)
+```
+
+It leaves model, gradients, buffers and generators as they were, skips an observation that would take more than 3 % of
+the training time, catches and logs whatever goes wrong inside, and goes on after a resume through `state_dict`.
+`isometer.doctor.lightning.SignalCallback` does the same in a Lightning trainer.
+
+`isometer.doctor.widths.width_check(factory, [64, 128, 256], batch)` measures the same model at several widths and says
+how each representation scales with it, at the start or after some steps of training.
+"""
+
 
 def findings_table() -> list[str]:
     """Which findings list which prescriptions, read from the checks themselves."""
@@ -146,6 +170,31 @@ def outcome(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def deep_section() -> list[str]:
+    """What `docs/thousand_layers.py` found, if it was run."""
+    path = HERE / "thousand-layers.json"
+    if not path.exists():
+        return []
+    found = json.loads(path.read_text())
+    rows = [
+        "",
+        f"## {found['depth']} layers",
+        "",
+        f"`python docs/thousand_layers.py`: {found['depth']} layers of width {found['width']} with batch norm "
+        f"and the shaped tanh `tanh(αx)/α`, α = ℓ^−0.4, {found['steps']} steps of {found['samples']} images, "
+        f"best of the learning rates {found['rates'].replace(',', ', ')}. Only the law of the weights differs.",
+        "",
+        "| weights | gradient, first layer | gradient, last layer | first loss | loss, last ten steps |",
+        "|---|---|---|---|---|",
+    ]
+    for law in ("orthogonal", "gaussian"):
+        one = found[law]
+        first = f"{one['losses'][0]:.2f}" if one["losses"] else "—"
+        end = f"{one['loss']:.2f}" if one["losses"] else "diverges at every rate"
+        rows.append(f"| {law} | {one['gradient_first']:.3g} | {one['gradient_last']:.3g} | {first} | {end} |")
+    return [*rows, ""]
+
+
 def results_table(patients: dict[str, Any]) -> list[str]:
     rows = [
         "",
@@ -191,10 +240,7 @@ def write(patients: dict[str, Any], extra: dict[str, Any]) -> None:
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
     _move(RESULTS, "{\n" + ",\n".join([*lines, '"patients": {\n' + ",\n".join(rows) + "\n}"]) + "\n}\n")
     text = INTRODUCTION + "\n".join([*findings_table(), *remedies_table(), *results_table(ordered)]) + "\n"
-    notes = HERE / "treatments-notes.md"
-    if notes.exists():
-        text += "\n" + notes.read_text(encoding="utf-8")
-    _move(PAGE, text)
+    _move(PAGE, text + "\n".join(deep_section()) + MONITOR)
     truth = json.loads(TRUTH.read_text())["patients"] if TRUTH.exists() else {}
     shipped = {}
     for name in PATIENTS:

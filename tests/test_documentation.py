@@ -16,6 +16,8 @@ ROOMS = (
     "isometer.run",
     "isometer.doctor",
     "isometer.doctor.patients",
+    "isometer.doctor.treatment",
+    "isometer.theory.batch_norm",
     "isometer.report.doctor_page",
     "isometer.activations",
     "isometer.metrics",

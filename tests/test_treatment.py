@@ -113,9 +113,12 @@ def test_shaping_behind_batch_norm_is_a_falling_gain() -> None:
     layers = [m for _ in range(4) for m in (nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Tanh())]
     model = nn.Sequential(*layers, nn.Linear(8, 2))
     shape_activations_(model, torch.randn(16, 8))
-    x = torch.tensor(0.7, dtype=torch.float64)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    weights = weights / weights.sum()
     for layer in range(1, 5):
-        assert float(model[3 * layer - 1](x)) == pytest.approx(math.tanh(layer**-0.4 * 0.7), abs=1e-12)
+        expected = np.tanh(layer**-0.4 * nodes)
+        expected /= math.sqrt(weights @ expected**2)
+        assert np.allclose(model[3 * layer - 1](torch.from_numpy(nodes)).numpy(), expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("norm", ["batch", "layer"])
@@ -579,3 +582,16 @@ def test_every_treatable_patient_is_cured(name: str) -> None:
     assert {f.id for f in report.findings} <= set(FINDINGS)
     treatment = treat(model, report, batch=inputs, target=targets, loss=one.loss)
     assert treatment.cured, treatment.summary
+
+
+def test_patients_are_listed_with_condition_and_outcome() -> None:
+    import isometer.cli.patients  # noqa: F401  (registers the command)
+
+    result = CliRunner().invoke(app, ["patients", "--json"])
+    assert result.exit_code == 0, result.exception
+    rows = {row["name"]: row for row in json.loads(result.stdout)["patients"]}
+    assert set(rows) == set(PATIENTS)
+    assert rows["mlp-dead-10"]["condition"] == list(PATIENTS["mlp-dead-10"].findings)
+    assert rows["mlp-dead-10"]["treatment"]["applied"] == ["zero-bias"]
+    assert "mlp-dead-10" in CliRunner().invoke(app, ["patients", "--family", "mlp"]).stdout
+    assert isinstance(CliRunner().invoke(app, ["patients", "--family", "x"]).exception, IsometerError)

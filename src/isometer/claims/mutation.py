@@ -37,19 +37,23 @@ def tightened(claim: Claim, result: Result, *, by: float = 0.02) -> Claim:
     _, value, bound = result.points[0]
     room = float(slack(claim.relation, value, bound))
     size = max(abs(value), abs(bound)) or 1.0
-    if claim.relation == "==":
-        shift = by * (size if claim.scale is None else 1.0) * (1 if value >= bound else -1) * -1
-    else:
-        shift = (max(room, 0.0) + by * size) * (-1 if claim.relation in ("<", "<=") else 1)
+
+    def shift(instance: Instance) -> Any:
+        if claim.relation == "==":
+            step = by * (size if claim.scale is None else claim.scale(instance))
+            return -step if value >= bound else step
+        step = max(room, 0.0) + by * size
+        return -step if claim.relation in ("<", "<=") else step
+
     exact = claim.exact
 
     def moved(instance: Instance) -> Any:
-        return claim.bound(instance) + shift
+        return claim.bound(instance) + shift(instance)
 
     def moved_exact(instance: Instance) -> tuple[Any, Any]:
         assert exact is not None
         left, right = exact(instance)
-        return left, right + shift
+        return left, right + shift(instance)
 
     def estimated(instance: Instance, rng: np.random.Generator) -> Estimate:
         assert claim.estimate is not None

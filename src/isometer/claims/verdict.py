@@ -21,6 +21,7 @@ from isometer.run.seeds import seed_of
 LEVEL = 1e-6  # chance of calling a true statistical statement refuted
 POWER = 0.99  # a statistical statement holds only if a violation of the stated size would be seen with this chance
 _POINTS = 60  # kept for the picture
+_STARTS, _TRIES = 4, 8  # of the adversary: descents, and random points of which the best starts one
 _CERTIFY = 25  # candidates that are tried before a violation counts as rounding
 
 
@@ -123,17 +124,16 @@ def _searched(claim: Claim, effort: Effort, rng: np.random.Generator, counts: Co
         return _room(claim, observation)
 
     budget = search.evaluations[index_of(effort)]
-    starts = 4
-    for _ in range(starts):
-        first = rng.uniform(0, 1, search.dimension)
-        options = {"maxfev": budget // starts, "xatol": 1e-10, "fatol": 1e-14}
+    for _ in range(_STARTS):
+        first = min(rng.uniform(0, 1, (_TRIES, search.dimension)), key=room)
+        options = {"maxfev": budget // _STARTS - _TRIES, "xatol": 1e-10, "fatol": 1e-14}
         optimize.minimize(room, first, method="Nelder-Mead", bounds=[(0, 1)] * search.dimension, options=options)
     counts["search"] += len(found)
     return found
 
 
 def _room(claim: Claim, seen: Observation) -> float:
-    return float(slack(claim.relation, seen.value, seen.bound)) / seen.size
+    return float(slack(claim.relation, seen.value, seen.bound)) / seen.size + 0.0  # no minus in front of zero
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,7 @@ NormName = Annotated[
 WeightLaw = Annotated[
     str, typer.Option("--weights", metavar="LAW", help="gaussian, orthogonal, uniform, he, pytorch, asymmetric, …")
 ]
-Gamma = Annotated[
-    float, typer.Option("--gamma", metavar="G", help="Residual strength; inf means no skip connection.")
-]
+Gamma = Annotated[float, typer.Option("--gamma", metavar="G", help="Residual strength; inf means no skip connection.")]
 Gain = Annotated[
     str, typer.Option("--gain", help="Factor of the weights, or 'forward' for the activation's principled gain.")
 ]

@@ -105,6 +105,10 @@ def doctor(
     from isometer.doctor.comparison import compare
     from isometer.doctor.targets import load_baseline, load_target, load_weights
 
+    if treat is not None:
+        from isometer.doctor.treatment.apply import chosen_ids
+
+        chosen_ids(treat)  # a wrong id is said before anything is run
     earlier = load_baseline(baseline) if baseline is not None else None
     if target.rpartition(":")[0]:
         typer.echo(f"note: executing {target.rpartition(':')[0]} to build the model", err=True)

@@ -6,8 +6,11 @@ from isometer.doctor.examination import Examination
 from isometer.doctor.examine import probe
 from isometer.doctor.extraction import Chain, extract, why_not
 from isometer.doctor.findings import FINDINGS, Finding, Prescription
+from isometer.doctor.monitor import SignalMonitor
 from isometer.doctor.prediction import Prediction, predict_chain
 from isometer.doctor.report import Report
+from isometer.doctor.treatment import Treatment, treat
+from isometer.doctor.widths import WidthCheck, width_check
 
 __all__ = [
     "FINDINGS",
@@ -18,9 +21,14 @@ __all__ = [
     "Prediction",
     "Prescription",
     "Report",
+    "SignalMonitor",
+    "Treatment",
+    "WidthCheck",
     "diagnose",
     "extract",
     "predict_chain",
     "probe",
+    "treat",
     "why_not",
+    "width_check",
 ]

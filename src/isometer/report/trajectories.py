@@ -37,7 +37,7 @@ _ROWS = (0, 1, 2, 5)
 _MATTERS = math.log(10.0)  # a factor of ten over the whole depth is worth a word
 
 
-def _layers(depth: int) -> list[int]:
+def told_layers(depth: int) -> list[int]:
     """A few layers that tell the story: the first ones, then 1-2-5 steps, then the last."""
     steps = sorted({*(_ROWS), *(m * 10**e for e in range(1, 8) for m in (1, 2, 5)), depth})
     return [layer for layer in steps if layer <= depth]
@@ -52,7 +52,10 @@ def setting(dataset: xarray.Dataset) -> str:
     parts = [f"width {width}", f"depth {depth}", spec["activation"], norm, f"{spec['weights']} weights"]
     if spec["residual"] is not None:
         parts.append(f"residual {spec['residual']}")
-    return ", ".join(parts) + f" · {dataset.sizes['run']} runs, {dataset.attrs['engine']} engine"
+    what = ", ".join(parts)
+    if dataset.attrs["engine"] == "theory":
+        return f"{what} · theory"
+    return f"{what} · {dataset.sizes['run']} runs, {dataset.attrs['engine']} engine"
 
 
 def print_trajectory(console: Console, dataset: xarray.Dataset) -> None:
@@ -65,7 +68,7 @@ def print_trajectory(console: Console, dataset: xarray.Dataset) -> None:
         table.add_column("layer", justify="right")
         for name in names[start : start + 4]:
             table.add_column(TITLES.get(name, name), justify="right")
-        for layer in _layers(dataset.sizes["layer"] - 1):
+        for layer in told_layers(dataset.sizes["layer"] - 1):
             cells = []
             for name in names[start : start + 4]:
                 at = summary[name].sel(layer=layer)

@@ -19,7 +19,7 @@ from isometer.theory.rank_chain import normalized_step
 
 GROWTH = {
     "widths": growth_cases(
-        ([8, 64], math.inf, 400, "identity"), ([8, 32], 0.1, 1500, "identity"), ([8, 32], 1.0, 600, "identity")
+        ([8, 64], math.inf, 400, "identity"), ([8, 32], 0.1, 4000, "identity"), ([8, 32], 1.0, 600, "identity")
     )
 }
 
@@ -197,6 +197,7 @@ CLAIMS = (
         lambda i: 0.5,
         GROWTH,
         estimate=growth_of("soft_50"),
+        resolution=0.15,
         counts=(1, 3),
         scope="exponent of avg rank_½ between d = 8 and 64 (γ = ∞) or 32 (γ = 0.1, 1)",
     ),
@@ -226,6 +227,7 @@ CLAIMS = (
         lambda i: 0.5,
         GROWTH,
         estimate=growth_of("soft_50"),
+        resolution=0.15,
         counts=(1, 3),
         scope="exponent between d = 8 and 64 (γ = ∞) or 32 (γ = 0.1, 1)",
     ),
@@ -251,6 +253,7 @@ CLAIMS = (
         lambda i: 0.0,
         {"widths": growth_cases(([16, 32], math.inf, 400, "tanh"), ([8, 32], 0.1, 2000, "tanh"))},
         estimate=growth_of("stable_rank"),
+        resolution=1.0,
         counts=(1, 2),
         scope="exponent of avg r between d = 8 or 16 and 32, γ = 0.1 and ∞",
     ),
@@ -292,6 +295,7 @@ CLAIMS = (
         lambda i: 1.5,
         GROWTH,
         estimate=growth_of("frobenius"),
+        resolution=0.15,
         counts=(1, 3),
         scope="exponent between d = 8 and 64 (γ = ∞) or 32 (γ = 0.1, 1)",
     ),

@@ -76,7 +76,8 @@ def _rank_one(function: str, *, special: bool) -> Callable[[Rng, int], Iterator[
     def generator(rng: Rng, count: int) -> Iterator[Instance]:
         if special:
             yield {"F": function, "u": np.array([1.0, -1.0]), "a": np.array([1.0, -1.0]), "cotangents": np.ones(2)}
-            yield {"F": function, "u": np.array([1.0, 1.0]), "a": np.array([1.0, 0.0]), "cotangents": np.ones(2)}
+            if function == "identity":
+                yield {"F": function, "u": np.array([1.0, 1.0]), "a": np.array([1.0, 0.0]), "cotangents": np.ones(2)}
             return
         for _ in range(count):
             d = int(rng.integers(2, 7))

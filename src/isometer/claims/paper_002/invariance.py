@@ -130,6 +130,28 @@ def _drift_of_rank_one(i: Instance) -> Any:
     return worst
 
 
+def _sign_states(rng: Rng, count: int) -> Iterator[Instance]:
+    """H = s hᵀ of signs, any γ, six layers."""
+    for _ in range(count):
+        n, d = shapes(rng, 1, 6)
+        h = rng.choice([-1.0, 1.0], n)
+        yield {
+            "H": np.outer(h, rng.choice([-1.0, 1.0], d)),
+            "W": uniform_weights(rng, 6, d, d),
+            "gamma": float(10 ** rng.uniform(-2, 1)),
+            "F": str(rng.choice(list(ODD_FUNCTIONS))),
+        }
+
+
+def _left_the_signs(i: Instance) -> Any:
+    """How far features are from ±h after six layers, h the first feature at the start."""
+    state, h, worst = i["H"], i["H"][:, :1], 0
+    for w in i["W"]:
+        state = normalized_step(state, w, i["gamma"], elementwise(i["F"]))
+        worst = max(worst, abs(state - h * state[:1] * h[0]).max())
+    return worst
+
+
 def _odd_chains(rng: Rng, count: int) -> Iterator[Instance]:
     for _ in range(count):
         n, d = shapes(rng, 2, 8)
@@ -220,6 +242,19 @@ CLAIMS = (
         counts=(4, 4),
         resolution=0.2,
         scope="E M_12 − E M_23, N = 1, where the law is unique",
+    ),
+    Claim(
+        "002/claim-3.4:many-laws",
+        "§3.4, §7.7",
+        "deterministic",
+        "sign matrices s hᵀ stay of the form s′ hᵀ for odd F: at least one invariant law per h up to sign",
+        "==",
+        lambda i: 0,
+        {"signs": _sign_states},
+        quantity=_left_the_signs,
+        scale=unit_scale,
+        scope="six layers, γ from 0.01 to 10; 2^{N−1} values of h",
+        remark="Definition 3 does not mention X, so that the invariant law is not unique for N ≥ 2, whatever X is",
     ),
     Claim(
         "002/thm-5",

@@ -62,7 +62,7 @@ def treat(
         >>> treatment.applied, treatment.cured
         (('principled-gain',), True)
     """
-    chosen = _chosen(choose)
+    chosen = chosen_ids(choose)
     working = inner(model) if isinstance(model, nn.Module) else model
     _check(working, report)
     working = working if inplace else _copied(working)
@@ -94,8 +94,13 @@ def treat(
     return Treatment(working, steps, report, after, code(calls, seed), calls)
 
 
-def _chosen(choose: str | Sequence[str]) -> tuple[str, ...] | None:
-    """Ids that were asked for, `None` if they are to be found."""
+def chosen_ids(choose: str | Sequence[str]) -> tuple[str, ...] | None:
+    """Ids that were asked for, `None` if they are to be found.
+
+    Example:
+        >>> chosen_ids("zero-bias, pre-norm"), chosen_ids("all")
+        (('zero-bias', 'pre-norm'), None)
+    """
     if choose in ("recommended", "all"):
         return None
     ids = tuple(part.strip() for part in choose.split(",")) if isinstance(choose, str) else tuple(choose)

@@ -61,7 +61,7 @@ def shape_activations_(model: nn.Module, batch: Any) -> tuple[str, ...]:
 
     ReLU and its leaky versions become a leaky ReLU that brings orthogonal samples to cosine 0.9 at the output. Other
     functions get input and output scales and shifts with κ(0) = 0 and κ_L'(1) = 1.5, or behind batch norm, which sets
-    the scale anew in every layer, the falling gain `φ(ℓ^{−0.4} x)`. All are of gain 1: call
+    the scale anew in every layer, the falling gain of `φ(ℓ^{−0.4} x)`, normalised. All are of gain 1: call
     `isometer.init.principled_gain_` afterwards.
 
     Args:
@@ -90,7 +90,7 @@ def shape_activations_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     for layer, site in enumerate(places, start=1):
         phi = _function(model, site)
         if behind_batch_norm and as_two_rays(phi.expression) is None:
-            made.append((site.name, Activation(phi, gain=layer**_FALL)))
+            made.append((site.name, Activation(phi, gain=layer**_FALL, normalized=True)))
             continue
         if phi.name not in shaped:
             shaped[phi.name] = _shaped(phi, depth)

@@ -55,6 +55,10 @@ class Call:
 class Remedy:
     """How a prescription is carried out.
 
+    Example:
+        >>> REMEDIES["zero-bias"].kind, REMEDIES["zero-bias"].calls[0][0].line(0)
+        ('weights', 'zero_biases_(model)')
+
     Attributes:
         id: of the prescription.
         calls: alternatives, each a sequence of calls; the first that raises nothing is taken. None where nothing can be
@@ -128,7 +132,8 @@ _ALL = (
     Remedy(
         "scale-branches",
         ((_own("scale_branches_"),),),
-        "L branches of equal size sum to √(1 + L) times one; divided by √L the sum stays below √e.",
+        "A branch as large as what it is added to doubles the second moment; divided by √L, L of them multiply it by "
+        "less than e.",
         _PASS,
         "The branches learn more slowly at first.",
         f"Fewer than two residual branches; {_REFUSED}.",

@@ -26,6 +26,10 @@ _POINTS = 200
 class Arm:
     """The runs of one of the two models.
 
+    Example:
+        >>> Arm(((2.0, 1.0), (2.0, 1.2)), 1, ((2.3, 1.0), (2.3, 1.2))).best_losses
+        (1.0, 1.2)
+
     Attributes:
         final: mean loss of the last 40 steps, one row per seed, one column per learning rate; a run that diverged has
             infinity.
@@ -46,6 +50,11 @@ class Arm:
 @dataclass(frozen=True)
 class TreatmentTrial:
     """What training came to before and after treatment.
+
+    Example:
+        >>> sick, well = (Arm(((x,), (x + 0.1,)), 0, ((x,), (x + 0.1,))) for x in (2.2, 0.5))
+        >>> TreatmentTrial(1, (0.1,), (0, 1), sick, well, 2.3).better
+        True
 
     Attributes:
         steps: per run.

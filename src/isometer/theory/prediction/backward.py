@@ -21,11 +21,13 @@ from isometer.theory.prediction.columns import (
     NormalizeBatch,
     Operation,
     evaluate_with_jacobian,
+    seen_covariance,
 )
 from isometer.theory.prediction.forward import Forward, Path
 from isometer.theory.prediction.points import gaussian_batches, tilted_batches
 
 Floats = NDArray[np.float64]
+_SAME = 1e-4  # relative change below which what was sampled is used again
 
 
 @dataclass
@@ -68,8 +70,9 @@ def gradient_log_norms(forward: Forward, path: Path, given: Floats | None = None
     logs = np.full(spec.layers + 1, math.nan)
     gradient = _Gradient(np.eye(n), 0.0)
     walk = _skip_layer if spec.has_skip else _layer
+    pull = Pullback(forward)
     for layer in range(spec.layers, 0, -1):
-        at_weights, gradient = walk(forward, path, layer, gradient, given)
+        at_weights, gradient = walk(pull, path, layer, gradient, given)
         here = path.layers[layer - 1]
         scale = path.layers[layer - 2].log_scale if layer > 1 else path.start_log_scale
         overlap = float(np.sum(at_weights.gram * here.entering))
@@ -95,10 +98,11 @@ def layer_growth(forward: Forward, samples: int, path: Path | None) -> float | N
     if path is None or path.diverged >= 0 or len(path.layers) < 2:
         return None
     walk = _skip_layer if forward.spec.has_skip else _layer
+    pull = Pullback(forward)
     layer = len(path.layers) - 1
     gradient = _Gradient(np.eye(samples), 0.0)
     for _ in range(8):  # towards the direction that grows fastest
-        _, after = walk(forward, path, layer, _Gradient(gradient.gram, 0.0), None)
+        _, after = walk(pull, path, layer, _Gradient(gradient.gram, 0.0), None)
         if not after.gram.any():
             return -math.inf
         if math.isinf(after.log) or np.abs(after.gram - gradient.gram).max() < 1e-9:
@@ -112,22 +116,24 @@ def _half_log(value: float, log: float) -> float:
 
 
 def _layer(
-    forward: Forward, path: Path, layer: int, gradient: _Gradient, given: Floats | None
+    pull: Pullback, path: Path, layer: int, gradient: _Gradient, given: Floats | None
 ) -> tuple[_Gradient, _Gradient]:
     """Γ at the weights' output, and by what the layer before hands to its own early steps; see the module."""
+    forward = pull.forward
     spec, here = forward.spec, path.layers[layer - 1]
     operations = forward.operations(here.pre, layer, early=layer < spec.layers)
-    at_weights = pulled_back(forward, operations, here.pre.covariance, gradient)
+    at_weights = pull(operations, here.pre.covariance, gradient)
     factor = forward.weight_variance(layer) * spec.widths[layer - 1] / spec.fan_in[layer - 1]
     entering = at_weights.times(at_weights.gram, factor)
     if layer == 1 and forward.early:
-        entering = _through_input(forward, path, entering, given)
+        entering = _through_input(pull, path, entering, given)
     return at_weights, entering
 
 
 def _skip_layer(
-    forward: Forward, path: Path, layer: int, gradient: _Gradient, given: Floats | None
+    pull: Pullback, path: Path, layer: int, gradient: _Gradient, given: Floats | None
 ) -> tuple[_Gradient, _Gradient]:
+    forward = pull.forward
     spec, here = forward.spec, path.layers[layer - 1]
     gamma = spec.at("residual", layer)
     sizes = _late_scales(forward, path, layer)
@@ -138,13 +144,13 @@ def _skip_layer(
     for step in forward.branch:
         operations.append(forward.operation(step, columns, layer))
         columns = columns.then(operations[-1])
-    at_weights = pulled_back(forward, tuple(operations), here.pre.covariance, branch)
+    at_weights = pull(tuple(operations), here.pre.covariance, branch)
     back = at_weights.times(at_weights.gram, forward.weight_variance(layer))
     if forward.early:
         if layer == 1:
-            back = _through_input(forward, path, back, given)
+            back = _through_input(pull, path, back, given)
         else:
-            back = _through_early(forward, path.layers[layer - 2].output, layer, back)
+            back = _through_early(pull, path.layers[layer - 2].output, layer, back)
     if math.isinf(gamma):
         return at_weights, back
     top = max(total.log, back.log)
@@ -159,45 +165,68 @@ def _late_scales(forward: Forward, path: Path, layer: int) -> Floats:
     return np.asarray(own * forward.spec.output_scale(layer))
 
 
-def _through_early(forward: Forward, gram: Floats, layer: int, gradient: _Gradient) -> _Gradient:
+def _through_early(pull: Pullback, gram: Floats, layer: int, gradient: _Gradient) -> _Gradient:
     operations: list[Operation] = []
     columns = Columns(gram)
-    for step in forward.early:
-        operations.append(forward.operation(step, columns, layer))
+    for step in pull.forward.early:
+        operations.append(pull.forward.operation(step, columns, layer))
         columns = columns.then(operations[-1])
-    return pulled_back(forward, tuple(operations), gram, gradient)
+    return pull(tuple(operations), gram, gradient)
 
 
-def _through_input(forward: Forward, path: Path, gradient: _Gradient, given: Floats | None) -> _Gradient:
+def _through_input(pull: Pullback, path: Path, gradient: _Gradient, given: Floats | None) -> _Gradient:
     if given is None:
-        return _through_early(forward, path.start, 1, gradient)
+        return _through_early(pull, path.start, 1, gradient)
     x = given * math.exp(-path.start_log_scale)
-    operations = forward.operations_of_given(x)
-    return _averaged(gradient, evaluate_with_jacobian(operations, x)[1], np.ones(len(x)))
+    operations = pull.forward.operations_of_given(x)
+    return gradient.times(_averaged(gradient.gram, evaluate_with_jacobian(operations, x)[1], np.ones(len(x))))
 
 
-def pulled_back(
-    forward: Forward, operations: tuple[Operation, ...], covariance: Floats, gradient: _Gradient
-) -> _Gradient:
-    """`E JᵀΓJ`: exact for operations on entries and diagonal Γ, sampled otherwise."""
-    elementwise = not any(isinstance(operation, NormalizeBatch) for operation in operations)
-    diagonal = not (gradient.gram - np.diag(np.diag(gradient.gram))).any()
-    if elementwise and diagonal and not forward.spec.phi.jumps:
-        return gradient.times(gradient.gram * np.diag(_slopes(forward, operations, np.diag(covariance).copy())))
+class Pullback:
+    """`Γ ↦ E JᵀΓJ` of operations on h ~ N(0, V): exact for operations on entries and diagonal Γ, sampled otherwise.
+
+    What was sampled last is used again for nearly the same V and Γ.
+    """
+
+    def __init__(self, forward: Forward) -> None:
+        self.forward = forward
+        self._last: tuple[Floats, Floats, tuple[float, ...], Floats] | None = None
+
+    def __call__(self, operations: tuple[Operation, ...], covariance: Floats, gradient: _Gradient) -> _Gradient:
+        elementwise = not any(isinstance(operation, NormalizeBatch) for operation in operations)
+        diagonal = not (gradient.gram - np.diag(np.diag(gradient.gram))).any()
+        if elementwise and diagonal and not self.forward.spec.phi.jumps:
+            slopes = _slopes(self.forward, operations, np.diag(covariance).copy())
+            return gradient.times(gradient.gram * np.diag(slopes))
+        gains = tuple(o.gain if isinstance(o, Activate) else 0.0 for o in operations if not isinstance(o, Affine))
+        last = self._last
+        same = last is not None and last[2] == gains and _alike(last[0], covariance)
+        if same and last is not None and _alike(last[1], gradient.gram):
+            return gradient.times(last[3])
+        found = _sampled(operations, covariance, gradient.gram)
+        if found is None:
+            return _Gradient(gradient.gram, math.inf)
+        self._last = covariance, gradient.gram, gains, found
+        return gradient.times(found)
+
+
+def _alike(one: Floats, other: Floats) -> bool:
+    return one.shape == other.shape and bool(np.abs(one - other).max() <= _SAME * np.abs(other).max())
+
+
+def _sampled(operations: tuple[Operation, ...], covariance: Floats, gram: Floats) -> Floats | None:
+    """`E JᵀΓJ`; None where it is infinite."""
     n = len(covariance)
-    count = int(min(1 << 14, max(1 << 11, (1 << 22) // n**2)))
+    covariance = seen_covariance(operations, covariance)
+    count = int(min(1 << 13, max(1 << 10, (1 << 20) // n**2)))
     norm = next((operation.norm for operation in operations if isinstance(operation, NormalizeBatch)), None)
     if norm is None or not norm.rescale or norm.eps > 0:
         h = gaussian_batches(covariance, count)[0]
-        return _averaged(gradient, evaluate_with_jacobian(operations, h)[1], np.ones(len(h)))
-    if norm.recenter and isinstance(operations[0], NormalizeBatch):
-        centring = np.eye(n) - 1.0 / n
-        covariance = centring @ covariance @ centring
+        return _averaged(gram, evaluate_with_jacobian(operations, h)[1], np.ones(len(h)))
     tilted = tilted_batches(covariance, count)
     if tilted is None:
-        return _Gradient(gradient.gram, math.inf)
-    h, weight = tilted
-    return _averaged(gradient, evaluate_with_jacobian(operations, h)[1], weight)
+        return None
+    return _averaged(gram, evaluate_with_jacobian(operations, tilted[0])[1], tilted[1])
 
 
 def _slopes(forward: Forward, operations: tuple[Operation, ...], variances: Floats) -> Floats:
@@ -212,12 +241,11 @@ def _slopes(forward: Forward, operations: tuple[Operation, ...], variances: Floa
     return factor
 
 
-def _averaged(gradient: _Gradient, jacobian: Floats, weight: Floats) -> _Gradient:
+def _averaged(gram: Floats, jacobian: Floats, weight: Floats) -> Floats:
     if jacobian.ndim == 2:
-        mean = (jacobian * weight[:, None]).T @ jacobian / len(jacobian)
-        return gradient.times(gradient.gram * mean)
-    values, vectors = np.linalg.eigh(gradient.gram)
+        return np.asarray(gram * ((jacobian * weight[:, None]).T @ jacobian / len(jacobian)))
+    values, vectors = np.linalg.eigh(gram)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     rows = np.matmul(root.T, jacobian) * np.sqrt(weight)[:, None, None]  # (points, n, n)
     flat = rows.reshape(-1, rows.shape[-1])
-    return gradient.times(flat.T @ flat / len(jacobian))
+    return np.asarray(flat.T @ flat / len(jacobian))

@@ -79,6 +79,7 @@ class Statistics:
     recentres: bool
     rescales: bool
     deviates: bool  # s² is a variance
+    exact: bool  # no ε is added to it
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,20 @@ class Columns:
         if self.is_gaussian and isinstance(operation, Affine) and not operation.shift.any() and operation.offset == 0:
             return Columns(self.covariance * np.outer(operation.scale, operation.scale))
         return replace(self, operations=(*self.operations, operation))
+
+
+def seen_covariance(operations: tuple[Operation, ...], covariance: Floats) -> Floats:
+    """The covariance that the operations see: without its part along 1 where a recentring norm comes first.
+
+    Example:
+        >>> seen_covariance((NormalizeBatch(Norm()),), np.eye(2) + 1e9).round(6).tolist()
+        [[0.5, -0.5], [-0.5, 0.5]]
+    """
+    first = operations[0] if operations else None
+    if not isinstance(first, NormalizeBatch) or not first.norm.recenter:
+        return covariance
+    rows = covariance - covariance.mean(axis=0)
+    return np.asarray(rows - rows.mean(axis=1, keepdims=True))
 
 
 def evaluate(operations: tuple[Operation, ...], x: Floats) -> Floats:

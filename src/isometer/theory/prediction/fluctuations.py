@@ -11,23 +11,33 @@ linear in hhᵀ falls away.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
-from isometer.theory.prediction.columns import Affine, Columns, Operation, evaluate, evaluate_with_jacobian
+from isometer.theory.prediction.columns import (
+    Affine,
+    Columns,
+    NormalizeBatch,
+    Operation,
+    evaluate,
+    evaluate_with_jacobian,
+    seen_covariance,
+)
 from isometer.theory.prediction.forward import Forward
-from isometer.theory.prediction.points import gaussian_batches, standard_points
+from isometer.theory.prediction.points import gaussian_batches, spectrum_of, standard_points
 
 Floats = NDArray[np.float64]
 LARGEST = 24
 """Samples beyond which the covariance of a Gram matrix is not computed."""
 
-_POINTS = 1 << 13
+_POINTS = 1 << 12
 _SHIFT_POINTS = 1 << 11
 _SHIFT_DRAWS = 32
-_SAME = 1e-3  # relative change of the mean Gram matrix beyond which derivatives are computed anew
+_SAME = 2e-2  # relative change of the mean Gram matrix, in any direction, beyond which derivatives are computed anew
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,7 @@ class GramLaw:
     log_scale: Floats  # (n,)
     log_covariance: Floats  # (n, n)
     cross: Floats  # (n², n)
+    exact: Literal["trace", "diagonal"] | None = None  # what a norm keeps in every draw
 
     @classmethod
     def certain(cls, gram: Floats) -> GramLaw:
@@ -66,7 +77,14 @@ class GramLaw:
 
     def resembles(self, other: GramLaw) -> bool:
         """Whether mean and covariance differ by little."""
-        return _alike(self.mean, other.mean) and _alike(self.covariance, other.covariance, 2e-2)
+        return _resembles(self.mean, other.mean) and _alike(self.covariance, other.covariance, 5e-2)
+
+    def equals(self, other: GramLaw) -> bool:
+        """Whether the two differ by no more than theory is good for."""
+        scales = _alike(self.log_scale, other.log_scale, 1e-4) and _alike(
+            self.log_covariance, other.log_covariance, 5e-3
+        )
+        return _resembles(self.mean, other.mean, 1e-3) and _alike(self.covariance, other.covariance, 5e-3) and scales
 
     def draws(self, count: int) -> tuple[Floats, Floats]:
         """Matrices of this law `(count, n, n)`, and the mean of s `(count,)`, which they leave out.
@@ -101,11 +119,22 @@ class GramLaw:
         eigenvalues, turned = np.linalg.eigh(s)
         grown = np.exp(np.clip(eigenvalues, -300.0, 300.0))
         left = root @ turned
-        shapes = (left * grown[:, None, :]) @ np.swapaxes(left, 1, 2)
+        shapes = self._kept((left * grown[:, None, :]) @ np.swapaxes(left, 1, 2))
         scales = self.log_scale + drawn[:, k * k :]
         common = scales.mean(axis=1)
         own = np.exp(np.clip(scales - common[:, None], -300.0, 300.0))
         return shapes * own[:, :, None] * own[:, None, :], common
+
+    def _kept(self, shapes: Floats) -> Floats:
+        """Draws with the trace or the diagonal of the mean, where a norm fixes it."""
+        if self.exact == "trace":
+            traces = np.trace(shapes, axis1=1, axis2=2)
+            return np.asarray(shapes * (np.trace(self.mean) / np.where(traces > 0, traces, 1.0))[:, None, None])
+        if self.exact == "diagonal":
+            own = np.diagonal(shapes, axis1=1, axis2=2)
+            sizes = np.sqrt(np.diag(self.mean) / np.where(own > 0, own, 1.0))
+            return np.asarray(shapes * sizes[:, :, None] * sizes[:, None, :])
+        return shapes
 
     def unscaled(self, *, each: bool) -> GramLaw:
         """With the size of the matrix moved into s, to second order: of each sample, or of all together.
@@ -145,6 +174,7 @@ class GramLaw:
         )
 
 
+@lru_cache(maxsize=16)
 def _normals(count: int, dimensions: int) -> Floats:
     """Normals that come with their negatives, and where there are enough of them with unit covariance."""
     half = np.random.default_rng(7).standard_normal((max(count // 2, 1), dimensions))
@@ -227,7 +257,8 @@ class _Responses:
         moved = weight * response.derivative
         spread = moved @ law.covariance @ moved.T + response.noise / width
         mean = forward.statistics(_folded(pre, operations))[0] + self._shift(law, weight, layer, early)
-        return self.unscaled(GramLaw(mean, spread, law.log_scale, law.log_covariance, moved @ law.cross))
+        law = GramLaw(mean, spread, law.log_scale, law.log_covariance, moved @ law.cross, _exact(operations))
+        return self.unscaled(law)
 
     def unscaled(self, law: GramLaw) -> GramLaw:
         """The law with scales apart if the chain has none of its own."""
@@ -245,7 +276,7 @@ class _Responses:
     def _response(self, covariance: Floats, operations: tuple[Operation, ...], layer: int, early: bool) -> Response:
         setting = self._setting(layer)
         known = self._kept.get(early)
-        if known is None or known[1] != setting or not _alike(known[0], covariance):
+        if known is None or known[1] != setting or not _resembles(known[0], covariance):
             known = covariance, setting, response_of(operations, covariance, setting[0])
             self._kept[early] = known
         return known[2]
@@ -264,21 +295,43 @@ class _Responses:
 
         def sampled(gram: Floats) -> Floats:
             covariance = weight * gram + spec.bias_variance
-            values, vectors = np.linalg.eigh(covariance)
-            y = z @ ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
-            for operation in forward.operations(Columns(covariance), layer, early=early):
-                y = operation(y)
+            operations = forward.operations(Columns(covariance), layer, early=early)
+            values, vectors = np.linalg.eigh(seen_covariance(operations, covariance))
+            y = evaluate(operations, z @ ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T))
             return np.asarray(y.T @ y / len(y))
 
-        plain = replace(law, log_scale=np.zeros(n), log_covariance=np.zeros((n, n)), cross=np.zeros((n * n, n)))
+        plain = replace(GramLaw.certain(law.mean), covariance=law.covariance)
         base = sampled(law.mean)
         found = np.asarray(np.mean([sampled(draw) - base for draw in plain.draws(_SHIFT_DRAWS)[0]], axis=0))
         self._shifts[early] = law, setting, found
         return found
 
 
-def _alike(one: Floats, other: Floats, tolerance: float = _SAME) -> bool:
+def _alike(one: Floats, other: Floats, tolerance: float) -> bool:
     return bool(np.abs(one - other).max() <= tolerance * np.abs(other).max())
+
+
+def _resembles(one: Floats, other: Floats, tolerance: float = _SAME) -> bool:
+    """Whether two covariances differ by little in every direction, the small ones included."""
+    values, vectors = spectrum_of(one)
+    if not len(values):
+        return not other.any()
+    half = vectors / np.sqrt(values)
+    return bool(np.abs(half.T @ other @ half - np.eye(len(values))).max() <= tolerance)
+
+
+def _exact(operations: tuple[Operation, ...]) -> Literal["trace", "diagonal"] | None:
+    """What the last step fixes whatever the draw: all of the trace, or the length of every sample."""
+    rest = [o for o in operations if not isinstance(o, Affine) or o.statistics is not None]
+    last = rest[-1] if rest else None
+    if isinstance(last, NormalizeBatch):
+        norm = last.norm
+        fixed = norm.rescale and norm.eps == 0.0 and norm.shift == 0.0 and (norm.divisor == "std") == norm.recenter
+        return "trace" if fixed else None
+    if isinstance(last, Affine) and last.statistics is not None and last.offset == 0.0:
+        read = last.statistics
+        return "diagonal" if read.rescales and read.exact and read.deviates == read.recentres else None
+    return None
 
 
 def _folded(pre: Columns, operations: tuple[Operation, ...]) -> Columns:
@@ -300,7 +353,7 @@ def response_of(operations: tuple[Operation, ...], covariance: Floats, haar: flo
         >>> response.derivative.round(6).tolist(), response.noise.round(1).tolist()
         ([[1.0]], [[2.0]])
     """
-    h, score = gaussian_batches(covariance, _POINTS)
+    h, score = gaussian_batches(seen_covariance(operations, covariance), _POINTS)
     count, n = h.shape
     y, slope = evaluate_with_jacobian(operations, h)
     products = (y[:, :, None] * y[:, None, :]).reshape(count, n * n)

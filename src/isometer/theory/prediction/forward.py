@@ -23,6 +23,7 @@ from isometer.theory.prediction.columns import (
     Operation,
     Statistics,
     evaluate,
+    seen_covariance,
 )
 from isometer.theory.prediction.moments import ActivationMoments
 from isometer.theory.prediction.points import gaussian_batches
@@ -206,8 +207,11 @@ class Forward:
 
     # --- the path -----------------------------------------------------------------------------------------------------
 
-    def path(self, batch: Floats, *, is_gram: bool = True) -> Path:
-        """Follow a Gram matrix `H Hᵀ / d`, or a batch `(n, d)`, whose first operations are then exact."""
+    def path(self, batch: Floats, *, is_gram: bool = True, settled: float = 0.0) -> Path:
+        """Follow a Gram matrix `H Hᵀ / d`, or a batch `(n, d)`, whose first operations are then exact.
+
+        Layers after one that changes the Gram matrix by a share below `settled` are left out.
+        """
         gram = batch if is_gram else batch @ batch.T / batch.shape[-1]
         scale = 1.0
         if self.spec.homogeneity == 1 and gram.max() > 0:
@@ -224,6 +228,9 @@ class Forward:
                 path.diverged = layer
                 break
             path.layers.append(done)
+            before = path.layers[-2].output if len(path.layers) > 1 else path.start
+            if np.abs(done.output - before).max() < settled * np.abs(done.output).max():
+                break
         return path
 
     def _entering(self, state: Columns, given: Floats | None, layer: int) -> tuple[Floats, Columns]:
@@ -329,7 +336,7 @@ def feature_norm(norm: Norm, squares: Floats, mean: Floats, width: int) -> Affin
     factor = norm.scale if norm.size == "mean-square" else norm.scale / math.sqrt(width / norm.groups)
     if not norm.rescale:
         inverse = np.ones_like(squares)
-    read = Statistics(mean.copy(), size, norm.recenter, norm.rescale, deviates)
+    read = Statistics(mean.copy(), size, norm.recenter, norm.rescale, deviates, norm.eps == 0.0)
     return Affine(mean.copy() if norm.recenter else np.zeros_like(mean), inverse * factor, norm.shift, read)
 
 
@@ -348,5 +355,7 @@ def _until_activation(steps: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _sampled(columns: Columns) -> tuple[Floats, Floats]:
-    y = evaluate(columns.operations, gaussian_batches(columns.covariance, POINTS)[0])
+    y = evaluate(
+        columns.operations, gaussian_batches(seen_covariance(columns.operations, columns.covariance), POINTS)[0]
+    )
     return y.T @ y / len(y), y.mean(axis=0)

@@ -175,15 +175,21 @@ def _of_lengths(spec: Spec, forward: Forward, n: int, growth: float | None, path
 
 def _iterated(spec: Spec, forward: Forward, n: int, growth: float | None, path: Path | None) -> Limits:
     """Norms over features and skips: two numbers, followed until they rest."""
-    count = n if spec.norm is not None and spec.norm.over == "batch" else 2
+    if spec.has_skip and not forward.late:
+        return Limits(
+            None, None, None, None, growth, None, "a skip without a norm after it lets signals grow with depth"
+        )
+    over_samples = spec.norm is not None and spec.norm.over == "batch"
+    count = n if over_samples else 2
     start = np.eye(count)
     if path is not None and path.layers and n > 1:
         last = path.layers[-1].output
         off = float(last.sum() - np.trace(last)) / (n * (n - 1))
         start = np.full((count, count), off) + np.eye(count) * (float(np.trace(last)) / n - off)
-    long = Forward(spec.replace(depth=_STEPS) if not isinstance(spec.width, tuple) else spec)
+    steps_allowed = _STEPS // 4 if over_samples else _STEPS
+    long = Forward(spec.replace(depth=steps_allowed) if not isinstance(spec.width, tuple) else spec)
     try:
-        grams = [gram for gram, _ in long.path(start).grams("post")]
+        grams = [gram for gram, _ in long.path(start, settled=1e-2 * _SETTLED).grams("post")]
     except (IsometerError, np.linalg.LinAlgError):
         grams = []
     steps = [float(np.abs(after - before).max()) for before, after in pairwise(grams)]
@@ -191,7 +197,7 @@ def _iterated(spec: Spec, forward: Forward, n: int, growth: float | None, path: 
         slow = [step for step in steps if step > 0][-2:]
         rate = slow[1] / slow[0] if len(slow) == 2 else None
         scale = None if rate is None else _scale(rate)
-        return Limits(None, None, None, rate, growth, scale, f"no fixed point within {_STEPS} layers")
+        return Limits(None, None, None, rate, growth, scale, f"no fixed point within {steps_allowed} layers")
     moving = [step for step in steps if step > 1e-11]
     rate = moving[-1] / moving[-2] if len(moving) > 1 else 0.0
     diagonal, off = float(grams[-1][0, 0]), float(grams[-1][0, 1])

@@ -22,7 +22,7 @@ from isometer.theory.prediction.measures import checked_metrics, half_width, mea
 from isometer.trajectory import DEFAULT_METRICS, trajectory, versions
 
 Floats = NDArray[np.float64]
-_DRAWS = 512
+_DRAWS = 384
 
 
 def predict(
@@ -148,6 +148,10 @@ def finite_width(
     features = [spec.input_width, *spec.widths]
     table = {name: np.full((3, spec.layers + 1), math.nan) for name in names}
     for layer, law in enumerate(laws):
+        if layer > 1 and law.equals(laws[layer - 1]) and features[layer] == features[layer - 1]:
+            for name in names:
+                table[name][:, layer] = table[name][:, layer - 1]
+            continue
         grams, scales = law.draws(_DRAWS)
         drawn = measured(names, grams, scales, np.full(len(grams), float(features[layer] or 1)))
         for name in names:

@@ -1,0 +1,92 @@
+"""A perceptron of 1000 layers with batch norm and tanh(αx)/α: with orthogonal weights it trains, with Gaussian not.
+
+    python docs/thousand_layers.py [--steps 40] [--depth 1000] [--width 32] [--samples 256] [--data FOLDER]
+
+Writes docs/thousand-layers.json: the loss of every step at the best of the learning rates (by the mean of the last ten
+steps), and the gradient norms of the first and the last layer at the start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from isometer.data import load
+from isometer.doctor.patients import Images, train
+from isometer.doctor.patients.layers import Scaled
+from isometer.doctor.patients.mlps import mlp
+
+OUT = Path(__file__).with_name("thousand-layers.json")
+RATES = (1e-4, 1e-3, 1e-2)
+GAIN = -0.4  # exponent of the gain of tanh over the layer, 001/rec-6.11
+
+
+def make(law: str, depth: int, width: int, seed: int = 0) -> nn.Module:
+    """The network with weights of a law."""
+
+    def shaped(layer: int) -> nn.Module:
+        return Scaled(nn.Tanh(), inner=layer**GAIN, outer=layer**-GAIN)
+
+    return mlp(depth, width=width, activation=shaped, law=law, gain=1.0, norm=nn.BatchNorm1d)(seed, (784,), 10)
+
+
+def gradients(model: nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> tuple[float, float]:
+    """Norms of the gradient by the weights of the first and the last hidden layer."""
+    functional.cross_entropy(model(inputs), labels).backward()
+    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    norms = [float(layers[at].weight.grad.norm()) for at in (0, -2)]
+    model.zero_grad()
+    return norms[0], norms[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--depth", type=int, default=1000)
+    parser.add_argument("--width", type=int, default=32)
+    parser.add_argument("--samples", type=int, default=256)
+    parser.add_argument("--data", type=Path, help="folder of the data set, if not where `isometer data` finds it")
+    parser.add_argument("--rates", default=",".join(map(str, RATES)))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    pictures = load("fashion-mnist", root=options.data)
+    data = Images.of(pictures.images, pictures.labels)
+    order = torch.randperm(len(data.labels), generator=torch.Generator().manual_seed(0))
+
+    def sampler(step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        chosen = order.roll(-step * options.samples)[: options.samples]
+        return data.images[chosen].flatten(1), data.labels[chosen]
+
+    found: dict[str, Any] = {key: getattr(options, key) for key in ("depth", "width", "samples", "steps", "rates")}
+    for law in ("orthogonal", "gaussian"):
+        first, last = gradients(make(law, options.depth, options.width), *sampler(0))
+        best: tuple[float, float, list[float]] = (math.inf, math.nan, [])
+        for rate in map(float, options.rates.split(",")):
+            curve = train(
+                make(law, options.depth, options.width),
+                sampler,
+                loss=functional.cross_entropy,
+                learning_rate=rate,
+                steps=options.steps,
+            )
+            end = math.inf if curve.diverged else sum(curve.losses[-10:]) / len(curve.losses[-10:])
+            print(f"{law:10} learning rate {rate:g}: loss {curve.losses[0]:.3f} → {end:.3f}", flush=True)
+            best = min(best, (end, rate, [round(loss, 4) for loss in curve.losses]), key=lambda one: one[0])
+        print(f"{law:10} gradient norms at the start: first layer {first:.3g}, last layer {last:.3g}", flush=True)
+        loss, rate, losses = best
+        ended = {"loss": loss, "learning_rate": rate, "losses": losses} if losses else {"loss": "inf", "losses": []}
+        found[law] = {**ended, "gradient_first": first, "gradient_last": last}
+    scratch = OUT.with_suffix(".tmp")
+    scratch.write_text(json.dumps(found, allow_nan=False) + "\n", encoding="utf-8")
+    scratch.replace(OUT)
+
+
+if __name__ == "__main__":
+    main()
