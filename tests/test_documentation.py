@@ -9,6 +9,7 @@ import pytest
 
 ROOMS = (
     "isometer",
+    "isometer.claims",
     "isometer.data",
     "isometer.data.synthetic",
     "isometer.init",
@@ -18,7 +19,11 @@ ROOMS = (
     "isometer.doctor.patients",
     "isometer.doctor.treatment",
     "isometer.theory.batch_norm",
+    "isometer.report.claims_page",
     "isometer.report.doctor_page",
+    "isometer.simulate.rank_steps",
+    "isometer.theory.rank_bounds",
+    "isometer.theory.rank_chain",
     "isometer.activations",
     "isometer.metrics",
     "isometer.spec",

@@ -32,9 +32,9 @@ def patients(
 
     table = Table(title="Built-in patients", title_justify="left")
     for column in ("name", "condition", "trains", "treatment", "loss"):
-        table.add_column(column, no_wrap=column in ("name", "loss"), overflow="fold")
+        table.add_column(column, no_wrap=column in ("name", "condition"), overflow="fold")
     for row in rows:
-        condition = "[green]healthy[/]" if not row["condition"] else ", ".join(row["condition"])
+        condition = "[green]healthy[/]" if not row["condition"] else "\n".join(row["condition"])
         trains = {True: "yes", False: "[red]no[/]", None: "—"}[row["trains"]]
         table.add_row(row["name"], condition, trains, _treatment(row["treatment"]), _losses(row["treatment"]))
     page = console()
@@ -74,7 +74,7 @@ def _treatment(treatment: dict[str, Any] | None) -> str:
     if not treatment["applied"]:
         return "none applies"
     left = f"; left: {', '.join(treatment['left'])}" if treatment["left"] else ""
-    return f"{', '.join(treatment['applied'])}{left}"
+    return "\n".join(treatment["applied"]) + left
 
 
 def _losses(treatment: dict[str, Any] | None) -> str:

@@ -293,7 +293,11 @@ CLAIMS = (
         "avg ‖M‖_F² grows no faster than d^{3/2}",
         "<=",
         lambda i: 1.5,
-        GROWTH,
+        {
+            "widths": growth_cases(
+                ([8, 64], math.inf, 400, "identity"), ([8, 32], 0.1, 9000, "identity"), ([8, 32], 1.0, 600, "identity")
+            )
+        },
         estimate=growth_of("frobenius"),
         resolution=0.15,
         counts=(1, 3),

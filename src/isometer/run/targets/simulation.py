@@ -30,7 +30,7 @@ def simulate_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
     return simulate(spec, batch, seed=seed, **options)
 
 
-def checknetwork_of(cell: Mapping[str, Any]) -> None:
+def check_simulation(cell: Mapping[str, Any]) -> None:
     """Raise what `simulate_cell` would raise about its input, without simulating.
 
     Example:

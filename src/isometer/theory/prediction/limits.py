@@ -132,9 +132,9 @@ def _of_batch_norm(spec: Spec, forward: Forward, n: int, growth: float | None) -
         exact: float | None = gradient_growth(phi, n, norm=norm, position=position)
     except IsometerError:
         exact = growth
-    carried = point.gram
-    covariance = forward.weight_variance(1) * carried + spec.bias_variance
-    observed = forward.statistics(forward.output(Columns(covariance), 1))[0]
+    observed = _observed(spec, forward, point.gram)
+    if observed is None:
+        return Limits(None, None, None, point.rates.largest, exact, _scale(point.rates.largest), "the batch dies out")
     rate = point.rates.largest
     note = ""
     if rate > 1.0:
@@ -143,6 +143,16 @@ def _of_batch_norm(spec: Spec, forward: Forward, n: int, growth: float | None) -
             "exchangeable leave it with depth"
         )
     return _with_point(observed, n, rate, exact, note)
+
+
+def _observed(spec: Spec, forward: Forward, carried: Floats) -> Floats | None:
+    """The Gram matrix of the output where this one enters the weights; None where its centred part has vanished."""
+    covariance = forward.weight_variance(1) * carried + spec.bias_variance
+    n = len(covariance)
+    centred = covariance - covariance.mean(axis=0)
+    if n > 1 and not np.abs(centred).max() > 1e-12 * np.abs(covariance).max():
+        return None
+    return forward.statistics(forward.output(Columns(covariance), 1))[0]
 
 
 def _of_lengths(spec: Spec, forward: Forward, n: int, growth: float | None, path: Path | None) -> Limits:
@@ -184,8 +194,9 @@ def _iterated(spec: Spec, forward: Forward, n: int, growth: float | None, path: 
     start = np.eye(count)
     if path is not None and path.layers and n > 1:
         last = path.layers[-1].output
-        off = float(last.sum() - np.trace(last)) / (n * (n - 1))
-        start = np.full((count, count), off) + np.eye(count) * (float(np.trace(last)) / n - off)
+        diagonal, off = float(np.trace(last)) / n, float(last.sum() - np.trace(last)) / (n * (n - 1))
+        off += 0.02 * diagonal if off < 0 else -0.02 * diagonal  # a little aside, so that the way back shows the rate
+        start = np.full((count, count), off) + np.eye(count) * (diagonal - off)
     steps_allowed = _STEPS // 4 if over_samples else _STEPS
     long = Forward(spec.replace(depth=steps_allowed) if not isinstance(spec.width, tuple) else spec)
     try:
