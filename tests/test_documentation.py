@@ -22,6 +22,8 @@ ROOMS = (
     "isometer.report.claims_page",
     "isometer.report.doctor_page",
     "isometer.simulate.rank_steps",
+    "isometer.theory.gain_schedules",
+    "isometer.theory.prediction",
     "isometer.theory.rank_bounds",
     "isometer.theory.rank_chain",
     "isometer.activations",

@@ -28,6 +28,7 @@ from isometer.spec import Spec
 
 _IMAGE_SIZE = 32
 _TOKENS = 16
+_PATIENT_SIZE = 28
 
 
 @dataclass
@@ -267,7 +268,7 @@ def make_batch_for(
     if target.patient is not None:
         if images is None:
             return target.patient.example(n, seed)
-        return target.patient.example(n, seed, Images.of(*images))
+        return target.patient.example(n, seed, Images.of(_small_grey(images[0]), images[1]))
     size = 32 if n is None else n
     shape = shape or target.shape
     if images is None:
@@ -283,6 +284,20 @@ def make_batch_for(
     elif shape is not None:
         raise IsometerError(f"images of {data} have {batch[0].numel()} numbers; expected {shape} — pass --batch FILE")
     return batch, torch.from_numpy(labels[chosen].astype(np.int64))
+
+
+def _small_grey(images: np.ndarray) -> np.ndarray:
+    """Images of one channel and 28 × 28 pixels, as the built-in patients take them: grey, the middle, black around."""
+    grey = images.mean(axis=1, keepdims=True)
+    for axis in (2, 3):
+        extra = grey.shape[axis] - _PATIENT_SIZE
+        if extra > 0:
+            grey = np.take(grey, range(extra // 2, extra // 2 + _PATIENT_SIZE), axis=axis)
+        elif extra < 0:
+            margins = [(0, 0)] * 4
+            margins[axis] = (-extra // 2, -extra - (-extra // 2))
+            grey = np.pad(grey, margins)
+    return grey
 
 
 def _images(name: str) -> tuple[np.ndarray, np.ndarray]:

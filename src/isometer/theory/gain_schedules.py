@@ -239,8 +239,6 @@ def _check(depth: int, total: float, k: float) -> None:
     if depth < 1:
         raise IsometerError(f"depth is {depth}; expected a whole number of at least 1 — pass the number of layers")
     if not 0 < total < math.inf:
-        raise IsometerError(
-            f"total is {total}; expected a positive log of the growth allowed — pass 1, say"
-        )
+        raise IsometerError(f"total is {total}; expected a positive log of the growth allowed — pass 1, say")
     if not 1 < k < math.inf:
         raise IsometerError(f"k is {k!r}; expected a number above 1, or the sum of the rates diverges — pass 1.2")

@@ -7,7 +7,7 @@ from typing import Any
 
 import xarray
 
-from isometer.run.targets.simulation import network_of
+from isometer.run.targets.simulation import _simulation
 
 
 def predict_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
@@ -23,7 +23,7 @@ def predict_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
     """
     from isometer.theory.prediction import predict
 
-    spec, batch = network_of(cell, seed)
+    spec, batch = _simulation(cell, seed)
     return predict(spec, batch, metrics=cell["metrics"], at=cell["at"])
 
 
@@ -41,6 +41,6 @@ def check_prediction(cell: Mapping[str, Any]) -> None:
     from isometer.theory.prediction.measures import checked_metrics
     from isometer.theory.prediction.trajectories import checked_start
 
-    spec, batch = network_of(cell, 0)
+    spec, batch = _simulation(cell, 0)
     start, _ = checked_start(spec, batch, None)
     check_covered(spec, len(start), backward="gradient_log_norm" in checked_metrics(cell["metrics"]))

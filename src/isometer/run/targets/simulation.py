@@ -25,7 +25,7 @@ def simulate_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
     """
     from isometer.simulate import simulate
 
-    spec, batch = network_of(cell, seed)
+    spec, batch = _simulation(cell, seed)
     options = {name: cell[name] for name in ("runs", "metrics", "engine", "at", "loss", "dtype")}
     return simulate(spec, batch, seed=seed, **options)
 
@@ -42,13 +42,13 @@ def check_simulation(cell: Mapping[str, Any]) -> None:
     from isometer.simulate.engine import checked_batch, checked_engine, chunk_size
     from isometer.simulate.measure import Recorder
 
-    spec, batch = network_of(cell, 0)
+    spec, batch = _simulation(cell, 0)
     inputs = checked_batch(spec, batch, cell["runs"], "cpu", cell["dtype"])
     backward = Recorder(cell["metrics"], 1, 1, cell["at"]).needs_backward
     chunk_size(spec, checked_engine(spec, cell["engine"]), inputs, backward)
 
 
-def network_of(cell: Mapping[str, Any], seed: int) -> tuple[Spec, np.ndarray[Any, Any]]:
+def _simulation(cell: Mapping[str, Any], seed: int) -> tuple[Spec, np.ndarray[Any, Any]]:
     """The network and the input of a cell."""
     from isometer.data.batches import make_batch
     from isometer.spec import Spec

@@ -4,6 +4,12 @@ from isometer.theory.batch_norm.finite_width import GramFluctuations, gram_fluct
 from isometer.theory.batch_norm.fixed_points import FixedPoint, LocalRates, batch_norm_fixed_point, local_rates
 from isometer.theory.batch_norm.growth import gradient_growth
 from isometer.theory.batch_norm.haar import haar_moment, isometry_gap_rate, isometry_gap_step
+from isometer.theory.batch_norm.isometry import (
+    JacobianNorm,
+    batch_norm_jacobian_norm,
+    isometry_hitting_time,
+    printed_hitting_bound,
+)
 from isometer.theory.batch_norm.layer_map import GramEstimate, batch_norm_chain, batch_norm_map
 from isometer.theory.batch_norm.recentring import OddShape, SimplexRates, odd_shapes, simplex_rates
 from isometer.theory.batch_norm.residual import frobenius_drift, regularity_constant
@@ -13,12 +19,14 @@ __all__ = [
     "FixedPoint",
     "GramEstimate",
     "GramFluctuations",
+    "JacobianNorm",
     "LocalRates",
     "NormWalk",
     "OddShape",
     "SimplexRates",
     "batch_norm_chain",
     "batch_norm_fixed_point",
+    "batch_norm_jacobian_norm",
     "batch_norm_map",
     "frobenius_drift",
     "gradient_growth",
@@ -26,9 +34,11 @@ __all__ = [
     "haar_moment",
     "isometry_gap_rate",
     "isometry_gap_step",
+    "isometry_hitting_time",
     "local_rates",
     "norm_walk",
     "odd_shapes",
+    "printed_hitting_bound",
     "regularity_constant",
     "simplex_rates",
     "stationary_orthogonality_gap",

@@ -34,10 +34,6 @@ _LIMIT = 1e150  # variances beyond have diverged
 _UNEVEN = 1e-10  # relative spread of the entries of a Gram matrix that counts as none
 
 
-class Uncovered(IsometerError):
-    """No theory for this spec: which assumption fails, and the nearest spec that is covered."""
-
-
 @dataclass(frozen=True)
 class Layer:
     """One layer at infinite width.
