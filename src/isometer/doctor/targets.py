@@ -288,7 +288,7 @@ def make_batch_for(
 
 def _small_grey(images: np.ndarray) -> np.ndarray:
     """Images of one channel and 28 × 28 pixels, as the built-in patients take them: grey, the middle, black around."""
-    grey = images.mean(axis=1, keepdims=True)
+    grey: np.ndarray = images.mean(axis=1, keepdims=True)
     for axis in (2, 3):
         extra = grey.shape[axis] - _PATIENT_SIZE
         if extra > 0:
