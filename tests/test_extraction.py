@@ -27,6 +27,7 @@ from isometer.doctor.infinite import infinite_width
 from isometer.doctor.prediction import predict_chain
 from isometer.errors import IsometerError
 from isometer.spec import Spec
+from isometer.theory.batch_norm import batch_norm_fixed_point
 
 WIDTH, SAMPLES, DEPTH = 48, 6, 6
 NORMS: dict[str, Callable[[int], nn.Module]] = {
@@ -624,3 +625,19 @@ def test_effective_comparisons_of_independent_normals() -> None:
     draws = np.random.default_rng(0).standard_normal((400, 1))
     found = bands({"output_gradient_log_norm": draws}, samples=1, resolution=0.0)["output_gradient_log_norm"]
     assert (found.high - found.low)[0] / 2 == pytest.approx(stats.norm.ppf(0.975), rel=0.15)
+
+
+def test_batch_norm_has_a_trajectory_at_infinite_width() -> None:
+    """Ten layers lead a Gaussian batch to the fixed point, which another integral gives; deep chains end in nan."""
+    rng = np.random.default_rng(0)
+    batch = rng.normal(size=(10, 400))
+    gram = batch @ batch.T / 400
+    spec = Spec(width=400, depth=12, activation="tanh", norm="batch")
+    found = infinite_width(spec, gram)
+    fixed = batch_norm_fixed_point("tanh", 10)
+    assert found["mean_abs_cosine"][-1] == pytest.approx(abs(fixed.off_diagonal) / fixed.diagonal, abs=2e-3)
+    assert found["rms"][-1] == pytest.approx(math.sqrt(fixed.diagonal), abs=2e-3)
+    few = 400 - np.arange(0, 401, 40)[::-1]
+    deep = infinite_width(Spec(width=64, depth=400, activation="tanh", norm="batch"), gram, few.tolist())
+    assert np.isfinite(deep["mean_abs_cosine"][few <= 360]).all()
+    assert np.isnan(deep["mean_abs_cosine"][few > 360]).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 from isometer import metrics
 from isometer.spec import Norm, Spec
 from isometer.theory import SignalFamily
+from isometer.theory.prediction import coverage, predict
 from isometer.theory.prediction.moments import ActivationMoments
 
 Floats = NDArray[np.float64]
+_COST = 36_000  # samples squared times layers of batch norm: about three seconds
 NAMES: dict[str, Callable[[Floats], float]] = {
     "rms": lambda gram: math.sqrt(max(0.0, float(np.trace(gram)) / len(gram))),
     "mean_abs_cosine": lambda gram: float(metrics.mean_abs_cosine(gram=gram)),
@@ -44,7 +47,8 @@ def infinite_width(spec: Spec, gram: Floats, at: Sequence[int] | None = None) ->
     """Metrics of the chain's Gram matrices at infinite width; empty where theory has none.
 
     From the layer on at which variances vanish, diverge or leave the range of the fast series the numbers are nan.
-    Activations with kinks that are not homogeneous need samples of one length, or a normalisation before them.
+    Activations with kinks that are not homogeneous need samples of one length, or a normalisation before them. Batch
+    norm costs time at each layer; beyond a few seconds its layers are nan.
 
     Args:
         spec: the chain.
@@ -62,9 +66,9 @@ def infinite_width(spec: Spec, gram: Floats, at: Sequence[int] | None = None) ->
 
     Implements: 001/eq-5.11, 001/eq-5.12 and 002/eq-rec-vanilla at infinite width, through the duals of the activation.
     """
-    if not covered(spec):
-        return {}
     layers = range(spec.layers + 1) if at is None else at
+    if not covered(spec):
+        return _by_theory(spec, gram, layers)
     names = [name for name in NAMES if len(gram) > 1 or name == "rms"]
     values = {name: np.full(len(layers), math.nan) for name in names}
     places = {layer: place for place, layer in enumerate(layers)}
@@ -84,6 +88,25 @@ def infinite_width(spec: Spec, gram: Floats, at: Sequence[int] | None = None) ->
         return {}
     if spec.norm is None and len(variances) == spec.layers + 1:
         values["output_gradient_log_norm"] = _gradients(spec, moments, variances)[list(layers)]
+    return values
+
+
+def _by_theory(spec: Spec, gram: Floats, layers: Sequence[int]) -> dict[str, Floats]:
+    """The same from `theory.prediction.predict`, for as many layers as a few seconds allow; later ones are nan."""
+    depth = min(spec.layers, _COST // len(gram) ** 2)
+    if len(gram) < 2 or depth < 2 or not coverage(spec, len(gram)).is_covered:
+        return {}
+    if depth < spec.layers:
+        if any(isinstance(getattr(spec, name), tuple) for name in ("gain", "activation_gain", "residual")):
+            return {}
+        spec = replace(spec, width=spec.widths[:depth], depth=None)
+    names = [name for name in NAMES if name != "rms"]
+    found = predict(spec, gram=(gram + gram.T) / 2, metrics=[*names, "second_moment"])
+    reached = [layer for layer in layers if layer <= depth]
+    values = {name: np.full(len(layers), math.nan) for name in NAMES}
+    for name in names:
+        values[name][: len(reached)] = found[name].values[0, reached]
+    values["rms"][: len(reached)] = np.sqrt(found["second_moment"].values[0, reached])
     return values
 
 
