@@ -325,3 +325,21 @@ def test_errors_say_what_to_do(arguments, message: str) -> None:
     model, batch, options = arguments
     with pytest.raises(IsometerError, match=message):
         probe(model, batch, **options)
+
+
+def test_modules_of_isometer_are_known_by_name() -> None:
+    """Batch norm in its parts and any activation: what follows the weights, and how many values a statistic has."""
+    from isometer.nn import build
+    from isometer.spec import Spec
+
+    network = build(Spec(width=16, depth=2, activation="normalized(relu)", norm="batch-rescale"))
+    found = probe(network, torch.randn(6, 16))
+    weights = [site for site in found.sites if site.kind == "weight"]
+    assert [(site.activation, site.followed, site.normalized) for site in weights] == [
+        ("normalized(relu)", True, True)
+    ] * 2
+    assert [site.statistics for site in found.sites if site.kind == "norm"] == [6, 6]
+    activations = [site for site in found.sites if site.kind == "activation"]
+    assert all(abs(site.input_rms - 1.0) < 1e-3 for site in activations)
+    evaluated = probe(network, torch.randn(6, 16), mode="eval")
+    assert not any(site.statistics for site in evaluated.sites)

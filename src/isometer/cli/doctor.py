@@ -176,7 +176,7 @@ def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, sh
     return Prepared(inputs, labels, loss, description, made, size)
 
 
-def _diagnose(examined: Target, prepared: Prepared, evaluate: bool, seed: int) -> Any:
+def _diagnose(examined: Target, prepared: Prepared, evaluate: bool, seed: int, *, predict: bool = True) -> Any:
     from isometer.doctor import diagnose
 
     return diagnose(
@@ -187,6 +187,7 @@ def _diagnose(examined: Target, prepared: Prepared, evaluate: bool, seed: int) -
         mode="eval" if evaluate else "train",
         name=examined.name,
         description=prepared.description,
+        predict=predict,
         seed=seed,
     )
 
@@ -224,19 +225,19 @@ def _gallery(data: str, n: int | None, seed: int, as_json: bool) -> None:
         for index, name in enumerate(GALLERY):
             report_progress(index, len(GALLERY))
             examined = load_target(name, seed=seed)
-            report = _diagnose(examined, _prepared(examined, None, data, n, None, seed), False, seed)
+            report = _diagnose(examined, _prepared(examined, None, data, n, None, seed), False, seed, predict=False)
             rows.append({"model": name, "expected": list(PATIENTS[name].findings), **_essentials(report)})
     if as_json:
         emit({"gallery": rows, "healthy": None, "findings": [], "layers": [], "metrics": {}, "prediction": None})
         return
     page = console()
     table = Table(title="The gallery: built-in patients, examined now", title_justify="left")
-    for column in ("model", "what it is", "verdict", "found"):
+    for column in ("model", "verdict", "found"):
         table.add_column(column)
     for row in rows:
         verdict = "[green]healthy[/]" if row["healthy"] else f"[red]{row['findings'][0]['severity']}[/]"
-        found = ", ".join(finding["id"] for finding in row["findings"]) or "—"
-        table.add_row(row["model"], PATIENTS[row["model"]].description, verdict, found)
+        found = "\n".join(finding["id"] for finding in row["findings"]) or "—"
+        table.add_row(f"[bold]{row['model']}[/]\n[dim]{PATIENTS[row['model']].description}[/]", verdict, found)
     page.print(table)
     page.print(
         "next: isometer doctor mlp-relu-100 --html report.html    your own: isometer doctor my_model.py:make",

@@ -12,6 +12,7 @@ count). A tensor without a tag gets, at the end of the module that returns it, t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -20,6 +21,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from isometer.activations import Activation
 from isometer.doctor import sites as room
 from isometer.doctor.backward import Backward
 from isometer.doctor.frames import ROOT, Frame, Frames
@@ -29,6 +31,7 @@ from isometer.doctor.sites import Site
 from isometer.doctor.tags import Operation, Tag, Tags, all_tensors, is_parameter, version
 from isometer.doctor.trees import tensors
 from isometer.doctor.weights import Weights
+from isometer.spec import Norm
 
 Tensor = torch.Tensor
 
@@ -189,13 +192,7 @@ class Capture(TorchFunctionMode):
         limits = room.saturation_limits(call.name, call.args, call.kwargs)
         if limits is not None and site.finite:
             site.saturated = saturated_fraction(call.output.detach(), limits)
-        if source is not None:
-            site.input_rms = source.rms
-            source.pre_activation = source.kind != "input"
-        if behind is not None:
-            weights, normalized = behind
-            weights.activation, weights.followed, weights.normalized = site.activation, True, normalized
-            weights.pre_activation = weights.pre_activation or not normalized
+        _join(site, source, behind)
 
     def _leave(self, frame: Frame, output: Any) -> None:
         """Tag what a module returned, and make it a site if it is a leaf whose output no function accounts for."""
@@ -214,7 +211,24 @@ class Capture(TorchFunctionMode):
             return
         tag = self._tags.of(outputs[0])
         if tag is not None and tag.site is None and frame.computed():
-            self._record(type(place.module).__name__, frame.kind(), outputs[0], tag, frame)
+            site = self._record(type(place.module).__name__, frame.kind(), outputs[0], tag, frame)
+            self._follow_module(site, place.module, tag, frame.inputs)
+
+    def _follow_module(self, site: Site, module: nn.Module, made: Tag, inputs: Sequence[Tensor]) -> None:
+        """The same for an activation or a normalisation that is a module written out in elementary operations."""
+        before = next((tag for tag in map(self._tags.of, inputs) if tag is not None), None)
+        if before is None:
+            return
+        if site.kind == "activation":
+            made.weights = None
+            phi = getattr(module, "activation", None)
+            site.activation = phi.name if isinstance(phi, Activation) else None
+            _join(site, before.site, before.weights)
+        elif site.kind == "norm":
+            made.weights = None if before.weights is None else (before.weights[0], True)
+            norm, shape = getattr(module, "norm", None), site.shape
+            if isinstance(norm, Norm) and norm.over == "batch" and module.training and len(shape) > 1:
+                site.statistics = math.prod(shape) // shape[1]
 
     def _record(self, op: str, kind: str, output: Tensor, tag: Tag, frame: Frame | None) -> Site:
         name = frame.place.name if frame is not None else ROOT
@@ -236,6 +250,17 @@ class Capture(TorchFunctionMode):
             measure(site, output, self._samples, channels_first=channels_first, tokens_first=tokens_first)
         tag.site, tag.version = site, version(output)
         self._backward.watch_output(site, output)
+
+
+def _join(site: Site, source: Site | None, behind: tuple[Site, bool] | None) -> None:
+    """Tell an activation what it reads, and the weights behind it what follows them."""
+    if source is not None:
+        site.input_rms = source.rms
+        source.pre_activation = source.kind != "input"
+    if behind is not None:
+        weights, normalized = behind
+        weights.activation, weights.followed, weights.normalized = site.activation, True, normalized
+        weights.pre_activation = weights.pre_activation or not normalized
 
 
 def _layout(name: str, kind: str | None, tags: Sequence[Tag]) -> bool | None:
