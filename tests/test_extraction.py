@@ -416,8 +416,8 @@ def test_gradients_of_tanh_at_infinite_width() -> None:
     assert found == pytest.approx([sum(logs[k + 1 :]) / 2 for k in range(5)], abs=1e-7)
 
 
-def test_batch_norm_has_no_kernel() -> None:
-    assert infinite_width(Spec(width=8, depth=2, norm="batch"), start()) == {}
+def test_what_no_theory_covers_has_no_trajectory() -> None:
+    assert infinite_width(Spec(width=8, depth=2, norm="whiten"), start()) == {}
 
 
 # --- bands ------------------------------------------------------------------------------------------------------------
@@ -534,7 +534,7 @@ def test_predictions_are_ready_for_json() -> None:
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert Spec.from_json(json.dumps(record["spec"])) == chain.spec
     assert record["layers"] == list(chain.layers)
-    assert record["infinite"] == {}
+    assert set(record["infinite"]) == {"rms", "mean_abs_cosine", "mean_angle_deg", "orthogonality_gap", "stable_rank"}
     assert set(record["metrics"]) >= {"rms", "isometry_gap", "effective_rank", "output_gradient_log_norm"}
     # batch norm leaves n − 1 dimensions to what it normalises, relu gives the last one back; layer 0 has all of them
     assert all(len(part) == DEPTH + 1 for band in record["metrics"].values() for part in band.values())
