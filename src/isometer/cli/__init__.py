@@ -10,7 +10,20 @@ from rich.console import Console
 from rich.text import Text
 
 from isometer import __version__
-from isometer.cli import activations, claims, data, demo, doctor, kernel, patients, predict, runs, simulate, sweep  # noqa: F401  (each registers its commands)
+from isometer.cli import (  # noqa: F401  (each registers its commands)
+    activations,
+    claims,
+    data,
+    demo,
+    doctor,
+    kernel,
+    patients,
+    predict,
+    reproduce,
+    runs,
+    simulate,
+    sweep,
+)
 from isometer.cli._shared import app
 from isometer.errors import IsometerError
 

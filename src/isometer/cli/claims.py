@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from enum import StrEnum
@@ -180,7 +181,8 @@ def _on_workers(
     """Through a store in runs/, which is removed when everything is done."""
     from isometer.claims import check_many
 
-    store = Path("runs") / f"claims-{effort.value}"
+    chosen_text = "\n".join(claim.id for claim in chosen)
+    store = Path("runs") / f"claims-{effort.value}-{hashlib.sha256(chosen_text.encode()).hexdigest()[:8]}"
     try:
         with progress_bar("claims") as report:
             found, failures = check_many(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 FORMATS = (".png", ".pdf", ".svg")
 _LAYERS = 100
+_UNDATED: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 
 def new_figure(columns: int, rows: int = 1, *, width: float = 4.6, height: float = 4.0) -> tuple[Figure, Any]:
@@ -56,7 +57,8 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
         raise IsometerError(f"the folder {str(target.parent)!r} does not exist — create it first")
     partial = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        figure.savefig(partial, dpi=130, format=target.suffix[1:].lower())
+        kind = target.suffix[1:].lower()  # no dates inside: the same picture is the same file
+        figure.savefig(partial, dpi=130, format=kind, metadata=_UNDATED.get(kind))
         os.replace(partial, target)
     except OSError as problem:
         raise IsometerError(f"cannot write {str(target)!r}: {problem.strerror or problem}") from problem

@@ -67,7 +67,7 @@ def run(
     name: str = "job",
     workers: int | None = None,
     dask: str | None = None,
-    executor: Executor | None = None,
+    executor: Executor | Workers | None = None,
     observer: Observer | None = None,
 ) -> Outcome:
     """Compute the cells of a job that the store does not have, and combine the results.
@@ -82,7 +82,7 @@ def run(
         name: under which the job is remembered; the store may hold any number of jobs.
         workers: processes, as many as cores unless given; those of a local Dask cluster with `dask="local"`.
         dask: `"tcp://…"` of a scheduler or `"local"`.
-        executor: an executor of your own instead.
+        executor: an executor of your own instead, or a `Standing` that several runs share.
         observer: called with a `Status` whenever something changes and four times a second.
 
     Returns:
@@ -112,7 +112,9 @@ def run(
     failures: list[Failure] = []
     if missing:
         pool: Workers
-        if executor is not None:
+        if isinstance(executor, Workers):
+            pool = executor
+        elif executor is not None:
             pool = Given(executor, getattr(executor, "_max_workers", 1))
         elif dask is not None:
             pool = Dask(dask, workers)

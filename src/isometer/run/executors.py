@@ -160,6 +160,74 @@ class Given(Workers):
         pass
 
 
+class Standing(Workers):
+    """Workers that several runs use one after the other: started when first needed, ended by `close`.
+
+    Args:
+        start: makes the workers.
+
+    Example:
+        >>> with Standing(lambda: Processes(2)) as workers:
+        ...     workers.started
+        False
+    """
+
+    def __init__(self, start: Callable[[], Workers]) -> None:
+        self._start = start
+        self._inner: Workers | None = None
+
+    def __enter__(self) -> Standing:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    @property
+    def started(self) -> bool:
+        """Whether any run has needed them."""
+        return self._inner is not None
+
+    @property
+    def _workers(self) -> Workers:
+        if self._inner is None:
+            self._inner = self._start()
+        return self._inner
+
+    @property
+    def executor(self) -> Executor:  # type: ignore[override]
+        return self._workers.executor
+
+    @property
+    def slots(self) -> int:
+        return self._workers.slots
+
+    @property
+    def window(self) -> int:
+        return self._workers.window
+
+    def keep(self, checkpoints: Path) -> Callable[[str, bytes], None]:
+        return self._workers.keep(checkpoints)
+
+    def arrived(self) -> list[tuple[str, bytes]]:
+        return self._workers.arrived()
+
+    def restart(self) -> None:
+        self._workers.restart()
+
+    def stop(self, *, now: bool) -> None:
+        if now:
+            self._end(now=True)
+
+    def close(self) -> None:
+        """End the workers."""
+        self._end(now=False)
+
+    def _end(self, *, now: bool) -> None:
+        inner, self._inner = self._inner, None
+        if inner is not None:
+            inner.stop(now=now)
+
+
 class Dask(Workers):
     """A Dask cluster: one that exists, or one of processes on this machine.
 

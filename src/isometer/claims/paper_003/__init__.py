@@ -1,0 +1,7 @@
+"""The claims of paper 003."""
+
+from __future__ import annotations
+
+from isometer.claims.claim import Claim
+
+CLAIMS: tuple[Claim, ...] = ()

@@ -1,0 +1,91 @@
+"""Chains of linear layers with batch norm and without: orthogonality over depth and width."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray
+
+from isometer.errors import IsometerError
+
+
+def dominated(samples: int, features: int, small: float) -> np.ndarray[Any, Any]:
+    """Samples on the first axes, one of length 1 and the others `small`.
+
+    Example:
+        >>> dominated(2, 3, 0.1).tolist()
+        [[1.0, 0.0, 0.0], [0.0, 0.1, 0.0]]
+    """
+    batch = np.zeros((samples, features))
+    batch[np.arange(samples), np.arange(samples)] = [1.0, *[small] * (samples - 1)]
+    return batch
+
+
+def pair(network: str, features: int, nearness: float) -> np.ndarray[Any, Any]:
+    """The two samples of 003/fig-1: nearly equal for batch norm, orthogonal without.
+
+    Example:
+        >>> pair("vanilla", 2, 1e-3).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    batch = np.eye(2, features)
+    if network == "batch norm":
+        batch[1, :2] = 1 - nearness, nearness
+    return batch
+
+
+def cosine_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
+    """|cos| of two samples by layer: `network` (batch norm, vanilla), `width`, `depth`, `runs`, `nearness`.
+
+    Example:
+        >>> cell = {"network": "vanilla", "width": 8, "depth": 3, "runs": 2, "nearness": 1e-3}
+        >>> cosine_cell(cell, 0)["cosine"].dims
+        ('run', 'layer')
+    """
+    from isometer.simulate import simulate
+    from isometer.spec import Norm, Spec
+
+    c = configuration
+    if c["network"] not in ("batch norm", "vanilla"):
+        raise IsometerError(f"network is {c['network']!r}; expected 'batch norm' or 'vanilla'")
+    norm = Norm.named("batch-rescale") if c["network"] == "batch norm" else None
+    spec = Spec(width=c["width"], depth=c["depth"], activation="identity", norm=norm)
+    batch = pair(c["network"], c["width"], c["nearness"])
+    data = simulate(spec, batch, runs=c["runs"], metrics=["mean_abs_cosine"], seed=seed)
+    return _bare(data.rename(mean_abs_cosine="cosine"))
+
+
+def gap_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
+    """Orthogonality gap by layer of linear batch norm: `samples`, `width`, `depth`, `runs`, `small`.
+
+    Example:
+        >>> gap_cell({"samples": 2, "width": 8, "depth": 3, "runs": 2, "small": 1e-6}, 0)["orthogonality_gap"].shape
+        (2, 4)
+    """
+    from isometer.simulate import simulate
+    from isometer.spec import Norm, Spec
+
+    c = configuration
+    spec = Spec(width=c["width"], depth=c["depth"], activation="identity", norm=Norm.named("batch-rescale"))
+    batch = dominated(c["samples"], c["width"], c["small"])
+    return _bare(simulate(spec, batch, runs=c["runs"], metrics=["orthogonality_gap"], seed=seed))
+
+
+def average_gap_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
+    """The gap averaged over layers `first` to `depth`, by run; the rest as `gap_cell`.
+
+    Example:
+        >>> cell = {"samples": 2, "width": 8, "depth": 9, "first": 1, "runs": 2, "small": 1e-6}
+        >>> average_gap_cell(cell, 0)["average_gap"].sizes["run"]
+        2
+    """
+    data = gap_cell(configuration, seed)["orthogonality_gap"].sel(layer=slice(configuration["first"], None))
+    return xarray.Dataset({"average_gap": data.mean("layer")})
+
+
+def _bare(data: xarray.Dataset) -> xarray.Dataset:
+    """Numbers and their axes, without what describes a single simulation."""
+    kept = data.drop_vars([name for name in data.coords if name not in data.dims])
+    return kept.drop_attrs()

@@ -1,0 +1,7 @@
+"""Studies of paper 001, in its order."""
+
+from __future__ import annotations
+
+from isometer.studies.paper_001 import isometry, kernels, mean_field, orthogonality
+
+STUDIES = (*orthogonality.STUDIES, *mean_field.STUDIES, *kernels.STUDIES, *isometry.STUDIES)

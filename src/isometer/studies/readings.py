@@ -1,0 +1,85 @@
+"""Numbers with intervals, read off results."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from isometer.errors import IsometerError
+from isometer.studies.study import Measured
+
+LEVEL = 0.95
+
+
+def mean_interval(values: ArrayLike, axis: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Mean over independent runs and the half-width of its 95 % Student interval; 0 for a single run.
+
+    Example:
+        >>> mean, half = mean_interval([1.0, 2.0, 3.0])
+        >>> float(mean), round(float(half), 3)
+        (2.0, 2.484)
+    """
+    data = np.asarray(values, dtype=float)
+    count = data.shape[axis]
+    mean = data.mean(axis)
+    if count < 2:
+        return mean, np.zeros_like(mean)
+    return mean, stats.t.isf((1 - LEVEL) / 2, count - 1) * data.std(axis, ddof=1) / math.sqrt(count)
+
+
+def measured(values: ArrayLike) -> Measured:
+    """The mean of independent runs as a number with its interval.
+
+    Example:
+        >>> measured([1.0, 1.0]).uncertainty
+        0.0
+    """
+    data = np.asarray(values, dtype=float).ravel()
+    if data.size == 0:
+        raise IsometerError("there are no values to take the mean of; expected at least one")
+    mean, half = mean_interval(data)
+    return Measured(float(mean), float(half))
+
+
+def log_slope(abscissae: ArrayLike, values: ArrayLike) -> Measured:
+    """d log(value) / d log(abscissa), by least squares in each run, then the mean over runs.
+
+    Args:
+        abscissae: positive, one per column.
+        values: positive, runs by columns; one row is one run.
+
+    Returns:
+        The exponent; of a single run the interval is that of the least-squares line.
+
+    Example:
+        >>> log_slope([1, 10, 100], [[5, 50, 500], [3, 30, 300]])
+        Measured(value=1.0..., uncertainty=...)
+    """
+    x, y = np.log(np.asarray(abscissae, dtype=float)), np.log(np.atleast_2d(np.asarray(values, dtype=float)))
+    if y.shape[0] == 1:
+        fit = stats.linregress(x, y[0])
+        half = float(fit.stderr) * float(stats.t.isf((1 - LEVEL) / 2, len(x) - 2)) if len(x) > 2 else 0.0
+        return Measured(float(fit.slope), half)
+    centred = x - x.mean()
+    return measured(y @ centred / (centred @ centred))
+
+
+def surely_less(first: ArrayLike, second: ArrayLike, *, level: float = 0.01) -> bool:
+    """Whether one sample of runs is lower than another beyond chance: Welch's test, one-sided.
+
+    Example:
+        >>> surely_less([1.0, 1.1, 0.9], [2.0, 2.1, 1.9])
+        True
+        >>> surely_less([1.0, 1.1, 0.9], [1.0, 1.2, 0.8])
+        False
+    """
+    a, b = np.asarray(first, dtype=float).ravel(), np.asarray(second, dtype=float).ravel()
+    if a.size < 2 or b.size < 2:
+        raise IsometerError(f"a comparison has {min(a.size, b.size)} runs; expected at least 2 on each side")
+    if np.ptp(a) == 0 and np.ptp(b) == 0:
+        return bool(a[0] < b[0])
+    return bool(stats.ttest_ind(a, b, equal_var=False, alternative="less").pvalue < level)

@@ -1,0 +1,314 @@
+"""Making figures again: cells through the store, then picture, verdict and record of every study."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import xarray
+
+from isometer.errors import IsometerError
+from isometer.report.pictures import save_figure
+from isometer.run import Cell, Failure, Job, Status, Store, run
+from isometer.run.cells import grid_points
+from isometer.run.code import library_versions
+from isometer.run.executors import Dask, Processes, Standing, Workers
+from isometer.run.files import netcdf
+from isometer.run.store import write_whole
+from isometer.studies.drawing import captioned
+from isometer.studies.settings import overridden
+from isometer.studies.study import Reading, Scale, Study
+
+RECORD = "study.json"
+CELLS = "cells"
+Observer = Callable[[Study, Status], None]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A study that was run.
+
+    Args:
+        study: which.
+        folder: where its files are.
+        record: what `study.json` holds.
+        failures: cells that failed.
+
+    Example:
+        >>> from isometer.studies import find
+        >>> Made(find("003/fig-1"), Path("x"), {"verdict": "agree"}).record["verdict"]
+        'agree'
+    """
+
+    study: Study
+    folder: Path
+    record: Mapping[str, Any]
+    failures: tuple[Failure, ...] = ()
+
+
+def folder_name(identifier: str) -> str:
+    """The name of a study's folder.
+
+    Example:
+        >>> folder_name("003/fig-2b")
+        '003-fig-2b'
+    """
+    return identifier.replace("/", "-").replace(":", "-")
+
+
+def make_job(study: Study, scale: Scale) -> Job:
+    """The cells of a study: each gets its place on the grid and the constants.
+
+    Example:
+        >>> from isometer.studies import find
+        >>> study = find("003/fig-2b")
+        >>> len(make_job(study, study.quick).cells) == len(study.quick.axes["width"])
+        True
+    """
+    cells = tuple(Cell(point, {**scale.constants, **point}) for point in grid_points(scale.axes))
+    return Job(study.cell, scale.axes, cells, notes={"study": study.id})
+
+
+def settings_of(scale: Scale) -> dict[str, Any]:
+    """Axes and constants together, as `draw` and `read` get them.
+
+    Example:
+        >>> settings_of(Scale({"width": [1, 2]}, {"runs": 3}))
+        {'width': [1, 2], 'runs': 3}
+    """
+    return {**{name: list(values) for name, values in scale.axes.items()}, **scale.constants}
+
+
+def reproduce(
+    studies: Sequence[Study],
+    out: str | Path,
+    *,
+    scale: str = "quick",
+    changes: Mapping[str, Any] | None = None,
+    data: str | None = None,
+    workers: int | None = None,
+    dask: str | None = None,
+    observer: Observer | None = None,
+    finished: Callable[[Made], None] | None = None,
+) -> list[Made]:
+    """Run studies and write their files and the gallery.
+
+    Cells that the folder has are used again, whichever study asked for them first, so the same call goes on where it
+    was interrupted.
+
+    Args:
+        studies: which.
+        out: folder of the gallery, made if there is none.
+        scale: quick, medium or paper; a study without medium is run at quick.
+        changes: other values for settings; see `overridden`.
+        data: another data set for studies that need one.
+        workers: processes.
+        dask: address of a Dask scheduler, or `"local"`.
+        observer: called with the study and the status of its cells.
+        finished: called with each study that is done.
+
+    Returns:
+        What was made, in order.
+
+    Example:
+        >>> import tempfile
+        >>> from isometer.studies import find
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     made = reproduce([find("001/tab-5.1")], folder, workers=1)
+        ...     sorted(path.name for path in made[0].folder.iterdir())
+        ['figure.pdf', 'figure.png', 'index.html', 'result.nc', 'study.json']
+    """
+    from isometer.report.gallery import write_gallery
+
+    if not studies:
+        raise IsometerError("no studies were chosen; expected at least one — `isometer reproduce list` shows them")
+    if changes:
+        for study in studies:
+            overridden(study, _scale_name(study, scale), changes)  # complain before any work
+    folder = Path(out)
+    store = Store.create(folder / CELLS)
+    made: list[Made] = []
+    with ExitStack() as stack:
+        pool = stack.enter_context(Standing(lambda: _workers(workers, dask)))
+        for study in studies:
+            one = _made(study, folder, store, _scale_name(study, scale), changes or {}, data, pool, observer)
+            made.append(one)
+            write_gallery(folder)
+            if finished is not None:
+                finished(one)
+    return made
+
+
+def _workers(workers: int | None, dask: str | None) -> Workers:
+    return Processes(workers) if dask is None else Dask(dask, workers)
+
+
+def _scale_name(study: Study, scale: str) -> str:
+    return "quick" if scale == "medium" and study.medium is None else scale
+
+
+def _made(
+    study: Study,
+    out: Path,
+    store: Store,
+    scale_name: str,
+    changes: Mapping[str, Any],
+    data: str | None,
+    pool: Standing,
+    observer: Observer | None,
+) -> Made:
+    folder = out / folder_name(study.id)
+    folder.mkdir(parents=True, exist_ok=True)
+    scale = overridden(study, scale_name, changes, data=data)
+    clock = _Clock(folder / ".seconds.json", {"scale": scale_name, "settings": settings_of(scale)})
+    record: dict[str, Any] = _declared(study, scale_name, scale)
+    try:
+        _check_data(scale)
+    except IsometerError as problem:
+        record |= {"verdict": "unclear", "why": f"the data are missing: {problem}"}
+        return _kept(study, folder, record)
+    watch = None if observer is None else lambda status: observer(study, status)
+    outcome = run(
+        make_job(study, scale),
+        store,
+        name=f"{folder_name(study.id)}-{scale_name}",
+        executor=pool,
+        observer=clock.watching(watch),
+    )
+    record["cells"] = outcome.cells
+    failures = outcome.failures
+    if failures:
+        text = f"{len(failures)} of {outcome.cells} cells failed, the first: {failures[0].label}: {failures[0].error}"
+        record |= {"verdict": "unclear", "why": text, "seconds": clock.total}
+        return _kept(study, folder, record, failures)
+    settings = settings_of(scale)
+    reading = study.read(outcome.result, settings)
+    record |= _read_record(study, reading)
+    record["variants"], lost = _variants(study, store, pool, clock, data)
+    record["seconds"] = clock.total
+    picture = captioned(study.draw(outcome.result, settings), _caption(study, scale_name, scale))
+    for ending in ("png", "pdf"):
+        save_figure(picture, folder / f"figure.{ending}")
+    write_whole(folder / "result.nc", netcdf(_described(outcome.result, study, settings)))
+    return _kept(study, folder, record, lost)
+
+
+def _check_data(scale: Scale) -> None:
+    name = scale.constants.get("data")
+    if name is not None:
+        from isometer.data import load
+
+        for one in [name] if isinstance(name, str) else name:
+            load(one)
+
+
+def _declared(study: Study, scale_name: str, scale: Scale) -> dict[str, Any]:
+    return {
+        "id": study.id,
+        "scale": scale_name,
+        "title": study.title,
+        "shows": study.shows,
+        "published": dict(study.published),
+        "measured": {},
+        "uncertainty": {},
+        "verdict": "unclear",
+        "why": "",
+        "statements": {},
+        "reduced": scale.reduced,
+        "settings": settings_of(scale),
+        "choices": {name: {"value": one.value, "why": one.why} for name, one in study.choices.items()},
+        "variants": [],
+        "seconds": 0.0,
+        "cells": 0,
+        "versions": json.loads(library_versions()),
+    }
+
+
+def _read_record(study: Study, reading: Reading) -> dict[str, Any]:
+    missed = [name for name, seen in reading.statements.items() if seen is False]
+    reasons = [study.because[name] for name in missed if name in study.because]
+    return {
+        "measured": {name: item.value for name, item in reading.measured.items()},
+        "uncertainty": {name: item.uncertainty for name, item in reading.measured.items()},
+        "statements": dict(reading.statements),
+        "verdict": reading.verdict,
+        "why": " ".join(part for part in (*reasons, reading.remark) if part),
+    }
+
+
+def _variants(
+    study: Study, store: Store, pool: Standing, clock: _Clock, data: str | None
+) -> tuple[list[dict[str, Any]], tuple[Failure, ...]]:
+    """Every unstated parameter varied once, at the quick scale, against the quick scale itself."""
+    rows: list[dict[str, Any]] = []
+    lost: tuple[Failure, ...] = ()
+    labelled = [(name, label, change) for name, one in study.choices.items() for label, change in one.instead.items()]
+    if labelled:
+        labelled.insert(0, ("", "as chosen", {}))
+    for name, label, change in labelled:
+        scale = overridden(study, "quick", change, data=data)
+        job_name = f"{folder_name(study.id)}-variant-{len(rows)}"
+        outcome = run(make_job(study, scale), store, name=job_name, executor=pool, observer=clock.watching(None))
+        row: dict[str, Any] = {"choice": name, "label": label, "change": dict(change), "verdict": "unclear"}
+        if outcome.failures:
+            lost += outcome.failures
+            rows.append({**row, "measured": {}, "uncertainty": {}, "why": outcome.failures[0].error})
+            continue
+        found = _read_record(study, study.read(outcome.result, settings_of(scale)))
+        rows.append({**row, **{key: found[key] for key in ("measured", "uncertainty", "verdict", "why")}})
+    return rows, lost
+
+
+def _caption(study: Study, scale_name: str, scale: Scale) -> str:
+    reduced = f" (reduced: {scale.reduced})" if scale.reduced else ""
+    return f"{study.id} · {study.title} · scale {scale_name}{reduced}"
+
+
+def _described(result: xarray.Dataset, study: Study, settings: Mapping[str, Any]) -> xarray.Dataset:
+    return result.assign_attrs(study=study.id, settings=json.dumps(settings))
+
+
+def _kept(study: Study, folder: Path, record: dict[str, Any], failures: tuple[Failure, ...] = ()) -> Made:
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    write_whole(folder / RECORD, (text + "\n").encode())
+    return Made(study, folder, record, failures)
+
+
+class _Clock:
+    """Seconds of work on a study over all its runs, those that were killed included (up to a second)."""
+
+    def __init__(self, path: Path, purpose: Mapping[str, Any]) -> None:
+        self._path, self._purpose = path, json.dumps(purpose, sort_keys=True)
+        self._before = self._now = 0.0
+        try:
+            saved = json.loads(path.read_text(encoding="utf-8"))
+            if saved["purpose"] == self._purpose:
+                self._before = float(saved["seconds"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        self._written = 0.0
+
+    @property
+    def total(self) -> float:
+        return round(self._before + self._now, 1)
+
+    def watching(self, observer: Callable[[Status], None] | None) -> Callable[[Status], None]:
+        """An observer that also keeps the time while cells are computed."""
+        start = self._now
+
+        def watch(status: Status) -> None:
+            if status.done - status.reused + status.failed or status.running:
+                self._now = start + status.seconds
+            if math.floor(self._now) != self._written:
+                self._written = math.floor(self._now)
+                saved = {"purpose": self._purpose, "seconds": self._before + self._now}
+                write_whole(self._path, json.dumps(saved).encode())
+            if observer is not None:
+                observer(status)
+
+        return watch
