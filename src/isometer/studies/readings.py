@@ -83,3 +83,35 @@ def surely_less(first: ArrayLike, second: ArrayLike, *, level: float = 0.01) -> 
     if np.ptp(a) == 0 and np.ptp(b) == 0:
         return bool(a[0] < b[0])
     return bool(stats.ttest_ind(a, b, equal_var=False, alternative="less").pvalue < level)
+
+
+def line_slope(abscissae: ArrayLike, values: ArrayLike) -> Measured:
+    """d value / d abscissa by least squares through independent points, with its interval.
+
+    Args:
+        abscissae: one per column.
+        values: runs by columns; all points are independent of each other.
+
+    Example:
+        >>> line_slope([0, 1, 2], [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]).value
+        2.0
+    """
+    y = np.atleast_2d(np.asarray(values, dtype=float))
+    x = np.broadcast_to(np.asarray(abscissae, dtype=float), y.shape)
+    if y.size < 3 or np.ptp(x) == 0:
+        raise IsometerError(f"a line was asked for through {y.size} points; expected 3 at two abscissae at least")
+    fit = stats.linregress(x.ravel(), y.ravel())
+    return Measured(float(fit.slope), float(fit.stderr) * float(stats.t.isf((1 - LEVEL) / 2, y.size - 2)))
+
+
+def straightness(abscissae: ArrayLike, values: ArrayLike) -> float:
+    """R² of a straight line through the means over runs (first dimension); 1 if the means do not vary.
+
+    Example:
+        >>> round(straightness([0, 1, 2], [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]]), 9)
+        1.0
+    """
+    mean = np.atleast_2d(np.asarray(values, dtype=float)).mean(0)
+    if np.ptp(mean) == 0:
+        return 1.0
+    return float(np.corrcoef(np.asarray(abscissae, dtype=float), mean)[0, 1] ** 2)

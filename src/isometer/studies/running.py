@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from isometer.report.pictures import save_figure
 from isometer.run import Cell, Failure, Job, Status, Store, run
 from isometer.run.cells import grid_points
 from isometer.run.code import library_versions
-from isometer.run.executors import Dask, Processes, Standing, Workers
+from isometer.run.executors import Dask, Given, Processes, Standing, Workers
 from isometer.run.files import netcdf
 from isometer.run.store import write_whole
 from isometer.studies.drawing import captioned
@@ -93,6 +94,7 @@ def reproduce(
     data: str | None = None,
     workers: int | None = None,
     dask: str | None = None,
+    executor: Executor | None = None,
     observer: Observer | None = None,
     finished: Callable[[Made], None] | None = None,
 ) -> list[Made]:
@@ -109,6 +111,7 @@ def reproduce(
         data: another data set for studies that need one.
         workers: processes.
         dask: address of a Dask scheduler, or `"local"`.
+        executor: an executor of your own instead.
         observer: called with the study and the status of its cells.
         finished: called with each study that is done.
 
@@ -117,9 +120,10 @@ def reproduce(
 
     Example:
         >>> import tempfile
+        >>> from concurrent.futures import ThreadPoolExecutor
         >>> from isometer.studies import find
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     made = reproduce([find("001/tab-5.1")], folder, workers=1)
+        >>> with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
+        ...     made = reproduce([find("001/tab-5.1")], folder, executor=pool)
         ...     sorted(path.name for path in made[0].folder.iterdir())
         ['figure.pdf', 'figure.png', 'index.html', 'result.nc', 'study.json']
     """
@@ -134,7 +138,7 @@ def reproduce(
     store = Store.create(folder / CELLS)
     made: list[Made] = []
     with ExitStack() as stack:
-        pool = stack.enter_context(Standing(lambda: _workers(workers, dask)))
+        pool = stack.enter_context(Standing(lambda: _workers(workers, dask, executor)))
         for study in studies:
             one = _made(study, folder, store, _scale_name(study, scale), changes or {}, data, pool, observer)
             made.append(one)
@@ -144,7 +148,9 @@ def reproduce(
     return made
 
 
-def _workers(workers: int | None, dask: str | None) -> Workers:
+def _workers(workers: int | None, dask: str | None, executor: Executor | None) -> Workers:
+    if executor is not None:
+        return Given(executor, getattr(executor, "_max_workers", 1))
     return Processes(workers) if dask is None else Dask(dask, workers)
 
 
@@ -199,7 +205,7 @@ def _made(
 
 
 def _check_data(scale: Scale) -> None:
-    name = scale.constants.get("data")
+    name = scale.constants.get("data", scale.axes.get("data"))
     if name is not None:
         from isometer.data import load
 

@@ -41,7 +41,10 @@ def overridden(study: Study, scale: str, changes: Mapping[str, Any], *, data: st
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
             raise IsometerError(f"the study {study.id} has no setting {name!r}; {hint}")
     if data is not None and study.data is not None:
-        constants["data"] = data
+        if "data" in axes:
+            axes["data"] = [data]
+        else:
+            constants["data"] = data
     told = "" if not changes else "changed by hand: " + ", ".join(f"{k}={v}" for k, v in changes.items())
     return Scale(axes, constants, "; ".join(part for part in (base.reduced, told) if part))
 

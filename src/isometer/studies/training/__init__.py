@@ -1,0 +1,7 @@
+"""One training loop for every study that trains: data in memory, recipes, measurements, checkpoints by epoch."""
+
+from isometer.studies.training.images import Sets, image_sets
+from isometer.studies.training.loop import fit
+from isometer.studies.training.recipes import Recipe
+
+__all__ = ["Recipe", "Sets", "fit", "image_sets"]

@@ -1,0 +1,89 @@
+"""How a network is trained: optimiser, learning rate and its schedule, batch size, epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import nn
+
+from isometer.errors import IsometerError
+
+OPTIMIZERS = ("sgd", "momentum", "adam")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train.
+
+    Args:
+        learning_rate: at the start.
+        epochs: passes over the training set.
+        batch: samples of a step.
+        optimizer: `sgd`, `momentum` (0.9) or `adam`.
+        milestones: epochs after which the learning rate is multiplied by `factor`.
+        factor: see there.
+        weight_decay: of the optimiser.
+        clip: λ of adaptive gradient clipping; None for none.
+        steps: ends a run early, inside an epoch if need be; None for all.
+
+    Example:
+        >>> Recipe(0.1, epochs=3, milestones=(2,)).rate(2)
+        0.010000000000000002
+    """
+
+    learning_rate: float
+    epochs: int
+    batch: int = 100
+    optimizer: str = "sgd"
+    milestones: tuple[int, ...] = ()
+    factor: float = 0.1
+    weight_decay: float = 0.0
+    clip: float | None = None
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.optimizer not in OPTIMIZERS:
+            raise IsometerError(f"optimizer is {self.optimizer!r}; expected one of {', '.join(OPTIMIZERS)}")
+        if not (self.learning_rate > 0 and self.epochs >= 1 and self.batch >= 1):
+            raise IsometerError(
+                f"learning_rate is {self.learning_rate}, epochs {self.epochs} and batch {self.batch}; expected positive "
+                "numbers"
+            )
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], **changes: Any) -> Recipe:
+        """The recipe among the settings of a study; `changes` win.
+
+        Example:
+            >>> Recipe.of({"learning_rate": 0.1, "epochs": 2, "width": 64}, batch=32).batch
+            32
+        """
+        known = {field.name for field in fields(cls)}
+        chosen = {name: value for name, value in {**settings, **changes}.items() if name in known}
+        if "milestones" in chosen:
+            chosen["milestones"] = tuple(chosen["milestones"])
+        return cls(**chosen)
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of an epoch, the first being 0."""
+        return self.learning_rate * self.factor ** sum(epoch >= milestone for milestone in self.milestones)
+
+    def stepper(self, model: nn.Module) -> Any:
+        """The optimiser, with clipping around it where asked for."""
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        options: dict[str, Any] = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
+        inner: torch.optim.Optimizer
+        if self.optimizer == "adam":
+            inner = torch.optim.Adam(parameters, foreach=True, **options)
+        else:
+            inner = torch.optim.SGD(
+                parameters, momentum=0.9 if self.optimizer == "momentum" else 0.0, foreach=True, **options
+            )
+        if self.clip is None:
+            return inner
+        from isometer.nn import AdaptiveClipping
+
+        return AdaptiveClipping(inner, self.clip)
