@@ -6,9 +6,10 @@ import torch
 from torch import nn
 
 from isometer.errors import IsometerError
-from isometer.nn.architectures.parts import initialize_
+from isometer.nn.architectures.parts import aside, initialize_
 
 
+@aside
 def deep_alexnet(
     shape: tuple[int, int, int],
     classes: int,

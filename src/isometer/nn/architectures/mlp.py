@@ -9,10 +9,11 @@ from torch import nn
 
 from isometer.errors import IsometerError
 from isometer.nn.activation import Activation
-from isometer.nn.architectures.parts import activation_layer, initialize_, norm_layer
+from isometer.nn.architectures.parts import activation_layer, aside, initialize_, norm_layer
 from isometer.nn.shaping import shaped_activations
 
 
+@aside
 def mlp(
     features: int,
     classes: int,
@@ -37,7 +38,7 @@ def mlp(
         norm: `none`, `batch`, `batch-rescale` or `layer`.
         init: of the weights, see `initialize_`; `orthogonal` draws Haar-orthogonal square matrices.
         bias: of the hidden layers.
-        gain_exponent: p of the gains ℓ^(−p) that shape the activations, φ(αx)/α; None leaves them as they are.
+        gain_exponent: p of the gains α = ℓ^(−p) that shape the activations, φ(αx); None leaves them as they are.
         seed: of the weights.
 
     Returns:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
+from typing import ParamSpec
 
 import torch
 from torch import nn
@@ -17,6 +19,27 @@ Weighted = nn.Linear | nn.Conv2d
 NORMS = ("none", "batch", "batch-rescale", "layer")
 ACTIVATIONS = ("relu", "normrelu", "selu", "tanh", "sin", "identity")
 INITIALIZERS = ("he", "default", "xavier", "gaussian", "positive")
+
+
+P = ParamSpec("P")
+
+
+def aside(build: Callable[P, nn.Sequential]) -> Callable[P, nn.Sequential]:
+    """Leaves torch's own generator as it was: layers draw from it as they are made.
+
+    Example:
+        >>> before = torch.get_rng_state()
+        >>> net = aside(lambda: nn.Sequential(nn.Linear(2, 2)))()
+        >>> torch.equal(torch.get_rng_state(), before)
+        True
+    """
+
+    @functools.wraps(build)
+    def quiet(*args: P.args, **options: P.kwargs) -> nn.Sequential:
+        with torch.random.fork_rng(devices=[]):
+            return build(*args, **options)
+
+    return quiet
 
 
 def norm_layer(name: str, channels: int, *, images: bool) -> nn.Module:

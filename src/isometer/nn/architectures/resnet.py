@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from isometer.errors import IsometerError
-from isometer.nn.architectures.parts import activation_layer, initialize_, norm_layer
+from isometer.nn.architectures.parts import activation_layer, aside, initialize_, norm_layer
 
 Tensor = torch.Tensor
 
@@ -126,6 +126,7 @@ def _shortcut(fan_in: int, fan_out: int, stride: int, norm: str) -> nn.Module:
     return projection if norm == "none" else nn.Sequential(projection, norm_layer(norm, fan_out, images=True))
 
 
+@aside
 def resnet(
     shape: tuple[int, int, int],
     classes: int,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from isometer.nn.architectures.parts import activation_layer, initialize_, norm_layer
+from isometer.nn.architectures.parts import activation_layer, aside, initialize_, norm_layer
 
 VGG19: tuple[int | str, ...] = (
     *(64, 64, "pool", 128, 128, "pool", 256, 256, 256, 256, "pool"),
@@ -15,6 +15,7 @@ VGG19: tuple[int | str, ...] = (
 )
 
 
+@aside
 def vgg(
     shape: tuple[int, int, int],
     classes: int,

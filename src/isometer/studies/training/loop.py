@@ -63,9 +63,7 @@ def fit(
     """
     model.to(device)
     stepper = recipe.stepper(model)
-    on = Sets(
-        *(part.to(device) for part in (sets.inputs, sets.labels, sets.test_inputs, sets.test_labels)), sets.classes
-    )
+    on = sets.to(device)
     saved = None if checkpoint is None else checkpoint.load()
     history: dict[str, list[Any]] = {}
     start, done, diverged = 0, 0, -1

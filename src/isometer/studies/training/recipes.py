@@ -48,10 +48,8 @@ class Recipe:
         if self.optimizer not in OPTIMIZERS:
             raise IsometerError(f"optimizer is {self.optimizer!r}; expected one of {', '.join(OPTIMIZERS)}")
         if not (self.learning_rate > 0 and self.epochs >= 1 and self.batch >= 1):
-            raise IsometerError(
-                f"learning_rate is {self.learning_rate}, epochs {self.epochs} and batch {self.batch}; expected positive "
-                "numbers"
-            )
+            given = f"learning_rate is {self.learning_rate}, epochs {self.epochs} and batch {self.batch}"
+            raise IsometerError(f"{given}; expected positive numbers")
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], **changes: Any) -> Recipe:
