@@ -10,11 +10,12 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 JOBS ?= 2
 
-.PHONY: help setup demo test test-all bench lint types docs clean
+.PHONY: help setup demo test test-all test-lightning bench lint types docs clean
 help:
 	@echo "make demo      set up and run the tour; ends in a summary and a picture"
 	@echo "make test      set up and run the tests (a few minutes)"
 	@echo "make test-all  the same plus the slow statistical checks"
+	@echo "make test-lightning  the callback in a real Lightning trainer, which it installs"
 	@echo "make bench     measure speed as ratios; writes benchmarks/results"
 	@echo "make lint | types | docs | clean"
 
@@ -33,6 +34,10 @@ test: setup
 
 test-all: setup
 	$(THREADS) $(BIN)/python -m pytest -q -n $(JOBS) -m ''
+
+test-lightning: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lightning]'
+	$(THREADS) $(BIN)/python -m pytest -q -m '' tests/test_lightning.py tests/test_monitor.py
 
 bench: setup
 	$(THREADS) $(BIN)/python -m benchmarks
