@@ -182,16 +182,19 @@ def deep_section() -> list[str]:
         "",
         f"`python docs/thousand_layers.py`: {found['depth']} layers of width {found['width']} with batch norm "
         f"and the shaped tanh `tanh(αx)/α`, α = ℓ^−0.4, {found['steps']} steps of {found['samples']} images, "
-        f"best of the learning rates {found['rates'].replace(',', ', ')}. Only the law of the weights differs.",
+        f"seeds {found['seeds'].replace(',', ', ')}, learning rates {found['rates'].replace(',', ', ')}; losses are "
+        "those at the best rate, lowest and highest seed. Only the law of the weights differs.",
         "",
-        "| weights | gradient, first layer | gradient, last layer | first loss | loss, last ten steps |",
-        "|---|---|---|---|---|",
+        "| weights | gradient, first layer | gradient, last layer | runs that diverge | first loss | last ten steps |",
+        "|---|---|---|---|---|---|",
     ]
     for law in ("orthogonal", "gaussian"):
         one = found[law]
-        first = f"{one['losses'][0]:.2f}" if one["losses"] else "—"
-        end = f"{one['loss']:.2f}" if one["losses"] else "diverges at every rate"
-        rows.append(f"| {law} | {one['gradient_first']:.3g} | {one['gradient_last']:.3g} | {first} | {end} |")
+        ends = [loss for loss in one["last"] if loss is not None]
+        end = f"{min(ends):.2f} … {max(ends):.2f}" if len(ends) == len(one["last"]) else "diverges"
+        first = f"{min(one['first']):.2f} … {max(one['first']):.2f}"
+        gradients = f"{one['gradient_first']:.3g} | {one['gradient_last']:.3g}"
+        rows.append(f"| {law} | {gradients} | {one['diverged']} of {one['runs']} | {first} | {end} |")
     return [*rows, ""]
 
 

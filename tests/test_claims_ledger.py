@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from isometer.claims import check, ledger, tightened
@@ -60,3 +64,9 @@ def test_checks_have_teeth(identifier: str) -> None:
         assert result.power is not None
         assert result.power > 0.99
     assert check(tightened(claim, result, by=0.5 if claim.statistical else 0.02)).verdict == "refuted"
+
+
+def test_readme_states_the_counts_of_the_ledger() -> None:
+    root = Path(__file__).parent.parent
+    call = [sys.executable, str(root / "docs" / "make_readme.py"), "--check"]
+    assert subprocess.run(call, check=False).returncode == 0, "run python docs/make_readme.py"

@@ -29,6 +29,7 @@ class Scale:
         axes: the grid of cells: name → values.
         constants: what all cells share.
         reduced: what is smaller than in the paper, in words; empty if nothing is.
+        reading: settings of `draw` and `read` alone, which cells do not see.
 
     Example:
         >>> Scale({"width": [32, 64]}, {"runs": 20}).reduced
@@ -38,11 +39,13 @@ class Scale:
     axes: Mapping[str, Sequence[Coordinate]]
     constants: Mapping[str, Any] = field(default_factory=dict)
     reduced: str = ""
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        twice = sorted(set(self.axes) & set(self.constants))
+        names = [*self.axes, *self.constants, *self.reading]
+        twice = sorted(name for name in set(names) if names.count(name) > 1)
         if twice:
-            raise IsometerError(f"{twice[0]!r} is an axis and a constant of a scale — drop one of them")
+            raise IsometerError(f"{twice[0]!r} is an axis and a constant of a scale, or named twice — drop one of them")
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class Reading:
     def __post_init__(self) -> None:
         if not self.statements:
             raise IsometerError("a reading has no statements; expected at least one thing that the paper shows")
+        plain = {name: None if seen is None else bool(seen) for name, seen in self.statements.items()}
+        object.__setattr__(self, "statements", plain)  # NumPy's booleans are no JSON
         for name, item in self.measured.items():
             if not (math.isfinite(item.value) and math.isfinite(item.uncertainty)):
                 raise IsometerError(f"the measured {name!r} is {item.value} ± {item.uncertainty}; expected numbers")
