@@ -82,7 +82,7 @@ def settings_of(scale: Scale) -> dict[str, Any]:
         >>> settings_of(Scale({"width": [1, 2]}, {"runs": 3}))
         {'width': [1, 2], 'runs': 3}
     """
-    return {**{name: list(values) for name, values in scale.axes.items()}, **scale.constants}
+    return {**{name: list(values) for name, values in scale.axes.items()}, **scale.constants, **scale.reading}
 
 
 def reproduce(
@@ -276,13 +276,22 @@ def _caption(study: Study, scale_name: str, scale: Scale) -> str:
 
 
 def _described(result: xarray.Dataset, study: Study, settings: Mapping[str, Any]) -> xarray.Dataset:
-    return result.assign_attrs(study=study.id, settings=json.dumps(settings))
+    return result.assign_attrs(study=study.id, settings=json.dumps(_spelt_out(settings)))
 
 
 def _kept(study: Study, folder: Path, record: dict[str, Any], failures: tuple[Failure, ...] = ()) -> Made:
-    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_spelt_out(record), indent=1, ensure_ascii=False, allow_nan=False)
     write_whole(folder / RECORD, (text + "\n").encode())
-    return Made(study, folder, record, failures)
+    return Made(study, folder, json.loads(text), failures)
+
+
+def _spelt_out(value: Any) -> Any:
+    """Infinities as text: JSON has none."""
+    if isinstance(value, Mapping):
+        return {key: _spelt_out(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelt_out(item) for item in value]
+    return "∞" if isinstance(value, float) and math.isinf(value) and value > 0 else value
 
 
 class _Clock:

@@ -1,0 +1,8 @@
+"""Studies of paper 002, in its order."""
+
+from __future__ import annotations
+
+from isometer.studies.paper_002.averages import FIGURE_2, FIGURE_4, FIGURE_9, FIGURE_10
+from isometer.studies.paper_002.depth import FIGURE_1, FIGURE_3, TABLE_1
+
+STUDIES = (FIGURE_1, TABLE_1, FIGURE_2, FIGURE_3, FIGURE_4, FIGURE_9, FIGURE_10)
