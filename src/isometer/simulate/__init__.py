@@ -7,6 +7,7 @@ from isometer.simulate.engine import simulate
 from isometer.simulate.ergodic import ergodic_average
 from isometer.simulate.jacobian import jacobian_spectrum
 from isometer.simulate.measure import METRICS
+from isometer.simulate.states import representations
 from isometer.simulate.trajectory import summarize, trajectory
 from isometer.simulate.tree import TreeTrajectory, evolve_tree
 from isometer.trajectory import DEFAULT_METRICS
@@ -21,6 +22,7 @@ __all__ = [
     "evolve_tree",
     "jacobian_spectrum",
     "make_batch",
+    "representations",
     "simulate",
     "simulate_convolution",
     "summarize",
