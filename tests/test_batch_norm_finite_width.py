@@ -8,11 +8,13 @@ import pytest
 from isometer.errors import IsometerError
 from isometer.theory.batch_norm import (
     batch_norm_fixed_point,
+    expected_hitting_time,
     frobenius_drift,
     gram_fluctuations,
     haar_moment,
     isometry_gap_rate,
     isometry_gap_step,
+    isometry_hitting_time,
     norm_walk,
     odd_shapes,
     regularity_constant,
@@ -243,3 +245,55 @@ def test_norms_without_normalisation_walk_as_predicted(name, width):
     assert logs.var() == pytest.approx(walk.variance, rel=0.05)
     with pytest.raises(IsometerError, match="no closed law"):
         norm_walk(width, "tanh")
+
+
+def hitting_times(start, runs, seed):
+    """Layers until the gap is below 1/(16d), dense Haar matrices, from diagonal starts (runs, d)."""
+    rng, d = np.random.default_rng(seed), start.shape[1]
+    x = np.sqrt(start)[:, :, None] * np.eye(d)
+    time, layer = np.full(runs, -1), 0
+    while (time < 0).any():
+        values = np.linalg.svd(x, compute_uv=False) ** 2
+        gap = np.log(values.mean(1)) - np.log(values).mean(1)
+        time = np.where((time < 0) & (gap <= 1 / (16 * d)), layer, time)
+        q, r = np.linalg.qr(rng.standard_normal((runs, d, d)))
+        x = (q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]) @ x
+        x, layer = x / np.linalg.norm(x, axis=2, keepdims=True), layer + 1
+    return time
+
+
+@pytest.mark.parametrize(("d", "runs", "allowed"), [(4, 300, 0.04), (8, 200, 0.03)])
+def test_expected_hitting_times_from_two_levels(d, runs, allowed):
+    # the assumption is of leading order in 1/d: a few per cent besides four standard errors
+    start = np.where(np.arange(d) < d // 2, 1.0, 0.05)
+    time = hitting_times(np.tile(start, (runs, 1)), runs, seed=1)
+    error = time.std(ddof=1) / math.sqrt(runs)
+    theory = expected_hitting_time(start)
+    assert error < 0.02 * time.mean()
+    assert abs(time.mean() - theory) < 4 * error + allowed * theory
+    local = isometry_hitting_time(math.log(start.mean()) - np.log(start).mean(), d)
+    assert time.mean() - local > 6 * error  # the local rate alone is far off; at d = 4 by 9.8 of them
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("d", "runs"), [(8, 60), (16, 40)])
+def test_expected_hitting_times_from_gaussian_batches(d, runs):
+    # paired run by run, so that the spread of the starts falls away
+    rng = np.random.default_rng(d)
+    x = rng.standard_normal((runs, d, d))
+    x = x / np.linalg.norm(x, axis=2, keepdims=True)
+    start = np.linalg.svd(x, compute_uv=False) ** 2
+    time = hitting_times(start, runs, seed=2)
+    theory = np.array([expected_hitting_time(values) for values in start])
+    error = (time - theory).std(ddof=1) / math.sqrt(runs)
+    assert abs((time - theory).mean()) < 4 * error + 0.06 * theory.mean()
+    assert error < 0.03 * theory.mean()
+
+
+def test_hitting_times_of_degenerate_batches():
+    assert expected_hitting_time([1.0, 1.0, 1.0]) == 0.0
+    assert math.isinf(expected_hitting_time([1.0, 1.0, 0.0]))
+    with pytest.raises(IsometerError, match="at least 2 finite numbers"):
+        expected_hitting_time([1.0])
+    with pytest.raises(IsometerError, match="above 0"):
+        expected_hitting_time([1.0, 0.5], target=0.0)

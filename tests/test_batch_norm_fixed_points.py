@@ -174,6 +174,66 @@ def test_after_the_activation_full_batch_norm_has_one_fixed_point():
         assert (np.abs(mean - point.gram) < 5 * error + 1e-12).all()
 
 
+def test_after_the_activation_equal_activations_have_no_size():
+    # independent samples: all four negative with chance 1/16, and then batch norm hands on 0
+    result = batch_norm_map(np.eye(4), "relu", position="post")
+    assert result.gram[0, :2] == pytest.approx([15 / 16, -15 / 48], abs=1e-12)
+    # signs: all equal with chance 2/16
+    assert batch_norm_map(np.eye(4), "sign", position="post").gram[0, 0] == pytest.approx(14 / 16, abs=1e-12)
+    # with a common part, P(all negative) = E Φ(z)^4 = 1/5 at correlation ½
+    common = batch_norm_map(0.5 * np.eye(4) + 0.5, "relu", position="post").gram
+    assert common[0, 0] == pytest.approx(0.8, abs=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "off"),
+    [
+        ("batch-rescale", "relu", 0.3),
+        ("batch-rescale", "tanh", 0.3),
+        pytest.param("batch-rescale", "gelu", -0.08, marks=pytest.mark.slow),
+        pytest.param("batch-rescale-std", "relu", 0.3, marks=pytest.mark.slow),
+        pytest.param("batch-rescale-std", "gelu", -0.08, marks=pytest.mark.slow),
+    ],
+)
+def test_rescaling_after_the_activation_agrees_with_sampling(kind, name, off):
+    gram = np.eye(9) * (1 - off) + off
+    result = batch_norm_map(gram, name, norm=kind, position="post")
+    assert result.method == "exchangeable"
+    assert result.error.max() < (1e-8 if off > 0 and kind == "batch-rescale" else 5e-3)
+    mean, error = sampled_map(gram, activation(name), kind, post=True) if name != "relu" else sampled_relu(gram, kind)
+    apart = ~np.eye(9, dtype=bool)
+    for part in (apart, ~apart):
+        slack = 5 * error[part].mean() / math.sqrt(part.sum() / 9) + result.error.max()
+        assert abs(mean[part].mean() - result.gram[part].mean()) < slack
+
+
+def sampled_relu(gram, kind, draws=150_000):
+    """As `sampled_map`, what has no size being 0."""
+    h = np.random.default_rng(5).multivariate_normal(np.zeros(len(gram)), gram, size=draws, method="eigh")
+    y = np.maximum(h, 0)
+    size = np.sqrt((y**2).mean(1, keepdims=True)) if kind == "batch-rescale" else y.std(1, keepdims=True)
+    y = np.where(size > 0, y / np.where(size > 0, size, 1.0), 0.0)
+    products = y[:, :, None] * y[:, None, :]
+    return products.mean(0), products.std(0) / math.sqrt(draws)
+
+
+@pytest.mark.parametrize(("name", "slopes"), [("identity", (1.0, 1.0)), ("2*x", (2.0, 2.0))])
+def test_linear_rescaling_after_is_rescaling_before(name, slopes):
+    # shares no code: a mixture over the common part against the Laplace integral over the spectrum
+    gram = np.eye(12) * 0.6 + 0.4
+    after = batch_norm_map(gram, name, norm="batch-rescale", position="post").gram
+    before = batch_norm_map(gram, "identity", norm="batch-rescale").gram
+    np.testing.assert_allclose(after, before, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["tanh", "gelu"])
+def test_fixed_points_of_rescaling_after_the_activation_are_fixed(name):
+    point = batch_norm_fixed_point(name, 8, norm="batch-rescale", position="post")
+    again = batch_norm_map(point.gram, name, norm="batch-rescale", position="post").gram
+    assert np.abs(again - point.gram).max() < 1e-8
+    assert 0 <= point.rates.largest < 1
+
+
 def test_rates_agree_with_differences_of_the_map():
     n = 6
     for name in ("relu", "leaky_relu(0.4)", "abs"):

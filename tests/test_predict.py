@@ -256,6 +256,40 @@ def test_band_of_one_run_covers_runs() -> None:
     assert 0.9 < inside < 0.99
 
 
+@pytest.mark.parametrize(
+    ("options", "site"),
+    [
+        ({"activation": "relu"}, "pre"),
+        ({"activation": "sign"}, "post"),
+        pytest.param({"activation": "tanh", "norm": "batch"}, "pre", marks=pytest.mark.slow),
+        pytest.param({"activation": "tanh", "norm": "batch", "order": ORDERS[3]}, "pre", marks=pytest.mark.slow),
+        pytest.param(
+            {"activation": "gelu", "norm": "layer", "order": ORDERS[2], "gain": 1.3}, "pre", marks=pytest.mark.slow
+        ),
+        pytest.param({"activation": "sign", "norm": "batch"}, "post", marks=pytest.mark.slow),
+        pytest.param(
+            {"activation": "step", "norm": "batch-rescale", "bias_variance": 0.1}, "pre", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_bands_before_activations_and_of_jumps_are_those_of_runs(options: dict[str, Any], site: Any) -> None:
+    """Mean within 4 standard errors and 0.3 deviations of a run, deviation within 35 %, as for the other bands."""
+    spec = Spec(width=60, depth=6, **options)
+    batch = make_batch("gaussian", 5, 60, seed=1)
+    names = ["orthogonality_gap", "mean_cosine"]
+    simulated = simulate(spec, batch, runs=200, metrics=names, seed=2, at=site)
+    band = finite_width(spec, batch, metrics=names, runs=2, at=site)
+    for name in names:
+        values = simulated[name].values[:, 1:]
+        mean, deviation = values.mean(0), values.std(0, ddof=1)
+        finite, high = (band[name].sel(statistic=s).values[1:] for s in ("mean", "high"))
+        random = deviation > 1e-9  # the input, where it enters the first activation as it is
+        assert (np.abs(finite - mean) < (4 / math.sqrt(200) + 0.3) * deviation + 3e-3)[random].all(), name
+        half = (high - finite) / (1.959964 / math.sqrt(2))
+        np.testing.assert_allclose(half[random], deviation[random], rtol=0.35, err_msg=name)
+        np.testing.assert_allclose(finite[~random], mean[~random], atol=1e-6)
+
+
 # --- where depth leads ----------------------------------------------------------------------------------------------
 
 
@@ -302,6 +336,7 @@ def test_an_unstable_fixed_point_is_noted_and_no_fixed_point_is_said() -> None:
     unstable = predict(Spec(width=50, depth=2, activation="gelu", norm="batch"), gram=np.eye(60), metrics=["rank"])
     assert unstable.attrs["local_rate"] > 1
     assert "unstable" in unstable.attrs["note"]
+    assert "single samples parting from the others" in unstable.attrs["note"]
     assert math.isinf(unstable.attrs["depth_scale"])
     growing = predict(Spec(width=50, depth=3, gain=2.0), gram=np.eye(3), metrics=["rank"])
     assert json.loads(growing.attrs["fixed_point"]) is None

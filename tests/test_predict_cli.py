@@ -46,7 +46,11 @@ def test_json_has_the_keys_of_simulate_and_its_own() -> None:
     band = finite_width(spec, batch, metrics=["orthogonality_gap"])["orthogonality_gap"]
     for key, statistic in (("low", "low"), ("high", "high"), ("finite_width_mean", "mean")):
         np.testing.assert_array_equal(record["metrics"]["orthogonality_gap"][key], band.sel(statistic=statistic).values)
-    assert record["metrics"]["gradient_log_norm"]["low"] is None
+    assert record["metrics"]["orthogonality_gap"]["band"] == 0.95
+    gradient = record["metrics"]["gradient_log_norm"]
+    assert gradient["low"] is None
+    assert gradient["band"] is None
+    assert "not derived" in gradient["no_band_because"]
 
 
 def test_against_simulation_says_where_theory_leaves(tmp_path: Path) -> None:
@@ -64,6 +68,23 @@ def test_against_simulation_says_where_theory_leaves(tmp_path: Path) -> None:
     assert record["simulation"]["orthogonality_gap"]["mean"][0] == pytest.approx(
         record["metrics"]["orthogonality_gap"]["mean"][0]
     )
+
+
+def test_what_has_no_band_says_why() -> None:
+    out = " ".join(run(*SMALL, "--gamma", "0.5", "--norm", "layer", "--metric", "rank").split())
+    assert "no band of this width for rank: with skip connections" in out
+    wide = ["predict", "--width", "30", "--depth", "2", "--batch", "40", "--metric", "rank", "--json"]
+    assert "followed up to 24" in json.loads(run(*wide))["metrics"]["rank"]["no_band_because"]
+    pre = json.loads(run(*SMALL, "--metric", "mean_cosine", "--at", "pre", "--json"))["metrics"]["mean_cosine"]
+    assert pre["low"][-1] < pre["finite_width_mean"][-1] < pre["high"][-1]
+
+
+def test_an_unstable_fixed_point_is_said() -> None:
+    options = ["--depth", "2", "--batch", "60", "--norm", "batch", "--activation", "gelu", "--metric", "rank"]
+    assert "unstable" in run("predict", "--width", "30", *options)
+    record = json.loads(run("predict", "--width", "30", *options, "--json"))
+    assert record["local_rate"] > 1
+    assert "single samples parting from the others" in record["note"]
 
 
 def test_compare_draws_one_panel_per_activation(tmp_path: Path) -> None:

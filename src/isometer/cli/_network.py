@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from isometer.cli._shared import PositionChoice
+from isometer.cli._shared import PositionChoice, PositionOption
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -83,6 +87,74 @@ SpecFile = Annotated[
     Path | None, typer.Option("--spec", metavar="FILE.json", help="A network spec instead of the options above.")
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="FILE.nc", help="Save every run as netCDF.")]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A network, its input and how it is measured: the options that `simulate` and `predict` have in common."""
+
+    width: Width = 100
+    depth: Depth = 50
+    batch: BatchSize = None
+    activation: ActivationText = "relu"
+    norm: NormName = "none"
+    norm_position: PositionOption = PositionChoice.pre
+    weights: WeightLaw = "gaussian"
+    gamma: Gamma = math.inf
+    gain: Gain = "1"
+    bias_variance: BiasVariance = 0.0
+    runs: Runs = 16
+    metric: MetricNames = None
+    backward: Backward = False
+    loss: Loss = LossChoice.gaussian
+    source: Source = "gaussian"
+    at: Site = SiteChoice.post
+    seed: Seed = 0
+    engine: EngineOption = EngineChoice.auto
+    dtype: Dtype = DtypeChoice.float64
+    spec: SpecFile = None
+
+    def network_and_batch(self) -> tuple[Spec, np.ndarray[Any, Any]]:
+        """The network and the input."""
+        return network_and_batch(
+            self.spec,
+            self.source,
+            self.batch,
+            self.seed,
+            self.width,
+            depth=self.depth,
+            activation=self.activation,
+            norm=self.norm,
+            position=self.norm_position,
+            weights=self.weights,
+            gamma=self.gamma,
+            gain=self.gain,
+            bias_variance=self.bias_variance,
+        )
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics asked for, with gradients if asked for."""
+        return chosen_metrics(self.metric, self.backward)
+
+
+def takes_setting(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose first parameter is a `Setting`, with the options of one in its place."""
+    hints = get_type_hints(Setting, include_extras=True)
+    shared = [
+        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
+        for f in fields(Setting)
+    ]
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    both = [*shared, *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own)]
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        command(Setting(**{p.name: values.pop(p.name) for p in shared}), **values)
+
+    run.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in both}
+    return run
 
 
 def is_file(source: str) -> bool:

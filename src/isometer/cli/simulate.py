@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isometer.cli import _network
-from isometer.cli._network import DtypeChoice, EngineChoice, LossChoice, SiteChoice, plain
-from isometer.cli._shared import Json, Plot, PositionChoice, PositionOption, app, console, emit, progress_bar
+from isometer.cli._network import Out, Setting, check_folders, plain, takes_setting
+from isometer.cli._shared import Json, Plot, app, console, emit, progress_bar
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -17,31 +15,8 @@ if TYPE_CHECKING:
 
 
 @app.command()
-def simulate(
-    width: _network.Width = 100,
-    depth: _network.Depth = 50,
-    batch: _network.BatchSize = None,
-    activation: _network.ActivationText = "relu",
-    norm: _network.NormName = "none",
-    norm_position: PositionOption = PositionChoice.pre,
-    weights: _network.WeightLaw = "gaussian",
-    gamma: _network.Gamma = math.inf,
-    gain: _network.Gain = "1",
-    bias_variance: _network.BiasVariance = 0.0,
-    runs: _network.Runs = 16,
-    metric: _network.MetricNames = None,
-    backward: _network.Backward = False,
-    loss: _network.Loss = LossChoice.gaussian,
-    source: _network.Source = "gaussian",
-    at: _network.Site = SiteChoice.post,
-    seed: _network.Seed = 0,
-    engine: _network.EngineOption = EngineChoice.auto,
-    dtype: _network.Dtype = DtypeChoice.float64,
-    spec: _network.SpecFile = None,
-    plot: Plot = None,
-    out: _network.Out = None,
-    as_json: Json = False,
-) -> None:
+@takes_setting
+def simulate(setting: Setting, plot: Plot = None, out: Out = None, as_json: Json = False) -> None:
     """Simulate a random network of finite width: what happens to a batch, layer by layer, with 95 % intervals.
 
     A layer is φ(norm(W h)), or norm(φ(W h)) with --norm-position post. With --gamma it is norm(h + γ W φ(h)), or
@@ -52,33 +27,19 @@ def simulate(
     """
     from isometer.simulate import simulate as run_simulation
 
-    network, data = _network.network_and_batch(
-        spec,
-        source,
-        batch,
-        seed,
-        width,
-        depth=depth,
-        activation=activation,
-        norm=norm,
-        position=norm_position,
-        weights=weights,
-        gamma=gamma,
-        gain=gain,
-        bias_variance=bias_variance,
-    )
-    _network.check_folders(plot, out)
+    network, data = setting.network_and_batch()
+    check_folders(plot, out)
     with progress_bar("simulating") as report:
         dataset = run_simulation(
             network,
             data,
-            runs=runs,
-            metrics=_network.chosen_metrics(metric, backward),
-            seed=seed,
-            engine=engine.value,
-            at=at.value,
-            loss=loss.value,
-            dtype=dtype.value,
+            runs=setting.runs,
+            metrics=setting.metrics,
+            seed=setting.seed,
+            engine=setting.engine.value,
+            at=setting.at.value,
+            loss=setting.loss.value,
+            dtype=setting.dtype.value,
             progress=report,
         )
     if out is not None:
@@ -89,7 +50,7 @@ def simulate(
 
         save_figure(trajectory_picture(dataset), plot)
     if as_json:
-        emit(as_record(dataset, runs, seed))
+        emit(as_record(dataset, setting.runs, setting.seed))
         return
     from isometer.report.trajectories import print_trajectory
 

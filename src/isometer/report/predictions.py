@@ -32,8 +32,12 @@ def print_prediction(
     band: xarray.Dataset | None,
     simulated: xarray.Dataset | None,
     departures: Sequence[Departure],
+    missing: Mapping[str, str] | None = None,
 ) -> None:
-    """The tables of `isometer predict`: infinite width, the band of single runs of this width, the simulated mean."""
+    """The tables of `isometer predict`: infinite width, the band of single runs of this width, the simulated mean.
+
+    `missing` says which metrics have no band, and why.
+    """
     console.print(f"[bold]{setting(predicted)}[/]", highlight=False)
     summary = None if simulated is None else summarize(simulated)
     names = [str(name) for name in predicted.data_vars]
@@ -42,6 +46,8 @@ def print_prediction(
         _print_table(console, names[start : start + together], predicted, band, summary)
     if band is not None:
         console.print("in brackets: where 95 % of single networks of this width are", style="dim")
+    for line in missing_lines(missing or {}):
+        console.print(line, style="dim")
     for line in statements(predicted):
         console.print(Text(f"→ {line}", style="bold green"))
     for line in departure_lines(departures, predicted.sizes["layer"]):
@@ -116,6 +122,20 @@ def statements(predicted: xarray.Dataset) -> list[str]:
     return lines
 
 
+def missing_lines(missing: Mapping[str, str]) -> list[str]:
+    """Which metrics have no band, one line per reason.
+
+    Example:
+        >>> missing_lines({"rank": "of skips", "log_norm": "of skips"})
+        ['no band of this width for rank, log ‖H‖: of skips']
+    """
+    lines = []
+    for reason in dict.fromkeys(missing.values()):
+        names = ", ".join(TITLES.get(name, name) for name, why in missing.items() if why == reason)
+        lines.append(f"no band of this width for {names}: {reason}")
+    return lines
+
+
 def departure_lines(departures: Sequence[Departure], layers: int) -> list[str]:
     """Where theory leaves the interval of the simulated mean, one line per metric.
 
@@ -162,33 +182,36 @@ def prediction_picture(
 
 
 def comparison_picture(
-    panels: Mapping[str, tuple[xarray.Dataset, xarray.Dataset | None, xarray.Dataset | None]], metric: str
+    panels: Mapping[str, tuple[xarray.Dataset, xarray.Dataset | None, xarray.Dataset | None]], metrics: Sequence[str]
 ) -> Figure:
-    """One panel per name: prediction, band and simulation of one metric.
+    """One panel per name and metric: prediction, band and simulation, the metrics below each other.
 
     Example:
         >>> from isometer import Spec
         >>> from isometer.theory.prediction import predict
         >>> data = predict(Spec(width=8, depth=3), gram=np.eye(2), metrics=["rank"])
-        >>> len([axis for axis in comparison_picture({"relu": (data, None, None)}, "rank").axes if axis.axison])
+        >>> len([axis for axis in comparison_picture({"relu": (data, None, None)}, ["rank"]).axes if axis.axison])
         1
     """
     columns = min(4, len(panels))
-    figure, axes = new_figure(columns, math.ceil(len(panels) / columns), width=3.6, height=2.7)
-    for place, (axis, (name, (predicted, band, simulated))) in enumerate(
-        zip(axes.ravel(), panels.items(), strict=False)
-    ):
-        _draw(axis, metric, predicted, band, simulated)
-        axis.set_title(name, fontsize=10)
-        if place >= len(panels) - columns:
-            axis.set_xlabel("layer")
-        if place % columns == 0:
-            axis.set_ylabel(TITLES.get(metric, metric))
-    for axis in axes.ravel()[len(panels) :]:
-        axis.set_axis_off()
-    axes.ravel()[0].legend(frameon=False, fontsize=7)
+    rows = math.ceil(len(panels) / columns)
+    figure, axes = new_figure(columns, rows * len(metrics), width=3.6, height=2.7)
+    for block, metric in enumerate(metrics):
+        own = axes.ravel()[block * rows * columns : (block + 1) * rows * columns]
+        for place, (axis, (name, found)) in enumerate(zip(own, panels.items(), strict=False)):
+            _draw(axis, metric, *found)
+            axis.set_title(name, fontsize=10)
+            if place >= len(panels) - columns:
+                axis.set_xlabel("layer")
+            if place % columns == 0:
+                axis.set_ylabel(TITLES.get(metric, metric))
+        for axis in own[len(panels) :]:
+            axis.set_axis_off()
+    handles, labels = axes.ravel()[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
     first = next(iter(panels.values()))[0]
-    figure.suptitle(f"{TITLES.get(metric, metric)} · {_without_activation(first)}", fontsize=9, x=0.01, ha="left")
+    title = ", ".join(TITLES.get(metric, metric) for metric in metrics)
+    figure.suptitle(f"{title} · {_without_activation(first)}", fontsize=9, x=0.01, ha="left")
     return figure
 
 
@@ -231,7 +254,9 @@ def print_comparison(console: Console, answers: Mapping[str, tuple[xarray.Datase
     table = Table(box=SIMPLE, padding=(0, 1), header_style="bold")
     for title in ("activation", "G*", "cos*", "rate", "gradients"):
         table.add_column(title, justify="left" if title == "activation" else "right")
-    table.add_column("layers outside: infinite, own width", justify="right")
+    names = [found.metric for found in next(iter(answers.values()))[1]]
+    for metric in names:
+        table.add_column(f"{TITLES.get(metric, metric)} outside", justify="right")
     for name, (data, departures) in answers.items():
         point = json.loads(data.attrs["fixed_point"])
         diagonal = "–" if point is None else number(point["diagonal"], 4)
@@ -239,5 +264,14 @@ def print_comparison(console: Console, answers: Mapping[str, tuple[xarray.Datase
         rate, growth = data.attrs["local_rate"], data.attrs["gradient_growth_per_layer"]
         counts = [f"{len(d.infinite)}, {'–' if d.finite is None else len(d.finite)}" for d in departures]
         shown = "–" if math.isnan(growth) else f"×{math.exp(min(growth, 700.0)):.4g}"
-        table.add_row(name, diagonal, cosine, "–" if math.isnan(rate) else number(rate, 4), shown, "; ".join(counts))
+        table.add_row(name, diagonal, cosine, "–" if math.isnan(rate) else number(rate, 4), shown, *counts)
     console.print(table)
+    layers = first.sizes["layer"]
+    console.print(
+        f"outside: of {layers} layers, at how many theory is outside the 99.9 % interval of the simulated mean: "
+        "infinite width, this width (–: no band)",
+        style="dim",
+    )
+    for name, (data, _) in answers.items():
+        if data.attrs["note"]:
+            console.print(Text(f"→ {name}: {data.attrs['note']}", style="bold green"))

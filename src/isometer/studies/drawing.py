@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isometer.report.pictures import PALETTE, new_figure
-from isometer.studies.readings import mean_interval
+from isometer.studies.readings import LEVEL, mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,8 +19,10 @@ __all__ = ["LINES", "PALETTE", "band", "captioned", "new_figure", "plain_logs"]
 LINES = ("-", "--", "-.", ":")
 
 
-def band(axis: Any, x: ArrayLike, runs: ArrayLike, *, label: str, index: int = 0, log: bool = False) -> None:
-    """The mean over runs (first dimension) as a line, its 95 % interval as a band.
+def band(
+    axis: Any, x: ArrayLike, runs: ArrayLike, *, label: str, index: int = 0, log: bool = False, level: float = LEVEL
+) -> None:
+    """The mean over runs (first dimension) as a line, its interval as a band.
 
     Args:
         axis: of matplotlib.
@@ -29,13 +31,14 @@ def band(axis: Any, x: ArrayLike, runs: ArrayLike, *, label: str, index: int = 0
         label: for the legend.
         index: which colour and line style.
         log: take the mean of the logarithms, for logarithmic axes.
+        level: of the interval, 95 % unless told.
 
     Example:
         >>> figure, axes = new_figure(1)
         >>> band(axes[0, 0], [0, 1], [[1.0, 2.0], [2.0, 3.0]], label="runs")
     """
     data = np.asarray(runs, dtype=float)
-    mean, half = mean_interval(np.log(np.maximum(data, 1e-300)) if log else data)
+    mean, half = mean_interval(np.log(np.maximum(data, 1e-300)) if log else data, level=level)
     low, middle, high = (f(mean + s * half) for s, f in ((s, np.exp if log else np.asarray) for s in (-1, 0, 1)))
     color = PALETTE[index % len(PALETTE)]
     axis.plot(x, middle, color=color, linestyle=LINES[(index // len(PALETTE)) % len(LINES)], label=label)

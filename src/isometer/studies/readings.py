@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from isometer.studies.study import Measured
 LEVEL = 0.95
 
 
-def mean_interval(values: ArrayLike, axis: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Mean over independent runs and the half-width of its 95 % Student interval; 0 for a single run.
+def mean_interval(values: ArrayLike, axis: int = 0, *, level: float = LEVEL) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Mean over independent runs and the half-width of its Student interval, 95 % unless told; 0 for a single run.
 
     Example:
         >>> mean, half = mean_interval([1.0, 2.0, 3.0])
@@ -28,7 +29,7 @@ def mean_interval(values: ArrayLike, axis: int = 0) -> tuple[NDArray[Any], NDArr
     mean = data.mean(axis)
     if count < 2:
         return mean, np.zeros_like(mean)
-    return mean, stats.t.isf((1 - LEVEL) / 2, count - 1) * data.std(axis, ddof=1) / math.sqrt(count)
+    return mean, stats.t.isf((1 - level) / 2, count - 1) * data.std(axis, ddof=1) / math.sqrt(count)
 
 
 def measured(values: ArrayLike) -> Measured:
@@ -56,8 +57,8 @@ def log_slope(abscissae: ArrayLike, values: ArrayLike) -> Measured:
         The exponent; of a single run the interval is that of the least-squares line.
 
     Example:
-        >>> log_slope([1, 10, 100], [[5, 50, 500], [3, 30, 300]])
-        Measured(value=1.0..., uncertainty=...)
+        >>> round(log_slope([1, 10, 100], [[5, 50, 500], [3, 30, 300]]).value, 12)
+        1.0
     """
     x, y = np.log(np.asarray(abscissae, dtype=float)), np.log(np.atleast_2d(np.asarray(values, dtype=float)))
     if y.shape[0] == 1:
@@ -115,3 +116,19 @@ def straightness(abscissae: ArrayLike, values: ArrayLike) -> float:
     if np.ptp(mean) == 0:
         return 1.0
     return float(np.corrcoef(np.asarray(abscissae, dtype=float), mean)[0, 1] ** 2)
+
+
+def jackknife(runs: ArrayLike, statistic: Callable[[NDArray[Any]], float]) -> Measured:
+    """A number computed from the mean over runs (first dimension), with the interval from leaving out one run each.
+
+    Example:
+        >>> jackknife([[1.0], [3.0]], lambda mean: 10 * mean[0]).value
+        20.0
+    """
+    data = np.asarray(runs, dtype=float)
+    count = len(data)
+    if count < 2:
+        raise IsometerError(f"an interval from {count} runs was asked for; expected at least 2 runs")
+    without = np.array([statistic((data.sum(0) - one) / (count - 1)) for one in data])
+    error = math.sqrt((count - 1) / count * float(((without - without.mean()) ** 2).sum()))
+    return Measured(float(statistic(data.mean(0))), error * float(stats.t.isf((1 - LEVEL) / 2, count - 1)))

@@ -29,14 +29,16 @@ def overridden(study: Study, scale: str, changes: Mapping[str, Any], *, data: st
         [16, 32]
     """
     base = study.scale(scale)
-    axes, constants = dict(base.axes), dict(base.constants)
+    axes, constants, reading = dict(base.axes), dict(base.constants), dict(base.reading)
     for name, value in changes.items():
         if name in axes:
             axes[name] = [_like(axes[name][0], one, name) for one in _listed(value)]
         elif name in constants:
             constants[name] = _like(constants[name], value, name)
+        elif name in reading:
+            reading[name] = _like(reading[name], value, name)
         else:
-            known = [*axes, *constants]
+            known = [*axes, *constants, *reading]
             near = difflib.get_close_matches(name, known, 1, 0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
             raise IsometerError(f"the study {study.id} has no setting {name!r}; {hint}")
@@ -46,7 +48,7 @@ def overridden(study: Study, scale: str, changes: Mapping[str, Any], *, data: st
         else:
             constants["data"] = data
     told = "" if not changes else "changed by hand: " + ", ".join(f"{k}={v}" for k, v in changes.items())
-    return Scale(axes, constants, "; ".join(part for part in (base.reduced, told) if part))
+    return Scale(axes, constants, "; ".join(part for part in (base.reduced, told) if part), reading)
 
 
 def parse_changes(texts: Sequence[str]) -> dict[str, str]:

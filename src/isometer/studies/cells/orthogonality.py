@@ -9,6 +9,7 @@ import numpy as np
 import xarray
 
 from isometer.errors import IsometerError
+from isometer.studies.cells.bare import bare
 
 
 def dominated(samples: int, features: int, small: float) -> np.ndarray[Any, Any]:
@@ -54,7 +55,7 @@ def cosine_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
     spec = Spec(width=c["width"], depth=c["depth"], activation="identity", norm=norm)
     batch = pair(c["network"], c["width"], c["nearness"])
     data = simulate(spec, batch, runs=c["runs"], metrics=["mean_abs_cosine"], seed=seed)
-    return _bare(data.rename(mean_abs_cosine="cosine"))
+    return bare(data.rename(mean_abs_cosine="cosine"))
 
 
 def gap_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
@@ -70,7 +71,7 @@ def gap_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
     c = configuration
     spec = Spec(width=c["width"], depth=c["depth"], activation="identity", norm=Norm.named("batch-rescale"))
     batch = dominated(c["samples"], c["width"], c["small"])
-    return _bare(simulate(spec, batch, runs=c["runs"], metrics=["orthogonality_gap"], seed=seed))
+    return bare(simulate(spec, batch, runs=c["runs"], metrics=["orthogonality_gap"], seed=seed))
 
 
 def average_gap_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
@@ -85,7 +86,25 @@ def average_gap_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Data
     return xarray.Dataset({"average_gap": data.mean("layer")})
 
 
-def _bare(data: xarray.Dataset) -> xarray.Dataset:
-    """Numbers and their axes, without what describes a single simulation."""
-    kept = data.drop_vars([name for name in data.coords if name not in data.dims])
-    return kept.drop_attrs()
+def survival_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
+    """σ_min(H_ℓ)/σ_min(H_0), the lowest over layers, by run: `samples`, `width`, `depth`, `runs`, `input`.
+
+    The input is scaled to unit Frobenius norm, which all further layers have; more samples than features give 0.
+
+    Example:
+        >>> cell = {"samples": 2, "width": 30, "depth": 9, "runs": 2, "input": "gaussian"}
+        >>> survival_cell(cell, 0)["lowest"].sizes["run"]
+        2
+    """
+    from isometer.simulate import make_batch, simulate
+    from isometer.spec import recurrence
+
+    c = configuration
+    if c["samples"] > c["width"]:
+        return xarray.Dataset({"lowest": ("run", np.zeros(c["runs"]))}, {"run": np.arange(c["runs"])})
+    batch = make_batch(c["input"], c["samples"], c["width"], runs=c["runs"], seed=seed)
+    batch = batch / np.linalg.norm(batch, axis=(1, 2), keepdims=True)
+    spec = recurrence("001/rec-2.1", width=c["width"], depth=c["depth"])
+    name = "smallest_singular_value"
+    values = simulate(spec, batch, runs=c["runs"], metrics=[name], seed=seed)[name]
+    return bare(xarray.Dataset({"lowest": values.min("layer") / values.sel(layer=0)}))

@@ -13,6 +13,7 @@ from isometer.theory.batch_norm.isometry import (
 from isometer.theory.batch_norm.layer_map import GramEstimate, batch_norm_chain, batch_norm_map
 from isometer.theory.batch_norm.recentring import OddShape, SimplexRates, odd_shapes, simplex_rates
 from isometer.theory.batch_norm.residual import frobenius_drift, regularity_constant
+from isometer.theory.batch_norm.spectral_flow import expected_hitting_time
 from isometer.theory.batch_norm.unnormalised import NormWalk, norm_walk
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "batch_norm_fixed_point",
     "batch_norm_jacobian_norm",
     "batch_norm_map",
+    "expected_hitting_time",
     "frobenius_drift",
     "gradient_growth",
     "gram_fluctuations",

@@ -1,8 +1,9 @@
 """Rescaling after the activation, x = BN(φ(h)), on exchangeable batches: the Gram map and the growth of gradients.
 
-With φ = φ(h), c = Mφ, D = diag φ′(h) and s² the size that divides, the Jacobian of x by h is `√n/s (C − y bᵀ/s²) D`: y is
-φ or c, b the vector whose size divides. The gradient's Gram matrix over features becomes `E D JᵀΓJ D`; its parts
-along M and along P = 11ᵀ/n form a 2×2 matrix, of which traces are ratios of sums over samples (`SharedMean`).
+With φ = φ(h), c = Mφ, D = diag φ′(h) and s the length of b that divides, x = √n y/s has by h the Jacobian
+`J D = √n/s (C − y bᵀ/s²) D`: y and b are φ or c, C is I or M. The gradient's Gram matrix over features becomes
+`E D JᵀΓJ D`; its parts along M and along P = 11ᵀ/n form a 2×2 matrix, of which traces are ratios of sums over samples
+(`SharedMean`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer.activations import Activation, Estimate
+from isometer.activations import Estimate
 from isometer.errors import IsometerError
-from isometer.theory.batch_norm.shared_mean import SharedMean, Sums, flat_pieces
+from isometer.theory.batch_norm.shared_mean import Powers, SharedMean, Sums, Term, flat_pieces
 from isometer.theory.batch_norm.sphere import Floats
 
 Complex = NDArray[np.complex128]
+Terms = tuple[list[tuple[Powers, ...]], list[Term]]
 _GRAM = {(0, 0), (1, 0)}
 
 
@@ -74,17 +76,42 @@ def pair_after(law: SharedMean, kind: Literal["full", "rms", "std"]) -> PairAfte
     return PairAfter(off.value + n / (n - 1) * (1.0 - dead), off.value, off.error + 1e-14)
 
 
+def has_pole(law: SharedMean, kind: Literal["full", "rms", "std"]) -> bool:
+    """Whether a dead zone of φ makes the mean square of gradients infinite.
+
+    Where all samples but two are in one flat piece of φ and these two are ε beyond its edge, the size that divides is
+    of order ε while both still pass a gradient: `E 1/ε²` in two dimensions diverges like log 1/ε. (One alone passes
+    nothing: the Jacobian projects it out.) Chances below 1e−12 count as none.
+
+    Example:
+        >>> from isometer import activation
+        >>> relu = activation("relu")
+        >>> has_pole(SharedMean(relu, 6, 1.0, 1.0), "rms"), has_pole(SharedMean(relu, 6, 1.2, 0.0), "full")
+        (True, False)
+    """
+    for value, pieces in flat_pieces(law.phi, law.reach).items():
+        if kind == "rms" and value != 0.0:
+            continue
+        ends = [(end, side) for low, high in pieces for end, side in ((low, -1.0), (high, 1.0)) if abs(end) < law.reach]
+        close = any(abs(float(law.phi(end + side * 1e-9)) - value) < 1e-6 for end, side in ends)
+        if close and law.chance_of(pieces) > 1e-12:
+            return True
+    return False
+
+
 def backward_matrix(law: SharedMean, kind: Literal["full", "rms", "std"]) -> tuple[Floats, float]:
     """What a layer makes of (α, β), Γ = αM + βP: a 2×2 matrix, inf where it is infinite, and a bound on its error.
 
     Example:
         >>> from isometer import activation
         >>> matrix, error = backward_matrix(SharedMean(activation("identity"), 8, 1.0, 1.0), "rms")
-        >>> bool(abs(matrix[0, 0] - 7 / 6 * 8 / 8) < 1e-9)  # (n − 1)/(n − 2)
+        >>> bool(abs(matrix[0, 0] - 7 / 6) < 1e-9)  # (n − 1)/(n − 2)
         True
     """
     n = law.n
-    products, terms = (_rms_terms(n) if kind == "rms" else _centred_terms(n, kind))
+    if n <= (2 if kind == "rms" else 3) or has_pole(law, kind):
+        return np.full((2, 2), math.inf), 0.0
+    products, terms = _rms_terms(n) if kind == "rms" else _centred_terms(n, kind)
     found = law.integral(terms, Sums.needs(*products), centred=kind != "rms")
     if any(math.isinf(part.value) for part in found):
         return np.full((2, 2), math.inf), 0.0
@@ -93,10 +120,12 @@ def backward_matrix(law: SharedMean, kind: Literal["full", "rms", "std"]) -> tup
     return matrix, sum(part.error for part in found)
 
 
-def _rms_terms(n: int):  # type: ignore[no-untyped-def]
+def _rms_terms(n: int) -> Terms:
     """Traces with I and P of the images of M and of P: y = b = φ, C = I."""
-    products = [((0, 2),), ((2, 2),), ((1, 1), (1, 1)), ((1, 2), (1, 0)), ((2, 2), (1, 0), (1, 0)),
-                ((0, 1), (0, 1)), ((0, 1), (1, 1), (1, 0)), ((1, 1), (1, 1), (1, 0), (1, 0))]  # fmt: skip
+    products: list[tuple[Powers, ...]] = [
+        ((0, 2),), ((2, 2),), ((1, 1), (1, 1)), ((1, 2), (1, 0)), ((2, 2), (1, 0), (1, 0)),
+        ((0, 1), (0, 1)), ((0, 1), (1, 1), (1, 0)), ((1, 1), (1, 1), (1, 0), (1, 0)),
+    ]  # fmt: skip
 
     def all_mean(s: Sums) -> Complex:
         return s.of((0, 2)) - 2 * s.t * s.of((1, 2), (1, 0)) + s.t**2 / 2 * s.of((2, 2), (1, 0), (1, 0))
@@ -114,9 +143,11 @@ def _rms_terms(n: int):  # type: ignore[no-untyped-def]
     return products, [all_all, mean_all, all_mean, mean_mean]
 
 
-def _centred_terms(n: int, kind: str):  # type: ignore[no-untyped-def]
+def _centred_terms(n: int, kind: str) -> Terms:
     """As `_rms_terms` for b = c. Polynomials in the mean φ̄ are read at m ~ N(φ̄, 1/(2tn)) by exp(−∂²/(4tn))."""
-    products = [((0, 2),), ((2, 2),), ((1, 2),), ((0, 1), (0, 1)), ((1, 1), (1, 1)), ((0, 1), (1, 1))]
+    products: list[tuple[Powers, ...]] = [
+        ((0, 2),), ((2, 2),), ((1, 2),), ((0, 1), (0, 1)), ((1, 1), (1, 1)), ((0, 1), (1, 1)),
+    ]  # fmt: skip
 
     def all_centred(s: Sums) -> Complex:
         own = s.of((0, 2))

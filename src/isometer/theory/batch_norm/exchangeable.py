@@ -11,11 +11,13 @@ import numpy as np
 from isometer.activations import Activation
 from isometer.activations.closed_forms import as_two_rays
 from isometer.errors import IsometerError
+from isometer.theory.batch_norm.after import chance_of_no_size, pair_after
 from isometer.theory.batch_norm.laplace import two_ray_pair
 from isometer.theory.batch_norm.mixture import Mixture
 from isometer.theory.batch_norm.moments import batch_moments
 from isometer.theory.batch_norm.parts import Kind, Parts
 from isometer.theory.batch_norm.sampling import normalised, quasi_expectation
+from isometer.theory.batch_norm.shared_mean import SharedMean
 from isometer.theory.batch_norm.sphere import Floats, SphereRule
 
 
@@ -105,16 +107,25 @@ def _after(parts: Parts, n: int, across: float, along: float) -> Pair:
     phi, kind = parts.phi, parts.kind
     off = (along - across) / n
     diagonal = across + off
-    if kind in ("full", "recenter") and across == 0.0:
-        return Pair(0.0, 0.0, 0.0)
-    if kind == "full":
-        if phi.is_constant:
-            return Pair(0.0, 0.0, 0.0)
-        return Pair(1.0, -1.0 / (n - 1), 0.0)
     if kind == "recenter":
+        if across == 0.0:
+            return Pair(0.0, 0.0, 0.0)
         raw = gaussian_pair(phi, diagonal, max(-1.0, min(1.0, off / diagonal)))
         spread = raw.diagonal - raw.off_diagonal
         return Pair(spread * (n - 1) / n, -spread / n, 2 * raw.error)
+    if across <= 1e-14 * along:  # equal samples: no deviation, and a root mean square of |φ|
+        alive = (
+            0.0 if kind != "rms" else 1.0 - chance_of_no_size(SharedMean(phi, 1, max(along / n, 1e-300), along), kind)
+        )
+        return Pair(alive, alive, 0.0)
+    if phi.is_constant:
+        alive = 1.0 if kind == "rms" and float(phi(0.0)) != 0.0 else 0.0
+        return Pair(alive, alive, 0.0)
+    law = SharedMean(phi, n, across, along, 1e-7 if kind == "std" else 1e-12)
+    if law.is_mixture or n > 4 or not law.flat or along <= 1e-12 * across:
+        found = pair_after(law, kind)
+        if found.error < 1e-4:
+            return Pair(*found)
 
     def entries(h: Floats) -> Floats:
         y = normalised(np.asarray(phi(h)), kind)

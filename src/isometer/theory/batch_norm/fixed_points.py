@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,11 @@ from isometer.theory.batch_norm.sphere import Floats
 __all__ = ["FixedPoint", "LocalRates", "batch_norm_fixed_point", "local_rates"]
 
 _FAR = 1e9  # a ratio or variance past this counts as gone
+_ROUNDS = 60
+_OUTGROWN = (
+    "no fixed point: the variance along 1 outgrows the one across in every layer, the samples become equal up to sign "
+    "— recentre, or use an activation of zero mean"
+)
 
 
 class LocalRates(NamedTuple):
@@ -121,10 +127,14 @@ def batch_norm_fixed_point(
     if parts.kind == "full":
         pair = exchangeable_map(parts, count, 1.0, 0.0)
         rates = local_rates(parts.phi, count) if position == "pre" else LocalRates(0.0, None, None)
+        for _ in range(_ROUNDS if position == "post" and pair.diagonal < 1.0 else 0):  # the chance of equal activations
+            before, pair = pair, exchangeable_map(parts, count, pair.diagonal, pair.off_diagonal)
+            if pair.diagonal == 0.0 or abs(pair.diagonal - before.diagonal) <= 1e-13:
+                break
     elif parts.kind == "recenter":
         pair, rates = _recentred(parts, count)
     else:
-        pair, rates = _rescaled(parts, count)
+        pair, rates = _rescaled(parts, count) if position == "pre" else _rescaled_after(parts, count)
     return FixedPoint(count, parts.kind, parts.position, *pair, rates)
 
 
@@ -201,6 +211,7 @@ def _price_rates(phi: Activation, n: int, a: float) -> tuple[float, float]:
     return k * share - 2 * (u * share - s / n), s
 
 
+@lru_cache(maxsize=64)
 def _rescaled(parts: Parts, n: int) -> tuple[Pair, LocalRates]:
     """Without recentring: the ratio r = (a + nb)/a of the variances along and across 1 is the state."""
 
@@ -211,32 +222,66 @@ def _rescaled(parts: Parts, n: int) -> tuple[Pair, LocalRates]:
         spread = pair.diagonal - pair.off_diagonal
         return (pair.diagonal + (n - 1) * pair.off_diagonal) / spread if spread > 0 else math.inf
 
-    ratio = _limit(lambda r: ratio_of(step(r)), 1.0, rough=parts.position == "post")
+    ratio = _limit(lambda r: ratio_of(step(r)), 1.0)
     if math.isinf(ratio):
-        raise IsometerError(
-            "no fixed point: the variance along 1 outgrows the one across in every layer, the samples become "
-            "equal up to sign — recentre, or use an activation of zero mean"
-        )
-    pair = step(ratio)
-    width = 0.05 if parts.position == "post" else 1e-4  # sampled or integrated
-    return pair, LocalRates(_slope(lambda r: ratio_of(step(r)), ratio, width), None, None)
+        raise IsometerError(_OUTGROWN)
+    return step(ratio), LocalRates(_slope(lambda r: ratio_of(step(r)), ratio), None, None)
 
 
-def _limit(update: Callable[[float], float], start: float, rough: bool = False) -> float:
+@lru_cache(maxsize=64)
+def _rescaled_after(parts: Parts, n: int) -> tuple[Pair, LocalRates]:
+    """Rescaled after φ, which sees the scale too: the logs of both variances, by Newton's method after a few layers."""
+    last: list[Pair] = []
+    far = (1e3 if parts.kind == "rms" else 5.0) * n
+    close = 1e-10 if parts.kind == "rms" else 1e-6
+
+    def step(state: Floats) -> Floats:
+        across, along = (float(v) for v in np.exp(state))
+        last[:] = [exchangeable_map(parts, n, across + (along - across) / n, (along - across) / n)]
+        new = last[0].diagonal - last[0].off_diagonal, last[0].diagonal + (n - 1) * last[0].off_diagonal
+        if not new[0] > 0.0 or not new[1] < far * new[0] or not new[1] < _FAR:
+            raise IsometerError(_OUTGROWN)
+        return np.asarray(np.log(new))
+
+    state = np.zeros(2)
+    for _ in range(4):
+        before, state = state, step(state)
+        if np.abs(state - before).max() < 1e-11:
+            break
+    for _ in range(12):
+        moved = step(state)
+        if np.abs(moved - state).max() < close:
+            break
+        turn = np.eye(2) - _jacobian(step, state, moved, 0.1 * math.sqrt(close))
+        if abs(np.linalg.det(turn)) < 1e-6:
+            raise IsometerError(_OUTGROWN)
+        state = state + np.clip(np.linalg.solve(turn, moved - state), -2.0, 2.0)
+    else:
+        raise IsometerError(_OUTGROWN)
+    pair = Pair(*last[0])
+    rate = float(np.abs(np.linalg.eigvals(_jacobian(step, state, moved, 0.1 * math.sqrt(close)))).max())
+    return pair, LocalRates(rate if rate > 1e-8 else 0.0, None, None)
+
+
+def _jacobian(step: Callable[[Floats], Floats], state: Floats, value: Floats, width: float) -> Floats:
+    columns = [(step(state + width * unit) - value) / width for unit in np.eye(len(state))]
+    return np.stack(columns, axis=1)
+
+
+def _limit(update: Callable[[float], float], start: float) -> float:
     """Where an increasing map takes `start`: its first fixed point in the direction of the first step, 0 or inf."""
-    tolerance = 1e-3 if rough else 1e-11
+    tolerance = 1e-11
     first = update(start)
     if abs(first - start) <= tolerance * start:
         return start
     up, here, factor = first > start, start, 1.5
-    far = 1e4 if rough else _FAR
-    while 1 / far < here < far:
+    while 1 / _FAR < here < _FAR:
         there = here * factor if up else here / factor
         moved = update(there)
         if (moved > there) != up:
             low, high = min(here, there), max(here, there)
             found = brentq(lambda x: math.log(max(update(math.exp(x)), 1e-300)) - x, math.log(low), math.log(high),
-                           xtol=1e-4 if rough else 1e-14)  # fmt: skip
+                           xtol=1e-14)  # fmt: skip
             return math.exp(float(found))
         here, factor = there, min(factor * factor, 1e3)
     return math.inf if up else 0.0

@@ -75,7 +75,7 @@ def batch_norm_map(
     parts = Parts.of(source, norm, position, n)
     apart = ~np.eye(n, dtype=bool)
     spread = max(np.ptp(np.diag(matrix)), np.ptp(matrix[apart]))
-    if spread <= _EXCHANGEABLE * size and not (position == "post" and parts.kind in ("rms", "std")):
+    if spread <= _EXCHANGEABLE * size:
         pair = exchangeable_map(parts, n, float(np.diag(matrix).mean()), float(matrix[apart].mean()))
         filled = np.where(apart, pair.off_diagonal, pair.diagonal)
         return GramEstimate(filled, np.full((n, n), pair.error), "exchangeable")

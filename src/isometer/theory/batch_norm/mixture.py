@@ -22,7 +22,7 @@ from isometer.errors import IsometerError
 from isometer.theory.batch_norm.sphere import Floats, Function, batch_rule
 
 _ORDER = 24
-_TOLERANCE = 2e-11
+_STEEPER = 25.0  # by how much tables grow, in the ratio r that they serve
 _REACH = 40.0  # beyond, a function is taken to be as smooth as at this place
 
 
@@ -36,6 +36,7 @@ class Mixture:
         kinks: of the function.
         powers: (k, l) of the single moments E vᵏf·vˡf and, second, of the pair moments E v_iᵏf_i·v_jˡf_j.
         name: for messages.
+        tolerance: of the tables, relative to the largest moment.
 
     Example:
         >>> mixture = Mixture(5, "rms", lambda y: y, (), ([(0, 0)], [(0, 0)]), "identity")
@@ -51,9 +52,10 @@ class Mixture:
         kinks: Sequence[float],
         powers: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]],
         name: str,
+        tolerance: float = 2e-11,
     ) -> None:
         self.n, self.kind, self.function, self.kinks, self.name = n, kind, function, kinks, name
-        self.powers = powers
+        self.powers, self.tolerance = powers, tolerance
         self.order = max(k for pair in (*powers[0], *powers[1]) for k in pair) + 1
         self.growth = self._growth() if kind == "std" else 0.0
         self.panels = resolve(
@@ -63,8 +65,22 @@ class Mixture:
         ).series.edges  # fmt: skip
         self._seen: dict[float, Floats] = {}
         probes = [float(np.abs(self._moments(gamma)).max()) for gamma in (-1.2, -0.6, 0.1, 0.7, 1.3)]
-        self.floor = _TOLERANCE * max(probes)  # moments that vanish are noise
-        self.table = [self._tabulated(k) for k in range(len(powers[0]) + len(powers[1]))]
+        self.floor = tolerance * max(probes)  # moments that vanish are noise
+        self.table: list[Piecewise] = []
+        self.served, self.end = 0.0, 0.0
+        self._serve(4.0)
+
+    def _serve(self, ratio: float) -> None:
+        """Tables for variance ratios up to this one: γ beyond `end` has no weight there."""
+        if ratio <= self.served:
+            return
+        self.served = max(ratio, _STEEPER * self.served)
+        last = math.acos(min(1.0, math.exp(-31.0 / max(self.n - 2, 0.1))))  # cos^{n−2} τ = e^−31
+        turn = math.sqrt(self.served) * math.tan(last)
+        bounded = self.kind == "std" and self.growth == 0.0  # may oscillate up to γ = ±π/2
+        self.end = math.atan(turn) if bounded and turn < 1e4 else math.pi / 2
+        self.served = self.served if self.end < math.pi / 2 else math.inf
+        self.table = [self._tabulated(k) for k in range(len(self.powers[0]) + len(self.powers[1]))]
 
     def _growth(self) -> float:
         """p with f = O(|x|^p), rounded up to ½; the Student law of tan γ must have 2p moments."""
@@ -99,12 +115,12 @@ class Mixture:
             return np.array([self._moments(float(gamma))[index] for gamma in gammas])
 
         return resolve(
-            column, self._breaks(), order=_ORDER, tolerance=_TOLERANCE, floor=self.floor, smallest=1e-5, budget=200
+            column, self._breaks(), order=_ORDER, tolerance=self.tolerance, floor=self.floor, smallest=1e-5, budget=200
         ).series
 
     def _breaks(self) -> Floats:
         """γ at which a kink leaves the range of a sample."""
-        radius, end = math.sqrt(self.n - 1.0), math.pi / 2
+        radius, end = math.sqrt(self.n - 1.0), self.end
         places = [-end, 0.0, end]
         for kink in self.kinks:
             for side in (radius, -radius):
@@ -118,6 +134,7 @@ class Mixture:
 
     def rule(self, ratio: float) -> tuple[Floats, Floats, Floats]:
         """τ, γ and weights that sum to 1 over the law of γ for the variance ratio r."""
+        self._serve(ratio)
         root = math.sqrt(ratio)
         edges = np.unique(np.concatenate([series.edges for series in self.table]))
         reach = min(math.pi / 2, 12.0 / math.sqrt(max(self.n - 2, 1)))
@@ -132,6 +149,7 @@ class Mixture:
 
     def given(self, gamma: Floats) -> Floats:
         """All moments given γ, `(…, moments)`."""
+        gamma = np.clip(gamma, -self.end, self.end)
         columns = np.stack([series(gamma) for series in self.table], axis=-1)
         return np.asarray(columns / np.cos(gamma)[:, None] ** (2 * self.growth) if self.growth else columns)
 

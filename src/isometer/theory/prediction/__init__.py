@@ -5,7 +5,7 @@ from isometer.theory.prediction.coverage import Coverage, coverage
 from isometer.theory.prediction.fluctuations import LARGEST
 from isometer.theory.prediction.limits import Limits, limits
 from isometer.theory.prediction.measures import PREDICTED
-from isometer.theory.prediction.trajectories import finite_width, finite_width_gap, predict
+from isometer.theory.prediction.trajectories import finite_width, finite_width_gap, missing_bands, predict
 
 __all__ = [
     "LARGEST",
@@ -18,5 +18,6 @@ __all__ = [
     "finite_width",
     "finite_width_gap",
     "limits",
+    "missing_bands",
     "predict",
 ]

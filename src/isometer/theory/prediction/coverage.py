@@ -89,7 +89,10 @@ def _norm(spec: Spec) -> Coverage | None:
         return Coverage("whitening ties the features of a layer to each other", _nearest(spec, norm="batch"))
     keeps_mean = norm.rescale and not norm.recenter and norm.divisor == "std"
     if keeps_mean and not spec.is_linear and activation_first(spec):
-        reason = "the mean over the deviation of activations, which this norm keeps, has no second moment"
+        reason = (
+            "the mean over the deviation of activations, which this norm keeps, has no second moment or too heavy a "
+            "tail to be sampled"
+        )
         return Coverage(reason, _nearest(spec, norm="batch"))
     return None
 
@@ -172,6 +175,9 @@ def _small_batch(spec: Spec, samples: int | None, backward: bool) -> Coverage | 
         return Coverage(reason, None)
     rays = as_two_rays(spec.phi.expression)
     if activation_first(spec) and rays is not None and 0.0 in rays:
-        reason = "gradients through a batch norm of activations that vanish on a half-line have an infinite mean square"
+        reason = (
+            "gradients through a batch norm of activations that vanish on a half-line have an infinite mean square "
+            "unless the samples that enter sum to 0 in every feature, which those of the first layer do not"
+        )
         return Coverage(reason, _nearest(spec, order=("weights", "norm", "activation")))
     return None

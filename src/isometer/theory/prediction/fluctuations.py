@@ -3,9 +3,9 @@
 Given the Gram matrix K that enters the weights, the d features of a layer are independent, h ~ N(0, V) with V = wK + b.
 The next Gram matrix is a mean over them, `K' = T(K) + ξ/√d`, so that its covariance follows `Σ' = 𝒥Σ𝒥ᵀ + C/d`, 𝒥 the
 derivative of T and C the covariance of ξ, and its mean `m' = E T(m + Δ)`, Δ of covariance Σ. 𝒥 is taken along paths:
-a perturbation dV moves h by ½ dV V⁻¹h. Norms over features read means x̄ and mean squares of the features themselves;
-what their fluctuation does to the layer is added to ξ and to 𝒥. Haar weights keep `Σ hhᵀ`: the part of ξ that is
-linear in hhᵀ falls away.
+a perturbation dV moves h by ½ dV V⁻¹h; for activations that jump it is the derivative of the density instead. Norms
+over features read means x̄ and mean squares of the features themselves; what their fluctuation does to the layer is
+added to ξ and to 𝒥. Haar weights keep `Σ hhᵀ`: the part of ξ that is linear in hhᵀ falls away.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
 from isometer.theory.prediction.columns import (
+    Activate,
     Affine,
     Columns,
     NormalizeBatch,
@@ -34,7 +35,9 @@ Floats = NDArray[np.float64]
 LARGEST = 24
 """Samples beyond which the covariance of a Gram matrix is not computed."""
 
+Site = tuple[bool, bool]
 _POINTS = 1 << 12
+_JUMP_POINTS = 1 << 14
 _SHIFT_POINTS = 1 << 11
 _SHIFT_DRAWS = 32
 
@@ -47,13 +50,16 @@ class Response:
     noise: Floats  # (n², n²), for one feature
 
 
-def gram_laws(forward: Forward, start: Floats, *, is_gram: bool = True) -> list[GramLaw]:
+def gram_laws(
+    forward: Forward, start: Floats, *, is_gram: bool = True, at: Literal["post", "pre"] = "post"
+) -> list[GramLaw]:
     """The law of the Gram matrix of every layer of a network of the spec's own widths, the input first.
 
     Args:
         forward: the network, without skips.
         start: Gram matrix of the input, or the batch `(n, d)`.
         is_gram: which of the two.
+        at: of what layers hand on, or of what enters their activation.
 
     Returns:
         `layers + 1` laws.
@@ -75,19 +81,35 @@ def gram_laws(forward: Forward, start: Floats, *, is_gram: bool = True) -> list[
     responses = _Responses(forward)
     state = responses.unscaled(first)
     laws = [state]
+    turned = "activation" in forward.early  # what enters the activation of a layer is there before its weights
+    before = state
     if not is_gram and forward.early:
         given = start.T * np.exp(-state.log_scale)
-        values = evaluate(forward.operations_of_given(given), given)
+        operations = forward.operations_of_given(given)
+        values = evaluate(operations, given)
+        place = next((k for k, o in enumerate(operations) if isinstance(o, Activate)), len(operations))
+        seen = evaluate(operations[:place], given)
+        before = replace(state, mean=seen.T @ seen / len(seen))
         state = replace(state, mean=values.T @ values / len(values))
     elif forward.early:
+        steps = forward.early[: forward.early.index("activation")] if turned else forward.early
+        before = replace(state, mean=forward.statistics(forward.after(Columns(state.mean), steps, 1))[0])
         state = replace(state, mean=forward.statistics(forward.after(Columns(state.mean), forward.early, 1))[0])
     for layer in range(1, spec.layers + 1):
         if not np.abs(state.mean).max() < 1e150:
             break
-        observed = responses.step(state, layer, early=False)
-        laws.append(observed)
+        if at == "post":
+            laws.append(responses.step(state, layer, early=False))
+        else:
+            laws.append(before if turned else responses.step(state, layer, early=False, until_activation=True))
+            before = responses.step(state, layer, early=True, until_activation=True) if turned else before
         if layer < spec.layers:
-            state = responses.step(state, layer, early=True) if forward.early else observed
+            own = laws[-1] if at == "post" else None
+            state = (
+                own
+                if own is not None and not forward.early
+                else responses.step(state, layer, early=bool(forward.early))
+            )
     return laws
 
 
@@ -95,8 +117,9 @@ def band_gap(forward: Forward) -> str | None:
     """Why there is no law of Gram matrices at finite width; None if there is."""
     if forward.spec.has_skip:
         return "with skip connections the features of a layer are not independent given the Gram matrix before"
-    if forward.spec.phi.jumps:
-        return f"{forward.spec.phi.name} jumps, and the derivative of its Gram map is taken along paths"
+    norm = forward.spec.norm
+    if forward.spec.phi.jumps and norm is not None and norm.over != "batch":
+        return f"{forward.spec.phi.name} jumps, and how it answers to the statistics of a norm over features is unknown"
     return None
 
 
@@ -105,21 +128,25 @@ class _Responses:
 
     def __init__(self, forward: Forward) -> None:
         self.forward = forward
-        self._kept: dict[bool, tuple[Floats, tuple[float, ...], Response]] = {}
-        self._shifts: dict[bool, tuple[GramLaw, tuple[float, ...], Floats]] = {}
+        self._kept: dict[Site, tuple[Floats, tuple[float, ...], Response]] = {}
+        self._shifts: dict[Site, tuple[GramLaw, tuple[float, ...], Floats]] = {}
 
-    def step(self, law: GramLaw, layer: int, *, early: bool) -> GramLaw:
-        """From the law of what enters the weights to that of the output, or of what enters the next weights."""
+    def step(self, law: GramLaw, layer: int, *, early: bool, until_activation: bool = False) -> GramLaw:
+        """From the law of what enters the weights to that of the output, or of what enters the next weights.
+
+        With `until_activation` no further than what enters the activation.
+        """
         forward, spec = self.forward, self.forward.spec
         weight = forward.weight_variance(layer)
         covariance = weight * law.mean + spec.bias_variance
         pre = Columns(covariance)
-        operations = forward.operations(pre, layer, early=early)
-        response = self._response(covariance, operations, layer, early)
+        site = early, until_activation
+        operations = forward.operations(pre, layer, early=early, until_activation=until_activation)
+        response = self._response(covariance, operations, layer, site)
         width = spec.widths[layer - 1]
         moved = weight * response.derivative
         spread = moved @ law.covariance @ moved.T + response.noise / width
-        mean = forward.statistics(_folded(pre, operations))[0] + self._shift(law, weight, layer, early)
+        mean = forward.statistics(_folded(pre, operations))[0] + self._shift(law, weight, layer, site)
         law = GramLaw(mean, spread, law.log_scale, law.log_covariance, moved @ law.cross, _exact(operations))
         return self.unscaled(law)
 
@@ -136,29 +163,30 @@ class _Responses:
         gains = spec.at("activation_gain", layer), spec.at("activation_gain", min(layer + 1, spec.layers))
         return haar, *gains, spec.output_scale(layer), self.forward.weight_variance(layer)
 
-    def _response(self, covariance: Floats, operations: tuple[Operation, ...], layer: int, early: bool) -> Response:
+    def _response(self, covariance: Floats, operations: tuple[Operation, ...], layer: int, site: Site) -> Response:
         setting = self._setting(layer)
-        known = self._kept.get(early)
+        known = self._kept.get(site)
         if known is None or known[1] != setting or not resembles(known[0], covariance):
             known = covariance, setting, response_of(operations, covariance, setting[0])
-            self._kept[early] = known
+            self._kept[site] = known
         return known[2]
 
-    def _shift(self, law: GramLaw, weight: float, layer: int, early: bool) -> Floats:
+    def _shift(self, law: GramLaw, weight: float, layer: int, site: Site) -> Floats:
         """E T(m + Δ) − T(m), by the same points for both."""
         forward, spec = self.forward, self.forward.spec
         n = len(law.mean)
         if not law.covariance.any() or (spec.is_linear and spec.norm is None):
             return np.zeros((n, n))
         setting = self._setting(layer)
-        known = self._shifts.get(early)
+        known = self._shifts.get(site)
         if known is not None and known[1] == setting and known[0].resembles(law):
             return known[2]
         z = standard_points(_SHIFT_POINTS, n)
 
         def sampled(gram: Floats) -> Floats:
             covariance = weight * gram + spec.bias_variance
-            operations = forward.operations(Columns(covariance), layer, early=early)
+            columns = Columns(covariance)
+            operations = forward.operations(columns, layer, early=site[0], until_activation=site[1])
             values, vectors = np.linalg.eigh(seen_covariance(operations, covariance))
             y = evaluate(operations, z @ ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T))
             return np.asarray(y.T @ y / len(y))
@@ -166,7 +194,7 @@ class _Responses:
         plain = replace(GramLaw.certain(law.mean), covariance=law.covariance)
         base = sampled(law.mean)
         found = np.asarray(np.mean([sampled(draw) - base for draw in plain.draws(_SHIFT_DRAWS)[0]], axis=0))
-        self._shifts[early] = law, setting, found
+        self._shifts[site] = law, setting, found
         return found
 
 
@@ -203,11 +231,12 @@ def response_of(operations: tuple[Operation, ...], covariance: Floats, haar: flo
         >>> response.derivative.round(6).tolist(), response.noise.round(1).tolist()
         ([[1.0]], [[2.0]])
     """
-    h, score = gaussian_batches(seen_covariance(operations, covariance), _POINTS)
+    jumps = any(isinstance(operation, Activate) and operation.phi.jumps for operation in operations)
+    h, score = gaussian_batches(seen_covariance(operations, covariance), _JUMP_POINTS if jumps else _POINTS)
     count, n = h.shape
     y, slope = evaluate_with_jacobian(operations, h)
     products = (y[:, :, None] * y[:, None, :]).reshape(count, n * n)
-    derivative = _pathwise(slope, y, score, count, n)
+    derivative = _by_score(products, score) if jumps else _pathwise(slope, y, score, count, n)
     influence = products - products.mean(axis=0)
     place = next((k for k, operation in enumerate(operations) if _is_norm(operation)), None)
     if place is not None:
@@ -238,6 +267,13 @@ def response_of(operations: tuple[Operation, ...], covariance: Floats, haar: flo
 def _is_norm(operation: Operation) -> bool:
     """Whether its constants are statistics of the features, not a plain factor."""
     return isinstance(operation, Affine) and operation.statistics is not None
+
+
+def _by_score(products: Floats, score: Floats) -> Floats:
+    """∂E y_i y_j/∂V_ab = ½ E y_i y_j (s_a s_b − E s_a s_b), s = V⁻¹h: also for functions that jump."""
+    count, n = score.shape
+    squares = (score[:, :, None] * score[:, None, :]).reshape(count, n * n)
+    return np.asarray(0.5 * products.T @ (squares - squares.mean(axis=0)) / count)
 
 
 def _pathwise(slope: Floats, y: Floats, score: Floats, count: int, n: int) -> Floats:

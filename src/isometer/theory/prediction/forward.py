@@ -141,22 +141,28 @@ class Forward:
         """Features of a layer's output from those that leave its weights (without skips)."""
         return scaled(self.after(columns, self.late, layer), self.spec.output_scale(layer))
 
-    def operations(self, pre: Columns, layer: int, *, early: bool) -> tuple[Operation, ...]:
+    def operations(
+        self, pre: Columns, layer: int, *, early: bool, until_activation: bool = False
+    ) -> tuple[Operation, ...]:
         """What happens to Gaussians between two weights steps (without skips), none of it folded into a covariance.
 
-        With `early` up to what enters the weights of the next layer, otherwise up to the layer's output.
+        With `early` up to what enters the weights of the next layer, otherwise up to the layer's output; with
+        `until_activation` no further than what enters the activation.
         """
         found: list[Operation] = []
         columns = pre
-        for step in self.late:
+        for step in _until_activation(self.late) if until_activation and not early else self.late:
             found.append(self.operation(step, columns, layer))
             columns = columns.then(found[-1])
+        if until_activation and not early:
+            return tuple(found)
         size = self.spec.output_scale(layer)
         if size != 1.0:
             n = len(pre.covariance)
             found.append(Affine(np.zeros(n), np.full(n, size)))
             columns = columns.then(found[-1])
-        for step in self.early if early else ():
+        next_steps = _until_activation(self.early) if until_activation else self.early
+        for step in next_steps if early else ():
             found.append(self.operation(step, columns, layer + 1))
             columns = columns.then(found[-1])
         return tuple(found)
@@ -188,7 +194,8 @@ class Forward:
         apart = ~np.eye(len(covariance), dtype=bool)
         uneven = max(np.ptp(np.diag(covariance)), np.ptp(covariance[apart]))
         rays = phi is None or as_two_rays(phi.expression) is not None
-        exact = uneven <= _UNEVEN * np.abs(covariance).max() and (position == "pre" or norm.recenter)
+        quick = position == "pre" or norm.recenter or norm.divisor == "rms"
+        exact = uneven <= _UNEVEN * np.abs(covariance).max() and quick
         if not (exact or (rays and position == "pre")):
             return None
         if uneven <= _UNEVEN * np.abs(covariance).max():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
 from isometer.spec import PowerLaw, Spec
-from isometer.theory.batch_norm.fixed_points import batch_norm_fixed_point
+from isometer.theory.batch_norm.fixed_points import LocalRates, batch_norm_fixed_point
 from isometer.theory.batch_norm.growth import gradient_growth
 from isometer.theory.batch_norm.parts import Position
 from isometer.theory.phase import phase_point
@@ -121,9 +121,9 @@ def _of_batch_norm(spec: Spec, forward: Forward, n: int, growth: float | None) -
     gain = spec.at("activation_gain", 1)
     scale = spec.output_scale(1)
     phi = spec.phi.gain(gain) if gain != 1.0 else spec.phi
-    if not norm.rescale:
-        phi = phi.gain(math.sqrt(forward.weight_variance(1)) * scale)
     position: Position = "post" if activation_first(spec) else "pre"
+    if not norm.rescale or position == "post":  # where φ sees the size of what leaves the weights
+        phi = phi.gain(math.sqrt(forward.weight_variance(1)) * scale)
     try:
         point = batch_norm_fixed_point(phi, n, norm=norm, position=position)
     except IsometerError as problem:
@@ -140,9 +140,19 @@ def _of_batch_norm(spec: Spec, forward: Forward, n: int, growth: float | None) -
     if rate > 1.0:
         note = (
             f"the exchangeable fixed point is unstable (local rate {rate:.4g}): batches that are not exactly "
-            "exchangeable leave it with depth"
+            f"exchangeable leave it with depth, {_way_out(point.rates)}; where they end is not known in general, and "
+            "rates and gradient growth hold only near it"
         )
     return _with_point(observed, n, rate, exact, note)
+
+
+def _way_out(rates: LocalRates) -> str:
+    """The direction in which an unstable fixed point is left."""
+    if rates.standard is not None and abs(rates.standard) == rates.largest:
+        return "single samples parting from the others"
+    if rates.pair is not None and abs(rates.pair) == rates.largest:
+        return "samples pairing up in groups"
+    return "all samples moving together"
 
 
 def _observed(spec: Spec, forward: Forward, carried: Floats) -> Floats | None:

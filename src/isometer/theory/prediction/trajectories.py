@@ -108,6 +108,7 @@ def finite_width(
     metrics: Sequence[str] | None = None,
     runs: int = 1,
     level: float = 0.95,
+    at: Literal["post", "pre"] = "post",
 ) -> xarray.Dataset:
     """Mean and interval of every metric in networks of the spec's own widths, to leading order in 1/width.
 
@@ -121,6 +122,7 @@ def finite_width(
         metrics: as in `predict`; gradients have no band.
         runs: the interval is that of the mean over so many runs.
         level: coverage of the interval.
+        at: as in `predict`.
 
     Returns:
         The variables of `summarize`: `statistic` (`mean`, `low`, `high`) × `layer`.
@@ -144,7 +146,7 @@ def finite_width(
     reason = finite_width_gap(spec, len(start))
     if reason is not None:
         raise IsometerError(f"no finite-width theory: {reason} — simulate it instead")
-    laws = gram_laws(forward, start, is_gram=is_gram)
+    laws = gram_laws(forward, start, is_gram=is_gram, at=at)
     features = [spec.input_width, *spec.widths]
     table = {name: np.full((3, spec.layers + 1), math.nan) for name in names}
     for layer, law in enumerate(laws):
@@ -156,7 +158,7 @@ def finite_width(
         drawn = measured(names, grams, scales, np.full(len(grams), float(features[layer] or 1)))
         for name in names:
             table[name][:, layer] = _statistics(drawn[name], quantile, runs, level)
-    empty = trajectory({}, spec, at="post", engine="theory", versions=_own_versions(), runs=runs, level=level)
+    empty = trajectory({}, spec, at=at, engine="theory", versions=_own_versions(), runs=runs, level=level)
     data = {name: (("statistic", "layer"), values) for name, values in table.items()}
     coordinates = {**{k: v for k, v in empty.coords.items() if k != "run"}, "statistic": ["mean", "low", "high"]}
     return xarray.Dataset(data, coords=coordinates, attrs=empty.attrs)
@@ -175,6 +177,26 @@ def finite_width_gap(spec: Spec, samples: int) -> str | None:
     if samples > LARGEST:
         return f"the batch has {samples} samples, and the covariance of a Gram matrix is followed up to {LARGEST}"
     return band_gap(Forward(spec))
+
+
+def missing_bands(spec: Spec, samples: int, metrics: Sequence[str]) -> dict[str, str]:
+    """Why metrics have no band of the spec's own width, by name; empty if all have one.
+
+    Example:
+        >>> sorted(missing_bands(Spec(width=8, depth=2), 4, ["rank", "gradient_log_norm"]))
+        ['gradient_log_norm']
+    """
+    reason = finite_width_gap(spec, samples)
+    found = {name: reason for name in metrics if reason is not None and name != _GRADIENT}
+    if _GRADIENT in metrics:
+        found[_GRADIENT] = _NO_GRADIENT_BAND
+    return found
+
+
+_NO_GRADIENT_BAND = (
+    "how gradients fluctuate at finite width is not derived: backward weights are the forward ones, and their "
+    "dependence is of the same order as the fluctuation"
+)
 
 
 def _statistics(values: Floats, quantile: float, runs: int, level: float) -> tuple[float, float, float]:

@@ -3,5 +3,38 @@
 from __future__ import annotations
 
 from isometer.claims.claim import Claim
+from isometer.claims.paper_001.isometry import (
+    decay,
+    definitions,
+    eigenvalues,
+    expectations,
+    figures,
+    gap_steps,
+    hitting,
+    jacobians,
+    losses,
+    paths,
+    rotations,
+    second_phase,
+    shaping,
+    tables,
+    weingarten,
+)
 
-CLAIMS: tuple[Claim, ...] = ()
+CLAIMS: tuple[Claim, ...] = (
+    *definitions.CLAIMS,
+    *rotations.CLAIMS,
+    *expectations.CLAIMS,
+    *weingarten.CLAIMS,
+    *decay.CLAIMS,
+    *gap_steps.CLAIMS,
+    *paths.CLAIMS,
+    *hitting.CLAIMS,
+    *second_phase.CLAIMS,
+    *losses.CLAIMS,
+    *jacobians.CLAIMS,
+    *eigenvalues.CLAIMS,
+    *figures.CLAIMS,
+    *shaping.CLAIMS,
+    *tables.CLAIMS,
+)

@@ -3,5 +3,36 @@
 from __future__ import annotations
 
 from isometer.claims.claim import Claim
+from isometer.claims.paper_001.mean_field import (
+    contraction,
+    convergence,
+    covariances,
+    gram_figures,
+    gram_map,
+    hermite,
+    isometry,
+    mixing,
+    normalization,
+    norms,
+    proof_chord,
+    proof_interior,
+    variation,
+    wide_networks,
+)
 
-CLAIMS: tuple[Claim, ...] = ()
+CLAIMS: tuple[Claim, ...] = (
+    *gram_map.CLAIMS,
+    *mixing.CLAIMS,
+    *gram_figures.CLAIMS,
+    *covariances.CLAIMS,
+    *variation.CLAIMS,
+    *isometry.CLAIMS,
+    *normalization.CLAIMS,
+    *hermite.CLAIMS,
+    *contraction.CLAIMS,
+    *convergence.CLAIMS,
+    *proof_chord.CLAIMS,
+    *proof_interior.CLAIMS,
+    *norms.CLAIMS,
+    *wide_networks.CLAIMS,
+)

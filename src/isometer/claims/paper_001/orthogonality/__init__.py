@@ -1,7 +1,20 @@
-"""The claims of paper 001, chapters 1 and 2 and Appendix A."""
-
-from __future__ import annotations
+"""The claims of the thesis (001), chapters 1 and 2 and Appendix A. Most are also printed in 003, often otherwise."""
 
 from isometer.claims.claim import Claim
+from isometer.claims.paper_001.orthogonality import assumptions, products
+from isometer.claims.paper_001.orthogonality.source import THESIS
+from isometer.claims.paper_003 import contraction, definitions, drift, figures, gaussian, initialisation, rates
 
-CLAIMS: tuple[Claim, ...] = ()
+CLAIMS: tuple[Claim, ...] = (
+    *assumptions.INTRODUCTION,
+    *definitions.claims(THESIS),
+    *rates.claims(THESIS),
+    *assumptions.CLAIMS,
+    *gaussian.claims(THESIS),
+    *drift.claims(THESIS),
+    *contraction.claims(THESIS),
+    *products.CLAIMS,
+    *figures.claims(THESIS),
+    *initialisation.claims(THESIS),
+    *assumptions.BASELINE,
+)

@@ -1,0 +1,13 @@
+"""Studies of paper 003: batch norm orthogonalises representations."""
+
+from __future__ import annotations
+
+from isometer.studies.paper_003 import conjecture, depth_and_width, gaussian_table, networks, notation
+
+STUDIES = (
+    *depth_and_width.STUDIES,
+    *networks.STUDIES,
+    *conjecture.STUDIES,
+    *gaussian_table.STUDIES,
+    *notation.STUDIES,
+)
