@@ -403,3 +403,9 @@ def test_centring_makes_a_square_batch_degenerate() -> None:
     for n, rank in ((4, 3), (5, 4)):
         h = RNG(0).standard_normal((4, n))
         assert np.linalg.matrix_rank(h - h.mean(axis=1, keepdims=True)) == rank
+
+
+def test_without_the_data_set_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isometer.data.find", lambda name: None)
+    result = check(OWN["001/tab-C.1:rank"])
+    assert (result.verdict, result.instances) == ("inconclusive", {})

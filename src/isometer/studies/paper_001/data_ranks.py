@@ -149,7 +149,7 @@ TABLE_C_1 = Study(
         "whose rank": Choice("of the Gram matrix", "stated", {"of the batch itself": {"of": "batch"}}),
     },
     data="cifar10",
-    seconds=(15, 40),
+    seconds=(30, 40),
 )
 
 STUDIES = (TABLE_C_1,)

@@ -69,8 +69,8 @@ def _told(result: xarray.Dataset) -> str:
     told += f"({worst['activation'].item()}, d = {worst['width'].item()})."
     if worst["activation"].item() == "relu" and float(worst) > 0.05:
         told += (
-            " There the chain has no unique invariant law: a sample whose d entries are all negative is zero after ReLU "
-            "and stays so, which takes about 2^d layers."
+            " There the chain has no unique invariant law: a sample with d negative entries is zero after ReLU "
+            "and stays so, which happens once in about 2^d layers."
         )
     return told
 
