@@ -13,7 +13,13 @@ from typing import Any
 from isometer.claims.claim import Claim
 from isometer.errors import IsometerError
 
-PAPERS = ("000", "001", "002", "003", "004")  # a new paper is a number here, a line in _module, and a file in claims/inventory
+PAPERS = (
+    "000",
+    "001",
+    "002",
+    "003",
+    "004",
+)  # a new paper is a number here, a line in _module, and a file in claims/inventory
 
 
 @dataclass(frozen=True)

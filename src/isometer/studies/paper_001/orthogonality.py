@@ -192,7 +192,7 @@ FIGURE_2_3 = Study(
     },
     because={
         CURVE: "The curve asks for d = 261 at n = 50 and for nothing below n = 28; in the simulated chains the "
-        "smallest singular value is lost there, and the width that is needed is about half of n² for all n.",
+        "smallest singular value is lost there, and the width that is needed is between a third and two thirds of n².",
     },
     seconds=(20, 250),
 )  # fmt: skip

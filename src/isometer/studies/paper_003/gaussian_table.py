@@ -117,7 +117,7 @@ def gaussian_table(identifier: str) -> Study:
         draw_gaussian,
         read_gaussian,
         choices=CHOICES,
-        seconds=(20, 200),
+        seconds=(40, 130),
     )
 
 
