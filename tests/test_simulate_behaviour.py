@@ -363,3 +363,11 @@ def test_orthogonal_weights_with_as_many_samples_as_features_keep_gradients_boun
     assert abs(first["orthogonal", 1000] - first["orthogonal", 50]) < 1.0
     # 001/claim-6.gauss: about ½ log((n − 1)/(n − 2)) per layer and more at finite width
     assert first["gaussian", 1000] - first["gaussian", 50] > 4.0
+
+
+def test_functions_must_not_take_the_name_of_a_metric() -> None:
+    def rank(batch: torch.Tensor) -> torch.Tensor:
+        return batch.sum((-2, -1))
+
+    with pytest.raises(IsometerError, match="rename it"):
+        simulate(Spec(width=4, depth=1), make_batch("gaussian", 2, 4), metrics=[rank])

@@ -8,6 +8,7 @@ from isometer.simulate.ergodic import ergodic_average
 from isometer.simulate.jacobian import jacobian_spectrum
 from isometer.simulate.measure import METRICS
 from isometer.simulate.states import representations
+from isometer.simulate.stationary import stationary_gram
 from isometer.simulate.trajectory import summarize, trajectory
 from isometer.simulate.tree import TreeTrajectory, evolve_tree
 from isometer.trajectory import DEFAULT_METRICS
@@ -25,6 +26,7 @@ __all__ = [
     "representations",
     "simulate",
     "simulate_convolution",
+    "stationary_gram",
     "summarize",
     "trajectory",
 ]

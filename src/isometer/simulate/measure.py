@@ -115,6 +115,8 @@ def metric_name(metric: Metric) -> str:
             raise IsometerError(
                 f"metric {metric!r} has no name; expected a name or a function — use a def, not a lambda"
             )
+        if name in METRICS:
+            raise IsometerError(f"a function is named {name!r}, as a built-in metric is — rename it, or pass {name!r}")
         return str(name)
     if metric not in METRICS:
         raise IsometerError(f"metric is {metric!r}; expected a function or one of {', '.join(METRICS)} — correct it")

@@ -124,7 +124,7 @@ def reproduce(
         >>> from isometer.studies import find
         >>> with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
         ...     made = reproduce([find("001/tab-5.1")], folder, executor=pool)
-        ...     sorted(path.name for path in made[0].folder.iterdir())
+        ...     sorted(path.name for path in made[0].folder.glob("[!.]*"))
         ['figure.pdf', 'figure.png', 'index.html', 'result.nc', 'study.json']
     """
     from isometer.report.gallery import write_gallery

@@ -1,7 +1,7 @@
 """Kernel maps as power series with non-negative coefficients, in float64 or in mpmath numbers.
 
 κ(ρ) = Σ a_k ρ^k with a_k = c_k² and κ(1) = 1 is all that 001 chapter 5 uses of an activation. The coefficients are
-given as weights that are divided by their sum in the precision of the computation, so that κ(1) = 1 holds to every digit.
+given as weights that are divided by their sum in the precision of the computation: κ(1) = 1 holds to every digit.
 """
 
 from __future__ import annotations

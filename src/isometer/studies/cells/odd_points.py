@@ -119,8 +119,8 @@ def tree_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
 
     from isometer.simulate.tree import negative_transformation, positive_transformation
 
-    rows = [[Fraction(value) for value in str(configuration["start"]).split(",")]]
-    found = []
+    rows: list[Any] = [np.array([Fraction(value) for value in str(configuration["start"]).split(",")])]
+    found: list[Any] = []
     for _ in range(configuration["levels"]):
         rows = [child(row) for row in rows for child in (positive_transformation, negative_transformation)]
         found += rows

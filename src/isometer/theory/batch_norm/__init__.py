@@ -1,5 +1,6 @@
 """Batch norm at infinite width: the Gram map, its fixed points and rates, the growth of gradients, what width adds."""
 
+from isometer.theory.batch_norm.concentration import concentration_bound
 from isometer.theory.batch_norm.finite_width import GramFluctuations, gram_fluctuations, stationary_orthogonality_gap
 from isometer.theory.batch_norm.fixed_points import FixedPoint, LocalRates, batch_norm_fixed_point, local_rates
 from isometer.theory.batch_norm.growth import gradient_growth
@@ -29,6 +30,7 @@ __all__ = [
     "batch_norm_fixed_point",
     "batch_norm_jacobian_norm",
     "batch_norm_map",
+    "concentration_bound",
     "expected_hitting_time",
     "frobenius_drift",
     "gradient_growth",
