@@ -31,6 +31,7 @@ TITLES = {
     "effective_rank": "effective rank",
     "mean_abs_cosine": "mean |cos|",
     "mean_angle_deg": "mean angle (°)",
+    "log_norm": "log ‖H‖",
     "gradient_log_norm": "log ‖gradient‖",
 }
 _ROWS = (0, 1, 2, 5)

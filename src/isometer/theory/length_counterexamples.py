@@ -13,7 +13,7 @@ def hinge_length(variance: Any, *, unit: bool = False) -> Any:
     """E (max(z, 0) − 1)² for z ~ N(0, γ), γ/2 − √(2γ/π) + 1; with `unit` scaled to 1 at γ = 1.
 
     Example:
-        >>> round(hinge_length(1.0), 6), float(hinge_length(1.0, unit=True))
+        >>> round(float(hinge_length(1.0)), 6), float(hinge_length(1.0, unit=True))
         (0.702115, 1.0)
 
     Implements: 004/rem-D4.

@@ -105,7 +105,7 @@ def backward_matrix(law: SharedMean, kind: Literal["full", "rms", "std"]) -> tup
     Example:
         >>> from isometer import activation
         >>> matrix, error = backward_matrix(SharedMean(activation("identity"), 8, 1.0, 1.0), "rms")
-        >>> bool(abs(matrix[0, 0] - 7 / 6) < 1e-9)  # (n − 1)/(n − 2)
+        >>> bool(abs(matrix[0, 0] - 8 / 6 * (1 - 2 / 8 + 9 / 80)) < 1e-9)  # n/(n − 2) · (1 − 2/n + (n + 1)/(n(n + 2)))
         True
     """
     n = law.n
