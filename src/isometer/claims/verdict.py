@@ -237,7 +237,7 @@ def _weight(instance: Instance) -> int:
 def _tightness(claim: Claim, seen: list[Observation]) -> str:
     least = min(_room(claim, item) for item in seen)
     if claim.relation == "==":
-        return f"largest relative difference {-least:.2g}"
+        return f"largest relative difference {abs(least):.2g}"
     if least <= max(claim.tolerance, 1e-9):
         return "the bound is attained"
     if 0 < least < 1:
