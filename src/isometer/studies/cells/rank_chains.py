@@ -29,7 +29,7 @@ def moment_square(batch: Any) -> Any:
 def depth_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
     """Ranks at every `every`-th layer: `network`, `activation`, `width`, `gamma`, `depth`, `runs`.
 
-    `rank` counts singular values above 1e-9 of the largest; `soft_rank` is rank₁⸝₂ after scaling to ‖H‖²_F = n d.
+    `rank` counts singular values above 1e-9 of the largest; `soft_rank` is rank₁/₂ after scaling to ‖H‖²_F = n d.
 
     Example:
         >>> cell = {"network": "vanilla", "activation": "identity", "width": 4, "gamma": 1.0, "depth": 6, "runs": 2,

@@ -40,7 +40,10 @@ def draw_tree(result: xarray.Dataset, settings: Settings) -> Figure:
     other; edges join parent and children."""
     levels = settings["levels"]
     figure, axes = new_figure(1, width=10.0, height=1.5 + 1.25 * levels)
+    figure.set_layout_engine("none")  # texts between the nodes are no margins
     axis = axes[0, 0]
+    axis.set_position((0.01, 0.07, 0.98, 0.92))
+    axis.set(xlim=(0, 1), ylim=(-levels - 0.1, 0.45))
     axis.axis("off")
     nodes = _nodes(result, settings)
     scales = [max(row.max() for at, _, row in nodes if at == level) or 1.0 for level in range(levels + 1)]
