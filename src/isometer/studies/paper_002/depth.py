@@ -90,11 +90,11 @@ def draw_spectrum(result: xarray.Dataset, settings: Settings) -> Figure:
     axis = axes[0, 0]
     for i, layer in enumerate(result["layer"].values):
         values = result["eigenvalue"].mean("chunk").sel(layer=layer).transpose("run", "index").values
-        band(axis, result["index"], values, label=f"ℓ = {layer}", index=i)
+        band(axis, result["index"], values, label=f"ℓ = {layer}", index=i, log=True)
         axis.lines[-1].set_marker(MARKERS[i % len(MARKERS)])
     axis.set(xlabel="eigenvalue, in order", ylabel="λ of M(H_ℓ)", yscale="log")
     axis.set_xticks(result["index"].values)
-    axis.legend()
+    axis.legend(loc="upper right", ncols=2)
     return figure
 
 
