@@ -323,8 +323,9 @@ FIGURE_C_10 = Study(
     },
     because={
         "gradients do not explode with standard batch norm": "The gradient of the first matrix keeps growing at a "
-        "small rate, which is larger in narrower networks (d = n = 10 and 20 below); without removal of the mean it stops. A "
-        "likely reason: centring leaves n − 1 directions for d = n features, so that orthogonality is out of reach."
+        "small rate, which is larger in narrower networks (d = n = 10 and 20 below); without removal of the mean it "
+        "stops. A likely reason: centring leaves n − 1 directions for d = n features, so that orthogonality is out of "
+        "reach."
     },
     data="cifar10",
     seconds=(15, 60),
