@@ -353,8 +353,6 @@ OWN = {claim.id: claim for claim in CLAIMS}
 
 def test_shipped_verdicts() -> None:
     shipped = {row.id: row.verdict for row in ledger("001") if row.id in OWN}
-    if not shipped:
-        pytest.skip("the ledger of paper 001 is not there yet")
     assert set(shipped) == set(OWN)
     assert {i for i, verdict in shipped.items() if verdict == "refuted"} == REFUTED
     assert set(shipped.values()) == {"holds", "refuted"}

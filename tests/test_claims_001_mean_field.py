@@ -417,8 +417,6 @@ VACUOUS = {
 
 def test_shipped_verdicts() -> None:
     shipped = {row.id: row.verdict for row in ledger("001") if row.id in {claim.id for claim in CLAIMS}}
-    if not shipped:
-        pytest.skip("the ledger of paper 001 is not made yet")
     assert {i for i, verdict in shipped.items() if verdict == "refuted"} == REFUTED
     assert {i for i, verdict in shipped.items() if verdict == "vacuous"} == VACUOUS
     assert "inconclusive" not in shipped.values()
