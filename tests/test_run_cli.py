@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import math
 from collections.abc import Iterator
@@ -254,3 +255,5 @@ def test_the_progress_line_names_pace_remaining_time_and_cells() -> None:
     assert "1 failed" in text
     assert "2 elsewhere" in text
     assert "width=8" in text
+    told = dataclasses.replace(status, said={"width=8 activation=f(x)[2]": "900 images/s"})
+    assert sweep.describe(told).endswith("(3.0 s, 900 images/s)")

@@ -304,3 +304,13 @@ def test_ctrl_c_in_a_terminal_ends_client_and_workers(tmp_path: Path) -> None:
     assert "of 40 cells are kept" in err
     assert group_is_gone(process.pid)
     assert not list((tmp_path / "store" / "locks").iterdir())
+
+
+def test_cells_say_how_they_are_doing(tmp_path: Path) -> None:
+    seen: list[Status] = []
+    cells = (Cell({"i": 0}, {"steps": 12, "seconds": 0.1}),)
+    run(Job(patient, {"i": [0]}, cells), tmp_path / "store", workers=1, observer=seen.append)
+    said = {text for status in seen for text in status.said.values()}
+    assert any(text.startswith("step ") and text.endswith(" of 12") for text in said)
+    assert seen[-1].said == {}
+    assert list((tmp_path / "store" / "checkpoints").iterdir()) == []

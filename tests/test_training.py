@@ -17,7 +17,7 @@ from isometer.nn.architectures import FixupBlock, deep_alexnet, mlp, resnet, vgg
 from isometer.nn.architectures.parts import initialize_, norm_layer
 from isometer.run.checkpoints import Checkpoint
 from isometer.studies.training import Recipe, Sets, fit, image_sets
-from isometer.studies.training.loop import accuracy_of
+from isometer.studies.training.loop import accuracy_of, augmented
 
 # --- networks ------------------------------------------------------------
 
@@ -168,6 +168,7 @@ def test_resumes_to_the_same_numbers(sets: Sets) -> None:
         seed=5,
         measures=measures,
         checkpoint=Checkpoint(write=saved.append),
+        pause=0.0,
     )
     rest = fit(net(9), sets, recipe, seed=5, measures=measures, checkpoint=Checkpoint(saved[-1]))
     assert equal(rest, whole)
@@ -191,7 +192,6 @@ def test_steps_end_inside_an_epoch_and_the_global_generator_is_kept(sets: Sets) 
 def test_recipes() -> None:
     recipe = Recipe.of({"learning_rate": 0.1, "epochs": 3, "milestones": [1, 2], "width": 3, "clip": 0.1})
     assert [recipe.rate(e) for e in range(3)] == pytest.approx([0.1, 0.01, 0.001])
-    assert type(recipe.stepper(net())).__name__ == "AdaptiveClipping"
     with pytest.raises(IsometerError, match="expected one of sgd"):
         Recipe(0.1, epochs=1, optimizer="lion")
     with pytest.raises(IsometerError, match="positive"):
@@ -202,3 +202,68 @@ def test_images_are_prepared_by_the_training_split() -> None:
     sets = image_sets("digits", 1000, 100, shrink=2)
     assert sets.shape == (1, 4, 4)
     assert len(torch.unique(image_sets("digits", 50, 20).labels)) > 5
+
+
+def test_clipping_bounds_every_step() -> None:
+    """A step moves a weight by at most rate · λ of its norm (momentum none)."""
+    sets = image_sets("digits", 100, 50)
+    model = mlp(64, 10, depth=2, width=16, init="he")
+    before = [w.detach().clone() for w in model.parameters() if w.dim() == 2]
+    fit(model, sets, Recipe(1.0, epochs=1, batch=100, clip=0.01), seed=0, test=False)
+    after = [w.detach() for w in model.parameters() if w.dim() == 2]
+    moved = [float((b - a).norm() / a.norm()) for a, b in zip(before, after, strict=True)]
+    assert max(moved) <= 0.01 * (1 + 1e-5)
+    assert min(moved) == pytest.approx(0.01, rel=1e-5)  # the raw steps are larger at this rate
+
+
+def test_scalars_may_learn_at_another_rate() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight, self.scale = nn.Parameter(torch.eye(64, 2)), nn.Parameter(torch.ones(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.scale * (x.flatten(1) @ self.weight)
+
+    data = torch.Generator().manual_seed(0)
+    inputs, labels = torch.randn(8, 1, 8, 8, generator=data), torch.arange(8) % 2
+    sets = Sets(inputs, labels, inputs, labels, 2)
+    moves = []
+    for factor in (1.0, 0.25):
+        model = Scaled()
+        fit(model, sets, Recipe(0.1, epochs=1, batch=8, scalar_factor=factor, milestones=(0,)), seed=0, test=False)
+        moves.append((model.scale.item() - 1, (model.weight - torch.eye(64, 2)).norm().item()))
+    assert moves[1][0] == pytest.approx(0.25 * moves[0][0], rel=1e-4)
+    assert moves[0][0] != 0
+    assert moves[1][1] == pytest.approx(moves[0][1])
+
+
+def test_augmented_images_are_shifted_and_mirrored_ones() -> None:
+    """Every result is one of the 2 · 9 · 9 images that shifts and mirroring can make, and many of them occur."""
+    image = torch.rand(2, 6, 6, generator=torch.Generator().manual_seed(1))
+    possible = []
+    for flip, up, left in itertools.product((False, True), range(9), range(9)):
+        page = np.zeros((2, 14, 14), dtype=np.float32)
+        page[:, 4:10, 4:10] = image.numpy()
+        cut = page[:, up : up + 6, left : left + 6]
+        possible.append(cut[:, :, ::-1] if flip else cut)
+    found = augmented(image.expand(600, 2, 6, 6), np.random.default_rng(0)).numpy()
+    which = [next((i for i, one in enumerate(possible) if np.array_equal(one, got)), -1) for got in found]
+    assert min(which) >= 0
+    assert len(set(which)) > 140  # 162 · (1 − e^(−600/162)) ≈ 158 are expected
+    assert 0.4 < np.mean([i >= 81 for i in which]) < 0.6
+
+
+def test_tells_its_pace() -> None:
+    said: list[str] = []
+    recipe = Recipe(0.1, epochs=1, batch=20)
+    fit(
+        mlp(64, 10, depth=1, width=8),
+        image_sets("digits", 100, 50),
+        recipe,
+        seed=0,
+        checkpoint=Checkpoint(note=said.append),
+    )
+    assert said
+    assert said[0].startswith("epoch 1 of 1, ")
+    assert said[0].endswith(" images/s")

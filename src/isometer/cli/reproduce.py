@@ -50,6 +50,9 @@ def reproduce(
     data: Annotated[
         str | None, typer.Option("--data", metavar="D", help="Another data set, where one is needed.")
     ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="D", help="cpu or cuda, for studies that train; cpu by default.")
+    ] = None,
     workers: Workers = None,
     dask: DaskAddress = None,
     out: Annotated[
@@ -77,6 +80,7 @@ def reproduce(
     changes = parse_changes([*(change or []), *(text for text in named if "=" in text)])  # --set a=1 b=2
     named = [text for text in named if "=" not in text]
     request = {"ids": named, "paper": paper, "all": every, "scale": scale.value, "set": changes, "data": data}
+    request["device"] = device
     if resume and not (named or paper or every):
         request = _last_request(folder)
     studies = _chosen(request)
@@ -139,6 +143,7 @@ def _run(
                 scale=request["scale"],
                 changes=request["set"],
                 data=request["data"],
+                device=request.get("device"),
                 workers=workers,
                 dask=dask,
                 observer=observer,

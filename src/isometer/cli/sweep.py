@@ -276,7 +276,10 @@ def describe(status: Status) -> str:
         parts.append(f"[red]{status.failed} failed[/]")
     if status.waiting:
         parts.append(f"{status.waiting} elsewhere")
-    running = [f"{escape(label)} ({duration(seconds)})" for label, seconds in status.running[:_RUNNING]]
+    running = []
+    for label, seconds in status.running[:_RUNNING]:
+        said = f", {escape(status.said[label])}" if label in status.said else ""
+        running.append(f"{escape(label)} ({duration(seconds)}{said})")
     more = len(status.running) - len(running)
     if running:
         parts.append("now: " + ", ".join(running) + (f", +{more}" if more > 0 else ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +13,9 @@ import numpy as np
 
 from isometer.errors import IsometerError
 
+NOTE = ".note"  # ends the key under which a worker sends what its cell says of itself
 _MAGIC = b"isometer-checkpoint/1 "
+_PAUSE = 1.0  # seconds between notes
 
 
 class Checkpoint:
@@ -25,6 +28,7 @@ class Checkpoint:
     Args:
         saved: what was saved before, if anything.
         write: where to put the bytes; without it nothing is kept.
+        note: where to put what the cell says of its progress.
 
     Example:
         >>> kept = []
@@ -35,9 +39,16 @@ class Checkpoint:
         True
     """
 
-    def __init__(self, saved: bytes | None = None, write: Callable[[bytes], None] | None = None) -> None:
+    def __init__(
+        self,
+        saved: bytes | None = None,
+        write: Callable[[bytes], None] | None = None,
+        note: Callable[[str], None] | None = None,
+    ) -> None:
         self._saved = saved
         self._write = write
+        self._note = note
+        self._said = -_PAUSE
 
     def load(self) -> Any:
         """The state saved last; None if there is none, or it is damaged.
@@ -57,6 +68,22 @@ class Checkpoint:
         self._saved = _encoded(state)
         if self._write is not None:
             self._write(self._saved)
+
+    def tell(self, text: str) -> None:
+        """Say how the cell is doing, for the progress bar; once a second is passed on, so call it freely.
+
+        Example:
+            >>> said = []
+            >>> checkpoint = Checkpoint(note=said.append)
+            >>> checkpoint.tell("epoch 3, 1000 images/s")
+            >>> checkpoint.tell("epoch 4, 1000 images/s")
+            >>> said
+            ['epoch 3, 1000 images/s']
+        """
+        now = time.monotonic()
+        if self._note is not None and now - self._said >= _PAUSE:
+            self._said = now
+            self._note(text)
 
 
 def is_whole(saved: bytes) -> bool:

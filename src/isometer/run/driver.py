@@ -318,12 +318,21 @@ class _Drive:
 
     def _give_back(self, key: str) -> None:
         self._suspects.discard(key)
+        if self._checkpoints:
+            self._store.forget_note(key)
         self._leases.pop(key).release()
 
     def _keep_checkpoints(self) -> None:
-        for key, saved in self._workers.arrived() if self._checkpoints else ():
-            if key in self._leases:
+        """Those that came over the network are written; what cells say of themselves goes to the meter."""
+        if not self._checkpoints:
+            return
+        for key, saved in self._workers.arrived():
+            if key[:64] in self._leases:
                 write_whole(self._store.checkpoint_path(key), saved)
+        for key in self._futures.values():
+            text = self._store.note(key)
+            if text is not None:
+                self._meter.heard(self._label(key), text)
 
     def _label(self, key: str) -> str:
         return self._cells[key][0].label

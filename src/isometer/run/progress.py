@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 Clock = Callable[[], float]
 
@@ -22,6 +22,7 @@ class Status:
         waiting: cells that another process computes.
         seconds: since the run began.
         notes: what a person should know, such as files that were damaged and are redone.
+        said: what running cells say of themselves, by label.
 
     Example:
         >>> status = Status(total=10, done=6, reused=2, failed=0, running=(), waiting=0, seconds=8.0, notes=())
@@ -37,6 +38,7 @@ class Status:
     waiting: int
     seconds: float
     notes: Sequence[str]
+    said: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -78,6 +80,7 @@ class Meter:
         self._clock = clock
         self._start = clock()
         self._started: dict[str, float] = {}
+        self._said: dict[str, str] = {}
         self._slots = 1
         self.done = self.reused = self.failed = self.waiting = 0
         self.notes: list[str] = []
@@ -107,8 +110,14 @@ class Meter:
         """A cell is with the workers no more; the next in line starts about now."""
         place = list(self._started).index(label)
         del self._started[label]
+        self._said.pop(label, None)
         for late in list(self._started)[max(place, self._slots - 1) : self._slots]:
             self._started[late] = self._clock()
+
+    def heard(self, label: str, text: str) -> None:
+        """A running cell says how it is doing."""
+        if label in self._started:
+            self._said[label] = text
 
     def finished(self, cells: int) -> None:
         """Cells got their result."""
@@ -128,6 +137,6 @@ class Meter:
             self._observer(
                 Status(
                     self._total, self.done, self.reused, self.failed, running, self.waiting, self.seconds,
-                    tuple(self.notes),
+                    tuple(self.notes), dict(self._said),
                 )
             )  # fmt: skip

@@ -28,7 +28,7 @@ import xarray
 
 from isometer.errors import IsometerError
 from isometer.run.cells import Job, array_digest
-from isometer.run.checkpoints import is_whole
+from isometer.run.checkpoints import NOTE, is_whole
 from isometer.run.files import CellFileError, checked, decoded
 from isometer.run.locks import Lease
 
@@ -229,6 +229,17 @@ class Store:
         except OSError:
             return None
         return saved if is_whole(saved) else None
+
+    def note(self, key: str) -> str | None:
+        """What a cell that runs says of itself, if anything."""
+        try:
+            return self.checkpoint_path(key + NOTE).read_text(encoding="utf-8")
+        except OSError:
+            return None
+
+    def forget_note(self, key: str) -> None:
+        """The cell is no longer running."""
+        self.checkpoint_path(key + NOTE).unlink(missing_ok=True)
 
     def _failure_path(self, key: str) -> Path:
         return self.path / "failures" / f"{key}.json"

@@ -92,6 +92,7 @@ def patient(cell: Mapping[str, Any], seed: int, checkpoint: Checkpoint) -> xarra
         draw = np.random.default_rng([seed, step]).standard_normal(1)
         state = {"done": step + 1, "total": state["total"] + draw}
         checkpoint.save(state)
+        checkpoint.tell(f"step {step + 1} of {steps}")
         if log:
             with open(log, "a", encoding="utf-8") as file:
                 file.write(f"{step}\n")

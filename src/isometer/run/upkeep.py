@@ -58,7 +58,7 @@ def inspect_store(store: Store) -> list[FileReport]:
             name = str(path.relative_to(store.path))
             if path.name.endswith(".tmp"):
                 reports.append(FileReport(name, "temporary", "left by a process that was killed"))
-            elif folder == "checkpoints" and store.cell_path(path.name).exists():
+            elif folder == "checkpoints" and store.cell_path(path.name[:64]).exists():
                 reports.append(FileReport(name, "unused", "the cell is done"))
     return reports
 

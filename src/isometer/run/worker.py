@@ -17,7 +17,7 @@ import xarray
 
 from isometer.errors import IsometerError
 from isometer.run.cells import plain
-from isometer.run.checkpoints import Checkpoint
+from isometer.run.checkpoints import NOTE, Checkpoint
 from isometer.run.code import code_version, function_named, library_versions
 from isometer.run.files import Header, encoded
 
@@ -89,8 +89,7 @@ def compute(task: Task) -> bytes | Raised:
             )
         arguments: dict[str, Any] = {}
         if wants_checkpoint(function):
-            keep, key = task.keep, task.key
-            arguments["checkpoint"] = Checkpoint(task.saved, None if keep is None else lambda saved: keep(key, saved))
+            arguments["checkpoint"] = _checkpoint(task)
         result = function(task.configuration, task.seed, **arguments)
         if not isinstance(result, xarray.Dataset):
             raise IsometerError(f"{task.function} returned a {type(result).__name__}; expected an xarray.Dataset")
@@ -100,6 +99,13 @@ def compute(task: Task) -> bytes | Raised:
     except (Exception, SystemExit) as problem:
         error = "".join(traceback.format_exception_only(problem)).strip()
         return Raised(error, traceback.format_exc())
+
+
+def _checkpoint(task: Task) -> Checkpoint:
+    keep, key = task.keep, task.key
+    if keep is None:
+        return Checkpoint(task.saved)
+    return Checkpoint(task.saved, lambda saved: keep(key, saved), lambda text: keep(key + NOTE, text.encode()))
 
 
 def wants_checkpoint(function: Callable[..., Any]) -> bool:

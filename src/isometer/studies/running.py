@@ -92,6 +92,7 @@ def reproduce(
     scale: str = "quick",
     changes: Mapping[str, Any] | None = None,
     data: str | None = None,
+    device: str | None = None,
     workers: int | None = None,
     dask: str | None = None,
     executor: Executor | None = None,
@@ -109,6 +110,7 @@ def reproduce(
         scale: quick, medium or paper; a study without medium is run at quick.
         changes: other values for settings; see `overridden`.
         data: another data set for studies that need one.
+        device: of torch for studies that train: cpu or cuda.
         workers: processes.
         dask: address of a Dask scheduler, or `"local"`.
         executor: an executor of your own instead.
@@ -134,13 +136,14 @@ def reproduce(
     if changes:
         for study in studies:
             overridden(study, _scale_name(study, scale), changes)  # complain before any work
+    _check_device(device)
     folder = Path(out)
     store = Store.create(folder / CELLS)
     made: list[Made] = []
     with ExitStack() as stack:
         pool = stack.enter_context(Standing(lambda: _workers(workers, dask, executor)))
         for study in studies:
-            one = _made(study, folder, store, _scale_name(study, scale), changes or {}, data, pool, observer)
+            one = _made(study, folder, store, _scale_name(study, scale), changes or {}, data, device, pool, observer)
             made.append(one)
             write_gallery(folder)
             if finished is not None:
@@ -165,12 +168,13 @@ def _made(
     scale_name: str,
     changes: Mapping[str, Any],
     data: str | None,
+    device: str | None,
     pool: Standing,
     observer: Observer | None,
 ) -> Made:
     folder = out / folder_name(study.id)
     folder.mkdir(parents=True, exist_ok=True)
-    scale = overridden(study, scale_name, changes, data=data)
+    scale = overridden(study, scale_name, changes, data=data, device=device)
     clock = _Clock(folder / ".seconds.json", {"scale": scale_name, "settings": settings_of(scale)})
     record: dict[str, Any] = _declared(study, scale_name, scale)
     try:
@@ -195,13 +199,23 @@ def _made(
     settings = settings_of(scale)
     reading = study.read(outcome.result, settings)
     record |= _read_record(study, reading)
-    record["variants"], lost = _variants(study, store, pool, clock, data)
+    record["variants"], lost = _variants(study, store, pool, clock, data, device)
     record["seconds"] = clock.total
     picture = captioned(study.draw(outcome.result, settings), _caption(study, scale_name, scale))
     for ending in ("png", "pdf"):
         save_figure(picture, folder / f"figure.{ending}")
     write_whole(folder / "result.nc", netcdf(_described(outcome.result, study, settings)))
     return _kept(study, folder, record, lost)
+
+
+def _check_device(device: str | None) -> None:
+    if device is None or device == "cpu":
+        return
+    import torch
+
+    if not (device.partition(":")[0] == "cuda" and torch.cuda.is_available()):
+        there = "cpu or cuda" if torch.cuda.is_available() else "cpu, since torch finds no CUDA device here"
+        raise IsometerError(f"the device is {device!r}; expected {there}")
 
 
 def _check_data(scale: Scale) -> None:
@@ -248,7 +262,7 @@ def _read_record(study: Study, reading: Reading) -> dict[str, Any]:
 
 
 def _variants(
-    study: Study, store: Store, pool: Standing, clock: _Clock, data: str | None
+    study: Study, store: Store, pool: Standing, clock: _Clock, data: str | None, device: str | None
 ) -> tuple[list[dict[str, Any]], tuple[Failure, ...]]:
     """Every unstated parameter varied once, at the quick scale, against the quick scale itself."""
     rows: list[dict[str, Any]] = []
@@ -257,7 +271,7 @@ def _variants(
     if labelled:
         labelled.insert(0, ("", "as chosen", {}))
     for name, label, change in labelled:
-        scale = overridden(study, "quick", change, data=data)
+        scale = overridden(study, "quick", change, data=data, device=device)
         job_name = f"{folder_name(study.id)}-variant-{len(rows)}"
         outcome = run(make_job(study, scale), store, name=job_name, executor=pool, observer=clock.watching(None))
         row: dict[str, Any] = {"choice": name, "label": label, "change": dict(change), "verdict": "unclear"}

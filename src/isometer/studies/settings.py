@@ -11,7 +11,9 @@ from isometer.run.grids import parse_axes
 from isometer.studies.study import Scale, Study
 
 
-def overridden(study: Study, scale: str, changes: Mapping[str, Any], *, data: str | None = None) -> Scale:
+def overridden(
+    study: Study, scale: str, changes: Mapping[str, Any], *, data: str | None = None, device: str | None = None
+) -> Scale:
     """A scale with other values for some of its axes and constants.
 
     Args:
@@ -19,6 +21,7 @@ def overridden(study: Study, scale: str, changes: Mapping[str, Any], *, data: st
         scale: quick, medium or paper.
         changes: values by name: a list for an axis; text is read as what the value is now.
         data: another data set, for studies that need one.
+        device: of torch, for studies that train.
 
     Returns:
         The scale to run.
@@ -47,6 +50,8 @@ def overridden(study: Study, scale: str, changes: Mapping[str, Any], *, data: st
             axes["data"] = [data]
         else:
             constants["data"] = data
+    if device is not None and "device" in constants:
+        constants["device"] = device
     told = "" if not changes else "changed by hand: " + ", ".join(f"{k}={v}" for k, v in changes.items())
     return Scale(axes, constants, "; ".join(part for part in (base.reduced, told) if part), reading)
 

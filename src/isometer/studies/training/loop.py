@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from isometer.studies.training.recipes import Recipe
 Tensor = torch.Tensor
 Measure = Callable[[nn.Module], float | np.ndarray[Any, Any]]
 _CHUNK = 1000  # samples of an evaluation at a time
+_SHIFT = 4  # pixels
 
 
 def fit(
@@ -30,6 +32,7 @@ def fit(
     every: int = 1,
     test: bool = True,
     checkpoint: Checkpoint | None = None,
+    pause: float = 5.0,
     device: str = "cpu",
 ) -> xarray.Dataset:
     """Train a classifier with cross-entropy and return its curves.
@@ -46,7 +49,8 @@ def fit(
             or an array whose dimension takes the name of the measure with `_index`.
         every: epochs between measurements and tests.
         test: whether to test.
-        checkpoint: where the state is kept after each epoch, and found at the start.
+        checkpoint: where the state is kept after epochs, and found at the start.
+        pause: seconds between checkpoints at least.
         device: of torch.
 
     Returns:
@@ -67,6 +71,7 @@ def fit(
     saved = None if checkpoint is None else checkpoint.load()
     history: dict[str, list[Any]] = {}
     start, done, diverged = 0, 0, -1
+    kept_at = time.monotonic()
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed % (1 << 63))
         if saved is not None:
@@ -78,13 +83,14 @@ def fit(
             _record(history, model, on, measures or {}, math.nan, math.nan, test=test, now=True)
         for epoch in range(start, recipe.epochs):
             for group in stepper.param_groups:
-                group["lr"] = recipe.rate(epoch)
-            loss, accuracy, done, diverged = _epoch(model, on, recipe, stepper, seed, epoch, done)
+                group["lr"] = recipe.rate(epoch) * group["factor"]
+            loss, accuracy, done, diverged = _epoch(model, on, recipe, stepper, seed, epoch, done, checkpoint)
             if diverged >= 0:
                 break
             now = (epoch + 1) % every == 0 or epoch + 1 == recipe.epochs
             _record(history, model, on, measures or {}, loss, accuracy, test=test, now=now)
-            if checkpoint is not None:
+            if checkpoint is not None and time.monotonic() - kept_at >= pause:
+                kept_at = time.monotonic()
                 checkpoint.save(_state(model, stepper, history, epoch + 1, done, diverged))
             if recipe.steps is not None and done >= recipe.steps:
                 break
@@ -92,34 +98,84 @@ def fit(
 
 
 def _epoch(
-    model: nn.Module, on: Sets, recipe: Recipe, stepper: Any, seed: int, epoch: int, done: int
+    model: nn.Module,
+    on: Sets,
+    recipe: Recipe,
+    stepper: Any,
+    seed: int,
+    epoch: int,
+    done: int,
+    checkpoint: Checkpoint | None,
 ) -> tuple[float, float, int, int]:
     """One pass; mean loss and accuracy, steps so far, and the step that diverged or −1."""
     model.train()
     count = len(on.inputs)
-    order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(epoch,))).permutation(count)
+    drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(epoch,)))
+    order = drawn.permutation(count)
     batches = torch.split(torch.from_numpy(order).to(on.inputs.device), recipe.batch)
     if len(batches) > 1 and len(batches[-1]) < recipe.batch:
         batches = batches[:-1]  # batch statistics of a rest are another network
     losses: list[Tensor] = []
     right = torch.zeros((), dtype=torch.long, device=on.inputs.device)
     seen = 0
+    began = time.monotonic()
     for chosen in batches:
         if recipe.steps is not None and done >= recipe.steps:
             break
-        labels = on.labels[chosen]
-        output = model(on.inputs[chosen])
-        loss = nn.functional.cross_entropy(output, labels)
-        if not math.isfinite(loss.item()):
+        inputs, labels = on.inputs[chosen], on.labels[chosen]
+        if recipe.augment:
+            inputs = augmented(inputs, drawn)
+        output, loss = step(model, stepper, inputs, labels)
+        if loss is None:
             return math.nan, math.nan, done, done
-        stepper.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        stepper.step()
-        losses.append(loss.detach())
-        right += (output.detach().argmax(1) == labels).sum()
+        losses.append(loss)
+        right += (output.argmax(1) == labels).sum()
         seen += len(chosen)
         done += 1
+        if checkpoint is not None:
+            pace = seen / max(time.monotonic() - began, 1e-9)
+            checkpoint.tell(f"epoch {epoch + 1} of {recipe.epochs}, {pace:.3g} images/s")
     return float(torch.stack(losses).mean()), int(right) / seen, done, -1
+
+
+def step(model: nn.Module, stepper: Any, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Forward, backward, update; outputs and loss. A loss that is not finite is None, and nothing is updated.
+
+    Example:
+        >>> model = nn.Linear(2, 2)
+        >>> stepper = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> output, loss = step(model, stepper, torch.ones(1, 2), torch.tensor([0]))
+        >>> tuple(output.shape), step(model, stepper, torch.full((1, 2), math.inf), torch.tensor([0]))[1]
+        ((1, 2), None)
+    """
+    output = model(inputs)
+    loss = nn.functional.cross_entropy(output, labels)
+    if not math.isfinite(loss.item()):
+        return output.detach(), None
+    stepper.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    stepper.step()
+    return output.detach(), loss.detach()
+
+
+def augmented(images: Tensor, generator: np.random.Generator) -> Tensor:
+    """Every image shifted by up to four pixels each way, over zeros, and mirrored with probability one half.
+
+    Example:
+        >>> augmented(torch.ones(2, 3, 8, 8), np.random.default_rng(0)).shape
+        torch.Size([2, 3, 8, 8])
+    """
+    count, _, height, width = images.shape
+    device = images.device
+    shifts = torch.from_numpy(generator.integers(0, 2 * _SHIFT + 1, (2, count, 1))).to(device)
+    mirrored = torch.from_numpy(generator.random((count, 1)) < 0.5).to(device)
+    rows = torch.arange(height, device=device) + shifts[0]
+    columns = torch.arange(width, device=device).expand(count, width)
+    columns = torch.where(mirrored, width - 1 - columns, columns) + shifts[1]
+    padded = nn.functional.pad(images, (_SHIFT,) * 4)
+    samples = torch.arange(count, device=device)[:, None, None]
+    chosen: Tensor = padded.permute(0, 2, 3, 1)[samples, rows[:, :, None], columns[:, None, :]]
+    return chosen.permute(0, 3, 1, 2).contiguous()
 
 
 @torch.no_grad()

@@ -28,6 +28,8 @@ class Recipe:
         weight_decay: of the optimiser.
         clip: λ of adaptive gradient clipping; None for none.
         steps: ends a run early, inside an epoch if need be; None for all.
+        augment: whether training images are shifted by up to 4 pixels and mirrored at random.
+        scalar_factor: learning rate of parameters that are one number, over that of the others.
 
     Example:
         >>> Recipe(0.1, epochs=3, milestones=(2,)).rate(2)
@@ -43,6 +45,8 @@ class Recipe:
     weight_decay: float = 0.0
     clip: float | None = None
     steps: int | None = None
+    augment: bool = False
+    scalar_factor: float = 1.0
 
     def __post_init__(self) -> None:
         if self.optimizer not in OPTIMIZERS:
@@ -69,9 +73,14 @@ class Recipe:
         """The learning rate of an epoch, the first being 0."""
         return self.learning_rate * self.factor ** sum(epoch >= milestone for milestone in self.milestones)
 
-    def stepper(self, model: nn.Module) -> Any:
-        """The optimiser, with clipping around it where asked for."""
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    def stepper(self, model: nn.Module) -> torch.optim.Optimizer:
+        """The optimiser, with clipping before its steps where asked for."""
+        parts: list[list[nn.Parameter]] = [[], []]
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parts[parameter.numel() == 1].append(parameter)
+        factors = (1.0, self.scalar_factor)
+        parameters = [{"params": part, "factor": by} for part, by in zip(parts, factors, strict=True) if part]
         options: dict[str, Any] = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
         inner: torch.optim.Optimizer
         if self.optimizer == "adam":
@@ -80,8 +89,8 @@ class Recipe:
             inner = torch.optim.SGD(
                 parameters, momentum=0.9 if self.optimizer == "momentum" else 0.0, foreach=True, **options
             )
-        if self.clip is None:
-            return inner
-        from isometer.nn import AdaptiveClipping
+        if self.clip is not None:
+            from isometer.nn import AdaptiveClipping
 
-        return AdaptiveClipping(inner, self.clip)
+            AdaptiveClipping(inner, self.clip)  # by a hook of the optimiser, which is used as before
+        return inner
