@@ -18,6 +18,8 @@ from isometer.data.files import Archive, Files, Folder
 from isometer.data.formats import READERS, Bytes, Pair, read_npz
 from isometer.data.locate import Found, cache_folder, find
 from isometer.errors import IsometerError
+from isometer.extras import MissingExtraError
+from isometer.extras import missing as extra_missing
 
 Centre = Literal["none", "pixel", "channel", "sample"]
 Scale = Literal["none", "unit", "standard", "norm"]
@@ -205,7 +207,7 @@ def load(name: str, *, split: str = "train", root: str | Path | None = None) -> 
 def missing(facts: Facts, root: str | Path | None) -> IsometerError:
     """The error of a data set that is nowhere, with the way to get it."""
     if facts.family == "scikit-learn":
-        return IsometerError(f"{facts.name} needs scikit-learn, which is not installed — pip install 'isometer[data]'")
+        return MissingExtraError(extra_missing("sklearn", facts.name))
     where = f"in {str(root)!r}" if root is not None else "on this computer"
     if facts.debian or facts.npm:
         return IsometerError(f"{facts.name} is not {where} — run `isometer data get {facts.name}` to obtain it")

@@ -1,5 +1,6 @@
 """Probe → diagnose → treat, for any `torch.nn.Module`."""
 
+import isometer.extras.torch_needed  # noqa: F401
 from isometer.doctor.bands import Band
 from isometer.doctor.diagnosis import diagnose
 from isometer.doctor.examination import Examination

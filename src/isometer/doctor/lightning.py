@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from isometer.doctor.monitor import SignalMonitor
-from isometer.errors import IsometerError
+from isometer.extras import MissingExtraError, missing
 
 
 def first_of(batch: Any) -> Any:
@@ -26,7 +26,7 @@ def _base() -> Any:
             return importlib.import_module(name).Callback
         except ModuleNotFoundError:
             continue
-    raise IsometerError("the callback needs Lightning, which is not installed — pip install isometer[lightning]")
+    raise MissingExtraError(missing("lightning", "the callback"))
 
 
 def _make() -> Any:

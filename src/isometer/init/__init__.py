@@ -5,6 +5,7 @@ writes, and returns an `Outcome`. Frozen, tied, computed, quantised and meta wei
 ones to set. Those that run the model take its layers in the order of execution, the others in that of definition.
 """
 
+import isometer.extras.torch_needed  # noqa: F401
 from isometer.init.fixup import fixup_
 from isometer.init.iterative import iterative_orthogonalization_
 from isometer.init.neurons import one_neuron_per_sample_

@@ -1,5 +1,6 @@
 """Torch modules: networks of a spec, batch norm in its parts, activations, and adaptive gradient clipping."""
 
+import isometer.extras.torch_needed  # noqa: F401
 from isometer.nn.activation import Activation, NormReLU
 from isometer.nn.clipping import AdaptiveClipping
 from isometer.nn.network import Layer, Network, build

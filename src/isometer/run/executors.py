@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import multiprocessing
 import os
 import uuid
@@ -13,6 +12,7 @@ from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from isometer.errors import IsometerError
+from isometer.extras import need
 from isometer.run.worker import THREAD_VARIABLES, KeepInFolder, prepare
 
 if TYPE_CHECKING:
@@ -247,10 +247,7 @@ class Dask(Workers):
             raise IsometerError(
                 f"the Dask address is {address!r}; expected 'local' or tcp://host:port — the scheduler prints its own"
             )
-        try:
-            distributed: Any = importlib.import_module("distributed")
-        except ImportError:
-            raise IsometerError("Dask is not installed — pip install 'isometer[dask]'") from None
+        distributed: Any = need("distributed", "a Dask cluster")
         self._cluster: Any = None
         if address == "local":
             self._cluster = distributed.LocalCluster(
@@ -303,7 +300,7 @@ class _Send:
         self._name = name
 
     def __call__(self, key: str, saved: bytes) -> None:
-        distributed: Any = importlib.import_module("distributed")
+        distributed: Any = need("distributed", "a Dask cluster")
         distributed.Queue(self._name, client=distributed.get_client()).put((key, saved))
 
 

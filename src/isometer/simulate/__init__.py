@@ -1,5 +1,6 @@
 """Finite width: the Markov chain of representations of a random network, forward and backward."""
 
+import isometer.extras.torch_needed  # noqa: F401
 from isometer.simulate.batches import make_batch
 from isometer.simulate.convolution import ConvolutionSpec, simulate_convolution
 from isometer.simulate.cotangents import LOSSES
