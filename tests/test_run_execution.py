@@ -269,14 +269,18 @@ def test_dask_gives_the_same_bytes_and_checkpoints_come_back(tmp_path: Path) -> 
         outcome = run(walks(6, 0.0), tmp_path / "dask", dask=cluster.scheduler_address)
         assert outcome.done == 6
         kept: list[int] = []
+        said: set[str] = set()
 
         def watch(status: Status) -> None:
             folder = tmp_path / "long" / "checkpoints"
-            kept.append(len(list(folder.iterdir())) if folder.is_dir() else 0)
+            files = folder.iterdir() if folder.is_dir() else ()
+            kept.append(len([path for path in files if not path.name.endswith((".note", ".tmp"))]))
+            said.update(status.said.values())
 
         cells = (Cell({"i": 0}, {"steps": 8, "seconds": 0.15}),)
         run(Job(patient, {"i": [0]}, cells), tmp_path / "long", dask=cluster.scheduler_address, observer=watch)
     assert max(kept) == 1
+    assert any(text.endswith(" of 8") for text in said)
     assert kept[-1] == 0 or not list((tmp_path / "long" / "checkpoints").iterdir())
     assert contents(tmp_path / "dask") == reference(tmp_path / "threads", 6, 0.0)
 
