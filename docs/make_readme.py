@@ -16,7 +16,7 @@ from isometer.claims import ledger, tally
 from isometer.claims.registry import papers
 
 README = Path(__file__).parent.parent / "README.md"
-FIGURES = Path(__file__).with_name("figures.md")
+FIGURES = {"quick": "figures.md", "medium": "figures-medium.md", "paper": "figures-paper.md"}  # by scale
 
 
 def claims_block() -> str:
@@ -38,10 +38,15 @@ def claims_block() -> str:
 
 
 def figures_block() -> str:
-    """The line of counts at the top of docs/figures.md."""
-    if not FIGURES.is_file():
-        return "No figures have been made yet."
-    return next(line for line in FIGURES.read_text(encoding="utf-8").splitlines() if re.match(r"\d+ studies:", line))
+    """The lines of counts at the top of docs/figures*.md, which are the summaries of galleries as generated."""
+    rows = []
+    for scale, name in FIGURES.items():
+        path = Path(__file__).with_name(name)
+        if path.is_file():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            counts = next(line for line in lines if re.match(r"\d+ studies:", line))
+            rows.append(f"- [{scale}](docs/{name}): {counts}")
+    return "\n".join(rows) or "No figures have been made yet."
 
 
 def filled(text: str) -> str:
