@@ -16,6 +16,7 @@ from isometer.cli import (  # noqa: F401  (each registers its commands)
     data,
     demo,
     doctor,
+    explore,
     kernel,
     patients,
     predict,

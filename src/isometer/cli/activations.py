@@ -18,7 +18,8 @@ class NormChoice(StrEnum):
 
 NormOption = Annotated[NormChoice, typer.Option("--norm", help="Normalisation over features in every layer.")]
 ResidualOption = Annotated[
-    float | None, typer.Option("--residual", metavar="GAMMA", help="Strength γ of the branch beside a skip connection.")
+    float | None,
+    typer.Option("--gamma", "--residual", metavar="G", help="Strength γ of the branch beside a skip connection."),
 ]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from isometer.cli._shared import app, console
 from isometer.errors import IsometerError
@@ -75,10 +78,18 @@ def demo(
     for picture in pictures:
         page.print(f"picture: [bold]{picture}[/]", highlight=False)
     page.print(f"report:  [bold]{report}[/] (open it in a browser)", highlight=False)
-    page.print(
-        "next: isometer doctor my_model.py:make --html report.html    isometer explain gelu    isometer --help",
-        highlight=False,
-    )
+    me = _program()
+    page.print(f"see it move: [bold]{escape(me)} explore[/] (a page on this machine; Ctrl-C ends it)", highlight=False)
+    page.print(f"your own model: [bold]{escape(me)} doctor my_model.py:make --html report.html[/]", highlight=False)
+    page.print(f"everything else: {escape(me)} --help", highlight=False)
+
+
+def _program() -> str:
+    """How this command is called: its name where the shell finds it, its path otherwise."""
+    called = Path(sys.argv[0])
+    if shutil.which("isometer"):
+        return "isometer"
+    return str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else str(called)
 
 
 def _examine(page: Console, path: Path) -> Path:

@@ -51,7 +51,7 @@ def kernel(
 
     Depth L means L hidden layers of the activation as given (write normalized(relu) to normalise), weights of unit
     variance in the NTK parametrisation, a linear readout. The cost does not grow with depth for inputs of one length.
-    With --residual γ the layers are h + γ(Wφ(h) + b) between an input layer and a linear readout.
+    With --gamma γ the layers are h + γ(Wφ(h) + b) between an input layer and a linear readout.
 
     Examples: [bold]isometer kernel --activation 'normalized(relu)' --depth 100 --inputs x.npy --kind ntk[/],
     [bold]isometer kernel --activation 'unit(relu)' --depths 1,10,100,1000 --inputs x.npy --plot k.png[/]

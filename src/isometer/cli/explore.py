@@ -1,0 +1,57 @@
+"""`isometer explore`: the local web page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from isometer.cli._shared import Json, app, console, emit
+from isometer.errors import IsometerError
+
+
+@app.command()
+def explore(
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Address to listen on; others than this machine's own "
+            "loopback let anyone on the network use the page.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None, typer.Option("--port", metavar="P", min=0, max=65535, help="Port; the first free one from 8050 on.")
+    ] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page.")] = False,
+    gallery: Annotated[
+        Path | None,
+        typer.Option("--gallery", metavar="DIR", help="Figures that `isometer reproduce` made; ./gallery if there."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Open the explorer: see what activations and depth do, browse doctor's reports, claims and figures.
+
+    The page is served to this machine only and works offline. Ctrl-C ends it.
+
+    Examples: [bold]isometer explore[/], [bold]isometer explore --no-browser --port 9000 --gallery gallery[/]
+    """
+    try:
+        import dash  # noqa: F401
+    except ImportError:
+        raise IsometerError("the explorer needs Dash — pip install 'isometer[explore]'") from None
+    from isometer.explore import LABS, serve
+
+    if gallery is not None and not gallery.is_dir():
+        raise IsometerError(f"there is no folder {str(gallery)!r} — make one with `isometer reproduce --all`")
+    folder = gallery if gallery is not None else Path("gallery") if Path("gallery").is_dir() else None
+
+    def ready(url: str) -> None:
+        if as_json:
+            emit({"url": url, "labs": list(LABS)})
+        else:
+            console().print(f"the explorer is at [bold]{url}[/] (Ctrl-C ends it)", highlight=False)
+
+    serve(host, port, folder, browser=not no_browser and not as_json, ready=ready)
