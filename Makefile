@@ -10,14 +10,15 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 JOBS ?= 2
 
-.PHONY: help setup demo test test-all test-lightning bench lint types docs clean
+.PHONY: help setup demo test test-all test-lightning bench lint types docs pictures clean
 help:
 	@echo "make demo      set up and run the tour; ends in a summary and a picture"
 	@echo "make test      set up and run the tests (a few minutes)"
 	@echo "make test-all  the same plus the slow statistical checks"
 	@echo "make test-lightning  the callback in a real Lightning trainer, which it installs"
 	@echo "make bench     measure speed as ratios; writes benchmarks/results"
-	@echo "make lint | types | docs | clean"
+	@echo "make docs      build the documentation site in docs/_build/html"
+	@echo "make lint | types | pictures | clean"
 
 setup: $(STAMP)
 
@@ -50,6 +51,10 @@ types: setup
 	$(BIN)/mypy
 
 docs: setup
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "the site: docs/_build/html/index.html"
+
+pictures: setup
 	$(BIN)/python docs/make_pictures.py
 
 clean:

@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.environment import write
 
-NAMES = ("activations", "simulate", "probe", "kernels", "run", "treatment")
+NAMES = ("activations", "simulate", "probe", "kernels", "run", "treatment", "training")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Draw the pictures that the README and the docs show: `make docs`. The report's needs Chromium."""
+"""Draw the pictures that the README and the docs show: `make pictures`. The report's needs Chromium."""
 
 from __future__ import annotations
 
@@ -6,13 +6,28 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 from isometer.cli.demo import demo
 from isometer.doctor import diagnose
 from isometer.doctor.patients import patient
+from isometer.report.kernels import kernel_picture
 from isometer.report.pictures import activation_picture, save_figure
-from isometer.theory import explain
+from isometer.studies import find, reproduce
+from isometer.theory import explain, kernel_matrix
 
 PICTURES = Path(__file__).parent / "pictures"
+STUDIES = {  # pictures of the pages on theory
+    "theory-kernels": "001/fig-5.2",
+    "theory-rank": "002/fig-1",
+    "theory-odd-point": "000/fig-3a",
+    "theory-orthogonality": "003/fig-2a",
+    "theory-orthogonality-width": "003/fig-2b",
+    "theory-isometry": "001/fig-6.1",
+    "theory-gradients": "001/fig-6.3",
+    "theory-gains": "001/fig-6.5",
+    "theory-finite-width": "001/fig-3.3",
+}
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -38,6 +53,22 @@ def report_picture(page: Path, picture: Path, *, height: int = 1150) -> None:
         browser.close()
 
 
+def conditioning_picture(picture: Path) -> None:
+    """Eight pairs of nearly equal inputs under a centred ReLU, over depth."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(8, 1, 32))
+    inputs = (centres + 0.1 * rng.normal(size=(8, 2, 32))).reshape(16, 32)
+    depths = [1, 2, 5, 10, 20, 30, 40, 60, 80]
+    curve = [kernel_matrix("normalized(relu)", inputs, depth) for depth in depths]
+    save_figure(kernel_picture(curve[depths.index(10)], curve), picture)
+
+
+def study_pictures(gallery: Path) -> None:
+    """The figures of studies at their quick scale; what the gallery has is used again."""
+    for name, made in zip(STUDIES, reproduce([find(one) for one in STUDIES.values()], gallery), strict=True):
+        shutil.copy(made.folder / "figure.png", PICTURES / f"{name}.png")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         demo(out=Path(folder))
@@ -50,6 +81,8 @@ def main() -> None:
         report.to_html(page)
         if shutil.which("chromium"):
             report_picture(page, PICTURES / "doctor.png")
+        study_pictures(Path(folder) / "gallery")
+    conditioning_picture(PICTURES / "theory-conditioning.png")
     print(save_figure(activation_picture(explain("gelu")), PICTURES / "gelu.png"))
 
 

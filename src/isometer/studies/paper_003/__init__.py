@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from isometer.studies.paper_003 import conjecture, depth_and_width, gaussian_table, networks, notation
+from isometer.studies.paper_003 import (
+    conjecture,
+    depth_and_width,
+    gaussian_table,
+    networks,
+    notation,
+    trained,
+    trained_convolutions,
+)
 
 STUDIES = (
     *depth_and_width.STUDIES,
@@ -10,4 +18,6 @@ STUDIES = (
     *conjecture.STUDIES,
     *gaussian_table.STUDIES,
     *notation.STUDIES,
+    *trained.STUDIES,
+    *trained_convolutions.STUDIES,
 )

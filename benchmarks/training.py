@@ -1,0 +1,83 @@
+"""Where the time of a training study goes: the share of forward, backward and optimiser steps in its cells.
+
+The first and the last cell of every study's quick grid are computed in this process, as a worker would, after one cell
+that warms up the imports and the images. `steps` is the time inside `step`: forward, backward, update. What is left is
+tests, measurements, building the network, choosing the batches.
+
+Run with `python -m benchmarks training`; studies whose data are missing are left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from benchmarks.environment import show
+from isometer.errors import IsometerError
+from isometer.run.cells import Cell
+from isometer.run.checkpoints import Checkpoint
+from isometer.studies import Study, all_studies
+from isometer.studies.running import make_job, settings_of
+from isometer.studies.training import loop
+
+
+def timed(function: Callable[..., Any], spent: list[float]) -> Callable[..., Any]:
+    """The function, which adds its seconds to a list."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return function(*args, **options)
+        finally:
+            spent.append(time.perf_counter() - start)
+
+    return call
+
+
+def shares(study: Study, cells: list[Cell]) -> dict[str, float]:
+    """Of the seconds of some cells."""
+    steps, records = list[float](), list[float]()
+    with (
+        patch.object(loop, "step", timed(loop.step, steps)),
+        patch.object(loop, "_record", timed(loop._record, records)),
+    ):
+        start = time.perf_counter()
+        for cell in cells:
+            study.cell(cell.configuration, cell.seed, Checkpoint())
+        whole = time.perf_counter() - start
+    return {
+        "seconds": whole,
+        "steps, share": sum(steps) / whole,
+        "tests and measurements, share": sum(records) / whole,
+        "milliseconds per step": 1e3 * sum(steps) / max(len(steps), 1),
+    }
+
+
+def run() -> dict[str, dict[str, float]]:
+    """Measure everything, print a table and return the numbers."""
+    torch.set_num_threads(1)
+    results: dict[str, dict[str, float]] = {}
+    seen: set[str] = set()
+    for study in all_studies():
+        if "device" not in settings_of(study.quick):
+            continue
+        job = make_job(study, study.quick)
+        cells = [job.cells[0], job.cells[-1]]
+        if job.keys[-1] in seen:
+            continue  # another study has the same cells
+        seen.add(job.keys[-1])
+        try:
+            study.cell({**cells[0].configuration, "epochs": 1}, 0, Checkpoint())
+        except IsometerError as problem:
+            print(f"{study.id} is left out: {problem}")
+            continue
+        results[study.id] = shares(study, cells)
+    total = sum(one["seconds"] for one in results.values())
+    share = sum(one["seconds"] * one["steps, share"] for one in results.values()) / total
+    results["all together (steps ≥ 0.9)"] = {"seconds": total, "steps, share": share}
+    show("training studies: where the time goes", results)
+    return results

@@ -1,0 +1,55 @@
+"""The documentation site: `make docs` builds it from the files of the repository, without a network."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "ext"))
+
+from isometer import __version__  # noqa: E402
+
+project = "Isometer"
+author = "the Isometer authors"
+copyright = "MIT licence"
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "docstrings",
+    "mathtext",
+    "tutorials",
+    "commands",
+    "tables",
+]
+exclude_patterns = ["_build", "*.py", "ext/*", "README.md"]
+root_doc = "index"
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "attrs_inline"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.xref_missing"] if False else []
+
+default_role = "literal"
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_default_options = {"members": True}
+autodoc_class_signature = "mixed"
+python_maximum_signature_line_length = 90
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+
+html_theme = "furo"
+html_title = "Isometer"
+html_static_path = ["_static"]
+html_css_files = ["isometer.css"]
+html_math_renderer = "mathtext"
+html_copy_source = False
+html_show_sourcelink = False
+html_show_sphinx = False
+html_theme_options = {"navigation_with_keys": True}
+pygments_style = "friendly"

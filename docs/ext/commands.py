@@ -1,0 +1,90 @@
+"""The directive `commands`: every command of `isometer` with its arguments and options, from its own help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+
+def all_commands() -> Iterator[tuple[str, Any, Any]]:
+    """Path, command and context of every command, groups before what is in them."""
+    import typer.main
+
+    from isometer.cli import app
+
+    root = typer.main.get_command(app)
+    yield from _below(root, "isometer", None)
+
+
+def _below(command: Any, path: str, parent: Any) -> Iterator[tuple[str, Any, Any]]:
+    context = command.context_class(command, info_name=path.rsplit(" ", 1)[-1], parent=parent)
+    yield path, command, context
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        yield from _below(command.get_command(context, name), f"{path} {name}", context)
+
+
+def parameter_rows(command: Any, context: Any) -> list[tuple[str, str]]:
+    """Names and help of what a command takes, arguments first."""
+    rows: list[tuple[str, str]] = []
+    for parameter in sorted(command.get_params(context), key=lambda p: p.param_type_name != "argument"):
+        if getattr(parameter, "hidden", False):
+            continue
+        if parameter.param_type_name == "argument":
+            rows.append((parameter.make_metavar(context), getattr(parameter, "help", None) or ""))
+        elif (record := parameter.get_help_record(context)) is not None:
+            rows.append((record[0], record[1]))
+    return rows
+
+
+def plain(text: str | None) -> str:
+    """Help without the marks of the terminal."""
+    return re.sub(r"\[/?[a-z ]*\]", "", (text or "").replace("\b", "")).strip()
+
+
+class Commands(SphinxDirective):
+    """One section per command."""
+
+    def run(self) -> list[nodes.Node]:
+        found: list[nodes.Node] = []
+        for path, command, context in all_commands():
+            if getattr(command, "hidden", False):
+                continue
+            section = nodes.section(ids=[nodes.make_id(path)])
+            section += nodes.title(text=path)
+            for paragraph in re.split(r"\n\s*\n", plain(command.help)):
+                section += nodes.paragraph(text=" ".join(paragraph.split()))
+            pieces = " ".join(command.collect_usage_pieces(context))
+            usage = nodes.literal_block(text=f"{path} {pieces}")
+            usage["language"] = "text"
+            section += usage
+            rows = parameter_rows(command, context)
+            if rows:
+                section += definition_table(rows)
+            self.state.document.note_explicit_target(section)
+            found.append(section)
+        return found
+
+
+def definition_table(rows: list[tuple[str, str]]) -> nodes.definition_list:
+    """What a command takes, one term per parameter."""
+    listed = nodes.definition_list(classes=["parameters"])
+    for name, text in rows:
+        item = nodes.definition_list_item()
+        item += nodes.term("", "", nodes.literal(text=name))
+        item += nodes.definition("", nodes.paragraph(text=plain_help(text)))
+        listed += item
+    return listed
+
+
+def plain_help(text: str) -> str:
+    return " ".join(text.split())
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_directive("commands", Commands)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

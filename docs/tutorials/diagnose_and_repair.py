@@ -1,0 +1,105 @@
+# # Diagnose and repair a model that does not train
+#
+# You have a deep network. The loss stays where it began, whatever the learning rate. This is what to do, from the first look
+# to a network that learns. Everything here runs in seconds on a laptop, without a network connection.
+#
+# ## The patient
+#
+# Thirty layers of ReLU, made as everybody makes them, and a small task: tell apart ten clusters of points.
+
+import torch
+from torch import nn
+
+import isometer
+
+WIDTH, DEPTH, CLASSES = 32, 30, 10
+
+
+def make(seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    hidden = [module for _ in range(DEPTH) for module in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
+    return nn.Sequential(*hidden, nn.Linear(WIDTH, CLASSES))
+
+
+noise = torch.Generator().manual_seed(1)
+centres = torch.randn(CLASSES, WIDTH, generator=noise)
+labels = torch.arange(512) % CLASSES
+points = centres[labels] + 0.3 * torch.randn(512, WIDTH, generator=noise)
+
+
+def trained_loss(model: nn.Module, steps: int = 150) -> float:
+    """The loss after a few steps of Adam; guessing gives log 10 = 2.30."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-4)
+    for step in range(steps):
+        rows = torch.arange(step * 32, step * 32 + 32) % 512
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(points[rows]), labels[rows])
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        return nn.functional.cross_entropy(model(points), labels).item()
+
+
+before = trained_loss(make())
+print(f"loss after training: {before:.1f}")
+# → loss after training: 2.3
+assert before > 2.2
+
+# It has learned nothing.
+#
+# ## What is wrong
+#
+# `diagnose` watches one forward and one backward pass. The model is left as it was. (`predict=False` leaves out the
+# comparison with theory, which takes a little longer.)
+
+model, batch = make(), points[:32]
+report = isometer.diagnose(model, batch, predict=False)
+for finding in report.findings:
+    print(finding.severity, finding.id)
+# → severe rank-collapse
+# → severe gradient-vanishing
+# → severe gradient-alignment
+# → severe wrong-gain
+
+# Every finding says what it saw, at which layers, and what could be done. The last one is the cause, the others follow from it:
+
+cause = report.findings[-1]
+print(f"gain {cause.evidence['typical_gain']:.2f}, should be {cause.evidence['principled_gain']:.2f}")
+print([prescription.id for prescription in cause.prescriptions])
+# → gain 0.58, should be 1.41
+# → ['principled-gain', 'add-layer-norm', 'add-batch-norm']
+
+# The *gain* is the standard deviation of the weights times the square root of the number of inputs. ReLU throws away half of
+# a signal's power, so weights need a gain of √2 to make up for it. PyTorch's default is 1/√3. Each layer then shrinks what
+# tells two samples apart by 0.41; thirty layers shrink it by 10⁻¹².
+#
+# In a notebook, `report` shows itself; `report.to_html("report.html")` writes a page to keep.
+#
+# ## Repair
+#
+# `treat` carries out prescriptions on a copy, examines the copy again, and keeps what helps.
+
+treatment = isometer.treat(model, report, batch=batch, choose=["principled-gain"])
+print(treatment.summary)
+print(treatment.code)
+# → principled-gain: ...
+# → from isometer.init import principled_gain_
+# →
+# → principled_gain_(model, batch, law='keep', seed=0)
+
+# The printed lines do the same in your own code. Without `choose`, `treat` looks for the shortest way to no finding among what is
+# recommended; changes of weights are tried before changes of architecture.
+#
+# ## Does it train now?
+
+cured = make()
+treatment.repeat(cured, batch)
+after = trained_loss(cured)
+print(f"loss after training: {before:.1f} → {after:.1f}")
+# → loss after training: 2.3 → ...
+assert after < before - 1, "the same network, the same data, the same optimiser"
+
+# ## And deeper?
+#
+# A right gain keeps the size of the signal. It does not keep samples apart: at a hundred layers ReLU makes them parallel
+# whatever the gain. [Choosing an activation](choose_an_activation.py) shows what does.

@@ -1,0 +1,18 @@
+"""The cell of the study in `add_your_own.py`: workers import it by name, so it lives in a file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import xarray
+
+
+def gap_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
+    """The orthogonality gap over depth for one activation."""
+    from isometer import Spec
+    from isometer.simulate import make_batch, simulate
+
+    spec = Spec(width=64, depth=20, activation=configuration["activation"], norm="batch")
+    batch = make_batch("correlated:0.9", 4, 64, seed=seed)
+    return simulate(spec, batch, runs=configuration["runs"], metrics=["orthogonality_gap"], seed=seed)

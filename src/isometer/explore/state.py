@@ -1,0 +1,441 @@
+"""The state of every lab as the query of a URL: read, checked, brought within the limits, and written back.
+
+What a browser sends is text that anyone may have typed. Nothing is computed from it before it has become one of the
+frozen states below, whose numbers are within `LIMITS` whatever the text says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Self
+from urllib.parse import parse_qsl, urlencode
+
+__all__ = [
+    "LABS",
+    "LIMITS",
+    "ActivationState",
+    "ClinicState",
+    "DepthState",
+    "LedgerState",
+    "State",
+    "read_state",
+    "split_names",
+]
+
+Lab = Literal["activation", "depth", "clinic", "ledger"]
+LABS: tuple[Lab, ...] = ("activation", "depth", "clinic", "ledger")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The least and the largest value that is computed."""
+
+    low: float
+    high: float
+
+    def clamp(self, value: float) -> float:
+        """The nearest value within.
+
+        Example:
+            >>> LIMITS["depth"].clamp(10**9)
+            500
+        """
+        return min(max(value, self.low), self.high)
+
+
+LIMITS: dict[str, Limit] = {
+    "depth": Limit(1, 500),
+    "width": Limit(2, 500),
+    "batch": Limit(3, 50),
+    "runs": Limit(2, 50),
+    "kept": Limit(0, 20_000_000),  # numbers that a run's backward pass keeps; depth gives way
+    "seconds": Limit(0, 20),  # of one computation
+    "layers": Limit(1, 200),  # of the kernel map's iterates
+    "rho": Limit(-1, 1),
+    "gain": Limit(0.05, 10),
+    "residual": Limit(0.001, 100),
+    "sigma_w": Limit(0.5, 3),
+    "sigma_b": Limit(0, 1),
+    "seed": Limit(0, 9999),
+    "activations": Limit(1, 6),
+    "text": Limit(0, 200),  # characters of an expression or a filter
+    "query": Limit(0, 4000),  # characters of a URL's query
+    "upload": Limit(0, 16_000_000),  # bytes of a report
+    "uploads": Limit(0, 12),  # reports that are kept
+    "report_layers": Limit(0, 5000),
+    "page": Limit(1, 1000),
+}
+"""Everything that is bounded, in one place."""
+
+GRAM_LAWS = ("gaussian", "orthogonal")
+
+
+class Problem(ValueError):
+    """A value that cannot be read; the default takes its place and the text is shown."""
+
+
+Reader = Callable[[str], Any]
+
+
+def whole(name: str) -> Reader:
+    """Reads a whole number within a limit."""
+    limit = LIMITS[name]
+
+    def read(text: str) -> tuple[Any, str | None]:
+        value = _number(name, text)
+        if value != int(value):
+            raise Problem(f"{name} is {text[:20]!r}; expected a whole number")
+        return _within(name, int(value), limit)
+
+    return read
+
+
+def real(name: str) -> Reader:
+    """Reads a number within a limit."""
+    return lambda text: _within(name, _number(name, text), LIMITS[name])
+
+
+def optional(name: str) -> Reader:
+    """Reads a number within a limit, or nothing."""
+    return lambda text: (None, None) if not text.strip() else real(name)(text)
+
+
+def choice(name: str, options: tuple[str, ...]) -> Reader:
+    """Reads one of several words."""
+
+    def read(text: str) -> tuple[Any, str | None]:
+        if text not in options:
+            raise Problem(
+                f"{name} is {text[:40]!r}; expected one of {', '.join(option or '(none)' for option in options)}"
+            )
+        return text, None
+
+    return read
+
+
+def line(name: str) -> Reader:
+    """Reads a line of text of limited length, without control characters."""
+    longest = int(LIMITS["text"].high)
+
+    def read(text: str) -> tuple[Any, str | None]:
+        clean = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+        if len(clean) > longest:
+            return clean[:longest], f"{name} has {len(clean)} characters; the first {longest} are used"
+        return clean, None
+
+    return read
+
+
+def names(name: str) -> Reader:
+    """Reads several lines of text with commas between them."""
+    most = int(LIMITS["activations"].high)
+
+    def read(text: str) -> tuple[Any, str | None]:
+        found = split_names(text)
+        if not found:
+            raise Problem(f"{name} is empty; expected at least one, such as relu")
+        kept = [line(name)(one) for one in found[:most]]
+        note = f"{len(found)} {name}; the first {most} are shown" if len(found) > most else None
+        return tuple(one for one, _ in kept), note or next((told for _, told in kept if told), None)
+
+    return read
+
+
+def split_names(text: str) -> list[str]:
+    """Activations with commas between them; commas inside parentheses belong to an activation.
+
+    Example:
+        >>> split_names("relu, max(x, 0.1*x), relu")
+        ['relu', 'max(x, 0.1*x)']
+    """
+    found, open_brackets = [""], 0
+    for letter in text[: int(LIMITS["query"].high)]:
+        open_brackets = max(0, open_brackets + {"(": 1, ")": -1}.get(letter, 0))
+        if letter in ",;\n" and not open_brackets:
+            found.append("")
+        else:
+            found[-1] += letter
+    return list(dict.fromkeys(one.strip() for one in found if one.strip()))
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise Problem(f"{name} is {text[:20]!r}; expected a number") from None
+    if not math.isfinite(value):
+        raise Problem(f"{name} is {text[:20]!r}; expected a finite number")
+    return value
+
+
+def _within(name: str, value: Any, limit: Limit) -> tuple[Any, str | None]:
+    inside = limit.clamp(value)
+    note = f"{name} {value:g} is outside {limit.low:g} … {limit.high:g}; {inside:g} is used"
+    return (value, None) if inside == value else (type(value)(inside), note)
+
+
+class State:
+    """What all labs' states share: to and from a query. Fields have a reader of the same name in `readers`."""
+
+    readers: ClassVar[Mapping[str, Reader]]
+
+    @classmethod
+    def read(cls, query: str | Mapping[str, Any]) -> tuple[Self, list[str]]:
+        """The state in a query and what had to be changed to make it one; never fails.
+
+        Args:
+            query: of a URL, with or without `?`, or the values by name.
+
+        Returns:
+            The state, and a sentence for each value that was not used as it came.
+
+        Example:
+            >>> state, notes = DepthState.read("?width=64&depth=1000000")
+            >>> state.width, state.depth, notes
+            (64, 500, ['depth 1e+06 is outside 1 … 500; 500 is used'])
+        """
+        values, notes = {}, []
+        for name, text in _pairs(query).items():
+            if name not in cls.readers:
+                continue
+            try:
+                values[name], note = cls.readers[name](text)
+            except Problem as problem:
+                note = str(problem)
+            if note is not None:
+                notes.append(note)
+        state, more = cls(**values).settled()
+        return state, notes + more
+
+    def settled(self) -> tuple[Self, list[str]]:
+        """The state with what its values rule out together changed."""
+        return self, []
+
+    def query(self) -> str:
+        """The query of the URL: what differs from the default, in the order of the fields.
+
+        Example:
+            >>> ActivationState(activations=("relu", "x*sigmoid(x)"), rho=0.5).query()
+            'activations=relu%2C+x%2Asigmoid%28x%29&rho=0.5'
+        """
+        default = type(self)()
+        changed = [
+            (field.name, _text(getattr(self, field.name)))
+            for field in fields(self)  # type: ignore[arg-type]
+            if getattr(self, field.name) != getattr(default, field.name)
+        ]
+        return urlencode(changed)
+
+    def texts(self) -> dict[str, str]:
+        """Every value as the text of its control.
+
+        Example:
+            >>> DepthState().texts()["residual"]
+            ''
+        """
+        return {field.name: _text(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+
+def _pairs(query: str | Mapping[str, Any]) -> dict[str, str]:
+    if isinstance(query, Mapping):
+        return {str(name): "" if value is None else str(value) for name, value in query.items()}
+    text = query.removeprefix("?")[: int(LIMITS["query"].high)]
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=60, errors="replace"))
+    except ValueError:
+        return {}
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class ActivationState(State):
+    """The activation lab: which activations, in which layer, from which cosine, at which point of the phase diagram."""
+
+    activations: tuple[str, ...] = ("tanh", "relu", "gelu")
+    norm: str = "none"
+    position: str = "pre"
+    residual: float | None = None
+    gain: float = 1.0
+    rho: float = 0.3
+    layers: int = 60
+    shown: str = "layer"
+    phase: str = ""
+    sigma_w: float = 1.5
+    sigma_b: float = 0.3
+
+    readers: ClassVar[Mapping[str, Reader]] = {
+        "activations": names("activations"),
+        "norm": choice("norm", ("none", "layer", "rms")),
+        "position": choice("position", ("pre", "post")),
+        "residual": optional("residual"),
+        "gain": real("gain"),
+        "rho": real("rho"),
+        "layers": whole("layers"),
+        "shown": choice("shown", ("layer", "itself")),
+        "phase": line("phase"),
+        "sigma_w": real("sigma_w"),
+        "sigma_b": real("sigma_b"),
+    }
+
+    @property
+    def phase_of(self) -> str:
+        """The activation of the phase diagram: the one chosen, or the first."""
+        return self.phase if self.phase in self.activations else self.activations[0]
+
+
+NORMS = ("none", "batch", "batch-rescale", "batch-recenter", "layer", "rms")
+WEIGHTS = (
+    "gaussian",
+    "orthogonal",
+    "uniform",
+    "he",
+    "xavier-normal",
+    "xavier-uniform",
+    "pytorch",
+    "asymmetric",
+    "orthogonalized-xavier",
+)
+INPUTS = ("gaussian", "orthogonal", "correlated:0.9", "collinear:0.1", "degenerate:2", "power-law:1")
+
+
+@dataclass(frozen=True)
+class DepthState(State):
+    """The depth lab: a random network, its input, and the layer that is looked at."""
+
+    activation: str = "relu"
+    norm: str = "none"
+    position: str = "pre"
+    weights: str = "gaussian"
+    gain: str = "forward"
+    residual: float | None = None
+    depth: int = 50
+    width: int = 100
+    batch: int = 10
+    runs: int = 16
+    source: str = "gaussian"
+    seed: int = 0
+    layer: int = 50
+    rank: str = "effective_rank"
+    own_width: str = "off"
+
+    readers: ClassVar[Mapping[str, Reader]] = {
+        "activation": line("activation"),
+        "norm": choice("norm", NORMS),
+        "position": choice("position", ("pre", "post")),
+        "weights": choice("weights", WEIGHTS),
+        "gain": choice("gain", ("forward", "1")),
+        "residual": optional("residual"),
+        "depth": whole("depth"),
+        "width": whole("width"),
+        "batch": whole("batch"),
+        "runs": whole("runs"),
+        "source": choice("source", INPUTS),
+        "seed": whole("seed"),
+        "layer": lambda text: whole("depth")(text) if text.strip() != "0" else (0, None),
+        "rank": choice("rank", ("effective_rank", "stable_rank", "soft_rank", "rank")),
+        "own_width": choice("own_width", ("on", "off")),
+    }
+
+    def kept(self, depth: int) -> int:
+        """Numbers that a run's backward pass keeps at a depth.
+
+        Example:
+            >>> DepthState().kept(50)
+            250000
+        """
+        full = self.weights not in GRAM_LAWS
+        weights = self.width**2 if full else 2 * self.batch * self.width
+        return depth * (weights + 3 * self.batch * self.width)
+
+    def settled(self) -> tuple[Self, list[str]]:
+        """The depth at which memory suffices, and a layer that the network has."""
+        depth, notes = self.depth, []
+        budget = int(LIMITS["kept"].high)
+        if self.kept(depth) > budget:
+            depth = max(1, budget // self.kept(1))
+            notes.append(f"depth {self.depth} at this width and batch needs too much memory; {depth} is used")
+        return replace(self, depth=depth, layer=min(self.layer, depth)), notes
+
+
+@dataclass(frozen=True)
+class ClinicState(State):
+    """The clinic: which of the loaded reports, which curve, which layer."""
+
+    report: str = ""
+    other: str = ""
+    metric: str = ""
+    axis: str = "layer"
+    layer: int = 0
+    page: int = 1
+    find: str = ""
+
+    readers: ClassVar[Mapping[str, Reader]] = {
+        "report": line("report"),
+        "other": line("other"),
+        "metric": line("metric"),
+        "axis": choice("axis", ("layer", "depth")),
+        "layer": lambda text: (int(LIMITS["report_layers"].clamp(_number("layer", text))), None),
+        "page": whole("page"),
+        "find": line("find"),
+    }
+
+
+PAPERS = ("000", "001", "002", "003", "004")
+
+
+@dataclass(frozen=True)
+class LedgerState(State):
+    """The ledger: claims or studies, and what they are filtered by."""
+
+    view: str = "claims"
+    paper: str = ""
+    verdict: str = ""
+    find: str = ""
+    page: int = 1
+    chosen: str = ""
+
+    readers: ClassVar[Mapping[str, Reader]] = {
+        "view": choice("view", ("claims", "studies")),
+        "paper": choice("paper", ("", *PAPERS)),
+        "verdict": choice(
+            "verdict",
+            ("", "holds", "refuted", "vacuous", "inconclusive", "agree", "partly", "disagree", "unclear", "not made"),
+        ),
+        "find": line("find"),
+        "page": whole("page"),
+        "chosen": line("chosen"),
+    }
+
+
+STATES: dict[Lab, type[State]] = {
+    "activation": ActivationState,
+    "depth": DepthState,
+    "clinic": ClinicState,
+    "ledger": LedgerState,
+}
+
+
+def read_state(lab: Lab, query: str | Mapping[str, Any]) -> tuple[Any, list[str]]:
+    """The state of a lab in a query, and what was changed to make it one.
+
+    Args:
+        lab: which.
+        query: of a URL, or the values by name.
+
+    Returns:
+        As `State.read`.
+
+    Example:
+        >>> read_state("ledger", "verdict=refuted")[0].verdict
+        'refuted'
+    """
+    return STATES[lab].read(query)

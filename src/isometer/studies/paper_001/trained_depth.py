@@ -1,0 +1,99 @@
+"""Section 2.4 and appendix A.5 of the thesis: training without batch norm. Figures 2.4 and 2.5 are those of 003."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import xarray
+
+from isometer.studies.cells.depth_training import CLIPPING, SCHEMES, depth_training_cell
+from isometer.studies.drawing import band, new_figure
+from isometer.studies.paper_003.trained import (
+    FIGURE_3A,
+    FIGURE_3B,
+    FIGURE_4,
+    GAIN,
+    ITERATION,
+    MEDIUM,
+    PAPER,
+    PIXELS,
+    QUICK,
+    REDUCED,
+    REDUCED_MEDIUM,
+    RUNS,
+    WHY_GAIN,
+    final_losses,
+)
+from isometer.studies.readings import measured, surely_less
+from isometer.studies.study import Choice, Reading, Scale, Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Settings = Mapping[str, Any]
+FIGURE_2_4A = dataclasses.replace(FIGURE_3A, id="001/fig-2.4a")
+FIGURE_2_4B = dataclasses.replace(FIGURE_3B, id="001/fig-2.4b")
+FIGURE_2_5 = dataclasses.replace(FIGURE_4, id="001/fig-2.5")
+
+
+def draw_clipping(result: xarray.Dataset, settings: Settings) -> Figure:
+    """One panel for each λ, as in the thesis; orthogonal weights are in the first."""
+    figure, axes = new_figure(len(CLIPPING), width=4.2, height=3.9)
+    known = list(settings["scheme"])
+    for axis, clipped in zip(axes[0], CLIPPING, strict=True):
+        beside = ["orthogonal Xavier"] if axis is axes[0, 0] else []
+        for scheme in ("Xavier", *beside, clipped, "iterative"):
+            band(axis, settings["depth"], final_losses(result, scheme), label=scheme, index=known.index(scheme))
+        axis.set(xlabel="depth", ylabel=f"training loss after {settings['epochs']} epochs", xticks=settings["depth"])
+        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize=8, frameon=False)
+    return figure
+
+
+def read_clipping(result: xarray.Dataset, settings: Settings) -> Reading:
+    """All comparisons are at the largest depth."""
+    depth = settings["depth"][-1]
+    last = {scheme: final_losses(result, scheme)[:, -1] for scheme in SCHEMES}
+    ours, plain = last["iterative"], last["Xavier"]
+    statements: dict[str, bool | None] = {
+        "orthogonal Xavier weights do not help: their loss is not below Xavier's": not surely_less(
+            last["orthogonal Xavier"], plain
+        )
+    }
+    for clipped in CLIPPING:
+        statements |= {
+            f"{clipped} lowers the loss of the deepest network": surely_less(last[clipped], plain),
+            f"iterative orthogonalisation has a lower loss than {clipped}": surely_less(ours, last[clipped]),
+        }
+    return Reading(
+        {f"training loss with {scheme}, depth {depth}": measured(values) for scheme, values in last.items()},
+        statements,
+    )
+
+
+_ALL: dict[str, Any] = {"scheme": list(SCHEMES), "run": RUNS}
+FIGURE_A_1 = Study(
+    "001/fig-A.1",
+    "loss after 30 epochs against depth: orthogonal weights and adaptive gradient clipping against iterative "
+    "orthogonalisation",
+    "Xavier's weights made orthogonal do not help against the slowdown with depth; adaptive gradient clipping does, "
+    "with λ = 0.1 and with λ = 1, but iterative orthogonalisation reaches a lower loss.",
+    {"orthogonal weights": "no help", "AGC": "helps", "iterative": "lowest loss"},
+    depth_training_cell,
+    Scale({**_ALL, "depth": [15, 45]}, QUICK, f"depths 15 and 45 instead of 15 to 75; {REDUCED}"),
+    Scale({**_ALL, "depth": FIGURE_4.paper.axes["depth"]}, PAPER),
+    draw_clipping,
+    read_clipping,
+    medium=Scale({**_ALL, "depth": [30, 75]}, MEDIUM, f"depths 30 and 75 instead of 15 to 75; {REDUCED_MEDIUM}"),
+    choices={
+        "clipping": Choice("on top of Xavier's weights", "the thesis does not say"),
+        "weights": dataclasses.replace(ITERATION, instead={}),
+        "gain": Choice(f"{GAIN}, for orthogonal weights too", WHY_GAIN),
+        "pixels": PIXELS,
+    },
+    data="cifar10",
+    seconds=(150, 7500),
+)
+
+STUDIES = (FIGURE_2_4A, FIGURE_2_4B, FIGURE_2_5, FIGURE_A_1)
