@@ -19,23 +19,25 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "constants",
     "docstrings",
     "mathtext",
     "tutorials",
     "commands",
     "tables",
 ]
-exclude_patterns = ["_build", "*.py", "ext/*", "README.md"]
+exclude_patterns = ["_build", "*.py", "ext/*", "tutorials/my_cells.py"]
 root_doc = "index"
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "attrs_inline"]
 myst_heading_anchors = 3
-suppress_warnings = ["myst.xref_missing"] if False else []
 
+smartquotes = False
 default_role = "literal"
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True  # as the source has them: no paths of this machine
 autodoc_typehints_format = "short"
-autodoc_default_options = {"members": True}
+autodoc_default_options = {"members": True, "no-value": True}
 autodoc_class_signature = "mixed"
 python_maximum_signature_line_length = 90
 napoleon_numpy_docstring = False

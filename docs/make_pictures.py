@@ -58,14 +58,16 @@ def conditioning_picture(picture: Path) -> None:
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(8, 1, 32))
     inputs = (centres + 0.1 * rng.normal(size=(8, 2, 32))).reshape(16, 32)
+    inputs /= np.linalg.norm(inputs, axis=1, keepdims=True)
     depths = [1, 2, 5, 10, 20, 30, 40, 60, 80]
     curve = [kernel_matrix("normalized(relu)", inputs, depth) for depth in depths]
     save_figure(kernel_picture(curve[depths.index(10)], curve), picture)
 
 
 def study_pictures(gallery: Path) -> None:
-    """The figures of studies at their quick scale; what the gallery has is used again."""
-    for name, made in zip(STUDIES, reproduce([find(one) for one in STUDIES.values()], gallery), strict=True):
+    """The figures of studies at their quick scale, on Fashion-MNIST where they need data."""
+    studies = [find(one) for one in STUDIES.values()]
+    for name, made in zip(STUDIES, reproduce(studies, gallery, data="fashion-mnist"), strict=True):
         shutil.copy(made.folder / "figure.png", PICTURES / f"{name}.png")
 
 

@@ -257,7 +257,7 @@ def test_reading_of_depths(sign: int) -> None:
     found = read_depths(result, axes)
     assert list(found.statements.values()) == [True, sign > 0, sign > 0]
     assert found.measured["training loss, depth 45"].value == pytest.approx(1 + sign * 0.9, abs=0.05)
-    assert sign * found.measured["rank correlation of gap and loss"].value > 0.7
+    assert sign * found.measured["rank correlation of gap and loss over depths"].value == pytest.approx(1)
     falling = made_up(axes, GAPS, lambda p: (2 - p["depth"] / 50, 0.9 - p["depth"] / 100, 0.4))
     assert list(read_depths(falling, axes).statements.values()) == [False, False, True]
 
@@ -274,15 +274,18 @@ def test_reading_of_schemes() -> None:
     axes = {"scheme": ["Xavier", "iterative"], "depth": [15, 30, 45]}
 
     def published(p: Mapping[str, Any]) -> tuple[float, float, float]:
-        return (p["depth"] / 30 if p["scheme"] == "Xavier" else 0.4), 0.5, 0.5
+        return (p["depth"] / 30 if p["scheme"] == "Xavier" else 0.7), 0.5, 0.5
 
     def reverse(p: Mapping[str, Any]) -> tuple[float, float, float]:
-        return (p["depth"] / 30 if p["scheme"] == "iterative" else 0.4), 0.5, 0.5
+        return (p["depth"] / 30 if p["scheme"] == "iterative" else 0.5), 0.5, 0.5
 
-    assert read_schemes(made_up(axes, GAPS, published), axes).verdict == "agree"
+    found = read_schemes(made_up(axes, GAPS, published), axes)
+    assert found.verdict == "agree"
+    assert found.remark == "At depth 15 Xavier's loss is the lower one."
     assert read_schemes(made_up(axes, GAPS, reverse), axes).verdict == "disagree"
+    assert not read_schemes(made_up(axes, GAPS, reverse), axes).remark
     one = {**axes, "depth": [45]}
-    assert list(read_schemes(made_up(one, GAPS, published), one).statements.values()) == [True, None, None]
+    assert list(read_schemes(made_up(one, GAPS, published), one).statements.values()) == [True]
 
 
 def test_reading_of_clipping() -> None:
@@ -341,7 +344,7 @@ def test_figures_of_one_setup_share_cells() -> None:
         name: {cell.text for cell in make_job(find(name), find(name).quick).cells}
         for name in ("003/fig-3a", "003/fig-4", "001/fig-A.1")
     }
-    assert texts["003/fig-3a"] < texts["003/fig-4"]
+    assert len(texts["003/fig-3a"] & texts["003/fig-4"]) == 3 * 4  # three depths, four runs
     assert len(texts["001/fig-A.1"] & texts["003/fig-4"]) == 2 * 2 * 4  # Xavier and iterative, two depths, four runs
 
 

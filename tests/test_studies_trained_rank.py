@@ -14,6 +14,7 @@ import xarray
 from scipy import stats
 from torch import nn
 
+from isometer.data import load
 from isometer.errors import IsometerError
 from isometer.nn.architectures import mlp
 from isometer.run.checkpoints import Checkpoint
@@ -145,28 +146,22 @@ def test_alignment_is_that_of_gradients_sample_by_sample() -> None:
 def test_measures_of_a_broken_network_are_missing() -> None:
     net = mlp(64, 10, depth=2, width=4)
     with torch.no_grad():
-        net[1].weight.fill_(math.inf)
+        next(net.parameters()).fill_(math.inf)
     sets = image_sets("digits", 10, 1)
     assert np.isnan(last_on(sets.inputs, sets.labels)(net)).all()
 
 
 def test_noise_is_uniform_and_labels_stay() -> None:
-    """Kolmogorov–Smirnov on 3 × 40 × 64 values, at 0.001; a standard deviation 5 % off is seen."""
-    sets = image_sets("drawn", 40, 1, shrink=4)
-    noise = with_noise(sets, "drawn", 0)
+    """Kolmogorov–Smirnov on 6400 grey levels, at 0.001: a standard deviation 5 % off is seen."""
+    page, sets = load("digits"), image_sets("digits", 400, 1, shrink=2)
+    noise = with_noise(sets, "digits", 0)
     assert torch.equal(noise.labels, sets.labels)
-    assert noise.shape == sets.shape
-    from isometer.data import load
-
-    page = load("drawn")
-    scale = page.channel_deviations[:, None, None]
-    levels = noise.inputs.numpy() * scale + page.channel_means[:, None, None]
+    assert noise.shape == (1, 4, 4)
+    levels = noise.inputs.double().numpy() * page.channel_deviations + page.channel_means
     assert np.allclose(levels, levels.round(), atol=1e-3)
-    assert levels.min() > -0.5
-    assert levels.max() < 255.5
     jittered = levels.round().ravel() + np.random.default_rng(0).random(levels.size)
-    assert stats.kstest(jittered, stats.uniform(0, 256).cdf).pvalue > 1e-3
-    assert not torch.equal(with_noise(sets, "drawn", 1).inputs, noise.inputs)
+    assert stats.kstest(jittered, stats.uniform(0, page.levels + 1).cdf).pvalue > 1e-3
+    assert not torch.equal(with_noise(sets, "digits", 1).inputs, noise.inputs)
 
 
 def test_narrow_networks_keep_their_depth() -> None:
@@ -176,7 +171,7 @@ def test_narrow_networks_keep_their_depth() -> None:
     assert wide == [4] * 2 + [8] * 2 + [16] * 4 + [32] * 8
     deep = [m for m in network(NETWORKS["ResNet50"], 2, sets, 0).modules() if isinstance(m, nn.Conv2d)]
     assert len(deep) == 49 + 4  # with those of the four shortcuts
-    weights = [p for m in network(NETWORKS["ResNet50, positive"], 2, sets, 0) for p in m.parameters() if p.dim() == 4]
+    weights = [p for p in network(NETWORKS["ResNet50, positive"], 2, sets, 0).parameters() if p.dim() == 4]
     assert all(bool((weight >= 0).all()) for weight in weights)
 
 
@@ -216,7 +211,7 @@ def drawn(settings: Mapping[str, Any], values: Callable[..., Mapping[str, float]
 
 def published_depths(network: str, depth: int, learning_rate: float, run: int) -> dict[str, float]:
     learned = {"BN": 0.85, "ReLU, He": 0.8, "ReLU": 0.85 if depth <= 10 else 0.1}[network]
-    accuracy = learned if learning_rate == 0.03 else 0.1
+    accuracy = learned if learning_rate <= 0.03 else 0.1
     return {"train_accuracy": accuracy, "stable_rank": 15.0 if network == "BN" else 1.1, "numerical_rank": 90.0}
 
 
@@ -285,16 +280,17 @@ def test_variants_and_other_scales_can_be_read(name: str) -> None:
     from isometer.studies.settings import overridden
 
     study = find(name)
-    values = {"002/fig-5": published_depths, "000/fig-2": published_depths, "002/fig-6": published_epochs}
+    values: dict[str, Callable[..., dict[str, float]]] = {
+        "002/fig-5": published_depths,
+        "000/fig-2": published_depths,
+        "002/fig-6": published_epochs,
+    }
     changes = [change for choice in study.choices.values() for change in choice.instead.values()]
     scales = [*(overridden(study, "quick", change) for change in changes), study.scale("medium"), study.scale("paper")]
-    assert 1 <= len(changes) <= 2
+    assert len(changes) <= 2
     for scale in scales:
         settings = settings_of(scale)
-        if "learning_rate" in settings and settings["learning_rate"] == [0.01]:
-            result = drawn(settings, lambda learning_rate, **rest: published_depths(learning_rate=0.03, **rest))
-        else:
-            result = drawn(settings, values.get(name, published_vision))
+        result = drawn(settings, values.get(name, published_vision))
         assert study.read(result, settings).verdict == "agree"
     assert study.paper.reduced == ""
 

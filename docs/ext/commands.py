@@ -9,6 +9,7 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+from tables import text_nodes
 
 
 def all_commands() -> Iterator[tuple[str, Any, Any]]:
@@ -32,13 +33,20 @@ def parameter_rows(command: Any, context: Any) -> list[tuple[str, str]]:
     """Names and help of what a command takes, arguments first."""
     rows: list[tuple[str, str]] = []
     for parameter in sorted(command.get_params(context), key=lambda p: p.param_type_name != "argument"):
-        if getattr(parameter, "hidden", False):
-            continue
-        if parameter.param_type_name == "argument":
-            rows.append((parameter.make_metavar(context), getattr(parameter, "help", None) or ""))
-        elif (record := parameter.get_help_record(context)) is not None:
-            rows.append((record[0], record[1]))
+        record = parameter.get_help_record(context)
+        if record is not None and record[0] != "--help":
+            rows.append((re.sub(r" <[^|>]+>$", "", record[0]), " ".join(record[1].split())))
     return rows
+
+
+def usage(path: str, command: Any, context: Any) -> str:
+    """How a command is called."""
+    pieces = [path]
+    rows = parameter_rows(command, context)
+    pieces += [name for name, _ in rows if not name.startswith("-")]
+    pieces += ["[OPTIONS]"] if any(name.startswith("-") for name, _ in rows) else []
+    pieces += ["COMMAND …"] if hasattr(command, "list_commands") else []
+    return " ".join(pieces)
 
 
 def plain(text: str | None) -> str:
@@ -57,11 +65,8 @@ class Commands(SphinxDirective):
             section = nodes.section(ids=[nodes.make_id(path)])
             section += nodes.title(text=path)
             for paragraph in re.split(r"\n\s*\n", plain(command.help)):
-                section += nodes.paragraph(text=" ".join(paragraph.split()))
-            pieces = " ".join(command.collect_usage_pieces(context))
-            usage = nodes.literal_block(text=f"{path} {pieces}")
-            usage["language"] = "text"
-            section += usage
+                section += nodes.paragraph("", "", *text_nodes(" ".join(paragraph.split())))
+            section += nodes.literal_block(text=usage(path, command, context), language="text")
             rows = parameter_rows(command, context)
             if rows:
                 section += definition_table(rows)
@@ -76,13 +81,9 @@ def definition_table(rows: list[tuple[str, str]]) -> nodes.definition_list:
     for name, text in rows:
         item = nodes.definition_list_item()
         item += nodes.term("", "", nodes.literal(text=name))
-        item += nodes.definition("", nodes.paragraph(text=plain_help(text)))
+        item += nodes.definition("", nodes.paragraph("", "", *text_nodes(text)))
         listed += item
     return listed
-
-
-def plain_help(text: str) -> str:
-    return " ".join(text.split())
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

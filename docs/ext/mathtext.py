@@ -1,4 +1,4 @@
-"""Formulas as SVG, drawn at build time by matplotlib's mathtext: crisp, in the colour of the text, without a network."""
+"""Formulas as SVG, drawn at build time by matplotlib's mathtext, in the colour of the text."""
 
 from __future__ import annotations
 

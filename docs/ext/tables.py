@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
+import pkgutil
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from docutils import nodes
@@ -25,9 +29,7 @@ def text_nodes(text: str) -> list[nodes.Node]:
     ['Text', 'literal', 'Text']
     """
     parts = text.split("`")
-    made: list[nodes.Node] = [
-        nodes.literal(text=part) if at % 2 else nodes.Text(part) for at, part in enumerate(parts)
-    ]
+    made: list[nodes.Node] = [nodes.literal(text=part) if at % 2 else nodes.Text(part) for at, part in enumerate(parts)]
     return [node for node in made if node.astext()]
 
 
@@ -50,22 +52,42 @@ def _row(cells: Sequence[str | list[nodes.Node]]) -> nodes.row:
     return row
 
 
-def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    """Every number of a nested record with its path.
+def tables_of(name: str, values: Mapping[str, Any]) -> Iterator[nodes.Node]:
+    """A nested record as tables: records of one shape side by side, single numbers one below the other."""
+    inner = {key: value for key, value in values.items() if isinstance(value, Mapping)}
+    single = {key: value for key, value in values.items() if key not in inner}
+    yield nodes.paragraph("", "", nodes.strong(text=words(name)))
+    if single:
+        yield table(("quantity", "value"), ((words(key), number(value)) for key, value in single.items()))
+    if len({tuple(value) for value in inner.values()}) == 1 and not any(
+        isinstance(value, Mapping) for record in inner.values() for value in record.values()
+    ):
+        keys = list(next(iter(inner.values())))
+        rows = ([words(one), *(number(record[key]) for key in keys)] for one, record in inner.items())
+        yield table(("", *map(words, keys)), rows)
+    else:
+        for key, record in inner.items():
+            yield from tables_of(f"{name}, {key}", record)
 
-    >>> list(flat({"a": {"b_ms": 1.5, "c": 3}}))
-    [('a, b ms', '1.5'), ('a, c', '3')]
+
+def words(name: str) -> str:
+    """A key as words.
+
+    >>> words("ms_per_step")
+    'ms per step'
     """
-    for key, value in values.items():
-        name = f"{above}, {key.replace('_', ' ')}" if above else key.replace("_", " ")
-        if isinstance(value, Mapping):
-            yield from flat(value, name)
-        else:
-            yield name, f"{value:.3g}" if isinstance(value, float) and abs(value) < 1000 else _plain(value)
+    return name.replace("_", " ")
 
 
-def _plain(value: Any) -> str:
-    return f"{value:,.0f}".replace(",", " ") if isinstance(value, float) else str(value)
+def number(value: Any) -> str:
+    """Three digits, or whole thousands.
+
+    >>> number(0.012345), number(769342.4), number(7)
+    ('0.0123', '769\u202f342', '7')
+    """
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}".replace(",", "\u202f")
 
 
 class Benchmarks(SphinxDirective):
@@ -82,8 +104,7 @@ class Benchmarks(SphinxDirective):
         versions = ", ".join(f"{name} {value}" for name, value in where.items() if name not in ("processor", "cores"))
         found: list[nodes.Node] = [nodes.paragraph(text=f"Measured on {machine}; {versions}.")]
         for name, values in record.items():
-            found.append(nodes.paragraph("", "", nodes.strong(text=name.replace("_", " "))))
-            found.append(table(("quantity", "value"), flat(values)))
+            found += tables_of(name, values)
         return found
 
 
@@ -163,9 +184,42 @@ class LedgerCounts(SphinxDirective):
         return [table(head, rows)]
 
 
+def own_names(module: ModuleType) -> list[tuple[str, str]]:
+    """Public classes and functions that a module defines, each with the first line of its docstring."""
+    return [
+        (name, (inspect.getdoc(value) or "").partition("\n")[0])
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__ == module.__name__
+    ]
+
+
+class Modules(SphinxDirective):
+    """The modules of a package, each with what it defines, in a line each."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        package = importlib.import_module(self.arguments[0])
+        found: list[nodes.Node] = []
+        for one in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            if one.ispkg or one.name.rsplit(".", 1)[-1].startswith("_"):
+                continue
+            module = importlib.import_module(one.name)
+            section = nodes.section(ids=[nodes.make_id(one.name)])
+            section += nodes.title("", "", nodes.literal(text=one.name.removeprefix("isometer.")))
+            section += nodes.paragraph("", "", *text_nodes((module.__doc__ or "").partition("\n\n")[0]))
+            section += table(("name", "what it is"), ([f"`{name}`", text] for name, text in own_names(module)))
+            self.state.document.note_explicit_target(section)
+            found.append(section)
+        return found
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("benchmarks", Benchmarks)
     app.add_directive("notation", Notation)
     app.add_directive("ledger", Ledger)
     app.add_directive("ledger-counts", LedgerCounts)
+    app.add_directive("modules", Modules)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -53,6 +53,7 @@ def markdown(script: str) -> str:
         if kind == "prose":
             pages.append(text + "\n")
         elif kind == "code":
+            text = re.sub(r"  # noqa.*$", "", text, flags=re.M)  # for the linter, not for readers
             pages.append(f"```python\n{text}\n```")
         else:
             pages.append(f"```{{code-block}} text\n:class: printed\n\n{text}\n```\n")

@@ -15,13 +15,13 @@ soft = activation(lambda x: np.sign(x) * np.maximum(np.abs(x) - 0.5, 0), name="s
 for phi in (squareplus, soft):
     kernel = kernel_map(phi)
     print(f"{phi.name}: gain {phi.gain_forward:.3f}, kinks {phi.kinks}, cosines tend to {kernel.fixed_point:.3f}")
-# → squareplus: gain ..., kinks (), cosines tend to ...
-# → soft threshold: gain ..., kinks (-0.5, 0.5), cosines tend to 0.000
+# → squareplus: gain 0.816, kinks (), cosines tend to 1.000
+# → soft threshold: gain 1.544, kinks (-0.5, 0.5), cosines tend to 0.000
 assert soft.mean == 0
 
 # Text is parsed, never executed. The object works wherever a name does: `shape_activation(soft, depth=50, …)`,
-# `isometer.nn.Activation(squareplus)`. A [spec](../reference/spec.md) is plain data and wants text: the expression, or
-# `"import:package.module:function"` for a function of yours.
+# `isometer.nn.Activation(squareplus)`. A [spec](../reference/spec.md) is plain data and wants text: the expression,
+# or `"import:package.module:function"` for a function of yours.
 #
 # ## A metric
 #
@@ -43,13 +43,13 @@ spec = Spec(width=64, depth=10, activation="relu", norm="batch")
 data = simulate(spec, make_batch("gaussian", 5, 64), runs=8, metrics=["rank", largest_share])
 share = data["largest_share"].mean("run")
 print(f"largest share: {float(share[0]):.2f} of the input, {float(share[-1]):.2f} at layer 10")
-# → largest share: 0.2... of the input, 0.2... at layer 10
+# → largest share: 0.25 of the input, 0.26 at layer 10
 assert float(share[-1]) >= 0.2, "five samples: a fifth is the least that the longest can have"
 
 # ## A claim
 #
-# "Quantity relation bound, for every instance that meets the hypotheses." You give instances; the check tries them, a search
-# pushes towards the worst, and a violation has to survive 50 digits before it is called one.
+# "Quantity relation bound, for every instance that meets the hypotheses." You give instances; the check tries them, a
+# search pushes towards the worst, and a violation has to survive 50 digits before it is called one.
 
 from isometer.claims import Claim, Search, check, tightened  # noqa: E402
 
@@ -71,7 +71,7 @@ claim = Claim(
 )
 result = check(claim)
 print(result.verdict, "·", result.note)
-# → holds · the bound is attained...
+# → holds · the bound is attained
 
 # Can this check fail at all? `tightened` moves the bound past the nearest instance that was seen.
 
@@ -80,8 +80,8 @@ print(check(tightened(claim, result)).verdict)
 
 # ## A study
 #
-# A figure: a grid of cells, a function that computes one, a picture, and the rule of the verdict. The rule is fixed before the
-# study runs. The cell's function is in a file of its own, since workers import it:
+# A figure: a grid of cells, a function that computes one, a picture, and the rule of the verdict. The rule is fixed
+# before the study runs. The cell's function is in a file of its own, since workers import it:
 #
 # ```{literalinclude} my_cells.py
 # :language: python
@@ -119,7 +119,7 @@ scale = Scale({"activation": ["tanh", "relu"]}, {"runs": 8})
 study = Study(
     "mine/fig-1",
     "orthogonality gap over depth, tanh and relu",
-    "Under batch norm tanh makes samples more orthogonal than relu.",
+    "Under batch norm without the mean, tanh makes samples more orthogonal than relu.",
     {},
     gap_cell,
     scale,

@@ -1,7 +1,7 @@
 # # Diagnose and repair a model that does not train
 #
-# You have a deep network. The loss stays where it began, whatever the learning rate. This is what to do, from the first look
-# to a network that learns. Everything here runs in seconds on a laptop, without a network connection.
+# You have a deep network. The loss stays where it began, whatever the learning rate. This is what to do, from the
+# first look to a network that learns. Everything here runs in seconds on a laptop, without a network connection.
 #
 # ## The patient
 #
@@ -61,7 +61,8 @@ for finding in report.findings:
 # → severe gradient-alignment
 # → severe wrong-gain
 
-# Every finding says what it saw, at which layers, and what could be done. The last one is the cause, the others follow from it:
+# Every finding says what it saw, at which layers, and what could be done. The last one is the cause, the others
+# follow from it:
 
 cause = report.findings[-1]
 print(f"gain {cause.evidence['typical_gain']:.2f}, should be {cause.evidence['principled_gain']:.2f}")
@@ -69,9 +70,9 @@ print([prescription.id for prescription in cause.prescriptions])
 # → gain 0.58, should be 1.41
 # → ['principled-gain', 'add-layer-norm', 'add-batch-norm']
 
-# The *gain* is the standard deviation of the weights times the square root of the number of inputs. ReLU throws away half of
-# a signal's power, so weights need a gain of √2 to make up for it. PyTorch's default is 1/√3. Each layer then shrinks what
-# tells two samples apart by 0.41; thirty layers shrink it by 10⁻¹².
+# The *gain* is the standard deviation of the weights times the square root of the number of inputs. ReLU throws away
+# half of a signal's power, so weights need a gain of √2 to make up for it. PyTorch's default is 1/√3. Each layer then
+# shrinks what tells two samples apart by 0.41; thirty layers shrink it by 10⁻¹².
 #
 # In a notebook, `report` shows itself; `report.to_html("report.html")` writes a page to keep.
 #
@@ -82,13 +83,13 @@ print([prescription.id for prescription in cause.prescriptions])
 treatment = isometer.treat(model, report, batch=batch, choose=["principled-gain"])
 print(treatment.summary)
 print(treatment.code)
-# → principled-gain: ...
+# → principled-gain: nothing is found any more.
 # → from isometer.init import principled_gain_
 # →
 # → principled_gain_(model, batch, law='keep', seed=0)
 
-# The printed lines do the same in your own code. Without `choose`, `treat` looks for the shortest way to no finding among what is
-# recommended; changes of weights are tried before changes of architecture.
+# The printed lines do the same in your own code. Without `choose`, `treat` looks for the shortest way to no finding
+# among what is recommended; changes of weights are tried before changes of architecture.
 #
 # ## Does it train now?
 
@@ -96,10 +97,10 @@ cured = make()
 treatment.repeat(cured, batch)
 after = trained_loss(cured)
 print(f"loss after training: {before:.1f} → {after:.1f}")
-# → loss after training: 2.3 → ...
+# → loss after training: 2.3 → 0.1
 assert after < before - 1, "the same network, the same data, the same optimiser"
 
 # ## And deeper?
 #
-# A right gain keeps the size of the signal. It does not keep samples apart: at a hundred layers ReLU makes them parallel
-# whatever the gain. [Choosing an activation](choose_an_activation.py) shows what does.
+# A right gain keeps the size of the signal. It does not keep samples apart: at a hundred layers ReLU makes them
+# parallel whatever the gain. [Choosing an activation](choose_an_activation.py) shows what does.

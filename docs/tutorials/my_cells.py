@@ -13,6 +13,6 @@ def gap_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
     from isometer import Spec
     from isometer.simulate import make_batch, simulate
 
-    spec = Spec(width=64, depth=20, activation=configuration["activation"], norm="batch")
+    spec = Spec(width=64, depth=20, activation=configuration["activation"], norm="batch-rescale")
     batch = make_batch("correlated:0.9", 4, 64, seed=seed)
     return simulate(spec, batch, runs=configuration["runs"], metrics=["orthogonality_gap"], seed=seed)

@@ -1,12 +1,12 @@
 # # Read a theorem's verdict
 #
-# The package ships a ledger: every checkable statement of five papers, tested by a program. This is how to read one entry,
-# and how to check it yourself.
+# The package ships a ledger: every checkable statement of five papers, tested by a program. This is how to read one
+# entry, and how to check it yourself.
 #
 # ## Look it up
 #
-# Theorem 5.11 of the thesis (number 001) says how fast the cosine of two inputs converges with depth, in four cases. The first
-# is about activations with κ(0) = 0, such as tanh.
+# Theorem 5.11 of the thesis (number 001) says how fast the cosine of two inputs converges with depth, in four cases.
+# The first is about activations with κ(0) = 0, such as tanh.
 
 from isometer.claims import check, find, ledger
 
@@ -22,8 +22,8 @@ print(printed.verdict, "·", printed.certified_by)
 print(printed.counterexample)
 # → {'instance': {'phi': 'erf', 'rho': 0.1, 'depth': 5}, 'value': 0.0681..., 'bound': 0.0401...}
 
-# For the activation erf, two inputs of cosine 0.1, after five layers: the left side is 0.068, and the bound says at most
-# 0.040. You can do this calculation in four lines, without the ledger:
+# For the activation erf, two inputs of cosine 0.1, after five layers: the left side is 0.068, and the bound says at
+# most 0.040. You can do this calculation in four lines, without the ledger:
 
 from isometer import kernel_map  # noqa: E402
 
@@ -44,8 +44,8 @@ print(corrected.verdict, "·", sum(corrected.instances.values()) > 1000)
 # → κ(0) = 0 ⇒ Ψ(ρ_ℓ) ≤ Ψ(ρ₀) (1/(2 − κ′(0)))^ℓ
 # → holds · True
 
-# *Holds* is weaker than *proved*: more than a thousand cases, among them a search for the worst, did not violate it. `margin` says
-# how near they came: 0 where the bound is attained, so that no smaller bound could hold.
+# *Holds* is weaker than *proved*: more than a thousand cases, among them a search for the worst, did not violate it.
+# `margin` says how near they came: 0 where the bound is attained, so that no smaller bound could hold.
 
 print(f"margin {corrected.margin:.0e}" if corrected.margin > 1e-6 else "the bound is attained")
 # → the bound is attained
@@ -61,6 +61,7 @@ assert again["001/thm-5.11:case-1"].verdict == printed.verdict
 
 # ## The other verdicts
 #
-# *Vacuous*: the hypotheses are never met, or the bound is nowhere better than what is known anyway. *Inconclusive*: the test had
-# not the power to tell. [The ledger of claims](../claims.md) has the exact rules, and [the tables](../ledger/index.md) all verdicts. On the
-# command line: `isometer claims list --verdict refuted`, `isometer claims show 001/thm-5.11`.
+# *Vacuous*: the hypotheses are never met, or the bound is nowhere better than what is known anyway. *Inconclusive*:
+# the test had not the power to tell. [The ledger of claims](../claims.md) has the exact rules, and [the
+# tables](../ledger/index.md) all verdicts. On the command line: `isometer claims list --verdict refuted`, `isometer
+# claims show 001/thm-5.11`.

@@ -1,24 +1,25 @@
 # # Run a sweep on a cluster
 #
-# How does the orthogonality gap of a batch-norm network depend on its width? One simulation per width and activation: a grid of
-# *cells*. Cells run in parallel, here or on a cluster; what is finished is kept; the result is the same, bit for bit, however
-# many workers there were.
+# How does the orthogonality gap of a network with batch norm (without the mean) depend on its width? One simulation
+# per width and activation: a grid of *cells*. Cells run in parallel, here or on a cluster; what is finished is kept;
+# the result is the same, bit for bit, however many workers there were.
 #
 # ## On the command line
 #
 # ```console
-# $ isometer sweep simulate --grid width=64,128,256 activation=relu,tanh --norm batch --depth 30 --out runs/gap --workers 2
-# $ isometer sweep simulate --grid width=64,128,256 activation=relu,tanh --norm batch --depth 30 --out runs/gap --dask tcp://10.0.0.5:8786
+# $ isometer sweep simulate --grid width=64,128 activation=relu,tanh --norm batch --depth 30 --workers 2 --out runs/gap
+# $ isometer sweep simulate --grid width=64,128 --norm batch --depth 30 --out runs/gap --dask tcp://10.0.0.5:8786
 # ```
 #
 # Repeat the command after an interruption (`kill -9` included): finished cells are not computed again.
 #
 # ## The same in Python
 #
-# A cell is described by plain data. Its function is named, not sent: workers import it, so it has to live in a module that they
-# have, not in a notebook. Here it is the one behind `isometer sweep simulate`.
+# A cell is described by plain data. Its function is named, not sent: workers import it, so it has to live in a module
+# that they have, not in a notebook. Here it is the one behind `isometer sweep simulate`.
 
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from distributed import LocalCluster
@@ -31,7 +32,7 @@ cells = tuple(
     Cell(
         {"width": width, "activation": activation},
         {
-            "spec": {"width": width, "depth": 30, "activation": activation, "norm": "batch"},
+            "spec": {"width": width, "depth": 30, "activation": activation, "norm": "batch-rescale"},
             "input": {"kind": "gaussian", "samples": 4},
             "runs": 8,
             "metrics": ["orthogonality_gap"],
@@ -50,25 +51,28 @@ print(len(job.cells), "cells, the first:", job.cells[0].label)
 
 # ## A cluster
 #
-# This one lives in this process, so that the example runs anywhere. A real one is a scheduler somewhere (`dask scheduler`) and
-# workers (`dask worker tcp://scheduler:8786 --nthreads 1`) on any number of machines with the same versions installed. Only its
-# address matters. Workers need no shared disk: results travel back and are written here.
+# This one is a scheduler and one worker inside this process, so that the example runs anywhere. A real one is a
+# scheduler somewhere (`dask scheduler`) and workers (`dask worker tcp://scheduler:8786 --nthreads 1`) on any number
+# of machines with the same versions installed. Only its address matters. Workers need no shared disk: results travel
+# back and are written here.
 
-with (
-    LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-    tempfile.TemporaryDirectory() as folder,
-):
-    outcome = run(job, folder, dask=cluster.scheduler_address)
-    print(outcome.done, "done,", outcome.reused, "found in the store,", len(outcome.failures), "failed")
-    # Ask again, on this machine's own threads: everything is there already.
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(1) as pool:
-        again = run(job, folder, executor=pool)
-    print(again.done, "done,", again.reused, "found in the store,", len(again.failures), "failed")
+folder = tempfile.TemporaryDirectory()
+with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
+    outcome = run(job, folder.name, dask=cluster.scheduler_address)
+print(outcome.done, "done,", outcome.reused, "found in the store,", len(outcome.failures), "failed")
 # → 6 done, 0 found in the store, 0 failed
+
+# ## Go on, or ask again
+#
+# The folder is a store: one file per cell, checked when it is read. Ask for the same job, here with an executor of
+# this process, and everything is there already.
+
+with ThreadPoolExecutor(1) as pool:
+    again = run(job, folder.name, executor=pool)
+print(again.done, "done,", again.reused, "found in the store,", len(again.failures), "failed")
 # → 6 done, 6 found in the store, 0 failed
 assert outcome.result.identical(again.result)
+folder.cleanup()
 
 # ## The result
 #
@@ -81,5 +85,5 @@ for activation in ACTIVATIONS:
 # → identity  slope -0.5
 # → tanh      slope -0.5
 
-# [Orthogonality](../theory/orthogonality.md) says why. Long cells can keep checkpoints, failed ones are reported and lose nothing
-# else: [the reference](../reference/run.md).
+# [Orthogonality](../theory/orthogonality.md) says why. Long cells can keep checkpoints, failed ones are reported and
+# lose nothing else: [the reference](../reference/run.md).

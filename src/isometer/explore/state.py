@@ -133,12 +133,13 @@ def names(name: str) -> Reader:
     most = int(LIMITS["activations"].high)
 
     def read(text: str) -> tuple[Any, str | None]:
-        found = split_names(text)
+        found = split_names("".join(letter if letter.isprintable() else " " for letter in text))
         if not found:
             raise Problem(f"{name} is empty; expected at least one, such as relu")
-        kept = [line(name)(one) for one in found[:most]]
+        cut = [line(name)(one) for one in found[:most]]
+        kept = split_names(", ".join(one for one, _ in cut))  # what was cut may have lost its closing parenthesis
         note = f"{len(found)} {name}; the first {most} are shown" if len(found) > most else None
-        return tuple(one for one, _ in kept), note or next((told for _, told in kept if told), None)
+        return tuple(line(name)(one)[0] for one in kept), note or next((told for _, told in cut if told), None)
 
     return read
 
@@ -153,11 +154,11 @@ def split_names(text: str) -> list[str]:
     found, open_brackets = [""], 0
     for letter in text[: int(LIMITS["query"].high)]:
         open_brackets = max(0, open_brackets + {"(": 1, ")": -1}.get(letter, 0))
-        if letter in ",;\n" and not open_brackets:
+        if letter == "," and not open_brackets:
             found.append("")
         else:
             found[-1] += letter
-    return list(dict.fromkeys(one.strip() for one in found if one.strip()))
+    return list(dict.fromkeys(" ".join(one.split()) for one in found if one.strip()))
 
 
 def _number(name: str, text: str) -> float:
@@ -286,6 +287,11 @@ class ActivationState(State):
         "sigma_b": real("sigma_b"),
     }
 
+    def settled(self) -> tuple[Self, list[str]]:
+        """The first activation is the one of the phase diagram unless another is chosen."""
+        chosen = self.phase if self.phase in self.activations[1:] else ""
+        return replace(self, phase=chosen), []
+
     @property
     def phase_of(self) -> str:
         """The activation of the phase diagram: the one chosen, or the first."""
@@ -323,7 +329,7 @@ class DepthState(State):
     runs: int = 16
     source: str = "gaussian"
     seed: int = 0
-    layer: int = 50
+    layer: int = 5
     rank: str = "effective_rank"
     own_width: str = "off"
 

@@ -35,6 +35,10 @@ _KEPT_ENTRIES, _KEPT_BYTES = 400, 96_000_000
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
+COMMAND = (sys.executable, "-P", "-m", "isometer.explore.worker")
+"""What computes; `-P` keeps files of the present folder from being taken for libraries."""
+
+
 class Superseded(Exception):
     """A newer request of the same slot came; this one has no answer."""
 
@@ -82,7 +86,8 @@ class _Task:
 class _Process:
     """A worker process that is started when it is needed and replaced when it had to be ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = list(command)
         self._inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._popen: subprocess.Popen[str] | None = None
         self._numbers = itertools.count()
@@ -94,7 +99,7 @@ class _Process:
             return
         self._inbox = queue.SimpleQueue()
         self._popen = subprocess.Popen(
-            [sys.executable, "-P", "-m", "isometer.explore.worker"],
+            self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -239,6 +244,7 @@ class Desk:
     Args:
         workers: processes.
         seconds: that one computation may take; at most the limit of the explorer.
+        command: that starts a process.
 
     Example:
         >>> desk = Desk(workers=1)
@@ -248,7 +254,7 @@ class Desk:
         >>> desk.close()
     """
 
-    def __init__(self, workers: int = 2, seconds: float | None = None) -> None:
+    def __init__(self, workers: int = 2, seconds: float | None = None, *, command: Sequence[str] = COMMAND) -> None:
         longest = LIMITS["seconds"].high
         self.seconds = longest if seconds is None else min(seconds, longest)
         self._lock = threading.Lock()
@@ -258,9 +264,14 @@ class Desk:
         self._latest: OrderedDict[tuple[str, str], _Ticket] = OrderedDict()
         self._cache = _Cache()
         self._closed = False
-        self._processes = [_Process() for _ in range(workers)]
+        self._processes = [_Process(command) for _ in range(workers)]
         self._threads: list[threading.Thread] = []
         self.counts = {"computed": 0, "remembered": 0, "cancelled": 0, "stopped": 0}
+
+    @property
+    def starts(self) -> int:
+        """How many processes were started in all; more than there are workers if some had to be ended."""
+        return sum(process.started for process in self._processes)
 
     def open(self) -> None:
         """Start the processes; `ask` does so too."""

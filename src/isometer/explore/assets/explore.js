@@ -35,7 +35,18 @@
     mark();
   });
 
+  let opened = null;
+
+  /** On a phone the pictures come first; the controls are a tap away. */
+  function fold() {
+    const panel = document.getElementById("panel");
+    if (!panel || panel === opened) return;
+    opened = panel;
+    if (matchMedia("(max-width: 640px)").matches) panel.open = false;
+  }
+
   function address(query) {
+    fold();
     const search = query ? `?${query}` : "";
     if (typeof query !== "string" || search === location.search) return;
     const now = Date.now();

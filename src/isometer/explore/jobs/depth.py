@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -102,7 +102,7 @@ def simulated(net: dict[str, Any], source: str, batch: int, seed: int, runs: int
 
 def _quantile(values: Any, at: float) -> list[float]:
     """Over the runs; the nearest run beyond where infinities make interpolation meaningless."""
-    method = "lower" if at < 0.5 else "higher"
+    method: Literal["lower", "higher"] = "lower" if at < 0.5 else "higher"
     return [float(v) for v in np.quantile(values, at, axis=0, method=method)]
 
 

@@ -65,7 +65,7 @@ def examined(name: str) -> dict[str, Any]:
     if name not in EXAMPLES:
         raise IsometerError(f"there is no example {name!r}; expected one of {', '.join(EXAMPLES)}")
     target = load_target(name, seed=0)
-    batch, _ = make_batch_for(target, "gaussian", None, seed=0)
+    batch, _ = make_batch_for(target, "gaussian", None, shape=None, seed=0)
     return diagnose(target.model, batch, name=name, description="gaussian", seed=0).to_dict(grams=True)
 
 

@@ -53,16 +53,12 @@ def layout(state: ActivationState) -> html.Div:
             className="control",
         ),
         parts.select("norm", "Normalisation", t["norm"], {"none": "none", "layer": "layer norm", "rms": "RMS norm"}),
-        parts.select(
-            "position", "Norm stands", t["position"], {"pre": "before φ: φ(norm(Wh))", "post": "after φ: norm(φ(Wh))"}
-        ),
-        parts.number("gain", "Gain g before φ: φ(g·x)", t["gain"], step="any"),
+        parts.select("position", "Norm stands", t["position"], {"pre": "before φ", "post": "after φ"}),
+        parts.number("gain", "Gain g in φ(g·x)", t["gain"], step="any"),
         parts.number("residual", "Residual strength γ", t["residual"], step="any", empty="no skip"),
-        parts.select(
-            "shown", "Draw φ", t["shown"], {"layer": "normalised, as the layer uses it", "itself": "as written"}
-        ),
+        parts.select("shown", "Draw φ", t["shown"], {"layer": "normalised", "itself": "as written"}),
         html.H2("Two inputs"),
-        parts.slider("rho", "Cosine at the start, ρ₀", t["rho"], step=0.01),
+        parts.slider("rho", "Cosine at the start ρ₀", t["rho"], step=0.01),
         parts.slider("layers", "Layers", t["layers"], step=1),
         html.H2("Phase diagram"),
         html.Div(_phase_choice(state), id="phase-choice"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from dash import Dash, Input, Output, State, dcc, html
+from dash import Dash, Input, Output, State, dcc, html, set_props
 
 from isometer.errors import IsometerError
 from isometer.explore import python_lines, requests
@@ -85,7 +86,11 @@ def layout(state: DepthState) -> html.Div:
         ),
     ]
     body = [
-        *(dcc.Store(id=f"depth-done-{name}") for name in ("simulated", "predicted", "own")),
+        *(
+            dcc.Store(id=f"depth-{kind}-{name}")
+            for kind in ("asked", "done")
+            for name in ("simulated", "predicted", "own")
+        ),
         parts.notice("depth-notice"),
         html.Div(id="depth-told", className="card told", **parts.aria(live="polite")),
         html.Div(
@@ -146,20 +151,21 @@ def register(app: Dash, desk: Desk) -> None:
         Input("depth-done-own", "data"),
         Input("theme", "data"),
         Input("depth-notes", "data"),
-        State("depth-part-simulated", "data"),
-        State("depth-part-own", "data"),
+        Input("depth-part-simulated", "data"),
+        Input("depth-part-own", "data"),
     )
     def draw(simulated: Any, predicted: Any, own: Any, theme: str, notes: Any, now: Any, more: Any) -> tuple[Any, ...]:
         state, _ = DepthState.read({**(now or {}), **(more or {})})
         jobs = (requests.simulation_job(state), requests.prediction_job(state), requests.own_width_job(state))
-        results = [desk.remembered(job) for job in jobs]
-        if state.own_width == "off":
-            results[2] = None
+        simulation, theory, expansion = (desk.remembered(job) for job in jobs)
+        results = (simulation, theory, expansion if state.own_width == "on" else None)
         metrics = ("orthogonality_gap", state.rank, "isometry_gap", "gradient_log_norm")
-        figures = [pictures.trajectory_picture(metric, *results, None, theme) for metric in metrics]
-        problems = [(done or {}).get("problem") for done in (simulated, predicted, own)]
-        alike = [text for text in dict.fromkeys(problems) if text]
-        return parts.messages([*alike, *(notes or [])]), _told(state, results), *figures
+        figures = [pictures.trajectory_picture(metric, *results, theme) for metric in metrics]
+        done = [one or {} for one in (simulated, predicted, own)]
+        problems = [
+            one.get("problem") if one.get("key") == job.key else None for one, job in zip(done, jobs, strict=True)
+        ]
+        return parts.messages([*filter(None, problems), *(notes or [])]), _told(state, results, problems), *figures
 
     @app.callback(Output("depth-layer", "children"), Input("depth-part-depth", "data"), State("depth-state", "data"))
     def layer_control(_: Any, query: str) -> Any:
@@ -179,41 +185,46 @@ def register(app: Dash, desk: Desk) -> None:
         [found] = parts.asked(desk, tab, "geometry", [requests.geometry_job(state)])
         if isinstance(found, IsometerError):
             return parts.blank(), parts.blank(), html.P(str(found))
-        return pictures.gram_picture(found["cosines"], theme), pictures.plane_picture(found, theme), _odd(state, found)
+        gram = pictures.gram_picture(found["cosines"], theme, f"layer {state.layer}")
+        return gram, pictures.plane_picture(found, theme), _odd(state, found)
 
     @app.callback(Output("depth-python", "children"), Input("depth-state", "data"))
     def python(query: str) -> str:
         return python_lines.depth_lines(DepthState.read(query or "")[0])
 
 
-def _computing(app: Dash, desk: Desk, name: str, job_of: Any) -> None:
-    """A part that computes; the pictures take its result from the desk once it is done."""
+def _computing(app: Dash, desk: Desk, name: str, job_of: Callable[[DepthState], Job]) -> None:
+    """A part that computes; the pictures take its result from the desk once it is done.
 
-    @app.callback(Output(f"depth-done-{name}", "data"), Input(f"depth-part-{name}", "data"), State("tab", "data"))
-    def compute(values: Any, tab: str) -> dict[str, Any]:
+    Its result is no output of it: a page waits for all callbacks behind a picture before it draws, and theory may take
+    longer than the simulation that is there already.
+    """
+
+    @app.callback(Output(f"depth-asked-{name}", "data"), Input(f"depth-part-{name}", "data"), State("tab", "data"))
+    def compute(values: Any, tab: str) -> str:
         state, _ = DepthState.read(values or {})
-        job: Job = job_of(state)
+        job = job_of(state)
         if name == "own" and state.own_width == "off":
-            return {"key": "", "problem": None}
+            return ""
         [found] = parts.asked(desk, tab, name, [job])
-        return {"key": job.key, "problem": str(found) if isinstance(found, IsometerError) else None}
+        problem = str(found) if isinstance(found, IsometerError) else None
+        set_props(f"depth-done-{name}", {"data": {"key": job.key, "problem": problem}})
+        return job.key
 
 
-def _told(state: DepthState, results: list[Any]) -> list[Any]:
-    simulated, predicted, own = results
+def _told(state: DepthState, results: tuple[Any, Any, Any], problems: list[str | None]) -> list[Any]:
+    simulated, predicted, _ = results
     lines = [*(predicted["statements"] if predicted is not None else [])]
     if predicted is not None and predicted["note"]:
         lines.append(predicted["note"])
     if simulated is not None and simulated["overflow"] is not None:
         lines.append(f"The simulated signal overflows at layer {simulated['overflow']}.")
-    ways = {
-        "simulation": simulated is not None,
-        "theory at infinite width": predicted is not None,
-        "theory of this width": own is not None or state.own_width == "off",
-    }
-    waiting = [name for name, there in ways.items() if not there]
+    ways = ("simulation", "theory of infinite width", "theory of this width")
+    wanted = (True, True, state.own_width == "on")
+    rows = zip(ways, wanted, results, problems, strict=True)
+    waiting = [way for way, asked, result, problem in rows if asked and result is None and problem is None]
     if waiting:
-        lines.append(f"Not there (yet): {', '.join(waiting)}.")
+        lines.append(f"Computing: {', '.join(waiting)} …")
     return [html.P(line) for line in lines]
 
 
@@ -232,4 +243,4 @@ def _odd(state: DepthState, found: Any) -> list[Any]:
         f"Layer {state.layer} of the first network. Recentring with ReLU sends one sample away from all others and "
         "lets these collapse to a point at 90° to it."
     )
-    return [html.P(about, className="about"), html.Dl(facts)]
+    return [html.P(about, className="about"), html.Dl(facts, className="pairs")]

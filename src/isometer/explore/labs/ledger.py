@@ -33,7 +33,7 @@ def layout(state: LedgerState) -> html.Div:
     """The page of a state."""
     t = state.texts()
     verdicts = {"": "any"}
-    groups = {"claims": ("holds", "refuted", "vacuous", "inconclusive")}
+    groups: dict[str, tuple[str, ...]] = {"claims": ("holds", "refuted", "vacuous", "inconclusive")}
     groups["studies"] = ("agree", "partly", "disagree", "unclear", "not made")
     for group, words in groups.items():
         verdicts |= {word: f"{word} ({group})" for word in words}
@@ -175,16 +175,31 @@ def _claim(row: Row) -> html.Section:
         ("Seconds", _number(row["seconds"])),
     ]
     parts_of = [part for name, value in facts for part in (html.Dt(name), html.Dd(value))]
-    lines = [html.P(row["statement"], className="statement"), html.P(row["note"], className="about"), html.Dl(parts_of)]
+    lines = [
+        html.P(row["statement"], className="statement"),
+        html.P(row["note"], className="about"),
+        html.Dl(parts_of, className="pairs"),
+    ]
     example = row["counterexample"]
     if example is not None:
-        text = json.dumps(example, ensure_ascii=False, indent=1)
+        text = "\n".join(_spelt(example))
         certified = f"Counterexample, certified by {row['certified_by']}" if row["certified_by"] else "Counterexample"
         cut = text if len(text) < 4000 else f"{text[:4000]} …"
         lines.append(html.Details([html.Summary(certified), html.Pre(cut, tabIndex="0")], open=len(text) < 600))
     lines.append(html.P(html.Code(f"isometer claims check {row['id']}")))
     head = html.Header([html.H3([row["id"], " ", _badge(row["verdict"])]), parts.give("Close", "chosen", "")])
     return html.Section([head, *lines], className="card")
+
+
+def _spelt(example: Mapping[str, Any]) -> list[str]:
+    """A line per entry; those of the instance first."""
+    instance = example.get("instance")
+    entries = {**instance, **example} if isinstance(instance, Mapping) else dict(example)
+    return [
+        f"{name} = {json.dumps(value, ensure_ascii=False)}"
+        for name, value in entries.items()
+        if name != "instance" or not isinstance(instance, Mapping)
+    ]
 
 
 def _studies(rows: Sequence[Row], state: LedgerState) -> list[Any]:

@@ -15,7 +15,7 @@ from dash.exceptions import PreventUpdate
 from isometer.explore.state import LIMITS
 from isometer.explore.work import Desk, Job, Superseded
 
-GRAPH = {"displaylogo": False, "responsive": True, "displayModeBar": False}
+GRAPH: Any = {"displaylogo": False, "responsive": True, "displayModeBar": False}
 
 
 def data(**values: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def control(key: str, label: str, field: Any, hint: str = "", reading: str | Non
     """A labelled control; `reading` shows the value of a slider beside its label."""
     head: list[Any] = [html.Span(label, className="name")]
     if reading is not None:
-        head.append(html.Output(reading, className="reading"))
+        head.append(html.Span(reading, className="reading"))
     parts: list[Any] = [html.Span(head, className="head"), field]
     if hint:
         parts.append(html.Small(hint))
@@ -83,7 +83,7 @@ def number(key: str, label: str, value: str, *, step: float | str = 1, hint: str
 
 def text(key: str, label: str, value: str, *, hint: str = "", options: str | None = None, example: str = "") -> Any:
     """A field for a line of text."""
-    more = {"list": options} if options else {}
+    more: dict[str, Any] = {"list": options} if options else {}
     field = dcc.Input(type="text", id=f"control-{key}", value=value, placeholder=example, spellCheck="false", **more)
     return control(key, label, field, hint)
 

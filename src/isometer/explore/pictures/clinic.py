@@ -45,11 +45,7 @@ def metric_picture(
                 "name": name,
                 "x": [x for x, _, _ in points],
                 "y": finite(value for _, value, _ in points),
-                "line": {
-                    "color": c["measured" if index == 0 else "own"],
-                    "width": 2,
-                    "dash": "solid" if index == 0 else "dash",
-                },
+                "line": {"color": c["measured" if index == 0 else "other"], "width": 2 if index == 0 else 1.3},
                 "marker": {"size": 4},
                 "customdata": [[row["layer"], _plain(row["name"]), _plain(row["op"])] for _, _, row in points],
                 "hovertemplate": "layer %{customdata[0]} · %{customdata[1]} · %{customdata[2]}<br>%{y:.4g}",

@@ -22,15 +22,12 @@ TITLES = {
 _GAPS = ("orthogonality_gap", "isometry_gap")
 
 
-def trajectory_picture(
-    metric: str, simulated: Result, predicted: Result, own: Result, layer: int | None, theme: str
-) -> Figure:
+def trajectory_picture(metric: str, simulated: Result, predicted: Result, own: Result, theme: str) -> Figure:
     """One quantity over depth: simulated with the band of the runs, predicted at infinite width and at this width.
 
     Args:
         metric: which.
         simulated, predicted, own: results of the jobs of these names; None where there is none yet.
-        layer: marked by a line; none if None.
         theme: light or dark.
 
     Returns:
@@ -51,7 +48,7 @@ def trajectory_picture(
         data.append(_line(layers, _unit(metric, bands["mean"]), c["own"], "theory, this width", "dash", 1.8))
     curve = None if predicted is None else predicted["metrics"].get(metric)
     if curve is not None:
-        data.append(_line(layers, _unit(metric, curve), c["predicted"], "theory, infinite width", "dashdot", 2))
+        data.append(_line(layers, _unit(metric, curve), c["predicted"], "theory, ∞ width", "dashdot", 2))
     if metric == "gradient_log_norm":  # layer 0 is the gradient by the input, another quantity
         data = [{**one, "x": one["x"][1:], "y": one["y"][1:]} for one in data]
     scaled = metric in _GAPS and _spread(data) > 30
@@ -63,18 +60,6 @@ def trajectory_picture(
         layout["yaxis"] |= {"type": "log", "dtick": "D2" if _spread(data) < 1e3 else max(1, round(_decades(data) / 5))}
     elif metric != "gradient_log_norm":
         layout["yaxis"]["rangemode"] = "tozero"
-    if layer is not None:
-        layout["shapes"] = [
-            {
-                "type": "line",
-                "x0": layer,
-                "x1": layer,
-                "yref": "paper",
-                "y0": 0,
-                "y1": 1,
-                "line": {"color": c["soft"], "width": 1},
-            }
-        ]
     return {"data": data, "layout": layout}
 
 
@@ -127,7 +112,7 @@ def _decades(data: Sequence[Mapping[str, Any]]) -> float:
     return math.log10(max(_spread(data), 10.0))
 
 
-def gram_picture(cosines: Sequence[Sequence[float]], theme: str) -> Figure:
+def gram_picture(cosines: Sequence[Sequence[float | None]], theme: str, title: str = "") -> Figure:
     """Cosines between the samples of a batch."""
     c = colours(theme)
     heat = {
@@ -146,8 +131,9 @@ def gram_picture(cosines: Sequence[Sequence[float]], theme: str) -> Figure:
         "sample",
         xaxis=axis,
         yaxis={**axis, "autorange": "reversed", "scaleanchor": "x"},
-        margin={"l": 50, "r": 10, "t": 12, "b": 44},
+        margin={"l": 50, "r": 10, "t": 34 if title else 12, "b": 44},
         showlegend=False,
+        title={"text": title, "font": {"size": 13}, "x": 0.5},
     )
     return {"data": [heat], "layout": layout}
 

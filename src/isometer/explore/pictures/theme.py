@@ -17,6 +17,7 @@ _LIGHT = {
     "measured": "#0072b2",
     "predicted": "#b34a00",
     "own": "#6b4ba1",
+    "other": "#00805c",
     "zero": "#f7f7f7",
     "cold": "#b35806",
     "warm": "#1f5b94",
@@ -30,6 +31,7 @@ _DARK = {
     "measured": "#56b4e9",
     "predicted": "#f0954a",
     "own": "#b9a1ea",
+    "other": "#4fd0a8",
     "zero": "#1d222b",
     "cold": "#f0954a",
     "warm": "#6cb6f0",
@@ -76,7 +78,7 @@ def faded(colour: str, share: float) -> str:
 def frame(theme: str, across: str, up: str, **layout: Any) -> dict[str, Any]:
     """The layout of a picture: axes with titles, a legend above, the page's colours."""
     c = colours(theme)
-    axis = {
+    axis: dict[str, Any] = {
         "gridcolor": c["grid"],
         "linecolor": c["line"],
         "zerolinecolor": c["line"],

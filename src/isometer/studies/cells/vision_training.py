@@ -106,7 +106,7 @@ def network(setting: Setting, channels: int, sets: Sets, seed: int) -> nn.Module
 
 
 def with_noise(sets: Sets, data: str, seed: int) -> Sets:
-    """The labels with other images: grey levels uniform on 0 to 255, prepared as the images were.
+    """The labels with other images: grey levels uniform on all that there are, prepared as the images were.
 
     Where those were shrunk, noise is drawn at the small size: averages of noise would have less contrast.
 
@@ -123,7 +123,7 @@ def with_noise(sets: Sets, data: str, seed: int) -> Sets:
     channels, height, width = sets.shape
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
     large = np.zeros((len(sets.inputs), *page.shape), dtype=np.uint8)
-    large[:, :, :height, :width] = rng.integers(0, 256, (len(large), channels, height, width))
+    large[:, :, :height, :width] = rng.integers(0, page.levels + 1, (len(large), channels, height, width))
     prepared = page.prepare(large)[:, :, :height, :width]
     return replace(sets, inputs=torch.from_numpy(np.ascontiguousarray(prepared)))
 

@@ -9,7 +9,7 @@ import numpy as np
 import xarray
 
 from isometer.studies.cells.isometry_training import isometry_training_cell
-from isometer.studies.drawing import band, new_figure
+from isometer.studies.drawing import band, new_figure, plain_logs
 from isometer.studies.paper_001.trained_isometry import (
     BRIEF,
     BRIEFLY,
@@ -51,17 +51,17 @@ def middle_and_ends(values: Array) -> tuple[Array, Array]:
 
 
 def _draw_layers(axis: Any, result: xarray.Dataset, settings: Settings, name: str, **at: Any) -> None:
-    epochs = [epoch for epoch in epochs_measured(settings) if epoch > 0 or name != "gradient_norm"]
+    epochs = epochs_measured(settings)[1:]  # gaps are rounding before
     if len(epochs) > 5:
         epochs = [epochs[i] for i in np.unique(np.linspace(0, len(epochs) - 1, 5).round().astype(int))]
     values = by_layer(result, name, **at)
     for i, epoch in enumerate(epochs):
-        label = "before training" if epoch == 0 else f"epoch {epoch}"
         if len(values):
             floor = np.maximum(values[:, epoch], 1e-16)
-            band(axis, np.arange(2, at["depth"] + 1), floor, label=label, index=i, log=True)
+            band(axis, np.arange(2, at["depth"] + 1), floor, label=f"epoch {epoch}", index=i, log=True)
     words = {"weight_gap": "isometry gap of W_ℓ", "gradient_norm": "‖∂loss/∂W_ℓ‖"}
     axis.set(yscale="log", xlabel="layer ℓ", ylabel=words[name])
+    plain_logs(axis.yaxis)
 
 
 def draw_weights(result: xarray.Dataset, settings: Settings) -> Figure:
@@ -84,6 +84,7 @@ def _draw_all(result: xarray.Dataset, settings: Settings, name: str) -> Figure:
     for axis in axes.ravel():
         edges = [one.get_ylim() for one in axes.ravel()]
         axis.set_ylim(min(low for low, _ in edges), max(high for _, high in edges))
+        plain_logs(axis.yaxis)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=max(len(labels), 1), fontsize=9)
     return figure
@@ -137,6 +138,8 @@ def read_weights(result: xarray.Dataset, settings: Settings) -> Reading:
             _FELT: bool((felt > 0.1 * felt_ends).all()),
             _BIAS: surely_positive(np.log(random / middle)),
         },
+        f"The middle layers moved by {np.sqrt(random).mean():.2g} of their norm, and a random move of that length has "
+        f"a gap of {random.mean():.2g}: a small gap says little by itself, its ratio to this shows a bias.",
     )
 
 

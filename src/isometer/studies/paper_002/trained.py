@@ -5,15 +5,17 @@ A run that diverges has the accuracy of chance from then on, and the rank that w
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from isometer.studies.cells.rank_training import mlp_cell
-from isometer.studies.drawing import PALETTE, band, new_figure
+from isometer.studies.drawing import PALETTE, band, new_figure, plain_logs
 from isometer.studies.readings import measured, surely_less
 from isometer.studies.study import Choice, Measured, Reading, Scale, Study
 
@@ -72,6 +74,18 @@ def at_best_rates(result: xarray.Dataset) -> xarray.Dataset:
     return found.isel(learning_rate=best).reset_coords("learning_rate").rename(learning_rate="best_rate")
 
 
+def surely_below(first: ArrayLike, second: ArrayLike) -> bool:
+    """`surely_less` without scipy's warning of runs that are all but equal, such as ranks of one.
+
+    Example:
+        >>> surely_below([1.0, 1.0 + 1e-15], [2.0, 2.001])
+        True
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return surely_less(first, second)
+
+
 def does_not_learn(accuracy: xarray.DataArray) -> bool:
     """Whether the accuracy is at most twice that of chance, with its interval.
 
@@ -81,6 +95,29 @@ def does_not_learn(accuracy: xarray.DataArray) -> bool:
     """
     found = measured(accuracy)
     return found.value + found.uncertainty <= LOW
+
+
+def learns(accuracy: xarray.DataArray, above: float = LOW) -> bool:
+    """Whether the accuracy, with its interval, is above twice that of chance, or another number.
+
+    Example:
+        >>> learns(xarray.DataArray([0.5, 0.5]))
+        True
+    """
+    found = measured(accuracy)
+    return found.value - found.uncertainty > above
+
+
+def legends_below(*axes: Any, columns: int = 2) -> None:
+    """Legends under the axes, off the curves.
+
+    Example:
+        >>> figure, axes = new_figure(1)
+        >>> _ = axes[0, 0].plot([0, 1], label="line")
+        >>> legends_below(axes[0, 0])
+    """
+    for axis in axes:
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
 
 
 def draw_depths(result: xarray.Dataset, settings: Settings) -> Figure:
@@ -103,8 +140,8 @@ def draw_depths(result: xarray.Dataset, settings: Settings) -> Figure:
         axis.set_xlabel("hidden layers")
     left.set(ylabel="training accuracy", ylim=(0, 1))
     right.set(ylabel="r of the last hidden layer", yscale="log")
-    left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
-    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    plain_logs(right.yaxis)
+    legends_below(left, right)
     return figure
 
 
@@ -115,13 +152,13 @@ def numbers_of(best: xarray.Dataset, settings: Settings) -> dict[str, Measured]:
         >>> runs = xarray.DataArray([[[1.0, 1.0]]], {"network": ["BN"], "depth": [4]}, ("network", "depth", "run"))
         >>> rates = runs.isel(run=0, drop=True)
         >>> found = xarray.Dataset({"accuracy": runs, "rank": runs, "trained_rank": runs, "best_rate": rates})
-        >>> numbers_of(found, {"network": ["BN"], "depth": [4]})["accuracy, BN, 4 layers"].value
+        >>> numbers_of(found, {"network": ["BN"], "depth": [4]})["accuracy, BN, depth 4"].value
         1.0
     """
     numbers: dict[str, Measured] = {}
     for network in settings["network"]:
         for depth in settings["depth"]:
-            one, where = best.sel(network=network, depth=depth), f"{network}, {depth} layers"
+            one, where = best.sel(network=network, depth=depth), f"{network}, depth {depth}"
             numbers[f"accuracy, {where}"] = measured(one["accuracy"])
             numbers[f"r before training, {where}"] = measured(one["rank"])
             numbers[f"r after training, {where}"] = measured(one["trained_rank"])
@@ -146,15 +183,15 @@ def read_depths(result: xarray.Dataset, settings: Settings) -> Reading:
             "with more than 10 layers vanilla networks do not learn": all(
                 does_not_learn(one["accuracy"]) for one, _ in pairs
             ),
-            "with batch norm they do": all(surely_less(one["accuracy"], other["accuracy"]) for one, other in pairs),
+            "with batch norm they do": all(surely_below(one["accuracy"], other["accuracy"]) for one, other in pairs),
             "batch norm has the higher rank, before and after training": all(
-                surely_less(one[name], other[name]) for one, other in pairs for name in ("rank", "trained_rank")
+                surely_below(one[name], other[name]) for one, other in pairs for name in ("rank", "trained_rank")
             ),
         }
     if deep and shallow <= DEEP:
         first, last = (batch_norm.sel(depth=depth).mean("run") for depth in (shallow, deepest))
         statements |= {
-            "vanilla networks of few layers learn": surely_less([0.5, 0.5], vanilla["accuracy"].sel(depth=shallow)),
+            "vanilla networks of few layers learn": learns(vanilla["accuracy"].sel(depth=shallow), 0.5),
             "batch norm loses little accuracy with depth": float(first["accuracy"] - last["accuracy"]) <= MILD,
             "and keeps its rank with depth": float(last["rank"]) >= float(first["rank"]) / 2,
         }
@@ -213,8 +250,13 @@ FIGURE_5 = Study(
             "the paper's own lower bound of the rank (its equation 3); it does not say which rank it draws",
         ),
     },
+    because={
+        "batch norm loses little accuracy with depth": "The loss shrinks with the length of training: of 32 layers "
+        "against 1 it is 0.29 after 600 steps and, in one run at the medium scale, 0.20 after 3200, when the accuracy "
+        "of 32 layers still rises; the paper takes 15 000."
+    },
     data="fashion-mnist",
-    seconds=(180, 40000),
+    seconds=(160, 40000),
 )
 
 # --- figure 6 ------------------------------------------------------------
@@ -235,8 +277,8 @@ def draw_epochs(result: xarray.Dataset, settings: Settings) -> Figure:
     left.axhline(CHANCE, color="#888888", linewidth=0.8, linestyle=":")
     left.set(xlabel="epoch", ylabel="training accuracy", ylim=(0, 1))
     right.set(xlabel="epoch", ylabel="r of the last hidden layer", yscale="log")
-    for axis in (left, right):
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    plain_logs(right.yaxis)
+    legends_below(left, right)
     return figure
 
 
@@ -257,26 +299,25 @@ def read_pretraining(result: xarray.Dataset, settings: Settings) -> Reading:
     def speed(network: str) -> xarray.DataArray:
         return accuracy.sel(network=network).mean("epoch")
 
-    learns = {one: surely_less(np.full(2, LOW), last(one)) for one in (SHORT, LONG) if one in there}
-    statements: dict[str, bool | None] = {
-        "the plain network does not learn": does_not_learn(last(PLAIN)) if PLAIN in there else None,
-        "pre-trained with 25 steps it learns": learns.get(SHORT),
-        "pre-trained with 75 steps it learns": learns.get(LONG),
-    }
+    statements: dict[str, bool | None] = {}
+    if PLAIN in there:
+        statements["the plain network does not learn"] = does_not_learn(last(PLAIN))
+    for steps, network in ((25, SHORT), (75, LONG)):
+        if network in there:
+            statements[f"pre-trained with {steps} steps it learns"] = learns(last(network))
     if USUAL in there and ASYMMETRIC in there:
         start = rank.isel(epoch=0)
         others = [network for network in there if network != USUAL]
-        order = stats.spearmanr(
-            rank.sel(network=there).mean(("run", "epoch")), accuracy.sel(network=there).mean(("run", "epoch"))
-        )
         statements |= {
-            "batch norm learns fastest": all(surely_less(speed(one), speed(USUAL)) for one in others),
-            "asymmetric weights make it slower": surely_less(speed(ASYMMETRIC), speed(USUAL)),
-            "and its rank lower": surely_less(start.sel(network=ASYMMETRIC), start.sel(network=USUAL)),
+            "batch norm learns fastest": all(surely_below(speed(one), speed(USUAL)) for one in others),
+            "asymmetric weights make it slower": surely_below(speed(ASYMMETRIC), speed(USUAL)),
+            "and its rank lower": surely_below(start.sel(network=ASYMMETRIC), start.sel(network=USUAL)),
         }
-        if len(there) > 3:
-            numbers["rank correlation of r and accuracy"] = Measured(float(order.statistic))
-            statements["the higher the rank, the faster"] = float(order.statistic) >= 0.8
+    if len(there) > 3:
+        means = [values.sel(network=there).mean(("run", "epoch")) for values in (rank, accuracy)]
+        order = float(stats.spearmanr(*means).statistic)
+        numbers["rank correlation of r and accuracy"] = Measured(order)
+        statements["the higher the rank, the faster"] = order >= 0.8
     return Reading(numbers, statements)
 
 
@@ -312,17 +353,16 @@ FIGURE_6 = Study(
             "those of He's initialisation, kept during the ascent, whose steps begin at a tenth of them; biases zero",
             "r does not depend on them and the paper does not say; with those of torch's default, 32 layers make "
             "signals 10¹² times smaller",
-            {"torch's default": {"start": "default", "network": [SHORT, LONG]}},
+            {"torch's default, 25 steps": {"start": "default", "network": [SHORT]}},
         ),
         "learning rate": Choice(
             "0.03 for all networks",
             "the middle of the grid of 002/fig-5; the paper does not print it. In trials of one run the pre-trained "
             "networks did not leave chance in 500 steps at 0.01, and diverged within 2500 at 0.1",
-            {"0.01, batch norm": {"learning_rate": 0.01, "network": [USUAL, ASYMMETRIC]}},
         ),
     },
     data="fashion-mnist",
-    seconds=(200, 6000),
+    seconds=(100, 6000),
 )
 
 STUDIES = (FIGURE_5, FIGURE_6)

@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any
 import xarray
 
 from isometer.studies.cells.vision_training import vision_cell
-from isometer.studies.drawing import band, new_figure, plain_logs
-from isometer.studies.paper_002.trained import CHANCE, LOW, accuracy_of, does_not_learn, kept
-from isometer.studies.readings import measured, surely_less
+from isometer.studies.drawing import LINES, band, new_figure, plain_logs
+from isometer.studies.paper_002.trained import (
+    CHANCE,
+    accuracy_of,
+    does_not_learn,
+    kept,
+    learns,
+    legends_below,
+    surely_below,
+)
+from isometer.studies.readings import measured
 from isometer.studies.study import Choice, Measured, Reading, Scale, Study
 
 if TYPE_CHECKING:
@@ -64,11 +72,15 @@ def rate_choice(label: str, networks: list[str]) -> Choice:
 
 
 def curves_by_epoch(axis: Any, values: xarray.DataArray, networks: list[str], *, log: bool = False) -> None:
-    """A band for each network."""
+    """A band for each network, in line styles that show where lines lie on each other."""
+    from matplotlib.ticker import MaxNLocator
+
     for i, network in enumerate(networks):
         one = values.sel(network=network).transpose("run", "epoch")
         band(axis, one["epoch"], one.values, label=network, index=i, log=log)
+        axis.lines[-1].set_linestyle(LINES[i % len(LINES)])
     axis.set_xlabel("epoch")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def last_of(accuracy: xarray.DataArray, network: str) -> xarray.DataArray:
@@ -87,7 +99,7 @@ def draw_positive(result: xarray.Dataset, settings: Settings) -> Figure:
         curves_by_epoch(axis, accuracy, [base, base + POSITIVE])
         axis.axhline(CHANCE, color="#888888", linewidth=0.8, linestyle=":")
         axis.set(title=f"{base} with batch norm", ylabel="training accuracy", ylim=(0, None))
-        axis.legend(loc="upper left")
+    legends_below(*axes[0])
     return figure
 
 
@@ -101,9 +113,9 @@ def read_positive(result: xarray.Dataset, settings: Settings) -> Reading:
         if network.endswith(POSITIVE):
             base = network.removesuffix(POSITIVE)
             statements |= {
-                f"{base} learns with the default weights": surely_less([LOW, LOW], last_of(accuracy, base)),
+                f"{base} learns with the default weights": learns(last_of(accuracy, base)),
                 f"{base} does not with positive ones": does_not_learn(last_of(accuracy, network))
-                and surely_less(last_of(accuracy, network), last_of(accuracy, base)),
+                and surely_below(last_of(accuracy, network), last_of(accuracy, base)),
             }
     return Reading(numbers, statements)
 
@@ -123,7 +135,7 @@ FIGURE_7 = Study(
     medium=grid(_POSITIVE, MIDDLE, reduced=f"{BETWEEN}; an eighth of those of ResNet50"),
     choices={"optimiser": rate_choice("0.01, VGG19", [BN, BN + POSITIVE])},
     data="cifar10",
-    seconds=(170, 30000),
+    seconds=(155, 30000),
 )
 
 # --- figure 8 ------------------------------------------------------------
@@ -136,9 +148,8 @@ def draw_alignment(result: xarray.Dataset, settings: Settings) -> Figure:
     curves_by_epoch(right, kept(result["neuron_alignment"]), settings["network"])
     left.set(ylabel="training accuracy", yscale="log")
     plain_logs(left.yaxis)
-    right.set(ylabel="mean |cos| of gradients of a neuron of the last layer", ylim=(0, 1.05))
-    for axis in (left, right):
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    right.set(ylabel="mean |cos| of last-layer gradients", ylim=(0, 1.05))
+    legends_below(left, right, columns=1)
     return figure
 
 
@@ -159,10 +170,10 @@ def read_alignment(result: xarray.Dataset, settings: Settings) -> Reading:
         statements["nor with 100 times the rate"] = does_not_learn(last_of(accuracy, FASTER))
     if BN in there:
         statements |= {
-            "with batch norm they are less aligned": surely_less(
+            "with batch norm they are less aligned": surely_below(
                 aligned.sel(network=BN).mean("epoch"), aligned.sel(network=BARE).mean("epoch")
             ),
-            "and it trains": surely_less(last_of(accuracy, BARE), last_of(accuracy, BN)),
+            "and it trains": surely_below(last_of(accuracy, BARE), last_of(accuracy, BN)),
         }
     if NOISE in there:
         gap = accuracy.sel(network=NOISE).mean("epoch") - accuracy.sel(network=BARE).mean("epoch")
@@ -197,7 +208,7 @@ FIGURE_8 = Study(
         ),
     },
     data="cifar10",
-    seconds=(100, 30000),
+    seconds=(95, 30000),
 )
 
 # --- figure 11 -----------------------------------------------------------
@@ -210,8 +221,7 @@ def draw_mean(result: xarray.Dataset, settings: Settings) -> Figure:
     curves_by_epoch(right, kept(result["stable_rank"]), settings["network"])
     left.set(ylabel="training accuracy", ylim=(0, None))
     right.set(ylabel="r of the last hidden layer", ylim=(0, None))
-    left.legend(loc="upper left")
-    right.legend(loc="upper right")
+    legends_below(left, right)
     return figure
 
 
@@ -229,7 +239,7 @@ def read_mean(result: xarray.Dataset, settings: Settings) -> Reading:
     return Reading(
         numbers,
         {
-            "both learn": all(surely_less([LOW, LOW], end) for end in ends),
+            "both learn": all(learns(end) for end in ends),
             "the accuracy is the same, within 0.05": abs(float(ends[0].mean() - ends[1].mean())) <= VISIBLE,
             "the rank is the same, within a quarter": 1 / RATIO <= ratio <= RATIO,
         },
@@ -252,12 +262,16 @@ FIGURE_11 = Study(
         "data, network, optimiser": Choice(
             "those of 002/fig-8: CIFAR-10, VGG19, SGD at 0.05",
             "the paper says a VGG network and nothing else",
-            {"a rate of 0.01": {"learning_rate": 0.01}},
         ),
         "batch norm without the mean": Choice("divided by the root mean square", "the paper's own definition"),
     },
+    because={
+        "the rank is the same, within a quarter": "What ReLU lets through has a positive mean, which division does not "
+        "take away. It is not the size of the study: with initial weights, 64 channels and images of 32×32, r of 64 "
+        "images is 7.1 and 7.4 with the mean subtracted, 2.1 and 2.2 without (two draws).",
+    },
     data="cifar10",
-    seconds=(90, 15000),
+    seconds=(40, 15000),
 )
 
 STUDIES = (FIGURE_7, FIGURE_8, FIGURE_11)

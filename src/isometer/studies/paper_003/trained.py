@@ -66,12 +66,16 @@ def _two_axes(axis: Any) -> tuple[Any, Any]:
 
 
 def read_depths(result: xarray.Dataset, settings: Settings) -> Reading:
-    """A quantity rises if the slope of the line over depth is positive with all of its 95 % interval."""
+    """A quantity rises if the slope of the line over depth is positive with all of its 95 % interval.
+
+    The rank correlation is that of the means over runs.
+    """
     depths = settings["depth"]
     start = result.sel(scheme="Xavier", epoch=0)
     gaps = {name: start[f"{name}_gap"].transpose("run", "depth").values for name in ("output", "hidden")}
     loss = final_losses(result, "Xavier")
-    together = float(stats.spearmanr(gaps["output"].ravel(), loss.ravel()).statistic) if np.ptp(loss) > 0 else 0.0
+    means = gaps["output"].mean(0), loss.mean(0)
+    together = float(stats.spearmanr(*means).statistic) if min(np.ptp(one) for one in means) > 0 else 0.0
     numbers: dict[str, Measured] = {}
     for i in (0, -1):
         numbers |= {
@@ -80,11 +84,11 @@ def read_depths(result: xarray.Dataset, settings: Settings) -> Reading:
             f"training loss, depth {depths[i]}": measured(loss[:, i]),
         }
     return Reading(
-        {**numbers, "rank correlation of gap and loss": Measured(together)},
+        {**numbers, "rank correlation of gap and loss over depths": Measured(together)},
         {
             "the gap before training rises with depth": rises(line_slope(depths, gaps["output"])),
             "the loss after training rises with depth": rises(line_slope(depths, loss)),
-            "they go together: rank correlation above 0.8": together > 0.8,
+            "they go together: rank correlation over depths above 0.8": together > 0.8,
         },
     )
 
@@ -126,7 +130,7 @@ FIGURE_3A = Study(
     {"gap": "rises with depth", "loss": "rises with depth"},
     depth_training_cell,
     Scale(
-        {"scheme": ["Xavier"], "depth": [15, 30, 45], "run": RUNS},
+        {"scheme": ["Xavier"], "depth": [15, 30, 45], "run": list(range(8))},  # 4 rarely tell a rise of this gap
         QUICK,
         f"depths 15 to 45 instead of 15 to 75; {REDUCED}",
     ),
@@ -229,17 +233,20 @@ def read_schemes(result: xarray.Dataset, settings: Settings) -> Reading:
         statements[f"at depth {depths[i]} iterative orthogonalisation has the lower loss"] = surely_less(
             ours[:, i], plain[:, i]
         )
-    names = ("with Xavier the loss rises with depth", "with iterative orthogonalisation it rises less, or not at all")
     if len(depths) == 1:
-        return Reading(numbers, {**statements, **dict.fromkeys(names)})
+        return Reading(numbers, statements)
     slopes = [line_slope(np.asarray(depths) / 10, values) for values in (plain, ours)]
     numbers |= {
         "rise of the loss in 10 layers, Xavier": slopes[0],
         "rise of the loss in 10 layers, iterative": slopes[1],
     }
     both = math.hypot(slopes[0].uncertainty, slopes[1].uncertainty)
-    statements |= {names[0]: rises(slopes[0]), names[1]: slopes[0].value - slopes[1].value > both}
-    return Reading(numbers, statements)
+    statements |= {
+        "with Xavier the loss rises with depth": rises(slopes[0]),
+        "with iterative orthogonalisation it rises less, or not at all": slopes[0].value - slopes[1].value > both,
+    }
+    worse = surely_less(plain[:, 0], ours[:, 0])
+    return Reading(numbers, statements, f"At depth {depths[0]} Xavier's loss is the lower one." if worse else "")
 
 
 BOTH: dict[str, Any] = {"scheme": ["Xavier", "iterative"], "run": RUNS}
@@ -263,7 +270,7 @@ FIGURE_4 = Study(
     medium=Scale({**BOTH, "depth": DEPTHS}, MEDIUM, REDUCED_MEDIUM),
     choices={"weights": ITERATION, "gain": Choice(GAIN, WHY_GAIN), "pixels": PIXELS},
     data="cifar10",
-    seconds=(150, 3000),
+    seconds=(110, 4500),
 )
 
 STUDIES = (FIGURE_3A, FIGURE_3B, FIGURE_4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHANCE",
     "CHOICES",
+    "COMMON",
     "KERNELS",
     "MARGIN",
     "OPTIMIZER",
@@ -36,8 +38,10 @@ __all__ = [
     "ahead",
     "best",
     "draw_accuracies",
+    "lower",
     "numbers",
     "paper_scale",
+    "rises",
     "scale",
     "similar",
     "speed",
@@ -108,12 +112,13 @@ def scale(
     """
     reading = changes.pop("reading", {})
     reduced = changes.pop("reduced", "")
+    runs = changes.pop("runs", 4)
     constants = {**{"quick": _QUICK, "medium": _MEDIUM}[name], **changes}
     axes: dict[str, Any] = {"architecture": list(architectures), "depth": list(depths), "method": list(methods)}
     parts = [reduced] if reduced else [_REDUCED[one].format(**constants) for one in architectures]
     tried = len(constants["mlp_rates" if "MLP" in architectures else "resnet_rates"])
-    text = f"{'; '.join(parts)}; {constants['epochs']} epochs at a constant rate, the best of {tried}; 4 runs"
-    return Scale({**axes, "candidate": list(range(tried)), "run": [0, 1, 2, 3]}, constants, text, reading)
+    text = f"{'; '.join(parts)}; {constants['epochs']} epochs at a constant rate, the best of {tried}; {runs} runs"
+    return Scale({**axes, "candidate": list(range(tried)), "run": list(range(runs))}, constants, text, reading)
 
 
 def paper_scale(figure: str, **changes: Any) -> Scale:
@@ -141,6 +146,14 @@ CHOICES = {
         "variance 1 over the fan-in for NormReLU and SeLU, of kernels 1 over k² times the channels that go out; He's "
         "with normalisation, which is before ReLU",
         "the paper has the law of kernels; a normalised activation keeps lengths with the others",
+    ),
+}
+COMMON = {
+    **CHOICES,
+    "learning rate": Choice(
+        "at reduced scales one for both activations, the best of a few by their mean accuracy on images set aside",
+        "the paper keeps it the same for both; its own belong to its width and length",
+        {"each activation its own": {"chosen": "each"}},
     ),
 }
 KERNELS = {
@@ -210,14 +223,32 @@ def curves_of(result: xarray.Dataset, settings: Settings, architecture: str, dep
 
 
 def best(result: xarray.Dataset, settings: Settings, architecture: str, depth: int, method: str) -> Curves:
-    """The curves at the learning rate with the highest mean accuracy on the validation images at the end."""
-    every = curves_of(result, settings, architecture, depth, method)
-    return max(every, key=lambda one: float(one.held("validation_accuracy")[:, -1].mean()))
+    """The curves at the learning rate with the highest mean accuracy on the validation images at the end.
+
+    If the setting `chosen` is `common`, the mean is over all methods of that architecture and depth.
+    """
+    methods = settings["method"] if settings.get("chosen") == "common" else [method]
+    every = [curves_of(result, settings, architecture, depth, one) for one in methods]
+    scores = [[float(one.held("validation_accuracy")[:, -1].mean()) for one in candidates] for candidates in every]
+    place = int(np.mean(scores, axis=0).argmax())
+    return curves_of(result, settings, architecture, depth, method)[place]
 
 
 def speed(curves: Curves) -> NDArray[Any]:
     """Training accuracy averaged over the epochs, by run: how fast a network is optimised."""
     return np.asarray(curves.train().mean(1))
+
+
+def lower(first: NDArray[Any], second: NDArray[Any]) -> bool:
+    """`surely_less`, for samples that may be constant on one side, such as runs that all diverged.
+
+    Example:
+        >>> lower(np.full(4, 0.1), np.array([0.3, 0.31, 0.29, 0.3]))
+        True
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Precision loss", RuntimeWarning)
+        return surely_less(first, second)
 
 
 def similar(first: NDArray[Any], second: NDArray[Any], margin: float = MARGIN) -> bool | None:
@@ -232,7 +263,7 @@ def similar(first: NDArray[Any], second: NDArray[Any], margin: float = MARGIN) -
     if abs(float(first.mean() - second.mean())) <= margin:
         return True
     low, high = sorted((first, second), key=lambda one: float(one.mean()))
-    return False if surely_less(low + margin, high) else None
+    return False if lower(low + margin, high) else None
 
 
 def ahead(first: NDArray[Any], second: NDArray[Any]) -> bool | None:
@@ -242,9 +273,19 @@ def ahead(first: NDArray[Any], second: NDArray[Any]) -> bool | None:
         >>> ahead(np.array([0.6, 0.61]), np.array([0.5, 0.505]))
         True
     """
-    if surely_less(second, first):
+    if lower(second, first):
         return True
-    return False if surely_less(first, second) else None
+    return False if lower(first, second) else None
+
+
+def rises(first: NDArray[Any], last: NDArray[Any]) -> bool | None:
+    """Whether runs rise from one epoch to another beyond chance: Student's test of their changes, one-sided at 1 %.
+
+    Example:
+        >>> rises(np.array([0.1, 0.5, 0.9]), np.array([0.2, 0.61, 1.0]))
+        True
+    """
+    return ahead(last - first, np.zeros(len(first)))
 
 
 def numbers(label: str, curves: Curves) -> dict[str, Measured]:
