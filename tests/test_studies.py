@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import xarray
 from matplotlib.figure import Figure
+from scipy import stats
 from typer.testing import CliRunner
 
 from isometer.cli import reproduce as command
@@ -30,6 +32,7 @@ from isometer.studies import reproduce as make
 from isometer.studies.drawing import band, new_figure, plain_logs
 from isometer.studies.readings import log_slope, mean_interval, measured, surely_less
 from isometer.studies.running import make_job, settings_of
+from isometer.studies.training.loop import augmented
 
 assert command
 
@@ -373,3 +376,20 @@ def test_bad_requests(tmp_path: Path) -> None:
         result = RUNNER.invoke(app, ["reproduce", *arguments, *out])
         assert message in str(result.exception)
     assert find("003/fig-1").scale("paper")
+
+
+def test_the_comparison_of_runs_is_welchs_test() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        a, b = rng.normal(0, 1, 5), rng.normal(1, 2, 7)
+        for level in (0.5, 0.05, 0.01):
+            expected = stats.ttest_ind(a, b, equal_var=False, alternative="less").pvalue < level
+            assert surely_less(a, b, level=level) == expected
+    assert surely_less([1.0, 1.0], [2.0, 2.001])
+    assert not surely_less([1.0, 1.0], [1.0, 1.0])
+
+
+def test_single_channel_images_are_augmented_into_plain_memory() -> None:
+    """Strides that `contiguous()` leaves alone make convolutions write out of bounds."""
+    images = augmented(torch.rand(4, 1, 8, 8), np.random.default_rng(0))
+    assert images.stride() == (64, 64, 8, 1)

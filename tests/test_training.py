@@ -231,7 +231,7 @@ def test_scalars_may_learn_at_another_rate() -> None:
     moves = []
     for factor in (1.0, 0.25):
         model = Scaled()
-        fit(model, sets, Recipe(0.1, epochs=1, batch=8, scalar_factor=factor, milestones=(0,)), seed=0, test=False)
+        fit(model, sets, Recipe(0.1, epochs=1, batch=8, bias_factor=factor, milestones=(0,)), seed=0, test=False)
         moves.append((model.scale.item() - 1, (model.weight - torch.eye(64, 2)).norm().item()))
     assert moves[1][0] == pytest.approx(0.25 * moves[0][0], rel=1e-4)
     assert moves[0][0] != 0

@@ -77,13 +77,18 @@ def surely_less(first: ArrayLike, second: ArrayLike, *, level: float = 0.01) -> 
         True
         >>> surely_less([1.0, 1.1, 0.9], [1.0, 1.2, 0.8])
         False
+        >>> surely_less([1.0, 1.0, 1.0], [1.0, 1.0 + 1e-15, 2.0])
+        False
     """
     a, b = np.asarray(first, dtype=float).ravel(), np.asarray(second, dtype=float).ravel()
     if a.size < 2 or b.size < 2:
         raise IsometerError(f"a comparison has {min(a.size, b.size)} runs; expected at least 2 on each side")
-    if np.ptp(a) == 0 and np.ptp(b) == 0:
+    parts = a.var(ddof=1) / a.size, b.var(ddof=1) / b.size  # written out: scipy warns of runs that are nearly equal
+    error = math.sqrt(sum(parts))
+    if error == 0:
         return bool(a[0] < b[0])
-    return bool(stats.ttest_ind(a, b, equal_var=False, alternative="less").pvalue < level)
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / (a.size - 1) + parts[1] ** 2 / (b.size - 1))
+    return bool(stats.t.cdf((a.mean() - b.mean()) / error, freedom) < level)
 
 
 def line_slope(abscissae: ArrayLike, values: ArrayLike) -> Measured:

@@ -180,7 +180,7 @@ def _made(
     try:
         _check_data(scale)
     except IsometerError as problem:
-        record |= {"verdict": "unclear", "why": f"the data are missing: {problem}"}
+        record |= {"verdict": "unclear", "why": f"the data are missing: {problem}, or pass another set with --data"}
         return _kept(study, folder, record)
     watch = None if observer is None else lambda status: observer(study, status)
     outcome = run(
@@ -257,7 +257,7 @@ def _read_record(study: Study, reading: Reading) -> dict[str, Any]:
         "uncertainty": {name: item.uncertainty for name, item in reading.measured.items()},
         "statements": dict(reading.statements),
         "verdict": reading.verdict,
-        "why": " ".join(part for part in (*reasons, reading.remark) if part),
+        "why": " ".join(part for part in (*dict.fromkeys(reasons), reading.remark) if part),
     }
 
 

@@ -57,15 +57,15 @@ def training_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Check
         depth=c["depth"],
         width=own["width"],
         kernels=c["kernels"],
-        scalar_factor=c.get("scalar_factor", 1.0),
         seed=seed,
     )
+    factor = c.get("bias_factor", 1.0) if c["method"] == "Fixup" else 1.0
     milestones = c.get("fixup_milestones" if c["method"] == "Fixup" else "milestones", ())
     rate = rates_of(own["rates"], c["method"], c["depth"])[c["candidate"]]
     found = fit(
         model,
         sets,
-        Recipe.of(c, learning_rate=rate, milestones=milestones),
+        Recipe.of(c, learning_rate=rate, milestones=milestones, bias_factor=factor),
         seed=seed,
         measures={"held": held_out(sets, c["validation"], c["device"])},
         every=c["every"],
@@ -106,7 +106,6 @@ def network(
     depth: int,
     width: int,
     kernels: str = "fan out",
-    scalar_factor: float = 1.0,
     seed: int = 0,
 ) -> nn.Sequential:
     """A network of the paper's experiments.
@@ -118,7 +117,6 @@ def network(
         depth: hidden layers of an MLP, layers of a ResNet.
         width: of every hidden layer, or of a ResNet's first stage, doubled at each further one.
         kernels: what convolutions' variance is one over, without normalisation: `fan out` (the paper's) or `fan in`.
-        scalar_factor: of the learning rate of Fixup's biases; `Recipe` cares for its factors, which are single numbers.
         seed: of the weights.
 
     Example:
@@ -127,7 +125,7 @@ def network(
         >>> len(network("MLP", "batch norm", sets, depth=2, width=8))
         8
     """
-    from isometer.nn.architectures import FixupBlock, mlp, resnet
+    from isometer.nn.architectures import mlp, resnet
 
     if method not in METHODS or architecture not in ("MLP", "ResNet") or kernels not in KERNELS:
         raise IsometerError(
@@ -152,9 +150,6 @@ def network(
         net.register_forward_pre_hook(lambda _, inputs: (inputs[0].flatten(1).view(inputs[0].shape),))
     if method in ("NormReLU", "SeLU") and kernels == "fan out":
         _rescale_kernels_(net)
-    for module in net.modules():
-        if isinstance(module, FixupBlock) and scalar_factor != 1.0:
-            module.biases.register_hook(lambda g: scalar_factor * g)  # type: ignore[no-untyped-call]
     return net
 
 

@@ -5,13 +5,11 @@ A run that diverges has the accuracy of chance from then on, and the rank that w
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
-from numpy.typing import ArrayLike
 from scipy import stats
 
 from isometer.studies.cells.rank_training import mlp_cell
@@ -72,18 +70,6 @@ def at_best_rates(result: xarray.Dataset) -> xarray.Dataset:
     )
     best = last.mean("run").argmax("learning_rate")
     return found.isel(learning_rate=best).reset_coords("learning_rate").rename(learning_rate="best_rate")
-
-
-def surely_below(first: ArrayLike, second: ArrayLike) -> bool:
-    """`surely_less` without scipy's warning of runs that are all but equal, such as ranks of one.
-
-    Example:
-        >>> surely_below([1.0, 1.0 + 1e-15], [2.0, 2.001])
-        True
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return surely_less(first, second)
 
 
 def does_not_learn(accuracy: xarray.DataArray) -> bool:
@@ -183,9 +169,9 @@ def read_depths(result: xarray.Dataset, settings: Settings) -> Reading:
             "with more than 10 layers vanilla networks do not learn": all(
                 does_not_learn(one["accuracy"]) for one, _ in pairs
             ),
-            "with batch norm they do": all(surely_below(one["accuracy"], other["accuracy"]) for one, other in pairs),
+            "with batch norm they do": all(surely_less(one["accuracy"], other["accuracy"]) for one, other in pairs),
             "batch norm has the higher rank, before and after training": all(
-                surely_below(one[name], other[name]) for one, other in pairs for name in ("rank", "trained_rank")
+                surely_less(one[name], other[name]) for one, other in pairs for name in ("rank", "trained_rank")
             ),
         }
     if deep and shallow <= DEEP:
@@ -309,9 +295,9 @@ def read_pretraining(result: xarray.Dataset, settings: Settings) -> Reading:
         start = rank.isel(epoch=0)
         others = [network for network in there if network != USUAL]
         statements |= {
-            "batch norm learns fastest": all(surely_below(speed(one), speed(USUAL)) for one in others),
-            "asymmetric weights make it slower": surely_below(speed(ASYMMETRIC), speed(USUAL)),
-            "and its rank lower": surely_below(start.sel(network=ASYMMETRIC), start.sel(network=USUAL)),
+            "batch norm learns fastest": all(surely_less(speed(one), speed(USUAL)) for one in others),
+            "asymmetric weights make it slower": surely_less(speed(ASYMMETRIC), speed(USUAL)),
+            "and its rank lower": surely_less(start.sel(network=ASYMMETRIC), start.sel(network=USUAL)),
         }
     if len(there) > 3:
         means = [values.sel(network=there).mean(("run", "epoch")) for values in (rank, accuracy)]

@@ -19,9 +19,8 @@ from isometer.studies.paper_002.trained import (
     kept,
     learns,
     legends_below,
-    surely_below,
 )
-from isometer.studies.readings import measured
+from isometer.studies.readings import measured, surely_less
 from isometer.studies.study import Choice, Measured, Reading, Scale, Study
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def read_positive(result: xarray.Dataset, settings: Settings) -> Reading:
             statements |= {
                 f"{base} learns with the default weights": learns(last_of(accuracy, base)),
                 f"{base} does not with positive ones": does_not_learn(last_of(accuracy, network))
-                and surely_below(last_of(accuracy, network), last_of(accuracy, base)),
+                and surely_less(last_of(accuracy, network), last_of(accuracy, base)),
             }
     return Reading(numbers, statements)
 
@@ -148,7 +147,7 @@ def draw_alignment(result: xarray.Dataset, settings: Settings) -> Figure:
     curves_by_epoch(right, kept(result["neuron_alignment"]), settings["network"])
     left.set(ylabel="training accuracy", yscale="log")
     plain_logs(left.yaxis)
-    right.set(ylabel="mean |cos| of last-layer gradients", ylim=(0, 1.05))
+    right.set(ylabel="|cos| of last gradients", ylim=(0, 1.05))
     legends_below(left, right, columns=1)
     return figure
 
@@ -170,10 +169,10 @@ def read_alignment(result: xarray.Dataset, settings: Settings) -> Reading:
         statements["nor with 100 times the rate"] = does_not_learn(last_of(accuracy, FASTER))
     if BN in there:
         statements |= {
-            "with batch norm they are less aligned": surely_below(
+            "with batch norm they are less aligned": surely_less(
                 aligned.sel(network=BN).mean("epoch"), aligned.sel(network=BARE).mean("epoch")
             ),
-            "and it trains": surely_below(last_of(accuracy, BARE), last_of(accuracy, BN)),
+            "and it trains": surely_less(last_of(accuracy, BARE), last_of(accuracy, BN)),
         }
     if NOISE in there:
         gap = accuracy.sel(network=NOISE).mean("epoch") - accuracy.sel(network=BARE).mean("epoch")

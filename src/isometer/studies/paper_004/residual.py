@@ -68,7 +68,7 @@ def read_fixup(result: xarray.Dataset, settings: Settings) -> Reading:
     )
 
 
-_FIXUP = {"augment": True, "scalar_factor": 0.1, "fixup_milestones": [], "resnet_shrink": 2}
+_FIXUP = {"augment": True, "bias_factor": 0.1, "fixup_milestones": [], "resnet_shrink": 2}
 _SMALL = "ResNet-20 of 8, 16 and 32 channels on {} images of 16×16"
 FIGURE_5 = Study(
     "004/fig-5",

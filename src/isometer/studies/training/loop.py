@@ -175,7 +175,8 @@ def augmented(images: Tensor, generator: np.random.Generator) -> Tensor:
     padded = nn.functional.pad(images, (_SHIFT,) * 4)
     samples = torch.arange(count, device=device)[:, None, None]
     chosen: Tensor = padded.permute(0, 2, 3, 1)[samples, rows[:, :, None], columns[:, None, :]]
-    return chosen.permute(0, 3, 1, 2).contiguous()
+    # a copy, not contiguous(), which keeps the strides of a single channel; convolutions write out of bounds with them
+    return chosen.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
 
 
 @torch.no_grad()

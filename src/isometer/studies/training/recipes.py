@@ -29,7 +29,7 @@ class Recipe:
         clip: λ of adaptive gradient clipping; None for none.
         steps: ends a run early, inside an epoch if need be; None for all.
         augment: whether training images are shifted by up to 4 pixels and mirrored at random.
-        scalar_factor: learning rate of parameters that are one number, over that of the others.
+        bias_factor: learning rate of parameters of fewer than two axes (biases, factors), over that of the others.
 
     Example:
         >>> Recipe(0.1, epochs=3, milestones=(2,)).rate(2)
@@ -46,7 +46,7 @@ class Recipe:
     clip: float | None = None
     steps: int | None = None
     augment: bool = False
-    scalar_factor: float = 1.0
+    bias_factor: float = 1.0
 
     def __post_init__(self) -> None:
         if self.optimizer not in OPTIMIZERS:
@@ -78,8 +78,8 @@ class Recipe:
         parts: list[list[nn.Parameter]] = [[], []]
         for parameter in model.parameters():
             if parameter.requires_grad:
-                parts[parameter.numel() == 1].append(parameter)
-        factors = (1.0, self.scalar_factor)
+                parts[parameter.dim() < 2].append(parameter)
+        factors = (1.0, self.bias_factor)
         parameters = [{"params": part, "factor": by} for part, by in zip(parts, factors, strict=True) if part]
         options: dict[str, Any] = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
         inner: torch.optim.Optimizer
