@@ -27,7 +27,7 @@ GENERATED_TREES = ("_build", "ext", "_static")
 PAGES = sorted(path for path in DOCS.rglob("*.md") if path.relative_to(DOCS).parts[0] not in GENERATED_TREES)
 TUTORIALS = sorted(path for path in (DOCS / "tutorials").glob("*.py") if path.name != "my_cells.py")
 NAMES = [str(path.relative_to(DOCS)) for path in PAGES]
-ADDRESSES = ("https://download.pytorch.org/whl/cpu",)  # the only outside address that pages may name
+ADDRESSES: tuple[str, ...] = ()  # outside addresses that pages may name
 ILLUSTRATIVE = "<!-- illustrative"
 CHECKER = doctest.OutputChecker()
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

@@ -318,3 +318,26 @@ def test_cells_say_how_they_are_doing(tmp_path: Path) -> None:
     assert any(text.startswith("step ") and text.endswith(" of 12") for text in said)
     assert seen[-1].said == {}
     assert list((tmp_path / "store" / "checkpoints").iterdir()) == []
+
+
+def test_a_thread_waits_for_another_that_is_importing_torch(tmp_path: Path) -> None:
+    """The first cells of a process import torch at the same time; none may see half of it."""
+    slow = tmp_path / "torch"
+    slow.mkdir()
+    (slow / "__init__.py").write_text("import time\ntime.sleep(1)\ndef get_num_threads(): return 1\n")
+    code = """
+import sys, threading, time
+from isometer.run.code import code_version
+from isometer.run.trial import walk
+from isometer.run.worker import Raised, Task, compute
+
+task = Task("ab" * 32, "isometer.run.trial:walk", code_version(walk), {"steps": 2}, 0)
+threading.Thread(target=__import__, args=("torch",)).start()
+while "torch" not in sys.modules:
+    time.sleep(0.01)
+outcome = compute(task)
+assert not isinstance(outcome, Raised), outcome.error
+"""
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import os
@@ -170,6 +171,7 @@ def _one_thread() -> None:
         else:
             threadpool_limits(1)
         _limited = True
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.get_num_threads() != 1:
-        torch.set_num_threads(1)
+    if "torch" in sys.modules:
+        torch: Any = importlib.import_module("torch")  # waits for another thread that is just importing it
+        if torch.get_num_threads() != 1:
+            torch.set_num_threads(1)

@@ -46,7 +46,7 @@
   }
 
   function address(query) {
-    fold();
+    setTimeout(fold, 50); // when the lab is on the page
     const search = query ? `?${query}` : "";
     if (typeof query !== "string" || search === location.search) return;
     const now = Date.now();
@@ -172,8 +172,27 @@
     }
   });
 
+  /** What is drawn, as rows: curve, x, y and, of a matrix, its value. */
+  function table(graph) {
+    const rows = [["curve", "x", "y", "value"]];
+    for (const [i, trace] of graph.data.entries()) {
+      const name = `"${String(trace.name || i).replaceAll('"', '""')}"`;
+      if (trace.z) trace.z.forEach((row, y) => row.forEach((value, x) => rows.push([name, x, y, value])));
+      else trace.x.forEach((x, k) => rows.push([name, x, trace.y[k], ""]));
+    }
+    return rows.map(row => row.map(cell => cell ?? "").join(",")).join("\r\n");
+  }
+
   function save(id, format) {
     const graph = graphOf(id);
+    if (format === "csv") {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([table(graph)], { type: "text/csv" }));
+      link.download = `isometer-${id}.csv`;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+      return;
+    }
     const box = graph.getBoundingClientRect();
     window.Plotly.downloadImage(graph, {
       format, filename: `isometer-${id}`, width: Math.round(box.width), height: Math.round(box.height),

@@ -86,9 +86,10 @@ def register(app: Dash, desk: Desk, shelf: Shelf) -> None:
         Input("clinic-upload", "contents"),
         State("clinic-upload", "filename"),
         State("clinic-state", "data"),
+        State("clinic-uploaded", "data"),
         prevent_initial_call=True,
     )
-    def loaded(contents: Any, names: Any, query: str) -> tuple[Any, Any]:
+    def loaded(contents: Any, names: Any, query: str, before: Any) -> tuple[Any, Any]:
         files = list(zip(contents or [], names or [], strict=False))[: int(LIMITS["uploads"].high)]
         state, _ = ClinicState.read(query or "")
         keys, problems = [], []
@@ -102,7 +103,8 @@ def register(app: Dash, desk: Desk, shelf: Shelf) -> None:
             both = len(keys) > 1
             second = keys[1] if both else state.other
             draft = {"report": keys[0], "other": second, "layer": "0", "page": "1", "metric": ""}
-        return draft or no_update, {"problems": problems, "keys": keys}
+        changed = problems or (before or {}).get("problems")
+        return draft or no_update, {"problems": problems} if changed else no_update
 
     @app.callback(
         Output("clinic-choice", "children"),

@@ -135,8 +135,11 @@ def picture(
         html.Button("PNG", type="button", title=f"Download “{title}” as PNG", **data(save="png", graph=name)),
         html.Button("SVG", type="button", title=f"Download “{title}” as SVG", **data(save="svg", graph=name)),
     ]
+    told_csv = f"Download the numbers of “{title}”"
     if csv:
-        saving.append(html.A("CSV", href=f"/csv/{csv}", title=f"Download the numbers of “{title}”", **data(csv=csv)))
+        saving.append(html.A("CSV", href=f"/csv/{csv}", title=told_csv, **data(csv=csv)))
+    else:
+        saving.append(html.Button("CSV", type="button", title=told_csv, **data(save="csv", graph=name)))
     head = html.Header([html.H3(title, id=f"{name}-title"), html.Div(saving, className="downloads")])
     graph_part = html.Div(dcc.Graph(id=name, config=GRAPH, figure=blank()), className=f"graph {height}".strip())
     told = [html.P(about, className="about")] if about else []
