@@ -44,9 +44,9 @@
     opened = panel;
     if (matchMedia("(max-width: 640px)").matches) panel.open = false;
   }
+  new MutationObserver(fold).observe(document.documentElement, { childList: true, subtree: true });
 
   function address(query) {
-    setTimeout(fold, 50); // when the lab is on the page
     const search = query ? `?${query}` : "";
     if (typeof query !== "string" || search === location.search) return;
     const now = Date.now();

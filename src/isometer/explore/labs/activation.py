@@ -225,7 +225,7 @@ def _table(cards: pictures.Cards, theme: str) -> Any:
         cells = [html.Td(_cell(key, card), className="number") for key, _, _ in _ROWS]
         rows.append(html.Tr([html.Th([dot, name], scope="row"), *cells]))
         told = " ".join(filter(None, (card["conclusion"], card["gradient_sentence"], card["length_sentence"])))
-        rows.append(html.Tr(html.Td(told, colSpan=len(_ROWS) + 1), className="told"))
+        rows.append(html.Tr(html.Td(html.Div(told), colSpan=len(_ROWS) + 1), className="told"))
     return html.Table([html.Thead(head), html.Tbody(rows)], className="facts")
 
 
