@@ -38,10 +38,6 @@ def explore(
 
     Examples: [bold]isometer explore[/], [bold]isometer explore --no-browser --port 9000 --gallery gallery[/]
     """
-    try:
-        import dash  # noqa: F401
-    except ImportError:
-        raise IsometerError("the explorer needs Dash — pip install 'isometer[explore]'") from None
     from isometer.explore import LABS, serve
 
     if gallery is not None and not gallery.is_dir():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from isometer.explore.state import LABS, LIMITS
 from isometer.explore.work import Desk, Job
+from isometer.extras import need
 
 if TYPE_CHECKING:
     from isometer.explore.page import make_app
@@ -24,5 +25,6 @@ _NEED_DASH = {"make_app": "page", "serve": "server"}
 def __getattr__(name: str) -> Any:
     """Dash is loaded when the page is wanted: the processes that compute do without it."""
     if name in _NEED_DASH:
+        need("dash", "the explorer")
         return getattr(import_module(f"isometer.explore.{_NEED_DASH[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -27,9 +27,8 @@ from isometer.studies.paper_002.trained import (
     does_not_learn,
     draw_depths,
     numbers_of,
-    surely_below,
 )
-from isometer.studies.readings import measured
+from isometer.studies.readings import measured, surely_less
 from isometer.studies.study import Choice, Measured, Reading, Scale, Study
 
 NEAR = 0.1  # of accuracy
@@ -51,15 +50,15 @@ def read_he(result: xarray.Dataset, settings: Mapping[str, Any]) -> Reading:
         numbers,
         {
             "with batch norm: high rank": all(
-                surely_below(default["rank"].sel(d), batch_norm["rank"].sel(d)) for d in each
+                surely_less(default["rank"].sel(d), batch_norm["rank"].sel(d)) for d in each
             ),
             "and high accuracy": all(
-                surely_below(default["accuracy"].sel(d), batch_norm["accuracy"].sel(d)) for d in each
+                surely_less(default["accuracy"].sel(d), batch_norm["accuracy"].sel(d)) for d in each
             ),
             "without it, torch's default: low accuracy": all(does_not_learn(default["accuracy"].sel(d)) for d in each),
             "without it, He: low rank": all(bool((he["rank"].sel(d) < between.sel(d)).all()) for d in each),
             "but higher accuracy than the default": all(
-                surely_below(default["accuracy"].sel(d), he["accuracy"].sel(d)) for d in each
+                surely_less(default["accuracy"].sel(d), he["accuracy"].sel(d)) for d in each
             ),
             "and as high as that of batch norm, within 0.1": all(
                 float(he["accuracy"].sel(d).mean()) >= float(batch_norm["accuracy"].sel(d).mean()) - NEAR for d in each

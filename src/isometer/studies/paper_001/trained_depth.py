@@ -75,8 +75,7 @@ def read_clipping(result: xarray.Dataset, settings: Settings) -> Reading:
 _ALL: dict[str, Any] = {"scheme": list(SCHEMES), "run": RUNS}
 FIGURE_A_1 = Study(
     "001/fig-A.1",
-    "loss after 30 epochs against depth: orthogonal weights and adaptive gradient clipping against iterative "
-    "orthogonalisation",
+    "loss against depth: orthogonal weights, adaptive gradient clipping, iterative orthogonalisation",
     "Xavier's weights made orthogonal do not help against the slowdown with depth; adaptive gradient clipping does, "
     "with λ = 0.1 and with λ = 1, but iterative orthogonalisation reaches a lower loss.",
     {"orthogonal weights": "no help", "AGC": "helps", "iterative": "lowest loss"},
