@@ -572,11 +572,6 @@ def test_command_says_where_it_listens(refused: Callable[..., str]) -> None:
         run.terminate()
 
 
-def test_command_without_dash_names_the_extra(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "dash", None)
-    assert refused() == "error: the explorer needs Dash — pip install 'isometer[explore]'"
-
-
 def test_command_refuses_a_missing_gallery_and_a_foreign_address(refused: Callable[..., str]) -> None:
     assert "there is no folder '/no/such/folder'" in refused("--gallery", "/no/such/folder")
     assert "'192.0.2.1' is not an address of this machine" in refused("--host", "192.0.2.1", "--port", "8051")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from torch import nn
 
 from isometer.errors import IsometerError
 from isometer.run.checkpoints import Checkpoint
-from isometer.studies import find, overridden, reproduce, studies_of
+from isometer.studies import find, overridden, reproduce
 from isometer.studies.cells.normrelu_training import METHODS, held_out, network, rates_of, training_cell
 from isometer.studies.paper_004.curves import ahead, best, similar
 from isometer.studies.paper_004.hyperparameters import TABLE, used_by
@@ -342,17 +340,6 @@ def test_variations_name_settings_that_exist() -> None:
         for change in changes:
             result, settings = synthetic(identifier, dict.fromkeys(map(str, study.quick.axes["method"]), 0.4), **change)
             assert study.read(result, settings).statements
-
-
-def test_studies_are_listed_without_importing_torch() -> None:
-    code = (
-        "import sys\n"
-        "from isometer.studies import studies_of\n"
-        "print(len(studies_of('004')), 'torch' in sys.modules)\n"
-        "import isometer.studies.training; print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(len(studies_of("004"))), "False", "True"]
 
 
 @pytest.mark.slow
