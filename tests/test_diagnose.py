@@ -162,6 +162,7 @@ class _Fake(Redraws):
         self._views = values  # type: ignore[assignment]
 
 
+@pytest.mark.slow
 def test_p_values_are_probabilities() -> None:
     """Under the null a p-value below α comes with probability at most α: 20 000 cases, binomial at 1e-3 each."""
     generator = np.random.default_rng(0)
@@ -340,6 +341,7 @@ def test_frozen_shared_and_half_precision() -> None:
     assert diagnose(half, torch.randn(8, 32).half(), predict=False).healthy
 
 
+@pytest.mark.slow
 def test_two_thousand_layers() -> None:
     model = _mlp(2000, 16, 1.0, 0, nn.Tanh)
     report = diagnose(model, torch.randn(8, 16), redraws=3, predict=False)

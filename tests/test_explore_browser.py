@@ -235,6 +235,7 @@ def test_downloads(activation: Tab, tmp_path: Path) -> None:
     assert float(first.split(",")[1]) == float(page.input_value("#control-rho"))
 
 
+@pytest.mark.slow
 def test_back_and_forward(activation: Tab) -> None:
     page = activation.page
     time.sleep(1.6)  # a change of its own, not part of the last burst
@@ -437,6 +438,7 @@ def test_phone(path: str, new_tab: Callable[..., Tab]) -> None:
     tab.fine()
 
 
+@pytest.mark.slow
 def test_dark_follows_the_system_and_the_button(new_tab: Callable[..., Tab]) -> None:
     tab = new_tab("/activation?activations=relu", color_scheme="dark")
     tab.drawn("activation-function")

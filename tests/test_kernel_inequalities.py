@@ -156,6 +156,7 @@ def test_normrelu_constants_as_printed() -> None:
     assert (bias <= chord + 1e-15).all()
 
 
+@pytest.mark.slow
 def test_normrelu_bound_beside_kernels() -> None:
     """004/thm-59 on squared lengths ½ and 2 at δ just above δ′, at the depth it starts from: 1 − 2e-5 against 0.19."""
     rho = 1 - 0.0186

@@ -56,6 +56,7 @@ def test_edge_of_chaos_of_tanh() -> None:
     assert math.isnan(edge.weight_at(1e9))
 
 
+@pytest.mark.slow
 def test_chaotic_fixed_cosine_is_reached_by_iteration() -> None:
     point = phase_point("tanh", 4.0, 0.2)
     family = SignalFamily("tanh")

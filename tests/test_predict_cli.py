@@ -118,6 +118,7 @@ def test_errors_are_about_input(options: list[str], message: str) -> None:
         CliRunner().invoke(app, [*SMALL, *options], catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_predictions_can_be_swept(tmp_path: Path) -> None:
     out = run(
         "sweep", "predict", "--grid", "activation=relu,tanh", "--width", "20", "--depth", "3", "--batch", "4",
@@ -126,6 +127,7 @@ def test_predictions_can_be_swept(tmp_path: Path) -> None:
     assert '"done"' in out or "cells" in out
 
 
+@pytest.mark.slow
 def test_predict_runs_without_torch(tmp_path: Path) -> None:
     code = """
 import sys
