@@ -428,3 +428,24 @@ def test_departures_are_found_where_they_are() -> None:
 
 def xr_step(data: Any, layer: int) -> Any:
     return 0.5 * (data["layer"] >= layer)
+
+
+def test_bands_end_where_the_expansion_does() -> None:
+    """ReLU without norm: eigenvalues shrink with depth, their fluctuations do not, and depth / width decides."""
+    names = ["orthogonality_gap", "effective_rank"]
+    for width, least, most in ((100, 7, 12), (400, 22, 32)):
+        spec = Spec(width=width, depth=36, gain=math.sqrt(2))
+        batch = make_batch("gaussian", 10, width, seed=0)
+        band = finite_width(spec, batch, metrics=names)
+        until = band.attrs["band_until"]
+        assert least <= until <= most
+        for name in names:
+            values = band[name].values
+            assert np.isfinite(values[:, : until + 1]).all()
+            assert np.isnan(values[:, until + 1 :]).all()
+            assert (values[2, 1 : until + 1] > values[1, 1 : until + 1]).all()
+        simulated = simulate(spec, batch, runs=100, metrics=names)["effective_rank"].values[:, until]
+        error = float(band["effective_rank"].sel(statistic="mean", layer=until)) - simulated.mean()
+        assert abs(error) < 0.05 * simulated.mean() + 4 * simulated.std() / 10
+    deep = finite_width(Spec(width=100, depth=60, norm="batch"), batch[:, :100], metrics=names)
+    assert deep.attrs["band_until"] == 60

@@ -192,6 +192,7 @@ def as_record(answer: Answer, setting: Setting) -> dict[str, Any]:
         "gradient_growth_per_layer": plain(data.attrs["gradient_growth_per_layer"]),
         "depth_scale": plain(data.attrs["depth_scale"]),
         "note": data.attrs["note"],
+        "band_until": None if answer.band is None else int(answer.band.attrs["band_until"]),
     }
     if answer.simulated is not None:
         from isometer.cli.simulate import as_record as simulation_record

@@ -46,6 +46,9 @@ def print_prediction(
         _print_table(console, names[start : start + together], predicted, band, summary)
     if band is not None:
         console.print("in brackets: where 95 % of single networks of this width are", style="dim")
+        if band.attrs["band_until"] < predicted.sizes["layer"] - 1:
+            text = f"the bands end at layer {band.attrs['band_until']}: beyond it fluctuations are as large as what "
+            console.print(text + "fluctuates, and the expansion in 1/width says nothing", style="dim")
     for line in missing_lines(missing or {}):
         console.print(line, style="dim")
     for line in statements(predicted):

@@ -51,6 +51,21 @@ class GramLaw:
         scales = alike(self.log_scale, other.log_scale, 1e-4) and alike(self.log_covariance, other.log_covariance, 5e-3)
         return resembles(self.mean, other.mean, 1e-3) and alike(self.covariance, other.covariance, 5e-3) and scales
 
+    def reach(self) -> float:
+        """How large fluctuations are: the largest variance of `m^{-1/2} Δ m^{-1/2}`. Leading order means well below 1.
+
+        Example:
+            >>> GramLaw.certain(np.eye(2)).reach()
+            0.0
+        """
+        values, vectors = np.linalg.eigh(self.mean)
+        kept = values > 1e-12 * max(float(values[-1]), 0.0)
+        if not kept.any():
+            return 0.0
+        inverse = vectors[:, kept] / np.sqrt(values[kept])
+        both = np.kron(inverse, inverse)
+        return max(0.0, float(np.linalg.eigvalsh(both.T @ self.covariance @ both)[-1]))
+
     def draws(self, count: int) -> tuple[Floats, Floats]:
         """Matrices of this law `(count, n, n)`, and the mean of s `(count,)`, which they leave out.
 

@@ -113,7 +113,9 @@ def finite_width(
     """Mean and interval of every metric in networks of the spec's own widths, to leading order in 1/width.
 
     The Gram matrix of each layer is a random matrix whose mean and covariance follow from layer to layer (see
-    `isometer.theory.prediction.fluctuations`); metrics are averaged over draws from that law.
+    `isometer.theory.prediction.fluctuations`); metrics are averaged over draws from that law. Where the fluctuation of
+    an eigenvalue is as large as the eigenvalue (depth is no longer small against width), the expansion ends, and so do
+    the numbers: NaN from there on, and the attribute `band_until` is the last layer that has them.
 
     Args:
         spec: the network, covered and without skip connections.
@@ -149,7 +151,11 @@ def finite_width(
     laws = gram_laws(forward, start, is_gram=is_gram, at=at)
     features = [spec.input_width, *spec.widths]
     table = {name: np.full((3, spec.layers + 1), math.nan) for name in names}
+    until = spec.layers
     for layer, law in enumerate(laws):
+        if law.reach() > _REACH:
+            until = layer - 1
+            break
         if layer > 1 and law.equals(laws[layer - 1]) and features[layer] == features[layer - 1]:
             for name in names:
                 table[name][:, layer] = table[name][:, layer - 1]
@@ -161,9 +167,10 @@ def finite_width(
     empty = trajectory({}, spec, at=at, engine="theory", versions=_own_versions(), runs=runs, level=level)
     data = {name: (("statistic", "layer"), values) for name, values in table.items()}
     coordinates = {**{k: v for k, v in empty.coords.items() if k != "run"}, "statistic": ["mean", "low", "high"]}
-    return xarray.Dataset(data, coords=coordinates, attrs=empty.attrs)
+    return xarray.Dataset(data, coords=coordinates, attrs={**empty.attrs, "band_until": until})
 
 
+_REACH = 1.0  # of `GramLaw.reach`: fluctuations as large as what fluctuates
 _GRADIENT = "gradient_log_norm"
 
 
