@@ -245,6 +245,7 @@ def test_kernel_of_a_jump_with_a_slope_beside_it() -> None:
             assert error <= max(3 * made.dual.error, 8 * EPS)
 
 
+@pytest.mark.slow
 def test_floor_has_a_jump_at_every_integer() -> None:
     made = activation(np.floor)
     inside = [k for k in made.kinks if abs(k) < 9]

@@ -317,6 +317,7 @@ def test_kernel_is_the_power_series_of_squared_coefficients(text: str) -> None:
     np.testing.assert_allclose(phi.kernel(rho), series, rtol=0, atol=1e-12 * max(1.0, phi.second_moment))
 
 
+@pytest.mark.slow
 @given(expressions)
 @quick
 def test_shape_of_every_kernel(text: str) -> None:

@@ -111,6 +111,7 @@ def test_softplus_with_beta() -> None:
     np.testing.assert_allclose(made(POINTS), np.logaddexp(2 * POINTS, 0) / 2, rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_unknown_modules() -> None:
     prelu = nn.PReLU(init=0.3)
     made = activation(prelu)

@@ -627,6 +627,7 @@ def test_effective_comparisons_of_independent_normals() -> None:
     assert (found.high - found.low)[0] / 2 == pytest.approx(stats.norm.ppf(0.975), rel=0.15)
 
 
+@pytest.mark.slow
 def test_batch_norm_has_a_trajectory_at_infinite_width() -> None:
     """Ten layers lead a Gaussian batch to the fixed point, which another integral gives; deep chains end in nan."""
     rng = np.random.default_rng(0)
