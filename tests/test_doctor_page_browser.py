@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,23 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from browser import CHROMIUM, FLAGS
 from doctor_reports import HOSTILE, hostile_report, long_report, measured_report
 from isometer.report.doctor_page import save_page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'isometer[test]'")
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; install one: apt-get install chromium")
 
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 TRACES = "document.getElementById('curve').data.map(t => t.name || '')"
 TRACE = """name => { const t = document.getElementById('curve').data.find(t => t.name === name);
     return {x: [...t.x], y: [...t.y], layers: t.customdata.map(c => c[0]), symbols: t.marker && t.marker.symbol}; }"""

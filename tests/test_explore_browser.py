@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,22 +16,13 @@ import pytest
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'isometer[test]'")
 pytest.importorskip("dash", reason="needs Dash: pip install 'isometer[explore]'")
 
+from browser import CHROMIUM, FLAGS  # noqa: E402
 from doctor_reports import HOSTILE, hostile_report, measured_report  # noqa: E402
 from isometer.explore.server import Running, running  # noqa: E402
 from isometer.explore.state import LIMITS  # noqa: E402
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; install one: apt-get install chromium")
 
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 PATIENCE = 120_000  # milliseconds; a loaded machine is slow, and slowness is judged on its own
 DRAWN = "id => { const g = document.querySelector(`#${id} .js-plotly-plot`); return !!g && g.data.length > 0; }"
 TRACE = """([id, name]) => { const t = document.querySelector(`#${id} .js-plotly-plot`).data.find(t => t.name === name);
