@@ -8,6 +8,7 @@ import pytest
 
 from isometer.errors import IsometerError
 from isometer.simulate import ergodic_average, make_batch, simulate
+from isometer.simulate.ergodic import _blocked, _error
 from isometer.spec import Spec, recurrence
 
 
@@ -85,3 +86,29 @@ def test_bad_input_is_explained(options: dict[str, object], message: str) -> Non
 def test_changing_widths_cannot_repeat() -> None:
     with pytest.raises(IsometerError, match="needs equal widths"):
         ergodic_average(Spec(width=(8, 4)), make_batch("gaussian", 8, 8), layers=1000)
+
+
+def test_errors_know_that_neighbouring_batches_may_be_alike() -> None:
+    """Chains that hardly move have the error of their means; independent batches keep theirs, but for a maximum's bias."""
+    rng = np.random.default_rng(0)
+    chains = rng.standard_normal((8, 1))
+    stuck = _blocked(chains + 0.01 * rng.standard_normal((8, 32)), _error)
+    assert stuck == pytest.approx(_error(chains[:, 0]), rel=0.02)
+    ratios = []
+    for _ in range(200):
+        free = rng.standard_normal((8, 32))
+        ratios.append(float(_blocked(free, _error)) / float(_error(free.ravel())))
+    assert min(ratios) >= 1
+    assert np.mean(ratios) < 1.4
+
+
+def test_measuring_fewer_layers_gives_the_same_average() -> None:
+    """Both are within three of their joint standard errors (fixed seed)."""
+    spec = recurrence("002/eq-5", width=8, depth=1)
+    batch = make_batch("gaussian", 8, 8)
+    found = [ergodic_average(spec, batch, layers=6400, every=k, chains=4, moments=True) for k in (1, 4)]
+    for name, error in (("mean", "standard_error"), ("regularity", "regularity_error")):
+        difference = abs(found[0][name] - found[1][name])
+        assert bool((difference <= 3 * np.hypot(found[0][error], found[1][error])).all())
+    with pytest.raises(IsometerError, match="batches of 8"):
+        ergodic_average(spec, batch, layers=600, every=4)

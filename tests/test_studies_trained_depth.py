@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from isometer.studies.paper_001.trained_depth import read_clipping
 from isometer.studies.paper_003.trained import CHANCE, final_losses, read_depths, read_epochs, read_schemes
 from isometer.studies.paper_003.trained_convolutions import draw_table, read_convolutions, read_table
 from isometer.studies.running import make_job, reproduce, settings_of
-from isometer.studies.training import Sets
+from isometer.studies.training import Sets, fit
 
 TINY: dict[str, Any] = {
     "scheme": "Xavier",
@@ -84,9 +84,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Sets:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock by which every epoch takes long enough for a checkpoint."""
-    ticks: Iterator[float] = itertools.count(0.0, 10.0)
-    monkeypatch.setattr("isometer.studies.training.loop.time.monotonic", lambda: next(ticks))
+    """A checkpoint after every epoch."""
+    monkeypatch.setitem(fit.__kwdefaults__, "pause", 0.0)
 
 
 # --- cells ---------------------------------------------------------------

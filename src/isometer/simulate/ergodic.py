@@ -21,7 +21,8 @@ from isometer.simulate.trajectory import versions
 from isometer.spec import Spec
 
 Floats = NDArray[np.float64]
-_BLOCK = 256  # layers measured together
+_BLOCK = 256  # states measured together, at most
+_NUMBERS = 1 << 25  # in a block, at most
 _PROBE = 8  # one layer in so many is continued by an independent one
 
 
@@ -34,6 +35,7 @@ def ergodic_average(
     seed: int = 0,
     burn_in: int | None = None,
     chains: int = 1,
+    every: int = 1,
     batches: int = 32,
     moments: bool = False,
     engine: str = "auto",
@@ -43,12 +45,13 @@ def ergodic_average(
 ) -> xarray.Dataset:
     """Time averages of metrics along long chains, with errors, and checks that the chain is stationary.
 
-    `(1/L) Σ_ℓ g(H_ℓ) → E_ν g`. The standard error is that of `batches` consecutive batch means of every chain. Memory
-    does not depend on `layers`.
+    `(1/L) Σ_ℓ g(H_ℓ) → E_ν g`. The standard error is that of `batches` consecutive batch means of every chain, or of
+    means over two, four, … of these where that is larger (neighbouring batches then are not independent), as long as
+    eight are left. Memory does not depend on `layers`.
 
-    Two checks of stationarity per metric. `drift`: every eighth state H is continued by an independent layer H⁺, and
-    `g(H⁺) − g(H)` has mean 0 under the invariant law (002/def-3). `halves`: the second half of the batch means minus
-    the first. Both are divided by their standard errors.
+    Two checks of stationarity per metric. `drift`: every eighth measured state H is continued by an independent layer
+    H⁺, and `g(H⁺) − g(H)` has mean 0 under the invariant law (002/def-3). `halves`: the second half of the batch means
+    minus the first. Both are divided by their standard errors.
 
     With `moments`, from `M = Hᵀ H / n` (d × d): the mean of the off-diagonal entries, 0 for odd activations
     (002/lem-6), with its standard error, the largest |t| of a single entry and its Bonferroni p-value; and the
@@ -62,6 +65,7 @@ def ergodic_average(
         seed: seed of the weights.
         burn_in: layers left out at the start; a tenth of `layers` unless given.
         chains: independent chains run side by side.
+        every: layers from one measurement to the next; neighbours of wide networks are nearly equal.
         batches: batch means per chain.
         moments: measure M too.
         engine: `"gram"`, `"dense"` or `"auto"`.
@@ -84,7 +88,7 @@ def ergodic_average(
     Implements: 002/eq-ergodic, 002/def-3, 002/def-7, 002/lem-6, 002/fig-2, 002/fig-9, 002/fig-10.
     """
     spec = _repeatable(spec)
-    _check_counts(layers, burn_in, chains, batches)
+    _check_counts(layers, burn_in, chains, every, batches)
     inputs = checked_batch(spec, batch, 1, device, dtype)
     chosen = checked_engine(spec, engine)
     names = [metric_name(metric) for metric in metrics]
@@ -92,19 +96,22 @@ def ergodic_average(
         raise IsometerError("gradients have no time average along a chain; expected other metrics — use simulate")
     burned = layers // 10 if burn_in is None else burn_in
     states = inputs.reshape(-1, *inputs.shape[-2:])[:1].expand(chains, -1, -1).contiguous()
-    averages = _Averages(metrics, chains, layers, batches, spec.widths[0] if moments else None)
+    measured = layers // every
+    together = max(_PROBE, min(_BLOCK, _NUMBERS // states.numel()))
+    averages = _Averages(metrics, chains, measured, batches, spec.widths[0] if moments else None)
     with one_thread(), torch.no_grad():
         chain = Chain(spec, chosen, states, seed=seed, runs=range(chains), endless=True)
         for done in range(burned):
             chain.step(1)
             if progress is not None and done % _BLOCK == 0:
                 progress(done, burned + layers)
-        probe = _probe(spec, chosen, states, seed, chains)
-        for start in range(0, layers, _BLOCK):
-            size = min(_BLOCK, layers - start)
+        probe = _probe(spec, chosen, states, seed, chains, together)
+        for start in range(0, measured, together):
+            size = min(together, measured - start)
             gathered, scales = [], []
             for _ in range(size):
-                chain.step(1)
+                for _ in range(every):
+                    chain.step(1)
                 gathered.append(chain.value)
                 scales.append(chain.log_scale)
             if bool((chain.nonfinite_layer >= 0).any()):
@@ -113,7 +120,7 @@ def ergodic_average(
             chosen_layers = slice(0, size, _PROBE)
             averages.add(start, block, scale, probe(block[chosen_layers]), chosen_layers)
             if progress is not None:
-                progress(burned + start + size, burned + layers)
+                progress(burned + every * (start + size), burned + layers)
     data, scalars = averages.result(names)
     attrs = {
         "spec": spec.to_json(),
@@ -122,6 +129,7 @@ def ergodic_average(
         "layers": layers,
         "burn_in": burned,
         "chains": chains,
+        "every": every,
         "batches": batches,
         "dtype": str(inputs.dtype).removeprefix("torch."),
         "versions": versions(),
@@ -137,24 +145,30 @@ def _repeatable(spec: Spec) -> Spec:
     return spec
 
 
-def _check_counts(layers: int, burn_in: int | None, chains: int, batches: int) -> None:
-    for name, value, least in (("layers", layers, 1), ("chains", chains, 1), ("batches", batches, 2)):
+def _check_counts(layers: int, burn_in: int | None, chains: int, every: int, batches: int) -> None:
+    for name, value, least in (
+        ("layers", layers, 1),
+        ("chains", chains, 1),
+        ("every", every, 1),
+        ("batches", batches, 2),
+    ):
         if not isinstance(value, int) or value < least:
             raise IsometerError(f"{name} is {value!r}; expected a whole number of at least {least} — pass one")
-    if layers < 8 * batches:
+    if layers < 8 * batches * every:
         raise IsometerError(
-            f"layers is {layers}; expected {8 * batches} for {batches} batches — pass more or fewer batches"
+            f"layers is {layers}; expected {8 * batches * every} for {batches} batches of 8 measurements — pass "
+            "more layers or fewer batches"
         )
     if burn_in is not None and burn_in < 0:
         raise IsometerError(f"burn_in is {burn_in}; expected a whole number of at least 0 — pass one")
 
 
 def _probe(
-    spec: Spec, engine: Engine, states: torch.Tensor, seed: int, chains: int
+    spec: Spec, engine: Engine, states: torch.Tensor, seed: int, chains: int, together: int
 ) -> Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
     """A function that continues states by one layer with weights of their own."""
     # one slot per state of a block, with streams apart from those of the chain
-    slots = -(-_BLOCK // _PROBE) * chains
+    slots = -(-together // _PROBE) * chains
     first = states[:1].expand(slots, -1, -1).contiguous()
     runs = [1_000_000 + slot for slot in range(slots)]
     other = Chain(spec, engine, first, seed=seed, runs=runs, endless=True)
@@ -225,7 +239,7 @@ class _Averages:
         error = np.sqrt(_error(early) ** 2 + _error(late) ** 2)
         data = {
             "mean": means.mean(1),
-            "standard_error": _error(means),
+            "standard_error": _blocked(per_chain, _error),
             "drift": _ratio(drifts.mean(1), _error(drifts)),
             "halves": _ratio(difference, error),
         }
@@ -241,17 +255,15 @@ class _Averages:
         freedom = upper.shape[0] - 1
         p = min(1.0, upper.shape[1] * 2 * float(stats.t.sf(largest, freedom)))
         every = upper.mean(1)
-        regular, cube = (self._cubes / self._sizes).reshape(2, -1)
-        alpha = regular.mean() / cube.mean()
-        n = regular.size
-        without = (regular.sum() - regular) / (cube.sum() - cube)
+        powers = self._cubes / self._sizes
+        regular, cube = powers.reshape(2, -1)
         return {
             "offdiagonal_mean": float(every.mean()),
             "offdiagonal_error": float(_error(every[None])[0]),
             "offdiagonal_largest_t": largest,
             "offdiagonal_p": p,
-            "regularity": float(alpha),
-            "regularity_error": math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum())),
+            "regularity": float(regular.mean() / cube.mean()),
+            "regularity_error": float(_blocked(powers, _jackknife)),
         }
 
 
@@ -271,6 +283,23 @@ def _evaluated(metric: Metric, block: torch.Tensor, factors: Factors) -> Floats:
 def _error(values: Floats) -> Floats:
     """Standard error of the mean over the last axis."""
     return np.asarray(values.std(-1, ddof=1) / math.sqrt(values.shape[-1]))
+
+
+def _jackknife(values: Floats) -> Floats:
+    """Standard error of the ratio of two means, from pairs `(2, count)`."""
+    n = values.shape[-1]
+    without = values.sum(-1, keepdims=True) - values
+    ratios = without[0] / without[1]
+    return np.asarray(np.sqrt((n - 1) / n * ((ratios - ratios.mean()) ** 2).sum()))
+
+
+def _blocked(values: Floats, error: Callable[[Floats], Floats]) -> Floats:
+    """The largest error over means of 1, 2, 4, … neighbouring batches, `(…, chains, batches)`, while eight are left."""
+    found = error(values.reshape(*values.shape[:-2], -1))
+    while values.shape[-1] % 2 == 0 and values.shape[-2] * values.shape[-1] >= 16:
+        values = values.reshape(*values.shape[:-1], -1, 2).mean(-1)
+        found = np.maximum(found, error(values.reshape(*values.shape[:-2], -1)))
+    return found
 
 
 def _ratio(value: Floats, error: Floats) -> Floats:

@@ -65,12 +65,13 @@ def mlp(
             layers.append(shaped[i] or activation_layer(activation))
     layers.append(nn.Linear(width, classes))
     network = nn.Sequential(*layers)
-    generator = torch.Generator().manual_seed(seed)
     if init != "orthogonal":
-        initialize_(network, init, generator)
+        initialize_(network, init, torch.Generator().manual_seed(seed))
         return network
     from isometer.init import haar_orthogonal_
 
-    initialize_(network, "gaussian", generator)
     haar_orthogonal_(network, seed=seed)
+    for layer in network.modules():
+        if isinstance(layer, nn.Linear) and layer.bias is not None:
+            nn.init.zeros_(layer.bias)
     return network

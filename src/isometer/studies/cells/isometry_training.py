@@ -109,11 +109,13 @@ def weight_gaps(weights: list[torch.Tensor]) -> Array:
             chosen = [i for i, other in enumerate(shapes) if other == shape]
             stack = torch.stack([weights[i].detach() for i in chosen]).double()
             stack = stack.mT if shape[0] > shape[1] else stack
-            gram = stack @ stack.mT
-            sign, volume = torch.linalg.slogdet(gram)
-            side = gram.shape[-1]
-            values = (gram.diagonal(dim1=-2, dim2=-1).mean(-1).log() - volume / side).clamp(min=0)
-            gaps[chosen] = torch.where(sign > 0, values, math.inf).cpu().numpy()
+            side = min(shape)
+            if shape[0] == shape[1]:
+                volume = 2 * torch.linalg.slogdet(stack).logabsdet  # det G = (det W)², without the product
+            else:
+                volume = torch.linalg.slogdet(stack @ stack.mT).logabsdet
+            values = ((stack**2).sum((-1, -2)) / side).log() - volume / side
+            gaps[chosen] = values.clamp(min=0).cpu().numpy()
     return gaps
 
 

@@ -157,7 +157,7 @@ def _rate_told(settings: Settings) -> str:
 
 _ALWAYS = {"exponent": 0.4, "width": 100, "batch": 100, "optimizer": "sgd", "device": "cpu"}
 _RUNS = [0, 1, 2, 3]
-BRIEF = {"train": 1000, "test": 200, "shrink": 2, "learning_rate": 0.01, "epochs": 4, "every": 2}
+BRIEF = {"train": 1000, "test": 200, "shrink": 2, "learning_rate": 0.01, "epochs": 6, "every": 3}
 LONGER = {"train": 5000, "test": 1000, "shrink": 2, "learning_rate": 0.01, "epochs": 6, "every": 3}
 _SHALLOW = {"train": 4000, "test": 1000, "shrink": 2, "learning_rate": 0.03, "epochs": 8, "every": 4}
 _LONG = {"train": 10000, "test": 2000, "shrink": 2, "learning_rate": 0.01, "epochs": 20, "every": 5}
@@ -178,12 +178,12 @@ def training_scale(
 
 
 BRIEFLY = (
-    "1000 images of half the side, 40 steps with the learning rate 0.01 instead of 0.001, depths {depths}; width and "
+    "1000 images of half the side, 60 steps with the learning rate 0.01 instead of 0.001, depths {depths}; width and "
     "batch size are the paper's"
 )
 MEDIUM = "5000 images of half the side, 300 steps with the learning rate 0.01 instead of 0.001, depths {depths}"
 _EPOCHS = Choice(
-    "4 epochs at quick, 100 at paper",
+    "6 epochs at quick, 100 at paper",
     "not stated",
     {"320 steps at the learning rate 0.03, 10 layers only": {**_SHALLOW, "depth": [10]}},
 )

@@ -13,6 +13,7 @@ from isometer.studies.paper_004.curves import (
     ahead,
     best,
     draw_accuracies,
+    edges_told,
     numbers,
     paper_scale,
     scale,
@@ -36,7 +37,7 @@ def read_competitive(result: xarray.Dataset, settings: Settings) -> Reading:
         statements[f"depth {depth}: similar test accuracy"] = similar(own.test(), other.test())
     if len(settings["depth"]) > 1:
         statements["at the largest depth NormReLU is ahead"] = ahead(own.test(), other.test())
-    return Reading(values, statements)
+    return Reading(values, statements, edges_told(result, settings))
 
 
 FIGURE_4 = Study(
@@ -52,7 +53,7 @@ FIGURE_4 = Study(
     medium=scale("medium", ["ResNet"], _MEDIUM, ["batch norm", "NormReLU"]),
     choices={**CHOICES, **KERNELS},
     data="cifar10",
-    seconds=(90, 300_000),
+    seconds=(130, 300_000),
 )
 
 # --- figure 5 ------------------------------------------------------------
@@ -65,6 +66,7 @@ def read_fixup(result: xarray.Dataset, settings: Settings) -> Reading:
     return Reading(
         numbers("NormReLU", own) | numbers("Fixup", other),
         {"similar test accuracy": similar(own.test(), other.test())},
+        edges_told(result, settings),
     )
 
 
@@ -132,7 +134,7 @@ def read_activations(result: xarray.Dataset, settings: Settings) -> Reading:
         statements[f"depth {depth}: similar speed of training"] = similar(speed(own), speed(other))
         statements[f"depth {depth}: similar test accuracy"] = similar(own.test(), other.test())
         statements[f"depth {depth}: NormReLU's is slightly higher"] = ahead(own.test(), other.test())
-    return Reading(values, statements)
+    return Reading(values, statements, edges_told(result, settings))
 
 
 FIGURE_8 = Study(
@@ -148,7 +150,7 @@ FIGURE_8 = Study(
     medium=scale("medium", ["ResNet"], _MEDIUM, ["NormReLU", "SeLU"], reading={"chosen": "common"}),
     choices={**COMMON, **KERNELS},
     data="cifar10",
-    seconds=(90, 300_000),
+    seconds=(130, 300_000),
 )
 
 STUDIES = (FIGURE_4, FIGURE_5, FIGURE_8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import xarray
 
@@ -15,6 +15,7 @@ from isometer.studies.paper_004.curves import (
     Settings,
     best,
     draw_accuracies,
+    edges_told,
     lower,
     numbers,
     paper_scale,
@@ -80,17 +81,18 @@ def read_conditioning(result: xarray.Dataset, settings: Settings) -> Reading:
     return Reading(values, statements, remark)
 
 
+_CURVES: dict[str, Any] = {"reading": {"products": "mean_cosine", "start": 2}, "runs": 8}
 FIGURE_1 = Study(
     "004/fig-1",
     "test accuracy and average dot product of test representations over training",
     "Whatever the normalisation, as test accuracy rises the average normalised dot product of representations falls.",
     {f"{net} with {method}": "accuracy rises, dot products fall" for net in ("MLP", "ResNet") for method in _ALL},
     training_cell,
-    scale("quick", ["MLP", "ResNet"], [32], _ALL, reading={"products": "mean_cosine", "start": 2}, runs=8),
+    scale("quick", ["MLP", "ResNet"], [32], _ALL, **_CURVES, mlp_rates=[0.002, 0.02], resnet_rates=[0.005, 0.02]),
     paper_scale("fig-1", reading={"products": "mean_cosine", "start": 5}),
     draw_conditioning,
     read_conditioning,
-    medium=scale("medium", ["MLP", "ResNet"], [32], _ALL, reading={"products": "mean_cosine", "start": 2}, runs=8),
+    medium=scale("medium", ["MLP", "ResNet"], [32], _ALL, **_CURVES),
     choices={
         **CHOICES,
         "dot products": Choice(
@@ -124,7 +126,7 @@ def read_against_norms(result: xarray.Dataset, settings: Settings) -> Reading:
         for method, curves in others.items():
             statements[f"depth {depth}: NormReLU is optimised faster than {method}"] = lower(speed(curves), speed(own))
             statements[f"depth {depth}: it generalises better than {method}"] = lower(curves.test(), own.test())
-    return Reading(values, statements)
+    return Reading(values, statements, edges_told(result, settings))
 
 
 FIGURE_3 = Study(
@@ -140,7 +142,7 @@ FIGURE_3 = Study(
     medium=scale("medium", ["MLP"], [32, 64], _ALL),
     choices={**CHOICES, **OPTIMIZER},
     data="cifar10",
-    seconds=(90, 800_000),
+    seconds=(135, 800_000),
 )
 
 # --- figure 7 ------------------------------------------------------------
@@ -155,7 +157,7 @@ def read_twins(result: xarray.Dataset, settings: Settings) -> Reading:
         values |= numbers(f"NormReLU, depth {depth}", own) | numbers(f"SeLU, depth {depth}", other)
         statements[f"depth {depth}: similar speed of training"] = similar(speed(own), speed(other))
         statements[f"depth {depth}: similar test accuracy"] = similar(own.test(), other.test())
-    return Reading(values, statements)
+    return Reading(values, statements, edges_told(result, settings))
 
 
 _TWINS = ["NormReLU", "SeLU"]
@@ -172,7 +174,7 @@ FIGURE_7 = Study(
     medium=scale("medium", ["MLP"], [32, 64], _TWINS, reading={"chosen": "common"}),
     choices={**COMMON, **OPTIMIZER},
     data="cifar10",
-    seconds=(55, 500_000),
+    seconds=(85, 500_000),
 )
 
 STUDIES = (FIGURE_1, FIGURE_3, FIGURE_7)
