@@ -35,6 +35,19 @@ def needs(width):
 def nothing():
     return 3
 
+def small_images():
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(4 * 26 * 26, 3))
+
+def tokens():
+    return nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 4))
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+    def forward(self, one, other):
+        return self.first(one) + other
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -71,6 +84,27 @@ def test_a_file(model_file: Path) -> None:
     assert document["batch"]["samples"] == 8
     assert _json(f"{model_file}:with_batch")["batch"]["samples"] == 6
     assert _json(f"{model_file}:Net", "--shape", "3,16,16")["healthy"] is True
+
+
+def test_shapes_are_guessed(model_file: Path) -> None:
+    """Images of 28 × 28 where those of 32 × 32 do not fit; tokens for an embedding, whatever the length."""
+    assert _json(f"{model_file}:small_images", "--n", "8")["healthy"] is True
+    result = RUNNER.invoke(app, ["doctor", f"{model_file}:tokens", "--shape", "5"])
+    assert "random tokens" in result.output, result.exception
+
+
+def test_a_model_that_does_not_take_the_batch(model_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = _error(f"{model_file}:Two")
+    assert "'other'" in told
+    assert "--batch FILE.npz" in told
+    assert "(32, 1, 9, 9)" in _error(f"{model_file}:small_images", "--shape", "1,9,9")
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr("isometer.doctor.diagnose", broken)
+    result = RUNNER.invoke(app, ["doctor", f"{model_file}:make"])
+    assert isinstance(result.exception, RuntimeError), "what is not the model's doing is not put down to it"
 
 
 def test_it_says_that_code_is_executed(model_file: Path) -> None:
@@ -162,6 +196,7 @@ def test_errors_name_what_to_do(model_file: Path, tmp_path: Path) -> None:
     assert "no file" in _error("nowhere.py:make")
     assert "no module" in _error("nowhere.at.all:make")
     assert "make" in _error(f"{model_file}:mak")
+    assert f"{model_file}:NAME" in _error(str(model_file))
     assert "width" in _error(f"{model_file}:needs")
     assert "expected a torch.nn.Module" in _error(f"{model_file}:nothing")
     assert "positive whole numbers" in _error(f"{model_file}:make", "--shape", "3,x")

@@ -89,7 +89,7 @@ def test_changing_widths_cannot_repeat() -> None:
 
 
 def test_errors_know_that_neighbouring_batches_may_be_alike() -> None:
-    """Chains that hardly move have the error of their means; independent batches keep theirs, but for a maximum's bias."""
+    """Chains that hardly move have the error of their means; independent batches keep theirs, up to some bias."""
     rng = np.random.default_rng(0)
     chains = rng.standard_normal((8, 1))
     stuck = _blocked(chains + 0.01 * rng.standard_normal((8, 32)), _error)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -166,6 +168,8 @@ def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, sh
     else:
         inputs, labels = make_batch_for(examined, data, n, shape=size, seed=seed)
         description, made = data, True
+        if isinstance(inputs, torch.Tensor) and not inputs.is_floating_point():
+            description = "random tokens"
     loss = examined.loss
     if labels is None:
         loss = None
@@ -179,7 +183,8 @@ def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, sh
 def _diagnose(examined: Target, prepared: Prepared, evaluate: bool, seed: int, *, predict: bool = True) -> Any:
     from isometer.doctor import diagnose
 
-    return diagnose(
+    run = functools.partial(
+        diagnose,
         examined.model,
         prepared.inputs,
         target=prepared.labels,
@@ -190,6 +195,27 @@ def _diagnose(examined: Target, prepared: Prepared, evaluate: bool, seed: int, *
         predict=predict,
         seed=seed,
     )
+    return _diagnosed(examined, prepared, run)
+
+
+def _diagnosed(examined: Target, prepared: Prepared, run: Callable[[], Any]) -> Any:
+    """What `run` gives; where a user's model does not take the batch, an error that says so and what to do."""
+    from isometer.doctor.targets import refusal
+
+    try:
+        return run()
+    except IsometerError:
+        raise
+    except Exception:
+        reason = None if examined.executed is None else refusal(examined.model, prepared.inputs)
+        if reason is None:
+            raise  # not the model's doing
+        shape = f" of shape {tuple(prepared.inputs.shape)}" if hasattr(prepared.inputs, "shape") else ""
+        raise IsometerError(
+            f"the model fails on the batch{shape} ({prepared.description}): {type(reason).__name__}: {reason} — pass "
+            "--shape with the shape of one sample, or --batch FILE.npz with arrays named as the arguments of forward, "
+            "or let the factory return (model, batch)"
+        ) from reason
 
 
 def _shape(text: str | None) -> tuple[int, ...] | None:

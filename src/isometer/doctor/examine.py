@@ -169,7 +169,7 @@ def _pass(
         capture.start(tensors(inputs))
         capture.attach()
         with capture:
-            output = _call(model, inputs)
+            output = call(model, inputs)
         capture.detach()
         del inputs
         if factored:  # the norms of these gradients come from inner products: no need to form them
@@ -186,7 +186,13 @@ def _pass(
         backward.detach()
 
 
-def _call(model: nn.Module, inputs: Any) -> Any:
+def call(model: nn.Module, inputs: Any) -> Any:
+    """The model's output: a mapping is passed by name, a tuple or list by position.
+
+    Example:
+        >>> call(nn.Bilinear(1, 1, 2), (torch.ones(3, 1), torch.ones(3, 1))).shape
+        torch.Size([3, 2])
+    """
     if isinstance(inputs, Mapping):
         return model(**inputs)
     if isinstance(inputs, (tuple, list)) and not hasattr(inputs, "_fields"):

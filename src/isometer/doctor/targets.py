@@ -6,6 +6,7 @@ in those files is run.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
 import inspect
@@ -22,11 +23,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from isometer.doctor.examine import call
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.errors import IsometerError
 from isometer.spec import Spec
 
-_IMAGE_SIZE = 32
+_IMAGE_SIZES = (32, 28, 64, 224)
 _TOKENS = 16
 _PATIENT_SIZE = 28
 
@@ -82,10 +84,14 @@ def load_target(text: str, *, seed: int = 0) -> Target:
         try:
             patient(text)
         except IsometerError as problem:
+            if text.endswith(".py"):
+                raise IsometerError(
+                    f"target {text!r} is a file; expected the name in it of a model or of a function that makes one — "
+                    f"write {text}:NAME"
+                ) from None
             raise IsometerError(
                 f"target {text!r} is neither file.py:factory, package.module:factory, a spec in FILE.json nor a "
-                f"built-in "
-                f"patient ({problem})"
+                f"built-in patient ({problem})"
             ) from None
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -317,18 +323,37 @@ def _first_weights(model: nn.Module) -> str:
     return "linear" if isinstance(first, nn.Linear) else "other"
 
 
+def refusal(model: nn.Module, inputs: Any) -> Exception | None:
+    """What a copy of the model raises on a batch, outside of any examination; None if it takes it.
+
+    Example:
+        >>> refusal(nn.Linear(2, 1), torch.ones(1, 2)), type(refusal(nn.Linear(2, 1), torch.ones(1, 3))).__name__
+        (None, 'RuntimeError')
+    """
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        try:
+            call(copy.deepcopy(model), inputs)
+        except Exception as problem:  # a model may raise anything
+            return problem
+    return None
+
+
 def _gaussian(model: nn.Module, n: int, shape: tuple[int, ...] | None, seed: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     first = _first(model)
+    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    if isinstance(first, nn.Embedding) and (shape is None or len(shape) == 1):
+        return torch.randint(first.num_embeddings, (n, *(shape or (_TOKENS,))), generator=generator)
     if shape is None:
-        if isinstance(first, nn.Embedding):
-            return torch.randint(first.num_embeddings, (n, _TOKENS), generator=generator)
         if isinstance(first, nn.Linear):
             shape = (first.in_features,)
         elif isinstance(first, nn.RNNBase):
             shape = (_TOKENS, first.input_size)
         elif isinstance(first, nn.modules.conv._ConvNd):
-            shape = (first.in_channels, *[_IMAGE_SIZE] * (first.weight.dim() - 2))
+            axes = first.weight.dim() - 2
+            shapes = [(first.in_channels, *[size] * axes) for size in _IMAGE_SIZES]
+            fits = (one for one in shapes if refusal(model, torch.zeros((2, *one), dtype=dtype)) is None)
+            shape = next(fits, shapes[0])
         elif isinstance(first, nn.modules.batchnorm._BatchNorm):
             shape = (first.num_features,)
         else:
@@ -337,7 +362,6 @@ def _gaussian(model: nn.Module, n: int, shape: tuple[int, ...] | None, seed: int
                 "3,32,32, "
                 "or --batch FILE, or let the factory return (model, batch)"
             )
-    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     return torch.randn((n, *shape), generator=generator).to(dtype)
 
 

@@ -172,10 +172,10 @@ def _stepper(model: nn.Module, optimizer: str, rate: float) -> torch.optim.Optim
 def _train(
     model: nn.Module, batch: Any, target: Any, loss: Callable[..., torch.Tensor], stepper: torch.optim.Optimizer
 ) -> None:
-    from isometer.doctor.examine import _call
+    from isometer.doctor.examine import call
 
     stepper.zero_grad()
-    output = _call(model, batch)
+    output = call(model, batch)
     value = loss(output) if target is None else loss(output, target)
     value.backward()  # type: ignore[no-untyped-call]
     stepper.step()
