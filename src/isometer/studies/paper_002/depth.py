@@ -14,6 +14,7 @@ from isometer.studies.drawing import LINES, PALETTE, band, new_figure
 from isometer.studies.paper_002.labels import MARKERS, gamma_label
 from isometer.studies.readings import measured, surely_less
 from isometer.studies.study import Choice, Measured, Reading, Scale, Study
+from isometer.studies.tables import table_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -144,9 +145,6 @@ FIGURE_3 = Study(
 
 
 def draw_table(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1, width=7.5, height=3.0)
-    axis = axes[0, 0]
-    axis.axis("off")
     rows = []
     for network in settings["network"]:
         for function in settings["activation"]:
@@ -154,12 +152,9 @@ def draw_table(result: xarray.Dataset, settings: Settings) -> Figure:
             exact = result["rank"].sel(network=network, activation=function).isel(layer=-1)
             cells = [f"{measured(x.sel(width=w)).value:.1f}" for x in (last, exact) for w in settings["width"]]
             rows.append([network, function, *cells])
-    head = ["", "", *(f"rank₁/₂, d={w}" for w in settings["width"]), *(f"rank, d={w}" for w in settings["width"])]
-    table = axis.table(rows, colLabels=head, loc="center", cellLoc="left")
-    table.auto_set_font_size(False)
-    table.set_fontsize(9)
-    table.scale(1, 1.6)
-    return figure
+    widths = [f"d = {w}" for w in settings["width"]]
+    heads = [f"{name},\n{width}" for name in ("rank₁/₂", "rank") for width in widths]
+    return table_picture(["network", "activation", *heads], rows)
 
 
 def read_table(result: xarray.Dataset, settings: Settings) -> Reading:

@@ -12,6 +12,7 @@ import xarray
 from isometer.studies.cells.activations import curve_cell, nonlinearity_cell, normrelu_cell
 from isometer.studies.drawing import PALETTE, new_figure
 from isometer.studies.study import Measured, Reading, Scale, Study
+from isometer.studies.tables import table_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,9 +141,6 @@ _PRINTED: dict[str, tuple[str, float]] = {
 
 
 def draw_table(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1, width=7.0, height=3.2)
-    axis = axes[0, 0]
-    axis.axis("off")
     cells = [
         [
             label,
@@ -153,11 +151,7 @@ def draw_table(result: xarray.Dataset, settings: Settings) -> Figure:
         for name, (label, value) in _PRINTED.items()
     ]
     head = ["σ(u)", "μ printed", "μ measured", "σ̂: coefficients of 1, ρ, ρ², ρ³"]
-    table = axis.table(cells, colLabels=head, loc="center", cellLoc="left", colWidths=[0.2, 0.18, 0.18, 0.44])
-    table.auto_set_font_size(False)
-    table.set_fontsize(10)
-    table.scale(1, 1.5)
-    return figure
+    return table_picture(head, cells)
 
 
 def read_table(result: xarray.Dataset, settings: Settings) -> Reading:
