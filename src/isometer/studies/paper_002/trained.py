@@ -83,15 +83,17 @@ def does_not_learn(accuracy: xarray.DataArray) -> bool:
     return found.value + found.uncertainty <= LOW
 
 
-def learns(accuracy: xarray.DataArray, above: float = LOW) -> bool:
-    """Whether the accuracy, with its interval, is above twice that of chance, or another number.
+def learns(accuracy: xarray.DataArray, above: float = LOW) -> bool | None:
+    """Whether the accuracy is above twice that of chance, or another number; None if that is within its interval.
 
     Example:
-        >>> learns(xarray.DataArray([0.5, 0.5]))
-        True
+        >>> learns(xarray.DataArray([0.5, 0.5])), learns(xarray.DataArray([0.1, 0.9]))
+        (True, None)
     """
     found = measured(accuracy)
-    return found.value - found.uncertainty > above
+    if abs(found.value - above) < found.uncertainty:
+        return None
+    return found.value > above
 
 
 def legends_below(*axes: Any, columns: int = 2) -> None:

@@ -20,7 +20,7 @@ from isometer.studies.paper_002.trained import (
     learns,
     legends_below,
 )
-from isometer.studies.readings import measured, surely_less
+from isometer.studies.readings import all_of, measured, surely_less
 from isometer.studies.study import Choice, Measured, Reading, Scale, Study
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def read_mean(result: xarray.Dataset, settings: Settings) -> Reading:
     return Reading(
         numbers,
         {
-            "both learn": all(learns(end) for end in ends),
+            "both learn": all_of(learns(end) for end in ends),
             "the accuracy is the same, within 0.05": abs(float(ends[0].mean() - ends[1].mean())) <= VISIBLE,
             "the rank is the same, within a quarter": 1 / RATIO <= ratio <= RATIO,
         },

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from isometer.studies.paper_004.hyperparameters import (
     printed_axes,
     printed_rates,
 )
-from isometer.studies.readings import measured, surely_less
+from isometer.studies.readings import measured, ordered, surely_less
 from isometer.studies.study import Choice, Measured, Scale
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ __all__ = [
     "best",
     "draw_accuracies",
     "edges_told",
-    "lower",
     "numbers",
     "paper_scale",
     "rises",
@@ -260,18 +258,6 @@ def speed(curves: Curves) -> NDArray[Any]:
     return np.asarray(curves.train().mean(1))
 
 
-def lower(first: NDArray[Any], second: NDArray[Any]) -> bool:
-    """`surely_less`, for samples that may be constant on one side, such as runs that all diverged.
-
-    Example:
-        >>> lower(np.full(4, 0.1), np.array([0.3, 0.31, 0.29, 0.3]))
-        True
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Precision loss", RuntimeWarning)
-        return surely_less(first, second)
-
-
 def similar(first: NDArray[Any], second: NDArray[Any], margin: float = MARGIN) -> bool | None:
     """Whether two samples of accuracies have means within the margin; None if they might have.
 
@@ -284,7 +270,7 @@ def similar(first: NDArray[Any], second: NDArray[Any], margin: float = MARGIN) -
     if abs(float(first.mean() - second.mean())) <= margin:
         return True
     low, high = sorted((first, second), key=lambda one: float(one.mean()))
-    return False if lower(low + margin, high) else None
+    return False if surely_less(low + margin, high) else None
 
 
 def ahead(first: NDArray[Any], second: NDArray[Any]) -> bool | None:
@@ -294,9 +280,7 @@ def ahead(first: NDArray[Any], second: NDArray[Any]) -> bool | None:
         >>> ahead(np.array([0.6, 0.61]), np.array([0.5, 0.505]))
         True
     """
-    if lower(second, first):
-        return True
-    return False if lower(first, second) else None
+    return ordered(second, first)
 
 
 def rises(first: NDArray[Any], last: NDArray[Any]) -> bool | None:

@@ -16,7 +16,6 @@ from isometer.studies.paper_004.curves import (
     best,
     draw_accuracies,
     edges_told,
-    lower,
     numbers,
     paper_scale,
     rises,
@@ -24,7 +23,7 @@ from isometer.studies.paper_004.curves import (
     similar,
     speed,
 )
-from isometer.studies.readings import measured
+from isometer.studies.readings import measured, ordered
 from isometer.studies.study import Choice, Measured, Reading, Study
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ FIGURE_1 = Study(
 
 
 def read_against_norms(result: xarray.Dataset, settings: Settings) -> Reading:
-    """Speed is the training accuracy averaged over epochs; both differences by Welch's test at 1 %."""
+    """Speed is the training accuracy averaged over epochs; both differences by Welch's test at 1 %, else undecided."""
     values: dict[str, Measured] = {}
     statements: dict[str, bool | None] = {}
     rivals = [method for method in settings["method"] if method != "NormReLU"]
@@ -124,8 +123,10 @@ def read_against_norms(result: xarray.Dataset, settings: Settings) -> Reading:
         for method, curves in {**others, "NormReLU": own}.items():
             values |= numbers(f"{method}, depth {depth}", curves)
         for method, curves in others.items():
-            statements[f"depth {depth}: NormReLU is optimised faster than {method}"] = lower(speed(curves), speed(own))
-            statements[f"depth {depth}: it generalises better than {method}"] = lower(curves.test(), own.test())
+            statements[f"depth {depth}: NormReLU is optimised faster than {method}"] = ordered(
+                speed(curves), speed(own)
+            )
+            statements[f"depth {depth}: it generalises better than {method}"] = ordered(curves.test(), own.test())
     return Reading(values, statements, edges_told(result, settings))
 
 
