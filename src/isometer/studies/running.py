@@ -250,7 +250,7 @@ def _declared(study: Study, scale_name: str, scale: Scale) -> dict[str, Any]:
 
 
 def _read_record(study: Study, reading: Reading) -> dict[str, Any]:
-    missed = [name for name, seen in reading.statements.items() if seen is False]
+    missed = [name for name, seen in reading.statements.items() if not seen]
     reasons = [study.because[name] for name in missed if name in study.because]
     return {
         "measured": {name: item.value for name, item in reading.measured.items()},
