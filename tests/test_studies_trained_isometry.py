@@ -283,6 +283,7 @@ def test_missing_images_are_told_with_what_helps(tmp_path: Path, monkeypatch: py
     assert record["verdict"] == "unclear"
     assert "cifar100 is not on this computer" in record["why"]
     assert "isometer data get cifar100" in record["why"]
+    assert str(tmp_path) not in record["why"], "a gallery may be published"
     assert "--data cifar10" in record["choices"]["images"]["why"]
     for name in ("cifar10", "fashion-mnist", "mnist", "digits"):
         assert name in record["choices"]["images"]["why"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import xarray
 
+from isometer.data.locate import cache_folder
 from isometer.errors import IsometerError
 from isometer.report.pictures import save_figure
 from isometer.run import Cell, Failure, Job, Status, Store, run
@@ -180,7 +181,8 @@ def _made(
     try:
         _check_data(scale)
     except IsometerError as problem:
-        record |= {"verdict": "unclear", "why": f"the data are missing: {problem}, or pass another set with --data"}
+        told = str(problem).replace(repr(str(cache_folder())), "the folder for data")  # a gallery may be published
+        record |= {"verdict": "unclear", "why": f"the data are missing: {told}, or pass another set with --data"}
         return _kept(study, folder, record)
     watch = None if observer is None else lambda status: observer(study, status)
     outcome = run(
