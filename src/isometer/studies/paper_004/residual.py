@@ -115,8 +115,8 @@ FIGURE_5 = Study(
     },
     because={
         "similar test accuracy": "NormReLU is ahead in so few steps: a Fixup network starts with output zero. It is "
-        "the reduction that does it: at medium (300 steps, rates up to 0.1) the test accuracies of four runs are 0.375 and "
-        "0.363, each ± 0.016."
+        "the reduction that does it: at medium (300 steps, rates up to 0.1) the test accuracies of four runs are 0.375 "
+        "and 0.363, each ± 0.016."
     },
     data="cifar10",
     seconds=(90, 200_000),
