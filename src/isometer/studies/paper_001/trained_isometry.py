@@ -203,7 +203,7 @@ _EARLY = (
     "ahead, after some hundred behind (the variant with 320 steps, and 001/fig-C.8)."
 )
 _LAGGING = (
-    "After 60 steps there is no difference between 10 and 1000 layers; after 300, at ten times the paper's learning rate, "
+    "After 60 steps there is no difference between 10 and 1000 layers; after 300, at ten times the paper's rate, "
     "networks of 1000 layers have learnt about 30 % less above chance (medium). Whether the paper's own rate removes "
     "this is open."
 )
