@@ -1,8 +1,8 @@
 """Where the time of a training study goes: the share of forward, backward and optimiser steps in its cells.
 
-The first and the last cell of every study's quick grid are computed in this process, as a worker would, after one cell
-that warms up the imports and the images. `steps` is the time inside `step`: forward, backward, update. What is left is
-tests, measurements, building the network, choosing the batches.
+The first and the last cell of every study's quick grid are computed in this process, as a worker would, after one
+epoch of each that warms up the imports and the images. `steps` is the time inside `step`: forward, backward, update.
+What is left is tests, measurements, building the network, choosing the batches.
 
 Run with `python -m benchmarks training`; studies whose data are missing are left out.
 """
@@ -71,7 +71,8 @@ def run() -> dict[str, dict[str, float]]:
             continue  # another study has the same cells
         seen.add(job.keys[-1])
         try:
-            study.cell({**cells[0].configuration, "epochs": 1}, 0, Checkpoint())
+            for cell in cells:  # a worker loads the images once for many cells
+                study.cell({**cell.configuration, "epochs": 1}, 0, Checkpoint())
         except IsometerError as problem:
             print(f"{study.id} is left out: {problem}")
             continue

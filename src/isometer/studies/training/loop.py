@@ -32,7 +32,7 @@ def fit(
     every: int = 1,
     test: bool = True,
     checkpoint: Checkpoint | None = None,
-    pause: float = 15.0,
+    pause: float = 60.0,
     device: str = "cpu",
 ) -> xarray.Dataset:
     """Train a classifier with cross-entropy and return its curves.
