@@ -25,8 +25,8 @@ def isometry_training_cell(
     """Curves of one run, and by hidden layer what became of the weights.
 
     Keys: `activation`, `exponent` (p of the gains ℓ^(−p); the identity has none), `depth` (hidden layers), `width`,
-    `data`, `train`, `test` (images), `shrink`, `every` (epochs between measurements), `device`, those of `Recipe`;
-    `run` only tells runs apart.
+    `data`, `train`, `test` (images; 0 for no tests), `shrink`, `every` (epochs between measurements), `device`, those
+    of `Recipe`; `run` only tells runs apart.
 
     Returns:
         What `fit` returns, with `classes`, and over `epoch` and `layer`, from 1: `weight_gap` (isometry gap of W_ℓ),
@@ -44,7 +44,7 @@ def isometry_training_cell(
     from isometer.studies.training import Recipe, fit, image_sets
 
     c = configuration
-    sets = image_sets(c["data"], c["train"], c["test"], shrink=c["shrink"])
+    sets = image_sets(c["data"], c["train"], max(c["test"], 1), shrink=c["shrink"])
     model = mlp(
         sets.features,
         sets.classes,
@@ -68,6 +68,7 @@ def isometry_training_cell(
             "moved": lambda net: distances(hidden_weights(net), start),
         },
         every=c["every"],
+        test=c["test"] > 0,
         checkpoint=checkpoint,
         device=c["device"],
     )

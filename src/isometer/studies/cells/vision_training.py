@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
+from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
 from isometer.studies.cells.rank_training import RANKS, SAMPLES, Measure, last_layers, named, ranks
@@ -117,15 +119,27 @@ def with_noise(sets: Sets, data: str, seed: int) -> Sets:
     """
     import torch
 
+    values = prepared_levels(data)
+    channels = len(values)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
+    noise = rng.integers(0, values.shape[1], sets.inputs.shape)
+    return replace(sets, inputs=torch.from_numpy(values[np.arange(channels)[:, None, None], noise]))
+
+
+@lru_cache(maxsize=4)
+def prepared_levels(data: str) -> NDArray[np.float32]:
+    """What preparation makes of every grey level in every channel of a data set, `(channels, levels)`.
+
+    Example:
+        >>> prepared_levels("digits").shape
+        (1, 17)
+    """
     from isometer.data import load
 
     page = load(data)
-    channels, height, width = sets.shape
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
-    large = np.zeros((len(sets.inputs), *page.shape), dtype=np.uint8)
-    large[:, :, :height, :width] = rng.integers(0, page.levels + 1, (len(large), channels, height, width))
-    prepared = page.prepare(large)[:, :, :height, :width]
-    return replace(sets, inputs=torch.from_numpy(np.ascontiguousarray(prepared)))
+    levels = np.arange(page.levels + 1, dtype=np.uint8)
+    plain = np.broadcast_to(levels[:, None, None, None], (len(levels), *page.shape))
+    return np.ascontiguousarray(page.prepare(plain)[:, :, 0, 0].T)
 
 
 def last_on(images: torch.Tensor, labels: torch.Tensor) -> Measure:

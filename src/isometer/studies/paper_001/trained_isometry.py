@@ -157,7 +157,7 @@ def _rate_told(settings: Settings) -> str:
 
 _ALWAYS = {"exponent": 0.4, "width": 100, "batch": 100, "optimizer": "sgd", "device": "cpu"}
 _RUNS = [0, 1, 2, 3]
-BRIEF = {"train": 1000, "test": 200, "shrink": 2, "learning_rate": 0.01, "epochs": 6, "every": 3}
+BRIEF = {"train": 1000, "test": 0, "shrink": 2, "learning_rate": 0.01, "epochs": 6, "every": 3}
 LONGER = {"train": 5000, "test": 1000, "shrink": 2, "learning_rate": 0.01, "epochs": 6, "every": 3}
 _SHALLOW = {"train": 4000, "test": 1000, "shrink": 2, "learning_rate": 0.03, "epochs": 8, "every": 4}
 _LONG = {"train": 10000, "test": 2000, "shrink": 2, "learning_rate": 0.01, "epochs": 20, "every": 5}

@@ -80,18 +80,19 @@ def read_conditioning(result: xarray.Dataset, settings: Settings) -> Reading:
     return Reading(values, statements, remark)
 
 
-_CURVES: dict[str, Any] = {"reading": {"products": "mean_cosine", "start": 2}, "runs": 8}
+_CURVES: dict[str, Any] = {"reading": {"products": "mean_cosine", "start": 2}, "runs": 8, "every": 2}
+_BRIEF: dict[str, Any] = {"mlp_rates": [0.002, 0.02], "resnet_rates": [0.005, 0.02], "test": 600, "validation": 200}
 FIGURE_1 = Study(
     "004/fig-1",
     "test accuracy and average dot product of test representations over training",
     "Whatever the normalisation, as test accuracy rises the average normalised dot product of representations falls.",
     {f"{net} with {method}": "accuracy rises, dot products fall" for net in ("MLP", "ResNet") for method in _ALL},
     training_cell,
-    scale("quick", ["MLP", "ResNet"], [32], _ALL, **_CURVES, mlp_rates=[0.002, 0.02], resnet_rates=[0.005, 0.02]),
+    scale("quick", ["MLP", "ResNet"], [32], _ALL, **_CURVES, **_BRIEF),
     paper_scale("fig-1", reading={"products": "mean_cosine", "start": 5}),
     draw_conditioning,
     read_conditioning,
-    medium=scale("medium", ["MLP", "ResNet"], [32], _ALL, **_CURVES),
+    medium=scale("medium", ["MLP", "ResNet"], [32], _ALL, **_CURVES, resnet_rates=[0.002, 0.01, 0.05, 0.2]),
     choices={
         **CHOICES,
         "dot products": Choice(
