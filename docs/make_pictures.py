@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from isometer.report.pictures import activation_picture, save_figure
 from isometer.studies import find, reproduce
 from isometer.theory import explain, kernel_matrix
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from browser import CHROMIUM, FLAGS
+
 PICTURES = Path(__file__).parent / "pictures"
 STUDIES = {  # pictures of the pages on theory
     "theory-kernels": "001/fig-5.2",
@@ -28,15 +32,6 @@ STUDIES = {  # pictures of the pages on theory
     "theory-gains": "001/fig-6.5",
     "theory-finite-width": "001/fig-3.3",
 }
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 def report_picture(page: Path, picture: Path, *, height: int = 1150) -> None:
@@ -44,7 +39,7 @@ def report_picture(page: Path, picture: Path, *, height: int = 1150) -> None:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         view = browser.new_page(viewport={"width": 1200, "height": height})
         view.goto(page.resolve().as_uri())
         view.wait_for_selector(".plotly .main-svg")
@@ -81,7 +76,7 @@ def main() -> None:
         report = diagnose(sick.model(), inputs, target=targets, loss=sick.loss, name=sick.name, description="gaussian")
         page = Path(folder) / "report.html"
         report.to_html(page)
-        if shutil.which("chromium"):
+        if CHROMIUM:
             report_picture(page, PICTURES / "doctor.png")
         study_pictures(Path(folder) / "gallery")
     conditioning_picture(PICTURES / "theory-conditioning.png")

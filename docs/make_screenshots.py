@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import argparse
 import io
-import shutil
 import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from browser import CHROMIUM, FLAGS
+
 FOLDER = Path(__file__).parent / "pictures"
 LARGEST = 250_000
 PATIENCE = 300_000  # milliseconds
-FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 
 
 @dataclass(frozen=True)
@@ -72,15 +73,14 @@ def main() -> None:
     parser.add_argument("--gallery", type=Path, default=None)
     parser.add_argument("--only", default=None)
     asked = parser.parse_args()
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
+    if CHROMIUM is None:
         sys.exit("no Chromium; install one: apt-get install chromium")
     from playwright.sync_api import sync_playwright
 
     from isometer.explore.server import running
 
     with running(port=0, gallery=asked.gallery) as explorer, sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         for shot in SHOTS:
             if asked.only in (None, shot.name):
                 take(browser, explorer.url.rstrip("/") + shot.path, shot)
