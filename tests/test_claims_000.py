@@ -16,8 +16,8 @@ from isometer.claims import claims_of, ledger
 from isometer.errors import IsometerError
 from isometer.simulate.tree import brute_force_tree, evolve_tree
 from isometer.theory.gram_maps import gram_map
-from isometer.theory.odd_point_chain import cluster_spread, sampled_last_layer
-from isometer.theory.odd_point_layer import (
+from isometer.theory.odd_point.chain import cluster_spread, sampled_last_layer
+from isometer.theory.odd_point.layer import (
     centred_batch,
     expected_length,
     expected_product,
@@ -31,7 +31,18 @@ from isometer.theory.odd_point_layer import (
     recentred_relu_gram,
     stability_factor,
 )
-from isometer.theory.relu_rank import (
+from isometer.theory.odd_point.tree import (
+    cosine_limit,
+    inner_gaps,
+    norm_ratio_limit,
+    pair_energy_bound,
+    pair_energy_sum,
+    split_energies_after,
+    split_gram,
+    three_cluster_energies,
+    two_cluster_sum,
+)
+from isometer.theory.rank.relu import (
     chernoff_exponent,
     circle_batch,
     circle_cell_volumes,
@@ -47,17 +58,6 @@ from isometer.theory.relu_rank import (
     rank_gain_probability,
     sampled_least_cell_volume,
     sign_flip,
-)
-from isometer.theory.tree_limits import (
-    cosine_limit,
-    inner_gaps,
-    norm_ratio_limit,
-    pair_energy_bound,
-    pair_energy_sum,
-    split_energies_after,
-    split_gram,
-    three_cluster_energies,
-    two_cluster_sum,
 )
 
 

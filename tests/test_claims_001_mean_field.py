@@ -26,16 +26,7 @@ from isometer.metrics import (
 )
 from isometer.theory import kernel_map
 from isometer.theory.batch_norm import batch_norm_map, local_rates
-from isometer.theory.covariance_concentration import (
-    bernstein_bound,
-    coin_tail,
-    covariance_deviation,
-    deviation_tail,
-    rademacher_tail,
-    sphere_distance,
-    substituted_term,
-)
-from isometer.theory.global_convergence import (
+from isometer.theory.duals.global_convergence import (
     case_of,
     centred_rate_of,
     fixed_point_rate,
@@ -43,7 +34,7 @@ from isometer.theory.global_convergence import (
     interior_bound,
     potential_of,
 )
-from isometer.theory.hermite_identities import (
+from isometer.theory.duals.hermite_identities import (
     cosine_after_sparse_input,
     hermite_coefficients,
     hermite_pairing_of,
@@ -52,6 +43,8 @@ from isometer.theory.hermite_identities import (
     pair_moment,
     sine_kernel_at,
 )
+from isometer.theory.duals.kernel_series import KernelSeries
+from isometer.theory.duals.precise_kernels import CLOSED, SAMPLED, PreciseKernel
 from isometer.theory.isometry_steps import (
     batch_norm_bound,
     batch_norm_rows,
@@ -62,11 +55,24 @@ from isometer.theory.isometry_steps import (
     length_bound,
     length_gain,
 )
-from isometer.theory.kernel_series import KernelSeries
-from isometer.theory.power_rates import power_local_rate, sphere_moment
-from isometer.theory.precise_kernels import CLOSED, SAMPLED, PreciseKernel
-from isometer.theory.total_variation import contraction, correlation_tv_bound, mixture_tv, scale_tv
-from isometer.theory.two_samples import image_statistic, mean_distance, mixing_limit, two_sample_gram, two_sample_tail
+from isometer.theory.mean_field.covariance_concentration import (
+    bernstein_bound,
+    coin_tail,
+    covariance_deviation,
+    deviation_tail,
+    rademacher_tail,
+    sphere_distance,
+    substituted_term,
+)
+from isometer.theory.mean_field.power_rates import power_local_rate, sphere_moment
+from isometer.theory.mean_field.total_variation import contraction, correlation_tv_bound, mixture_tv, scale_tv
+from isometer.theory.mean_field.two_samples import (
+    image_statistic,
+    mean_distance,
+    mixing_limit,
+    two_sample_gram,
+    two_sample_tail,
+)
 
 # --- kernels ------------------------------------------------------------
 

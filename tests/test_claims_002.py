@@ -21,7 +21,7 @@ from isometer.simulate.rank_steps import (
     weak_layer_statistics,
 )
 from isometer.theory.batch_norm.residual import frobenius_drift
-from isometer.theory.rank_bounds import (
+from isometer.theory.rank.bounds import (
     entry_drift,
     equal_row_drift,
     equal_row_moments,
@@ -35,7 +35,7 @@ from isometer.theory.rank_bounds import (
     two_level_norms,
     two_level_spectrum,
 )
-from isometer.theory.rank_chain import (
+from isometer.theory.rank.chain import (
     batch_norm_as_printed,
     moment_change,
     moment_change_expansion,

@@ -22,15 +22,8 @@ from isometer.simulate.orthogonality_steps import (
     singular_value_gap,
     smallest_singular_value,
 )
-from isometer.theory.gaussian_products import (
-    distance_from_rank_one,
-    product_exponent,
-    rank_one_bound,
-    rank_one_rate,
-)
 from isometer.theory.gram_maps import smallest_share_bound, spectrum_map
-from isometer.theory.iterative_gap import gap_after, gap_before, key_inequality, sliced_output
-from isometer.theory.orthogonality_bounds import (
+from isometer.theory.orthogonality.bounds import (
     gap_bound,
     gap_of,
     gaussian_distance,
@@ -44,7 +37,8 @@ from isometer.theory.orthogonality_bounds import (
     survival_bound,
     unit_features,
 )
-from isometer.theory.spectrum_shares import (
+from isometer.theory.orthogonality.iterative_gap import gap_after, gap_before, key_inequality, sliced_output
+from isometer.theory.orthogonality.spectrum_shares import (
     first_order_rate,
     share_integrand,
     share_integrand_curvature,
@@ -53,6 +47,12 @@ from isometer.theory.spectrum_shares import (
     slope_helper_slope,
     two_level_chain,
     two_level_share,
+)
+from isometer.theory.rank.gaussian_products import (
+    distance_from_rank_one,
+    product_exponent,
+    rank_one_bound,
+    rank_one_rate,
 )
 
 SPECTRUM = np.array([0.5, 0.3, 0.15, 0.05])

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from isometer._numerics import either
+from isometer._numerics.either import is_precise
 from isometer.activations import activation
 from isometer.claims import find, ledger
 from isometer.claims.paper_004.simulations import dense_cosines, kernel_draws, unit_cosines
 from isometer.errors import IsometerError
 from isometer.theory import KernelMap
 from isometer.theory.depth_free import SphereKernel
-from isometer.theory.either import apply, is_precise
-from isometer.theory.exact_duals import (
+from isometer.theory.duals.exact_duals import (
     dual_slope,
     dual_value,
     iterated_dual,
@@ -26,22 +27,22 @@ from isometer.theory.exact_duals import (
     tangent_by_layers,
     tangent_diagonal,
 )
-from isometer.theory.kernel_tables import parameter_count, table_dual, table_nonlinearity
-from isometer.theory.length_counterexamples import hinge_length, staircase_length
-from isometer.theory.length_maps import SignalFamily, length_contraction
-from isometer.theory.normalized_networks import batch_norm_network, layer_norm_network, standardized
-from isometer.theory.normrelu import NormReLU
-from isometer.theory.normrelu_pairs import normrelu_constants, normrelu_correlations, normrelu_pair
-from isometer.theory.odd_mixtures import OddMixture, as_printed_hermite_pairing, mixture_step
-from isometer.theory.optimization import stochastic_losses
-from isometer.theory.small_interpolation import (
+from isometer.theory.duals.kernel_tables import parameter_count, table_dual, table_nonlinearity
+from isometer.theory.duals.length_counterexamples import hinge_length, staircase_length
+from isometer.theory.duals.normalized_networks import batch_norm_network, layer_norm_network, standardized
+from isometer.theory.duals.normrelu_pairs import normrelu_constants, normrelu_correlations, normrelu_pair
+from isometer.theory.duals.odd_mixtures import OddMixture, as_printed_hermite_pairing, mixture_step
+from isometer.theory.duals.small_interpolation import (
     distinct_probability,
     interpolant_risk,
     least_squares_path,
     residual_floor,
     stochastic_path,
 )
-from isometer.theory.soft_clip import SoftClip
+from isometer.theory.duals.soft_clip import SoftClip
+from isometer.theory.length_maps import SignalFamily, length_contraction
+from isometer.theory.normrelu import NormReLU
+from isometer.theory.optimization import stochastic_losses
 
 ENGINE = {
     "relu": "normalized(relu)",
@@ -112,7 +113,8 @@ def test_two_precisions_agree() -> None:
 
     assert is_precise(mpmath.mpf(1))
     for name in ("sqrt", "exp", "log", "sin", "cos", "tanh", "sinh", "cosh", "atan", "erf", "ncdf", "npdf"):
-        assert float(apply(name, mpmath.mpf("0.7"))) == pytest.approx(float(apply(name, 0.7)), rel=1e-14)
+        function = getattr(either, name)
+        assert float(function(mpmath.mpf("0.7"))) == pytest.approx(float(function(0.7)), rel=1e-14)
     for name in ENGINE:
         high = iterated_dual(name, mpmath.mpf("0.3"), 3)
         assert float(high) == pytest.approx(float(iterated_dual(name, 0.3, 3)), rel=1e-12, abs=1e-15)

@@ -12,7 +12,7 @@ from isometer import activation
 from isometer.errors import IsometerError
 from isometer.theory import KernelMap, LengthMap, kernel_matrix
 from isometer.theory.conditioning import conditioning_bounds
-from isometer.theory.dual_inequalities import (
+from isometer.theory.duals.dual_inequalities import (
     chord_inequality,
     eigenvalue_lower_bound,
     hermite_pairing,

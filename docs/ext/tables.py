@@ -196,17 +196,22 @@ def own_names(module: ModuleType) -> list[tuple[str, str]]:
 
 
 class Modules(SphinxDirective):
-    """The modules of a package, each with what it defines, in a line each."""
+    """The modules of a package, each with what it defines, in a line each; packages that export have their own page."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        package = importlib.import_module(self.arguments[0])
+        return self.sections(importlib.import_module(self.arguments[0]))
+
+    def sections(self, package: ModuleType) -> list[nodes.Node]:
         found: list[nodes.Node] = []
         for one in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            if one.ispkg or one.name.rsplit(".", 1)[-1].startswith("_"):
+            if one.name.rsplit(".", 1)[-1].startswith("_"):
                 continue
             module = importlib.import_module(one.name)
+            if one.ispkg:
+                found += [] if hasattr(module, "__all__") else self.sections(module)
+                continue
             section = nodes.section(ids=[nodes.make_id(one.name)])
             section += nodes.title("", "", nodes.literal(text=one.name.removeprefix("isometer.")))
             section += nodes.paragraph("", "", *text_nodes((module.__doc__ or "").partition("\n\n")[0]))

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.errors import IsometerError
-from isometer.theory.rank_bounds import second_moments
-from isometer.theory.rank_chain import residual_step
+from isometer.theory.rank.bounds import second_moments
+from isometer.theory.rank.chain import residual_step
 
 __all__ = ["growth_exponents", "plain_chain", "uniform_weights", "weak_layer_change", "weak_layer_statistics"]
 

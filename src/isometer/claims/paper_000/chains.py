@@ -13,8 +13,8 @@ from isometer.metrics import activity_sparsity, mean_angle_deg, stable_rank
 from isometer.metrics.odd_point import odd_point_statistics
 from isometer.run.seeds import seed_of
 from isometer.theory.gram_maps import gram_chain
-from isometer.theory.odd_point_chain import cluster_spread, sampled_last_layer
-from isometer.theory.odd_point_layer import recentred_relu_gram
+from isometer.theory.odd_point.chain import cluster_spread, sampled_last_layer
+from isometer.theory.odd_point.layer import recentred_relu_gram
 
 FEATURES = 12
 PARTS = {

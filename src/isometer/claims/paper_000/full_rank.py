@@ -16,7 +16,7 @@ from isometer.claims.paper_000.instances import (
     proportion,
 )
 from isometer.claims.precise import numerical_rank
-from isometer.theory.relu_rank import (
+from isometer.theory.rank.relu import (
     circle_batch,
     expected_neurons_bound,
     full_rank_exponent,

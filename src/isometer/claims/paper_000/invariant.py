@@ -9,14 +9,14 @@ import numpy as np
 
 from isometer.claims.claim import Claim, Estimate, Instance
 from isometer.claims.paper_000.instances import Rng, cases, unit_scale
-from isometer.theory.odd_point_layer import (
+from isometer.theory.odd_point.layer import (
     centred_batch,
     expected_square,
     invariance_factor,
     invariant_batch,
     mean_image_product,
 )
-from isometer.theory.relu_rank import rectified
+from isometer.theory.rank.relu import rectified
 
 
 def _invariant(rng: Rng, count: int) -> Iterator[Instance]:

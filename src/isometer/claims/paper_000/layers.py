@@ -12,8 +12,8 @@ import numpy as np
 from isometer.claims.claim import Claim, Estimate, Instance
 from isometer.claims.paper_000.instances import Rng, cases, unit_scale
 from isometer.metrics import batch_normalize
-from isometer.theory.odd_point_layer import centred_batch, expected_square, invariant_batch
-from isometer.theory.relu_rank import rectified
+from isometer.theory.odd_point.layer import centred_batch, expected_square, invariant_batch
+from isometer.theory.rank.relu import rectified
 
 
 def _layers(rng: Rng, count: int) -> Iterator[Instance]:

@@ -16,7 +16,7 @@ from isometer.claims.paper_000.instances import (
     unit_scale,
 )
 from isometer.claims.precise import numerical_rank
-from isometer.theory.relu_rank import (
+from isometer.theory.rank.relu import (
     circle_batch,
     circle_cell_volumes,
     least_cell_volume,

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import log
 from isometer.claims.claim import Claim, Estimate, Instance, Search
 from isometer.claims.paper_000.instances import Rng, plane_batches, proportion
 from isometer.run.seeds import seed_of
-from isometer.theory.elementary_functions import logarithm
-from isometer.theory.relu_rank import (
+from isometer.theory.rank.relu import (
     chernoff_exponent,
     chernoff_point,
     circle_batch,
@@ -100,7 +100,7 @@ def _binomial_tail(i: Instance) -> Any:
 
 
 def _log_tail(i: Instance) -> Any:
-    return logarithm(_binomial_tail(i))
+    return log(_binomial_tail(i))
 
 
 def _points(rng: Rng, count: int) -> Iterator[Instance]:
@@ -114,7 +114,7 @@ def _points(rng: Rng, count: int) -> Iterator[Instance]:
 
 def _at(i: Instance) -> Any:
     """The exponent at a point of (0, −log(1 − γ))."""
-    return chernoff_exponent(i["alpha"], i["gamma"], -i["part"] * logarithm(1 - i["gamma"]))
+    return chernoff_exponent(i["alpha"], i["gamma"], -i["part"] * log(1 - i["gamma"]))
 
 
 def _rising(rng: Rng, count: int) -> Iterator[Instance]:

@@ -10,8 +10,8 @@ import numpy as np
 from isometer.claims.claim import Claim, Estimate, Instance
 from isometer.claims.paper_000.instances import Rng, cases, unit_scale
 from isometer.theory.gram_maps import gram_map
-from isometer.theory.odd_point_layer import cluster_centre, expected_product
-from isometer.theory.relu_rank import rectified
+from isometer.theory.odd_point.layer import cluster_centre, expected_product
+from isometer.theory.rank.relu import rectified
 
 
 def _pairs(rng: Rng, count: int) -> Iterator[Instance]:

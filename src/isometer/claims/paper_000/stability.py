@@ -11,7 +11,7 @@ import numpy as np
 from isometer.claims.claim import Claim, Estimate, Instance, Search
 from isometer.claims.paper_000.instances import Rng, cases, unit_scale
 from isometer.claims.paper_000.invariant import INVARIANT, clusters, image_product, rotated
-from isometer.theory.odd_point_layer import (
+from isometer.theory.odd_point.layer import (
     centred_batch,
     cluster_centre,
     expected_length,
@@ -22,7 +22,7 @@ from isometer.theory.odd_point_layer import (
     odd_distance,
     stability_factor,
 )
-from isometer.theory.relu_rank import rectified
+from isometer.theory.rank.relu import rectified
 
 
 def _loose(i: Instance) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from isometer._numerics.either import angle_of_cosine
 from isometer.claims.claim import Claim, Instance
 from isometer.claims.paper_000.instances import Rng
 from isometer.claims.paper_000.tree_limits import (
@@ -30,8 +31,7 @@ from isometer.claims.paper_000.tree_three import (
     settles,
     to_first,
 )
-from isometer.theory.elementary_functions import arccos
-from isometer.theory.tree_limits import (
+from isometer.theory.odd_point.tree import (
     angle_bound,
     cosine_limit,
     extreme_cosine_bound,
@@ -63,7 +63,7 @@ def _many(rng: Rng, count: int) -> Iterator[Instance]:
 
 def _proof_angle(i: Instance) -> Any:
     """arccos of the bound of eq. 85 or 86, whichever case applies."""
-    return arccos(min(extreme_cosine_bound(i["r"], i["n"]), extreme_cosine_bound(1 / i["r"], i["n"]), 1))
+    return angle_of_cosine(min(extreme_cosine_bound(i["r"], i["n"]), extreme_cosine_bound(1 / i["r"], i["n"]), 1))
 
 
 def _root_two_pi(i: Instance) -> float:

@@ -27,7 +27,7 @@ from isometer.claims.paper_000.tree_instances import (
 from isometer.simulate.tree import (
     cluster_values,
 )
-from isometer.theory.tree_limits import inner_gaps
+from isometer.theory.odd_point.tree import inner_gaps
 
 
 def _final_clusters(i: Instance) -> int:

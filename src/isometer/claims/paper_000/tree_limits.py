@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import angle_of_cosine
 from isometer.claims.claim import Claim, Instance
 from isometer.claims.paper_000.instances import Rng, unit_scale
 from isometer.claims.paper_000.tree_instances import (
@@ -18,8 +19,7 @@ from isometer.claims.paper_000.tree_instances import (
     higher_rows,
     whole_rows,
 )
-from isometer.theory.elementary_functions import arccos
-from isometer.theory.tree_limits import (
+from isometer.theory.odd_point.tree import (
     angle_bound,
 )
 
@@ -29,7 +29,7 @@ def cosine(gram: Any, i: int, j: int) -> Any:
 
 
 def angle(gram: Any, i: int, j: int) -> Any:
-    return arccos(cosine(gram, i, j))
+    return angle_of_cosine(cosine(gram, i, j))
 
 
 def middle_angle(gram: Any) -> Any:

@@ -16,7 +16,7 @@ from isometer.claims.paper_000.tree_limits import (
     size,
 )
 from isometer.claims.paper_000.tree_two import better, energies
-from isometer.theory.tree_limits import (
+from isometer.theory.odd_point.tree import (
     extreme_ratio_bound,
     norm_ratio_limit,
     pair_energy_bound,

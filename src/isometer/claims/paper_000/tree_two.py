@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import angle_of_cosine, pi_like
 from isometer.claims.claim import Claim, Instance, Search
 from isometer.claims.paper_000.instances import Rng, unit_scale
 from isometer.claims.paper_000.tree_instances import (
@@ -18,8 +19,7 @@ from isometer.claims.paper_000.tree_instances import (
 )
 from isometer.claims.paper_000.tree_limits import DEPTH, TREES, cosine, samples
 from isometer.simulate.tree import two_cluster_energy
-from isometer.theory.elementary_functions import arccos, pi_of
-from isometer.theory.tree_limits import (
+from isometer.theory.odd_point.tree import (
     cosine_limit,
     linear_arccos,
     norm_ratio_limit,
@@ -162,12 +162,12 @@ def better(function: Callable[[Any, int], Any], choose: Callable[..., Any]) -> C
 
 
 def _two_angles(i: Instance) -> Any:
-    return max(arccos(cosine_limit(i["r"], i["n"])), arccos(cosine_limit(1 / i["r"], i["n"])))
+    return max(angle_of_cosine(cosine_limit(i["r"], i["n"])), angle_of_cosine(cosine_limit(1 / i["r"], i["n"])))
 
 
 def _cluster_angle(i: Instance) -> Any:
     one = i["r"] * 0 + 1
-    return pi_of(one) / 2 - pi_of(one) / ((one * 8) ** 0.5 * (i["n"] - 1))
+    return pi_like(one) / 2 - pi_like(one) / ((one * 8) ** 0.5 * (i["n"] - 1))
 
 
 def _unit_interval(rng: Rng, count: int) -> Iterator[Instance]:

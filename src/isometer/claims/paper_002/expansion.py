@@ -14,7 +14,7 @@ from isometer.claims.paper_002.instances import Rng, equal_spectra, extreme_unit
 from isometer.claims.precise import eigenvalues
 from isometer.simulate.rank_steps import weak_layer_change, weak_layer_statistics
 from isometer.theory.batch_norm.residual import frobenius_drift
-from isometer.theory.rank_bounds import (
+from isometer.theory.rank.bounds import (
     equal_row_drift,
     equal_row_moments,
     power_sums,

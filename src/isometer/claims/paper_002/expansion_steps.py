@@ -12,11 +12,11 @@ from isometer.claims.fits import intercept
 from isometer.claims.paper_002.expansion import DRAWS, GAMMAS, drift, small_moments
 from isometer.claims.paper_002.instances import Rng, extreme_unit, random_unit, steps, unit_scale
 from isometer.simulate.rank_steps import uniform_weights, weak_layer_statistics
-from isometer.theory.rank_bounds import (
+from isometer.theory.rank.bounds import (
     entry_drift,
     second_moments,
 )
-from isometer.theory.rank_chain import moment_change, moment_change_expansion, second_order_moments
+from isometer.theory.rank.chain import moment_change, moment_change_expansion, second_order_moments
 
 
 def _entry_extrapolated(i: Instance, rng: Rng) -> Estimate:

@@ -14,8 +14,8 @@ from isometer.claims.paper_002.chains import averages, growth_cases, growth_of, 
 from isometer.claims.paper_002.instances import Rng, shapes
 from isometer.claims.precise import elementwise, numerical_rank
 from isometer.simulate.rank_steps import plain_chain
-from isometer.theory.rank_bounds import second_moments, soft_rank_bound
-from isometer.theory.rank_chain import normalized_step
+from isometer.theory.rank.bounds import second_moments, soft_rank_bound
+from isometer.theory.rank.chain import normalized_step
 
 GROWTH = {
     "widths": growth_cases(

@@ -12,7 +12,7 @@ from isometer.claims.claim import Claim, Estimate, Instance
 from isometer.claims.paper_002.instances import Rng
 from isometer.claims.precise import elementwise
 from isometer.simulate.rank_steps import uniform_weights
-from isometer.theory.rank_chain import multiple_residual, neuron_gradient
+from isometer.theory.rank.chain import multiple_residual, neuron_gradient
 
 _DRAWS = 200_000
 

@@ -11,8 +11,8 @@ from isometer.claims.claim import Claim, Estimate, Instance
 from isometer.claims.paper_002.instances import ODD_FUNCTIONS, Rng, shapes, steps, unit_features, unit_scale
 from isometer.claims.precise import elementwise, numerical_rank
 from isometer.simulate.rank_steps import plain_chain, uniform_weights
-from isometer.theory.rank_bounds import second_moments
-from isometer.theory.rank_chain import (
+from isometer.theory.rank.bounds import second_moments
+from isometer.theory.rank.chain import (
     normalized_step,
     several_invariant_laws,
 )

@@ -17,7 +17,7 @@ from isometer.claims.paper_002.instances import (
 from isometer.claims.paper_002.ranks import square_gap
 from isometer.claims.precise import elementwise, numerical_rank
 from isometer.metrics import batch_normalize, rank
-from isometer.theory.rank_chain import batch_norm_as_printed, normalized_step, residual_step, whitened
+from isometer.theory.rank.chain import batch_norm_as_printed, normalized_step, residual_step, whitened
 
 
 def _affine(rng: Rng, count: int) -> Iterator[Instance]:

@@ -20,7 +20,7 @@ from isometer.claims.paper_002.instances import (
 )
 from isometer.claims.precise import eigenvalues, numerical_rank
 from isometer.metrics import rank, soft_rank, stable_rank
-from isometer.theory.rank_bounds import power_sums, second_moments, soft_rank_bound
+from isometer.theory.rank.bounds import power_sums, second_moments, soft_rank_bound
 
 UNIT = {"random": random_unit, "extreme": extreme_unit}
 

@@ -17,7 +17,7 @@ from isometer.claims.paper_002.instances import (
 from isometer.claims.paper_002.invariance import UNIQUE, unique_law, weak_chains, why_not_unique
 from isometer.claims.paper_002.stationary import UNIT
 from isometer.claims.precise import mpmath
-from isometer.theory.rank_bounds import (
+from isometer.theory.rank.bounds import (
     power_sums,
     second_moments,
     spectral_regularity,

@@ -29,7 +29,7 @@ from isometer.claims.paper_002.instances import (
 )
 from isometer.claims.paper_002.invariance import UNIQUE, unique_law, weak_chains, why_not_unique
 from isometer.simulate.rank_steps import plain_chain
-from isometer.theory.rank_bounds import (
+from isometer.theory.rank.bounds import (
     cube_bound,
     frobenius_bound,
     power_sums,

@@ -12,8 +12,8 @@ from isometer.claims.paper_002.instances import ODD_FUNCTIONS, Rng, random_matri
 from isometer.claims.paper_002.invariance import CORNER
 from isometer.claims.precise import elementwise, numerical_rank
 from isometer.simulate.rank_steps import growth_exponents, plain_chain
-from isometer.theory.rank_bounds import moment_change_bound
-from isometer.theory.rank_chain import (
+from isometer.theory.rank.bounds import moment_change_bound
+from isometer.theory.rank.chain import (
     contraction_ratio,
     fill_neighbourhood,
     moment_change,

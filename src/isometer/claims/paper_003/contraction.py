@@ -14,8 +14,8 @@ from isometer.claims.paper_003.shares import derivative, precise_share, sides
 from isometer.claims.paper_003.source import Source
 from isometer.claims.precise import mpmath
 from isometer.theory.gram_maps import ratio_expectation, smallest_share_bound, spectrum_map
-from isometer.theory.orthogonality_bounds import share_contraction, spectral_gap, unit_trace
-from isometer.theory.spectrum_shares import (
+from isometer.theory.orthogonality.bounds import share_contraction, spectral_gap, unit_trace
+from isometer.theory.orthogonality.spectrum_shares import (
     share_integrand,
     share_integrand_curvature,
     share_integrand_slope,

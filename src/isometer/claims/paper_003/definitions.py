@@ -21,14 +21,14 @@ from isometer.claims.paper_003.instances import (
 from isometer.claims.paper_003.source import Source
 from isometer.claims.precise import mpmath
 from isometer.metrics import orthogonality_gap
-from isometer.theory.orthogonality_bounds import (
+from isometer.theory.orthogonality.bounds import (
     gap_of,
     lyapunov_of,
     spectral_gap,
     unit_features,
     unit_trace,
 )
-from isometer.theory.rank_chain import whitened
+from isometer.theory.rank.chain import whitened
 
 WITH_ZEROS = {**SPECTRA, "singular": singular_spectra}
 

@@ -16,7 +16,7 @@ from isometer.claims.paper_003.source import Source
 from isometer.claims.precise import eigenvalues
 from isometer.simulate.orthogonality_steps import gram_statistics
 from isometer.theory.gram_maps import spectrum_map
-from isometer.theory.orthogonality_bounds import (
+from isometer.theory.orthogonality.bounds import (
     averaged_drift_bound,
     gram_spread,
     lyapunov_drift_bound,

@@ -22,7 +22,7 @@ from isometer.claims.paper_003.instances import Rng, cases, unit_scale
 from isometer.claims.paper_003.source import Source
 from isometer.run.seeds import seed_of
 from isometer.simulate.orthogonality_steps import dense_chain, feature_chain, smallest_singular_value
-from isometer.theory.orthogonality_bounds import survival_bound
+from isometer.theory.orthogonality.bounds import survival_bound
 
 WIDTHS = [16, 32, 64, 128, 256, 512]
 

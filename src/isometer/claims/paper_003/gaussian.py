@@ -10,7 +10,7 @@ from isometer.claims.claim import Claim, Instance
 from isometer.claims.paper_003.definitions import WITH_ZEROS
 from isometer.claims.paper_003.instances import Rng, spectrum_search, unit_scale
 from isometer.claims.paper_003.source import Source
-from isometer.theory.orthogonality_bounds import gaussian_distance, spectral_gap, unit_trace
+from isometer.theory.orthogonality.bounds import gaussian_distance, spectral_gap, unit_trace
 
 
 def _quotients(i: Instance) -> Any:

@@ -10,7 +10,8 @@ import numpy as np
 from isometer.claims.claim import Claim, Instance, Search
 from isometer.claims.paper_003.instances import Rng, unit_scale
 from isometer.claims.paper_003.source import Source
-from isometer.theory.iterative_gap import (
+from isometer.theory.orthogonality.bounds import gap_of
+from isometer.theory.orthogonality.iterative_gap import (
     cauchy_steps,
     gap_after,
     gap_after_squared,
@@ -18,7 +19,6 @@ from isometer.theory.iterative_gap import (
     key_inequality,
     sliced_output,
 )
-from isometer.theory.orthogonality_bounds import gap_of
 
 HALVES = np.array([[1.0, 1.0], [1.0, 1.0], [1.0, -1.0], [1.0, -1.0]]) / 2
 

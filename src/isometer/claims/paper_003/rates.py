@@ -19,13 +19,13 @@ from isometer.claims.paper_003.drift import lyapunov_of_grams
 from isometer.claims.paper_003.instances import Rng, cases
 from isometer.claims.paper_003.source import Source
 from isometer.simulate.orthogonality_steps import gram_statistics
-from isometer.theory.orthogonality_bounds import (
+from isometer.theory.orthogonality.bounds import (
     gap_bound,
     gaussian_distance,
     gaussian_distance_bound,
     lyapunov_bound,
 )
-from isometer.theory.spectrum_shares import TwoLevels, first_order_rate, two_level_chain, two_level_share
+from isometer.theory.orthogonality.spectrum_shares import TwoLevels, first_order_rate, two_level_chain, two_level_share
 
 LIMIT = "d → ∞ at fixed n, ℓ, inputs with n − 1 equal singular values; α is the least singular value on the way"
 ROOT = "the proof uses σ_n ≥ α where it needs σ_n² ≥ α"

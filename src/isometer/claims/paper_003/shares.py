@@ -7,7 +7,7 @@ from typing import Any
 
 from isometer.claims.claim import Instance
 from isometer.claims.precise import mpmath
-from isometer.theory.orthogonality_bounds import unit_trace
+from isometer.theory.orthogonality.bounds import unit_trace
 
 
 def precise_share(squares: Any, index: int = -1) -> Any:

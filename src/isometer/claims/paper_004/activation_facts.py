@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import sqrt
 from isometer.claims.claim import Claim, Estimate, Instance
 from isometer.claims.fits import exponent
 from isometer.claims.paper_004.instances import Rng, nonaffinity, nonlinearity, random_squares, simple_duals, unit_scale
 from isometer.claims.paper_004.simulations import kernel_draws
-from isometer.theory.either import apply
-from isometer.theory.exact_duals import dual_slope, dual_value
-from isometer.theory.kernel_tables import (
+from isometer.theory.duals.exact_duals import dual_slope, dual_value
+from isometer.theory.duals.kernel_tables import (
     parameter_count,
 )
 
@@ -29,7 +29,7 @@ def _polynomials(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 def _hermite_values(x: Any) -> list[Any]:
-    root = [apply("sqrt", x * 0 + k) for k in (2, 6, 24)]
+    root = [sqrt(x * 0 + k) for k in (2, 6, 24)]
     return [x * 0 + 1, x, (x * x - 1) / root[0], (x**3 - 3 * x) / root[1], (x**4 - 6 * x**2 + 3) / root[2]]
 
 
@@ -117,7 +117,7 @@ def _normalized_moments(i: Instance) -> tuple[Any, Any]:
     x, w = _gauss()
     values = _polynomial(i["a"], x + 0 * i["a"][0])
     mean = values @ w
-    moved = (values - mean) / apply("sqrt", (values - mean) ** 2 @ w)
+    moved = (values - mean) / sqrt((values - mean) ** 2 @ w)
     return moved @ w, moved**2 @ w
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from isometer.claims.claim import Instance, Search
 from isometer.claims.precise import eigenvalues
-from isometer.theory.exact_duals import dual_slope, dual_value
+from isometer.theory.duals.exact_duals import dual_slope, dual_value
 
 Rng = np.random.Generator
 Generator = Callable[[Rng, int], Iterator[Instance]]

@@ -11,9 +11,9 @@ import numpy as np
 from isometer.claims.claim import Claim, Instance
 from isometer.claims.paper_004.instances import Rng, correlations, unit_scale
 from isometer.claims.precise import eigenvalues
-from isometer.theory.exact_duals import dual_slope, iterated_dual
+from isometer.theory.duals.exact_duals import dual_slope, iterated_dual
+from isometer.theory.duals.small_interpolation import distinct_probability, interpolant_risk
 from isometer.theory.interpolation import covariance_norm_bound, excess_risk_bound, interpolation_depth
-from isometer.theory.small_interpolation import distinct_probability, interpolant_risk
 
 _FAILURE = 0.45
 
@@ -117,7 +117,7 @@ def _draws_apart(i: Instance) -> bool:
 
 
 def _interpolation_gap(i: Instance) -> Any:
-    from isometer.theory.small_interpolation import solved
+    from isometer.theory.duals.small_interpolation import solved
 
     own = i["K"][: i["n"], : i["n"]]
     return abs(own @ solved(own, i["labels"]) - i["labels"]).max()

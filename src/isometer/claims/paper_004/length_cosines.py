@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import log, sqrt
 from isometer.claims.claim import Claim, Instance, Search
 from isometer.claims.paper_004.instances import Rng, unit_scale
 from isometer.claims.paper_004.lengths import contraction, mixture, sigma, simple
 from isometer.claims.precise import mpmath
 from isometer.theory.bounds import correlation_bound, one_layer_bound
-from isometer.theory.either import apply
+from isometer.theory.duals.odd_mixtures import as_printed_hermite_pairing, mixture_step
+from isometer.theory.duals.soft_clip import SoftClip
 from isometer.theory.length_maps import SignalFamily
-from isometer.theory.odd_mixtures import as_printed_hermite_pairing, mixture_step
-from isometer.theory.soft_clip import SoftClip
 
 
 def _pairs(
@@ -43,8 +43,8 @@ def _search_pairs(kind: str) -> Search:
 
 def _cosine_after(i: Instance) -> Any:
     p, q, s = i["p"], i["q"], sigma(i)
-    cross = s.pair(p, q, i["rho"] * apply("sqrt", p * q))
-    return abs(cross) / apply("sqrt", s.second_moment(p) * s.second_moment(q))
+    cross = s.pair(p, q, i["rho"] * sqrt(p * q))
+    return abs(cross) / sqrt(s.second_moment(p) * s.second_moment(q))
 
 
 def _cosine_bound(i: Instance) -> Any:
@@ -121,10 +121,10 @@ def _depth(i: Instance, prefactor: str) -> int:
 
 def _cosine_path(prefactor: str) -> Callable[[Instance], Any]:
     def value(i: Instance) -> Any:
-        state = i["p"], i["q"], i["rho"] * apply("sqrt", i["p"] * i["q"])
+        state = i["p"], i["q"], i["rho"] * sqrt(i["p"] * i["q"])
         for _ in range(_depth(i, prefactor)):
             state = mixture_step(sigma(i), state)
-        return state[2] / apply("sqrt", state[0] * state[1])
+        return state[2] / sqrt(state[0] * state[1])
 
     return value
 
@@ -157,7 +157,7 @@ def _clips(rng: Rng, count: int) -> Iterator[Instance]:
 def _clip_start(i: Instance, prefactor: str) -> Any:
     clip, half = _clip(i), i["p"] * 0 + 0.5
     mu, alpha = clip.nonlinearity(half * 2), clip.contraction(half)
-    travel = apply("log", 4 * max(abs(i["p"] - 1), mu / 4) / mu)
+    travel = log(4 * max(abs(i["p"] - 1), mu / 4) / mu)
     return travel * alpha if prefactor == "alpha" else travel / alpha
 
 
@@ -202,7 +202,7 @@ def _pairing(printed: bool) -> Callable[[Instance], Any]:
 
 
 def _pairing_claimed(i: Instance) -> Any:
-    return (i["c"] / apply("sqrt", i["p"] * i["q"])) ** i["j"] if i["i"] == i["j"] else i["c"] * 0
+    return (i["c"] / sqrt(i["p"] * i["q"])) ** i["j"] if i["i"] == i["j"] else i["c"] * 0
 
 
 CLAIMS = (
@@ -240,8 +240,8 @@ CLAIMS = (
         "==",
         _series,
         {"random": _gentle},
-        quantity=lambda i: sigma(i).pair(i["p"], i["q"], i["rho"] * apply("sqrt", i["p"] * i["q"])),
-        exact=lambda i: (sigma(i).pair(i["p"], i["q"], i["rho"] * apply("sqrt", i["p"] * i["q"])), _series(i)),
+        quantity=lambda i: sigma(i).pair(i["p"], i["q"], i["rho"] * sqrt(i["p"] * i["q"])),
+        exact=lambda i: (sigma(i).pair(i["p"], i["q"], i["rho"] * sqrt(i["p"] * i["q"])), _series(i)),
         scale=unit_scale,
         tolerance=1e-6,
         counts=(12, 60),

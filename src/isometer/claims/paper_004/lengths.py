@@ -10,9 +10,9 @@ import numpy as np
 from isometer.claims.claim import Claim, Instance, Search
 from isometer.claims.paper_004.instances import Rng, unit_scale
 from isometer.claims.precise import mpmath
-from isometer.theory.length_counterexamples import hinge_length, sigmoid_at_zero, staircase_length
+from isometer.theory.duals.length_counterexamples import hinge_length, sigmoid_at_zero, staircase_length
+from isometer.theory.duals.odd_mixtures import OddMixture
 from isometer.theory.length_maps import SignalFamily, length_contraction
-from isometer.theory.odd_mixtures import OddMixture
 
 NAMED = ("tanh", "arctan", "softsign")
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import sqrt
 from isometer.claims.claim import Claim, Instance
 from isometer.claims.paper_004.instances import Rng, unit_scale
 from isometer.claims.precise import elementwise
-from isometer.theory.either import apply
-from isometer.theory.normalized_networks import batch_norm_network, layer_norm_network, printed_mean_gap
+from isometer.theory.duals.normalized_networks import batch_norm_network, layer_norm_network, printed_mean_gap
 
 FUNCTIONS = ("tanh", "sin", "relu", "arctan")
 
@@ -87,14 +87,14 @@ def _batches(rng: Rng, count: int) -> Iterator[Instance]:
 def _layer_mean(i: Instance) -> tuple[Any, Any]:
     """The same for layer norm: v = σ/√m over the units of one sample."""
     m = i["V"].shape[1]
-    root = apply("sqrt", i["V"][0, 0] * 0 + m)
+    root = sqrt(i["V"][0, 0] * 0 + m)
     plain = (i["V"][0] / root).sum() / m
     return ((i["V"][0] - i["c"]) / (i["s"] * root)).sum() / m, (plain - i["c"]) / i["s"]
 
 
 def _layer_mean_right(i: Instance) -> tuple[Any, Any]:
     m = i["V"].shape[1]
-    root = apply("sqrt", i["V"][0, 0] * 0 + m)
+    root = sqrt(i["V"][0, 0] * 0 + m)
     return _layer_mean(i)[0], ((i["V"][0] / root).sum() / m - i["c"] / root) / i["s"]
 
 
@@ -103,7 +103,7 @@ def _batch_mean(i: Instance) -> tuple[Any, Any]:
 
 
 def _batch_mean_right(i: Instance) -> Any:
-    root = apply("sqrt", i["V"][0, 0] * 0 + i["V"].shape[1])
+    root = sqrt(i["V"][0, 0] * 0 + i["V"].shape[1])
     mean = (i["V"] @ i["w"] / root).sum() / len(i["V"])
     return (mean - i["c"] * i["w"].sum() / root) / i["s"]
 

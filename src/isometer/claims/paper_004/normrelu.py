@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from isometer._numerics.either import exp, ncdf, npdf, sqrt
 from isometer.activations import activation
 from isometer.claims.claim import Claim, Instance, Search
 from isometer.claims.paper_004.instances import Rng, unit_scale
 from isometer.claims.precise import mpmath
-from isometer.theory.either import apply
+from isometer.theory.duals.normrelu_pairs import normrelu_constants, normrelu_correlations
 from isometer.theory.normrelu import NORMRELU_KINK, NormReLU, normrelu_bound, normrelu_settling_depth
-from isometer.theory.normrelu_pairs import normrelu_constants, normrelu_correlations
 
 
 def _paper(rng: Rng, count: int) -> Iterator[Instance]:
@@ -171,9 +171,9 @@ def _length(variance: Any, kink: Any) -> Any:
     """σ̂_l of NormReLU, for float64 and mpmath."""
     found = normrelu_constants(kink)
     b, scale = found["shift"], found["scale"]
-    root = apply("sqrt", variance)
+    root = sqrt(variance)
     t = kink / root
-    density, above = apply("npdf", t), apply("ncdf", -t)
+    density, above = npdf(t), ncdf(-t)
     first = root * density - kink * above
     second = (variance + kink * kink) * above - kink * root * density
     return scale**2 * (second + 2 * b * first + b * b), scale**2 * (first + b) ** 2
@@ -247,7 +247,7 @@ def _apart(rng: Rng, count: int) -> Iterator[Instance]:
 
 def _selu(x: Any) -> Any:
     alpha, scale = 1.6732632423543772, 1.0507009873554805
-    return scale * x if x > 0 else scale * alpha * (apply("exp", x) - 1)
+    return scale * x if x > 0 else scale * alpha * (exp(x) - 1)
 
 
 def _normrelu(x: Any) -> Any:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import cos, cosh, exp, log, ncdf, pi_like, sqrt
 from isometer.claims.claim import Claim, Estimate, Instance
 from isometer.claims.paper_004.instances import Rng
 from isometer.claims.precise import eigenvalues
-from isometer.theory.either import apply, pi_like
-from isometer.theory.kernel_tables import relu_dual
+from isometer.theory.duals.kernel_tables import relu_dual
 from isometer.theory.one_layer_relu import (
     circle_spectrum,
     good_event_bound,
@@ -38,7 +38,7 @@ def _angles(rng: Rng, count: int) -> Iterator[Instance]:
 
 def _cosines(i: Instance) -> Any:
     a = i["angles"]
-    return apply("cos", a[:, None] - a[None, :])
+    return cos(a[:, None] - a[None, :])
 
 
 def _relu_kernel(i: Instance) -> Any:
@@ -75,7 +75,7 @@ def _log_rate(i: Instance) -> float:
 
 def _log_rate_exact(i: Instance) -> tuple[Any, Any]:
     """The smallest eigenvalue again from the Fourier coefficients 2/(π²(k² − 1)²), k even, folded modulo n."""
-    pi = pi_like(apply("sqrt", _number(1)))
+    pi = pi_like(sqrt(_number(1)))
 
     def level(n: int) -> Any:
         best = _number(0)  # residue 3: its even frequencies 3 − n, 3 + n, … are the farthest from 0
@@ -83,10 +83,10 @@ def _log_rate_exact(i: Instance) -> tuple[Any, Any]:
             k = 3 + fold * n
             if k % 2 == 0:
                 best += 2 / (pi**2 * (_number(k) ** 2 - 1) ** 2)
-        delta = 1 - apply("cos", pi / n)
-        return apply("log", n * best) - 3 * apply("log", delta) / 2
+        delta = 1 - cos(pi / n)
+        return log(n * best) - 3 * log(delta) / 2
 
-    return (level(i["high"]) - level(i["low"])) / apply("log", _number(i["high"]) / i["low"]), _number(-0.1)
+    return (level(i["high"]) - level(i["low"])) / log(_number(i["high"]) / i["low"]), _number(-0.1)
 
 
 def _number(x: Any) -> Any:
@@ -141,9 +141,9 @@ def _event(theta: bool) -> Callable[[Instance, Rng], Estimate]:
 def _inside(i: Instance) -> Any:
     """P(|w·x₁| < √δ/10n), w·x₁ ~ N(0, 1 − θ²)."""
     delta, n = i["delta"], i["n"]
-    theta = apply("sqrt", apply("sqrt", delta)) / (5 * n)
-    edge = apply("sqrt", delta) / (10 * n) / apply("sqrt", 1 - theta * theta)
-    return 2 * apply("ncdf", edge) - 1
+    theta = sqrt(sqrt(delta)) / (5 * n)
+    edge = sqrt(delta) / (10 * n) / sqrt(1 - theta * theta)
+    return 2 * ncdf(edge) - 1
 
 
 def _sizes(rng: Rng, count: int) -> Iterator[Instance]:
@@ -154,7 +154,7 @@ def _sizes(rng: Rng, count: int) -> Iterator[Instance]:
 
 def _transcendental(i: Instance) -> Any:
     """K̄ of one layer of e^u: e^{ρ + 1}, all Hermite coefficients non-zero."""
-    return apply("exp", _cosines(i) + 1)
+    return exp(_cosines(i) + 1)
 
 
 def _parity_names(rng: Rng, count: int) -> Iterator[Instance]:
@@ -163,7 +163,7 @@ def _parity_names(rng: Rng, count: int) -> Iterator[Instance]:
 
 def _even_kernel(i: Instance) -> Any:
     """K̄ of one layer of cos: cosh(ρ)/e, even coefficients only."""
-    return apply("cosh", _cosines(i)) / apply("exp", _cosines(i)[0, 0] * 0 + 1)
+    return cosh(_cosines(i)) / exp(_cosines(i)[0, 0] * 0 + 1)
 
 
 def _far(least: float) -> Callable[[Instance], bool]:
@@ -255,7 +255,7 @@ CLAIMS = (
         "deterministic",
         "P(|w·x₁| < √δ/10n) ≥ √δ/25n",
         ">=",
-        lambda i: apply("sqrt", i["delta"]) / (25 * i["n"]),
+        lambda i: sqrt(i["delta"]) / (25 * i["n"]),
         {"random": _sizes},
         quantity=_inside,
         remark="the constant is √(2/π)/10, almost twice the printed 1/25",

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import log
 from isometer.activations import activation
 from isometer.claims.claim import Claim, Estimate, Instance
 from isometer.claims.paper_004.instances import Rng, correlations, unit_scale
 from isometer.claims.precise import eigenvalues
 from isometer.run.seeds import seed_of
-from isometer.theory.either import apply
-from isometer.theory.exact_duals import dual_slope, iterated_dual, relative_tangent
+from isometer.theory.duals.exact_duals import dual_slope, iterated_dual, relative_tangent
+from isometer.theory.duals.small_interpolation import least_squares_path, residual_floor, stochastic_path
 from isometer.theory.optimization import (
     concentration_width,
     conditioning_depth,
@@ -23,7 +24,6 @@ from isometer.theory.optimization import (
     stochastic_lower_bound,
     stochastic_steps,
 )
-from isometer.theory.small_interpolation import least_squares_path, residual_floor, stochastic_path
 
 
 def _orthonormal(rng: Rng, count: int) -> Iterator[Instance]:
@@ -37,10 +37,10 @@ def _printed_exponent(i: Instance) -> Any:
     """d log(−log(𝓛_{t+1}/𝓛_t))/d log n for η = θ/λ_max(K), K = I, 𝓛 = (1/n)Σ(f − y)²: a step is 1 − 2θ/n."""
 
     def rate(n: int) -> Any:
-        return -2 * apply("log", 1 - 2 * i["theta"] / (i["theta"] * 0 + n))
+        return -2 * log(1 - 2 * i["theta"] / (i["theta"] * 0 + n))
 
-    slope = apply("log", rate(i["high"]) / rate(i["low"]))
-    return slope / apply("log", i["theta"] * 0 + i["high"] / (i["theta"] * 0 + i["low"]))
+    slope = log(rate(i["high"]) / rate(i["low"]))
+    return slope / log(i["theta"] * 0 + i["high"] / (i["theta"] * 0 + i["low"]))
 
 
 def _datasets(rng: Rng, count: int) -> Iterator[Instance]:
@@ -71,8 +71,8 @@ def _steps_exact(kind: str) -> Callable[[Instance], tuple[Any, Any]]:
         deep = iterated_dual if kind == "top" else relative_tangent
         values = eigenvalues(deep(i["dual"], i["K"], _depth(i) if kind == "top" else 2 * _depth(i)))
         kappa = values[-1] / values[0]
-        needed = apply("log", kappa * 0 + 10**6) / (-2 * apply("log", (kappa - 1) / (kappa + 1)))
-        return max(1, math.ceil(needed)) / apply("log", kappa * 0 + 10**6), kappa * 0 + 1
+        needed = log(kappa * 0 + 10**6) / (-2 * log((kappa - 1) / (kappa + 1)))
+        return max(1, math.ceil(needed)) / log(kappa * 0 + 10**6), kappa * 0 + 1
 
     return sides
 
@@ -86,15 +86,15 @@ def _singles(rng: Rng, count: int) -> Iterator[Instance]:
 def _single_steps(i: Instance) -> Any:
     """Steps that single-sample descent needs for ε = 0.01 on K = I: (1 − 4η(1 − η)/n)^t ≤ ε, over log(1/ε)."""
     eta, n = i["theta"], i["n"]
-    fall = -apply("log", 1 - 4 * eta * (1 - eta) / (eta * 0 + n))
+    fall = -log(1 - 4 * eta * (1 - eta) / (eta * 0 + n))
     return 1 / fall
 
 
 def _growth_in_samples(i: Instance) -> Any:
     """d log(steps)/d log n between two numbers of samples."""
     low, high = ({"n": i[key], "theta": i["theta"]} for key in ("low", "high"))
-    ratio = apply("log", _single_steps(high) / _single_steps(low))
-    return ratio / apply("log", i["theta"] * 0 + i["high"] / (i["theta"] * 0 + i["low"]))
+    ratio = log(_single_steps(high) / _single_steps(low))
+    return ratio / log(i["theta"] * 0 + i["high"] / (i["theta"] * 0 + i["low"]))
 
 
 def _sample_ranges(rng: Rng, count: int) -> Iterator[Instance]:
@@ -154,7 +154,7 @@ def _wide(rng: Rng, count: int) -> Iterator[Instance]:
 
 def _wide_floor(i: Instance) -> Any:
     """The loss of w = Aᵀ(AAᵀ)⁻¹y."""
-    from isometer.theory.small_interpolation import solved
+    from isometer.theory.duals.small_interpolation import solved
 
     rest = i["A"] @ (i["A"].T @ solved(i["A"] @ i["A"].T, i["y"])) - i["y"]
     return (rest * rest).sum() / len(i["A"])

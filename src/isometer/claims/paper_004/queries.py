@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import asin, cosh, exp, log, ncdf, pi_like, sqrt
 from isometer.activations import activation
 from isometer.claims.claim import Claim, Estimate, Instance
 from isometer.claims.fits import exponent
@@ -16,8 +17,7 @@ from isometer.claims.paper_004.instances import Rng, unit_scale
 from isometer.claims.paper_004.simulations import dense_cosines, kernel_draws, unit_cosines
 from isometer.claims.precise import mpmath
 from isometer.theory.bounds import correlation_bound
-from isometer.theory.either import apply, pi_like
-from isometer.theory.exact_duals import dual_slope, iterated_dual
+from isometer.theory.duals.exact_duals import dual_slope, iterated_dual
 from isometer.theory.query_learning import cosine_floor, half_cube, subgaussian_norm
 
 
@@ -25,13 +25,13 @@ def _generating(i: Instance) -> Any:
     """log E e^{tσ(X)} of sign, unit tanh or normalised ReLU."""
     t, pi = i["t"], pi_like(i["t"])
     if i["F"] == "sign":
-        return apply("log", apply("cosh", t))
+        return log(cosh(t))
     if i["F"] == "relu":
-        scale = 1 / apply("sqrt", (pi - 1) / (2 * pi) + 0 * t)
-        mean = 1 / apply("sqrt", 2 * pi + 0 * t)
+        scale = 1 / sqrt((pi - 1) / (2 * pi) + 0 * t)
+        mean = 1 / sqrt(2 * pi + 0 * t)
         s = t * scale
-        inside = apply("exp", s * s / 2) * apply("ncdf", s) + apply("ncdf", t * 0)
-        return apply("log", inside) - s * mean
+        inside = exp(s * s / 2) * ncdf(s) + ncdf(t * 0)
+        return log(inside) - s * mean
     return _tanh_generating(t)
 
 
@@ -160,7 +160,7 @@ def _query(i: Instance) -> Any:
     one = i.get("one", 1.0)
     cosines = signs @ signs.T
     values = {int(c): iterated_dual(i["dual"], one * int(c) / (one * d), i["L"]) for c in np.unique(cosines)}
-    total = sum(2 / pi_like(one) * apply("asin", values[int(c)]) for c in cosines.ravel())
+    total = sum(2 / pi_like(one) * asin(values[int(c)]) for c in cosines.ravel())
     return total / len(signs) ** 2
 
 

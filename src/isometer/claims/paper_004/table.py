@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import exp, pi_like
 from isometer.activations import activation
 from isometer.claims.claim import Claim, Instance
 from isometer.claims.paper_004.instances import Rng, unit_scale
 from isometer.claims.precise import mpmath
-from isometer.theory.either import apply, pi_like
-from isometer.theory.kernel_tables import (
+from isometer.theory.duals.kernel_tables import (
     EXPONENTIAL_PRINTED,
     RELU_SQUARE_PRINTED,
     relu_dual,
@@ -158,10 +158,10 @@ CLAIMS = (
         "deterministic",
         "σ̂(ρ) = e^{ρ + 3} for e^u",
         "==",
-        lambda i: apply("exp", i["rho"] + EXPONENTIAL_PRINTED),
+        lambda i: exp(i["rho"] + EXPONENTIAL_PRINTED),
         {"cosines": _table("exp")},
         quantity=_library_dual,
-        exact=lambda i: (_exact_table("exp")(i), apply("exp", i["rho"] + EXPONENTIAL_PRINTED)),
+        exact=lambda i: (_exact_table("exp")(i), exp(i["rho"] + EXPONENTIAL_PRINTED)),
         corrected="004/tab-mu:exp-dual#corrected",
         tolerance=1e-6,
         remark="X + X′ has variance 2 + 2ρ, so E e^{X + X′} = e^{1 + ρ}; μ is not changed by the factor",

@@ -26,7 +26,7 @@ from isometer.claims.paper_004.instances import (
 from isometer.claims.precise import eigenvalues
 from isometer.theory.bounds import correlation_bound, separation_depth
 from isometer.theory.conditioning import tangent_condition_bound, tangent_condition_bound_separated, tangent_depth
-from isometer.theory.exact_duals import (
+from isometer.theory.duals.exact_duals import (
     dual_slope,
     relative_tangent,
     tangent_as_printed,

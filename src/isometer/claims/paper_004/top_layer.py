@@ -34,7 +34,7 @@ from isometer.theory.conditioning import (
     top_layer_condition_bound_separated,
     top_layer_depth,
 )
-from isometer.theory.exact_duals import dual_value, iterated_dual
+from isometer.theory.duals.exact_duals import dual_value, iterated_dual
 
 ALL_NAMES = (*NAMES, "sign")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from isometer.claims.claim import Claim, Instance, Search
 from isometer.claims.paper_004.instances import Rng, dual_of, like, nonaffinity, random_squares
-from isometer.theory.exact_duals import UNCENTRED, dual_slope, dual_value, smallest_fixed_point
+from isometer.theory.duals.exact_duals import UNCENTRED, dual_slope, dual_value, smallest_fixed_point
 
 
 def fixed_point(i: Instance) -> Any:

@@ -11,7 +11,7 @@ from isometer.claims.claim import Claim, Instance, Search
 from isometer.claims.paper_004.instances import Rng, dual_of, like, nonaffinity, random_squares
 from isometer.claims.paper_004.uncentred import critical, critical_cases, fixed_point, fixed_slope, simple
 from isometer.theory.bounds import knife_edge_depth, uncentred_depth
-from isometer.theory.exact_duals import dual_slope, dual_value, iterated_dual
+from isometer.theory.duals.exact_duals import dual_slope, dual_value, iterated_dual
 
 
 def _settled(i: Instance) -> bool:

@@ -117,8 +117,8 @@ def spectrum_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset
         (2, 2, 3)
     """
     from isometer.simulate.rank_steps import plain_chain
-    from isometer.theory.rank_bounds import second_moments
-    from isometer.theory.rank_chain import normalized_step
+    from isometer.theory.rank.bounds import second_moments
+    from isometer.theory.rank.chain import normalized_step
 
     c, layers = configuration, sorted(configuration["layers"])
     rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from isometer.theory.isometry.arithmetic import exp, expm1
+from isometer._numerics.either import exp, expm1
 
 __all__ = [
     "decay_time",

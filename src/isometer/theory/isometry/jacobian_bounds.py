@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from isometer._numerics.either import log
 from isometer.errors import IsometerError
-from isometer.theory.isometry.arithmetic import log
 from isometer.theory.isometry.matrices import normalized_rows, row_norms
 
 __all__ = [
@@ -162,7 +162,7 @@ def gradient_through_layers(weights: Sequence[Any], x: Any, cotangent: Any) -> G
 
     Example:
         >>> found = gradient_through_layers([np.eye(2)] * 2, np.diag([2.0, 2.0]), np.ones((2, 2)))
-        >>> round(float(found.gradient), 6), round(found.log_jacobians[0], 6)
+        >>> round(float(found.gradient), 6), round(float(found.log_jacobians[0]), 6)
         (1.414214, -0.693147)
 
     Implements: 001/eq-C.78-80.

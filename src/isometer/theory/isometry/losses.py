@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from isometer.theory.isometry.arithmetic import exp
+from isometer._numerics.either import exp
 
 __all__ = ["cross_entropy_gradient", "softmax", "softmax_jacobian", "squared_loss_gradient"]
 

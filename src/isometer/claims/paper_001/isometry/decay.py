@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import exp, log
 from isometer.claims.claim import Claim, Instance, always
 from isometer.claims.paper_001.isometry.instances import (
     MATRICES,
@@ -36,7 +37,6 @@ from isometer.theory.isometry import (
     spectrum_gap,
     variance_step_bound,
 )
-from isometer.theory.isometry.arithmetic import exp, log
 
 
 def gap(i: Instance) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import log
 from isometer.activations import activation
 from isometer.claims.claim import Claim, Instance
 from isometer.claims.paper_001.isometry.instances import (
@@ -32,7 +33,6 @@ from isometer.theory.isometry import (
     printed_gap,
     row_norms,
 )
-from isometer.theory.isometry.arithmetic import log
 
 
 def _wide(rng: Rng, count: int) -> Iterator[Instance]:

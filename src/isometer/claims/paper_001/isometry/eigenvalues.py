@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from isometer._numerics.either import log
 from isometer.claims.claim import Claim, Instance
 from isometer.claims.paper_001.isometry.instances import (
     NEAR,
@@ -20,7 +21,6 @@ from isometer.theory.isometry import (
     smallest_eigenvalue_bound_near,
     spectrum_gap,
 )
-from isometer.theory.isometry.arithmetic import log
 
 
 def _spectrum_gap(i: Instance) -> Any:

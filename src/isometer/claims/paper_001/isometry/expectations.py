@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import log
 from isometer.claims.claim import Claim, Estimate, Instance
 from isometer.claims.paper_001.isometry.draws import (
     mean_over,
@@ -41,7 +42,6 @@ from isometer.theory.isometry import (
     row_norms,
     squared_sum_bound,
 )
-from isometer.theory.isometry.arithmetic import log
 
 
 def _gain(squares: Any) -> Any:

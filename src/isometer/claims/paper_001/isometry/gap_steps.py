@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from isometer._numerics.either import log
 from isometer.claims.claim import Claim, Instance
 from isometer.claims.paper_001.isometry.decay import deviation, gap, implied, one_step, size
 from isometer.claims.paper_001.isometry.instances import (
@@ -28,7 +29,6 @@ from isometer.theory.isometry import (
     log_upper,
     log_upper_as_printed,
 )
-from isometer.theory.isometry.arithmetic import log
 
 
 def _variance(i: Instance) -> Any:

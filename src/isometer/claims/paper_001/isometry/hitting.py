@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import exp
 from isometer.claims.claim import Claim, Instance
 from isometer.claims.paper_001.isometry.draws import (
     chain_of,
@@ -24,7 +25,6 @@ from isometer.theory.isometry import (
     hitting_bound,
     tail_bound,
 )
-from isometer.theory.isometry.arithmetic import exp
 
 
 def _layered(*cases: tuple[int, float, int, int]) -> Family:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import log
 from isometer.claims.claim import Claim, Instance
 from isometer.claims.paper_001.isometry.instances import (
     MATRICES,
@@ -30,7 +31,6 @@ from isometer.theory.isometry import (
     smallest_eigenvalue_bound,
     smallest_eigenvalue_bound_near,
 )
-from isometer.theory.isometry.arithmetic import log
 
 
 def _vectors(rng: Rng, count: int) -> Iterator[Instance]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import exp, log
 from isometer.claims.claim import Claim, Instance, Search
 from isometer.claims.paper_001.isometry.instances import Rng, nought, singular, unit_scale
 from isometer.theory.isometry import (
@@ -15,7 +16,6 @@ from isometer.theory.isometry import (
     softmax_jacobian,
     squared_loss_gradient,
 )
-from isometer.theory.isometry.arithmetic import exp, log
 
 
 def _logits(rng: Rng, count: int) -> Iterator[Instance]:

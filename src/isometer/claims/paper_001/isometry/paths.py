@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import log
 from isometer.claims.claim import Claim, Instance
 from isometer.claims.paper_001.isometry.instances import UNIT, Rng, one, rotation, small_matrices, unit_scale
 from isometer.claims.precise import eigenvalues
@@ -19,7 +20,6 @@ from isometer.theory.isometry import (
     pre_activations,
     two_phase_bound,
 )
-from isometer.theory.isometry.arithmetic import log
 
 
 def _paths(rng: Rng, count: int) -> Iterator[Instance]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import absolute_determinant, log
 from isometer.claims.claim import Claim, Instance
 from isometer.claims.paper_001.isometry.instances import (
     MATRICES,
@@ -17,7 +18,6 @@ from isometer.claims.paper_001.isometry.instances import (
 )
 from isometer.claims.precise import mpmath
 from isometer.theory.isometry import isometry_of, normalized_rows, row_norms, variation_bound
-from isometer.theory.isometry.arithmetic import absolute_determinant, log
 
 
 def _turned(i: Instance) -> Any:

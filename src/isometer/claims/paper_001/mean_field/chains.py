@@ -14,8 +14,8 @@ from isometer.claims.paper_001.mean_field.kernels import Rng
 from isometer.claims.precise import mpmath
 from isometer.run.seeds import seed_of
 from isometer.theory.batch_norm import batch_norm_fixed_point, gram_fluctuations
-from isometer.theory.total_variation import scale_tv
-from isometer.theory.two_samples import (
+from isometer.theory.mean_field.total_variation import scale_tv
+from isometer.theory.mean_field.two_samples import (
     image_statistic,
     mixing_limit,
     tv_bound,

@@ -24,7 +24,7 @@ from isometer.claims.paper_001.mean_field.kernels import (
     search,
 )
 from isometer.claims.paper_001.mean_field.rates import away, by_centred_rate, identities, move, potential, seen
-from isometer.theory.global_convergence import (
+from isometer.theory.duals.global_convergence import (
     distance_bound,
     fixed_point_rate,
     fixed_point_rate_as_printed,

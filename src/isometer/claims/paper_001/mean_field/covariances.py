@@ -14,7 +14,7 @@ from isometer.claims.paper_001.mean_field.chains import (
     precise_library,
 )
 from isometer.claims.paper_001.mean_field.kernels import Rng
-from isometer.theory.covariance_concentration import (
+from isometer.theory.mean_field.covariance_concentration import (
     bernstein_as_printed,
     bernstein_bound,
     coin_tail,
@@ -28,7 +28,7 @@ from isometer.theory.covariance_concentration import (
     substituted_term_as_printed,
     summed_tail_as_printed,
 )
-from isometer.theory.total_variation import (
+from isometer.theory.mean_field.total_variation import (
     gaussian_distance,
 )
 

@@ -14,7 +14,7 @@ from isometer.claims.paper_001.mean_field.kernels import Rng
 from isometer.claims.precise import elementwise
 from isometer.theory.batch_norm import batch_norm_chain, batch_norm_fixed_point, batch_norm_map
 from isometer.theory.isometry_steps import batch_norm_rows
-from isometer.theory.power_rates import power_local_rate
+from isometer.theory.mean_field.power_rates import power_local_rate
 
 
 def _grams(rng: Rng, count: int) -> Iterator[Instance]:

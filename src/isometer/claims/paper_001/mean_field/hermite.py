@@ -11,7 +11,7 @@ import numpy as np
 from isometer.claims.claim import Claim, Instance, Search
 from isometer.claims.paper_001.mean_field.kernels import ALL, Rng, affine_too, kernel, search
 from isometer.claims.precise import mpmath
-from isometer.theory.hermite_identities import (
+from isometer.theory.duals.hermite_identities import (
     gaussian_moment,
     hermite_coefficients,
     hermite_pairing_of,

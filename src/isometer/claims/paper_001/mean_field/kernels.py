@@ -11,9 +11,9 @@ import numpy as np
 
 from isometer.claims.claim import Instance, Search
 from isometer.claims.precise import mpmath
-from isometer.theory.global_convergence import case_of
-from isometer.theory.kernel_series import KernelSeries, as_series
-from isometer.theory.precise_kernels import CLOSED, precise_kernel
+from isometer.theory.duals.global_convergence import case_of
+from isometer.theory.duals.kernel_series import KernelSeries, as_series
+from isometer.theory.duals.precise_kernels import CLOSED, precise_kernel
 
 Rng = np.random.Generator
 

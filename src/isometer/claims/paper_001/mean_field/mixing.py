@@ -28,8 +28,8 @@ from isometer.claims.paper_001.mean_field.chains import (
 from isometer.claims.paper_001.mean_field.kernels import Rng
 from isometer.claims.precise import elementwise
 from isometer.theory.isometry_steps import batch_norm_rows
-from isometer.theory.total_variation import contraction, finite_tv, scale_tv
-from isometer.theory.two_samples import (
+from isometer.theory.mean_field.total_variation import contraction, finite_tv, scale_tv
+from isometer.theory.mean_field.two_samples import (
     deviation_bound,
     joint_tail,
     mean_distance,

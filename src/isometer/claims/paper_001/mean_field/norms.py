@@ -20,7 +20,7 @@ from isometer.claims.paper_001.mean_field.kernels import (
     search,
 )
 from isometer.claims.paper_001.mean_field.rates import by_centred_rate, potential, seen
-from isometer.theory.global_convergence import (
+from isometer.theory.duals.global_convergence import (
     normalized_rate_of,
     potential_bound,
     potential_of,

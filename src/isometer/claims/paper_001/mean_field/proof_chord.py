@@ -17,7 +17,7 @@ from isometer.claims.paper_001.mean_field.kernels import (
     search,
     series,
 )
-from isometer.theory.global_convergence import (
+from isometer.theory.duals.global_convergence import (
     centred_rate_of,
     chord_terms,
     knife_edge_bound,

@@ -23,7 +23,7 @@ from isometer.claims.paper_001.mean_field.kernels import (
     search,
     series,
 )
-from isometer.theory.global_convergence import (
+from isometer.theory.duals.global_convergence import (
     combined_rate_as_printed,
     interior_bound,
     potential_step,

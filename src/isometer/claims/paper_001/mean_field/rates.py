@@ -18,7 +18,7 @@ from isometer.claims.paper_001.mean_field.kernels import (
     kernel,
     nonlinear,
 )
-from isometer.theory.global_convergence import (
+from isometer.theory.duals.global_convergence import (
     centred_rate_of,
     potential_bound,
     potential_of,

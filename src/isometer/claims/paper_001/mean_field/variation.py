@@ -24,9 +24,9 @@ from isometer.claims.paper_001.mean_field.chains import (
 from isometer.claims.paper_001.mean_field.kernels import Rng
 from isometer.claims.precise import elementwise
 from isometer.theory.batch_norm import batch_norm_map
-from isometer.theory.covariance_concentration import deviation_tail_as_printed
 from isometer.theory.isometry_steps import batch_norm_rows
-from isometer.theory.total_variation import (
+from isometer.theory.mean_field.covariance_concentration import deviation_tail_as_printed
+from isometer.theory.mean_field.total_variation import (
     correlation_tv_bound,
     gaussian_distance,
     gaussian_tv_lower,
@@ -35,7 +35,13 @@ from isometer.theory.total_variation import (
     scale_distance,
     scale_tv,
 )
-from isometer.theory.two_samples import mixing_limit, tail_bound, tv_bound, two_sample_distance, two_sample_tail
+from isometer.theory.mean_field.two_samples import (
+    mixing_limit,
+    tail_bound,
+    tv_bound,
+    two_sample_distance,
+    two_sample_tail,
+)
 
 
 def _odd_widths(rng: Rng, count: int) -> Iterator[Instance]:

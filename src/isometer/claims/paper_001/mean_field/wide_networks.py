@@ -14,8 +14,8 @@ from isometer.claims.fits import exponent
 from isometer.claims.paper_001.mean_field.kernels import Rng, kernel
 from isometer.claims.precise import elementwise, mpmath
 from isometer.run.seeds import seed_of
-from isometer.theory.global_convergence import case_of
-from isometer.theory.hermite_identities import cosine_after_sparse_input, sine_kernel_at
+from isometer.theory.duals.global_convergence import case_of
+from isometer.theory.duals.hermite_identities import cosine_after_sparse_input, sine_kernel_at
 
 WIDTHS = (100, 400, 1600)
 

@@ -14,7 +14,7 @@ from isometer.claims.paper_003.figures import SQUARES, dense_least_ratio, least_
 from isometer.claims.paper_003.instances import Rng, cases, unit_scale
 from isometer.claims.precise import eigenvalues
 from isometer.simulate.orthogonality_steps import singular_value_gap
-from isometer.theory.spectrum_shares import two_level_chain
+from isometer.theory.orthogonality.spectrum_shares import two_level_chain
 
 
 def _smallest(i: Instance) -> Any:

@@ -14,7 +14,7 @@ from isometer.claims.paper_003.instances import Rng, cases
 from isometer.claims.precise import mpmath
 from isometer.run.seeds import seed_of
 from isometer.simulate.orthogonality_steps import product_exponents_sample
-from isometer.theory.gaussian_products import (
+from isometer.theory.rank.gaussian_products import (
     distance_from_rank_one,
     first_share_bound_as_printed,
     product_exponent,

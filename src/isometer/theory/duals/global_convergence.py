@@ -47,7 +47,7 @@ def centred_rate_of(kernel: Any) -> Any:
     Implements: 001/thm-5.8, 001/thm-5.11:case-1#corrected.
 
     Example:
-        >>> from isometer.theory.kernel_series import KernelSeries
+        >>> from isometer.theory.duals.kernel_series import KernelSeries
         >>> centred_rate_of(KernelSeries([0.0, 0.0, 1.0]))
         0.5
     """
@@ -60,7 +60,7 @@ def slope_rate(kernel: Any) -> Any:
     Implements: 001/thm-5.11:case-1 as printed.
 
     Example:
-        >>> from isometer.theory.kernel_series import KernelSeries
+        >>> from isometer.theory.duals.kernel_series import KernelSeries
         >>> slope_rate(KernelSeries([0.0, 0.0, 1.0]))
         0.5
     """
@@ -73,7 +73,7 @@ def normalized_rate_of(kernel: Any) -> Any:
     Implements: 001/thm-5.15 as printed.
 
     Example:
-        >>> from isometer.theory.kernel_series import KernelSeries
+        >>> from isometer.theory.duals.kernel_series import KernelSeries
         >>> normalized_rate_of(KernelSeries([1.0, 0.0, 1.0]))
         0.5
     """
@@ -110,7 +110,7 @@ def knife_edge_rate(kernel: Any) -> Any:
     Implements: 001/thm-5.11:case-3.
 
     Example:
-        >>> from isometer.theory.kernel_series import KernelSeries
+        >>> from isometer.theory.duals.kernel_series import KernelSeries
         >>> knife_edge_rate(KernelSeries([1.0, 0.0, 1.0]))
         0.5
     """
@@ -136,7 +136,7 @@ def fixed_point_rate_as_printed(kernel: Any) -> Any:
     Implements: 001/thm-5.11:case-4 as printed.
 
     Example:
-        >>> from isometer.theory.kernel_series import KernelSeries
+        >>> from isometer.theory.duals.kernel_series import KernelSeries
         >>> round(fixed_point_rate_as_printed(KernelSeries([1.0, 0.0, 2.0])), 12)
         0.666666666667
     """
@@ -150,7 +150,7 @@ def combined_rate_as_printed(kernel: Any) -> Any:
     Implements: 001/thm-5.11.steps:combined as printed.
 
     Example:
-        >>> from isometer.theory.kernel_series import KernelSeries
+        >>> from isometer.theory.duals.kernel_series import KernelSeries
         >>> round(combined_rate_as_printed(KernelSeries([1.0, 0.0, 2.0])), 12)
         1.5
     """
@@ -166,7 +166,7 @@ def fixed_point_rate(kernel: Any) -> Any:
     Implements: 001/thm-5.11:case-4#corrected.
 
     Example:
-        >>> from isometer.theory.kernel_series import KernelSeries
+        >>> from isometer.theory.duals.kernel_series import KernelSeries
         >>> round(fixed_point_rate(KernelSeries([1.0, 0.0, 2.0])), 12)
         0.75
     """
@@ -179,7 +179,7 @@ def interior_bound(kernel: Any, rho: Any, depth: int, rate: Any) -> Any:
     Implements: 001/thm-5.11:case-4.
 
     Example:
-        >>> from isometer.theory.kernel_series import KernelSeries
+        >>> from isometer.theory.duals.kernel_series import KernelSeries
         >>> interior_bound(KernelSeries([1.0, 0.0, 2.0]), 0.75, 0, 0.5)
         1.0
     """
@@ -192,7 +192,7 @@ def potential_step(kernel: Any, rho: Any) -> tuple[Any, Any]:
     Implements: 001/thm-5.11.steps.
 
     Example:
-        >>> from isometer.theory.kernel_series import KernelSeries
+        >>> from isometer.theory.duals.kernel_series import KernelSeries
         >>> potential_step(KernelSeries([1.0, 0.0, 2.0]), 0.75)[1]
         1.0
     """
@@ -218,7 +218,7 @@ def case_of(kernel: Any) -> int:
     Implements: 001/thm-5.11, 001/fig-5.2.
 
     Example:
-        >>> from isometer.theory.kernel_series import KernelSeries
+        >>> from isometer.theory.duals.kernel_series import KernelSeries
         >>> case_of(KernelSeries([1.0, 0.0, 1.0]))
         3
     """

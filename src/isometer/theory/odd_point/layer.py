@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from isometer._numerics.either import angle_of_cosine, gamma, pi_like
 from isometer.errors import IsometerError
-from isometer.theory.elementary_functions import arccos, gamma_function, pi_of
-from isometer.theory.rank_bounds import numeric
+from isometer.theory.rank.bounds import numeric
 
 __all__ = [
     "centred_batch",
@@ -154,7 +154,7 @@ def mean_image_product(first: ArrayLike, second: ArrayLike, energy: Any) -> Any:
     """
     x, y = numeric(first), numeric(second)
     size = (x @ x) ** 0.5 * (y @ y) ** 0.5
-    return energy * size / (2 * pi_of(size))
+    return energy * size / (2 * pi_like(size))
 
 
 def expected_length(vector: ArrayLike, width: int, variance: Any) -> Any:
@@ -176,7 +176,7 @@ def expected_length(vector: ArrayLike, width: int, variance: Any) -> Any:
     half = size * 0 + 1
     total = size * 0
     for k in range(1, width + 1):
-        ratio = gamma_function(half * (k + 1) / 2) / gamma_function(half * k / 2)
+        ratio = gamma(half * (k + 1) / 2) / gamma(half * k / 2)
         total = total + comb(width, k) * ratio
     return size * (half * 2) ** 0.5 * total / 2**width
 
@@ -195,8 +195,8 @@ def expected_product(first: ArrayLike, second: ArrayLike, energy: Any) -> Any:
     if size == 0:
         return size * 0
     rho = min(max((x @ y) / size, size * 0 - 1), size * 0 + 1)
-    pi = pi_of(size)
-    return energy * size / 2 * ((1 - rho * rho) ** 0.5 + (pi - arccos(rho)) * rho) / pi
+    pi = pi_like(size)
+    return energy * size / 2 * ((1 - rho * rho) ** 0.5 + (pi - angle_of_cosine(rho)) * rho) / pi
 
 
 def expected_squared_distance(first: ArrayLike, second: ArrayLike, energy: Any) -> Any:
@@ -235,10 +235,10 @@ def recentred_relu_gram(gram: ArrayLike) -> Any:
             if size == 0:
                 continue
             rho = min(max(centred[i, j] / size, size * 0 - 1), size * 0 + 1) if i != j else size * 0 + 1
-            pi = pi_of(size)
+            pi = pi_like(size)
             if rho == -1:
                 continue
-            value = size * (max(1 - rho * rho, 0 * rho) ** 0.5 + (pi - arccos(rho)) * rho) / (2 * pi)
+            value = size * (max(1 - rho * rho, 0 * rho) ** 0.5 + (pi - angle_of_cosine(rho)) * rho) / (2 * pi)
             out[i, j] = out[j, i] = value
     trace = sum(out[i, i] for i in range(n))
     return out / trace if trace > 0 else out

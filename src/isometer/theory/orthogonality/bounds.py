@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isometer.errors import IsometerError
-from isometer.theory.rank_bounds import numeric
+from isometer.theory.rank.bounds import numeric
 
 __all__ = [
     "averaged_drift_bound",

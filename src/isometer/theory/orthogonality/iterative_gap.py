@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from isometer.theory.rank_bounds import numeric
+from isometer.theory.rank.bounds import numeric
 
 __all__ = ["cauchy_steps", "gap_after", "gap_after_squared", "gap_before", "key_inequality", "sliced_output"]
 
@@ -67,7 +67,7 @@ def sliced_output(right: ArrayLike, sigma: ArrayLike) -> Any:
 
     Example:
         >>> import numpy as np
-        >>> from isometer.theory.orthogonality_bounds import gap_of
+        >>> from isometer.theory.orthogonality.bounds import gap_of
         >>> v = np.array([[1, 1], [1, 1], [1, -1], [1, -1]]) / 2
         >>> round(float(gap_of(sliced_output(v, [1.0, 1.0]))), 6)  # of rank one: √(1 − 1/4)
         0.866025

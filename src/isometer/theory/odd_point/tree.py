@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from isometer._numerics.either import angle_of_cosine, pi_like
 from isometer.errors import IsometerError
-from isometer.theory.elementary_functions import arccos, pi_of
-from isometer.theory.rank_bounds import numeric
+from isometer.theory.rank.bounds import numeric
 
 __all__ = [
     "angle_bound",
@@ -177,7 +177,7 @@ def angle_bound(constant: Any, n: int) -> Any:
 
     Implements: 000/thm-11 (12), 000/eq-81-94 (87), (88).
     """
-    return pi_of(constant) / 2 - constant / (n - 2)
+    return pi_like(constant) / 2 - constant / (n - 2)
 
 
 def linear_arccos(value: Any) -> tuple[Any, Any]:
@@ -189,8 +189,8 @@ def linear_arccos(value: Any) -> tuple[Any, Any]:
 
     Implements: 000/eq-53-60 (59).
     """
-    half = pi_of(value) / 2
-    return arccos(value), half - half * value
+    half = pi_like(value) / 2
+    return angle_of_cosine(value), half - half * value
 
 
 def pair_energy_sum(n: int, layers: int, one: Any = 1.0) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from isometer.theory.either import is_precise
+from isometer._numerics.either import is_precise
 
 __all__ = [
     "distinct_probability",

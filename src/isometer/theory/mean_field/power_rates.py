@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from isometer.errors import IsometerError
-from isometer.theory.hermite_identities import pair_moment
+from isometer.theory.duals.hermite_identities import pair_moment
 
 __all__ = ["power_local_rate", "sphere_moment"]
 

@@ -11,7 +11,7 @@ from typing import Any
 from scipy.special import digamma
 
 from isometer.errors import IsometerError
-from isometer.theory.rank_bounds import numeric
+from isometer.theory.rank.bounds import numeric
 
 __all__ = [
     "distance_from_rank_one",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from isometer._numerics.either import asin, exp, pi_like, sinh, sqrt
 from isometer.errors import IsometerError
-from isometer.theory.either import apply, pi_like
 
 __all__ = ["OddMixture", "as_printed_hermite_pairing", "mixture_step"]
 
@@ -40,10 +40,10 @@ class OddMixture:
         a, b, t, pi = self.linear, self.weight, self.steepness, pi_like(first, covariance)
         cross = a * b * (self._with_input(second) + self._with_input(first)) * covariance
         if self.kind == "erf":
-            spread = apply("sqrt", (1 + 2 * t * t * first) * (1 + 2 * t * t * second))
-            both = 2 / pi * apply("asin", 2 * t * t * covariance / spread)
+            spread = sqrt((1 + 2 * t * t * first) * (1 + 2 * t * t * second))
+            both = 2 / pi * asin(2 * t * t * covariance / spread)
         elif self.kind == "sin":
-            both = apply("exp", -t * t * (first + second) / 2) * apply("sinh", t * t * covariance)
+            both = exp(-t * t * (first + second) / 2) * sinh(t * t * covariance)
         else:
             raise IsometerError(f"g is {self.kind!r}; expected erf or sin")
         return a * a * covariance + cross + b * b * both
@@ -52,8 +52,8 @@ class OddMixture:
         """E z g(t z)/γ."""
         t = self.steepness
         if self.kind == "erf":
-            return 2 * t / apply("sqrt", pi_like(variance) * (1 + 2 * t * t * variance))
-        return t * apply("exp", -t * t * variance / 2)
+            return 2 * t / sqrt(pi_like(variance) * (1 + 2 * t * t * variance))
+        return t * exp(-t * t * variance / 2)
 
     @property
     def _square(self) -> Any:
@@ -117,9 +117,9 @@ class OddMixture:
             raise IsometerError("the slope of the length map is given for erf only")
         a, b, t, pi = self.linear, self.weight, self.steepness, pi_like(variance)
         wide = 1 + 2 * t * t * variance
-        root = apply("sqrt", wide)
-        cross = 4 * a * b * t / apply("sqrt", pi + 0 * variance) * (1 / root - t * t * variance / (root * wide))
-        both = b * b * 2 / pi * 2 * t * t / (wide * apply("sqrt", 1 + 4 * t * t * variance))
+        root = sqrt(wide)
+        cross = 4 * a * b * t / sqrt(pi + 0 * variance) * (1 / root - t * t * variance / (root * wide))
+        both = b * b * 2 / pi * 2 * t * t / (wide * sqrt(1 + 4 * t * t * variance))
         return (a * a + cross + both) / self._square
 
     def contraction(self, smallest: Any) -> Any:
@@ -176,7 +176,7 @@ def as_printed_hermite_pairing(
     for p, left in polynomials[0].items():
         for q, right in polynomials[1].items():
             total = total + left * right * _moment(p, q, variances, covariance)
-    return total / apply("sqrt", size + 0 * covariance)
+    return total / sqrt(size + 0 * covariance)
 
 
 def _moment(p: int, q: int, variances: tuple[Any, Any], covariance: Any) -> Any:

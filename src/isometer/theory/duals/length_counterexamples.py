@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from isometer.theory.either import apply, pi_like
+from isometer._numerics.either import exp, ncdf, pi_like, sqrt
 
 __all__ = ["hinge_length", "sigmoid_at_zero", "staircase_length"]
 
@@ -21,7 +21,7 @@ def hinge_length(variance: Any, *, unit: bool = False) -> Any:
     pi = pi_like(variance)
 
     def plain(v: Any) -> Any:
-        return v / 2 - apply("sqrt", 2 * v / pi) + 1
+        return v / 2 - sqrt(2 * v / pi) + 1
 
     value = plain(variance)
     return value / plain(variance * 0 + 1) if unit else value
@@ -38,7 +38,7 @@ def staircase_length(variance: Any) -> Any:
 
     Implements: 004/rem-D4.
     """
-    tail = 2 * apply("ncdf", -5 / apply("sqrt", variance))
+    tail = 2 * ncdf(-5 / sqrt(variance))
     return variance * 0 + 1 / (variance * 0 + 100) + 102 * tail
 
 
@@ -51,5 +51,5 @@ def sigmoid_at_zero(x: Any, *, shift: bool = False) -> Any:
 
     Implements: 004/rem-D4.
     """
-    value = 1 / (1 + apply("exp", -x))
+    value = 1 / (1 + exp(-x))
     return value - (x * 0 + 1) / 2 if shift else value

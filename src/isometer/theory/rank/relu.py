@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from isometer._numerics.either import atan2, log, pi_like
 from isometer.errors import IsometerError
-from isometer.theory.elementary_functions import arctan2, logarithm, pi_of
-from isometer.theory.rank_bounds import numeric
+from isometer.theory.rank.bounds import numeric
 
 __all__ = [
     "Cells",
@@ -62,7 +62,7 @@ def _turns(batch: Any) -> list[Any]:
     """Directions orthogonal to the samples, as parts of a full turn in [0, 1), sorted."""
     found = []
     for x, y in batch:
-        turn = arctan2(y, x) / (2 * pi_of(x))
+        turn = atan2(y, x) / (2 * pi_like(x))
         for quarter in (0.25, 0.75):
             value = turn + quarter
             found.append(value - int(value) if value >= 0 else value + 1)
@@ -99,7 +99,7 @@ def plane_cells(batch: ArrayLike) -> Cells:
 
 
 def _unit(turn: Any) -> list[Any]:
-    angle = 2 * pi_of(turn) * turn
+    angle = 2 * pi_like(turn) * turn
     if isinstance(turn, float):
         return [float(np.cos(angle)), float(np.sin(angle))]
     import mpmath
@@ -269,7 +269,7 @@ def full_rank_exponent(alpha: Any, gamma: Any) -> Any:
     Implements: 000/thm-3.2a (7a), 000/eq-26-28 (28c).
     """
     ratio = alpha / gamma
-    return -ratio * logarithm(alpha) + (ratio - 1) * logarithm((alpha - gamma) / (1 - gamma))
+    return -ratio * log(alpha) + (ratio - 1) * log((alpha - gamma) / (1 - gamma))
 
 
 def full_rank_exponent_simple(alpha: Any) -> Any:
@@ -281,7 +281,7 @@ def full_rank_exponent_simple(alpha: Any) -> Any:
 
     Implements: 000/thm-3.2b (7b), 000/eq-26-28 (28d).
     """
-    return alpha - 1 - logarithm(alpha)
+    return alpha - 1 - log(alpha)
 
 
 def chernoff_exponent(alpha: Any, gamma: Any, s: Any) -> Any:
@@ -294,7 +294,7 @@ def chernoff_exponent(alpha: Any, gamma: Any, s: Any) -> Any:
     Implements: 000/eq-26-28 (28b).
     """
     grown = 1 - (1 - gamma) * _exponential(s)
-    return s * alpha / gamma - s - logarithm(gamma) + logarithm(grown)
+    return s * alpha / gamma - s - log(gamma) + log(grown)
 
 
 def chernoff_point(alpha: Any, gamma: Any) -> Any:
@@ -307,7 +307,7 @@ def chernoff_point(alpha: Any, gamma: Any) -> Any:
     Implements: 000/eq-26-28 (28c).
     """
     ratio = alpha / gamma
-    return logarithm((ratio - 1) / (ratio * (1 - gamma)))
+    return log((ratio - 1) / (ratio * (1 - gamma)))
 
 
 def _exponential(value: Any) -> Any:

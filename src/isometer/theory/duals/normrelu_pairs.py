@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from isometer.theory.either import apply, is_precise
+from isometer._numerics.either import is_precise, ncdf, npdf, sqrt
 from isometer.theory.normrelu import NORMRELU_KINK
 
 __all__ = ["NORMRELU_CONSTANTS", "normrelu_constants", "normrelu_correlations", "normrelu_pair"]
@@ -31,14 +31,14 @@ NORMRELU_CONSTANTS = (
 def _moments(kink: Any) -> tuple[Any, Any, Any]:
     """(b, λ, Φ(c)) from the conditions E σ = 0 and E σ² = 1, by Gaussian integrals of the hinge."""
     first, second = _hinge(kink, kink * 0 + 1)
-    return -first, 1 / apply("sqrt", second - first * first), apply("ncdf", kink)
+    return -first, 1 / sqrt(second - first * first), ncdf(kink)
 
 
 def _hinge(kink: Any, variance: Any) -> tuple[Any, Any]:
     """E max(z − c, 0) and E max(z − c, 0)² for z ~ N(0, γ)."""
-    root = apply("sqrt", variance)
+    root = sqrt(variance)
     t = kink / root
-    density, above = apply("npdf", t), apply("ncdf", -t)
+    density, above = npdf(t), ncdf(-t)
     return root * density - kink * above, (variance + kink * kink) * above - kink * root * density
 
 
@@ -70,7 +70,7 @@ def normrelu_constants(kink: Any = NORMRELU_KINK) -> dict[str, Any]:
         return scale**2 * (first + b) ** 2 / length(variance)
 
     # d/dγ E f(√γX)² = E f f′X: with Stein's lemma, Φ(−c) + bφ(c) at γ = 1
-    slope = scale**2 * (apply("ncdf", -kink) + b * apply("npdf", kink))
+    slope = scale**2 * (ncdf(-kink) + b * npdf(kink))
     rates = 2 * length(half) - 1, 1 - slope
     return {
         "shift": b,
@@ -121,8 +121,8 @@ def _quadrature(first: float, second: float, covariance: float, kink: float) -> 
     z = (high - low) / 2 * x + (high + low) / 2
     away = covariance / first * z - kink
     t = away / spread
-    mean = spread * apply("npdf", t) + away * apply("ncdf", t)
-    values = (z - kink) * mean * apply("npdf", z / root) / root
+    mean = spread * npdf(t) + away * ncdf(t)
+    values = (z - kink) * mean * npdf(z / root) / root
     return float(((high - low) / 2 * w * values).sum())
 
 
@@ -130,19 +130,19 @@ def _closed(first: Any, second: Any, covariance: Any, kink: Any) -> Any:
     """The same by the moments of the truncated bivariate normal law; its probability by Plackett's integral."""
     import mpmath
 
-    one, two = apply("sqrt", first), apply("sqrt", second)
+    one, two = sqrt(first), sqrt(second)
     h, k, rho = kink / one, kink / two, covariance / (one * two)
-    rest = apply("sqrt", (1 - rho) * (1 + rho))
+    rest = sqrt((1 - rho) * (1 + rho))
     square = h * h + k * k
 
     def density(t: Any) -> Any:
         return mpmath.exp(-(square - 2 * h * k * mpmath.sin(t)) / (2 * mpmath.cos(t) ** 2))
 
     arc = mpmath.quad(density, [0, mpmath.asin(rho)], method="gauss-legendre") / (2 * mpmath.pi)
-    both = apply("ncdf", -h) * apply("ncdf", -k) + arc  # P(X > h, Y > k)
-    left = apply("npdf", h) * apply("ncdf", (rho * h - k) / rest)
-    right = apply("npdf", k) * apply("ncdf", (rho * k - h) / rest)
-    corner = apply("npdf", h) * apply("npdf", (k - rho * h) / rest) * rest
+    both = ncdf(-h) * ncdf(-k) + arc  # P(X > h, Y > k)
+    left = npdf(h) * ncdf((rho * h - k) / rest)
+    right = npdf(k) * ncdf((rho * k - h) / rest)
+    corner = npdf(h) * npdf((k - rho * h) / rest) * rest
     product = rho * both + rho * (h * left + k * right) + corner
     return one * two * (product - k * (left + rho * right) - h * (right + rho * left) + h * k * both)
 
@@ -157,12 +157,12 @@ def normrelu_correlations(lengths: tuple[Any, Any], cosine: Any, depth: int) -> 
     Implements: 004/thm-59.
     """
     first, second = lengths
-    cross = cosine * apply("sqrt", first * second)
+    cross = cosine * sqrt(first * second)
     kink = first * 0 + NORMRELU_KINK
     b, scale, _ = _moments(kink)
     for _ in range(depth):
         cross = normrelu_pair(first, second, cross, kink)
         one, two = _hinge(kink, first), _hinge(kink, second)
         first, second = (scale**2 * (s + 2 * b * f + b * b) for f, s in (one, two))
-    value = cross / apply("sqrt", first * second)
+    value = cross / sqrt(first * second)
     return value if is_precise(value) else min(1.0, max(-1.0, float(value))) if math.isfinite(value) else value

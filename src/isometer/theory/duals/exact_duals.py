@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from isometer._numerics.either import acos, asin, cosh, exp, is_precise, pi_like, sinh, sqrt
 from isometer.errors import IsometerError
-from isometer.theory.either import apply, is_precise, pi_like
 
 __all__ = [
     "NORMALIZED",
@@ -35,7 +35,7 @@ UNCENTRED = ("unit-relu", "unit-exp", "unit-cos")
 
 def _arc(rho: Any) -> Any:
     """√(1 − ρ²) + (π − arccos ρ)ρ."""
-    return apply("sqrt", (1 - rho) * (1 + rho)) + (pi_like(rho) - apply("acos", rho)) * rho
+    return sqrt((1 - rho) * (1 + rho)) + (pi_like(rho) - acos(rho)) * rho
 
 
 def _named(name: str, rho: Any) -> Any:
@@ -45,36 +45,36 @@ def _named(name: str, rho: Any) -> Any:
     if name == "unit-relu":
         return _arc(rho) / pi
     if name == "sign":
-        return 2 * apply("asin", rho) / pi
+        return 2 * asin(rho) / pi
     if name == "exp":
-        return (apply("exp", rho) - 1) / (apply("exp", one) - 1)
+        return (exp(rho) - 1) / (exp(one) - 1)
     if name == "unit-exp":
-        return apply("exp", rho - 1)
+        return exp(rho - 1)
     if name == "sin":
-        return apply("sinh", rho) / apply("sinh", one)
+        return sinh(rho) / sinh(one)
     if name == "unit-cos":
-        return apply("cosh", rho) / apply("cosh", one)
+        return cosh(rho) / cosh(one)
     if name == "erf":
-        return apply("asin", 2 * rho / 3) / apply("asin", 2 * one / 3)
+        return asin(2 * rho / 3) / asin(2 * one / 3)
     raise IsometerError(f"no dual {name!r}; expected one of {', '.join(NORMALIZED + UNCENTRED)}, or squares")
 
 
 def _named_slope(name: str, rho: Any) -> Any:
     pi, one = pi_like(rho), rho * 0 + 1
     if name in ("relu", "unit-relu"):
-        return (pi - apply("acos", rho)) / (pi - 1 if name == "relu" else pi)
+        return (pi - acos(rho)) / (pi - 1 if name == "relu" else pi)
     if name == "sign":
-        return 2 / (pi * apply("sqrt", (1 - rho) * (1 + rho)))
+        return 2 / (pi * sqrt((1 - rho) * (1 + rho)))
     if name == "exp":
-        return apply("exp", rho) / (apply("exp", one) - 1)
+        return exp(rho) / (exp(one) - 1)
     if name == "unit-exp":
-        return apply("exp", rho - 1)
+        return exp(rho - 1)
     if name == "sin":
-        return apply("cosh", rho) / apply("sinh", one)
+        return cosh(rho) / sinh(one)
     if name == "unit-cos":
-        return apply("sinh", rho) / apply("cosh", one)
+        return sinh(rho) / cosh(one)
     if name == "erf":
-        return 2 / (apply("sqrt", 9 * one - 4 * rho * rho) * apply("asin", 2 * one / 3))
+        return 2 / (sqrt(9 * one - 4 * rho * rho) * asin(2 * one / 3))
     raise IsometerError(f"no dual {name!r}; expected one of {', '.join(NORMALIZED + UNCENTRED)}, or squares")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isometer.theory.rank_bounds import numeric, second_moments
+from isometer.theory.rank.bounds import numeric, second_moments
 
 __all__ = [
     "batch_norm_as_printed",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from isometer._numerics.either import acos, exp, pi_like, sqrt
 from isometer.errors import IsometerError
-from isometer.theory.either import apply, pi_like
 
 __all__ = [
     "EXPONENTIAL_PRINTED",
@@ -43,7 +43,7 @@ def relu_dual(rho: Any) -> Any:
     Implements: 004/tab-mu.
     """
     pi = pi_like(rho)
-    return (apply("sqrt", (1 - rho) * (1 + rho)) + (pi - apply("acos", rho)) * rho) / (2 * pi)
+    return (sqrt((1 - rho) * (1 + rho)) + (pi - acos(rho)) * rho) / (2 * pi)
 
 
 def step_dual(rho: Any) -> Any:
@@ -56,7 +56,7 @@ def step_dual(rho: Any) -> Any:
     Implements: 004/tab-mu.
     """
     pi = pi_like(rho)
-    return (pi - apply("acos", rho)) / (2 * pi)
+    return (pi - acos(rho)) / (2 * pi)
 
 
 def table_dual(name: str, rho: Any) -> Any:
@@ -77,7 +77,7 @@ def table_dual(name: str, rho: Any) -> Any:
     if name == "step":
         return step_dual(rho)
     if name == "exp":
-        return apply("exp", rho + 1)
+        return exp(rho + 1)
     raise IsometerError(f"no row {name!r}; expected identity, hermite, relu, step or exp")
 
 
@@ -90,7 +90,7 @@ def table_nonlinearity(name: str, like: Any = 1.0) -> Any:
 
     Implements: 004/tab-mu.
     """
-    pi, e = pi_like(like), apply("exp", like * 0 + 1)
+    pi, e = pi_like(like), exp(like * 0 + 1)
     rows = {
         "identity": 0,
         "hermite": 1,

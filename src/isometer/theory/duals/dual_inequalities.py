@@ -27,7 +27,7 @@ def eigenvalue_lower_bound(kernel: KernelMap, depth: int, separation: float) -> 
 
     Example:
         >>> from isometer.theory import KernelMap
-        >>> from isometer.theory.dual_inequalities import eigenvalue_lower_bound
+        >>> from isometer.theory.duals.dual_inequalities import eigenvalue_lower_bound
         >>> eigenvalue_lower_bound(KernelMap("identity"), 5, 0.25)
         0.25
     """
@@ -42,7 +42,7 @@ def slope_inequality(source: str | Activation | Any, rho: ArrayLike) -> tuple[Fl
     Implements 004/lem-26.
 
     Example:
-        >>> from isometer.theory.dual_inequalities import slope_inequality
+        >>> from isometer.theory.duals.dual_inequalities import slope_inequality
         >>> left, right = slope_inequality("unit(tanh)", [-0.5, 0.0, 0.9])
         >>> bool((left <= right).all())
         True
@@ -61,7 +61,7 @@ def chord_inequality(kernel: KernelMap, share: ArrayLike) -> tuple[Floats, Float
 
     Example:
         >>> from isometer.theory import KernelMap
-        >>> from isometer.theory.dual_inequalities import chord_inequality
+        >>> from isometer.theory.duals.dual_inequalities import chord_inequality
         >>> low, high = chord_inequality(KernelMap("gelu"), [0.1, 0.5, 0.9])
         >>> bool((low <= high).all())
         True
@@ -86,7 +86,7 @@ def one_step_inequality(kernel: KernelMap, rho: ArrayLike) -> tuple[Floats, Floa
     Example:
         >>> import numpy as np
         >>> from isometer.theory import KernelMap
-        >>> from isometer.theory.dual_inequalities import one_step_inequality
+        >>> from isometer.theory.duals.dual_inequalities import one_step_inequality
         >>> left, right = one_step_inequality(KernelMap("gelu"), np.linspace(-1, 1, 201))
         >>> bool((left <= right + 1e-14).all())
         True
@@ -112,7 +112,7 @@ def lengths_inequality(
     Implements 004/lem-41.
 
     Example:
-        >>> from isometer.theory.dual_inequalities import lengths_inequality
+        >>> from isometer.theory.duals.dual_inequalities import lengths_inequality
         >>> left, right = lengths_inequality("tanh", 0.9, 0.5, 2.0)
         >>> left <= right
         True
@@ -139,7 +139,7 @@ def hermite_pairing(first: int, second: int, variances: tuple[float, float], cov
     Implements 004/lem-40.
 
     Example:
-        >>> from isometer.theory.dual_inequalities import hermite_pairing
+        >>> from isometer.theory.duals.dual_inequalities import hermite_pairing
         >>> hermite_pairing(2, 2, (4.0, 1.0), 1.0), hermite_pairing(2, 3, (4.0, 1.0), 1.0)
         (0.25, 0.0)
     """
@@ -155,7 +155,7 @@ def length_map_shape(source: str | Activation | Any, variances: ArrayLike) -> tu
 
     Example:
         >>> import numpy as np
-        >>> from isometer.theory.dual_inequalities import length_map_shape
+        >>> from isometer.theory.duals.dual_inequalities import length_map_shape
         >>> slope, bend = length_map_shape("tanh", np.linspace(0.2, 3.0, 15))
         >>> slope > 0, bend < 0
         (True, True)

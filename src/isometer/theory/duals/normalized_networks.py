@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from isometer.theory.either import apply
+from isometer._numerics.either import sqrt
 
 __all__ = ["batch_norm_network", "layer_norm_network", "printed_mean_gap", "standardized"]
 
@@ -27,7 +27,7 @@ def standardized(values: Any, axis: int) -> Any:
     """
     size = values.shape[axis]
     centred = values - values.sum(axis=axis, keepdims=True) / size
-    return centred / apply("sqrt", (centred * centred).sum(axis=axis, keepdims=True) / size)
+    return centred / sqrt((centred * centred).sum(axis=axis, keepdims=True) / size)
 
 
 def batch_norm_network(inputs: Any, weights: Sequence[Any], function: Function, *, last: bool = True) -> Any:
@@ -54,7 +54,7 @@ def batch_norm_network(inputs: Any, weights: Sequence[Any], function: Function, 
         final = k == len(weights) - 1
         if final:
             return standardized(z, 0) if last else z
-        h = function(standardized(z, 0)) / apply("sqrt", z[:1, :1] * 0 + w.shape[0])
+        h = function(standardized(z, 0)) / sqrt(z[:1, :1] * 0 + w.shape[0])
     return h
 
 
@@ -72,7 +72,7 @@ def layer_norm_network(inputs: Any, weights: Sequence[Any], function: Function) 
     """
     h = inputs
     for w in weights[:-1]:
-        h = standardized(function(h @ w.T) / apply("sqrt", h[:1, :1] * 0 + w.shape[0]), 1)
+        h = standardized(function(h @ w.T) / sqrt(h[:1, :1] * 0 + w.shape[0]), 1)
     return h @ weights[-1].T
 
 
@@ -93,7 +93,7 @@ def printed_mean_gap(values: Any, weights: Any, shift: Any, scale: Any) -> tuple
 
     Implements: 004/lem-1.
     """
-    root = apply("sqrt", values[0, 0] * 0 + values.shape[1])
+    root = sqrt(values[0, 0] * 0 + values.shape[1])
     plain = (values @ weights / root).sum() / len(values)
     moved = ((values - shift) / scale @ weights / root).sum() / len(values)
     return moved, (plain - shift) / scale

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from isometer.theory.either import apply, is_precise, pi_like
+from isometer._numerics.either import erf, exp, is_precise, pi_like, sqrt
 
 __all__ = ["SoftClip"]
 
@@ -55,12 +55,12 @@ class SoftClip:
         """
         t, k = self.threshold, self.sharpness
         up, down = x + t, x - t
-        bend = apply("exp", -(k * up * k * up)) - apply("exp", -(k * down * k * down))
-        root = apply("sqrt", pi_like(t) + 0 * t)
-        return (up * apply("erf", k * up) - down * apply("erf", k * down)) / 2 + bend / (2 * k * root)
+        bend = exp(-(k * up * k * up)) - exp(-(k * down * k * down))
+        root = sqrt(pi_like(t) + 0 * t)
+        return (up * erf(k * up) - down * erf(k * down)) / 2 + bend / (2 * k * root)
 
     def _raw(self, variance: Any) -> Any:
-        root = apply("sqrt", variance)
+        root = sqrt(variance)
         if is_precise(variance):
             return _precise_moment(self, variance)
         x, w = _rule()
@@ -87,7 +87,7 @@ class SoftClip:
         Implements: 004/def-mu-gamma.
         """
         t, k = self.threshold, self.sharpness
-        mean = apply("erf", k * t / apply("sqrt", 1 + 2 * k * k * variance))
+        mean = erf(k * t / sqrt(1 + 2 * k * k * variance))
         return 1 - variance * mean * mean / self._raw(variance)
 
     def contraction(self, smallest: Any) -> Any:
@@ -124,6 +124,6 @@ class SoftClip:
 def _precise_moment(clip: SoftClip, variance: Any) -> Any:
     import mpmath
 
-    root = apply("sqrt", variance)
+    root = sqrt(variance)
     places = [0, clip.threshold / root, 2 * clip.threshold / root + 2, 16]
     return 2 * mpmath.quad(lambda x: clip.plain(root * x) ** 2 * mpmath.npdf(x), places)

@@ -1,0 +1,1 @@
+"""Recentring and ReLU: the layer, the chain and the tree in which one point leaves the cluster (000)."""
