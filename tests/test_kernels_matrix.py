@@ -18,7 +18,7 @@ from isometer.theory import kernels
 from isometer.theory.batches import Batch
 from isometer.theory.conditioning import conditioning_bounds
 from isometer.theory.depth_free import SphereKernel
-from isometer.theory.diagnosis import diagnose
+from isometer.theory.kernel_diagnosis import diagnose_kernel
 from isometer.theory.kernels import kernel_matrices, kernel_matrix
 from isometer.theory.length_maps import SignalFamily
 from isometer.theory.mixed_lengths import Architecture
@@ -201,7 +201,7 @@ def test_duplicates_are_singular_and_said_so() -> None:
     assert kernel.singular is not None
     assert "1 and 4 are the same" in kernel.singular
     assert kernel.condition_number == math.inf
-    found = diagnose(kernel)
+    found = diagnose_kernel(kernel)
     assert found is not None
     assert "singular by construction" in found.text
     x[4] = 3 * x[1]
@@ -253,7 +253,7 @@ def test_bounds_do_not_apply_without_their_hypotheses() -> None:
 
 def test_diagnosis_finds_the_depths() -> None:
     x = sphere(6, 9)
-    found = diagnose(kernel_matrix("unit(relu)", x, 3000))
+    found = diagnose_kernel(kernel_matrix("unit(relu)", x, 3000))
     assert found is not None
     assert found.phase == "critical"
     for name, eps in (("float16", 2.0**-10), ("bfloat16", 2.0**-7)):
@@ -263,7 +263,7 @@ def test_diagnosis_finds_the_depths() -> None:
         assert kernel_matrix("unit(relu)", x, at - 1).condition_number < 1 / eps
     assert "normalized(relu)" in found.text
     x[1] = x[0] + 1e-7 * x[2]
-    close = diagnose(kernel_matrix("normalized(relu)", x / np.linalg.norm(x, axis=1, keepdims=True), 3))
+    close = diagnose_kernel(kernel_matrix("normalized(relu)", x / np.linalg.norm(x, axis=1, keepdims=True), 3))
     assert close is not None
     assert close.phase == "chaotic"
     assert close.recovers["float32"] is not None

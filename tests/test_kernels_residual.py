@@ -19,7 +19,7 @@ from isometer.theory import KernelMap, LengthMap, kernel_matrices, kernel_matrix
 from isometer.theory.batches import Batch
 from isometer.theory.conditioning import conditioning_bounds
 from isometer.theory.depth_free import SphereKernel, State, through
-from isometer.theory.diagnosis import diagnose
+from isometer.theory.kernel_diagnosis import diagnose_kernel
 from isometer.theory.kernels import _by_layers, _first_signals
 from isometer.theory.length_maps import SignalFamily
 from isometer.theory.mixed_lengths import Architecture, mixed_kernels
@@ -295,7 +295,7 @@ def test_bounds_and_diagnosis_with_skips() -> None:
     assert not any(check.applies for check in checks)
     assert "skip" in checks[0].reason
     deep = kernel_matrix("unit(relu)", x, 3000, residual=1.0)
-    found = diagnose(deep, residual=1.0)
+    found = diagnose_kernel(deep, residual=1.0)
     assert found is not None
     at = found.passes["float16"]
     assert at is not None
@@ -318,7 +318,7 @@ def test_zero_vector_without_signal_has_a_zero_row() -> None:
             assert kernel.log_diagonal[3] == -math.inf
             assert kernel.condition_number == math.inf
             assert "input 3 is the zero vector" in (kernel.singular or "")
-            assert diagnose(kernel) is not None
+            assert diagnose_kernel(kernel) is not None
     nothing = kernel_matrix("relu", np.zeros((2, 3)), 4)
     assert (nothing.matrix == 0.0).all()
     assert nothing.effective_rank == 0.0

@@ -15,7 +15,7 @@ from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
     from isometer.theory.conditioning import BoundCheck
-    from isometer.theory.diagnosis import Diagnosis
+    from isometer.theory.kernel_diagnosis import KernelDiagnosis
     from isometer.theory.kernels import KernelMatrix
 
 _LISTED = 32  # kernels up to this size are printed whole in JSON
@@ -58,7 +58,7 @@ def kernel(
     """
     from isometer.theory.batches import Batch
     from isometer.theory.conditioning import conditioning_bounds
-    from isometer.theory.diagnosis import diagnose
+    from isometer.theory.kernel_diagnosis import diagnose_kernel
     from isometer.theory.kernels import kernel_matrices
     from isometer.theory.length_maps import SignalFamily
 
@@ -78,7 +78,7 @@ def kernel(
     curve = [kernel_matrices(family, batch, at, kinds=(kind.value,), **layout)[kind.value] for at in wanted]
     last = curve[-1]
     checks = conditioning_bounds(last, **layout)
-    diagnosis = diagnose(last, **layout)
+    diagnosis = diagnose_kernel(last, **layout)
     several = curve if len(curve) > 1 else []
     if out is not None:
         _save(last, out)
@@ -174,7 +174,7 @@ def _save(matrix: KernelMatrix, path: Path) -> None:
 def _summary(
     last: KernelMatrix,
     checks: list[BoundCheck],
-    diagnosis: Diagnosis | None,
+    diagnosis: KernelDiagnosis | None,
     curve: list[KernelMatrix],
     layout: dict[str, Any],
 ) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from rich.text import Text
 from isometer.report.cards import number
 from isometer.report.pictures import PALETTE, new_figure
 from isometer.theory.conditioning import BoundCheck
-from isometer.theory.diagnosis import Diagnosis
+from isometer.theory.kernel_diagnosis import KernelDiagnosis
 from isometer.theory.kernels import KernelMatrix
 from isometer.theory.phase import PhaseDiagram
 
@@ -27,7 +27,10 @@ _SHOWN = 400  # rows of a kernel in a picture
 
 
 def kernel_card(
-    kernel: KernelMatrix, checks: Sequence[BoundCheck], diagnosis: Diagnosis | None, curve: Sequence[KernelMatrix] = ()
+    kernel: KernelMatrix,
+    checks: Sequence[BoundCheck],
+    diagnosis: KernelDiagnosis | None,
+    curve: Sequence[KernelMatrix] = (),
 ) -> Panel:
     """The card of `isometer kernel`.
 

@@ -3,7 +3,6 @@
 from isometer.theory.batches import Batch
 from isometer.theory.conditioning import BoundCheck, bound_quantities, conditioning_bounds
 from isometer.theory.depth_free import SphereKernel
-from isometer.theory.diagnosis import Diagnosis, diagnose
 from isometer.theory.explanation import DepthOutlook, Explanation, explain
 from isometer.theory.gram_maps import (
     GramChain,
@@ -25,6 +24,7 @@ from isometer.theory.interpolation import (
     sphere_separation,
 )
 from isometer.theory.jacobians import JacobianMoments, jacobian_moments
+from isometer.theory.kernel_diagnosis import KernelDiagnosis, diagnose_kernel
 from isometer.theory.kernel_maps import KNIFE_EDGE, KernelMap, KernelPath, kernel_map
 from isometer.theory.kernels import KernelMatrix, kernel_matrices, kernel_matrix
 from isometer.theory.length_maps import LengthMap, SignalFamily, length_bound, length_contraction, settling_depth
@@ -52,12 +52,12 @@ __all__ = [
     "CosineFloor",
     "DepthOutlook",
     "Descent",
-    "Diagnosis",
     "EdgeOfChaos",
     "Explanation",
     "GramChain",
     "Interpolation",
     "JacobianMoments",
+    "KernelDiagnosis",
     "KernelMap",
     "KernelMatrix",
     "KernelPath",
@@ -76,7 +76,7 @@ __all__ = [
     "cosine_floor",
     "descent",
     "descent_losses",
-    "diagnose",
+    "diagnose_kernel",
     "edge_of_chaos",
     "excess_risk_bound",
     "explain",

@@ -23,16 +23,16 @@ _SAMPLE = 48  # inputs looked at when searching over depths
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class KernelDiagnosis:
     """Why a kernel is close to singular, from which depth on in each number format, and what would help.
 
     Example:
         >>> import numpy as np
-        >>> from isometer.theory.diagnosis import diagnose
+        >>> from isometer.theory.kernel_diagnosis import diagnose_kernel
         >>> from isometer.theory.kernels import kernel_matrix
         >>> x = np.random.default_rng(0).standard_normal((8, 20))
         >>> x /= np.linalg.norm(x, axis=1, keepdims=True)
-        >>> found = diagnose(kernel_matrix("unit(softplus)", x, 60))
+        >>> found = diagnose_kernel(kernel_matrix("unit(softplus)", x, 60))
         >>> found.phase, found.passes["float32"] < 60
         ('ordered', True)
     """
@@ -48,23 +48,23 @@ class Diagnosis:
         return " ".join(self.sentences)
 
 
-def diagnose(
+def diagnose_kernel(
     kernel: KernelMatrix,
     *,
     norm: Norm = "none",
     norm_position: Position = "pre",
     bias: float = 0.0,
     residual: float | None = None,
-) -> Diagnosis | None:
+) -> KernelDiagnosis | None:
     """A diagnosis when the condition number exceeds `NEAR_SINGULAR`; None for a healthy kernel.
 
     Depths are searched on at most 48 of the inputs, the closest pair among them, at float64 resolution.
 
     Example:
         >>> import numpy as np
-        >>> from isometer.theory.diagnosis import diagnose
+        >>> from isometer.theory.kernel_diagnosis import diagnose_kernel
         >>> from isometer.theory.kernels import kernel_matrix
-        >>> diagnose(kernel_matrix("normalized(relu)", np.eye(4), 10)) is None
+        >>> diagnose_kernel(kernel_matrix("normalized(relu)", np.eye(4), 10)) is None
         True
     """
     if kernel.condition_number < NEAR_SINGULAR:
@@ -72,16 +72,16 @@ def diagnose(
     phi, depth = kernel.activation, kernel.depth
     nothing: dict[str, int | None] = dict.fromkeys(EPSILON)
     if kernel.singular is not None:
-        return Diagnosis("unknown", nothing, nothing, (_sentence(kernel.singular),))
+        return KernelDiagnosis("unknown", nothing, nothing, (_sentence(kernel.singular),))
     common = kernel.batch.common_length
     if depth == 0:
-        return Diagnosis("linear", nothing, nothing, ("At depth 0 the kernel is the inputs' own Gram matrix.",))
+        return KernelDiagnosis("linear", nothing, nothing, ("At depth 0 the kernel is the inputs' own Gram matrix.",))
     strength = checked_residual(residual)
     folded = bias == 0.0 and strength is None and (norm != "none" and norm_position == "pre")
     factored = bias == 0.0 and SignalFamily(phi).homogeneous and (strength is None or norm == "none")
     if common is None and not folded and not factored:
         text = "The inputs have different lengths; depths are searched for inputs of one length only — normalise them."
-        return Diagnosis("unknown", nothing, nothing, (text,))
+        return KernelDiagnosis("unknown", nothing, nothing, (text,))
     network = SphereKernel(
         phi, depth, squared_length=common or 1.0, bias=bias, norm=norm, norm_position=norm_position,
         residual=strength, tangent=kernel.kind == "ntk",
@@ -93,7 +93,7 @@ def diagnose(
     recovers: dict[str, int | None] = dict.fromkeys(EPSILON)
     if phase == "chaotic":
         recovers = {name: search.first(lambda c, e=eps: c < 1 / e) for name, eps in EPSILON.items()}
-    return Diagnosis(phase, passes, recovers, tuple(_words(kernel, phase, last.growth, passes, recovers)))
+    return KernelDiagnosis(phase, passes, recovers, tuple(_words(kernel, phase, last.growth, passes, recovers)))
 
 
 def _is_linear(network: SphereKernel) -> bool:
