@@ -423,7 +423,10 @@ def test_what_no_theory_covers_has_no_trajectory() -> None:
 # --- bands ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("correlation", "runs"), [(0.0, 16), (0.97, 12), (0.97, 32)])
+@pytest.mark.parametrize(
+    ("correlation", "runs"),
+    [pytest.param(0.0, 16, marks=pytest.mark.slow), (0.97, 12), pytest.param(0.97, 32, marks=pytest.mark.slow)],
+)
 def test_bands_hold_for_all_layers_at_once(correlation: float, runs: int) -> None:
     """400 new draws of autoregressive trajectories of two metrics; 95 % expected, five deviations allowed."""
     rng = np.random.default_rng(5)
@@ -455,7 +458,12 @@ LAWS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("law", LAWS)
+QUICK_LAWS = ("relu", "batch norm", "skips with layer norm")
+
+
+@pytest.mark.parametrize(
+    "law", [law if law in QUICK_LAWS else pytest.param(law, marks=pytest.mark.slow) for law in LAWS]
+)
 def test_means_are_those_of_networks_of_the_law(law: str) -> None:
     """Means of 24 torch networks against means of 24 draws at the last layer: no difference beyond 4.5 deviations.
 

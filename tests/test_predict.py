@@ -299,7 +299,7 @@ def test_bands_before_activations_and_of_jumps_are_those_of_runs(options: dict[s
         {"norm": "batch"},
         {"norm": "batch", "order": ("activation", "weights", "norm"), "scale": 0.5},
         {"norm": "batch-rescale", "activation": "tanh"},
-        {"norm": "batch-recenter", "activation": "tanh", "gain": 1.8},
+        pytest.param({"norm": "batch-recenter", "activation": "tanh", "gain": 1.8}, marks=pytest.mark.slow),
         {"activation": "tanh", "gain": 2.0, "bias_variance": 0.2},
         {"activation": "tanh", "gain": 0.8, "bias_variance": 0.2, "order": ("activation", "weights", "norm")},
         {"activation": "relu", "norm": "layer", "order": POST},
