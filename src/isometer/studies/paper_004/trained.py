@@ -107,7 +107,7 @@ FIGURE_1 = Study(
         ),
     },
     because={
-        "MLP with batch norm: accuracy rises and dot products fall": "The fall is over before the first epochs that are "
+        "MLP with batch norm: accuracy rises and dot products fall": "The fall is over before the first epoch that is "
         "compared: at medium from 0.97 before training to 0.42 after two epochs, and 0.43 at the end.",
         "ResNet with NormReLU: accuracy rises and dot products fall": "At medium dot products fall from 0.42 to 0.15 "
         "in four epochs while the accuracy rises, then rise to 0.22 while it falls: few images, learnt by heart.",
