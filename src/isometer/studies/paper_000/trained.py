@@ -28,7 +28,7 @@ from isometer.studies.paper_002.trained import (
     draw_depths,
     numbers_of,
 )
-from isometer.studies.readings import measured, surely_less
+from isometer.studies.readings import all_of, measured, ordered
 from isometer.studies.study import Choice, Measured, Reading, Scale, Study
 
 NEAR = 0.1  # of accuracy
@@ -49,16 +49,16 @@ def read_he(result: xarray.Dataset, settings: Mapping[str, Any]) -> Reading:
     return Reading(
         numbers,
         {
-            "with batch norm: high rank": all(
-                surely_less(default["rank"].sel(d), batch_norm["rank"].sel(d)) for d in each
+            "with batch norm: high rank": all_of(
+                ordered(default["rank"].sel(d), batch_norm["rank"].sel(d)) for d in each
             ),
-            "and high accuracy": all(
-                surely_less(default["accuracy"].sel(d), batch_norm["accuracy"].sel(d)) for d in each
+            "and high accuracy": all_of(
+                ordered(default["accuracy"].sel(d), batch_norm["accuracy"].sel(d)) for d in each
             ),
             "without it, torch's default: low accuracy": all(does_not_learn(default["accuracy"].sel(d)) for d in each),
             "without it, He: low rank": all(bool((he["rank"].sel(d) < between.sel(d)).all()) for d in each),
-            "but higher accuracy than the default": all(
-                surely_less(default["accuracy"].sel(d), he["accuracy"].sel(d)) for d in each
+            "but higher accuracy than the default": all_of(
+                ordered(default["accuracy"].sel(d), he["accuracy"].sel(d)) for d in each
             ),
             "and as high as that of batch norm, within 0.1": all(
                 float(he["accuracy"].sel(d).mean()) >= float(batch_norm["accuracy"].sel(d).mean()) - NEAR for d in each

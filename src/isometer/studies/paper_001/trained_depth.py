@@ -26,7 +26,7 @@ from isometer.studies.paper_003.trained import (
     WHY_GAIN,
     final_losses,
 )
-from isometer.studies.readings import measured, surely_less
+from isometer.studies.readings import measured, ordered, surely_less
 from isometer.studies.study import Choice, Reading, Scale, Study
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def draw_clipping(result: xarray.Dataset, settings: Settings) -> Figure:
 
 
 def read_clipping(result: xarray.Dataset, settings: Settings) -> Reading:
-    """All comparisons are at the largest depth."""
+    """All comparisons are at the largest depth; undecided where chance explains a difference."""
     depth = settings["depth"][-1]
     last = {scheme: final_losses(result, scheme)[:, -1] for scheme in SCHEMES}
     ours, plain = last["iterative"], last["Xavier"]
@@ -63,8 +63,8 @@ def read_clipping(result: xarray.Dataset, settings: Settings) -> Reading:
     }
     for clipped in CLIPPING:
         statements |= {
-            f"{clipped} lowers the loss of the deepest network": surely_less(last[clipped], plain),
-            f"iterative orthogonalisation has a lower loss than {clipped}": surely_less(ours, last[clipped]),
+            f"{clipped} lowers the loss of the deepest network": ordered(last[clipped], plain),
+            f"iterative orthogonalisation has a lower loss than {clipped}": ordered(ours, last[clipped]),
         }
     return Reading(
         {f"training loss with {scheme}, depth {depth}": measured(values) for scheme, values in last.items()},
@@ -95,7 +95,9 @@ FIGURE_A_1 = Study(
         "AGC, λ = 0.1 lowers the loss of the deepest network": "Clipping only shortens steps, and few are: in the "
         "first 100 steps of one run here 2 % of the gradients of a matrix exceeded a tenth of its norm, half of them "
         "in the first ten; in a network of the paper's own size, 75 layers of 800 neurons, most did in the first step "
-        "and none in the next three. Later steps were not looked at.",
+        "and none in the next three. Later steps were not looked at. Yet at medium it does lower the loss of 30 "
+        "layers, 0.88 ± 0.07 against 1.08 ± 0.08 (four runs, p = 0.0004), and less surely that of 75, 1.74 ± 0.06 "
+        "against 1.95 ± 0.19 (p = 0.02).",
         "AGC, λ = 1 lowers the loss of the deepest network": "No gradient was as large as its matrix in the first 100 "
         "steps of one run here, nor in the first four of a network of the paper's own size (the largest ratios were "
         "0.95 and 0.89): nothing is clipped there. Later steps were not looked at.",

@@ -23,7 +23,7 @@ from isometer.studies.paper_001.trained_isometry import (
     surely_positive,
     training_scale,
 )
-from isometer.studies.readings import measured, surely_less
+from isometer.studies.readings import measured, ordered
 from isometer.studies.study import Choice, Measured, Reading, Study
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def read_weights(result: xarray.Dataset, settings: Settings) -> Reading:
         },
         {
             _SMALL: bool((middle < settings["limit"]).all()),
-            _LESS: surely_less(np.log(middle), np.log(ends)),
+            _LESS: ordered(np.log(middle), np.log(ends)),
             _FELT: bool((felt > 0.1 * felt_ends).all()),
             _BIAS: surely_positive(np.log(random / middle)),
         },
@@ -164,7 +164,7 @@ def read_gaps(result: xarray.Dataset, settings: Settings) -> Reading:
             numbers[f"largest gap, {name}, {depth} layers"] = measured(gap.max(-1))
             statements[low] = bool(statements[low] and (gap < settings["limit"]).all())
         if len(depths) > 1:
-            statements[deeper[name]] = surely_less(np.log(middles[-1]), np.log(middles[0]))
+            statements[deeper[name]] = ordered(np.log(middles[-1]), np.log(middles[0]))
     return Reading(numbers, statements)
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 
 from isometer.studies.cells.rank_training import mlp_cell
 from isometer.studies.drawing import PALETTE, band, new_figure, plain_logs
-from isometer.studies.readings import measured, surely_less
+from isometer.studies.readings import all_of, measured, ordered
 from isometer.studies.study import Choice, Measured, Reading, Scale, Study
 
 if TYPE_CHECKING:
@@ -171,9 +171,9 @@ def read_depths(result: xarray.Dataset, settings: Settings) -> Reading:
             "with more than 10 layers vanilla networks do not learn": all(
                 does_not_learn(one["accuracy"]) for one, _ in pairs
             ),
-            "with batch norm they do": all(surely_less(one["accuracy"], other["accuracy"]) for one, other in pairs),
-            "batch norm has the higher rank, before and after training": all(
-                surely_less(one[name], other[name]) for one, other in pairs for name in ("rank", "trained_rank")
+            "with batch norm they do": all_of(ordered(one["accuracy"], other["accuracy"]) for one, other in pairs),
+            "batch norm has the higher rank, before and after training": all_of(
+                ordered(one[name], other[name]) for one, other in pairs for name in ("rank", "trained_rank")
             ),
         }
     if deep and shallow <= DEEP:
@@ -297,9 +297,9 @@ def read_pretraining(result: xarray.Dataset, settings: Settings) -> Reading:
         start = rank.isel(epoch=0)
         others = [network for network in there if network != USUAL]
         statements |= {
-            "batch norm learns fastest": all(surely_less(speed(one), speed(USUAL)) for one in others),
-            "asymmetric weights make it slower": surely_less(speed(ASYMMETRIC), speed(USUAL)),
-            "and its rank lower": surely_less(start.sel(network=ASYMMETRIC), start.sel(network=USUAL)),
+            "batch norm learns fastest": all_of(ordered(speed(one), speed(USUAL)) for one in others),
+            "asymmetric weights make it slower": ordered(speed(ASYMMETRIC), speed(USUAL)),
+            "and its rank lower": ordered(start.sel(network=ASYMMETRIC), start.sel(network=USUAL)),
         }
     if len(there) > 3:
         means = [values.sel(network=there).mean(("run", "epoch")) for values in (rank, accuracy)]

@@ -20,7 +20,7 @@ from isometer.studies.paper_002.trained import (
     learns,
     legends_below,
 )
-from isometer.studies.readings import all_of, measured, surely_less
+from isometer.studies.readings import all_of, measured, ordered, surely_less
 from isometer.studies.study import Choice, Measured, Reading, Scale, Study
 
 if TYPE_CHECKING:
@@ -169,10 +169,10 @@ def read_alignment(result: xarray.Dataset, settings: Settings) -> Reading:
         statements["nor with 100 times the rate"] = does_not_learn(last_of(accuracy, FASTER))
     if BN in there:
         statements |= {
-            "with batch norm they are less aligned": surely_less(
+            "with batch norm they are less aligned": ordered(
                 aligned.sel(network=BN).mean("epoch"), aligned.sel(network=BARE).mean("epoch")
             ),
-            "and it trains": surely_less(last_of(accuracy, BARE), last_of(accuracy, BN)),
+            "and it trains": ordered(last_of(accuracy, BARE), last_of(accuracy, BN)),
         }
     if NOISE in there:
         gap = accuracy.sel(network=NOISE).mean("epoch") - accuracy.sel(network=BARE).mean("epoch")

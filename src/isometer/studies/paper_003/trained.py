@@ -15,7 +15,7 @@ from scipy import stats
 
 from isometer.studies.cells.depth_training import depth_training_cell
 from isometer.studies.drawing import PALETTE, band, new_figure
-from isometer.studies.readings import line_slope, measured, surely_less
+from isometer.studies.readings import line_slope, measured, ordered, surely_less
 from isometer.studies.study import Choice, Measured, Reading, Scale, Study
 
 if TYPE_CHECKING:
@@ -178,12 +178,12 @@ def read_epochs(result: xarray.Dataset, settings: Settings) -> Reading:
         "training loss, first epoch": measured(loss[:, 1]),
         "training loss, last epoch": measured(loss[:, -1]),
     }
-    statements: dict[str, bool | None] = {"the loss falls": surely_less(loss[:, -1], loss[:, 1])}
+    statements: dict[str, bool | None] = {"the loss falls": ordered(loss[:, -1], loss[:, 1])}
     for name, label in (("output_gap", "the outputs"), ("hidden_gap", "the last hidden layer")):
         gap = carried(result[name].squeeze(["scheme", "depth"]).transpose("run", "epoch").values)
         numbers[f"gap of {label} before training"] = measured(gap[:, 0])
         numbers[f"gap of {label} after training"] = measured(gap[:, -1])
-        statements[f"the gap of {label} falls during training"] = surely_less(gap[:, -1], gap[:, 0])
+        statements[f"the gap of {label} falls during training"] = ordered(gap[:, -1], gap[:, 0])
     return Reading(numbers, statements)
 
 
@@ -230,7 +230,7 @@ def read_schemes(result: xarray.Dataset, settings: Settings) -> Reading:
     for i in range(max(len(depths) - 2, 0), len(depths)):
         numbers[f"training loss with Xavier, depth {depths[i]}"] = measured(plain[:, i])
         numbers[f"training loss with iterative orthogonalisation, depth {depths[i]}"] = measured(ours[:, i])
-        statements[f"at depth {depths[i]} iterative orthogonalisation has the lower loss"] = surely_less(
+        statements[f"at depth {depths[i]} iterative orthogonalisation has the lower loss"] = ordered(
             ours[:, i], plain[:, i]
         )
     if len(depths) == 1:
