@@ -352,11 +352,11 @@ FIGURE_6 = Study(
         ),
     },
     because={
-        "pre-trained with 25 steps it learns": "At medium (3200 steps) three of four runs end at 0.75, and one diverges.",
+        "pre-trained with 25 steps it learns": "At medium (3200 steps) three of four runs end at 0.75; one diverges.",
         "pre-trained with 75 steps it learns": "It is a matter of time: at medium (3200 steps) all four runs learn, to "
         "0.80 ± 0.03.",
-        "batch norm learns fastest": "It does at first, 0.42 against 0.22 after 400 steps; with He's norms and this rate "
-        "the networks that were pre-trained with 75 steps then pass it (0.80 against 0.68 after 3200).",
+        "batch norm learns fastest": "It does at first, 0.42 against 0.22 over 400 steps; with He's norms and this "
+        "rate the networks that were pre-trained with 75 steps then pass it (0.80 against 0.68 after 3200).",
     },
     data="fashion-mnist",
     seconds=(100, 6000),
