@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -207,9 +206,6 @@ _LAGGING = (
     "networks of 1000 layers have learnt about 30 % less above chance (medium). Whether the paper's own rate removes "
     "this is open."
 )
-_MEDIUM_CIFAR10 = training_scale(
-    "cifar10", LONGER, [10, 100, 1000], MEDIUM.format(depths="10, 100 and 1000"), tolerance=0.25
-)
 FIGURE_6_4 = Study(
     "001/fig-6.4",
     "training accuracy over epochs at several depths: shaped sin, shaped tanh, identity",
@@ -221,7 +217,7 @@ FIGURE_6_4 = Study(
     training_scale("cifar10", FULL, [10, 100, 500, 1000], tolerance=0.25),
     draw_training,
     read_training,
-    medium=_MEDIUM_CIFAR10,
+    medium=training_scale("cifar10", LONGER, [10, 100, 1000], MEDIUM.format(depths="10, 100 and 1000"), tolerance=0.25),
     choices={"epochs": _EPOCHS, "gains": gain_choice([10, 100]), "depths": _DEPTHS, "nearly depth-independent": _NEAR},
     because={
         **{f"the identity ends below sin and tanh in training accuracy, {depth} layers": _EARLY for depth in (10, 100)},
@@ -254,7 +250,7 @@ _OVERFIT = (
 )
 
 
-def _images(number: str, title: str, data: str, train: int, medium: Scale | None = None, **choices: Choice) -> Study:
+def _images(number: str, title: str, data: str, train: int, **choices: Choice) -> Study:
     """Few layers at quick, where there is time to train for longer than 001/fig-6.4 does with 1000."""
     return Study(
         f"001/fig-C.{number}",
@@ -266,7 +262,7 @@ def _images(number: str, title: str, data: str, train: int, medium: Scale | None
         training_scale(data, {**FULL, "train": train}, [10, 100, 500, 1000]),
         draw_both,
         read_both,
-        medium=medium or training_scale(data, _LONG, [10, 100], _LONG_WORDS),
+        medium=training_scale(data, _LONG, [10, 100], _LONG_WORDS),
         choices={
             **choices,
             "epochs": Choice("8 at quick, 100 at paper", "not stated"),
@@ -284,7 +280,7 @@ def _images(number: str, title: str, data: str, train: int, medium: Scale | None
 FIGURE_C_5 = _images("5", "MNIST", "mnist", 60000)
 FIGURE_C_6 = _images("6", "Fashion-MNIST", "fashion-mnist", 60000)
 FIGURE_C_7 = _images("7", "CIFAR-100", "cifar100", 50000, images=_SUBSTITUTE)
-FIGURE_C_8 = _images("8", "CIFAR-10", "cifar10", 50000, dataclasses.replace(_MEDIUM_CIFAR10, reading={}))
+FIGURE_C_8 = _images("8", "CIFAR-10", "cifar10", 50000)
 
 STUDIES = (
     FIGURE_6_4,
