@@ -1,8 +1,8 @@
 """Where the time of a training study goes: the share of forward, backward and optimiser steps in its cells.
 
-The first and the last cell of every study's quick grid are computed in this process, as a worker would, after one
-epoch of each that warms up the imports and the images. `steps` is the time inside `step`: forward, backward, update.
-What is left is tests, measurements, building the network, choosing the batches.
+One run of every network in a study's quick grid is computed in this process, as a worker would, after one epoch that
+warms up the imports and the images. `steps` is the time inside `step`: forward, backward, update. What is left is
+tests, measurements, building the network, choosing the batches. A study whose cells another one has is left out.
 
 Run with `python -m benchmarks training`; studies whose data are missing are left out.
 """
@@ -66,13 +66,12 @@ def run() -> dict[str, dict[str, float]]:
         if "device" not in settings_of(study.quick):
             continue
         job = make_job(study, study.quick)
-        cells = [job.cells[0], job.cells[-1]]
-        if job.keys[-1] in seen:
-            continue  # another study has the same cells
-        seen.add(job.keys[-1])
-        try:
-            for cell in cells:  # a worker loads the images once for many cells
-                study.cell({**cell.configuration, "epochs": 1}, 0, Checkpoint())
+        cells = [cell for cell in job.cells if cell.configuration["run"] == 0]
+        if seen.issuperset(job.keys):
+            continue
+        seen.update(job.keys)
+        try:  # a worker loads the images once for many cells
+            study.cell({**cells[0].configuration, "epochs": 1}, 0, Checkpoint())
         except IsometerError as problem:
             print(f"{study.id} is left out: {problem}")
             continue

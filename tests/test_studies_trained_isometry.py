@@ -19,6 +19,7 @@ from isometer.nn.architectures import mlp
 from isometer.run import Checkpoint
 from isometer.studies.cells.isometry_training import isometry_training_cell, weight_gaps
 from isometer.studies.paper_001 import trained_isometry, trained_weights
+from isometer.studies.readings import epochs_measured
 from isometer.studies.running import make_job, reproduce, settings_of
 from isometer.studies.settings import overridden
 from isometer.studies.study import Reading, Study
@@ -114,7 +115,7 @@ def test_every_says_when_it_is_measured() -> None:
     curves = isometry_training_cell({**CELL, "every": 2, "activation": "identity"}, 1)
     assert np.isfinite(curves["weight_gap"].values).all(1).tolist() == [True, False, True, True]
     assert np.isfinite(curves["test_accuracy"].values).tolist() == [True, False, True, True]
-    assert trained_isometry.epochs_measured({"epochs": 3, "every": 2}) == [0, 2, 3]
+    assert epochs_measured({"epochs": 3, "every": 2}) == [0, 2, 3]
 
 
 def test_a_random_move_has_the_gap_that_the_reading_compares_with() -> None:

@@ -45,6 +45,7 @@ IMAGES: dict[str, Any] = {
     "bottleneck": 1,
     **{name: TINY[name] for name in ("data", "train", "shrink", "device", "learning_rate", "batch", "optimizer")},
     "epochs": 2,
+    "every": 1,
 }
 IDS = ("002/fig-5", "002/fig-6", "002/fig-7", "002/fig-8", "002/fig-11", "000/fig-2")
 

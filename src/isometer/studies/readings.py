@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,17 @@ def mean_interval(values: ArrayLike, axis: int = 0, *, level: float = LEVEL) -> 
     if count < 2:
         return mean, np.zeros_like(mean)
     return mean, stats.t.isf((1 - level) / 2, count - 1) * data.std(axis, ddof=1) / math.sqrt(count)
+
+
+def epochs_measured(settings: Mapping[str, Any]) -> list[int]:
+    """Those after which a network was tested and measured: every so many, the last, and 0, before training.
+
+    Example:
+        >>> epochs_measured({"epochs": 5, "every": 2})
+        [0, 2, 4, 5]
+    """
+    last = settings["epochs"]
+    return sorted({*range(0, last + 1, settings["every"]), last})
 
 
 def measured(values: ArrayLike) -> Measured:

@@ -56,12 +56,12 @@ def vision_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Checkpo
     """Curves of one run by epoch: training accuracy and loss, ranks, alignment of gradients.
 
     Keys: `network` (of `NETWORKS`), `channels` and `bottleneck` (of the first convolution of VGG19 and of ResNet50; the
-    others follow), `data`, `train`, `shrink`, `device`, and those of `Recipe`. The numbers of `LAST` are of 128
-    training images.
+    others follow), `data`, `train`, `shrink`, `every` (epochs between measurements), `device`, and those of `Recipe`.
+    The numbers of `LAST` are of 128 training images.
 
     Example:
         >>> cell = {"network": "VGG19", "channels": 1, "bottleneck": 1, "data": "digits", "train": 40, "shrink": 1}
-        >>> cell |= {"device": "cpu", "learning_rate": 0.1, "epochs": 1, "batch": 20, "optimizer": "sgd"}
+        >>> cell |= {"device": "cpu", "learning_rate": 0.1, "epochs": 1, "batch": 20, "optimizer": "sgd", "every": 1}
         >>> vision_cell(cell, 0)["neuron_alignment"].shape
         (2,)
     """
@@ -81,6 +81,7 @@ def vision_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Checkpo
         Recipe.of(c, learning_rate=c["learning_rate"] * setting.factor),
         seed=seed,
         measures={"last": last_on(sets.inputs[:SAMPLES], sets.labels[:SAMPLES])},
+        every=c["every"],
         test=False,
         checkpoint=checkpoint,
         device=c["device"],

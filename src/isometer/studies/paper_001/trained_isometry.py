@@ -10,7 +10,7 @@ import xarray
 
 from isometer.studies.cells.isometry_training import isometry_training_cell
 from isometer.studies.drawing import band, new_figure
-from isometer.studies.readings import all_of, mean_interval, measured, ordered
+from isometer.studies.readings import all_of, epochs_measured, mean_interval, measured, ordered
 from isometer.studies.study import Choice, Coordinate, Measured, Reading, Scale, Study
 
 if TYPE_CHECKING:
@@ -38,12 +38,6 @@ def accuracies(result: xarray.Dataset, name: str, **at: Any) -> Array:
     gone = (chosen["diverged_at"] >= 0) & chosen[name].isnull() & (chosen["epoch"] > 0)
     values: Array = chosen[name].where(~gone, 1 / chosen["classes"]).transpose("run", "epoch").values
     return values
-
-
-def epochs_measured(settings: Settings) -> list[int]:
-    """Those after which the network was tested and its weights were looked at."""
-    last = settings["epochs"]
-    return sorted({*range(0, last + 1, settings["every"]), last})
 
 
 def draw_accuracies(result: xarray.Dataset, settings: Settings, names: Sequence[str]) -> Figure:

@@ -17,13 +17,12 @@ from isometer.studies.paper_001.trained_isometry import (
     LONGER,
     MEDIUM,
     SHAPED,
-    epochs_measured,
     gain_choice,
     runs_told,
     surely_positive,
     training_scale,
 )
-from isometer.studies.readings import measured, ordered
+from isometer.studies.readings import epochs_measured, measured, ordered
 from isometer.studies.study import Choice, Measured, Reading, Study
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ _QUICK: dict[str, Any] = {
     "mlp_width": 128,
     "mlp_shrink": 2,
     "mlp_train": 1500,
-    "mlp_rates": [0.002, 0.02, 0.1],
+    "mlp_rates": [0.0005, 0.002, 0.02, 0.1],
     "resnet_width": 8,
     "resnet_shrink": 4,
     "resnet_train": 1000,
@@ -171,7 +171,7 @@ OPTIMIZER = {
         {
             "SGD without momentum, rates ×10, depth 32": {
                 "optimizer": "sgd",
-                "mlp_rates": [0.02, 0.2, 1.0],
+                "mlp_rates": [0.005, 0.02, 0.2, 1.0],
                 "depth": [32],
             }
         },
