@@ -44,8 +44,8 @@ bench: setup
 	$(THREADS) $(BIN)/python -m benchmarks
 
 lint: setup
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs
 
 types: setup
 	$(BIN)/mypy

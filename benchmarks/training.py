@@ -21,7 +21,8 @@ from isometer.errors import IsometerError
 from isometer.run.cells import Cell
 from isometer.run.checkpoints import Checkpoint
 from isometer.studies import Study, all_studies
-from isometer.studies.running import make_job, settings_of
+from isometer.studies.records import settings_of
+from isometer.studies.running import make_job
 from isometer.studies.training import loop
 
 

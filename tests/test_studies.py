@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,11 +29,23 @@ from isometer.cli._shared import app
 from isometer.errors import IsometerError
 from isometer.report.gallery import gallery_html, gallery_markdown, number, order, read_records, study_html
 from isometer.run.trial import power, walk
-from isometer.studies import Choice, Measured, Reading, Scale, Study, all_studies, find, overridden, parse_changes
+from isometer.studies import (
+    Choice,
+    Measured,
+    Reading,
+    Scale,
+    Study,
+    all_studies,
+    find,
+    overridden,
+    parse_changes,
+    read_again,
+)
 from isometer.studies import reproduce as make
 from isometer.studies.drawing import band, new_figure, plain_logs
 from isometer.studies.readings import log_slope, mean_interval, measured, surely_less
-from isometer.studies.running import make_job, settings_of
+from isometer.studies.records import settings_of
+from isometer.studies.running import make_job
 from isometer.studies.training.loop import augmented
 
 assert command
@@ -223,6 +237,51 @@ def test_same_gallery_again_and_after_a_loss(tmp_path: Path, pool: ThreadPoolExe
     assert files(tmp_path / "b") == expected
 
 
+def test_read_again_without_cells(tmp_path: Path, pool: ThreadPoolExecutor) -> None:
+    """The same files come out where nothing has changed, infinite settings included; new words and rules are taken."""
+    toy = replace(TOY, quick=Scale({"base": [1, 2, 3]}, {"exponent": 2}, reading={"limit": math.inf}), choices={})
+    make([toy], tmp_path, executor=pool)
+    before = files(tmp_path)
+    shutil.rmtree(tmp_path / "cells")
+    (made,) = read_again(tmp_path, [toy])
+    assert files(tmp_path) == before
+    asked: dict[str, Any] = {}
+
+    def stricter(result: xarray.Dataset, settings: Mapping[str, Any]) -> Reading:
+        asked.update(settings)
+        return Reading({"last": Measured(float(result["value"][-1]))}, {"powers grow": False})
+
+    later = Scale({"base": [1, 2]}, {"exponent": 3, "newer": 1})
+    (made,) = read_again(tmp_path, [replace(toy, title="new words", read=stricter, quick=later)])
+    assert asked == {"base": [1, 2, 3], "exponent": 2, "limit": math.inf, "newer": 1}  # as recorded; what is new, new
+    assert (made.record["title"], made.record["verdict"]) == ("new words", "disagree")
+    assert made.record["why"] == "Negative powers fall."
+    assert "newer" not in made.record["settings"]
+    assert "new words" in (tmp_path / "index.html").read_text()
+
+
+def test_what_cannot_be_read_again_is_told_and_kept(tmp_path: Path, pool: ThreadPoolExecutor) -> None:
+    with pytest.raises(IsometerError, match="no result of any study"):
+        read_again(tmp_path)
+    (made,) = make([TOY], tmp_path, executor=pool)
+    with pytest.raises(IsometerError, match=r"no result of 003/fig-1;"):
+        read_again(tmp_path, [TOY, find("003/fig-1")])
+    before = files(tmp_path)
+
+    def needs_more(result: xarray.Dataset, settings: Mapping[str, Any]) -> Reading:
+        return Reading({"last": Measured(float(result["lacking"][-1]))}, {})
+
+    with pytest.raises(IsometerError, match=r"lacking.*run the study again"):
+        read_again(tmp_path, [replace(TOY, read=needs_more)])
+    assert files(tmp_path) == before
+    (made.folder / "result.nc").write_bytes(b"torn")
+    with pytest.raises(IsometerError, match="damaged"):
+        read_again(tmp_path, [TOY])
+    (made.folder / "study.json").write_text("{")
+    with pytest.raises(IsometerError, match="cannot be read"):
+        read_again(tmp_path, [TOY])
+
+
 def test_a_failed_cell_spares_the_other_studies(tmp_path: Path, pool: ThreadPoolExecutor) -> None:
     broken = replace(
         TOY, id="000/broken", cell=walk, quick=Scale({"i": [0, 1]}, {"steps": 3, "fail": "on purpose"}), choices={}
@@ -372,6 +431,8 @@ def test_bad_requests(tmp_path: Path) -> None:
         (["--resume"], "nothing to go on with"),
         (["003/fig-1", "--set", "widht=3"], "did you mean 'width'"),
         (["--paper", "009"], "no studies of paper"),
+        (["--read-again"], "no result of any study"),
+        (["--read-again", "003/fig-1", "--set", "width=3"], "computes nothing"),
     ):
         result = RUNNER.invoke(app, ["reproduce", *arguments, *out])
         assert message in str(result.exception)

@@ -20,7 +20,8 @@ from isometer.studies.cells.images import images
 from isometer.studies.cells.isometry import gap_metric, image_gap_cell, isometry_gap_cell, near_identity
 from isometer.studies.paper_001.depths import explodes, flat, growth
 from isometer.studies.readings import jackknife, line_slope, measured, straightness
-from isometer.studies.running import make_job, reproduce, settings_of
+from isometer.studies.records import settings_of
+from isometer.studies.running import make_job, reproduce
 from isometer.studies.study import Measured, Scale
 
 IDS = (

@@ -23,7 +23,8 @@ from isometer.studies.cells.notation import SYMBOLS, notation_cell
 from isometer.studies.cells.orthogonality import survival_cell
 from isometer.studies.cells.stationarity import stationary_distance_cell
 from isometer.studies.paper_001.orthogonality import thresholds
-from isometer.studies.running import make_job, settings_of
+from isometer.studies.records import settings_of
+from isometer.studies.running import make_job
 from isometer.theory.batch_norm.concentration import concentration_bound
 
 MINE = [

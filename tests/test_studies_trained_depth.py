@@ -26,7 +26,8 @@ from isometer.studies.cells.depth_training import (
 from isometer.studies.paper_001.trained_depth import read_clipping
 from isometer.studies.paper_003.trained import CHANCE, final_losses, read_depths, read_epochs, read_schemes
 from isometer.studies.paper_003.trained_convolutions import draw_table, read_convolutions, read_table
-from isometer.studies.running import make_job, reproduce, settings_of
+from isometer.studies.records import settings_of
+from isometer.studies.running import make_job, reproduce
 from isometer.studies.training import Sets, fit
 
 TINY: dict[str, Any] = {

@@ -20,7 +20,8 @@ from isometer.run import Checkpoint
 from isometer.studies.cells.isometry_training import isometry_training_cell, weight_gaps
 from isometer.studies.paper_001 import trained_isometry, trained_weights
 from isometer.studies.readings import epochs_measured
-from isometer.studies.running import make_job, reproduce, settings_of
+from isometer.studies.records import settings_of
+from isometer.studies.running import make_job, reproduce
 from isometer.studies.settings import overridden
 from isometer.studies.study import Reading, Study
 from isometer.studies.training import fit, image_sets

@@ -19,7 +19,8 @@ from isometer.studies.cells.normrelu_training import METHODS, held_out, network,
 from isometer.studies.paper_004.curves import ahead, best, edges_told, similar
 from isometer.studies.paper_004.hyperparameters import TABLE, used_by
 from isometer.studies.readings import epochs_measured
-from isometer.studies.running import make_job, settings_of
+from isometer.studies.records import settings_of
+from isometer.studies.running import make_job
 from isometer.studies.training import Recipe, fit, image_sets
 
 TRAINED = [f"004/fig-{number}" for number in (1, 3, 4, 5, 7, 8)]

@@ -20,7 +20,8 @@ from isometer.run.checkpoints import Checkpoint
 from isometer.studies import find
 from isometer.studies.cells.rank_training import last_layers, mlp_cell, ranks
 from isometer.studies.cells.vision_training import NETWORKS, alignments, last_on, network, vision_cell, with_noise
-from isometer.studies.running import make_job, reproduce, settings_of
+from isometer.studies.records import settings_of
+from isometer.studies.running import make_job, reproduce
 from isometer.studies.training import Sets, fit, image_sets
 
 Array = np.ndarray[Any, Any]

@@ -61,6 +61,10 @@ def reproduce(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with what --out was last asked for; finished cells are kept.")
     ] = False,
+    again: Annotated[
+        bool,
+        typer.Option("--read-again", help="Read and draw what --out holds by today's rules; nothing is computed."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Make figures and tables of the papers again, each with a verdict, and a gallery over all.
@@ -81,19 +85,39 @@ def reproduce(
     named = [text for text in named if "=" not in text]
     request = {"ids": named, "paper": paper, "all": every, "scale": scale.value, "set": changes, "data": data}
     request["device"] = device
+    if again:
+        if changes or data or device or resume:
+            raise IsometerError(
+                "--read-again computes nothing; expected it without --set, --data, --device and --resume"
+            )
+        chosen = _chosen(request) if named or paper or every else None
+        _tell(_read_again(chosen, folder, as_json), folder, as_json)
+        return
     if resume and not (named or paper or every):
         request = _last_request(folder)
     studies = _chosen(request)
     _remember(folder, request)
     made = _run(studies, folder, request, workers, dask, as_json)
     failures = [failure for one in made for failure in one.failures]
+    _tell(made, folder, as_json)
+    tell_failures(failures)
+    if failures:
+        raise typer.Exit(1)
+
+
+def _tell(made: list[Made], folder: Path, as_json: bool) -> None:
     if as_json:
         emit([dict(one.record) for one in made])
     else:
         _report(made, folder)
-    tell_failures(failures)
-    if failures:
-        raise typer.Exit(1)
+
+
+def _read_again(studies: list[Study] | None, folder: Path, quiet: bool) -> list[Made]:
+    from isometer.studies import read_again
+
+    stderr = Console(stderr=True, emoji=False)
+    with _display(stderr, 2 if studies is None else len(studies), quiet) as (_, finished):
+        return read_again(folder, studies, finished=finished)
 
 
 def _chosen(request: dict[str, Any]) -> list[Study]:

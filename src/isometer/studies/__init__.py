@@ -5,8 +5,10 @@ from isometer.studies import find, reproduce
 reproduce([find("003/fig-2b")], "gallery", scale="quick")
 """
 
+from isometer.studies.records import Made
 from isometer.studies.registry import all_studies, find, studies_of
-from isometer.studies.running import Made, reproduce
+from isometer.studies.rereading import read_again
+from isometer.studies.running import reproduce
 from isometer.studies.settings import overridden, parse_changes
 from isometer.studies.study import Choice, Measured, Reading, Scale, Study
 
@@ -21,6 +23,7 @@ __all__ = [
     "find",
     "overridden",
     "parse_changes",
+    "read_again",
     "reproduce",
     "studies_of",
 ]

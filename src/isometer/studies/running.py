@@ -7,60 +7,30 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import xarray
-
 from isometer.data.locate import cache_folder
 from isometer.errors import IsometerError
-from isometer.report.pictures import save_figure
 from isometer.run import Cell, Failure, Job, Status, Store, run
 from isometer.run.cells import grid_points
-from isometer.run.code import library_versions
 from isometer.run.executors import Dask, Given, Processes, Standing, Workers
-from isometer.run.files import netcdf
 from isometer.run.store import write_whole
-from isometer.studies.drawing import captioned
+from isometer.studies.records import (
+    Made,
+    declared,
+    folder_name,
+    keep_picture,
+    keep_record,
+    keep_result,
+    read_of,
+    settings_of,
+)
 from isometer.studies.settings import overridden
-from isometer.studies.study import Reading, Scale, Study
+from isometer.studies.study import Scale, Study
 
-RECORD = "study.json"
 CELLS = "cells"
 Observer = Callable[[Study, Status], None]
-
-
-@dataclass(frozen=True)
-class Made:
-    """A study that was run.
-
-    Args:
-        study: which.
-        folder: where its files are.
-        record: what `study.json` holds.
-        failures: cells that failed.
-
-    Example:
-        >>> from isometer.studies import find
-        >>> Made(find("003/fig-1"), Path("x"), {"verdict": "agree"}).record["verdict"]
-        'agree'
-    """
-
-    study: Study
-    folder: Path
-    record: Mapping[str, Any]
-    failures: tuple[Failure, ...] = ()
-
-
-def folder_name(identifier: str) -> str:
-    """The name of a study's folder.
-
-    Example:
-        >>> folder_name("003/fig-2b")
-        '003-fig-2b'
-    """
-    return identifier.replace("/", "-").replace(":", "-")
 
 
 def make_job(study: Study, scale: Scale) -> Job:
@@ -74,16 +44,6 @@ def make_job(study: Study, scale: Scale) -> Job:
     """
     cells = tuple(Cell(point, {**scale.constants, **point}) for point in grid_points(scale.axes))
     return Job(study.cell, scale.axes, cells, notes={"study": study.id})
-
-
-def settings_of(scale: Scale) -> dict[str, Any]:
-    """Axes and constants together, as `draw` and `read` get them.
-
-    Example:
-        >>> settings_of(Scale({"width": [1, 2]}, {"runs": 3}))
-        {'width': [1, 2], 'runs': 3}
-    """
-    return {**{name: list(values) for name, values in scale.axes.items()}, **scale.constants, **scale.reading}
 
 
 def reproduce(
@@ -177,13 +137,13 @@ def _made(
     folder.mkdir(parents=True, exist_ok=True)
     scale = overridden(study, scale_name, changes, data=data, device=device)
     clock = _Clock(folder / ".seconds.json", {"scale": scale_name, "settings": settings_of(scale)})
-    record: dict[str, Any] = _declared(study, scale_name, scale)
+    record: dict[str, Any] = declared(study, scale_name, scale)
     try:
         _check_data(scale)
     except IsometerError as problem:
         told = str(problem).replace(repr(str(cache_folder())), "the folder for data")  # a gallery may be published
         record |= {"verdict": "unclear", "why": f"the data are missing: {told}, or pass another set with --data"}
-        return _kept(study, folder, record)
+        return keep_record(study, folder, record)
     watch = None if observer is None else lambda status: observer(study, status)
     outcome = run(
         make_job(study, scale),
@@ -197,17 +157,14 @@ def _made(
     if failures:
         text = f"{len(failures)} of {outcome.cells} cells failed, the first: {failures[0].label}: {failures[0].error}"
         record |= {"verdict": "unclear", "why": text, "seconds": clock.total}
-        return _kept(study, folder, record, failures)
+        return keep_record(study, folder, record, failures)
     settings = settings_of(scale)
-    reading = study.read(outcome.result, settings)
-    record |= _read_record(study, reading)
+    record |= read_of(study, study.read(outcome.result, settings))
     record["variants"], lost = _variants(study, store, pool, clock, data, device)
     record["seconds"] = clock.total
-    picture = captioned(study.draw(outcome.result, settings), _caption(study, scale_name, scale))
-    for ending in ("png", "pdf"):
-        save_figure(picture, folder / f"figure.{ending}")
-    write_whole(folder / "result.nc", netcdf(_described(outcome.result, study, settings)))
-    return _kept(study, folder, record, lost)
+    keep_picture(study, outcome.result, settings, record, folder)
+    keep_result(study, outcome.result, settings, folder)
+    return keep_record(study, folder, record, lost)
 
 
 def _check_device(device: str | None) -> None:
@@ -229,40 +186,6 @@ def _check_data(scale: Scale) -> None:
             load(one)
 
 
-def _declared(study: Study, scale_name: str, scale: Scale) -> dict[str, Any]:
-    return {
-        "id": study.id,
-        "scale": scale_name,
-        "title": study.title,
-        "shows": study.shows,
-        "published": dict(study.published),
-        "measured": {},
-        "uncertainty": {},
-        "verdict": "unclear",
-        "why": "",
-        "statements": {},
-        "reduced": scale.reduced,
-        "settings": settings_of(scale),
-        "choices": {name: {"value": one.value, "why": one.why} for name, one in study.choices.items()},
-        "variants": [],
-        "seconds": 0.0,
-        "cells": 0,
-        "versions": json.loads(library_versions()),
-    }
-
-
-def _read_record(study: Study, reading: Reading) -> dict[str, Any]:
-    missed = [name for name, seen in reading.statements.items() if not seen]
-    reasons = [study.because[name] for name in missed if name in study.because]
-    return {
-        "measured": {name: item.value for name, item in reading.measured.items()},
-        "uncertainty": {name: item.uncertainty for name, item in reading.measured.items()},
-        "statements": dict(reading.statements),
-        "verdict": reading.verdict,
-        "why": " ".join(part for part in (*dict.fromkeys(reasons), reading.remark) if part),
-    }
-
-
 def _variants(
     study: Study, store: Store, pool: Standing, clock: _Clock, data: str | None, device: str | None
 ) -> tuple[list[dict[str, Any]], tuple[Failure, ...]]:
@@ -281,33 +204,9 @@ def _variants(
             lost += outcome.failures
             rows.append({**row, "measured": {}, "uncertainty": {}, "why": outcome.failures[0].error})
             continue
-        found = _read_record(study, study.read(outcome.result, settings_of(scale)))
+        found = read_of(study, study.read(outcome.result, settings_of(scale)))
         rows.append({**row, **{key: found[key] for key in ("measured", "uncertainty", "verdict", "why")}})
     return rows, lost
-
-
-def _caption(study: Study, scale_name: str, scale: Scale) -> str:
-    reduced = f" (reduced: {scale.reduced})" if scale.reduced else ""
-    return f"{study.id} · {study.title} · scale {scale_name}{reduced}"
-
-
-def _described(result: xarray.Dataset, study: Study, settings: Mapping[str, Any]) -> xarray.Dataset:
-    return result.assign_attrs(study=study.id, settings=json.dumps(_spelt_out(settings)))
-
-
-def _kept(study: Study, folder: Path, record: dict[str, Any], failures: tuple[Failure, ...] = ()) -> Made:
-    text = json.dumps(_spelt_out(record), indent=1, ensure_ascii=False, allow_nan=False)
-    write_whole(folder / RECORD, (text + "\n").encode())
-    return Made(study, folder, json.loads(text), failures)
-
-
-def _spelt_out(value: Any) -> Any:
-    """Infinities as text: JSON has none."""
-    if isinstance(value, Mapping):
-        return {key: _spelt_out(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_spelt_out(item) for item in value]
-    return "∞" if isinstance(value, float) and math.isinf(value) and value > 0 else value
 
 
 class _Clock:
