@@ -1,8 +1,9 @@
 """Where the time of a training study goes: the share of forward, backward and optimiser steps in its cells.
 
-One run of every network in a study's quick grid is computed in this process, as a worker would, after one epoch that
-warms up the imports and the images. `steps` is the time inside `step`: forward, backward, update. What is left is
-tests, measurements, building the network, choosing the batches. A study whose cells another one has is left out.
+One run of every network in a study's quick grid is computed in this process, as a worker would, after one step of each
+that warms up the imports and the images. `steps` is the time inside `step` (forward, backward, update), and that of
+pre-training, which is gradient ascent before it (002/fig-6). What is left is tests, measurements, building the network,
+choosing the batches. A study whose cells another one has is left out.
 
 Run with `python -m benchmarks training`; studies whose data are missing are left out.
 """
@@ -17,6 +18,7 @@ from unittest.mock import patch
 import torch
 
 from benchmarks.environment import show
+from isometer import init
 from isometer.errors import IsometerError
 from isometer.run.cells import Cell
 from isometer.run.checkpoints import Checkpoint
@@ -41,9 +43,10 @@ def timed(function: Callable[..., Any], spent: list[float]) -> Callable[..., Any
 
 def shares(study: Study, cells: list[Cell]) -> dict[str, float]:
     """Of the seconds of some cells."""
-    steps, records = list[float](), list[float]()
+    steps, before, records = list[float](), list[float](), list[float]()
     with (
         patch.object(loop, "step", timed(loop.step, steps)),
+        patch.object(init, "rank_pretraining_", timed(init.rank_pretraining_, before)),
         patch.object(loop, "_record", timed(loop._record, records)),
     ):
         start = time.perf_counter()
@@ -52,7 +55,8 @@ def shares(study: Study, cells: list[Cell]) -> dict[str, float]:
         whole = time.perf_counter() - start
     return {
         "seconds": whole,
-        "steps, share": sum(steps) / whole,
+        "steps, share": (sum(steps) + sum(before)) / whole,
+        "pre-training, share": sum(before) / whole,
         "tests and measurements, share": sum(records) / whole,
         "milliseconds per step": 1e3 * sum(steps) / max(len(steps), 1),
     }
@@ -72,7 +76,8 @@ def run() -> dict[str, dict[str, float]]:
             continue
         seen.update(job.keys)
         try:  # a worker loads the images once for many cells
-            study.cell({**cells[0].configuration, "epochs": 1}, 0, Checkpoint())
+            for cell in cells:
+                study.cell({**cell.configuration, "epochs": 1, "steps": 1}, 0, Checkpoint())
         except IsometerError as problem:
             print(f"{study.id} is left out: {problem}")
             continue

@@ -43,7 +43,7 @@ def convolution_training_cell(
     import torch
     from torch import nn
 
-    from isometer.studies.cells.depth_training import mean_gap
+    from isometer.studies.cells.depth_training import mean_gaps
     from isometer.studies.training import Recipe, fit, image_sets
 
     c = configuration
@@ -59,7 +59,7 @@ def convolution_training_cell(
         sets,
         Recipe.of(c),
         seed=seed,
-        measures={"feature_gap": lambda _: mean_gap(features, batches)},
+        measures={"feature_gap": lambda _: float(mean_gaps([features], batches)[0])},
         every=c["every"],
         test=False,
         checkpoint=checkpoint,

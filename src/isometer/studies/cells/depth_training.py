@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
 
 from isometer.errors import IsometerError
+from isometer.studies.cells.rank_training import named
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -50,22 +51,20 @@ def depth_training_cell(
         raise IsometerError(f"scheme is {c['scheme']!r}; expected one of {', '.join(SCHEMES)}")
     sets = signed_sets(c["data"], c["train"], c["shrink"])
     model = deep_network(c, sets, seed)
-    hidden = model[:-1]  # the same layers, without the readout
+    parts = (model[:-1], model[-1])  # all hidden layers, the readout
     batches = torch.split(sets.inputs[: c["gap_batches"] * c["batch"]].to(c["device"]), c["batch"])
-    return fit(
+    curves = fit(
         model,
         sets,
         Recipe.of(c, clip=CLIPPING.get(c["scheme"])),
         seed=seed,
-        measures={
-            "output_gap": lambda net: mean_gap(net, batches),
-            "hidden_gap": lambda _: mean_gap(hidden, batches),
-        },
+        measures={"gaps": lambda _: mean_gaps(parts, batches)},
         every=c["every"],
         test=False,
         checkpoint=checkpoint,
         device=c["device"],
     )
+    return named(curves, "gaps", ("hidden_gap", "output_gap"))
 
 
 def signed_sets(data: str, train: int | None, shrink: int) -> Sets:
@@ -115,17 +114,23 @@ def deep_network(c: Mapping[str, Any], sets: Sets, seed: int) -> nn.Sequential:
     return model
 
 
-def mean_gap(model: nn.Module, batches: tuple[Tensor, ...]) -> float:
-    """The orthogonality gap of a model's outputs, the mean over batches.
+def mean_gaps(parts: Sequence[nn.Module], batches: Sequence[Tensor]) -> np.ndarray[Any, Any]:
+    """The orthogonality gap after each part of a model, one after the other, the mean over batches.
 
     Example:
         >>> import torch
-        >>> mean_gap(torch.nn.Identity(), (torch.eye(3), 2 * torch.eye(3)))
-        0.0
+        >>> mean_gaps((torch.nn.Identity(), torch.nn.Identity()), (torch.eye(3), 2 * torch.eye(3))).tolist()
+        [0.0, 0.0]
     """
     import torch
 
     from isometer.metrics import orthogonality_gap
 
+    found = np.empty((len(batches), len(parts)))
     with torch.no_grad():
-        return float(np.mean([float(orthogonality_gap(model(batch).flatten(1).double())) for batch in batches]))
+        for row, batch in zip(found, batches, strict=True):
+            signal = batch
+            for i, part in enumerate(parts):
+                signal = part(signal)
+                row[i] = float(orthogonality_gap(signal.flatten(1).double()))
+    return np.asarray(found.mean(0))
