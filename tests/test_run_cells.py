@@ -199,7 +199,7 @@ def test_combine_pads_joins_and_keeps_what_agrees() -> None:
         values = 100 * depth + 10.0 * (kind == "b") + layers
         names = np.array([f"layer {i}" for i in layers], dtype=object)
         coords = {"layer": layers, "depth": ("layer", layers), "name": ("layer", names), "site": kind}
-        data = {"gap": (("run", "layer"), np.stack([values, -values])), "count": depth}
+        data = {"gap": (("run", "layer"), np.stack([values, -values])), "count": depth, "said": kind * depth}
         return xarray.Dataset(data, coords=coords, attrs={"engine": "gram", "depth": depth})
 
     present = {c.label: result(**c.coordinates) for c in job.cells if c.label != "depth=2 kind=b"}
@@ -215,6 +215,8 @@ def test_combine_pads_joins_and_keeps_what_agrees() -> None:
     assert combined.attrs["engine"] == "gram"
     assert "depth" not in combined.attrs
     assert math.isnan(combined["count"].sel(depth=2, kind="b"))
+    assert combined["said"].values.tolist() == [["a", "b"], ["aaa", "bbb"], ["aa", ""]]
+    assert all(isinstance(text, str) for text in combined["said"].values.ravel())
     whole = combine_grid(job, {c.label: result(**c.coordinates) for c in job.cells})
     assert whole["count"].dtype.kind == "i"
 

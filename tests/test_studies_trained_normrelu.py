@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from torch import nn
 
 from isometer.errors import IsometerError
 from isometer.run.checkpoints import Checkpoint
-from isometer.studies import find, overridden, reproduce
+from isometer.studies import find, overridden, read_again, reproduce
 from isometer.studies.cells.normrelu_training import METHODS, held_out, network, rates_of, training_cell
 from isometer.studies.paper_004.curves import ahead, best, edges_told, similar
 from isometer.studies.paper_004.hyperparameters import TABLE, used_by
@@ -360,6 +362,45 @@ def test_variations_name_settings_that_exist() -> None:
         for change in changes:
             result, settings = synthetic(identifier, dict.fromkeys(map(str, study.quick.axes["method"]), 0.4), **change)
             assert study.read(result, settings).statements
+
+
+def test_runs_that_diverge_and_what_the_monitor_saw_are_on_the_page(tmp_path: Path) -> None:
+    """One rate trains, the other throws both runs of every network out within the first epoch."""
+    changes = {
+        "depth": [3],
+        "candidate": [0, 1],
+        "run": [0, 1],
+        "mlp_rates": [0.01, 1e12],
+        "mlp_width": 8,
+        "mlp_train": 100,
+        "mlp_shrink": 1,
+        "batch": 20,
+        "data": "digits",
+        "epochs": 2,
+        "every": 2,
+        "watch": True,
+        "test": 60,
+        "validation": 20,
+    }
+    study = dataclasses.replace(find("004/fig-7"), choices={})
+    with ThreadPoolExecutor(1) as pool:
+        (made,) = reproduce([study], tmp_path, changes=changes, executor=pool)
+    lost = made.record["diverged"]
+    assert [row["network"] for row in lost] == [f"MLP, depth 3, {name}, rate 1e+12" for name in ("NormReLU", "SeLU")]
+    assert all(
+        (row["diverged"], row["runs"]) == (2, 2) and 1 <= row["steps"][0] <= row["steps"][1] <= 5 for row in lost
+    )
+    assert all("not finite" in row["because"] for row in lost)
+    rows = {row["network"]: row["seen"] for row in made.record["monitor"]}
+    before, after = rows["MLP, depth 3, NormReLU, rate 0.01"]["effective_rank/last"]
+    assert 1 <= before <= 8
+    assert 1 <= after <= 8
+    assert before != after
+    page = (made.folder / "index.html").read_text()
+    assert "Runs that diverged" in page
+    assert "What the monitor saw" in page
+    again = read_again(tmp_path, [study])[0]
+    assert again.record == made.record
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 import math
 from typing import Any
@@ -12,12 +13,14 @@ import pytest
 import torch
 from torch import nn
 
+from isometer.doctor import SignalMonitor
 from isometer.errors import IsometerError
 from isometer.nn.architectures import FixupBlock, deep_alexnet, mlp, resnet, vgg
 from isometer.nn.architectures.parts import initialize_, norm_layer
 from isometer.run.checkpoints import Checkpoint
 from isometer.studies.training import Recipe, Sets, fit, image_sets
 from isometer.studies.training.loop import accuracy_of, augmented
+from isometer.studies.training.watching import divergence_reason
 
 # --- networks ------------------------------------------------------------
 
@@ -175,10 +178,56 @@ def test_resumes_to_the_same_numbers(sets: Sets) -> None:
     assert whole["size"].shape == (5, 3)
 
 
-def test_divergence_ends_the_run_and_says_when(sets: Sets) -> None:
-    curves = fit(mlp(64, 10, depth=8, width=24), sets, Recipe(1e4, epochs=3, batch=50), seed=0)
-    assert curves["diverged_at"].item() >= 0
+def test_divergence_ends_the_run_and_says_when_and_why(sets: Sets) -> None:
+    model = mlp(64, 10, depth=8, width=24)
+    curves = fit(model, sets, Recipe(1e4, epochs=3, batch=50), seed=0)
+    step = curves["diverged_at"].item()
+    assert step >= 1
     assert np.isnan(curves["train_loss"].values[-1])
+    bad = [name for name, value in model.named_parameters() if not value.isfinite().all()]
+    told = curves["diverged_because"].item()
+    assert told == f"the step before left {len(bad)} of 10 parameters not finite, the first {bad[0]}" if bad else told
+    assert "not finite" in told
+    fine = fit(mlp(64, 10, depth=2, width=24), sets, Recipe(0.01, epochs=1, batch=50), seed=0)
+    assert (fine["diverged_at"].item(), fine["diverged_because"].item()) == (-1, "")
+
+
+def test_reasons_for_divergence_name_the_place() -> None:
+    """An overflow in the third of five layers, one in the loss alone, and a parameter that is lost."""
+    inputs, labels = torch.ones(4, 8), torch.zeros(4).long()
+    model = nn.Sequential(*(nn.Linear(8, 8, bias=False) for _ in range(5)))
+    with torch.no_grad():
+        for layer in model:
+            layer.weight.copy_(torch.eye(8))  # type: ignore[union-attr]
+        model[1].weight.mul_(1e25)  # type: ignore[operator]
+        model[2].weight.mul_(1e25)  # type: ignore[operator]
+        before = copy.deepcopy(model.state_dict())
+        assert divergence_reason(model, inputs, labels) == (
+            "values are not finite from 2 (Linear) on, layer 3 of 5; largest before: 1e+25"
+        )
+        assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+        model[2].weight.copy_(torch.eye(8))  # type: ignore[operator]
+        model[4].weight.mul_(torch.tensor([-1e13] + [1e13] * 7)[:, None])  # type: ignore[operator]
+        assert nn.functional.cross_entropy(model(inputs), labels).isinf()
+        assert divergence_reason(model, inputs, labels) == "the outputs are finite, up to 1e+38, and the loss is not"
+        model[3].weight[0, 0] = math.inf  # type: ignore[index]
+    assert divergence_reason(model, inputs, labels).endswith("1 of 5 parameters not finite, the first 3.weight")
+
+
+def test_the_monitor_watches_without_a_trace(sets: Sets) -> None:
+    """The same run, watched or not, to the last bit; what is seen is what a monitor of one's own sees."""
+    recipe = Recipe(0.1, epochs=2, batch=50)
+    plain, seen = net(), net()
+    curves = fit(plain, sets, recipe, seed=3)
+    watched = fit(seen, sets, dataclasses.replace(recipe, watch=True), seed=3)
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), seen.parameters(), strict=True))
+    assert equal(watched.drop_vars(["monitor", "signal"]), curves)
+    monitor = SignalMonitor(seen, every=1, samples=32, budget=None)
+    monitor.step(sets.inputs[:32], target=sets.labels[:32], loss=nn.functional.cross_entropy)
+    last = watched["monitor"].sel(signal="effective_rank/last").values
+    assert last[-1] == pytest.approx(monitor.latest["effective_rank/last"], rel=1e-6)
+    assert last.shape == (3,)
+    assert np.isfinite(last).all()
 
 
 def test_steps_end_inside_an_epoch_and_the_global_generator_is_kept(sets: Sets) -> None:

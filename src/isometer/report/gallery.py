@@ -190,6 +190,8 @@ def study_html(record: Record, pictured: bool) -> str:
         parts.append(f"<table>{head}{chosen}</table>")
     if r["variants"]:
         parts.append(_variants(r))
+    parts += [_diverged(r["diverged"])] if r.get("diverged") else []
+    parts += [_monitor(r["monitor"])] if r.get("monitor") else []
     versions = ", ".join(f"{name} {version}" for name, version in r["versions"].items())
     parts.append(f"<p class=soft>{r['cells']} cells, {r['seconds']:.0f} s of work. {escape(versions)}</p>")
     return _page(r["id"], "".join(parts))
@@ -224,7 +226,8 @@ def tally_text(records: Sequence[Record]) -> str:
         '2 studies: 1 agree, 1 partly, 0 disagree, 0 unclear.'
     """
     counts = {verdict: sum(r["verdict"] == verdict for r in records) for verdict in _VERDICTS}
-    return f"{len(records)} studies: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}."
+    noun = "study" if len(records) == 1 else "studies"
+    return f"{len(records)} {noun}: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}."
 
 
 _VERDICTS = ("agree", "partly", "disagree", "unclear")
@@ -268,6 +271,38 @@ def _variants(r: Record) -> str:
     return (
         f"<h2>With other choices, at the quick scale</h2><p>{words}</p><div class=scroll><table>"
         f"<tr><th></th>{head}<th>verdict</th></tr>{rows}</table></div>"
+    )
+
+
+def _diverged(rows: Sequence[Record]) -> str:
+    lines = "".join(
+        f"<tr><td>{escape(row['network'])}</td><td class=number>{row['diverged']} of {row['runs']}</td>"
+        f"<td class=number>{'–'.join(str(step) for step in dict.fromkeys(row['steps']))}</td>"
+        f"<td>{escape(row['because'])}</td></tr>"
+        for row in rows
+    )
+    return (
+        "<h2>Runs that diverged</h2><p>Their loss was not finite, and they were ended there.</p><div class=scroll>"
+        f"<table><tr><th>network</th><th>runs</th><th>after steps</th><th>the first of them</th></tr>{lines}"
+        "</table></div>"
+    )
+
+
+def _monitor(rows: Sequence[Record]) -> str:
+    names = list(rows[0]["seen"])
+    head = "".join(f"<th>{escape(name.replace('/', ', ').replace('_', ' '))}</th>" for name in names)
+    lines = "".join(
+        f"<tr><td>{escape(row['network'])}</td>"
+        + "".join(
+            f"<td class=number>{' → '.join('–' if one is None else f'{one:.3g}' for one in row['seen'][name])}</td>"
+            for name in names
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return (
+        "<h2>What the monitor saw</h2><p>Of 32 training images, before training → at the end, means over runs.</p>"
+        f"<div class=scroll><table><tr><th>network</th>{head}</tr>{lines}</table></div>"
     )
 
 

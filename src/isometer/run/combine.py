@@ -104,7 +104,7 @@ def _filled(
     for place, data in holders:
         variable = data[name].transpose(*inner)
         where = [_positions(data, dim, indexes[dim]) for dim in inner]
-        full[(*place, *np.ix_(*where))] = variable.values
+        full[(*place, *np.ix_(*where))] = variable.values[()]  # a lone text as such, not as an array of none
         covered += variable.size
     if kind.kind in "iub" and covered == full.size:
         full = full.astype(kind)  # whole numbers stay whole where none is missing

@@ -22,6 +22,7 @@ from isometer.studies.records import (
 )
 from isometer.studies.registry import all_studies
 from isometer.studies.study import Study
+from isometer.studies.trained import training_records
 
 
 def read_again(
@@ -84,7 +85,7 @@ def _read_again(study: Study, folder: Path) -> Made:
     try:
         result = xarray.load_dataset(folder / RESULT, engine="h5netcdf")
         settings = settings_of(study.scale(record["scale"])) | record["settings"]
-        record |= words_of(study) | read_of(study, study.read(result, settings))
+        record |= words_of(study) | read_of(study, study.read(result, settings)) | training_records(result)
         keep_picture(study, result, settings, record, folder)
     except (OSError, KeyError, ValueError, TypeError, AttributeError) as problem:
         raise IsometerError(

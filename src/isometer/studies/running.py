@@ -28,6 +28,7 @@ from isometer.studies.records import (
 )
 from isometer.studies.settings import overridden
 from isometer.studies.study import Scale, Study
+from isometer.studies.trained import training_records
 
 CELLS = "cells"
 Observer = Callable[[Study, Status], None]
@@ -159,7 +160,7 @@ def _made(
         record |= {"verdict": "unclear", "why": text, "seconds": clock.total}
         return keep_record(study, folder, record, failures)
     settings = settings_of(scale)
-    record |= read_of(study, study.read(outcome.result, settings))
+    record |= read_of(study, study.read(outcome.result, settings)) | training_records(outcome.result)
     record["variants"], lost = _variants(study, store, pool, clock, data, device)
     record["seconds"] = clock.total
     keep_picture(study, outcome.result, settings, record, folder)

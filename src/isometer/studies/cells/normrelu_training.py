@@ -74,7 +74,8 @@ def training_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Check
         device=c["device"],
     )
     rows = found["held"].transpose("held_index", "epoch")
-    return found.drop_vars("held").assign({name: rows[i] for i, name in enumerate(HELD)})
+    named: dict[str, Any] = {name: rows[i] for i, name in enumerate(HELD)}
+    return found.drop_vars("held").assign({**named, "learning_rate": rate})
 
 
 def printed_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:

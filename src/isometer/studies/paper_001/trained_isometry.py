@@ -10,7 +10,7 @@ import xarray
 
 from isometer.studies.cells.isometry_training import isometry_training_cell
 from isometer.studies.drawing import band, new_figure
-from isometer.studies.readings import all_of, epochs_measured, mean_interval, measured, ordered
+from isometer.studies.readings import all_of, epochs_measured, mean_interval, measured, ordered, surely_less
 from isometer.studies.study import Choice, Coordinate, Measured, Reading, Scale, Study
 
 if TYPE_CHECKING:
@@ -92,16 +92,15 @@ def _compared(last: Mapping[tuple[str, int], Array], settings: Settings, kind: s
 def _stable(
     result: xarray.Dataset, last: Mapping[tuple[str, int], Array], settings: Settings
 ) -> dict[str, bool | None]:
-    """Whether accuracy depends little on depth: what was learnt above chance differs by at most the tolerance."""
+    """Whether what was learnt above chance differs by at most the tolerance; if not beyond chance, undecided."""
     chance = 1 / _classes(result)
     depths = settings["depth"]
     found: dict[str, bool | None] = {}
     for name in settings["activation"] if len(depths) > 1 else []:
-        means = np.array([last[name, depth].mean() for depth in depths]) - chance
-        spread = means.max() - means.min()
-        found[f"with {name} accuracy is nearly the same at all depths"] = bool(
-            spread <= settings["tolerance"] * means.max()
-        )
+        learnt = sorted((last[name, depth] - chance for depth in depths), key=lambda runs: float(runs.mean()))
+        asked = (1 - settings["tolerance"]) * learnt[-1]
+        near = learnt[0].mean() >= asked.mean() or (False if surely_less(learnt[0], asked) else None)
+        found[f"with {name} accuracy is nearly the same at all depths"] = near
     deepest = max(depths)
     found[f"networks of {deepest} layers learn"] = all(
         surely_positive(last[name, deepest] - chance) for name in settings["activation"]
@@ -148,13 +147,13 @@ def _rate_told(settings: Settings) -> str:
 
 # --- settings ------------------------------------------------------------
 
-_ALWAYS = {"exponent": 0.4, "width": 100, "batch": 100, "optimizer": "sgd", "device": "cpu"}
+_ALWAYS = {"exponent": 0.4, "width": 100, "batch": 100, "optimizer": "sgd", "device": "cpu", "watch": False}
 _RUNS = [0, 1, 2, 3]
 BRIEF = {"train": 1100, "test": 0, "shrink": 2, "learning_rate": 0.01, "epochs": 5, "every": 3}
 LONGER = {"train": 5000, "test": 1000, "shrink": 2, "learning_rate": 0.01, "epochs": 6, "every": 3}
-_SHALLOW = {"train": 4000, "test": 1000, "shrink": 2, "learning_rate": 0.03, "epochs": 8, "every": 4}
+_SHALLOW = {"train": 10000, "test": 2000, "shrink": 2, "learning_rate": 0.03, "epochs": 8, "every": 4}
 _LONG = {"train": 10000, "test": 2000, "shrink": 2, "learning_rate": 0.01, "epochs": 20, "every": 5}
-FULL = {"train": 50000, "test": 10000, "shrink": 1, "learning_rate": 0.001, "epochs": 100, "every": 5}
+FULL = {"train": 50000, "test": 10000, "shrink": 1, "learning_rate": 0.001, "epochs": 100, "every": 5, "watch": True}
 
 
 def training_scale(
@@ -178,7 +177,7 @@ MEDIUM = "5000 images of half the side, 300 steps with the learning rate 0.01 in
 _EPOCHS = Choice(
     "5 epochs at quick, 6 at medium, 100 at paper",
     "not stated",
-    {"320 steps at the learning rate 0.03, 10 layers only": {**_SHALLOW, "depth": [10]}},
+    {"320 steps at the learning rate 0.03, 10 layers only": {**_SHALLOW, "train": 4000, "test": 1000, "depth": [10]}},
 )
 _GAIN = Choice("α_ℓ = ℓ^(−0.4)", "not stated for training; the public code has it for 001/fig-6.5")
 
@@ -224,8 +223,8 @@ FIGURE_6_4 = Study(
 
 
 _SHALLOWER = (
-    "4000 images of half the side, 320 steps with the learning rate 0.03 instead of 0.001, depths 10 and 30; width and "
-    "batch size are the paper's"
+    "10000 images of half the side, 800 steps with the learning rate 0.03 instead of 0.001, depths 10 and 30; width "
+    "and batch size are the paper's"
 )
 _LONG_WORDS = (
     "10000 images of half the side, 2000 steps with the learning rate 0.01 instead of 0.001, depths 10 and 100"

@@ -189,10 +189,10 @@ def read_depths(result: xarray.Dataset, settings: Settings) -> Reading:
 RATES = [0.01, 0.03, 0.1]
 RECIPE = {"batch": 32, "optimizer": "sgd"}
 PRETRAINING = {"start": "he", "ascent": 0.1}
-COMMON = {"data": "fashion-mnist", "device": "cpu", "width": 128, **RECIPE, **PRETRAINING}
+COMMON = {"data": "fashion-mnist", "device": "cpu", "watch": False, "width": 128, **RECIPE, **PRETRAINING}
 SMALL = {**COMMON, "train": 3200, "shrink": 2, "epochs": 6}
 MIDDLE = {**COMMON, "train": 12800, "shrink": 1, "epochs": 8}
-FULL = {**COMMON, "train": 60000, "shrink": 1, "epochs": 8}
+FULL = {**COMMON, "train": 60000, "shrink": 1, "epochs": 8, "watch": True}
 QUICK_DEPTHS, MIDDLE_DEPTHS, FULL_DEPTHS = [1, 4, 16, 32], [1, 2, 4, 8, 16, 32], [1, 2, 4, 8, 12, 16, 24, 32]
 FULL_RATES = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3]
 LESS = "3200 images of 14×14 pixels, 600 steps instead of 15 000, 4 runs"

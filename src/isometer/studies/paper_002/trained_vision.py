@@ -34,10 +34,19 @@ RATIO = 1.25  # of ranks
 
 # --- what the figures share ----------------------------------------------
 
-COMMON = {"data": "cifar10", "device": "cpu", "batch": 50, "optimizer": "sgd", "learning_rate": 0.05}
+COMMON = {"data": "cifar10", "device": "cpu", "watch": False, "batch": 50, "optimizer": "sgd", "learning_rate": 0.05}
 SMALL = {**COMMON, "channels": 8, "bottleneck": 4, "train": 2000, "shrink": 2, "epochs": 6, "every": 2}
 MIDDLE = {**COMMON, "channels": 16, "bottleneck": 8, "train": 5000, "shrink": 2, "epochs": 12, "every": 1}
-FULL = {**COMMON, "channels": 64, "bottleneck": 64, "train": 50000, "shrink": 1, "epochs": 50, "every": 1}
+FULL = {
+    **COMMON,
+    "channels": 64,
+    "bottleneck": 64,
+    "train": 50000,
+    "shrink": 1,
+    "epochs": 50,
+    "every": 1,
+    "watch": True,
+}
 LESS = "2000 images of 16×16 pixels, 240 steps, an eighth of the channels, 4 runs"
 BETWEEN = "5000 images of 16×16 pixels, 1200 steps, a quarter of the channels, 4 runs"
 BN, BARE = "VGG19", "VGG19 without BN"

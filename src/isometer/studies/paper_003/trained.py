@@ -97,6 +97,7 @@ ROOT = 2**0.5
 _DENSE = {
     "data": "cifar10",
     "device": "cpu",
+    "watch": False,
     "gain": ROOT,
     "exponent": 0.5,
     "frame": "polar",
@@ -106,7 +107,16 @@ _DENSE = {
 }
 QUICK = {**_DENSE, "width": 128, "train": 2000, "shrink": 2, "batch": 100, "gap_batches": 4, "every": 30}
 MEDIUM = {**QUICK, "width": 256, "train": 4000}
-PAPER = {**_DENSE, "width": 800, "train": 50000, "shrink": 1, "batch": 500, "gap_batches": 100, "every": 30}
+PAPER = {
+    **_DENSE,
+    "width": 800,
+    "train": 50000,
+    "shrink": 1,
+    "batch": 500,
+    "gap_batches": 100,
+    "every": 30,
+    "watch": True,
+}
 REDUCED = (
     "128 neurons instead of 800, 2000 images of 16×16 instead of 50000 of 32×32, batches of 100 instead of 500: "
     "600 steps instead of 3000"

@@ -68,6 +68,7 @@ def read_convolutions(result: xarray.Dataset, settings: Settings) -> Reading:
 _CONVOLUTIONS = {
     "data": "cifar10",
     "device": "cpu",
+    "watch": False,
     "gain": ROOT,
     "exponent": 0.5,
     "output_norm": 1.0,
@@ -91,7 +92,14 @@ FIGURE_7 = Study(
     ),
     Scale(
         {**BOTH, "convolutions": [20, 80]},
-        {**_CONVOLUTIONS, "channels": [64, 192, 256], "hidden": 4096, "train": 50000, "learning_rate": 0.001},
+        {
+            **_CONVOLUTIONS,
+            "channels": [64, 192, 256],
+            "hidden": 4096,
+            "train": 50000,
+            "learning_rate": 0.001,
+            "watch": True,
+        },
     ),
     draw_convolutions,
     read_convolutions,

@@ -52,14 +52,15 @@ MARGIN = 0.03  # accuracies that are no further apart are similar
 _QUICK: dict[str, Any] = {
     "data": "cifar10",
     "device": "cpu",
+    "watch": False,
     "mlp_width": 128,
     "mlp_shrink": 2,
     "mlp_train": 1500,
     "mlp_rates": [0.0005, 0.002, 0.02, 0.1],
     "resnet_width": 8,
     "resnet_shrink": 4,
-    "resnet_train": 1000,
-    "resnet_rates": [0.001, 0.004, 0.02, 0.1, 0.4],
+    "resnet_train": 2000,
+    "resnet_rates": [0.004, 0.02, 0.1],
     "test": 800,
     "validation": 300,
     "epochs": 8,
@@ -73,6 +74,7 @@ _MEDIUM: dict[str, Any] = {
     "mlp_train": 4000,
     "mlp_rates": [0.001, 0.005, 0.025, 0.1],
     "resnet_train": 2500,
+    "resnet_rates": [0.001, 0.004, 0.02, 0.1, 0.4],
     "epochs": 12,
     "every": 2,
     "test": 1500,
@@ -89,6 +91,7 @@ _PAPER: dict[str, Any] = {
     "test": None,
     "validation": 0,
     "epochs": EPOCHS,
+    "watch": True,
     "every": 5,
     "batch": 128,
     "milestones": list(DROPS),
@@ -159,7 +162,7 @@ KERNELS = {
     "kernels": Choice(
         "variance 1 over k² times the channels that go out, in every figure",
         "the paper has it for the comparison with Fixup",
-        {"the channels that come in, depth 20": {"kernels": "fan in", "depth": [20]}},
+        {"the channels that come in, depth 20, rate 0.02": {"kernels": "fan in", "depth": [20], "candidate": [1]}},
     )
 }
 

@@ -81,7 +81,13 @@ def read_conditioning(result: xarray.Dataset, settings: Settings) -> Reading:
 
 
 _CURVES: dict[str, Any] = {"reading": {"products": "mean_cosine", "start": 2}, "runs": 8, "every": 2}
-_BRIEF: dict[str, Any] = {"mlp_rates": [0.002, 0.02], "resnet_rates": [0.005, 0.02], "test": 600, "validation": 200}
+_BRIEF: dict[str, Any] = {
+    "mlp_rates": [0.002, 0.02],
+    "resnet_rates": [0.005, 0.02],
+    "resnet_train": 1000,
+    "test": 600,
+    "validation": 200,
+}
 FIGURE_1 = Study(
     "004/fig-1",
     "test accuracy and average dot product of test representations over training",

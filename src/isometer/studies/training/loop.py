@@ -15,6 +15,7 @@ from torch import nn
 from isometer.run.checkpoints import Checkpoint
 from isometer.studies.training.images import Sets
 from isometer.studies.training.recipes import Recipe
+from isometer.studies.training.watching import MONITORED, divergence_reason, watched
 
 Tensor = torch.Tensor
 Measure = Callable[[nn.Module], float | np.ndarray[Any, Any]]
@@ -38,7 +39,8 @@ def fit(
     """Train a classifier with cross-entropy and return its curves.
 
     Training losses and accuracies are means over the epoch's batches, in training mode, before each step. A loss that
-    is not finite ends the run: what comes after is missing, and `diverged_at` is the step.
+    is not finite ends the run: what comes after is missing, and `diverged_at` and `diverged_because` tell the step and
+    what stopped being finite.
 
     Args:
         model: trained in place.
@@ -54,8 +56,9 @@ def fit(
         device: of torch.
 
     Returns:
-        Over `epoch` (0 is before training): `train_loss`, `train_accuracy`, `test_accuracy`, every measure; and
-        `diverged_at`, the step at which the loss was not finite, or −1.
+        Over `epoch` (0 is before training): `train_loss`, `train_accuracy`, `test_accuracy`, every measure, and with
+        `recipe.watch` `monitor` over `signal`, what `SignalMonitor` logs; `diverged_at`, the step at which the loss was
+        not finite, or −1, and `diverged_because`.
 
     Example:
         >>> from isometer.nn.architectures import mlp
@@ -70,7 +73,10 @@ def fit(
     on = sets.to(device)
     saved = None if checkpoint is None else checkpoint.load()
     history: dict[str, list[Any]] = {}
-    start, done, diverged = 0, 0, -1
+    measures = dict(measures or {})
+    if recipe.watch:
+        measures["monitor"] = watched(on.inputs, on.labels)
+    start, done, diverged, because = 0, 0, -1, ""
     kept_at, wait = time.monotonic(), pause
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed % (1 << 63))
@@ -78,25 +84,26 @@ def fit(
             model.load_state_dict(saved["model"])
             stepper.load_state_dict(saved["stepper"])
             torch.set_rng_state(saved["generator"].to(torch.uint8))
-            history, start, done, diverged = saved["history"], saved["epoch"], saved["steps"], saved["diverged"]
+            history, start, done = saved["history"], saved["epoch"], saved["steps"]
         else:
-            _record(history, model, on, measures or {}, math.nan, math.nan, test=test, now=True)
+            _record(history, model, on, measures, math.nan, math.nan, test=test, now=True)
         for epoch in range(start, recipe.epochs):
             for group in stepper.param_groups:
                 group["lr"] = recipe.rate(epoch) * group["factor"]
-            loss, accuracy, done, diverged = _epoch(model, on, recipe, stepper, seed, epoch, done, checkpoint)
-            if diverged >= 0:
+            loss, accuracy, done, because = _epoch(model, on, recipe, stepper, seed, epoch, done, checkpoint)
+            if because:
+                diverged = done
                 break
             now = (epoch + 1) % every == 0 or epoch + 1 == recipe.epochs
-            _record(history, model, on, measures or {}, loss, accuracy, test=test, now=now)
+            _record(history, model, on, measures, loss, accuracy, test=test, now=now)
             if checkpoint is not None and time.monotonic() - kept_at >= wait:
                 began = time.monotonic()
-                checkpoint.save(_state(model, stepper, history, epoch + 1, done, diverged))
+                checkpoint.save(_state(model, stepper, history, epoch + 1, done))
                 kept_at = time.monotonic()
                 wait = max(pause, 30 * (kept_at - began)) if pause else 0.0
             if recipe.steps is not None and done >= recipe.steps:
                 break
-    return _dataset(history, recipe.epochs, diverged)
+    return _dataset(history, recipe.epochs, diverged, because)
 
 
 def _epoch(
@@ -108,8 +115,8 @@ def _epoch(
     epoch: int,
     done: int,
     checkpoint: Checkpoint | None,
-) -> tuple[float, float, int, int]:
-    """One pass; mean loss and accuracy, steps so far, and the step that diverged or −1."""
+) -> tuple[float, float, int, str]:
+    """One pass; mean loss and accuracy, steps so far, and why the next one diverged, if it did."""
     model.train()
     count = len(on.inputs)
     drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(epoch,)))
@@ -129,7 +136,7 @@ def _epoch(
             inputs = augmented(inputs, drawn)
         output, loss = step(model, stepper, inputs, labels)
         if loss is None:
-            return math.nan, math.nan, done, done
+            return math.nan, math.nan, done, divergence_reason(model, inputs, labels)
         losses.append(loss)
         right += (output.argmax(1) == labels).sum()
         seen += len(chosen)
@@ -137,7 +144,7 @@ def _epoch(
         if checkpoint is not None:
             pace = seen / max(time.monotonic() - began, 1e-9)
             checkpoint.tell(f"epoch {epoch + 1} of {recipe.epochs}, {pace:.3g} images/s")
-    return float(torch.stack(losses).mean()), int(right) / seen, done, -1
+    return float(torch.stack(losses).mean()), int(right) / seen, done, ""
 
 
 def step(model: nn.Module, stepper: Any, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -218,9 +225,7 @@ def _record(
         history.setdefault(name, []).append(value)
 
 
-def _state(
-    model: nn.Module, stepper: Any, history: dict[str, list[Any]], epoch: int, steps: int, diverged: int
-) -> dict[str, Any]:
+def _state(model: nn.Module, stepper: Any, history: dict[str, list[Any]], epoch: int, steps: int) -> dict[str, Any]:
     return {
         "model": model.state_dict(),
         "stepper": stepper.state_dict(),
@@ -228,15 +233,17 @@ def _state(
         "history": history,
         "epoch": epoch,
         "steps": steps,
-        "diverged": diverged,
     }
 
 
-def _dataset(history: Mapping[str, list[Any]], epochs: int, diverged: int) -> xarray.Dataset:
-    variables: dict[str, Any] = {"diverged_at": diverged}
+def _dataset(history: Mapping[str, list[Any]], epochs: int, diverged: int, because: str) -> xarray.Dataset:
+    variables: dict[str, Any] = {"diverged_at": diverged, "diverged_because": because}
     for name, rows in history.items():
         values = np.stack([np.asarray(row, dtype=float) for row in rows])
         full = np.full((epochs + 1, *values.shape[1:]), math.nan)
         full[: len(values)] = values
         variables[name] = (("epoch", *[f"{name}_index"] * (values.ndim - 1)), full)
-    return xarray.Dataset(variables, coords={"epoch": np.arange(epochs + 1)})
+    curves = xarray.Dataset(variables, coords={"epoch": np.arange(epochs + 1)})
+    return (
+        curves.rename(monitor_index="signal").assign_coords(signal=list(MONITORED)) if "monitor" in curves else curves
+    )

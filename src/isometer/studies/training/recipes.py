@@ -1,4 +1,4 @@
-"""How a network is trained: optimiser, learning rate and its schedule, batch size, epochs."""
+"""How a network is trained, and whether it is watched: optimiser, learning rate, schedule, batch size, epochs."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Recipe:
         steps: ends a run early, inside an epoch if need be; None for all.
         augment: whether training images are shifted by up to 4 pixels and mirrored at random.
         bias_factor: learning rate of parameters of fewer than two axes (biases, factors), over that of the others.
+        watch: whether the doctor's monitor looks at the network whenever it is measured.
 
     Example:
         >>> Recipe(0.1, epochs=3, milestones=(2,)).rate(2)
@@ -47,6 +48,7 @@ class Recipe:
     steps: int | None = None
     augment: bool = False
     bias_factor: float = 1.0
+    watch: bool = False
 
     def __post_init__(self) -> None:
         if self.optimizer not in OPTIMIZERS:
