@@ -42,7 +42,8 @@ def reproduce(
     paper: Annotated[str | None, typer.Option("--paper", metavar="P", help="All of one paper: 003.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All of all papers.")] = False,
     scale: Annotated[
-        ScaleChoice, typer.Option("--scale", help="quick: a minute each; paper: its own parameters.")
+        ScaleChoice,
+        typer.Option("--scale", help="quick: minutes; medium: to half an hour, for those that train; paper: its own."),
     ] = ScaleChoice.quick,
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another value for a setting; repeatable.")
@@ -72,7 +73,8 @@ def reproduce(
     Cells that --out has are never computed twice: repeat the command, or use --resume, after an interruption.
 
     Examples: [bold]isometer reproduce list[/], [bold]isometer reproduce 003/fig-2b --scale paper[/],
-    [bold]isometer reproduce --all --workers 2 --out gallery[/], [bold]isometer reproduce 003/fig-1 --set width=64[/]
+    [bold]isometer reproduce --all --workers 2 --out gallery[/], [bold]isometer reproduce 003/fig-1 --set width=64[/],
+    [bold]isometer reproduce 004/fig-7 --set watch=true[/] (the doctor's monitor looks on while networks train)
     """
     from isometer.studies import all_studies, parse_changes
 
@@ -204,7 +206,10 @@ def _display(stderr: Console, total: int, quiet: bool) -> Iterator[tuple[Any, An
 
 
 def _list(studies: list[Study], paper: str | None, as_json: bool) -> None:
+    from isometer.data import find as find_data
+
     chosen = [study for study in studies if paper is None or study.number == paper]
+    missing = {name for name in {study.data for study in chosen} if name and find_data(name) is None}
     if as_json:
         emit(
             [
@@ -213,6 +218,8 @@ def _list(studies: list[Study], paper: str | None, as_json: bool) -> None:
                     "title": study.title,
                     "published": dict(study.published),
                     "data": study.data,
+                    "data_found": study.data not in missing,
+                    "trains": study.medium is not None,
                     "seconds": {"quick": study.seconds[0], "paper": study.seconds[1]},
                     "reduced": study.paper.reduced,
                 }
@@ -224,11 +231,28 @@ def _list(studies: list[Study], paper: str | None, as_json: bool) -> None:
     for name in ("study", "what it shows", "data", "quick", "paper"):
         table.add_column(name, overflow="fold")
     for study in chosen:
-        times = [f"{second:.0f} s" if second < 90 else f"{second / 60:.0f} min" for second in study.seconds]
-        table.add_row(study.id, escape(study.title), study.data or "", *times)
+        data = f"[red]{study.data}[/]" if study.data in missing else study.data or ""
+        title = f"{escape(study.title)}[dim] · trains[/]" if study.medium is not None else escape(study.title)
+        table.add_row(study.id, title, data, *(_duration(seconds) for seconds in study.seconds))
     page = console()
     page.print(table)
     page.print(f"{len(chosen)} studies; [bold]isometer reproduce ID[/] makes one, --all makes all.", highlight=False)
+    page.print("Times are on two cores; at paper size, training wants [bold]--device cuda[/].", highlight=False)
+    for name in sorted(missing):
+        page.print(f"[red]{name}[/] is not on this computer: [bold]isometer data get {name}[/]", highlight=False)
+
+
+def _duration(seconds: float) -> str:
+    """In the unit that leaves one or two digits.
+
+    Example:
+        >>> _duration(45), _duration(600), _duration(5 * 3600), _duration(9 * 86400)
+        ('45 s', '10 min', '5 h', '9 days')
+    """
+    for unit, size, most in (("s", 1, 90), ("min", 60, 5400), ("h", 3600, 172800)):
+        if seconds < most:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86400:.0f} days"
 
 
 def _report(made: list[Made], folder: Path) -> None:

@@ -218,7 +218,7 @@ FIGURE_6_4 = Study(
         **{f"with {name} accuracy is nearly the same at all depths": _LAGGING for name in SHAPED},
     },
     data="cifar10",
-    seconds=(200, 100000),
+    seconds=(220, 220_000),
 )
 
 
@@ -267,7 +267,7 @@ def _images(number: str, title: str, data: str, train: int, **choices: Choice) -
             f"the identity ends below sin and tanh in test accuracy, {depth} layers": _OVERFIT for depth in (10, 30)
         },
         data=data,
-        seconds=(60, 100000),
+        seconds=(100, 220_000),
     )
 
 

@@ -209,7 +209,7 @@ FIGURE_6_6 = Study(
         ),
     },
     data="cifar10",
-    seconds=(45, 30000),
+    seconds=(45, 45_000),
 )
 
 
@@ -228,7 +228,7 @@ def _layers(number: str, title: str, shows: str, published: Mapping[str, float |
         medium=training_scale("cifar10", LONGER, [100, 1000], MEDIUM.format(depths="100 and 1000"), SHAPED, **limit),
         choices={"gains": gain_choice([10, 100])},
         data="cifar10",
-        seconds=(105, 90000),
+        seconds=(105, 145_000),
     )
 
 
