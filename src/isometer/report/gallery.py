@@ -283,7 +283,7 @@ def _diverged(rows: Sequence[Record]) -> str:
     )
     return (
         "<h2>Runs that diverged</h2><p>Their loss was not finite, and they were ended there.</p><div class=scroll>"
-        f"<table><tr><th>network</th><th>runs</th><th>after steps</th><th>the first of them</th></tr>{lines}"
+        f"<table><tr><th>network</th><th>runs</th><th>after steps</th><th>why, in the first of them</th></tr>{lines}"
         "</table></div>"
     )
 

@@ -60,7 +60,7 @@ _QUICK: dict[str, Any] = {
     "resnet_width": 8,
     "resnet_shrink": 4,
     "resnet_train": 2000,
-    "resnet_rates": [0.004, 0.02, 0.1],
+    "resnet_rates": [0.001, 0.004, 0.02, 0.1, 0.4],
     "test": 800,
     "validation": 300,
     "epochs": 8,
@@ -74,7 +74,6 @@ _MEDIUM: dict[str, Any] = {
     "mlp_train": 4000,
     "mlp_rates": [0.001, 0.005, 0.025, 0.1],
     "resnet_train": 2500,
-    "resnet_rates": [0.001, 0.004, 0.02, 0.1, 0.4],
     "epochs": 12,
     "every": 2,
     "test": 1500,
@@ -162,7 +161,7 @@ KERNELS = {
     "kernels": Choice(
         "variance 1 over k² times the channels that go out, in every figure",
         "the paper has it for the comparison with Fixup",
-        {"the channels that come in, depth 20, rate 0.02": {"kernels": "fan in", "depth": [20], "candidate": [1]}},
+        {"the channels that come in, rate 0.02, 4 runs": {"kernels": "fan in", "candidate": [2], "run": [0, 1, 2, 3]}},
     )
 }
 
