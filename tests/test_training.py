@@ -214,6 +214,15 @@ def test_reasons_for_divergence_name_the_place() -> None:
     assert divergence_reason(model, inputs, labels).endswith("1 of 5 parameters not finite, the first 3.weight")
 
 
+def test_a_network_that_cannot_be_examined_keeps_its_curves() -> None:
+    class Moody(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise RuntimeError("not today")
+
+    told = divergence_reason(Moody(), torch.ones(2, 3), torch.zeros(2).long())
+    assert told == "the loss is not finite; the network could not be examined: RuntimeError: not today"
+
+
 def test_the_monitor_watches_without_a_trace(sets: Sets) -> None:
     """The same run, watched or not, to the last bit; what is seen is what a monitor of one's own sees."""
     recipe = Recipe(0.1, epochs=2, batch=50)

@@ -78,12 +78,15 @@ def fit(
         measures["monitor"] = watched(on.inputs, on.labels)
     start, done, diverged, because = 0, 0, -1, ""
     kept_at, wait = time.monotonic(), pause
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=_cards(device)):
         torch.default_generator.manual_seed(seed % (1 << 63))
+        for card in _cards(device):
+            with torch.cuda.device(card):
+                torch.cuda.manual_seed(seed % (1 << 63))
         if saved is not None:
             model.load_state_dict(saved["model"])
             stepper.load_state_dict(saved["stepper"])
-            torch.set_rng_state(saved["generator"].to(torch.uint8))
+            _set_generators(saved["generators"], device)
             history, start, done = saved["history"], saved["epoch"], saved["steps"]
         else:
             _record(history, model, on, measures, math.nan, math.nan, test=test, now=True)
@@ -98,7 +101,7 @@ def fit(
             _record(history, model, on, measures, loss, accuracy, test=test, now=now)
             if checkpoint is not None and time.monotonic() - kept_at >= wait:
                 began = time.monotonic()
-                checkpoint.save(_state(model, stepper, history, epoch + 1, done))
+                checkpoint.save(_state(model, stepper, history, epoch + 1, done, device))
                 kept_at = time.monotonic()
                 wait = max(pause, 30 * (kept_at - began)) if pause else 0.0
             if recipe.steps is not None and done >= recipe.steps:
@@ -225,11 +228,30 @@ def _record(
         history.setdefault(name, []).append(value)
 
 
-def _state(model: nn.Module, stepper: Any, history: dict[str, list[Any]], epoch: int, steps: int) -> dict[str, Any]:
+def _cards(device: str) -> list[torch.device]:
+    """The device, if it has a generator of its own, which dropout then draws from."""
+    return [torch.device(device)] if device.startswith("cuda") else []
+
+
+def _generators(device: str) -> list[Tensor]:
+    states = [torch.get_rng_state(), *(torch.cuda.get_rng_state(card) for card in _cards(device))]
+    return [state.to(torch.int64) for state in states]
+
+
+def _set_generators(states: list[Tensor], device: str) -> None:
+    """Those of `_generators`; a run that goes on on another kind of device keeps the first alone."""
+    torch.set_rng_state(states[0].to(torch.uint8))
+    for card, state in zip(_cards(device), states[1:], strict=False):
+        torch.cuda.set_rng_state(state.to(torch.uint8), card)
+
+
+def _state(
+    model: nn.Module, stepper: Any, history: dict[str, list[Any]], epoch: int, steps: int, device: str
+) -> dict[str, Any]:
     return {
         "model": model.state_dict(),
         "stepper": stepper.state_dict(),
-        "generator": torch.get_rng_state().to(torch.int64),
+        "generators": _generators(device),
         "history": history,
         "epoch": epoch,
         "steps": steps,

@@ -64,7 +64,10 @@ def divergence_reason(model: nn.Module, inputs: Tensor, labels: Tensor) -> str:
     if broken:
         count = sum(1 for _ in model.parameters())
         return f"the step before left {len(broken)} of {count} parameters not finite, the first {broken[0]}"
-    found = probe(model, inputs, target=labels, loss=nn.functional.cross_entropy)
+    try:
+        found = probe(model, inputs, target=labels, loss=nn.functional.cross_entropy)
+    except Exception as problem:  # the curves of the run are worth more than the reason for its end
+        return f"the loss is not finite; the network could not be examined: {type(problem).__name__}: {problem}"
     largest = found.values["max_abs"]
     layer = found.nonfinite_layer
     if layer is None:
