@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import json
 import math
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray
+from rich.console import Console
 from typer.testing import CliRunner
 
 from isometer import Spec
@@ -256,4 +258,18 @@ def test_the_progress_line_names_pace_remaining_time_and_cells() -> None:
     assert "2 elsewhere" in text
     assert "width=8" in text
     told = dataclasses.replace(status, said={"width=8 activation=f(x)[2]": "900 images/s"})
-    assert sweep.describe(told).endswith("(3.0 s, 900 images/s)")
+    assert "now: 900 images/s (width=8" in sweep.describe(told)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_the_bar_is_whole_on_narrow_terminals(columns: int) -> None:
+    page = io.StringIO()
+    screen = Console(file=page, force_terminal=True, width=columns, emoji=False, color_system=None)
+    with sweep.cells_bar(screen) as bar:
+        bar.add_task(
+            "now: epoch 4 of 50, 900 images/s (scheme=Xavier depth=20 run=0, 3 min)", total=8, what="003/fig-3b"
+        )
+    lines = [line for line in page.getvalue().replace("\r", "\n").splitlines() if "003/fig-3b" in line]
+    assert lines
+    assert all("━" in line and "4/8" in line for line in lines)
+    assert ("3 min" in lines[-1]) == (columns == 200)

@@ -13,11 +13,10 @@ import typer
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from isometer.cli._shared import app, console, emit
-from isometer.cli.sweep import DaskAddress, Workers, describe, tell_failures
+from isometer.cli.sweep import DaskAddress, Workers, cells_bar, describe, tell_failures
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -184,15 +183,14 @@ def _run(
 @contextmanager
 def _display(stderr: Console, total: int, quiet: bool) -> Iterator[tuple[Any, Any]]:
     """A bar over the cells of the study that runs, and a line for each one that is done."""
-    columns = (TextColumn("{task.fields[study]}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task("", total=None, study="")
+    with cells_bar(stderr) as bar:
+        task = bar.add_task("", total=None, what="")
         done = 0
 
         def observe(study: Study, status: Status) -> None:
             where = f"{study.id} ({done + 1} of {total})"
             amount = status.done + status.failed
-            bar.update(task, completed=amount, total=status.total, description=describe(status), study=where)
+            bar.update(task, completed=amount, total=status.total, description=describe(status), what=where)
 
         def finished(one: Made) -> None:
             nonlocal done

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Column
 
 from isometer.cli._shared import app, console, emit
 from isometer.cli._targets import TARGETS, Target, converted
@@ -246,14 +247,28 @@ def tell_failures(failures: tuple[Failure, ...] | list[Failure]) -> None:
             page.print(escape(failure.traceback.rstrip()), highlight=False, style="dim")
 
 
+def cells_bar(stderr: Console) -> Progress:
+    """What is worked on, a bar, cells that are done, and words that are cut where the terminal ends."""
+    whole, rest = Column(no_wrap=True), Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    return Progress(
+        TextColumn("{task.fields[what]}", table_column=whole),
+        BarColumn(bar_width=max(8, min(40, stderr.width // 6))),
+        MofNCompleteColumn(table_column=whole.copy()),
+        TextColumn("{task.description}", table_column=rest),
+        console=stderr,
+        transient=True,
+        expand=True,
+        disable=not stderr.is_terminal,
+    )
+
+
 @contextmanager
 def _display() -> Iterator[Observer]:
     """A bar with pace, time remaining and running cells on a terminal; notes on stderr anywhere."""
     stderr = Console(stderr=True, emoji=False)
-    columns = (TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     told = 0
-    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task("", total=None)
+    with cells_bar(stderr) as bar:
+        task = bar.add_task("", total=None, what="cells")
 
         def observe(status: Status) -> None:
             nonlocal told
@@ -278,8 +293,10 @@ def describe(status: Status) -> str:
         parts.append(f"{status.waiting} elsewhere")
     running = []
     for label, seconds in status.running[:_RUNNING]:
-        said = f", {escape(status.said[label])}" if label in status.said else ""
-        running.append(f"{escape(label)} ({duration(seconds)}{said})")
+        if label in status.said:  # first, since a narrow terminal cuts the rest
+            running.append(f"{escape(status.said[label])} ({escape(label)}, {duration(seconds)})")
+        else:
+            running.append(f"{escape(label)} ({duration(seconds)})")
     more = len(status.running) - len(running)
     if running:
         parts.append("now: " + ", ".join(running) + (f", +{more}" if more > 0 else ""))

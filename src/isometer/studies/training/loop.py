@@ -146,7 +146,7 @@ def _epoch(
         done += 1
         if checkpoint is not None:
             pace = seen / max(time.monotonic() - began, 1e-9)
-            checkpoint.tell(f"epoch {epoch + 1} of {recipe.epochs}, {pace:.3g} images/s")
+            checkpoint.tell(f"epoch {epoch + 1} of {recipe.epochs}, {pace:.0f} images/s")
     return float(torch.stack(losses).mean()), int(right) / seen, done, ""
 
 
