@@ -266,9 +266,8 @@ def test_the_bar_is_whole_on_narrow_terminals(columns: int) -> None:
     page = io.StringIO()
     screen = Console(file=page, force_terminal=True, width=columns, emoji=False, color_system=None)
     with sweep.cells_bar(screen) as bar:
-        bar.add_task(
-            "now: epoch 4 of 50, 900 images/s (scheme=Xavier depth=20 run=0, 3 min)", total=8, what="003/fig-3b"
-        )
+        words = "now: epoch 4 of 50, 900 images/s (scheme=Xavier depth=20 run=0, 3 min)"
+        bar.add_task(words, total=8, completed=4, what="003/fig-3b")
     lines = [line for line in page.getvalue().replace("\r", "\n").splitlines() if "003/fig-3b" in line]
     assert lines
     assert all("━" in line and "4/8" in line for line in lines)
