@@ -31,10 +31,10 @@ demo: setup
 	@$(BIN)/isometer demo
 
 test: setup
-	$(THREADS) $(BIN)/python -m pytest -q -n $(JOBS)
+	$(THREADS) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 test-all: setup
-	$(THREADS) $(BIN)/python -m pytest -q -n $(JOBS) -m ''
+	$(THREADS) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m ''
 
 test-lightning: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lightning]'

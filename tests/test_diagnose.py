@@ -211,6 +211,7 @@ def test_symmetric_weights_are_never_called_asymmetric() -> None:
         assert not list(asymmetric_weights(Case(View(examination), None)))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_narrow_networks_fluctuate_without_a_finding() -> None:
     """Width 8, depth 30, principled gain: the scale wanders by chance, and no growth is claimed in 12 networks."""
     for seed in range(12):
@@ -254,7 +255,7 @@ def _state(model: nn.Module) -> list[torch.Tensor]:
     return [t.detach().clone() for t in [*model.parameters(), *model.buffers()]]
 
 
-@pytest.mark.parametrize("name", ["mlp-bn-50", "mlp-relu-100"])
+@pytest.mark.parametrize("name", [pytest.param("mlp-bn-50", marks=pytest.mark.slow), "mlp-relu-100"])
 def test_nothing_changes_also_with_redraws(name: str) -> None:
     patient = PATIENTS[name]
     model = patient.model(0)

@@ -332,6 +332,7 @@ def test_infinite_values_sit_at_the_edge(long: Opened) -> None:
     assert max(long.trace("measured")["layers"]) == 500
 
 
+@pytest.mark.slow
 def test_dark_on_a_phone(show: Callable[..., Opened], report: dict[str, Any]) -> None:
     options = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
     opened = show(report, "measured", **options)
@@ -367,6 +368,7 @@ def test_texts_have_contrast(measured: Opened, scheme: str) -> None:
 
 
 @pytest.mark.parametrize("layers", [0, 1])
+@pytest.mark.slow
 def test_almost_nothing_to_show(show: Callable[..., Opened], layers: int) -> None:
     small = long_report(1)
     if layers == 0:

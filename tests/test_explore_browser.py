@@ -165,6 +165,7 @@ def test_cobweb_starts_where_the_slider_says_and_ends_at_the_fixed_point(activat
     activation.until("() => document.querySelector('#activation-distance .js-plotly-plot').data[0].x.length === 201")
 
 
+@pytest.mark.slow
 def test_dragging_in_the_kernel_map_chooses_the_start(activation: Tab) -> None:
     page = activation.page
     page.eval_on_selector("#activation-kernel", "e => e.scrollIntoView({block: 'center'})")
@@ -296,6 +297,7 @@ def test_limits_hold_and_are_told(new_tab: Callable[..., Tab]) -> None:
     tab.fine()
 
 
+@pytest.mark.slow
 def test_two_tabs_do_not_disturb_each_other(new_tab: Callable[..., Tab], depth: Tab) -> None:
     other = new_tab("/depth?depth=7&width=30&batch=5&runs=3")
     other.drawn("depth-gap", "depth-gram")
@@ -373,6 +375,7 @@ def test_ledger_filters_claims_and_shows_figures(new_tab: Callable[..., Tab]) ->
 # --- for everyone -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_keyboard_alone(new_tab: Callable[..., Tab]) -> None:
     tab = new_tab("/activation?activations=relu")
     page = tab.page
@@ -412,10 +415,11 @@ def test_keyboard_alone(new_tab: Callable[..., Tab]) -> None:
     [
         "/activation?activations=relu",
         "/depth?depth=5&width=20",
-        pytest.param("/clinic?report=patient:mlp-relu-5", marks=pytest.mark.slow),
-        pytest.param("/ledger?paper=003", marks=pytest.mark.slow),
+        "/clinic?report=patient:mlp-relu-5",
+        "/ledger?paper=003",
     ],
 )
+@pytest.mark.slow
 def test_phone(path: str, new_tab: Callable[..., Tab]) -> None:
     tab = new_tab(path, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
     tab.until("() => !document.querySelector('[data-dash-is-loading=true]')")

@@ -159,6 +159,7 @@ def _clusters(count: int) -> Images:
     return Images.of(rng.normal(size=(10, 1, 28, 28))[labels] + rng.normal(size=(count, 1, 28, 28)), labels)
 
 
+@pytest.mark.slow
 def test_training_separates_sick_from_healthy() -> None:
     data = _clusters(32 * 60)
     own, sibling = (

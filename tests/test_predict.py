@@ -128,6 +128,7 @@ def judge(found: list[tuple[Spec, dict[str, float], dict[str, float] | None]], p
     assert sum(caught) >= power * len(caught) > 0
 
 
+@pytest.mark.slow
 def test_predictions_of_a_few_random_specs_lie_over_simulations() -> None:
     judge(check_specs(range(2, 8)), 0.9)
 
@@ -430,6 +431,7 @@ def xr_step(data: Any, layer: int) -> Any:
     return 0.5 * (data["layer"] >= layer)
 
 
+@pytest.mark.slow
 def test_bands_end_where_the_expansion_does() -> None:
     """ReLU without norm: eigenvalues shrink with depth, their fluctuations do not, and depth / width decides."""
     names = ["orthogonality_gap", "effective_rank"]

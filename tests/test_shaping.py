@@ -51,7 +51,10 @@ def test_deep_kernel_shaping_meets_its_four_conditions(name: str, depth: int) ->
     assert shaped.depth == depth
 
 
-@pytest.mark.parametrize(("name", "depth", "value"), [("softplus", 20, 0.9), ("gelu", 40, 0.8), ("tanh", 20, 0.5)])
+@pytest.mark.parametrize(
+    ("name", "depth", "value"),
+    [pytest.param("softplus", 20, 0.9, marks=pytest.mark.slow), ("gelu", 40, 0.8), ("tanh", 20, 0.5)],
+)
 def test_tailored_transformations_meet_their_conditions(name: str, depth: int, value: float) -> None:
     shaped = shape_activation(name, depth, output_value=value)
     phi, k = shaped.activation, kernel_map(shaped.activation)

@@ -89,7 +89,12 @@ def test_both_engines_have_the_same_law_with_more_power(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("runs", "shift", "spread"), [(RUNS, 0.45, 1.0), (RUNS, 0.0, 1.75), (8000, 0.16, 1.0), (8000, 0.0, 1.25)]
+    ("runs", "shift", "spread"),
+    [
+        (RUNS, 0.45, 1.0),
+        (RUNS, 0.0, 1.75),
+        *(pytest.param(8000, *other, marks=pytest.mark.slow) for other in ((0.16, 1.0), (0.0, 1.25))),
+    ],
 )
 def test_the_stated_power(runs: int, shift: float, spread: float) -> None:
     rng = np.random.default_rng(0)

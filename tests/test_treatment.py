@@ -270,6 +270,7 @@ def test_weights_are_set_first_and_the_finding_is_gone(name: str) -> None:
     assert again.healthy
 
 
+@pytest.mark.slow
 def test_architecture_is_changed_only_when_weights_do_not_help() -> None:
     model = chain(16, 48, nn.Sigmoid)
     inputs = batch(16, 48)
