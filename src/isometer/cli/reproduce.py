@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from isometer.cli._shared import app, console, emit
-from isometer.cli.sweep import DaskAddress, Workers, cells_bar, describe, tell_failures
+from isometer.cli.sweep import DaskAddress, Workers, cells_bar, describe, duration, tell_failures
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -231,26 +231,13 @@ def _list(studies: list[Study], paper: str | None, as_json: bool) -> None:
     for study in chosen:
         data = f"[red]{study.data}[/]" if study.data in missing else study.data or ""
         title = f"{escape(study.title)}[dim] · trains[/]" if study.medium is not None else escape(study.title)
-        table.add_row(study.id, title, data, *(_duration(seconds) for seconds in study.seconds))
+        table.add_row(study.id, title, data, *(duration(seconds) for seconds in study.seconds))
     page = console()
     page.print(table)
     page.print(f"{len(chosen)} studies; [bold]isometer reproduce ID[/] makes one, --all makes all.", highlight=False)
     page.print("Times are on two cores; at paper size, training wants [bold]--device cuda[/].", highlight=False)
     for name in sorted(missing):
         page.print(f"[red]{name}[/] is not on this computer: [bold]isometer data get {name}[/]", highlight=False)
-
-
-def _duration(seconds: float) -> str:
-    """In the unit that leaves one or two digits.
-
-    Example:
-        >>> _duration(45), _duration(600), _duration(5 * 3600), _duration(9 * 86400)
-        ('45 s', '10 min', '5 h', '9 days')
-    """
-    for unit, size, most in (("s", 1, 90), ("min", 60, 5400), ("h", 3600, 172800)):
-        if seconds < most:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds / 86400:.0f} days"
 
 
 def _report(made: list[Made], folder: Path) -> None:

@@ -304,11 +304,18 @@ def describe(status: Status) -> str:
 
 
 def duration(seconds: float) -> str:
-    """As a person says it."""
+    """As a person says it.
+
+    Example:
+        >>> duration(4.2), duration(45), duration(600), duration(2 * 3600), duration(9 * 86400)
+        ('4.2 s', '45 s', '10 min', '2 h 0 min', '9 days')
+    """
     if seconds < 90:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes = math.ceil(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 90:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes < 2880 else f"{minutes / 1440:.0f} days"
 
 
 for _name, _target in TARGETS.items():
