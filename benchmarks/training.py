@@ -20,12 +20,12 @@ import torch
 from benchmarks.environment import show
 from isometer import init
 from isometer.errors import IsometerError
-from isometer.run.cells import Cell
-from isometer.run.checkpoints import Checkpoint
-from isometer.studies import Study, all_studies
-from isometer.studies.records import settings_of
-from isometer.studies.running import make_job
-from isometer.studies.training import loop
+from isometer.run._cells import Cell
+from isometer.run._checkpoints import Checkpoint
+from isometer_papers.studies import Study, all_studies
+from isometer_papers.studies._records import settings_of
+from isometer_papers.studies._running import make_job
+from isometer_papers.training import loop
 
 
 def timed(function: Callable[..., Any], spent: list[float]) -> Callable[..., Any]:

@@ -24,7 +24,7 @@ import torch
 
 from isometer.data import load
 from isometer.doctor.patients import PATIENTS, Images, Patient, Trial, judge, patient, trial
-from isometer.doctor.patients.training import CHANCE, LEARNED, LEARNING_RATES, MATERIAL, SIGNIFICANT, WINDOW
+from isometer.doctor.patients._outcomes import CHANCE, LEARNED, LEARNING_RATES, MATERIAL, SIGNIFICANT, WINDOW
 
 STEPS = 200
 CONTROLS = {"mlp-bn-small-batch-10": "mlp-relu-10", "mlp-bn-repeated-10": "mlp-relu-10"}

@@ -12,9 +12,9 @@ import numpy as np
 from isometer.cli.demo import demo
 from isometer.doctor import diagnose
 from isometer.doctor.patients import patient
-from isometer.report.kernels import kernel_picture
-from isometer.report.pictures import activation_picture, save_figure
-from isometer.studies import find, reproduce
+from isometer.report._kernels import kernel_picture
+from isometer.report._pictures import activation_picture, save_figure
+from isometer_papers.studies import find, reproduce
 from isometer.theory import explain, kernel_matrix
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))

@@ -12,8 +12,8 @@ import re
 import sys
 from pathlib import Path
 
-from isometer.claims import ledger, tally
-from isometer.claims.registry import papers
+from isometer_papers.claims import ledger, tally
+from isometer_papers.claims._registry import papers
 
 README = Path(__file__).parent.parent / "README.md"
 FIGURES = {"quick": "figures.md", "medium": "figures-medium.md", "paper": "figures-paper.md"}  # by scale

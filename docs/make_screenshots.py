@@ -77,7 +77,7 @@ def main() -> None:
         sys.exit("no Chromium; install one: apt-get install chromium")
     from playwright.sync_api import sync_playwright
 
-    from isometer.explore.server import running
+    from isometer.explore._server import running
 
     with running(port=0, gallery=asked.gallery) as explorer, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
@@ -103,7 +103,7 @@ def take(browser: Any, url: str, shot: Shot) -> None:
 def report(browser: Any, desk: Any) -> None:
     """The page that `isometer doctor --html` writes."""
     from isometer.explore import Job
-    from isometer.report.doctor_page import save_page
+    from isometer.report._doctor_page import save_page
 
     [document] = desk.ask("screenshots", "report", [Job("examined", {"name": "mlp-relu-100"})])
     with tempfile.TemporaryDirectory() as folder:

@@ -22,12 +22,12 @@ import numpy as np
 import torch
 from torch import nn
 
-import isometer.doctor.checks
+import isometer.doctor.diagnosis.checks
 from isometer.data import load
 from isometer.doctor import FINDINGS, diagnose
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
-from isometer.doctor.patients.inputs import pick
-from isometer.doctor.prescriptions import PRESCRIPTIONS
+from isometer.doctor.patients._inputs import pick
+from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
 from isometer.doctor.treatment import ELSEWHERE, REMEDIES, Treatment, treat, trial
 
 HERE = Path(__file__).parent
@@ -59,7 +59,7 @@ MONITOR = """
 dozen numbers: to TensorBoard, to W&B, to a CSV file or to a function.
 
 ```python
-from isometer.doctor.monitor import SignalMonitor
+from isometer.doctor.watch._monitor import SignalMonitor
 
 monitor = SignalMonitor(model, writer, every=100)
 for x, y in loader:
@@ -70,9 +70,9 @@ for x, y in loader:
 
 It leaves model, gradients, buffers and generators as they were, skips an observation that would take more than 3 % of
 the training time, catches and logs whatever goes wrong inside, and goes on after a resume through `state_dict`.
-`isometer.doctor.lightning.SignalCallback` does the same in a Lightning trainer.
+`isometer.doctor.watch.lightning.SignalCallback` does the same in a Lightning trainer.
 
-`isometer.doctor.widths.width_check(factory, [64, 128, 256], batch)` measures the same model at several widths and says
+`isometer.doctor.diagnosis._widths.width_check(factory, [64, 128, 256], batch)` measures the same model at several widths and says
 how each representation scales with it, at the start or after some steps of training.
 """
 
@@ -80,7 +80,7 @@ how each representation scales with it, at the start or after some steps of trai
 def findings_table() -> list[str]:
     """Which findings list which prescriptions, read from the checks themselves."""
     listed: dict[str, list[str]] = {one: [] for one in FINDINGS}
-    for path in sorted(Path(isometer.doctor.checks.__file__).parent.glob("*.py")):
+    for path in sorted(Path(isometer.doctor.diagnosis.checks.__file__).parent.glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding"):
                 continue

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from isometer.data import CATALOG
-from isometer.data.catalog import SplitFacts
+from isometer.data._catalog import SplitFacts
 
 Pair = tuple[np.ndarray, np.ndarray]
 Sets = dict[str, Pair]

@@ -20,7 +20,7 @@ def main() -> None:
     import lightning.pytorch as pl
     from lightning.pytorch.loggers import CSVLogger
 
-    from isometer.doctor.lightning import SignalCallback
+    from isometer.doctor.watch.lightning import SignalCallback
 
     class Module(pl.LightningModule):  # type: ignore[misc]
         def __init__(self) -> None:

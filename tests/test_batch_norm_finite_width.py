@@ -9,19 +9,18 @@ from isometer.errors import IsometerError
 from isometer.theory.batch_norm import (
     batch_norm_fixed_point,
     expected_hitting_time,
-    frobenius_drift,
     gram_fluctuations,
     haar_moment,
     isometry_gap_rate,
     isometry_gap_step,
-    isometry_hitting_time,
     norm_walk,
     odd_shapes,
-    regularity_constant,
     simplex_rates,
     stationary_orthogonality_gap,
 )
-from isometer.theory.gram_maps import gram_chain, gram_map
+from isometer_papers.theory.rank.residual_step import frobenius_drift, regularity_constant
+from isometer_papers.theory.isometry.hitting_times import isometry_hitting_time
+from isometer.theory.batch_norm._gram_maps import gram_chain, gram_map
 
 
 def sampled_chain(phi, n, width, *, recenter, runs=20, layers=220, burn=40, seed=0):

@@ -14,7 +14,7 @@ from isometer.activations import registry
 from isometer.errors import IsometerError
 from isometer.spec import Norm
 from isometer.theory.batch_norm import batch_norm_chain, batch_norm_fixed_point, batch_norm_map, local_rates
-from isometer.theory.gram_maps import spectrum_map
+from isometer.theory.batch_norm._gram_maps import spectrum_map
 
 REFERENCES = Path(__file__).parent / "references"
 FIXED = json.loads((REFERENCES / "batch_norm.json").read_text(encoding="utf-8"))
@@ -129,8 +129,8 @@ def test_mixtures_agree_with_sampling(kind, name):
 
 def test_mixture_and_laplace_integral_agree():
     # relu's integral formula against the mixture's table, which shares no code with it
-    from isometer.theory.batch_norm.exchangeable import mixture
-    from isometer.theory.batch_norm.laplace import two_ray_gram
+    from isometer.theory.batch_norm._exchangeable import mixture
+    from isometer.theory.batch_norm._laplace import two_ray_gram
 
     for kind in ("rms", "std"):
         means = mixture(activation("relu"), 24, kind).means(3.0)
@@ -163,7 +163,7 @@ def test_quasi_monte_carlo_is_honest(post):
 def lambda_relu():
     """ReLU in a form that no closed formula recognises."""
     phi = activation("relu(x) + 0*tanh(x)")
-    from isometer.activations.closed_forms import as_two_rays
+    from isometer.activations._closed_forms import as_two_rays
 
     return phi if as_two_rays(phi.expression) is None else activation("0.5*(x + sqrt(x*x))")
 

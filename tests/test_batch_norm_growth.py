@@ -125,7 +125,8 @@ def test_agrees_with_the_chain_rule_on_sampled_batches(name, n, norm, position):
 
 def simulated(name, n, widths, runs, depth=36, skip=12):
     """Log-growth per layer extrapolated to infinite width by least squares in 1/d, and its standard error."""
-    from isometer.simulate import make_batch, simulate
+    from isometer.data import make_batch
+    from isometer.simulate import simulate
     from isometer.spec import Spec
 
     rows = []

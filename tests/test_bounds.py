@@ -7,7 +7,8 @@ import pytest
 
 from isometer import IsometerError
 from isometer.activations import registry
-from isometer.theory import KernelMap, bounds, kernel_map
+from isometer.theory import KernelMap, kernel_map
+from isometer.theory.kernels import _bounds as bounds
 
 LAYERS = np.arange(81)
 STARTS = (-0.99, -0.5, -0.1, 0.05, 0.3, 0.6, 0.9, 0.99, 0.9999)

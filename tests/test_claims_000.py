@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from isometer.claims import claims_of, ledger
+from isometer_papers.claims import claims_of, ledger
 from isometer.errors import IsometerError
-from isometer.simulate.tree import brute_force_tree, evolve_tree
-from isometer.theory.gram_maps import gram_map
-from isometer.theory.odd_point.chain import cluster_spread, sampled_last_layer
-from isometer.theory.odd_point.layer import (
+from isometer_papers.simulate.tree import brute_force_tree, evolve_tree
+from isometer.theory.batch_norm._gram_maps import gram_map
+from isometer_papers.theory.odd_point.chain import cluster_spread, sampled_last_layer
+from isometer_papers.theory.odd_point.layer import (
     centred_batch,
     expected_length,
     expected_product,
@@ -31,7 +31,7 @@ from isometer.theory.odd_point.layer import (
     recentred_relu_gram,
     stability_factor,
 )
-from isometer.theory.odd_point.tree import (
+from isometer_papers.theory.odd_point.tree import (
     cosine_limit,
     inner_gaps,
     norm_ratio_limit,
@@ -42,7 +42,7 @@ from isometer.theory.odd_point.tree import (
     three_cluster_energies,
     two_cluster_sum,
 )
-from isometer.theory.rank.relu import (
+from isometer_papers.theory.rank.relu import (
     chernoff_exponent,
     circle_batch,
     circle_cell_volumes,

@@ -13,8 +13,8 @@ from numpy.polynomial import hermite_e
 from scipy import stats
 
 from isometer.activations import activation
-from isometer.claims import check, find, ledger
-from isometer.claims.paper_001.mean_field import CLAIMS
+from isometer_papers.claims import check, find, ledger
+from isometer_papers.claims.joudaki2024.mean_field import CLAIMS
 from isometer.errors import IsometerError
 from isometer.metrics import (
     batch_norm_gain_bound_as_printed,
@@ -26,7 +26,7 @@ from isometer.metrics import (
 )
 from isometer.theory import kernel_map
 from isometer.theory.batch_norm import batch_norm_map, local_rates
-from isometer.theory.duals.global_convergence import (
+from isometer_papers.theory.duals.global_convergence import (
     case_of,
     centred_rate_of,
     fixed_point_rate,
@@ -34,7 +34,7 @@ from isometer.theory.duals.global_convergence import (
     interior_bound,
     potential_of,
 )
-from isometer.theory.duals.hermite_identities import (
+from isometer_papers.theory.duals.hermite_identities import (
     cosine_after_sparse_input,
     hermite_coefficients,
     hermite_pairing_of,
@@ -43,9 +43,9 @@ from isometer.theory.duals.hermite_identities import (
     pair_moment,
     sine_kernel_at,
 )
-from isometer.theory.duals.kernel_series import KernelSeries
-from isometer.theory.duals.precise_kernels import CLOSED, SAMPLED, PreciseKernel
-from isometer.theory.isometry_steps import (
+from isometer_papers.theory.duals.kernel_series import KernelSeries
+from isometer_papers.theory.duals.precise_kernels import CLOSED, SAMPLED, PreciseKernel
+from isometer_papers.theory.isometry.gap_steps import (
     batch_norm_bound,
     batch_norm_rows,
     column_lengths,
@@ -55,7 +55,7 @@ from isometer.theory.isometry_steps import (
     length_bound,
     length_gain,
 )
-from isometer.theory.mean_field.covariance_concentration import (
+from isometer_papers.theory.mean_field.covariance_concentration import (
     bernstein_bound,
     coin_tail,
     covariance_deviation,
@@ -64,9 +64,9 @@ from isometer.theory.mean_field.covariance_concentration import (
     sphere_distance,
     substituted_term,
 )
-from isometer.theory.mean_field.power_rates import power_local_rate, sphere_moment
-from isometer.theory.mean_field.total_variation import contraction, correlation_tv_bound, mixture_tv, scale_tv
-from isometer.theory.mean_field.two_samples import (
+from isometer_papers.theory.mean_field.power_rates import power_local_rate, sphere_moment
+from isometer_papers.theory.mean_field.total_variation import contraction, correlation_tv_bound, mixture_tv, scale_tv
+from isometer_papers.theory.mean_field.two_samples import (
     image_statistic,
     mean_distance,
     mixing_limit,

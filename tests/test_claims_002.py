@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isometer.claims import find, ledger
+from isometer_papers.claims import find, ledger
 from isometer.errors import IsometerError
 from isometer.metrics import batch_normalize
-from isometer.simulate.rank_steps import (
+from isometer_papers.simulate.rank_steps import (
     growth_exponents,
     plain_chain,
     uniform_weights,
     weak_layer_change,
     weak_layer_statistics,
 )
-from isometer.theory.batch_norm.residual import frobenius_drift
-from isometer.theory.rank.bounds import (
+from isometer_papers.theory.rank.residual_step import frobenius_drift
+from isometer_papers.theory.rank.bounds import (
     entry_drift,
     equal_row_drift,
     equal_row_moments,
@@ -35,7 +35,7 @@ from isometer.theory.rank.bounds import (
     two_level_norms,
     two_level_spectrum,
 )
-from isometer.theory.rank.chain import (
+from isometer_papers.theory.rank.chain import (
     batch_norm_as_printed,
     moment_change,
     moment_change_expansion,

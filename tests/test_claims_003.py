@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from isometer.claims import check, claims_of, ledger
-from isometer.claims.paper_001 import orthogonality
+from isometer_papers.claims import check, claims_of, ledger
+from isometer_papers.claims.joudaki2024 import orthogonality
 from isometer.errors import IsometerError
 from isometer.metrics import batch_normalize, lyapunov_gap, orthogonality_gap, wasserstein_to_isotropic
-from isometer.simulate.orthogonality_steps import (
+from isometer_papers.simulate.orthogonality_steps import (
     dense_chain,
     feature_chain,
     gram_statistics,
@@ -22,8 +22,8 @@ from isometer.simulate.orthogonality_steps import (
     singular_value_gap,
     smallest_singular_value,
 )
-from isometer.theory.gram_maps import smallest_share_bound, spectrum_map
-from isometer.theory.orthogonality.bounds import (
+from isometer.theory.batch_norm._gram_maps import smallest_share_bound, spectrum_map
+from isometer_papers.theory.orthogonality.bounds import (
     gap_bound,
     gap_of,
     gaussian_distance,
@@ -37,8 +37,8 @@ from isometer.theory.orthogonality.bounds import (
     survival_bound,
     unit_features,
 )
-from isometer.theory.orthogonality.iterative_gap import gap_after, gap_before, key_inequality, sliced_output
-from isometer.theory.orthogonality.spectrum_shares import (
+from isometer_papers.theory.orthogonality.iterative_gap import gap_after, gap_before, key_inequality, sliced_output
+from isometer_papers.theory.orthogonality.spectrum_shares import (
     first_order_rate,
     share_integrand,
     share_integrand_curvature,
@@ -48,7 +48,7 @@ from isometer.theory.orthogonality.spectrum_shares import (
     two_level_chain,
     two_level_share,
 )
-from isometer.theory.rank.gaussian_products import (
+from isometer_papers.theory.rank.gaussian_products import (
     distance_from_rank_one,
     product_exponent,
     rank_one_bound,

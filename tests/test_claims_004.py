@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from isometer._numerics import either
-from isometer._numerics.either import is_precise
+from isometer_papers import float_or_mpmath as either
+from isometer_papers.float_or_mpmath import is_precise
 from isometer.activations import activation
-from isometer.claims import find, ledger
-from isometer.claims.paper_004.simulations import dense_cosines, kernel_draws, unit_cosines
+from isometer_papers.claims import find, ledger
+from isometer_papers.claims.agarwal2021.simulations import dense_cosines, kernel_draws, unit_cosines
 from isometer.errors import IsometerError
 from isometer.theory import KernelMap
-from isometer.theory.depth_free import SphereKernel
-from isometer.theory.duals.exact_duals import (
+from isometer.theory.kernels._depth_free import SphereKernel
+from isometer_papers.theory.duals.exact_duals import (
     dual_slope,
     dual_value,
     iterated_dual,
@@ -27,22 +27,22 @@ from isometer.theory.duals.exact_duals import (
     tangent_by_layers,
     tangent_diagonal,
 )
-from isometer.theory.duals.kernel_tables import parameter_count, table_dual, table_nonlinearity
-from isometer.theory.duals.length_counterexamples import hinge_length, staircase_length
-from isometer.theory.duals.normalized_networks import batch_norm_network, layer_norm_network, standardized
-from isometer.theory.duals.normrelu_pairs import normrelu_constants, normrelu_correlations, normrelu_pair
-from isometer.theory.duals.odd_mixtures import OddMixture, as_printed_hermite_pairing, mixture_step
-from isometer.theory.duals.small_interpolation import (
+from isometer_papers.theory.duals.kernel_tables import parameter_count, table_dual, table_nonlinearity
+from isometer_papers.theory.duals.length_counterexamples import hinge_length, staircase_length
+from isometer_papers.theory.duals.normalized_networks import batch_norm_network, layer_norm_network, standardized
+from isometer_papers.theory.duals.normrelu_pairs import normrelu_constants, normrelu_correlations, normrelu_pair
+from isometer_papers.theory.duals.odd_mixtures import OddMixture, as_printed_hermite_pairing, mixture_step
+from isometer_papers.theory.duals.small_interpolation import (
     distinct_probability,
     interpolant_risk,
     least_squares_path,
     residual_floor,
     stochastic_path,
 )
-from isometer.theory.duals.soft_clip import SoftClip
-from isometer.theory.length_maps import SignalFamily, length_contraction
-from isometer.theory.normrelu import NormReLU
-from isometer.theory.optimization import stochastic_losses
+from isometer_papers.theory.duals.soft_clip import SoftClip
+from isometer.theory.lengths._length_map import SignalFamily, length_contraction
+from isometer_papers.theory.duals.normrelu import NormReLU
+from isometer_papers.theory.kernel_learning.optimization import stochastic_losses
 
 ENGINE = {
     "relu": "normalized(relu)",

@@ -16,17 +16,17 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from isometer.claims import Claim, Estimate, Result, Search, check, find, inventory, ledger, tally, tightened
-from isometer.claims.fits import combined, exponent, intercept
-from isometer.claims.ledger import parsed, save, written
-from isometer.claims.precise import certified, eigenvalues, elementwise, lifted, numerical_rank
-from isometer.claims.registry import all_claims, check_consistent, claims_of, papers
-from isometer.claims.result import KEYS, plain
-from isometer.claims.verdict import LEVEL
-from isometer.cli import claims as command
+from isometer_papers.claims import Claim, Estimate, Result, Search, check, find, inventory, ledger, tally, tightened
+from isometer_papers.claims._fits import combined, exponent, intercept
+from isometer_papers.claims._ledger import parsed, save, written
+from isometer_papers.claims._precise import certified, eigenvalues, elementwise, lifted, numerical_rank
+from isometer_papers.claims._registry import all_claims, check_consistent, claims_of, papers
+from isometer_papers.claims._result import KEYS, plain
+from isometer_papers.claims._verdict import LEVEL
+from isometer_papers.cli import claims as command
 from isometer.cli._shared import app
 from isometer.errors import IsometerError
-from isometer.report.claims_page import claims_html, claims_markdown
+from isometer_papers.report.ledger_page import claims_html, claims_markdown
 
 assert command  # importing it registers the commands
 
@@ -419,7 +419,7 @@ def test_pages_escape_and_draw_what_they_are_given() -> None:
 
 @pytest.mark.slow
 def test_workers_and_store_give_the_same_and_resume(tmp_path: Path) -> None:
-    from isometer.claims import check_here, check_many
+    from isometer_papers.claims import check_here, check_many
 
     chosen = [claim for name in ("002/lem-1", "002/prop-8", "002/lem-4") for claim in find(name)]
     alone = [replace(row, seconds=0) for row in check_here(chosen)]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from isometer.claims import check, ledger, tightened
-from isometer.claims.registry import all_claims
+from isometer_papers.claims import check, ledger, tightened
+from isometer_papers.claims._registry import all_claims
 from isometer.data import load
 from isometer.errors import IsometerError
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from isometer.cli import app
 from isometer.doctor.patients import PATIENTS
-from isometer.doctor.targets import load_target
+from isometer.doctor._loading import load_target
 from isometer.errors import IsometerError
 from isometer.spec import Spec
 

@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 from isometer import Spec
 from isometer.cli import app
 from isometer.errors import IsometerError
-from isometer.simulate import make_batch, simulate, summarize
+from isometer.data import make_batch
+from isometer.simulate import simulate
+from isometer.trajectory import summarize
 
 SMALL = ["simulate", "--width", "30", "--depth", "4", "--batch", "5", "--runs", "3"]
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from isometer import metrics as metric_library
 from isometer.errors import IsometerError
-from isometer.simulate.convolution import (
+from isometer.simulate._convolution import (
     METRICS,
     ConvolutionSpec,
     convolution_matrix,
     draw_kernel,
     simulate_convolution,
 )
-from isometer.theory.gram_maps import spectrum_map
+from isometer.theory.batch_norm._gram_maps import spectrum_map
 
 
 def images(n=4, channels=3, side=5, seed=0):

@@ -28,8 +28,8 @@ from data_fixtures import (
     write_idx,
 )
 from isometer.data import DataSet, cache_folder, find, load
-from isometer.data.formats import read_cifar_binary, read_cifar_pickle, read_idx, read_sheet
-from isometer.data.unpickle import read_pickle
+from isometer.data._formats import read_cifar_binary, read_cifar_pickle, read_idx, read_sheet
+from isometer.data._unpickle import read_pickle
 from isometer.errors import IsometerError
 
 
@@ -356,7 +356,7 @@ def test_broken_label_json(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_files_larger_than_any_set_are_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gzip file that unpacks without end is stopped."""
-    monkeypatch.setattr("isometer.data.files.LIMIT", 10_000)
+    monkeypatch.setattr("isometer.data._files.LIMIT", 10_000)
     write_idx(home / "data" / "mnist", small("mnist", monkeypatch))
     (home / "data" / "mnist" / "train-images-idx3-ubyte").unlink()
     (home / "data" / "mnist" / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(bytes(1_000_000)))

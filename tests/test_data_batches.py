@@ -82,7 +82,7 @@ def test_statistics_of_one_split_prepare_another() -> None:
 def test_many_images_are_prepared_like_few(monkeypatch: pytest.MonkeyPatch) -> None:
     data = example()
     whole = data.prepare(data.images, centre="sample", scale="norm")
-    monkeypatch.setattr("isometer.data.datasets._CHUNK", 7)
+    monkeypatch.setattr("isometer.data._datasets._CHUNK", 7)
     assert np.array_equal(data.prepare(data.images, centre="sample", scale="norm"), whole)
 
 

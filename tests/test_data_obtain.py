@@ -23,7 +23,7 @@ import isometer.cli.data
 from data_fixtures import Sets, cifar10_files, isolated, small, write_archive, write_idx
 from isometer.cli import app
 from isometer.data import CATALOG, cache_folder, find, get, load
-from isometer.data.obtain import SOURCES
+from isometer.data._obtain import SOURCES
 from isometer.errors import IsometerError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="stand-in tools are shell scripts")
@@ -165,7 +165,7 @@ def test_a_damaged_file_of_the_cache_is_replaced(home: Path, monkeypatch: pytest
     assert get("mnist") == path
     path.write_bytes(b"damaged")
     source = home / "data" / "MNIST" / "raw"
-    monkeypatch.setattr("isometer.data.obtain.find", lambda name, root=None: find(name, root=source))
+    monkeypatch.setattr("isometer.data._obtain.find", lambda name, root=None: find(name, root=source))
     assert get("mnist") == path
     holds(path.parent, "mnist", sets)
 
@@ -281,7 +281,7 @@ def test_what_can_go_wrong_with_an_address(
             get(name, source=source, root=root)
         assert not root.exists() or list(root.iterdir()) == []
     with monkeypatch.context() as patch:
-        patch.setattr("isometer.data.obtain.LIMIT", 5)
+        patch.setattr("isometer.data._obtain.LIMIT", 5)
         with pytest.raises(IsometerError, match="sends more than"):
             get("mnist", source=f"{address}/", root=root)
 

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from data_fixtures import isolated, small, write_idx
 from isometer.cli import app
-from isometer.data import synthetic
+from isometer.data import _synthetic as synthetic
 from isometer.errors import IsometerError
-from isometer.simulate import make_batch
+from isometer.data import make_batch
 
 
 def test_orthogonal_directions_are_uniform() -> None:

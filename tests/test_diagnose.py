@@ -11,13 +11,13 @@ from scipy import stats
 from torch import nn
 
 from isometer.doctor import FINDINGS, diagnose, probe
-from isometer.doctor.checks.units import nonlinear_share
-from isometer.doctor.checks.weights import asymmetric_weights
-from isometer.doctor.comparison import compare
+from isometer.doctor.diagnosis.checks._units import nonlinear_share
+from isometer.doctor.diagnosis.checks._weights import asymmetric_weights
+from isometer.doctor.diagnosis._comparison import compare
 from isometer.doctor.patients import PATIENTS, Patient
-from isometer.doctor.prescriptions import PRESCRIPTIONS
-from isometer.doctor.redraws import Redraws
-from isometer.doctor.view import View, robust_slope
+from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
+from isometer.doctor.diagnosis._redraws import Redraws
+from isometer.doctor.diagnosis._signal_path import View, robust_slope
 
 AVAILABLE = [name for name, one in PATIENTS.items() if one.available]
 QUICK = (
@@ -206,7 +206,7 @@ def test_symmetric_weights_are_never_called_asymmetric() -> None:
                 linear.weight.normal_(generator=generator)
             layers += [linear, nn.ReLU()]
         examination = probe(nn.Sequential(*layers), torch.randn(4, 8, generator=generator))
-        from isometer.doctor.checks import Case
+        from isometer.doctor.diagnosis.checks import Case
 
         assert not list(asymmetric_weights(Case(View(examination), None)))  # type: ignore[arg-type]
 

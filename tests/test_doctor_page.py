@@ -27,10 +27,10 @@ from rich.console import Console
 from doctor_reports import HOSTILE, finding, hostile_report, long_report, measured_report
 from isometer.doctor import probe
 from isometer.errors import IsometerError
-from isometer.report.doctor_fragments import notebook_html, setting, sparkline
-from isometer.report.doctor_metrics import QUANTITIES, columns, evidence_rows, layer_runs, quantity, reading, where
-from isometer.report.doctor_page import doctor_page, embedded, save_page
-from isometer.report.doctor_terminal import print_report
+from isometer.report._doctor_fragments import notebook_html, setting, sparkline
+from isometer.report._doctor_metrics import QUANTITIES, columns, evidence_rows, layer_runs, quantity, reading, where
+from isometer.report._doctor_page import doctor_page, embedded, save_page
+from isometer.report._doctor_terminal import print_report
 
 VOID = {"meta", "input", "br", "img", "link", "hr", "base"}
 
@@ -380,7 +380,7 @@ def test_terminal_with_hostile_texts(width: int) -> None:
 
 def test_reports_are_drawn_without_torch() -> None:
     program = (
-        "import sys; import isometer.report.doctor_page, isometer.report.doctor_terminal;"
+        "import sys; import isometer.report._doctor_page, isometer.report._doctor_terminal;"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

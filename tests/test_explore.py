@@ -31,16 +31,16 @@ import plotly.graph_objects as go  # noqa: E402
 
 from doctor_reports import HOSTILE, hostile_report, long_report  # noqa: E402
 from isometer.explore import LABS, LIMITS, Desk, Job, make_app  # noqa: E402
-from isometer.explore.guard import allowed_host  # noqa: E402
+from isometer.explore._guard import allowed_host  # noqa: E402
 from isometer.explore.jobs import job  # noqa: E402
-from isometer.explore.labs import clinic_pieces  # noqa: E402
-from isometer.explore.pictures import activation as activation_pictures  # noqa: E402
-from isometer.explore.pictures import clinic as clinic_pictures  # noqa: E402
-from isometer.explore.pictures import depth as depth_pictures  # noqa: E402
-from isometer.explore.pictures import ledger as ledger_pictures  # noqa: E402
-from isometer.explore.python_lines import activation_lines, depth_lines  # noqa: E402
-from isometer.explore.reports import Shelf, parsed  # noqa: E402
-from isometer.explore.requests import (  # noqa: E402
+from isometer.explore.labs import _clinic_pieces as clinic_pieces  # noqa: E402
+from isometer.explore.pictures import _activation as activation_pictures  # noqa: E402
+from isometer.explore.pictures import _clinic as clinic_pictures  # noqa: E402
+from isometer.explore.pictures import _depth as depth_pictures  # noqa: E402
+from isometer_papers.explore import ledger_pictures as ledger_pictures  # noqa: E402
+from isometer.explore._python_lines import activation_lines, depth_lines  # noqa: E402
+from isometer.explore._reports import Shelf, parsed  # noqa: E402
+from isometer.explore._requests import (
     card_jobs,
     geometry_job,
     own_width_job,
@@ -49,8 +49,8 @@ from isometer.explore.requests import (  # noqa: E402
     prediction_job,
     simulation_job,
 )
-from isometer.explore.state import STATES, ActivationState, DepthState, read_state, split_names  # noqa: E402
-from isometer.explore.work import Superseded  # noqa: E402
+from isometer.explore._state import STATES, ActivationState, DepthState, read_state, split_names  # noqa: E402
+from isometer.explore._desk import Superseded  # noqa: E402
 
 ATTACKS = (
     "__import__('os').system('touch {mark}')",
@@ -171,7 +171,7 @@ def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def test_a_newer_request_cancels_the_older_and_no_other(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isometer.explore.work._GRACE", 60.0)  # a busy machine is slow to listen
+    monkeypatch.setattr("isometer.explore._desk._GRACE", 60.0)  # a busy machine is slow to listen
     desk.ask("first", "warm", [prediction_job(DepthState(depth=2))])
     until(lambda: not desk._running)
     before, starts = dict(desk.counts), desk.starts
@@ -446,7 +446,7 @@ def test_depth_with_a_skip_and_without_theory() -> None:
 
 def test_plane_keeps_lengths_and_angles() -> None:
     """In two dimensions the plane is everything: an isometry of the batch, up to scale."""
-    from isometer.explore.jobs.depth import plane
+    from isometer.explore.jobs._depth import plane
 
     state = np.random.default_rng(0).standard_normal((6, 2))
     odd = int(np.argmax(np.linalg.norm(state, axis=1)))

@@ -67,7 +67,7 @@ for room, name in {wanted!r}:
     ("package", "wanted"),
     [
         ("torch", [("isometer", "probe"), ("isometer.nn", "build"), ("isometer.simulate", "simulate")]),
-        ("lightning", [("isometer.doctor.lightning", "SignalCallback")]),
+        ("lightning", [("isometer.doctor.watch.lightning", "SignalCallback")]),
         ("dash", [("isometer.explore", "make_app")]),
     ],
 )

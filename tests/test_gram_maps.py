@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from isometer import activation
 from isometer.errors import IsometerError
-from isometer.theory.gram_maps import (
+from isometer.theory.batch_norm._gram_maps import (
     gram_chain,
     gram_map,
     ratio_expectation,
@@ -77,7 +77,7 @@ def test_two_samples_have_a_closed_form(first, second):
 
 def test_error_of_a_truncated_integral_is_reported(monkeypatch):
     # Both rules miss the same tail; Σ p_i = 1 shows it.
-    monkeypatch.setattr("isometer.theory.gram_maps._NEGLIGIBLE", 8.0)
+    monkeypatch.setattr("isometer.theory.batch_norm._gram_maps._NEGLIGIBLE", 8.0)
     shares, errors = spectrum_map([4.0, 1.0])
     missing = np.abs(shares - np.array([2, 1]) / 3)
     assert (missing > 1e-6).all()

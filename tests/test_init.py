@@ -34,7 +34,7 @@ from isometer.init import (
     rank_pretraining_,
     stability_variance,
 )
-from isometer.init.iterative import patches
+from isometer.init._iterative import patches
 from isometer.metrics import orthogonality_gap, stable_rank
 from isometer.nn import build
 

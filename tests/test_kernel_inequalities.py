@@ -11,8 +11,8 @@ import pytest
 from isometer import activation
 from isometer.errors import IsometerError
 from isometer.theory import KernelMap, LengthMap, kernel_matrix
-from isometer.theory.conditioning import conditioning_bounds
-from isometer.theory.duals.dual_inequalities import (
+from isometer.theory.kernels._conditioning import conditioning_bounds
+from isometer_papers.theory.duals.dual_inequalities import (
     chord_inequality,
     eigenvalue_lower_bound,
     hermite_pairing,
@@ -21,14 +21,14 @@ from isometer.theory.duals.dual_inequalities import (
     one_step_inequality,
     slope_inequality,
 )
-from isometer.theory.normrelu import (
+from isometer_papers.theory.duals.normrelu import (
     NORMRELU_EXCESS,
     NORMRELU_RATE,
     NormReLU,
     normrelu_bound,
     normrelu_settling_depth,
 )
-from isometer.theory.one_layer_relu import (
+from isometer_papers.theory.duals.one_layer_relu import (
     circle_spectrum,
     good_event_bound,
     good_event_probability,

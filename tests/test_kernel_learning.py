@@ -13,8 +13,8 @@ from scipy import special
 from isometer import activation
 from isometer.errors import IsometerError
 from isometer.theory import kernel_matrix
-from isometer.theory.depth_free import SphereKernel
-from isometer.theory.interpolation import (
+from isometer.theory.kernels._depth_free import SphereKernel
+from isometer_papers.theory.kernel_learning.interpolation import (
     covariance_norm_bound,
     excess_risk_bound,
     interpolate,
@@ -24,7 +24,7 @@ from isometer.theory.interpolation import (
     sphere_covariance_spectrum,
     sphere_separation,
 )
-from isometer.theory.optimization import (
+from isometer_papers.theory.kernel_learning.optimization import (
     conditioning_depth,
     descent,
     descent_losses,
@@ -34,7 +34,7 @@ from isometer.theory.optimization import (
     stochastic_lower_bound,
     stochastic_steps,
 )
-from isometer.theory.query_learning import (
+from isometer_papers.theory.kernel_learning.queries import (
     cosine_floor,
     decay_bound,
     half_cube,

@@ -16,14 +16,14 @@ from isometer.cli import kernel as kernel_commands  # noqa: F401  (registers `ke
 from isometer.cli._shared import app
 from isometer.errors import IsometerError
 from isometer.theory import KernelMap, LengthMap, kernel_matrices, kernel_matrix, signal_path
-from isometer.theory.batches import Batch
-from isometer.theory.conditioning import conditioning_bounds
-from isometer.theory.depth_free import SphereKernel, State, through
-from isometer.theory.kernel_diagnosis import diagnose_kernel
-from isometer.theory.kernels import _by_layers, _first_signals
-from isometer.theory.length_maps import SignalFamily
-from isometer.theory.mixed_lengths import Architecture, mixed_kernels
-from isometer.theory.stages import coordinates, cosine_of, gaps
+from isometer.theory.kernels._inputs import Batch
+from isometer.theory.kernels._conditioning import conditioning_bounds
+from isometer.theory.kernels._depth_free import SphereKernel, State, through
+from isometer.theory.kernels._kernel_diagnosis import diagnose_kernel
+from isometer.theory.kernels._kernel_matrix import _by_layers, _first_signals
+from isometer.theory.lengths._length_map import SignalFamily
+from isometer.theory.kernels._mixed_lengths import Architecture, mixed_kernels
+from isometer.theory.kernels._layer_maps import coordinates, cosine_of, gaps
 
 DIGITS = 50
 

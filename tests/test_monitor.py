@@ -19,8 +19,8 @@ from torch import nn
 from torch.nn import functional
 
 from isometer.doctor import probe
-from isometer.doctor.monitor import SignalMonitor, summarize
-from isometer.doctor.widths import width_check
+from isometer.doctor.watch._monitor import SignalMonitor, summarize
+from isometer.doctor.diagnosis._widths import width_check
 from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
@@ -183,7 +183,7 @@ def lightning(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     stub.Callback = type("Callback", (), {})  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "lightning", package)
     monkeypatch.setitem(sys.modules, "lightning.pytorch", stub)
-    import isometer.doctor.lightning as room
+    import isometer.doctor.watch.lightning as room
 
     vars(room).pop("SignalCallback", None)
     yield room
@@ -213,7 +213,7 @@ def test_lightning_callback_logs_on_the_first_process_and_resumes(lightning: Any
 
 
 def test_without_lightning_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    import isometer.doctor.lightning as room
+    import isometer.doctor.watch.lightning as room
 
     for name in ("lightning", "lightning.pytorch", "pytorch_lightning"):
         monkeypatch.setitem(sys.modules, name, None)

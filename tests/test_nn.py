@@ -32,7 +32,8 @@ from isometer.nn import (
     fit_gain,
     shaped_activations,
 )
-from isometer.simulate import make_batch, simulate
+from isometer.data import make_batch
+from isometer.simulate import simulate
 from isometer.spec import POST_NORM, RECURRENCES, WEIGHT_LAWS, Norm, PowerLaw, Spec, recurrence
 
 F64 = torch.float64

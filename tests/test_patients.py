@@ -11,11 +11,11 @@ import pytest
 import torch
 from scipy import stats
 
-from isometer.doctor.findings import FINDINGS
+from isometer.doctor.diagnosis._findings import FINDINGS
 from isometer.doctor.patients import PATIENTS, Images, Patient, TrainingCurve, Trial, judge, patient, train, trial
-from isometer.doctor.patients.inputs import INPUTS, LEVELS, repeated
-from isometer.doctor.patients.layers import initialise_
-from isometer.doctor.patients.training import CHANCE, LEARNING_RATES, WINDOW
+from isometer.doctor.patients._inputs import INPUTS, LEVELS, repeated
+from isometer.doctor.patients._layers import initialise_
+from isometer.doctor.patients._outcomes import CHANCE, LEARNING_RATES, WINDOW
 from isometer.errors import IsometerError
 
 NAMES = [

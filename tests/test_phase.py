@@ -14,15 +14,15 @@ from isometer import activation
 from isometer.cli import kernel as kernel_commands  # noqa: F401
 from isometer.cli._shared import app
 from isometer.errors import IsometerError
-from isometer.theory.jacobians import jacobian_moments
-from isometer.theory.length_maps import (
+from isometer.theory.lengths._jacobian_moments import jacobian_moments
+from isometer.theory.lengths._length_map import (
     LengthMap,
     SignalFamily,
     length_bound,
     length_contraction,
     settling_depth,
 )
-from isometer.theory.phase import edge_of_chaos, phase_diagram, phase_point
+from isometer.theory.lengths._phase import edge_of_chaos, phase_diagram, phase_point
 
 
 def test_relu_is_critical_at_two_only() -> None:

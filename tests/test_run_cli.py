@@ -21,11 +21,13 @@ from typer.testing import CliRunner
 from isometer import Spec
 from isometer.cli import app, runs, sweep  # noqa: F401  (they register their commands)
 from isometer.errors import IsometerError
-from isometer.report.sweeps import fit_slopes, sweep_picture
-from isometer.run import Store, driver
-from isometer.run.executors import Given
-from isometer.run.progress import Status
-from isometer.simulate import make_batch, simulate, summarize
+from isometer.report._sweeps import fit_slopes, sweep_picture
+from isometer.run import Store, _driver as driver
+from isometer.run._executors import Given
+from isometer.run._progress import Status
+from isometer.data import make_batch
+from isometer.simulate import simulate
+from isometer.trajectory import summarize
 from isometer.theory import kernel_matrix
 
 SMALL = ["sweep", "simulate", "--depth", "3", "--batch", "4", "--runs", "3", "--metric", "orthogonality_gap"]

@@ -18,9 +18,9 @@ import pytest
 import xarray
 
 from isometer.run import CellFileError, Checkpoint, Job, Store, StoreError, clean_store, inspect_store, run
-from isometer.run import store as store_module
-from isometer.run.files import Header, checked, decoded, encoded, header_of
-from isometer.run.locks import Lease
+from isometer.run import _store as store_module
+from isometer.run._files import Header, checked, decoded, encoded, header_of
+from isometer.run._locks import Lease
 from isometer.run.trial import power, walk
 
 KEY = "ab" * 32
@@ -245,7 +245,7 @@ def test_a_lease_is_exclusive_across_processes_and_dies_with_kill_9(tmp_path: Pa
     code = f"""
 import time
 from pathlib import Path
-from isometer.run.locks import Lease
+from isometer.run._locks import Lease
 lease = Lease.take(Path({str(path)!r}))
 print(lease is not None, flush=True)
 time.sleep(60)

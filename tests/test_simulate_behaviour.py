@@ -9,8 +9,10 @@ import torch
 import xarray
 
 from isometer.errors import IsometerError
-from isometer.simulate import DEFAULT_METRICS, METRICS, make_batch, simulate, summarize
-from isometer.simulate.engine import chunk_size
+from isometer.trajectory import DEFAULT_METRICS, summarize
+from isometer.simulate import METRICS, simulate
+from isometer.data import make_batch
+from isometer.simulate._engine import chunk_size
 from isometer.spec import WEIGHT_LAWS, Spec, recurrence
 
 EVERY = [*METRICS]
@@ -182,8 +184,8 @@ def test_other_chains_report_where_they_overflow() -> None:
 
 @pytest.mark.parametrize("weights", WEIGHT_LAWS)
 def test_every_law_has_the_variance_it_says(weights: str) -> None:
-    from isometer.simulate.streams import Streams
-    from isometer.simulate.weights import draw_weights, stream_kind, weight_factor
+    from isometer.simulate._streams import Streams
+    from isometer.simulate._weights import draw_weights, stream_kind, weight_factor
 
     fan_in, fan_out, runs = 12, 9, 400
     spec = Spec(width=fan_out, depth=1, input_width=fan_in, weights=weights, gain=1.3)
@@ -285,7 +287,7 @@ def test_progress_is_reported() -> None:
 
 
 def test_summary_of_infinite_and_undefined_values() -> None:
-    from isometer.simulate import trajectory
+    from isometer.trajectory import trajectory
 
     inf, nan = math.inf, math.nan
     values = np.array([[1.0, inf, inf, nan, 1.0], [3.0, 1.0, -inf, 1.0, 1.0]])

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isometer.simulate import make_batch, simulate
+from isometer.data import make_batch
+from isometer.simulate import simulate
 from isometer.spec import POST_NORM, Spec, recurrence
 
 FORWARD = ["orthogonality_gap", "mean_cosine", "effective_rank", "log_norm"]
@@ -119,8 +120,8 @@ def test_the_comparison_can_fail() -> None:
 def test_haar_weights_keep_inner_products_of_cotangents_where_rows_are_orthonormal(widths: tuple[int, int]) -> None:
     import torch
 
-    from isometer.simulate.gram import multiply_gram, uses_frames
-    from isometer.simulate.streams import Streams
+    from isometer.simulate._gram import multiply_gram, uses_frames
+    from isometer.simulate._streams import Streams
 
     fan_in, fan_out = widths
     like = torch.zeros((), dtype=torch.float64)
@@ -140,8 +141,8 @@ def test_haar_weights_keep_inner_products_of_cotangents_where_rows_are_orthonorm
 def test_gaussian_forward_and_backward_see_the_same_weights() -> None:
     import torch
 
-    from isometer.simulate.gram import multiply_gram
-    from isometer.simulate.streams import Streams
+    from isometer.simulate._gram import multiply_gram
+    from isometer.simulate._streams import Streams
 
     like = torch.zeros((), dtype=torch.float64)
     streams = Streams(0, range(2), 2, "weights", "normal", 200, like, keep=True)
@@ -160,8 +161,8 @@ def test_the_law_is_right_to_working_precision_near_rank_collapse(dtype: str) ->
     """
     import torch
 
-    from isometer.simulate.gram import multiply_gram
-    from isometer.simulate.streams import Streams
+    from isometer.simulate._gram import multiply_gram
+    from isometer.simulate._streams import Streams
 
     kind = getattr(torch, dtype)
     distance = torch.finfo(kind).eps ** (2 / 3)

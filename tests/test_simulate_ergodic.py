@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from isometer.errors import IsometerError
-from isometer.simulate import ergodic_average, make_batch, simulate
-from isometer.simulate.ergodic import _blocked, _error
+from isometer.simulate import ergodic_average, simulate
+from isometer.data import make_batch
+from isometer.simulate._ergodic import _blocked, _error
 from isometer.spec import Spec, recurrence
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from isometer.simulate.chain import Chain
-from isometer.simulate.layers import activate_backward, normalize, normalize_backward
-from isometer.simulate.measure import Recorder
+from isometer.simulate._chain import Chain
+from isometer.simulate._layers import activate_backward, normalize, normalize_backward
+from isometer.simulate._measure import Recorder
 from isometer.spec import POST_NORM, Norm, PowerLaw, Spec, recurrence
 
 NORMS = {

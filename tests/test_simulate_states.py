@@ -7,7 +7,8 @@ import pytest
 
 from isometer.errors import IsometerError
 from isometer.metrics import orthogonality_gap
-from isometer.simulate import make_batch, representations, simulate
+from isometer.data import make_batch
+from isometer.simulate import representations, simulate
 from isometer.spec import Norm, Spec
 
 SPECS = [

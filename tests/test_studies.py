@@ -24,12 +24,12 @@ from matplotlib.figure import Figure
 from scipy import stats
 from typer.testing import CliRunner
 
-from isometer.cli import reproduce as command
+from isometer_papers.cli import reproduce as command
 from isometer.cli._shared import app
 from isometer.errors import IsometerError
-from isometer.report.gallery import gallery_html, gallery_markdown, number, order, read_records, study_html
+from isometer_papers.report.gallery import gallery_html, gallery_markdown, number, order, read_records, study_html
 from isometer.run.trial import power, walk
-from isometer.studies import (
+from isometer_papers.studies import (
     Choice,
     Measured,
     Reading,
@@ -41,12 +41,12 @@ from isometer.studies import (
     parse_changes,
     read_again,
 )
-from isometer.studies import reproduce as make
-from isometer.studies.drawing import band, new_figure, plain_logs
-from isometer.studies.readings import log_slope, mean_interval, measured, surely_less
-from isometer.studies.records import settings_of
-from isometer.studies.running import make_job
-from isometer.studies.training.loop import augmented
+from isometer_papers.studies import reproduce as make
+from isometer_papers.studies._drawing import band, new_figure, plain_logs
+from isometer_papers.studies._readings import log_slope, mean_interval, measured, surely_less
+from isometer_papers.studies._records import settings_of
+from isometer_papers.studies._running import make_job
+from isometer_papers.training.loop import augmented
 
 assert command
 

@@ -13,16 +13,16 @@ import xarray
 from scipy import stats
 
 from isometer.errors import IsometerError
-from isometer.studies import Study, find, overridden
-from isometer.studies.cells.data_ranks import rank_and_cosine, rank_cell
-from isometer.studies.cells.first_gradient import first_gradient_cell, rate_cell
-from isometer.studies.cells.images import images
-from isometer.studies.cells.isometry import gap_metric, image_gap_cell, isometry_gap_cell, near_identity
-from isometer.studies.paper_001.depths import explodes, flat, growth
-from isometer.studies.readings import jackknife, line_slope, measured, straightness
-from isometer.studies.records import settings_of
-from isometer.studies.running import make_job, reproduce
-from isometer.studies.study import Measured, Scale
+from isometer_papers.studies import Study, find, overridden
+from isometer_papers.studies.cells.data_ranks import rank_and_cosine, rank_cell
+from isometer_papers.studies.cells.first_gradient import first_gradient_cell, rate_cell
+from isometer_papers.studies.cells.images import images
+from isometer_papers.studies.cells.isometry import gap_metric, image_gap_cell, isometry_gap_cell, near_identity
+from isometer_papers.studies.joudaki2024.depths import explodes, flat, growth
+from isometer_papers.studies._readings import jackknife, line_slope, measured, straightness
+from isometer_papers.studies._records import settings_of
+from isometer_papers.studies._running import make_job, reproduce
+from isometer_papers.studies._study import Measured, Scale
 
 IDS = (
     "001/fig-6.1",
@@ -351,7 +351,7 @@ def test_exponents_are_read() -> None:
 
 
 def rank_result(own: Mapping[str, Any], shift: float = 0.0) -> xarray.Dataset:
-    from isometer.studies.paper_001.data_ranks import COSINES, RANKS
+    from isometer_papers.studies.joudaki2024.data_ranks import COSINES, RANKS
 
     rng, batches = np.random.default_rng(0), own["batches"]
     ranks, cosines = [], []

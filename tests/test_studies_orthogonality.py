@@ -12,20 +12,20 @@ import xarray
 from numpy.polynomial import hermite_e
 
 from isometer.errors import IsometerError
-from isometer.simulate.stationary import stationary_gram
+from isometer_papers.simulate.stationary import stationary_gram
 from isometer.spec import recurrence
-from isometer.studies import Study, find, overridden, reproduce
-from isometer.studies.cells.architectures import image_gap_cell
-from isometer.studies.cells.gaussianity import wasserstein_cell
-from isometer.studies.cells.kernels import convergence_cell, hermite_cell, parallelepiped_cell, property_cell
-from isometer.studies.cells.mean_field import gram_error_cell
-from isometer.studies.cells.notation import SYMBOLS, notation_cell
-from isometer.studies.cells.orthogonality import survival_cell
-from isometer.studies.cells.stationarity import stationary_distance_cell
-from isometer.studies.paper_001.orthogonality import thresholds
-from isometer.studies.records import settings_of
-from isometer.studies.running import make_job
-from isometer.theory.batch_norm.concentration import concentration_bound
+from isometer_papers.studies import Study, find, overridden, reproduce
+from isometer_papers.studies.cells.architectures import image_gap_cell
+from isometer_papers.studies.cells.gaussianity import wasserstein_cell
+from isometer_papers.studies.cells.kernels import convergence_cell, hermite_cell, parallelepiped_cell, property_cell
+from isometer_papers.studies.cells.mean_field import gram_error_cell
+from isometer_papers.studies.cells.notation import SYMBOLS, notation_cell
+from isometer_papers.studies.cells.orthogonality import survival_cell
+from isometer_papers.studies.cells.stationarity import stationary_distance_cell
+from isometer_papers.studies.joudaki2024.orthogonality import thresholds
+from isometer_papers.studies._records import settings_of
+from isometer_papers.studies._running import make_job
+from isometer_papers.theory.mean_field.gram_concentration import concentration_bound
 
 MINE = [
     *(f"003/{name}" for name in ("fig-1", "fig-2a", "fig-2b", "fig-5", "fig-6", "table-1", "table-2")),
@@ -183,7 +183,7 @@ def test_mean_field_error_as_in_a_dense_network() -> None:
 
 def test_image_gaps_are_those_of_a_network_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tiny data set; the first entry is the gap of the pixels, and one draw of weights gives one network."""
-    from isometer.data import datasets
+    from isometer.data import _datasets as datasets
 
     pixels = RNG.integers(0, 256, size=(12, 3, 6, 6)).astype(np.uint8)
     tiny = datasets.DataSet("tiny", "train", pixels, np.zeros(12, dtype=np.int64), ("a",))

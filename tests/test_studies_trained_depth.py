@@ -13,22 +13,33 @@ import torch
 import xarray
 
 from isometer.errors import IsometerError
-from isometer.run.checkpoints import Checkpoint
-from isometer.studies import find
-from isometer.studies.cells.convolution_training import SHAPE, convolution_training_cell, deep_convolutions, table_cell
-from isometer.studies.cells.depth_training import (
+from isometer.run._checkpoints import Checkpoint
+from isometer_papers.studies import find
+from isometer_papers.studies.cells.convolution_training import (
+    SHAPE,
+    convolution_training_cell,
+    deep_convolutions,
+    table_cell,
+)
+from isometer_papers.studies.cells.depth_training import (
     SCHEMES,
     deep_network,
     depth_training_cell,
     mean_gaps,
     signed_sets,
 )
-from isometer.studies.paper_001.trained_depth import read_clipping
-from isometer.studies.paper_003.trained import CHANCE, final_losses, read_depths, read_epochs, read_schemes
-from isometer.studies.paper_003.trained_convolutions import draw_table, read_convolutions, read_table
-from isometer.studies.records import settings_of
-from isometer.studies.running import make_job, reproduce
-from isometer.studies.training import Sets, fit
+from isometer_papers.studies.joudaki2024.trained_depth import read_clipping
+from isometer_papers.studies.daneshmand2021.trained import (
+    CHANCE,
+    final_losses,
+    read_depths,
+    read_epochs,
+    read_schemes,
+)
+from isometer_papers.studies.daneshmand2021.trained_convolutions import draw_table, read_convolutions, read_table
+from isometer_papers.studies._records import settings_of
+from isometer_papers.studies._running import make_job, reproduce
+from isometer_papers.training import Sets, fit
 
 TINY: dict[str, Any] = {
     "scheme": "Xavier",
@@ -79,7 +90,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Sets:
     source = np.random.default_rng(0)
     images = torch.from_numpy(source.random((60, 3, 16, 16), dtype=np.float32))
     sets = Sets(images, torch.from_numpy(source.integers(0, 10, 60)), images[:1], torch.zeros(1).long())
-    monkeypatch.setattr("isometer.studies.training.image_sets", lambda *_, **__: sets)
+    monkeypatch.setattr("isometer_papers.training.image_sets", lambda *_, **__: sets)
     return sets
 
 

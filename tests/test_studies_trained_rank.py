@@ -15,14 +15,21 @@ from torch import nn
 
 from isometer.data import load
 from isometer.errors import IsometerError
-from isometer.nn.architectures import mlp
-from isometer.run.checkpoints import Checkpoint
-from isometer.studies import find
-from isometer.studies.cells.rank_training import last_layers, mlp_cell, ranks
-from isometer.studies.cells.vision_training import NETWORKS, alignments, last_on, network, vision_cell, with_noise
-from isometer.studies.records import settings_of
-from isometer.studies.running import make_job, reproduce
-from isometer.studies.training import Sets, fit, image_sets
+from isometer_papers.architectures import mlp
+from isometer.run._checkpoints import Checkpoint
+from isometer_papers.studies import find
+from isometer_papers.studies.cells.rank_training import last_layers, mlp_cell, ranks
+from isometer_papers.studies.cells.vision_training import (
+    NETWORKS,
+    alignments,
+    last_on,
+    network,
+    vision_cell,
+    with_noise,
+)
+from isometer_papers.studies._records import settings_of
+from isometer_papers.studies._running import make_job, reproduce
+from isometer_papers.training import Sets, fit, image_sets
 
 Array = np.ndarray[Any, Any]
 TINY: dict[str, Any] = {
@@ -277,7 +284,7 @@ def test_readings_in_both_directions(name: str, published: Callable[..., Any], o
 
 @pytest.mark.parametrize("name", IDS)
 def test_variants_and_other_scales_can_be_read(name: str) -> None:
-    from isometer.studies.settings import overridden
+    from isometer_papers.studies._settings import overridden
 
     study = find(name)
     values: dict[str, Callable[..., dict[str, float]]] = {

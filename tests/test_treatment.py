@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 from isometer.cli import app
 from isometer.doctor import FINDINGS, diagnose
 from isometer.doctor.patients import PATIENTS, patient
-from isometer.doctor.prescriptions import PRESCRIPTIONS
-from isometer.doctor.report import Report
+from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
+from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.treatment import (
     ELSEWHERE,
     REMEDIES,
@@ -42,7 +42,7 @@ from isometer.doctor.treatment import (
 )
 from isometer.errors import IsometerError
 from isometer.init import asymmetric_, haar_orthogonal_
-from isometer.report.treatment import loss_curves, treatment_section
+from isometer.report._treatment import loss_curves, treatment_section
 
 Tensor = torch.Tensor
 
@@ -449,7 +449,7 @@ def test_models_that_cannot_be_copied_or_break_are_untouched(monkeypatch: pytest
     assert treat(model, report, batch=batch(), inplace=True).cured
     model = chain(12, gain=0.5)
     before = state(model)
-    import isometer.doctor.treatment.search as search
+    import isometer.doctor.treatment._search as search
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

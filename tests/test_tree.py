@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isometer.errors import IsometerError
-from isometer.simulate.tree import (
+from isometer_papers.simulate.tree import (
     brute_force_tree,
     cluster_values,
     evolve_tree,

@@ -153,7 +153,7 @@ class Ledger(SphinxDirective):
     option_spec = {"verdict": directives.unchanged}  # noqa: RUF012  (as docutils has it)
 
     def run(self) -> list[nodes.Node]:
-        from isometer.claims import ledger
+        from isometer_papers.claims import ledger
 
         wanted = self.options.get("verdict")
         rows = [row for row in ledger(self.arguments[0]) if wanted in (None, row.verdict)]
@@ -172,7 +172,7 @@ class LedgerCounts(SphinxDirective):
     """How many statements of each paper have which verdict."""
 
     def run(self) -> list[nodes.Node]:
-        from isometer.claims import ledger, tally
+        from isometer_papers.claims import ledger, tally
 
         rows: list[list[str]] = []
         for paper in PAPERS:

@@ -30,7 +30,8 @@ assert soft.mean == 0
 import torch  # noqa: E402
 
 from isometer import Spec  # noqa: E402
-from isometer.simulate import make_batch, simulate  # noqa: E402
+from isometer.data import make_batch
+from isometer.simulate import simulate  # noqa: E402
 
 
 def largest_share(h: torch.Tensor) -> torch.Tensor:
@@ -51,7 +52,7 @@ assert float(share[-1]) >= 0.2, "five samples: a fifth is the least that the lon
 # "Quantity relation bound, for every instance that meets the hypotheses." You give instances; the check tries them, a
 # search pushes towards the worst, and a violation has to survive 50 digits before it is called one.
 
-from isometer.claims import Claim, Search, check, tightened  # noqa: E402
+from isometer_papers.claims import Claim, Search, check, tightened  # noqa: E402
 
 
 def pairs(rng: np.random.Generator, count: int) -> list[dict[str, float]]:
@@ -92,8 +93,8 @@ from concurrent.futures import ThreadPoolExecutor  # noqa: E402
 
 from my_cells import gap_cell  # noqa: E402
 
-from isometer.studies import Measured, Reading, Scale, Study, reproduce  # noqa: E402
-from isometer.studies.drawing import band, new_figure  # noqa: E402
+from isometer_papers.studies import Measured, Reading, Scale, Study, reproduce  # noqa: E402
+from isometer_papers.studies._drawing import band, new_figure  # noqa: E402
 
 
 def draw(result, settings):

@@ -56,7 +56,9 @@ assert abs(growth - 1.5**0.5) < 1e-6
 # were found.
 
 from isometer import Spec  # noqa: E402
-from isometer.simulate import make_batch, simulate, summarize  # noqa: E402
+from isometer.data import make_batch
+from isometer.simulate import simulate
+from isometer.trajectory import summarize  # noqa: E402
 
 a, b, c, d = shaped.input_scale, shaped.input_shift, shaped.output_scale, shaped.output_shift
 formula = f"{c!r} * (tanh({a!r} * x + {b!r}) + {d!r})"

@@ -11,7 +11,8 @@ import xarray
 def gap_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
     """The orthogonality gap over depth for one activation."""
     from isometer import Spec
-    from isometer.simulate import make_batch, simulate
+    from isometer.data import make_batch
+    from isometer.simulate import simulate
 
     spec = Spec(width=64, depth=20, activation=configuration["activation"], norm="batch-rescale")
     batch = make_batch("correlated:0.9", 4, 64, seed=seed)

@@ -8,7 +8,7 @@
 # Theorem 5.11 of the thesis (number 001) says how fast the cosine of two inputs converges with depth, in four cases.
 # The first is about activations with κ(0) = 0, such as tanh.
 
-from isometer.claims import check, find, ledger
+from isometer_papers.claims import check, find, ledger
 
 verdicts = {row.id: row for row in ledger("001")}
 printed = verdicts["001/thm-5.11:case-1"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from isometer.activations.activation import Activation, checked_correlation, expectation
-from isometer.activations.dual import Dual
-from isometer.activations.expression import Opaque, X
-from isometer.activations.foreign import ForeignFunction, known_torch
-from isometer.activations.gaussian import Estimate
-from isometer.activations.parser import parse
-from isometer.activations.registry import ALIASES, ENTRIES, Entry, normrelu_constants, registry
+from isometer.activations._activation import Activation, checked_correlation, expectation
+from isometer.activations._dual import Dual
+from isometer.activations._expression import Opaque, X
+from isometer.activations._foreign import ForeignFunction, known_torch
+from isometer.activations._gaussian import Estimate
+from isometer.activations._parser import parse
+from isometer.activations._registry import ALIASES, ENTRIES, Entry, normrelu_constants, registry
 from isometer.errors import ActivationError
 
 __all__ = [

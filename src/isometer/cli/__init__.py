@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from isometer import __version__
-from isometer.cli import (  # noqa: F401  (each registers its commands)
+
     activations,
     claims,
     data,

@@ -176,7 +176,7 @@ def network_and_batch(
     spec: Path | None, source: str, batch: int | None, seed: int, width: int, **options: Any
 ) -> tuple[Spec, np.ndarray[Any, Any]]:
     """The network and the input that the options describe."""
-    from isometer.data.batches import make_batch
+    from isometer.data._batches import make_batch
 
     samples = batch if batch is not None or is_file(source) else 10
     if spec is not None:

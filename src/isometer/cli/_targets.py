@@ -143,7 +143,7 @@ def kernel_configuration(options: dict[str, Any]) -> dict[str, Any]:
 @lru_cache(maxsize=16)
 def _batch(source: str, samples: int | None, features: int | None, seed: int) -> np.ndarray[Any, Any]:
     """Read once for all cells."""
-    from isometer.data.batches import make_batch
+    from isometer.data._batches import make_batch
 
     return _frozen(make_batch(source, samples, features, seed=seed))
 

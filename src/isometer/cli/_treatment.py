@@ -13,7 +13,7 @@ from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
     from isometer.cli.doctor import Prepared
-    from isometer.doctor.targets import Target
+    from isometer.doctor._loading import Target
 
 _POOL = 4096  # samples that a trial draws its batches from
 
@@ -71,9 +71,9 @@ def treated(
 
 
 def _trial(examined: Target, prepared: Prepared, treatment: Any, steps: int, data: str, seed: int) -> Any:
-    from isometer.doctor.targets import make_batch_for
+    from isometer.doctor._loading import make_batch_for
     from isometer.doctor.treatment import trial
-    from isometer.doctor.trees import tensors
+    from isometer.doctor.probe._tensor_trees import tensors
 
     count = next(tensors(prepared.inputs)).shape[0]
     inputs, labels = prepared.inputs, prepared.labels

@@ -43,13 +43,13 @@ def explain(
 
     card = analyse(activation, norm=norm.value, norm_position=norm_position.value, residual=residual)
     if plot is not None:
-        from isometer.report.pictures import activation_picture, save_figure
+        from isometer.report._pictures import activation_picture, save_figure
 
         save_figure(activation_picture(card), plot)
     if as_json:
         emit(card.to_dict())
         return
-    from isometer.report.cards import activation_card
+    from isometer.report._cards import activation_card
 
     page = console()
     page.print(activation_card(card))
@@ -76,13 +76,13 @@ def compare(
         analyse(text, norm=norm.value, norm_position=norm_position.value, residual=residual) for text in activations
     ]
     if plot is not None:
-        from isometer.report.pictures import comparison_picture, save_figure
+        from isometer.report._pictures import comparison_picture, save_figure
 
         save_figure(comparison_picture(cards), plot)
     if as_json:
         emit([card.to_dict() for card in cards])
         return
-    from isometer.report.cards import comparison_table
+    from isometer.report._cards import comparison_table
 
     page = console()
     page.print(comparison_table(cards))
@@ -95,8 +95,8 @@ def compare(
 @app.command()
 def activations(as_json: Json = False) -> None:
     """The built-in activations with their formulas, gains and what depth does to cosines."""
-    from isometer.report.cards import print_registry, registry_rows
-    from isometer.theory.explanation import jsonable
+    from isometer.report._cards import print_registry, registry_rows
+    from isometer.theory._explanation import jsonable
 
     rows = registry_rows()
     if as_json:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from isometer.data import DataSet
-    from isometer.data.catalog import Facts
+    from isometer.data._catalog import Facts
 
 _BATCH = 64
 _SHOWN = 10  # classes and images per class in the picture
@@ -120,14 +120,14 @@ def show_set(name: Name, root: Root = None, plot: Plot = None, as_json: Json = F
     Examples: [bold]isometer data show fashion-mnist[/], [bold]isometer data show cifar10 --plot cifar10.png[/]
     """
     from isometer.data import load
-    from isometer.data.catalog import SPLITS, facts_of
-    from isometer.data.datasets import CENTRES
+    from isometer.data._catalog import SPLITS, facts_of
+    from isometer.data._datasets import CENTRES
 
     facts = facts_of(name)
     splits = {split: load(name, split=split, root=root) for split in SPLITS}
     train = splits["train"]
     if plot is not None:
-        from isometer.report.pictures import save_figure
+        from isometer.report._pictures import save_figure
 
         save_figure(_picture(train), plot)
     record = {
@@ -207,7 +207,7 @@ def _picture(data: DataSet) -> Figure:
     """The first images of the first classes, a row for each class."""
     import numpy as np
 
-    from isometer.report.pictures import new_figure
+    from isometer.report._pictures import new_figure
 
     classes = min(_SHOWN, len(data.classes))
     channels, height, width = data.shape

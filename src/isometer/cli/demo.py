@@ -26,10 +26,12 @@ def demo(
     ),
 ) -> None:
     """A tour: what depth does to signals, predicted, simulated, and diagnosed in a network that does not train."""
-    from isometer.report.cards import comparison_table
-    from isometer.report.pictures import comparison_picture, save_figure
-    from isometer.report.trajectories import conclusions, theory_over_simulation
-    from isometer.simulate import make_batch, simulate, summarize
+    from isometer.report._cards import comparison_table
+    from isometer.report._pictures import comparison_picture, save_figure
+    from isometer.report._trajectories import conclusions, theory_over_simulation
+    from isometer.data import make_batch
+    from isometer.simulate import simulate
+    from isometer.trajectory import summarize
     from isometer.spec import Norm, Spec
     from isometer.theory import explain
 
@@ -96,8 +98,8 @@ def _examine(page: Console, path: Path) -> Path:
     """A network that does not train, what the doctor says about it, and its healthy sibling."""
     from isometer.doctor import diagnose
     from isometer.doctor.patients import patient
-    from isometer.report.doctor_page import save_page
-    from isometer.report.doctor_terminal import print_report
+    from isometer.report._doctor_page import save_page
+    from isometer.report._doctor_terminal import print_report
 
     page.print(f"\n[bold]3. Diagnose.[/] The doctor examines {_PATIENTS[0]}, then {_PATIENTS[1]}.", highlight=False)
     for name in _PATIENTS:

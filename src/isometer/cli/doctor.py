@@ -15,7 +15,7 @@ from isometer.cli._treatment import OptionalTreat, check_options, save_treated, 
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
-    from isometer.doctor.targets import Target
+    from isometer.doctor._loading import Target
 
 GALLERY = (
     "mlp-relu-100",
@@ -104,11 +104,11 @@ def doctor(
             )
         _gallery(data, n, seed, as_json)
         return
-    from isometer.doctor.comparison import compare
-    from isometer.doctor.targets import load_baseline, load_target, load_weights
+    from isometer.doctor.diagnosis._comparison import compare
+    from isometer.doctor._loading import load_baseline, load_target, load_weights
 
     if treat is not None:
-        from isometer.doctor.treatment.apply import chosen_ids
+        from isometer.doctor.treatment._apply import chosen_ids
 
         chosen_ids(treat)  # a wrong id is said before anything is run
     earlier = load_baseline(baseline) if baseline is not None else None
@@ -129,7 +129,7 @@ def doctor(
     if earlier is not None and baseline is not None:
         document["comparison"] = compare(earlier, document, name=baseline.name)
     if html is not None:
-        from isometer.report.doctor_page import save_page
+        from isometer.report._doctor_page import save_page
 
         save_page(document, html)
     if as_json:
@@ -156,7 +156,7 @@ class Prepared:
 def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, shape: str | None, seed: int) -> Prepared:
     import torch
 
-    from isometer.doctor.targets import classification_loss, load_batch, make_batch_for
+    from isometer.doctor._loading import classification_loss, load_batch, make_batch_for
 
     if n is not None and n < 1:
         raise IsometerError(f"--n is {n}; expected at least 1")
@@ -200,7 +200,7 @@ def _diagnose(examined: Target, prepared: Prepared, evaluate: bool, seed: int, *
 
 def _diagnosed(examined: Target, prepared: Prepared, run: Callable[[], Any]) -> Any:
     """What `run` gives; where a user's model does not take the batch, an error that says so and what to do."""
-    from isometer.doctor.targets import refusal
+    from isometer.doctor._loading import refusal
 
     try:
         return run()
@@ -231,7 +231,7 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
 
 
 def _show(document: dict[str, Any], layers: int, html: Path | None) -> None:
-    from isometer.report.doctor_terminal import print_report
+    from isometer.report._doctor_terminal import print_report
 
     page = console()
     print_report(page, document, layers=layers or None)
@@ -244,7 +244,7 @@ def _gallery(data: str, n: int | None, seed: int, as_json: bool) -> None:
     from rich.table import Table
 
     from isometer.doctor.patients import PATIENTS
-    from isometer.doctor.targets import load_target
+    from isometer.doctor._loading import load_target
 
     rows = []
     with progress_bar("examining") as report_progress:

@@ -14,9 +14,9 @@ from isometer.cli.activations import NormChoice, NormOption, ResidualOption
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
-    from isometer.theory.conditioning import BoundCheck
-    from isometer.theory.kernel_diagnosis import KernelDiagnosis
-    from isometer.theory.kernels import KernelMatrix
+    from isometer.theory.kernels._conditioning import BoundCheck
+    from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis
+    from isometer.theory.kernels._kernel_matrix import KernelMatrix
 
 _LISTED = 32  # kernels up to this size are printed whole in JSON
 
@@ -56,11 +56,11 @@ def kernel(
     Examples: [bold]isometer kernel --activation 'normalized(relu)' --depth 100 --inputs x.npy --kind ntk[/],
     [bold]isometer kernel --activation 'unit(relu)' --depths 1,10,100,1000 --inputs x.npy --plot k.png[/]
     """
-    from isometer.theory.batches import Batch
-    from isometer.theory.conditioning import conditioning_bounds
-    from isometer.theory.kernel_diagnosis import diagnose_kernel
-    from isometer.theory.kernels import kernel_matrices
-    from isometer.theory.length_maps import SignalFamily
+    from isometer.theory.kernels._inputs import Batch
+    from isometer.theory.kernels._conditioning import conditioning_bounds
+    from isometer.theory.kernels._kernel_diagnosis import diagnose_kernel
+    from isometer.theory.kernels._kernel_matrix import kernel_matrices
+    from isometer.theory.lengths._length_map import SignalFamily
 
     wanted = _depths(depth, depths)
     for target in (plot, out):
@@ -83,14 +83,14 @@ def kernel(
     if out is not None:
         _save(last, out)
     if plot is not None:
-        from isometer.report.kernels import kernel_picture
-        from isometer.report.pictures import save_figure
+        from isometer.report._kernels import kernel_picture
+        from isometer.report._pictures import save_figure
 
         save_figure(kernel_picture(last, several), plot)
     if as_json:
         emit(_summary(last, checks, diagnosis, several, layout))
         return
-    from isometer.report.kernels import kernel_card
+    from isometer.report._kernels import kernel_card
 
     console().print(kernel_card(last, checks, diagnosis, several))
 
@@ -111,18 +111,18 @@ def phase(
     Examples: [bold]isometer phase --activation tanh --plot phase.png[/],
     [bold]isometer phase --activation gelu --json[/]
     """
-    from isometer.theory.phase import phase_diagram
+    from isometer.theory.lengths._phase import phase_diagram
 
     diagram = phase_diagram(activation, weight_limit=weight_limit, bias_limit=bias_limit)
     if plot is not None:
-        from isometer.report.kernels import phase_picture
-        from isometer.report.pictures import save_figure
+        from isometer.report._kernels import phase_picture
+        from isometer.report._pictures import save_figure
 
         save_figure(phase_picture(diagram), plot)
     if as_json:
         emit(diagram.to_dict())
         return
-    from isometer.report.kernels import phase_card
+    from isometer.report._kernels import phase_card
 
     console().print(phase_card(diagram))
 
@@ -180,7 +180,7 @@ def _summary(
 ) -> dict[str, Any]:
     import numpy as np
 
-    from isometer.theory.conditioning import bound_quantities, plain_number
+    from isometer.theory.kernels._conditioning import bound_quantities, plain_number
 
     def diagonal(matrix: KernelMatrix) -> Any:
         logs = matrix.log_diagonal

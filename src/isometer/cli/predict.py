@@ -82,14 +82,14 @@ def predict(
 
         save_dataset(answer.predicted, out)
     if plot is not None:
-        from isometer.report.pictures import save_figure
-        from isometer.report.predictions import prediction_picture
+        from isometer.report._pictures import save_figure
+        from isometer.report._predictions import prediction_picture
 
         save_figure(prediction_picture(answer.predicted, answer.band, answer.simulated), plot)
     if as_json:
         emit(as_record(answer, setting))
         return
-    from isometer.report.predictions import print_prediction
+    from isometer.report._predictions import print_prediction
 
     page = console()
     print_prediction(page, answer.predicted, answer.band, answer.simulated, answer.departures, answer.missing)
@@ -151,15 +151,15 @@ def _compare(setting: Setting, names: list[str], plot: Path | None, as_json: boo
         metrics = ["mean_abs_cosine", *(["gradient_log_norm"] if setting.backward else [])]
     answers = {name: ask(replace(setting, activation=name), metrics, True) for name in names}
     if plot is not None:
-        from isometer.report.pictures import save_figure
-        from isometer.report.predictions import comparison_picture
+        from isometer.report._pictures import save_figure
+        from isometer.report._predictions import comparison_picture
 
         panels = {name: (a.predicted, a.band, a.simulated) for name, a in answers.items()}
         save_figure(comparison_picture(panels, metrics), plot)
     if as_json:
         emit({"compare": {name: as_record(answer, setting) for name, answer in answers.items()}})
         return
-    from isometer.report.predictions import print_comparison
+    from isometer.report._predictions import print_comparison
 
     page = console()
     print_comparison(page, {name: (answer.predicted, answer.departures) for name, answer in answers.items()})

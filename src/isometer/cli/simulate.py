@@ -45,14 +45,14 @@ def simulate(setting: Setting, plot: Plot = None, out: Out = None, as_json: Json
     if out is not None:
         save_dataset(dataset, out)
     if plot is not None:
-        from isometer.report.pictures import save_figure
-        from isometer.report.trajectories import trajectory_picture
+        from isometer.report._pictures import save_figure
+        from isometer.report._trajectories import trajectory_picture
 
         save_figure(trajectory_picture(dataset), plot)
     if as_json:
         emit(as_record(dataset, setting.runs, setting.seed))
         return
-    from isometer.report.trajectories import print_trajectory
+    from isometer.report._trajectories import print_trajectory
 
     page = console()
     print_trajectory(page, dataset)

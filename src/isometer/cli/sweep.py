@@ -21,9 +21,9 @@ from isometer.cli._targets import TARGETS, Target, converted
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
-    from isometer.report.sweeps import Slope
+    from isometer.report._sweeps import Slope
     from isometer.run import Failure, Job, Outcome, Status, Store
-    from isometer.run.progress import Observer
+    from isometer.run._progress import Observer
 
 JOB = "sweep"  # the name of the job of a sweep in its store
 _TOLD = 3  # failures that are printed whole
@@ -85,8 +85,8 @@ def _register(name: str, target: Target) -> None:
 def make_job(name: str, target: Target, texts: list[str], options: Mapping[str, Any]) -> Job:
     """The job of a sweep, every cell of it checked before any is run."""
     from isometer.run import Cell, Job, parse_axes
-    from isometer.run.cells import grid_points
-    from isometer.run.code import function_named
+    from isometer.run._cells import grid_points
+    from isometer.run._code import function_named
 
     allowed = target.axes()
     axes = {
@@ -129,7 +129,7 @@ def _store_for(job: Job, out: Path | None) -> Store:
     import hashlib
 
     from isometer.run import Store, StoreError
-    from isometer.run.cells import canonical
+    from isometer.run._cells import canonical
 
     if out is None:
         text = canonical([[dict(cell.coordinates), cell.text] for cell in job.cells])
@@ -151,7 +151,7 @@ def _store_for(job: Job, out: Path | None) -> Store:
 
 def _difference(record: Mapping[str, Any], job: Job) -> str:
     """The first option that was another when the store was filled, in words."""
-    from isometer.run.cells import plain
+    from isometer.run._cells import plain
 
     before, now = record["notes"].get("options", {}), plain(job.notes["options"])
     for key in sorted(set(before) & set(now)):
@@ -184,11 +184,11 @@ def execute(job: Job, store: Store, name: str, workers: int | None, dask: str | 
 
 
 def _write(job: Job, store: Store, name: str, outcome: Outcome) -> tuple[dict[str, Path], list[Slope]]:
-    from isometer.report.pictures import save_figure
-    from isometer.report.sweeps import fit_slopes, summary_csv, sweep_picture, sweep_summary
+    from isometer.report._pictures import save_figure
+    from isometer.report._sweeps import fit_slopes, summary_csv, sweep_picture, sweep_summary
     from isometer.run import results
-    from isometer.run.files import netcdf
-    from isometer.run.store import write_whole
+    from isometer.run._files import netcdf
+    from isometer.run._store import write_whole
 
     stem = "result" if name == JOB else name
     paths = {"result": store.path / f"{stem}.nc"}
@@ -223,7 +223,7 @@ def as_record(outcome: Outcome, slopes: list[Slope], paths: Mapping[str, Path]) 
 
 
 def _report(outcome: Outcome, slopes: list[Slope], paths: Mapping[str, Path]) -> None:
-    from isometer.report.sweeps import slope_table
+    from isometer.report._sweeps import slope_table
 
     page = console()
     reused = f", {outcome.reused} of them found in the store" if outcome.reused else ""

@@ -3,9 +3,9 @@
 `load` reads and checks a set, `get` obtains one when asked, `find` says where one lies.
 """
 
-from isometer.data.catalog import CATALOG
-from isometer.data.datasets import DataSet, load, source_from_text
-from isometer.data.locate import cache_folder, find
-from isometer.data.obtain import get
+from isometer.data._catalog import CATALOG
+from isometer.data._datasets import DataSet, load, source_from_text
+from isometer.data._locate import cache_folder, find
+from isometer.data._obtain import get
 
 __all__ = ["CATALOG", "DataSet", "cache_folder", "find", "get", "load", "source_from_text"]

@@ -1,17 +1,17 @@
 """Probe → diagnose → treat, for any `torch.nn.Module`."""
 
 import isometer.extras.torch_needed  # noqa: F401
-from isometer.doctor.bands import Band
-from isometer.doctor.diagnosis import diagnose
-from isometer.doctor.examination import Examination
-from isometer.doctor.examine import probe
-from isometer.doctor.extraction import Chain, extract, why_not
-from isometer.doctor.findings import FINDINGS, Finding, Prescription
-from isometer.doctor.monitor import SignalMonitor
-from isometer.doctor.prediction import Prediction, predict_chain
-from isometer.doctor.report import Report
+from isometer.doctor.prediction._bands import Band
+from isometer.doctor.diagnosis._diagnose import diagnose
+from isometer.doctor.probe._examination import Examination
+from isometer.doctor.probe._examine import probe
+from isometer.doctor.prediction._extraction import Chain, extract, why_not
+from isometer.doctor.diagnosis._findings import FINDINGS, Finding, Prescription
+from isometer.doctor.watch._monitor import SignalMonitor
+from isometer.doctor.prediction._predict_chain import Prediction, predict_chain
+from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.treatment import Treatment, treat
-from isometer.doctor.widths import WidthCheck, width_check
+from isometer.doctor.diagnosis._widths import WidthCheck, width_check
 
 __all__ = [
     "FINDINGS",

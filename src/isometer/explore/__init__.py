@@ -9,13 +9,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from isometer.explore.state import LABS, LIMITS
-from isometer.explore.work import Desk, Job
+from isometer.explore._state import LABS, LIMITS
+from isometer.explore._desk import Desk, Job
 from isometer.extras import need
 
 if TYPE_CHECKING:
-    from isometer.explore.page import make_app
-    from isometer.explore.server import serve
+    from isometer.explore._page import make_app
+    from isometer.explore._server import serve
 
 __all__ = ["LABS", "LIMITS", "Desk", "Job", "make_app", "serve"]
 

@@ -6,13 +6,13 @@ ones to set. Those that run the model take its layers in the order of execution,
 """
 
 import isometer.extras.torch_needed  # noqa: F401
-from isometer.init.fixup import fixup_
-from isometer.init.iterative import iterative_orthogonalization_
-from isometer.init.neurons import one_neuron_per_sample_
-from isometer.init.orthogonal import delta_orthogonal_, haar_orthogonal_, orthogonalized_xavier_
-from isometer.init.outcome import LayerOutcome, Outcome
-from isometer.init.rank import rank_pretraining_
-from isometer.init.variances import (
+from isometer.init._fixup import fixup_
+from isometer.init._iterative import iterative_orthogonalization_
+from isometer.init._neurons import one_neuron_per_sample_
+from isometer.init._orthogonal import delta_orthogonal_, haar_orthogonal_, orthogonalized_xavier_
+from isometer.init._outcome import LayerOutcome, Outcome
+from isometer.init._rank import rank_pretraining_
+from isometer.init._variances import (
     asymmetric_,
     invariance_variance,
     odd_point_,

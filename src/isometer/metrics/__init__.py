@@ -6,7 +6,7 @@ give NumPy results, torch tensors give tensors, and torch is never imported here
 integers in float64. Degenerate batches have a documented value; NaN and infinite entries raise `IsometerError`.
 """
 
-from isometer.metrics.angles import (
+from isometer.metrics._angles import (
     AngleStatistics,
     angle_statistics,
     average_dot_product,
@@ -16,23 +16,23 @@ from isometer.metrics.angles import (
     mean_angle_deg,
     mean_cosine,
 )
-from isometer.metrics.entries import ActivitySparsity, Moments, activity_sparsity, moments
-from isometer.metrics.gradients import (
+from isometer.metrics._entries import ActivitySparsity, Moments, activity_sparsity, moments
+from isometer.metrics._gradients import (
     GradientAlignment,
     explosion_rate,
     gradient_alignment,
     gradient_log_norm,
     linear_gradient_gram,
 )
-from isometer.metrics.gram_matrix import GramDistance, gram, gram_distance, spectrum
-from isometer.metrics.jacobians import (
+from isometer.metrics._gram_matrix import GramDistance, gram, gram_distance, spectrum
+from isometer.metrics._jacobians import (
     BatchNormJacobian,
     JacobianSpectrum,
     batch_norm_jacobian_norm,
     batch_norm_jacobian_spectrum,
     jacobian_singular_values,
 )
-from isometer.metrics.normalization import (
+from isometer.metrics._normalization import (
     batch_norm_gain_bound_as_printed,
     batch_normalize,
     isometry_gain,
@@ -41,11 +41,11 @@ from isometer.metrics.normalization import (
     layer_normalize,
     rms_normalize,
 )
-from isometer.metrics.odd_point import OddPointStatistics, odd_point_statistics
-from isometer.metrics.orthogonality import lyapunov_gap, orthogonality_gap, spectral_variance
-from isometer.metrics.ranks import condition_number, effective_rank, rank, soft_rank, stable_rank
-from isometer.metrics.volume import isometry, isometry_gap
-from isometer.metrics.wasserstein import gaussian_wasserstein, wasserstein_to_isotropic
+from isometer.metrics._odd_point import OddPointStatistics, odd_point_statistics
+from isometer.metrics._orthogonality import lyapunov_gap, orthogonality_gap, spectral_variance
+from isometer.metrics._ranks import condition_number, effective_rank, rank, soft_rank, stable_rank
+from isometer.metrics._volume import isometry, isometry_gap
+from isometer.metrics._wasserstein import gaussian_wasserstein, wasserstein_to_isotropic
 
 __all__ = [
     "ActivitySparsity",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from isometer.metrics import orthogonality, volume
+from isometer.metrics import _orthogonality as orthogonality, _volume as volume
 from isometer.metrics._arrays import Array
 from isometer.metrics._batch import Batch
-from isometer.metrics.angles import cosine_matrix, mean_abs_cosine_of, mean_angle_deg_of
-from isometer.metrics.gradients import alignment_of
-from isometer.metrics.ranks import effective_rank_of, stable_rank_of
+from isometer.metrics._angles import cosine_matrix, mean_abs_cosine_of, mean_angle_deg_of
+from isometer.metrics._gradients import alignment_of
+from isometer.metrics._ranks import effective_rank_of, stable_rank_of
 
 _OF_SCALED: dict[str, Callable[[Batch], Array]] = {
     "orthogonality_gap": orthogonality.gap_of,

@@ -7,17 +7,17 @@ outcome = run(job, "runs/mine", workers=2)
 outcome.result  # xarray.Dataset over width and activation
 """
 
-from isometer.run.cells import Cell, Job
-from isometer.run.checkpoints import Checkpoint
-from isometer.run.code import code_version
-from isometer.run.combine import combine_grid
-from isometer.run.driver import Interrupted, Outcome, results, run
-from isometer.run.files import CellFileError
-from isometer.run.grids import parse_axes
-from isometer.run.progress import Status
-from isometer.run.seeds import seed_of
-from isometer.run.store import Failure, Store, StoreError
-from isometer.run.upkeep import FileReport, clean_store, find_stores, inspect_store
+from isometer.run._cells import Cell, Job
+from isometer.run._checkpoints import Checkpoint
+from isometer.run._code import code_version
+from isometer.run._combine import combine_grid
+from isometer.run._driver import Interrupted, Outcome, results, run
+from isometer.run._files import CellFileError
+from isometer.run._grids import parse_axes
+from isometer.run._progress import Status
+from isometer.run._seeds import seed_of
+from isometer.run._store import Failure, Store, StoreError
+from isometer.run._upkeep import FileReport, clean_store, find_stores, inspect_store
 
 __all__ = [
     "Cell",

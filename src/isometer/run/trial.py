@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import xarray
 
-from isometer.run.checkpoints import Checkpoint
+from isometer.run._checkpoints import Checkpoint
 
 
 def power(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:

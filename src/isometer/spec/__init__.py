@@ -32,10 +32,10 @@ Every recurrence of the papers is a spec, and `recurrence(ID, width=â€¦, depth=â
 """
 
 from isometer.spec._checks import SpecError
-from isometer.spec.network import POST_NORM, PRE_NORM, WEIGHT_LAWS, Spec, Step
-from isometer.spec.norm import Norm
-from isometer.spec.recurrences import RECURRENCES, recurrence
-from isometer.spec.schedule import PowerLaw, Schedule
+from isometer.spec._network import POST_NORM, PRE_NORM, WEIGHT_LAWS, Spec, Step
+from isometer.spec._norm import Norm
+from isometer.spec._recurrences import RECURRENCES, recurrence
+from isometer.spec._schedule import PowerLaw, Schedule
 
 __all__ = [
     "POST_NORM",

@@ -1,10 +1,10 @@
 """Infinite width: kernel maps, fixed points, length maps and phases, NNGP and NTK, bounds, activation shaping."""
 
-from isometer.theory.batches import Batch
-from isometer.theory.conditioning import BoundCheck, bound_quantities, conditioning_bounds
-from isometer.theory.depth_free import SphereKernel
-from isometer.theory.explanation import DepthOutlook, Explanation, explain
-from isometer.theory.gram_maps import (
+from isometer.theory.kernels._inputs import Batch
+from isometer.theory.kernels._conditioning import BoundCheck, bound_quantities, conditioning_bounds
+from isometer.theory.kernels._depth_free import SphereKernel
+from isometer.theory._explanation import DepthOutlook, Explanation, explain
+from isometer.theory.batch_norm._gram_maps import (
     GramChain,
     SpectrumMap,
     gram_chain,
@@ -14,7 +14,7 @@ from isometer.theory.gram_maps import (
     spectrum_chain,
     spectrum_map,
 )
-from isometer.theory.interpolation import (
+from isometer_papers.theory.kernel_learning.interpolation import (
     Interpolation,
     excess_risk_bound,
     interpolate,
@@ -23,14 +23,20 @@ from isometer.theory.interpolation import (
     sphere_covariance_spectrum,
     sphere_separation,
 )
-from isometer.theory.jacobians import JacobianMoments, jacobian_moments
-from isometer.theory.kernel_diagnosis import KernelDiagnosis, diagnose_kernel
-from isometer.theory.kernel_maps import KNIFE_EDGE, KernelMap, KernelPath, kernel_map
-from isometer.theory.kernels import KernelMatrix, kernel_matrices, kernel_matrix
-from isometer.theory.length_maps import LengthMap, SignalFamily, length_bound, length_contraction, settling_depth
-from isometer.theory.normrelu import NormReLU, normrelu_bound
-from isometer.theory.one_layer_relu import one_layer_smallest_bound
-from isometer.theory.optimization import (
+from isometer.theory.lengths._jacobian_moments import JacobianMoments, jacobian_moments
+from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis, diagnose_kernel
+from isometer.theory.kernels._kernel_map import KNIFE_EDGE, KernelMap, KernelPath, kernel_map
+from isometer.theory.kernels._kernel_matrix import KernelMatrix, kernel_matrices, kernel_matrix
+from isometer.theory.lengths._length_map import (
+    LengthMap,
+    SignalFamily,
+    length_bound,
+    length_contraction,
+    settling_depth,
+)
+from isometer_papers.theory.duals.normrelu import NormReLU, normrelu_bound
+from isometer_papers.theory.duals.one_layer_relu import one_layer_smallest_bound
+from isometer_papers.theory.kernel_learning.optimization import (
     Descent,
     conditioning_depth,
     descent,
@@ -40,10 +46,22 @@ from isometer.theory.optimization import (
     stochastic_losses,
     stochastic_steps,
 )
-from isometer.theory.phase import EdgeOfChaos, PhaseDiagram, PhasePoint, edge_of_chaos, phase_diagram, phase_point
-from isometer.theory.query_learning import CosineFloor, cosine_floor, query_correlation, subgaussian_norm
-from isometer.theory.shaping import ShapedActivation, length_slope, shape_activation, tailored_leaky_relu
-from isometer.theory.signal_paths import SignalPath, signal_path
+from isometer.theory.lengths._phase import (
+    EdgeOfChaos,
+    PhaseDiagram,
+    PhasePoint,
+    edge_of_chaos,
+    phase_diagram,
+    phase_point,
+)
+from isometer_papers.theory.kernel_learning.queries import (
+    CosineFloor,
+    cosine_floor,
+    query_correlation,
+    subgaussian_norm,
+)
+from isometer.theory._shaping import ShapedActivation, length_slope, shape_activation, tailored_leaky_relu
+from isometer.theory.lengths._signal_path import SignalPath, signal_path
 
 __all__ = [
     "KNIFE_EDGE",

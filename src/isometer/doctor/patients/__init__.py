@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from isometer.doctor.patients import convnets, mlps, transformers
-from isometer.doctor.patients.inputs import Images
-from isometer.doctor.patients.patient import Patient
-from isometer.doctor.patients.training import TrainingCurve, Trial, Truth, judge, train, trial
+from isometer.doctor.patients import _convnets as convnets, _mlps as mlps, _transformers as transformers
+from isometer.doctor.patients._inputs import Images
+from isometer.doctor.patients._patient import Patient
+from isometer.doctor.patients._outcomes import TrainingCurve, Trial, Truth, judge, train, trial
 from isometer.errors import IsometerError
 
 __all__ = ["PATIENTS", "Images", "Patient", "TrainingCurve", "Trial", "Truth", "judge", "patient", "train", "trial"]

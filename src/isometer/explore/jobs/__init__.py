@@ -39,8 +39,8 @@ _JOBS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "predicted": ("depth", "predicted", _DEPTH[:1]),
     "own_width": ("depth", "own_width", _DEPTH[:1]),
     "geometry": ("depth", "geometry", _DEPTH),
-    "claims": ("ledger", "claims", ("isometer.claims",)),
-    "studies": ("ledger", "studies", ("isometer.studies",)),
+    "claims": ("ledger", "claims", ("isometer_papers.claims",)),
+    "studies": ("ledger", "studies", ("isometer_papers.studies",)),
     "examined": ("ledger", "examined", ("isometer.doctor",)),
     "compared": ("ledger", "compared", ("isometer.doctor",)),
 }

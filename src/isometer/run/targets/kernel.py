@@ -18,7 +18,7 @@ def kernel_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
         >>> sorted(map(str, data.data_vars))
         ['condition_number', 'effective_rank', 'largest_eigenvalue', 'log_diagonal', 'smallest_eigenvalue']
     """
-    from isometer.theory.kernels import kernel_matrix
+    from isometer.theory.kernels._kernel_matrix import kernel_matrix
 
     options = {name: value for name, value in cell.items() if name != "activation"}
     kernel = kernel_matrix(cell["activation"], **options)
@@ -39,7 +39,7 @@ def check_kernel(cell: Mapping[str, Any]) -> None:
     """
     from isometer.activations import activation
     from isometer.theory import Batch
-    from isometer.theory.depth_free import checked_depth
+    from isometer.theory.kernels._depth_free import checked_depth
 
     activation(cell["activation"])
     checked_depth(cell["depth"])

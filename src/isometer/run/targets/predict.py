@@ -37,9 +37,9 @@ def check_prediction(cell: Mapping[str, Any]) -> None:
         ...
         isometer.errors.IsometerError: no theory covers this network: whitening ties ...
     """
-    from isometer.theory.prediction.coverage import check_covered
-    from isometer.theory.prediction.measures import checked_metrics
-    from isometer.theory.prediction.trajectories import checked_start
+    from isometer.theory.prediction._coverage import check_covered
+    from isometer.theory.prediction._measures import checked_metrics
+    from isometer.theory.prediction._trajectories import checked_start
 
     spec, batch = _simulation(cell, 0)
     start, _ = checked_start(spec, batch, None)

@@ -39,8 +39,8 @@ def check_simulation(cell: Mapping[str, Any]) -> None:
         ...
         isometer.spec._checks.SpecError: depth is 0; expected a whole number of at least 1 — ...
     """
-    from isometer.simulate.engine import checked_batch, checked_engine, chunk_size
-    from isometer.simulate.measure import Recorder
+    from isometer.simulate._engine import checked_batch, checked_engine, chunk_size
+    from isometer.simulate._measure import Recorder
 
     spec, batch = _simulation(cell, 0)
     inputs = checked_batch(spec, batch, cell["runs"], "cpu", cell["dtype"])
@@ -50,7 +50,7 @@ def check_simulation(cell: Mapping[str, Any]) -> None:
 
 def _simulation(cell: Mapping[str, Any], seed: int) -> tuple[Spec, np.ndarray[Any, Any]]:
     """The network and the input of a cell."""
-    from isometer.data.batches import make_batch
+    from isometer.data._batches import make_batch
     from isometer.spec import Spec
 
     spec = Spec.from_json(json.dumps(cell["spec"]))

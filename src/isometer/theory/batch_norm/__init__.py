@@ -1,21 +1,21 @@
 """Batch norm at infinite width: the Gram map, its fixed points and rates, the growth of gradients, what width adds."""
 
-from isometer.theory.batch_norm.concentration import concentration_bound
-from isometer.theory.batch_norm.finite_width import GramFluctuations, gram_fluctuations, stationary_orthogonality_gap
-from isometer.theory.batch_norm.fixed_points import FixedPoint, LocalRates, batch_norm_fixed_point, local_rates
-from isometer.theory.batch_norm.growth import gradient_growth
-from isometer.theory.batch_norm.haar import haar_moment, isometry_gap_rate, isometry_gap_step
-from isometer.theory.batch_norm.isometry import (
+from isometer_papers.theory.mean_field.gram_concentration import concentration_bound
+from isometer.theory.batch_norm._finite_width import GramFluctuations, gram_fluctuations, stationary_orthogonality_gap
+from isometer.theory.batch_norm._fixed_points import FixedPoint, LocalRates, batch_norm_fixed_point, local_rates
+from isometer.theory.batch_norm._growth import gradient_growth
+from isometer.theory.batch_norm._haar import haar_moment, isometry_gap_rate, isometry_gap_step
+from isometer_papers.theory.isometry.hitting_times import (
     JacobianNorm,
     batch_norm_jacobian_norm,
     isometry_hitting_time,
     printed_hitting_bound,
 )
-from isometer.theory.batch_norm.layer_map import GramEstimate, batch_norm_chain, batch_norm_map
-from isometer.theory.batch_norm.recentring import OddShape, SimplexRates, odd_shapes, simplex_rates
-from isometer.theory.batch_norm.residual import frobenius_drift, regularity_constant
-from isometer.theory.batch_norm.spectral_flow import expected_hitting_time
-from isometer.theory.batch_norm.unnormalised import NormWalk, norm_walk
+from isometer.theory.batch_norm._layer_map import GramEstimate, batch_norm_chain, batch_norm_map
+from isometer.theory.batch_norm._recentring import OddShape, SimplexRates, odd_shapes, simplex_rates
+from isometer_papers.theory.rank.residual_step import frobenius_drift, regularity_constant
+from isometer.theory.batch_norm._spectral_flow import expected_hitting_time
+from isometer.theory.batch_norm._unnormalised import NormWalk, norm_walk
 
 __all__ = [
     "FixedPoint",

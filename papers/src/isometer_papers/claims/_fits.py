@@ -1,0 +1,74 @@
+"""Limits and exponents from a few estimates, with their errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from isometer_papers.claims._claim import Estimate
+from isometer.errors import IsometerError
+
+
+def intercept(abscissae: Sequence[float], values: Sequence[Estimate]) -> Estimate:
+    """The value at 0 of the straight line through independent estimates, by weighted least squares.
+
+    Example:
+        >>> line = intercept([1.0, 2.0, 3.0], [Estimate(3.0, 0.1), Estimate(5.0, 0.1), Estimate(7.0, 0.1)])
+        >>> round(line.value, 12)
+        1.0
+    """
+    return _line(abscissae, values)[0]
+
+
+def slope(abscissae: Sequence[float], values: Sequence[Estimate]) -> Estimate:
+    """The slope of the straight line through independent estimates, by weighted least squares.
+
+    Example:
+        >>> round(slope([1.0, 2.0], [Estimate(3.0, 0.1), Estimate(5.0, 0.1)]).value, 12)
+        2.0
+    """
+    return _line(abscissae, values)[1]
+
+
+def exponent(abscissae: Sequence[float], values: Sequence[Estimate]) -> Estimate:
+    """d log(value) / d log(abscissa) of positive estimates.
+
+    Example:
+        >>> round(exponent([1.0, 10.0], [Estimate(2.0, 0.01), Estimate(200.0, 1.0)]).value, 12)
+        2.0
+    """
+    if any(value.value <= 0 for value in values):
+        raise IsometerError("an exponent needs positive values — check the signs")
+    logs = [Estimate(math.log(v.value), v.error / v.value, v.freedom, v.draws) for v in values]
+    return slope([math.log(x) for x in abscissae], logs)
+
+
+def combined(parts: Sequence[tuple[float, Estimate]], value: float) -> Estimate:
+    """A function of estimates that may depend on one another: errors add up, each times its derivative.
+
+    Example:
+        >>> combined([(2.0, Estimate(1.0, 0.1)), (-1.0, Estimate(1.0, 0.2))], 1.0).error
+        0.4
+    """
+    error = sum(abs(derivative) * part.error for derivative, part in parts)
+    return Estimate(value, error, min(part.freedom for _, part in parts), min(part.draws for _, part in parts))
+
+
+def _line(abscissae: Sequence[float], values: Sequence[Estimate]) -> tuple[Estimate, Estimate]:
+    x = np.asarray(abscissae, dtype=float)
+    y = np.array([value.value for value in values])
+    errors = np.array([value.error for value in values])
+    if len(x) < 2 or len(x) != len(y) or not (errors > 0).all():
+        raise IsometerError(
+            f"a line needs at least two estimates with errors, one per place; got {len(y)} for {len(x)}"
+        )
+    design = np.stack([np.ones_like(x), x], axis=1) / errors[:, None]
+    covariance = np.linalg.inv(design.T @ design)
+    fit = covariance @ design.T @ (y / errors)
+    freedom, draws = min(value.freedom for value in values), min(value.draws for value in values)
+    return (
+        Estimate(float(fit[0]), float(np.sqrt(covariance[0, 0])), freedom, draws),
+        Estimate(float(fit[1]), float(np.sqrt(covariance[1, 1])), freedom, draws),
+    )

@@ -1,0 +1,86 @@
+"""The ledger that the package ships: the results of a thorough run, one file per paper."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections import Counter
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+
+from isometer_papers.claims._registry import PAPERS
+from isometer_papers.claims._result import VERDICTS, Result
+from isometer.errors import IsometerError
+
+
+def ledger(paper: str | None = None) -> tuple[Result, ...]:
+    """The shipped results, of one paper or of all.
+
+    Example:
+        >>> {result.id: result.verdict for result in ledger("002")}["002/lem-1"]
+        'refuted'
+    """
+    if paper is not None and paper not in PAPERS:
+        raise IsometerError(f"there is no ledger of paper {paper!r}; expected one of {', '.join(PAPERS)}")
+    found: list[Result] = []
+    for number in PAPERS if paper is None else (paper,):
+        file = files("isometer_papers.claims") / "ledger" / f"{number}.json"
+        if file.is_file():
+            found += parsed(file.read_text(encoding="utf-8"))
+    return tuple(found)
+
+
+def parsed(text: str) -> list[Result]:
+    """Results from the JSON of a ledger.
+
+    Example:
+        >>> parsed('{"results": []}')
+        []
+    """
+    return [Result.from_dict(row) for row in json.loads(text)["results"]]
+
+
+def written(results: Iterable[Result]) -> str:
+    """The JSON of a ledger: one result per line, so that a change of one verdict is a change of one line.
+
+    Example:
+        >>> print(written([]))
+        {"results": [
+        ]}
+    """
+    rows = [json.dumps(result.to_dict(), ensure_ascii=False, allow_nan=False) for result in results]
+    return '{"results": [\n' + ",\n".join(rows) + ("\n" if rows else "") + "]}\n"
+
+
+def save(results: Iterable[Result], path: Path) -> None:
+    """Write results as a ledger, whole or not at all.
+
+    Example:
+        >>> save([], Path("/no/such/folder/x.json"))
+        Traceback (most recent call last):
+        ...
+        isometer.errors.IsometerError: the folder '/no/such/folder' does not exist — create it first
+    """
+    if not path.parent.is_dir():
+        raise IsometerError(f"the folder {str(path.parent)!r} does not exist — create it first")
+    partial = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.part")
+    try:
+        partial.write_text(written(results), encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as problem:
+        raise IsometerError(f"cannot write {str(path)!r}: {problem.strerror or problem}") from problem
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def tally(results: Iterable[Result]) -> dict[str, int]:
+    """How many results have each verdict.
+
+    Example:
+        >>> tally([])
+        {'holds': 0, 'refuted': 0, 'vacuous': 0, 'inconclusive': 0}
+    """
+    counts = Counter(result.verdict for result in results)
+    return {verdict: counts[verdict] for verdict in VERDICTS}

@@ -1,0 +1,152 @@
+"""The same numbers again in 50 digits: instances as mpmath numbers, and the certificate of a refutation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Instance, slack
+from isometer.errors import IsometerError
+
+DIGITS = 50
+_EQUAL = 40  # agreement to so many digits is equality
+
+
+def mpmath() -> Any:
+    """The library, loaded when it is needed.
+
+    Example:
+        >>> mpmath().mpf(1) / 4
+        mpf('0.25')
+    """
+    try:
+        import mpmath as library
+    except ImportError:
+        raise IsometerError("checking claims needs mpmath, which is not installed — pip install mpmath") from None
+    return library
+
+
+def lifted(value: Any) -> Any:
+    """An instance with its floating-point numbers and arrays as mpmath numbers, exactly; integers and text stay.
+
+    Example:
+        >>> lifted({"x": 0.5, "n": 3, "h": np.ones((1, 2))})["h"].dtype
+        dtype('O')
+    """
+    number = mpmath().mpf
+    if isinstance(value, Mapping):
+        return {key: lifted(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return np.frompyfunc(lambda v: number(float(v)), 1, 1)(value)
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, np.floating):
+        return number(float(value))
+    return value
+
+
+def exact_sides(claim: Claim, instance: Instance) -> tuple[Any, Any]:
+    """Quantity and bound of an instance in 50 digits.
+
+    Example:
+        >>> claim = Claim("000/x", "", "deterministic", "x² ≥ x", ">=", lambda i: i["x"], {"one": lambda rng, n: []},
+        ...               quantity=lambda i: i["x"] ** 2)
+        >>> exact_sides(claim, {"x": 0.5})[0]
+        mpf('0.25')
+    """
+    with mpmath().workdps(DIGITS):
+        if claim.exact is not None:
+            return claim.exact(lifted(instance))
+        assert claim.quantity is not None
+        high = lifted(instance)
+        return claim.quantity(high), claim.bound(high)
+
+
+def certified(claim: Claim, instance: Instance) -> str | None:
+    """How a violation is certified, or None if high precision does not confirm it.
+
+    Example:
+        >>> claim = Claim("000/x", "", "deterministic", "x² > x", ">", lambda i: i["x"], {"one": lambda rng, n: []},
+        ...               quantity=lambda i: i["x"] ** 2)
+        >>> certified(claim, {"x": 1.0}), certified(claim, {"x": 2.0})
+        ('mpmath, 50 digits', None)
+    """
+    library = mpmath()
+    value, bound = exact_sides(claim, instance)
+    with library.workdps(DIGITS):
+        value, bound = library.mpf(value), library.mpf(bound)
+        size = max(abs(value), abs(bound)) if claim.scale is None else library.mpf(claim.scale(lifted(instance)))
+        room = slack(claim.relation, value, bound) / (size if size > 0 else 1)
+        violated = room <= library.mpf(10) ** -_EQUAL if claim.relation in ("<", ">") else room < -claim.tolerance
+    return f"mpmath, {DIGITS} digits" if violated else None
+
+
+def eigenvalues(matrix: Any) -> np.ndarray[Any, Any]:
+    """Eigenvalues of a symmetric matrix in ascending order, in float64 or in the digits of its mpmath numbers.
+
+    Example:
+        >>> eigenvalues(np.diag([2.0, 1.0])).tolist()
+        [1.0, 2.0]
+    """
+    array = np.asarray(matrix)
+    if array.dtype != object:
+        return np.asarray(np.linalg.eigvalsh(array))
+    library = mpmath()
+    values = library.eigsy(library.matrix(array.tolist()), eigvals_only=True)
+    return np.array(sorted(values), dtype=object)
+
+
+def numerical_rank(matrix: Any) -> int:
+    """Rank of a matrix: singular values above 1e-9 of the largest, or above 1e-20 for mpmath numbers.
+
+    Example:
+        >>> numerical_rank(np.ones((3, 2)))
+        1
+    """
+    array = np.asarray(matrix)
+    if array.dtype != object:
+        values = np.linalg.svd(array, compute_uv=False)
+        return int((values > 1e-9 * values[0]).sum()) if values.size and values[0] > 0 else 0
+    values = eigenvalues(array.T @ array)
+    return int(sum(value > 1e-40 * values[-1] for value in values)) if values[-1] > 0 else 0
+
+
+def elementwise(name: str) -> Any:
+    """An activation as a function of float64 or mpmath arrays.
+
+    Example:
+        >>> elementwise("tanh")(np.zeros(2)).tolist()
+        [0.0, 0.0]
+    """
+
+    def apply(array: Any) -> Any:
+        values = np.asarray(array)
+        if values.dtype == object:
+            return np.frompyfunc(_PRECISE[name](), 1, 1)(values)
+        return _FLOAT[name](values)
+
+    if name not in _FLOAT:
+        raise IsometerError(f"no function {name!r} for claims; expected one of {', '.join(_FLOAT)}")
+    return apply
+
+
+_FLOAT: dict[str, Any] = {
+    "identity": lambda x: x,
+    "tanh": np.tanh,
+    "sin": np.sin,
+    "arctan": np.arctan,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "hardtanh": lambda x: np.clip(x, -1.0, 1.0),
+    "double": lambda x: 2 * x,
+}
+_PRECISE: dict[str, Any] = {
+    "identity": lambda: lambda x: x,
+    "tanh": lambda: mpmath().tanh,
+    "sin": lambda: mpmath().sin,
+    "arctan": lambda: mpmath().atan,
+    "relu": lambda: lambda x: max(x, 0),
+    "hardtanh": lambda: lambda x: min(max(x, -1), 1),
+    "double": lambda: lambda x: 2 * x,
+}

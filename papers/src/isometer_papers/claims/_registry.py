@@ -1,0 +1,150 @@
+"""Which claims there are: one module per paper, and the inventory that they answer."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from isometer_papers.claims._claim import Claim
+from isometer.errors import IsometerError
+
+PAPERS = (
+    "000",
+    "001",
+    "002",
+    "003",
+    "004",
+)  # a new paper is a number here, a line in _module, and a file in claims/inventory
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An ID of a paper's inventory.
+
+    Args:
+        id: the ID.
+        checkable: whether a claim answers it.
+        reason: why not, otherwise empty.
+
+    Example:
+        >>> Entry("002/eq-2", False, "definition").checkable
+        False
+    """
+
+    id: str
+    checkable: bool
+    reason: str
+
+
+def papers() -> tuple[str, ...]:
+    """The numbers of the papers that have claims.
+
+    Example:
+        >>> "002" in papers()
+        True
+    """
+    return PAPERS
+
+
+@cache
+def claims_of(paper: str) -> tuple[Claim, ...]:
+    """The claims of a paper, in its order.
+
+    Example:
+        >>> claims_of("002")[0].paper
+        '002'
+    """
+    if paper not in PAPERS:
+        raise IsometerError(f"there are no claims of paper {paper!r}; expected one of {', '.join(PAPERS)}")
+    found = _module(paper)
+    check_consistent(found)
+    return found
+
+
+def _module(paper: str) -> tuple[Claim, ...]:
+    """Imported when asked for, by name, so that the code version of a check covers it."""
+    if paper == "000":
+        from isometer_papers.claims.nachum2024 import CLAIMS as CLAIMS_000
+
+        return CLAIMS_000
+    if paper == "001":
+        from isometer_papers.claims.joudaki2024 import CLAIMS as CLAIMS_001
+
+        return CLAIMS_001
+    if paper == "002":
+        from isometer_papers.claims.daneshmand2020 import CLAIMS as CLAIMS_002
+
+        return CLAIMS_002
+    if paper == "003":
+        from isometer_papers.claims.daneshmand2021 import CLAIMS as CLAIMS_003
+
+        return CLAIMS_003
+    from isometer_papers.claims.agarwal2021 import CLAIMS as CLAIMS_004
+
+    return CLAIMS_004
+
+
+def all_claims() -> tuple[Claim, ...]:
+    """Every claim.
+
+    Example:
+        >>> len(all_claims()) > 50
+        True
+    """
+    return tuple(claim for paper in PAPERS for claim in claims_of(paper))
+
+
+def find(identifier: str) -> tuple[Claim, ...]:
+    """The claims that an ID names: itself, or all parts of an inventory ID, corrections included.
+
+    Example:
+        >>> [claim.id for claim in find("002/lem-1")]
+        ['002/lem-1', '002/lem-1#corrected']
+    """
+    known = claims_of(identifier.partition("/")[0]) if identifier.partition("/")[0] in PAPERS else all_claims()
+    exact = tuple(claim for claim in known if claim.id == identifier)
+    if exact and ("#" in identifier or ":" in identifier):
+        return exact
+    family = tuple(claim for claim in known if claim.inventory == identifier)
+    if family:
+        return family
+    near = difflib.get_close_matches(identifier, [claim.id for claim in all_claims()], 1, 0.5)
+    hint = f"did you mean {near[0]!r}?" if near else "`isometer claims list` shows all"
+    raise IsometerError(f"there is no claim {identifier!r}; {hint}")
+
+
+def check_consistent(claims: Iterable[Claim]) -> None:
+    """Raise where IDs repeat, or a correction is named and absent, or present and not named.
+
+    Example:
+        >>> check_consistent(claims_of("002"))
+    """
+    ids: dict[str, Claim] = {}
+    for claim in claims:
+        if claim.id in ids:
+            raise IsometerError(f"two claims have the ID {claim.id!r} — give one of them a part")
+        ids[claim.id] = claim
+    named = {claim.corrected for claim in ids.values() if claim.corrected is not None}
+    for identifier in sorted(named - set(ids)):
+        raise IsometerError(f"the correction {identifier!r} is named but not there — add it")
+    for identifier in ids:
+        if identifier.endswith("#corrected") and identifier not in named:
+            raise IsometerError(f"no claim names the correction {identifier!r} — set corrected= on the printed one")
+
+
+@cache
+def inventory(paper: str) -> tuple[Entry, ...]:
+    """The IDs of a paper, with the reason where one cannot be checked.
+
+    Example:
+        >>> {entry.id: entry for entry in inventory("002")}["002/eq-2"].checkable
+        False
+    """
+    text = (files("isometer_papers.claims") / "inventory" / f"{paper}.json").read_text(encoding="utf-8")
+    rows: list[dict[str, Any]] = json.loads(text)["ids"]
+    return tuple(Entry(row["id"], bool(row["checkable"]), str(row.get("reason", ""))) for row in rows)

@@ -1,0 +1,36 @@
+"""Paper 004, "A Deep Conditioning Treatment of Neural Networks", claim by claim."""
+
+from isometer_papers.claims._claim import Claim
+from isometer_papers.claims.agarwal2021 import (
+    activation_facts,
+    interpolation,
+    length_cosines,
+    lengths,
+    normalization,
+    normrelu,
+    one_layer,
+    optimization,
+    queries,
+    table,
+    tangent,
+    top_layer,
+    uncentred,
+    uncentred_limits,
+)
+
+CLAIMS: tuple[Claim, ...] = (
+    *normalization.CLAIMS,
+    *activation_facts.CLAIMS,
+    *table.CLAIMS,
+    *top_layer.CLAIMS,
+    *tangent.CLAIMS,
+    *uncentred.CLAIMS,
+    *uncentred_limits.CLAIMS,
+    *lengths.CLAIMS,
+    *length_cosines.CLAIMS,
+    *optimization.CLAIMS,
+    *queries.CLAIMS,
+    *interpolation.CLAIMS,
+    *one_layer.CLAIMS,
+    *normrelu.CLAIMS,
+)

@@ -1,0 +1,338 @@
+"""004, §2, Appendix B and the beginning of Appendix C: normalisation, dual activations, coefficients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.float_or_mpmath import sqrt
+from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._fits import exponent
+from isometer_papers.claims.agarwal2021.instances import (
+    Rng,
+    nonaffinity,
+    nonlinearity,
+    random_squares,
+    simple_duals,
+    unit_scale,
+)
+from isometer_papers.claims.agarwal2021.simulations import kernel_draws
+from isometer_papers.theory.duals.exact_duals import dual_slope, dual_value
+from isometer_papers.theory.duals.kernel_tables import parameter_count
+
+
+def _polynomials(rng: Rng, count: int) -> Iterator[Instance]:
+    """σ = Σ a_i h_i up to degree 4, and a cosine."""
+    yield {"a": np.array([0.0, 0.0, 1.0, 0.0, 0.0]), "rho": 0.5}
+    for _ in range(count):
+        a = np.sqrt(random_squares(rng, degree=4))
+        a = np.concatenate([a, np.zeros(5 - len(a))])[:5] * rng.choice([-1.0, 1.0], 5)
+        yield {"a": a, "rho": float(rng.uniform(-1, 1))}
+
+
+def _hermite_values(x: Any) -> list[Any]:
+    root = [sqrt(x * 0 + k) for k in (2, 6, 24)]
+    return [x * 0 + 1, x, (x * x - 1) / root[0], (x**3 - 3 * x) / root[1], (x**4 - 6 * x**2 + 3) / root[2]]
+
+
+def _polynomial(a: Any, x: Any) -> Any:
+    return sum(c * h for c, h in zip(a, _hermite_values(x), strict=True))
+
+
+def _gauss(order: int = 12) -> tuple[Any, Any]:
+    x, w = np.polynomial.hermite_e.hermegauss(order)
+    return x, w / math.sqrt(2 * math.pi)
+
+
+def _expectation(i: Instance, function: Callable[[Any, Any], Any]) -> Any:
+    """E f(X, X′) by tensor Gauss–Hermite, exact for these polynomials."""
+    x, w = _gauss()
+    rho = float(i["rho"])
+    first, second = x[:, None], rho * x[:, None] + math.sqrt(1 - rho * rho) * x[None, :]
+    return float(w @ function(first + 0 * second, second) @ w)
+
+
+def _dual_by_definition(i: Instance) -> Any:
+    a = np.asarray(i["a"], dtype=float)
+    return _expectation(i, lambda x, y: _polynomial(a, x) * _polynomial(a, y))
+
+
+def _derivative_dual(i: Instance) -> Any:
+    """E σ̇(X)σ̇(X′), with h_i′ = √i h_{i−1}."""
+    a = np.asarray(i["a"], dtype=float)
+    lowered = np.append(a[1:] * np.sqrt(np.arange(1, 5)), 0.0)
+    return _expectation(i, lambda x, y: _polynomial(lowered, x) * _polynomial(lowered, y))
+
+
+def _vectors(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in _polynomials(rng, count):
+        d = int(rng.integers(2, 4))
+        x, y = rng.standard_normal((2, d))
+        yield {"a": instance["a"], "x": x / np.linalg.norm(x), "y": y / np.linalg.norm(y)}
+
+
+def _rotated(i: Instance) -> Any:
+    """E σ(w·x)σ(w·x′) over w in R^d by tensor Gauss–Hermite."""
+    x, w = _gauss(8)
+    a, u, v = (np.asarray(i[k], dtype=float) for k in ("a", "x", "y"))
+    grid = np.stack(np.meshgrid(*([x] * len(u)), indexing="ij"), -1)
+    weight = np.ones(grid.shape[:-1])
+    for axis in range(len(u)):
+        weight = weight * w.reshape([-1 if k == axis else 1 for k in range(len(u))])
+    return float((weight * _polynomial(a, grid @ u) * _polynomial(a, grid @ v)).sum())
+
+
+def _squares(i: Instance) -> Any:
+    return i["a"] ** 2
+
+
+def _total(i: Instance) -> Any:
+    """E σ² by quadrature."""
+    x, w = _gauss()
+    return float(w @ _polynomial(np.asarray(i["a"], dtype=float), x) ** 2)
+
+
+def _mean(i: Instance) -> Any:
+    x, w = _gauss()
+    return float(w @ _polynomial(np.asarray(i["a"], dtype=float), x))
+
+
+def _duals(rng: Rng, count: int) -> Iterator[Instance]:
+    yield from simple_duals(rng, count)
+    for _ in range(count):
+        yield {"squares": random_squares(rng)}
+
+
+def _mu(i: Instance) -> Any:
+    return nonlinearity(i)
+
+
+def _raw_polynomials(rng: Rng, count: int) -> Iterator[Instance]:
+    """σ = Σ a_i h_i with a mean, of any size."""
+    yield {"a": np.array([1.0, 1.0, 1.0, 0.0, 0.0])}
+    for _ in range(count):
+        yield {"a": rng.standard_normal(5)}
+
+
+def _normalized_moments(i: Instance) -> tuple[Any, Any]:
+    """Mean and mean square of (σ − E σ)/√Var σ, by Gauss–Hermite sums of the values."""
+    x, w = _gauss()
+    values = _polynomial(i["a"], x + 0 * i["a"][0])
+    mean = values @ w
+    moved = (values - mean) / sqrt((values - mean) ** 2 @ w)
+    return moved @ w, moved**2 @ w
+
+
+def _mu_by_dual(i: Instance) -> Any:
+    squares = _squares(i)
+    zero = squares[0] * 0
+    total = squares.sum()
+    slope = dual_slope(squares, zero) * total
+    return 1 - slope / (total - dual_value(squares, zero) * total)
+
+
+def _shapes(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        d, m, depth = (int(v) for v in rng.integers(1, 30, 3))
+        yield {"d": d, "m": m, "L": depth}
+
+
+def _counted(i: Instance) -> int:
+    sizes = [(i["m"], i["d"]), *([(i["m"], i["m"])] * (i["L"] - 1)), (1, i["m"])]
+    return sum(a * b for a, b in sizes)
+
+
+def _width_exponent(i: Instance, rng: Rng) -> Estimate:
+    """d log(E|k − σ̂^{(l)}|²)^{1/2}/d log m."""
+    values = []
+    for width in i["widths"]:
+        gaps = np.abs(kernel_draws(i["F"], width, i["L"], i["rho"], i["runs"]) - _limit(i))
+        values.append(Estimate.of(gaps))
+    return exponent(i["widths"], values)
+
+
+def _limit(i: Instance) -> float:
+    rho = i["rho"]
+    for _ in range(i["L"]):
+        rho = dual_value({"normalized(relu)": "relu", "normalized(exp)": "exp", "unit(sin)": "sin"}[i["F"]], rho)
+    return float(rho)
+
+
+def _width_cases(rng: Rng, count: int) -> Iterator[Instance]:
+    for name, depth in (("normalized(relu)", 2), ("unit(sin)", 3), ("normalized(relu)", 4))[:count]:
+        yield {"F": name, "L": depth, "rho": 0.6, "widths": [64, 256, 1024], "runs": 800}
+
+
+def _mean_kernel(i: Instance, rng: Rng) -> Estimate:
+    return Estimate.of(kernel_draws(i["F"], 1024, i["L"], i["rho"], 800))
+
+
+CLAIMS = (
+    Claim(
+        "004/eq-1:parameters",
+        "§2",
+        "deterministic",
+        "the network has dm + (L − 1)m² + m parameters",
+        "==",
+        lambda i: parameter_count(i["d"], i["m"], i["L"]),
+        {"random": _shapes},
+        quantity=_counted,
+    ),
+    Claim(
+        "004/eq-2:mean",
+        "eq. 2",
+        "deterministic",
+        "(σ − c)/s with c = E σ has mean 0",
+        "==",
+        lambda i: 0,
+        {"random": _raw_polynomials},
+        quantity=lambda i: _normalized_moments(i)[0],
+        scale=unit_scale,
+    ),
+    Claim(
+        "004/eq-2:variance",
+        "eq. 2",
+        "deterministic",
+        "(σ − c)/s with s² = Var σ has mean square 1",
+        "==",
+        lambda i: 1,
+        {"random": _raw_polynomials},
+        quantity=lambda i: _normalized_moments(i)[1],
+    ),
+    Claim(
+        "004/def-2:unnormalised",
+        "C.4",
+        "deterministic",
+        "μ of the normalised σ is 1 − a_1²/Σ_{i≥1} a_i² = 1 − σ̂′(0)/(σ̂(1) − σ̂(0))",
+        "==",
+        lambda i: 1 - _squares(i)[1] / _squares(i)[1:].sum(),
+        {"random": _raw_polynomials},
+        quantity=_mu_by_dual,
+        scale=unit_scale,
+        tolerance=1e-7,
+    ),
+    Claim(
+        "004/def-29:coincide",
+        "Definition 29",
+        "deterministic",
+        "μ̃ = μ for normalised activations",
+        "==",
+        _mu,
+        {"random": _duals},
+        quantity=nonaffinity,
+    ),
+    Claim(
+        "004/def-18:fact-1",
+        "Definition 18, fact 1",
+        "deterministic",
+        "E σ(w·x)σ(w·x′) = σ̂(x·x′) for unit x, x′",
+        "==",
+        lambda i: dual_value(_squares(i), i["x"] @ i["y"]) * _squares(i).sum(),
+        {"random": _vectors},
+        quantity=_rotated,
+        exact=lambda i: (_rotated(i), dual_value(_squares(i), i["x"] @ i["y"]) * _squares(i).sum()),
+        scale=unit_scale,
+        counts=(60, 400),
+        scope="polynomials of degree up to 4",
+    ),
+    Claim(
+        "004/def-18:fact-3",
+        "Definition 18, fact 3",
+        "deterministic",
+        "σ̂(ρ) = Σ a_i² ρ^i",
+        "==",
+        lambda i: dual_value(_squares(i), i["rho"]) * _squares(i).sum(),
+        {"random": _polynomials},
+        quantity=_dual_by_definition,
+        exact=lambda i: (_dual_by_definition(i), dual_value(_squares(i), i["rho"]) * _squares(i).sum()),
+        scale=unit_scale,
+        scope="polynomials of degree up to 4",
+    ),
+    Claim(
+        "004/def-18:fact-4-mean",
+        "Definition 18, fact 4",
+        "deterministic",
+        "a_0 = E σ(X)",
+        "==",
+        lambda i: i["a"][0],
+        {"random": _polynomials},
+        quantity=_mean,
+        exact=lambda i: (_mean(i), i["a"][0]),
+        scale=unit_scale,
+    ),
+    Claim(
+        "004/def-18:fact-4-square",
+        "Definition 18, fact 4",
+        "deterministic",
+        "Σ a_i² = E σ(X)²",
+        "==",
+        lambda i: _squares(i).sum(),
+        {"random": _polynomials},
+        quantity=_total,
+        exact=lambda i: (_total(i), _squares(i).sum()),
+        scale=unit_scale,
+    ),
+    Claim(
+        "004/def-18:fact-5",
+        "Definition 18, fact 5",
+        "deterministic",
+        "the dual of σ̇ is the derivative of σ̂",
+        "==",
+        lambda i: dual_slope(_squares(i), i["rho"]) * _squares(i).sum(),
+        {"random": _polynomials},
+        quantity=_derivative_dual,
+        exact=lambda i: (_derivative_dual(i), dual_slope(_squares(i), i["rho"]) * _squares(i).sum()),
+        scale=unit_scale,
+        scope="polynomials of degree up to 4",
+    ),
+    Claim(
+        "004/lem-19:positive",
+        "Lemma 19",
+        "deterministic",
+        "μ > 0 for normalised non-linear σ",
+        ">",
+        lambda i: 0,
+        {"random": _duals},
+        quantity=_mu,
+    ),
+    Claim(
+        "004/lem-19:one",
+        "Lemma 19",
+        "deterministic",
+        "μ ≤ 1",
+        "<=",
+        lambda i: 1,
+        {"random": _duals},
+        quantity=_mu,
+    ),
+    Claim(
+        "004/lem-20:mean",
+        "Lemma 20",
+        "asymptotic",
+        "k^{(l)}(x, x′) → σ̂^{(l)}(x·x′) as m → ∞",
+        "==",
+        _limit,
+        {"networks": _width_cases},
+        estimate=_mean_kernel,
+        scale=unit_scale,
+        counts=(2, 3),
+        resolution=0.03,
+        scope="mean over 800 networks of width 1024",
+    ),
+    Claim(
+        "004/lem-20:width",
+        "Lemma 20",
+        "asymptotic",
+        "the distance of k^{(l)} to its limit falls with the width",
+        "==",
+        lambda i: -0.5,
+        {"networks": _width_cases},
+        estimate=_width_exponent,
+        counts=(2, 3),
+        resolution=0.3,
+        scope="exponent of E|k − σ̂^{(l)}| over m = 64, 256, 1024: −½, as the central limit theorem has it",
+    ),
+)

@@ -1,0 +1,361 @@
+"""004, D.2 and D.3: cosines of inputs of other lengths than one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.float_or_mpmath import log, sqrt
+from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
+from isometer_papers.claims.agarwal2021.lengths import contraction, mixture, sigma, simple
+from isometer_papers.claims._precise import mpmath
+from isometer.theory.kernels._bounds import correlation_bound, one_layer_bound
+from isometer_papers.theory.duals.odd_mixtures import as_printed_hermite_pairing, mixture_step
+from isometer_papers.theory.duals.soft_clip import SoftClip
+from isometer.theory.lengths._length_map import SignalFamily
+
+
+def _pairs(
+    kinds: tuple[str, ...], ranges: tuple[float, float] = (0.05, 5.0)
+) -> Callable[[Rng, int], Iterator[Instance]]:
+    def generator(rng: Rng, count: int) -> Iterator[Instance]:
+        for base in simple(rng, count):
+            for rho in (0.5, 0.9, -0.9, 0.2):
+                yield {**base, "p": 0.5, "q": 2.0, "rho": rho}
+                yield {**base, "p": 1.0, "q": 1.0, "rho": rho}
+        for _ in range(count):
+            p, q = rng.uniform(*ranges, 2)
+            yield {**mixture(rng, kinds), "p": float(p), "q": float(q), "rho": float(rng.uniform(-1, 1))}
+
+    return generator
+
+
+def _search_pairs(kind: str) -> Search:
+    def build(x: Any) -> Instance:
+        base = {"a": float(x[0]), "b": 1.0, "t": float(10 ** (2 * x[1] - 1)), "g": kind}
+        return {**base, "p": 0.05 + 4 * float(x[2]), "q": 0.05 + 4 * float(x[3]), "rho": 2 * float(x[4]) - 1}
+
+    return Search(build, 5)
+
+
+def _cosine_after(i: Instance) -> Any:
+    p, q, s = i["p"], i["q"], sigma(i)
+    cross = s.pair(p, q, i["rho"] * sqrt(p * q))
+    return abs(cross) / sqrt(s.second_moment(p) * s.second_moment(q))
+
+
+def _cosine_bound(i: Instance) -> Any:
+    delta, s = 1 - abs(i["rho"]), sigma(i)
+    factors = [one_layer_bound(delta, s.nonlinearity(z)) for z in (i["p"], i["q"])]
+    return (factors[0] * factors[1]) ** 0.5
+
+
+def _series(i: Instance) -> Any:
+    """Σ_j a_j^{γ₁} a_j^{γ₂} ρ^j up to degree 120, from Hermite coefficients of the library's own quadrature."""
+    s = sigma(i)
+    root = float(s._square) ** 0.5
+    name = f"({float(i['a'])!r}*x + erf({float(i['t'])!r}*x))/{root!r}"
+    family = SignalFamily(name)
+    left, right = (family.hermite(float(i[z]), 60) for z in ("p", "q"))
+    return float(np.sum(left * right * float(i["rho"]) ** np.arange(len(left))))
+
+
+def _gentle(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        a, t = float(rng.uniform(0, 1)), float(rng.uniform(0.2, 1.0))
+        p, q, rho = rng.uniform(0.3, 2), rng.uniform(0.3, 2), rng.uniform(-0.9, 0.9)
+        yield {"a": a, "b": 1.0, "t": t, "g": "erf", "p": float(p), "q": float(q), "rho": float(rho)}
+
+
+def _squared_sum(i: Instance) -> Any:
+    return _series({**i, "q": i["p"], "rho": 1.0})
+
+
+def _near_one(rng: Rng, count: int) -> Iterator[Instance]:
+    for base in simple(rng, count):
+        for place in (-1.0, 1.0, 0.5):
+            yield {**base, "place": place}
+    for _ in range(count):
+        yield {**mixture(rng), "place": float(rng.uniform(-1, 1))}
+
+
+def _mu(i: Instance) -> Any:
+    return sigma(i).nonlinearity(i["a"] * 0 + 1)
+
+
+def _paths(rng: Rng, count: int) -> Iterator[Instance]:
+    for base in simple(rng, count):
+        for p, q, rho in ((0.5, 0.5, 0.9), (0.5, 2.0, 0.5), (4.0, 0.5, 0.99), (1.0, 1.0, 0.9)):
+            for more in (0, 1, 4):
+                yield {**base, "p": p, "q": q, "rho": rho, "more": more}
+    for _ in range(count):
+        p, q = 0.5 + rng.exponential(1, 2)
+        rho = float(rng.choice([rng.uniform(-1, 1), 1 - 10 ** -rng.uniform(0.5, 3)]))
+        base = {"a": float(rng.uniform(0, 0.5)), "b": 1.0, "t": float(10 ** rng.uniform(-0.5, 1)), "g": "erf"}
+        yield {**base, "p": float(p), "q": float(q), "rho": rho, "more": int(rng.integers(0, 10))}
+
+
+def _search_paths() -> Search:
+    def build(x: Any) -> Instance:
+        base = {"a": 0.5 * float(x[0]), "b": 1.0, "t": float(10 ** (1.5 * x[1] - 0.5)), "g": "erf"}
+        rho = 1 - 10 ** (-3 * float(x[4]))
+        p, q = 0.5 + 4 * float(x[2]), 0.5 + 4 * float(x[3])
+        return {**base, "p": p, "q": q, "rho": rho, "more": int(6 * x[5])}
+
+    return Search(build, 6, (200, 800))
+
+
+def _settling(i: Instance, prefactor: str) -> float:
+    """L̂, with α_σ in front (Theorem 12 read with Theorem 37's constant) or 1/α_σ (Theorem 42)."""
+    mu, alpha = float(_mu(i)), float(contraction(i))
+    away = max(abs(float(i["p"]) - 1), abs(float(i["q"]) - 1), mu / 4)
+    return float(np.log(4 * away / mu)) * (alpha if prefactor == "alpha" else 1 / alpha)
+
+
+def _depth(i: Instance, prefactor: str) -> int:
+    return int(np.ceil(_settling(i, prefactor) - 1e-12)) + int(i["more"])
+
+
+def _cosine_path(prefactor: str) -> Callable[[Instance], Any]:
+    def value(i: Instance) -> Any:
+        state = i["p"], i["q"], i["rho"] * sqrt(i["p"] * i["q"])
+        for _ in range(_depth(i, prefactor)):
+            state = mixture_step(sigma(i), state)
+        return state[2] / sqrt(state[0] * state[1])
+
+    return value
+
+
+def _path_bound(prefactor: str) -> Callable[[Instance], Any]:
+    def bound(i: Instance) -> Any:
+        left = max(_depth(i, prefactor) - _settling(i, prefactor), 0.0)
+        return correlation_bound(left, 1 - abs(i["rho"]), _mu(i) / 2)
+
+    return bound
+
+
+def _proper(i: Instance) -> bool:
+    return bool(abs(i["rho"]) < 1 - 1e-6 and contraction(i) > 0.005 and _mu(i) > 0.01)
+
+
+def _clip(i: Instance) -> SoftClip:
+    return SoftClip(i["T"], i["k"])
+
+
+def _clips(rng: Rng, count: int) -> Iterator[Instance]:
+    for threshold, depth in ((2.0, 1), (2.0, 3), (1.5, 2), (2.5, 3)):
+        yield {"T": threshold, "k": 3.0, "p": 0.5, "rho": 0.4999, "L": depth}
+    for _ in range(count // 4):
+        threshold, sharpness = float(rng.uniform(1, 2.5)), float(rng.uniform(1, 4))
+        rho = float(rng.choice([0.4999, rng.uniform(0.05, 0.95)]))
+        yield {"T": threshold, "k": sharpness, "p": 0.5, "rho": rho, "L": int(rng.integers(1, 6))}
+
+
+def _clip_start(i: Instance, prefactor: str) -> Any:
+    clip, half = _clip(i), i["p"] * 0 + 0.5
+    mu, alpha = clip.nonlinearity(half * 2), clip.contraction(half)
+    travel = log(4 * max(abs(i["p"] - 1), mu / 4) / mu)
+    return travel * alpha if prefactor == "alpha" else travel / alpha
+
+
+def _clip_bound(prefactor: str) -> Callable[[Instance], Any]:
+    def bound(i: Instance) -> Any:
+        left = i["L"] - _clip_start(i, prefactor)
+        return correlation_bound(float(left), 1 - i["rho"], _clip(i).nonlinearity(i["p"] * 0 + 1) / 2)
+
+    return bound
+
+
+def _clip_exact(prefactor: str) -> Callable[[Instance], tuple[Any, Any]]:
+    """Both sides in 16 digits: every one of many layers is an integral."""
+
+    def sides(i: Instance) -> tuple[Any, Any]:
+        with mpmath().workdps(16):
+            return _clip(i).cosine_floor(i["p"], i["rho"], i["L"]), _clip_bound(prefactor)(i)
+
+    return sides
+
+
+def _clip_after(prefactor: str) -> Callable[[Instance], bool]:
+    return lambda i: bool(i["L"] >= _clip_start(i, prefactor))
+
+
+def _late_clips(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in _clips(rng, count):
+        yield {**instance, "L": int(np.ceil(_clip_start(instance, "inverse"))) + instance["L"]}
+
+
+def _hermite_cases(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"i": 2, "j": 2, "p": 2.0, "q": 2.0, "c": 2.0}
+    yield {"i": 0, "j": 2, "p": 1.0, "q": 2.0, "c": 0.5}
+    for _ in range(count):
+        p, q = rng.uniform(0.2, 4, 2)
+        c = float(rng.uniform(-1, 1) * np.sqrt(p * q))
+        yield {"i": int(rng.integers(0, 4)), "j": int(rng.integers(0, 4)), "p": float(p), "q": float(q), "c": c}
+
+
+def _pairing(printed: bool) -> Callable[[Instance], Any]:
+    return lambda i: as_printed_hermite_pairing(i["i"], i["j"], (i["p"], i["q"]), i["c"], printed=printed)
+
+
+def _pairing_claimed(i: Instance) -> Any:
+    return (i["c"] / sqrt(i["p"] * i["q"])) ** i["j"] if i["i"] == i["j"] else i["c"] * 0
+
+
+CLAIMS = (
+    Claim(
+        "004/lem-40",
+        "eq. 14, Lemma 40",
+        "deterministic",
+        "E h_i^{γ₁}(z₁)h_j^{γ₂}(z₂) = δ_ij (γ₃/√(γ₁γ₂))^j, h_j = H_j/√(γ^j j!), e^{tz − γ²t²/2} = Σ H_j t^j/j!",
+        "==",
+        _pairing_claimed,
+        {"random": _hermite_cases},
+        quantity=_pairing(True),
+        scale=unit_scale,
+        corrected="004/lem-40#corrected",
+        scope="degrees 0 to 3",
+        remark="H_2 = z² − γ² has mean γ − γ² under N(0, γ)",
+    ),
+    Claim(
+        "004/lem-40#corrected",
+        "eq. 14, Lemma 40",
+        "deterministic",
+        "the same with e^{tz − γt²/2} = Σ H_j t^j/j!",
+        "==",
+        _pairing_claimed,
+        {"random": _hermite_cases},
+        quantity=_pairing(False),
+        scale=unit_scale,
+        scope="degrees 0 to 3",
+    ),
+    Claim(
+        "004/def-sigma-c:eq-15",
+        "eq. 15",
+        "deterministic",
+        "σ̂_c(x, y) = Σ_j a_j^{‖x‖²}a_j^{‖y‖²}ρ^j",
+        "==",
+        _series,
+        {"random": _gentle},
+        quantity=lambda i: sigma(i).pair(i["p"], i["q"], i["rho"] * sqrt(i["p"] * i["q"])),
+        exact=lambda i: (sigma(i).pair(i["p"], i["q"], i["rho"] * sqrt(i["p"] * i["q"])), _series(i)),
+        scale=unit_scale,
+        tolerance=1e-6,
+        counts=(12, 60),
+        scope="60 terms, steepness up to 1",
+    ),
+    Claim(
+        "004/def-sigma-c:eq-16",
+        "eq. 16",
+        "deterministic",
+        "σ̂_c(x, x) = σ̂_l(‖x‖²) = Σ_j (a_j^{‖x‖²})²",
+        "==",
+        _squared_sum,
+        {"random": _gentle},
+        quantity=lambda i: sigma(i).second_moment(i["p"]),
+        exact=lambda i: (sigma(i).second_moment(i["p"]), _squared_sum(i)),
+        tolerance=1e-4,
+        counts=(12, 60),
+        scope="60 terms, steepness up to 1",
+    ),
+    Claim(
+        "004/lem-41",
+        "Lemma 41",
+        "deterministic",
+        "odd σ: |σ̂_c(x, y)|/√(σ̂_c(x, x)σ̂_c(y, y)) ≤ ∏_z √(1 − (1 + μ^{‖z‖²}/2)δ), or ∏_z √((1 − μ^{‖z‖²}/2)(1 − δ))",
+        "<=",
+        _cosine_bound,
+        {"erf": _pairs(("erf",)), "sin": _pairs(("sin",))},
+        quantity=_cosine_after,
+        search=_search_pairs("erf"),
+        tolerance=1e-8,
+    ),
+    Claim(
+        "004/lem-41:monotone",
+        "Lemma 41",
+        "deterministic",
+        "odd σ: the normalised dot product never grows in absolute value",
+        "<=",
+        lambda i: abs(i["rho"]),
+        {"erf": _pairs(("erf",)), "sin": _pairs(("sin",))},
+        quantity=_cosine_after,
+        search=_search_pairs("sin"),
+        tolerance=1e-8,
+    ),
+    Claim(
+        "004/thm-42:eq-20",
+        "eq. 20",
+        "deterministic",
+        "‖x‖² ∈ [1 − μ/4, 1 + μ/4] ⇒ μ^{‖x‖²} ≥ μ/2",
+        ">=",
+        lambda i: _mu(i) / 2,
+        {"random": _near_one},
+        quantity=lambda i: sigma(i).nonlinearity(1 + i["place"] * _mu(i) / 4),
+        hypotheses=lambda i: bool(_mu(i) > 1e-4),
+        search=Search(
+            lambda p: {"a": float(p[0]), "b": 1.0, "t": float(10 ** (2 * p[1] - 1)), "g": "erf", "place": 2 * p[2] - 1},
+            3,
+        ),
+        scope="the family a x + b erf(t x)",
+    ),
+    Claim(
+        "004/thm-42",
+        "Theorem 42",
+        "deterministic",
+        "cosine after L ≥ L̂ = (1/α_σ)log(4 max(|‖x‖² − 1|, |‖y‖² − 1|, μ/4)/μ) layers ≤ B_{μ/2}(L − L̂, δ)",
+        "<=",
+        _path_bound("inverse"),
+        {"random": _paths},
+        quantity=_cosine_path("inverse"),
+        hypotheses=_proper,
+        search=_search_paths(),
+        scale=unit_scale,
+        scope="L = ⌈L̂⌉ and up to 10 more, the family a x + b erf(t x)",
+    ),
+    Claim(
+        "004/thm-12",
+        "Theorem 12",
+        "deterministic",
+        "the same with a constant c_σ: L̂ = c_σ log(4 max(…)/μ)",
+        "<=",
+        _path_bound("inverse"),
+        {"random": _paths},
+        quantity=_cosine_path("inverse"),
+        hypotheses=_proper,
+        search=_search_paths(),
+        scale=unit_scale,
+        scope="the constant is taken as 1/α_σ; the family a x + b erf(t x)",
+    ),
+    Claim(
+        "004/thm-12:constant",
+        "Theorem 12 with Theorem 37",
+        "deterministic",
+        "the same with L̂ = α_σ log(4 max(…)/μ), α_σ of Theorem 37",
+        "<=",
+        _clip_bound("alpha"),
+        {"clips": _clips},
+        quantity=lambda i: _clip(i).cosine_floor(i["p"], i["rho"], i["L"]),
+        hypotheses=_clip_after("alpha"),
+        corrected="004/thm-42",
+        counts=(40, 200),
+        scope="two inputs of squared length p and a smooth clip at ±T; the cosine by its lower bound ρ∏(1 − μ^{γ})",
+        remark="the other reading of Theorem 12, whose constant Appendix D describes; L̂ has to grow like 1/α_σ",
+    ),
+    Claim(
+        "004/thm-42:clips",
+        "Theorem 42",
+        "deterministic",
+        "Theorem 42 for smooth clips at ±T",
+        "<=",
+        _clip_bound("inverse"),
+        {"clips": _late_clips},
+        quantity=lambda i: _clip(i).cosine_floor(i["p"], i["rho"], i["L"]),
+        hypotheses=_clip_after("inverse"),
+        exact=_clip_exact("inverse"),
+        counts=(20, 80),
+        scope="two inputs of squared length p; the cosine by its lower bound ρ∏(1 − μ^{γ})",
+    ),
+)

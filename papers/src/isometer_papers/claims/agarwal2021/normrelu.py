@@ -1,0 +1,422 @@
+"""004, §7 and Appendix I: NormReLU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from isometer_papers.float_or_mpmath import exp, ncdf, npdf, sqrt
+from isometer.activations import activation
+from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
+from isometer_papers.claims._precise import mpmath
+from isometer_papers.theory.duals.normrelu_pairs import normrelu_constants, normrelu_correlations
+from isometer_papers.theory.duals.normrelu import NORMRELU_KINK, NormReLU, normrelu_bound, normrelu_settling_depth
+
+
+def _paper(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"c": NORMRELU_KINK}
+
+
+def _kinks(rng: Rng, count: int) -> Iterator[Instance]:
+    for c in (NORMRELU_KINK, 0.0, 1.0, -0.5):
+        yield {"c": c}
+    for _ in range(count):
+        yield {"c": float(rng.uniform(-2.5, 1.5))}
+
+
+def _constant(name: str) -> Callable[[Instance], Any]:
+    return lambda i: normrelu_constants(i["c"])[name]
+
+
+def _printed(
+    part: str, place: str, text: str, name: str, value: float, unit: float, fixed: float | None
+) -> list[Claim]:
+    """A printed number, to one unit of its last digit; with a correction where that fails."""
+    claim_id = f"004/{part}"
+    common: dict[str, Any] = {"generators": {"paper": _paper}, "scope": f"to one unit of the last digit, {unit:g}"}
+    claims = [
+        Claim(
+            claim_id,
+            place,
+            "deterministic",
+            text,
+            "<=",
+            lambda i: unit,
+            quantity=lambda i: abs(_constant(name)(i) - value),
+            corrected=None if fixed is None else f"{claim_id}#corrected",
+            scale=lambda i: abs(value),
+            **common,
+        )
+    ]
+    if fixed is not None:
+        claims.append(
+            Claim(
+                f"{claim_id}#corrected",
+                place,
+                "deterministic",
+                text.replace(f"{value:g}", f"{fixed:.4f}"),
+                "<=",
+                lambda i: unit,
+                quantity=lambda i: abs(_constant(name)(i) - fixed),
+                scale=lambda i: abs(value),
+                **common,
+            )
+        )
+    return claims
+
+
+def _moment(power: int) -> Callable[[Instance], Any]:
+    """E σ or E σ² of λ(max(x − c, 0) + b) with the printed b and λ, by the library's quadrature."""
+
+    def value(i: Instance) -> float:
+        unit = NormReLU(float(i["c"]))
+        name = f"{unit.scale!r}*(relu(x - ({unit.kink!r})) + ({unit.shift!r}))"
+        phi = activation(name)
+        return phi.mean if power == 1 else phi.second_moment
+
+    return value
+
+
+def _exact_moment(power: int) -> Callable[[Instance], tuple[Any, Any]]:
+    def sides(i: Instance) -> tuple[Any, Any]:
+        lib = mpmath()
+        c = i["c"]
+        below, peak = lib.ncdf(c), lib.npdf(c)
+        b = (1 - below) * c - peak
+        scale = ((1 - below) * below * c**2 + (1 - 2 * below) * peak * c + (1 - below - peak**2)) ** -0.5
+        value = lib.quad(lambda x: (scale * (max(x - c, 0) + b)) ** power * lib.npdf(x), [-15, c, 2, 15])
+        return value, lib.mpf(power - 1)
+
+    return sides
+
+
+def _variances(rng: Rng, count: int) -> Iterator[Instance]:
+    for gamma in (0.5, 1.0, 2.0):
+        yield {"c": NORMRELU_KINK, "gamma": gamma}
+    for _ in range(count):
+        yield {"c": float(rng.choice([NORMRELU_KINK, rng.uniform(-2, 1)])), "gamma": float(rng.uniform(0.2, 4))}
+
+
+def _closed_form(which: str) -> Callable[[Instance], tuple[Any, Any]]:
+    """A quantity at variance γ by quadrature, and the closed form of Appendix I.1 (over λ or λ²)."""
+
+    def sides(i: Instance) -> tuple[Any, Any]:
+        lib = mpmath()
+        with lib.workdps(25):
+            c, gamma = lib.mpf(i["c"]), lib.mpf(i["gamma"])
+            b = (1 - lib.ncdf(c)) * c - lib.npdf(c)
+            root = lib.sqrt(gamma)
+            t = c / root
+            above, peak = 1 - lib.ncdf(t), lib.npdf(t)
+
+            def mean(power: int, v: Any) -> Any:
+                r = lib.sqrt(v)
+                return lib.quad(lambda x: (max(r * x - c, 0) + b) ** power * lib.npdf(x), [-13, c / r, 3, 13])
+
+            if which == "mean":
+                return mean(1, gamma), root * peak - above * c + b
+            if which == "length":
+                closed = (c**2 + gamma - 2 * c * b) * above + (2 * b - c) * root * peak + b**2
+                return mean(2, gamma), closed
+            step = lib.mpf("1e-6")
+            slope = (mean(2, gamma + step) - mean(2, gamma - step)) / (2 * step)
+            return slope, above + b / root * peak
+
+    return sides
+
+
+def _library(which: str) -> tuple[Callable[[Instance], Any], Callable[[Instance], Any]]:
+    """The same two sides in float64: the library's quadrature, and `NormReLU`."""
+
+    def measured(i: Instance) -> float:
+        from isometer.theory.lengths._length_map import SignalFamily
+
+        unit, gamma = NormReLU(float(i["c"])), float(i["gamma"])
+        family = SignalFamily(f"relu(x - ({unit.kink!r})) + ({unit.shift!r})")
+        if which == "mean":
+            return family.activation.gain(gamma**0.5).mean
+        return family.second_moment(gamma) if which == "length" else family.slope(gamma)
+
+    def printed(i: Instance) -> float:
+        unit, gamma = NormReLU(float(i["c"])), float(i["gamma"])
+        if which == "mean":
+            return unit.mean(gamma) / unit.scale
+        value = unit.second_moment(gamma) if which == "length" else unit.slope(gamma)
+        return value / unit.scale**2
+
+    return measured, printed
+
+
+def _formula(part: str, text: str) -> Claim:
+    measured, printed = _library(part)
+    return Claim(
+        f"004/fact-1:{part}-form",
+        "I.1",
+        "deterministic",
+        text,
+        "==",
+        printed,
+        {"random": _variances},
+        quantity=measured,
+        exact=_closed_form(part),
+        scale=unit_scale,
+        tolerance=1e-7,
+        counts=(30, 150),
+    )
+
+
+def _length(variance: Any, kink: Any) -> Any:
+    """σ̂_l of NormReLU, for float64 and mpmath."""
+    found = normrelu_constants(kink)
+    b, scale = found["shift"], found["scale"]
+    root = sqrt(variance)
+    t = kink / root
+    density, above = npdf(t), ncdf(-t)
+    first = root * density - kink * above
+    second = (variance + kink * kink) * above - kink * root * density
+    return scale**2 * (second + 2 * b * first + b * b), scale**2 * (first + b) ** 2
+
+
+def _sigma_l(i: Instance, key: str) -> Any:
+    return _length(i[key], i[key] * 0 + NORMRELU_KINK)[0]
+
+
+def _bias_at(variance: Any) -> Any:
+    length, square = _length(variance, variance * 0 + NORMRELU_KINK)
+    return square / length
+
+
+def _intervals(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"u": 0.5, "v": 2.0}
+    yield {"u": 0.5, "v": 1.0}
+    yield {"u": 1.0, "v": 2.0}
+    for _ in range(count):
+        u, v = sorted(rng.uniform(0.5, 2, 2))
+        yield {"u": float(u), "v": float(v)}
+
+
+INTERVALS = {"random": _intervals}
+_SEARCH = Search(lambda p: {"u": 0.5 + 1.5 * float(min(p[:2])), "v": 0.5 + 1.5 * float(max(p[:2]))}, 2)
+
+
+def _chord(i: Instance) -> Any:
+    gamma = i["u"]
+    if gamma <= 1:
+        return 2 * _bias_at(gamma * 0 + 0.5) * (1 - gamma)
+    return _bias_at(gamma * 0 + 2) * (gamma - 1)
+
+
+def _pairs(rng: Rng, count: int) -> Iterator[Instance]:
+    for epsilon, more in ((0.1, 0), (0.1, 100), (1.0, 0), (0.01, 300)):
+        for rho in (0.95, 0.5, 0.979):
+            yield {"p": 0.5, "q": 2.0, "rho": rho, "epsilon": epsilon, "more": more}
+    for _ in range(count):
+        p, q = rng.uniform(0.5, 2, 2)
+        yield {
+            "p": float(p),
+            "q": float(rng.choice([p, q])),
+            "rho": float(rng.uniform(-0.98, 0.98)),
+            "epsilon": float(10 ** -rng.uniform(0, 3)),
+            "more": int(rng.integers(0, 200)),
+        }
+
+
+def _depth(i: Instance) -> int:
+    return math.ceil(normrelu_settling_depth(float(i["epsilon"]))) + int(i["more"])
+
+
+def _after(i: Instance) -> Any:
+    return normrelu_correlations((i["p"], i["q"]), i["rho"], _depth(i))
+
+
+def _theorem(i: Instance) -> float:
+    return normrelu_bound(_depth(i), min(1.0, float(1 - abs(i["rho"]))), float(i["epsilon"]))
+
+
+def _theorem_exact(i: Instance) -> tuple[Any, Any]:
+    with mpmath().workdps(16):
+        return _after(i), _theorem(i)
+
+
+def _apart(rng: Rng, count: int) -> Iterator[Instance]:
+    for x in (-6.0, -4.0, -3.0):
+        yield {"x": x}
+
+
+def _selu(x: Any) -> Any:
+    alpha, scale = 1.6732632423543772, 1.0507009873554805
+    return scale * x if x > 0 else scale * alpha * (exp(x) - 1)
+
+
+def _normrelu(x: Any) -> Any:
+    found = normrelu_constants(x * 0 + NORMRELU_KINK)
+    return found["scale"] * (max(x - NORMRELU_KINK, 0) + found["shift"])
+
+
+def _exact_mu(c: Any) -> Any:
+    """1 − (E Xσ)²/Var σ of the hinge, by mpmath quadrature."""
+    lib = mpmath()
+
+    def mean(f: Callable[[Any], Any]) -> Any:
+        return lib.quad(lambda x: f(x) * lib.npdf(x), [c, 3, 15] if c < 3 else [c, c + 15])
+
+    first, second, linear = mean(lambda x: x - c), mean(lambda x: (x - c) ** 2), mean(lambda x: x * (x - c))
+    return 1 - linear**2 / (second - first**2)
+
+
+CLAIMS = (
+    Claim(
+        "004/normrelu:mean",
+        "eq. 4, Appendix I",
+        "deterministic",
+        "E NormReLU_c(X) = 0 with the printed b(c)",
+        "==",
+        lambda i: 0,
+        {"kinks": _kinks},
+        quantity=_moment(1),
+        exact=_exact_moment(1),
+        scale=unit_scale,
+        tolerance=1e-8,
+        counts=(20, 100),
+    ),
+    Claim(
+        "004/normrelu:square",
+        "eq. 4, Appendix I",
+        "deterministic",
+        "E NormReLU_c(X)² = 1 with the printed λ(c)",
+        "==",
+        lambda i: 1,
+        {"kinks": _kinks},
+        quantity=_moment(2),
+        exact=_exact_moment(2),
+        tolerance=1e-8,
+        counts=(20, 100),
+    ),
+    *_printed("normrelu:scale", "§7", "λ(−1.5975) ≈ 1.05", "scale", 1.05, 0.01, None),
+    *_printed("normrelu:shift", "§7", "b(−1.5975) ≈ −1.6209", "shift", -1.6209, 1e-4, None),
+    *_printed("normrelu:below", "C.4", "Φ(−1.5975) ≈ 0.0551", "below", 0.0551, 1e-4, None),
+    *_printed("normrelu:mu", "C.4", "μ ≈ 0.0156", "nonlinearity", 0.0156, 1e-4, None),
+    Claim(
+        "004/normrelu:mu-form",
+        "C.4",
+        "deterministic",
+        "μ = 1 − λ(c)²(1 − Φ(c))²",
+        "==",
+        _constant("nonlinearity"),
+        {"kinks": _kinks},
+        quantity=lambda i: activation(f"relu(x - ({float(i['c'])!r}))").nonlinearity,
+        exact=lambda i: (_exact_mu(i["c"]), _constant("nonlinearity")(i)),
+        tolerance=1e-7,
+        counts=(20, 100),
+    ),
+    *_printed("normrelu:selu", "§7", "λ(−1.5975) is the scale of SeLU, 1.05", "scale", 1.0507, 0.01, None),
+    _formula("mean", "a_0^{γ}/λ = √γφ(c/√γ) − (1 − Φ(c/√γ))c + b"),
+    _formula("length", "σ̂_l(γ)/λ² = (c² + γ − 2cb)(1 − Φ(c/√γ)) + (2b − c)√γφ(c/√γ) + b²"),
+    _formula("slope", "σ̂_l′(γ)/λ² = 1 − Φ(c/√γ) + (b/√γ)φ(c/√γ)"),
+    Claim(
+        "004/fact-1:increasing",
+        "Fact 1.1, Figure 6",
+        "deterministic",
+        "σ̂_l is non-decreasing on [0.5, 2]",
+        "<=",
+        lambda i: _sigma_l(i, "v"),
+        INTERVALS,
+        quantity=lambda i: _sigma_l(i, "u"),
+        search=_SEARCH,
+    ),
+    Claim(
+        "004/fact-1:concave",
+        "Fact 1.1, Figure 6",
+        "deterministic",
+        "σ̂_l is concave on [0.5, 2]",
+        ">=",
+        lambda i: (_sigma_l(i, "u") + _sigma_l(i, "v")) / 2,
+        INTERVALS,
+        quantity=lambda i: _sigma_l({"m": (i["u"] + i["v"]) / 2}, "m"),
+        search=_SEARCH,
+    ),
+    *_printed("fact-1:length-half", "Fact 1.1", "σ̂_l(0.5) ∼ 0.5399", "length_half", 0.5399, 1e-4, None),
+    *_printed("fact-1:length-slope", "Fact 1.1", "σ̂_l′(1) ∼ 0.8428", "length_slope", 0.8428, 1e-4, None),
+    Claim(
+        "004/fact-1:bias-convex",
+        "Fact 1.2, Figure 6",
+        "deterministic",
+        "bias is convex on [0.5, 2]",
+        "<=",
+        lambda i: (_bias_at(i["u"]) + _bias_at(i["v"])) / 2,
+        INTERVALS,
+        quantity=lambda i: _bias_at((i["u"] + i["v"]) / 2),
+        search=_SEARCH,
+        scale=lambda i: 0.003,
+    ),
+    Claim(
+        "004/fact-1:bias-minimum",
+        "Fact 1.2",
+        "deterministic",
+        "bias(γ) ≥ bias(1) = 0",
+        ">=",
+        lambda i: _bias_at(i["u"] * 0 + 1),
+        INTERVALS,
+        quantity=lambda i: _bias_at(i["u"]),
+        search=_SEARCH,
+        scale=lambda i: 0.003,
+    ),
+    *_printed("fact-1:bias-half", "Fact 1.2", "bias(0.5) ∼ 0.00086", "bias_half", 0.00086, 1e-5, None),
+    *_printed("fact-1:bias-two", "Fact 1.2", "bias(2) ∼ 0.0029", "bias_two", 0.0029, 1e-4, None),
+    *_printed("fact-1:rate-below", "I.1", "α⁻ = 2σ̂_l(0.5) − 1 ∼ 0.0798", "rate_below", 0.0798, 1e-4, 0.0800),
+    *_printed("fact-1:rate-above", "I.1", "α⁺ = 1 − σ̂_l′(1) ∼ 0.1572", "rate_above", 0.1572, 1e-4, None),
+    *_printed("thm-59:excess", "proof of Theorem 59", "δ′ ∼ 0.0185", "excess", 0.0185, 1e-4, None),
+    Claim(
+        "004/fact-1:eq-28",
+        "eq. 28",
+        "deterministic",
+        "bias(γ) ≤ 2 bias(0.5)(1 − γ) on [0.5, 1], bias(2)(γ − 1) on [1, 2]",
+        "<=",
+        _chord,
+        INTERVALS,
+        quantity=lambda i: _bias_at(i["u"]),
+        search=_SEARCH,
+        scale=lambda i: 0.003,
+    ),
+    Claim(
+        "004/thm-59",
+        "Theorem 59",
+        "deterministic",
+        "‖x‖², ‖y‖² ∈ [0.5, 2], cosine ≤ 1 − δ, δ > δ′, L ≥ L̂ ⇒ cosine after L layers ≤ B_{μ/2}(L − L̂, δ − δ′) + δ′ε",
+        "<=",
+        _theorem,
+        {"random": _pairs},
+        quantity=_after,
+        exact=_theorem_exact,
+        hypotheses=lambda i: bool(abs(i["rho"]) < 1 - 0.0186),
+        scale=unit_scale,
+        tolerance=1e-7,
+        counts=(20, 80),
+        scope="δ = 1 − |cosine|; L = ⌈L̂⌉ and up to 300 more",
+    ),
+    Claim(
+        "004/fig-2:positive",
+        "Figure 2",
+        "empirical",
+        "NormReLU and SeLU nearly coincide for positive inputs",
+        "<=",
+        lambda i: 0.05,
+        {"points": lambda rng, count: ({"x": float(x)} for x in (0.0, 1.0, 2.0, 3.0, 4.0))},
+        quantity=lambda i: abs(_normrelu(i["x"]) - _selu(i["x"])),
+        scale=unit_scale,
+        scope="difference below 0.05 on [0, 4]",
+    ),
+    Claim(
+        "004/fig-2:negative",
+        "Figure 2",
+        "empirical",
+        "NormReLU is constant below −1.5975, where SeLU still falls",
+        "==",
+        lambda i: 0,
+        {"points": _apart},
+        quantity=lambda i: _normrelu(i["x"]) - _normrelu(i["x"] * 0 - 2),
+        scale=unit_scale,
+    ),
+)

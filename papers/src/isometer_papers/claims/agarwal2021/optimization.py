@@ -1,0 +1,458 @@
+"""004, §4 and Appendix E: gradient descent on kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.float_or_mpmath import log
+from isometer.activations import activation
+from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims.agarwal2021.instances import Rng, correlations, unit_scale
+from isometer_papers.claims._precise import eigenvalues
+from isometer.run._seeds import seed_of
+from isometer_papers.theory.duals.exact_duals import dual_slope, iterated_dual, relative_tangent
+from isometer_papers.theory.duals.small_interpolation import least_squares_path, residual_floor, stochastic_path
+from isometer_papers.theory.kernel_learning.optimization import (
+    concentration_width,
+    conditioning_depth,
+    descent,
+    least_squares_bound,
+    stochastic_lower_bound,
+    stochastic_steps,
+)
+
+
+def _orthonormal(rng: Rng, count: int) -> Iterator[Instance]:
+    """Orthonormal inputs: K̄ = I and 𝒦̄ = D·I for every normalised σ and depth."""
+    for low, high in ((10, 100), (100, 1000), (10, 1000))[:count]:
+        yield {"low": low, "high": high, "theta": 1.0}
+        yield {"low": low, "high": high, "theta": 0.3}
+
+
+def _printed_exponent(i: Instance) -> Any:
+    """d log(−log(𝓛_{t+1}/𝓛_t))/d log n for η = θ/λ_max(K), K = I, 𝓛 = (1/n)Σ(f − y)²: a step is 1 − 2θ/n."""
+
+    def rate(n: int) -> Any:
+        return -2 * log(1 - 2 * i["theta"] / (i["theta"] * 0 + n))
+
+    slope = log(rate(i["high"]) / rate(i["low"]))
+    return slope / log(i["theta"] * 0 + i["high"] / (i["theta"] * 0 + i["low"]))
+
+
+def _datasets(rng: Rng, count: int) -> Iterator[Instance]:
+    for n, d in ((4, 6), (8, 5), (16, 6), (32, 8))[: max(count, 2)]:
+        yield {"dual": "relu", "K": correlations(rng.standard_normal((n, d)))}
+        yield {"dual": "sin", "K": correlations(rng.standard_normal((n, d)))}
+
+
+def _depth(i: Instance) -> int:
+    gap = 1 - float(np.abs(np.asarray(i["K"], dtype=float) - np.eye(len(i["K"]))).max())
+    return conditioning_depth(len(i["K"]), gap, 1 - float(dual_slope(i["dual"], 0.0)))
+
+
+def _steps(kind: str) -> Callable[[Instance], Any]:
+    """Steps of gradient descent to 1e-6 of the loss over log(1e6), with the best constant step size."""
+
+    def value(i: Instance) -> Any:
+        kernel = np.asarray(i["K"], dtype=float)
+        deep = iterated_dual if kind == "top" else relative_tangent
+        depth = _depth(i) if kind == "top" else 2 * _depth(i)
+        return descent(deep(i["dual"], kernel, depth)).steps(1e-6) / math.log(1e6)
+
+    return value
+
+
+def _steps_exact(kind: str) -> Callable[[Instance], tuple[Any, Any]]:
+    def sides(i: Instance) -> tuple[Any, Any]:
+        deep = iterated_dual if kind == "top" else relative_tangent
+        values = eigenvalues(deep(i["dual"], i["K"], _depth(i) if kind == "top" else 2 * _depth(i)))
+        kappa = values[-1] / values[0]
+        needed = log(kappa * 0 + 10**6) / (-2 * log((kappa - 1) / (kappa + 1)))
+        return max(1, math.ceil(needed)) / log(kappa * 0 + 10**6), kappa * 0 + 1
+
+    return sides
+
+
+def _singles(rng: Rng, count: int) -> Iterator[Instance]:
+    for n in (8, 16, 64):
+        for theta in (0.5, 0.25):
+            yield {"n": n, "theta": theta}
+
+
+def _single_steps(i: Instance) -> Any:
+    """Steps that single-sample descent needs for ε = 0.01 on K = I: (1 − 4η(1 − η)/n)^t ≤ ε, over log(1/ε)."""
+    eta, n = i["theta"], i["n"]
+    fall = -log(1 - 4 * eta * (1 - eta) / (eta * 0 + n))
+    return 1 / fall
+
+
+def _growth_in_samples(i: Instance) -> Any:
+    """d log(steps)/d log n between two numbers of samples."""
+    low, high = ({"n": i[key], "theta": i["theta"]} for key in ("low", "high"))
+    ratio = log(_single_steps(high) / _single_steps(low))
+    return ratio / log(i["theta"] * 0 + i["high"] / (i["theta"] * 0 + i["low"]))
+
+
+def _sample_ranges(rng: Rng, count: int) -> Iterator[Instance]:
+    for low, high in ((10, 100), (10, 1000)):
+        for theta in (0.5, 0.25):
+            yield {"low": low, "high": high, "theta": theta}
+
+
+def _needed(i: Instance) -> int:
+    return stochastic_lower_bound(i["n"], 0.01)
+
+
+def _features(rng: Rng, count: int) -> Iterator[Instance]:
+    """Realisable least squares: y = Aw*."""
+    yield {"A": np.eye(2), "w": np.ones(2), "t": 3}
+    yield {"A": np.array([[1.0, 0.0], [0.0, 3.0]]), "w": np.array([1.0, 0.2]), "t": 8}
+    for _ in range(count):
+        n, m = (int(v) for v in rng.integers(1, 6, 2))
+        n, m = max(n, m), min(n, m)
+        scales = 10 ** rng.uniform(-0.7, 0.7, m)
+        yield {"A": rng.standard_normal((n, m)) * scales, "w": rng.standard_normal(m), "t": int(rng.integers(1, 30))}
+
+
+def _spectrum(i: Instance) -> Any:
+    return eigenvalues(i["A"].T @ i["A"])
+
+
+def _path(i: Instance) -> Any:
+    values = _spectrum(i)
+    rate = len(i["A"]) / (values[0] + values[-1])
+    return least_squares_path(i["A"], i["A"] @ i["w"], i["t"], rate)
+
+
+def _path_bound(i: Instance) -> Any:
+    values = _spectrum(i)
+    return float(least_squares_bound(float(values[-1] / values[0]), i["t"]))
+
+
+def _well_posed(i: Instance) -> bool:
+    values = _spectrum(i)
+    return bool(values[0] > 1e-3 and np.any(np.abs(np.asarray(i["A"] @ i["w"], dtype=float)) > 1e-6))
+
+
+def _labelled(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"A": np.ones((2, 1)), "y": np.array([0.0, 1.0])}
+    for _ in range(count):
+        m = int(rng.integers(1, 4))
+        n = m + int(rng.integers(0, 3))
+        yield {"A": rng.standard_normal((n, m)), "y": rng.standard_normal(n)}
+
+
+def _wide(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        n = int(rng.integers(1, 4))
+        yield {"A": rng.standard_normal((n, n + int(rng.integers(0, 3)))), "y": rng.standard_normal(n)}
+
+
+def _wide_floor(i: Instance) -> Any:
+    """The loss of w = Aᵀ(AAᵀ)⁻¹y."""
+    from isometer_papers.theory.duals.small_interpolation import solved
+
+    rest = i["A"] @ (i["A"].T @ solved(i["A"] @ i["A"].T, i["y"])) - i["y"]
+    return (rest * rest).sum() / len(i["A"])
+
+
+def _kernels(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"A": np.eye(2), "r": np.ones(2)}
+    yield {"A": np.eye(3), "r": np.array([1.0, 0.0, 0.0])}
+    for _ in range(count):
+        n = int(rng.integers(2, 5))
+        a = correlations(rng.standard_normal((n, n + 3)))
+        yield {
+            "A": np.linalg.cholesky(a + 0.2 * np.eye(n)) if rng.integers(2) else np.eye(n),
+            "r": rng.standard_normal(n),
+        }
+
+
+def _stochastic(i: Instance, part: str) -> Any:
+    """Mean loss over T = 8nβ/λ_min steps, or the last loss after (8nβ/λ_min)log(1/ε) steps over ε."""
+    kernel = i["A"] @ i["A"].T
+    beta = max(np.diag(kernel))
+    smallest = eigenvalues(kernel)[0]
+    n = len(kernel)
+    if part == "mean":
+        steps = math.ceil(8 * n * float(beta / smallest))
+        return stochastic_path(kernel, i["r"], steps, 1 / (2 * beta))[1]
+    steps = math.ceil(stochastic_steps(n, float(beta), float(smallest), 0.1)["printed"])
+    return stochastic_path(kernel, i["r"], steps, 1 / (2 * beta))[0] / 0.1
+
+
+def _trace_kernels(rng: Rng, count: int) -> Iterator[Instance]:
+    for n in (10, 100, 1000):
+        yield {"n": n, "share": 1.0}
+
+
+def _smallest_over_n(i: Instance) -> Any:
+    """The most that λ_min(K)/n can be for a kernel with unit diagonal: the trace gives λ_min ≤ 1."""
+    return i["share"] / (i["share"] * 0 + i["n"])
+
+
+def _networks(rng: Rng, count: int) -> Iterator[Instance]:
+    for n, depth, gamma in ((4, 1, 0.2), (3, 2, 0.4), (8, 1, 0.15))[:count]:
+        yield {"n": n, "L": depth, "gamma": gamma}
+
+
+def _within(i: Instance, rng: Rng) -> Estimate:
+    """Share of random networks of the printed width whose kernel is within γ of its limit, for unit sin."""
+    phi = activation("unit(sin)")
+    bound = float(1 / np.sqrt((1 - math.exp(-2)) / 2))  # sup of σ, σ′ and σ″
+    width = math.ceil(concentration_width(bound, i["L"], i["n"], i["gamma"]))
+    draw = np.random.default_rng(seed_of(f"004 width {i['n']} {i['L']} {i['gamma']}"))
+    x = draw.standard_normal((i["n"], 6))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    limit = iterated_dual("sin", correlations(x), i["L"])
+    hits, runs = 0, 60
+    for _ in range(runs):
+        gram = x @ x.T
+        for _ in range(i["L"]):
+            values, vectors = np.linalg.eigh(gram)
+            z = (vectors * np.sqrt(np.maximum(values, 0))) @ draw.standard_normal((i["n"], width))
+            h = phi(z)
+            gram = h @ h.T / width
+        hits += bool(np.abs(gram - limit).max() <= i["gamma"])
+    share = (hits + 1) / (runs + 2)
+    return Estimate(share, math.sqrt(share * (1 - share) / runs), runs - 1, runs)
+
+
+def _all_layers(rng: Rng, count: int) -> Iterator[Instance]:
+    for low, high in ((10, 100), (10, 1000))[:count]:
+        yield {"low": low, "high": high, "theta": 1.0}
+
+
+def _tangent_exponent(i: Instance) -> Any:
+    """The same for η = 2/(λ_min + λ_max) and 𝒦̄ = D·I: a step is 1 − 2/n, whatever D."""
+    return _printed_exponent(i)
+
+
+POWER = "the exponent in n of the rate per step is at least −0.05, since a constant rate has exponent 0"
+
+CLAIMS = (
+    Claim(
+        "004/thm-13:gd",
+        "Theorem 13",
+        "deterministic",
+        "at L = Θ(log(n/δ)/μ) and an appropriate η, gradient descent on the top layer needs O(log 1/ε) steps",
+        "<=",
+        lambda i: 1,
+        {"data": _datasets},
+        quantity=_steps("top"),
+        exact=_steps_exact("top"),
+        counts=(4, 8),
+        scope="infinite width, L = L₁ + ⌈log n/(−log(1 − μ/2))⌉, best η; steps to ε = 1e-6 over log(1/ε), n to 32",
+        remark="the appropriate η is n/(λ_min + λ_max) for the loss (1/n)Σ",
+    ),
+    Claim(
+        "004/thm-13:sgd",
+        "Theorem 13",
+        "deterministic",
+        "the same result holds for stochastic gradient descent",
+        "<=",
+        lambda i: 0.05,
+        {"orthonormal": _sample_ranges},
+        quantity=_growth_in_samples,
+        corrected="004/thm-45#corrected",
+        scope="orthonormal inputs, K = I, η = ¼ and ½: the exponent in n of the steps is at most 0.05",
+        remark="a step changes one residual: at least n(1 − ε) steps are needed",
+    ),
+    Claim(
+        "004/thm-44",
+        "Theorem 44",
+        "deterministic",
+        "η = Θ(1/λ_max(K)) ⇒ 𝓛_t ≤ e^{−Ω(t)}𝓛_0 for 𝓛 = (1/n)Σ(f − y)²",
+        ">=",
+        lambda i: -0.05,
+        {"orthonormal": _orthonormal},
+        quantity=_printed_exponent,
+        scale=unit_scale,
+        corrected="004/thm-44#corrected",
+        scope=f"orthonormal inputs, K = I; {POWER}",
+        remark="a step multiplies the residual by 1 − 2η/n; the printed step size belongs to ½Σ(f − y)²",
+    ),
+    Claim(
+        "004/thm-44#corrected",
+        "Theorem 44",
+        "deterministic",
+        "η = n/(λ_min(K) + λ_max(K)) ⇒ O(log 1/ε) steps at L = Θ(log(n/δ)/μ)",
+        "<=",
+        lambda i: 1,
+        {"data": _datasets},
+        quantity=_steps("top"),
+        exact=_steps_exact("top"),
+        counts=(4, 8),
+        scope="infinite width; steps to ε = 1e-6 over log(1/ε), n to 32",
+    ),
+    Claim(
+        "004/thm-45",
+        "Theorem 45",
+        "deterministic",
+        "stochastic gradient descent finds an ε-suboptimal point in O(log 1/ε) steps",
+        "<=",
+        lambda i: 0.05,
+        {"orthonormal": _sample_ranges},
+        quantity=_growth_in_samples,
+        corrected="004/thm-45#corrected",
+        scope="orthonormal inputs, K = I, η = ¼ and ½: the exponent in n of the steps is at most 0.05",
+        remark="its proof has λ_min(K) = Ω(n) for a matrix of trace n",
+    ),
+    Claim(
+        "004/thm-45#corrected",
+        "Theorem 45",
+        "deterministic",
+        "single samples need O(n log 1/ε) steps, and at least n(1 − ε)",
+        "<=",
+        lambda i: 4 * i["n"],
+        {"orthonormal": _singles},
+        quantity=_single_steps,
+        scope="K = I, η = ¼ and ½: steps over log(1/ε) at most 4n",
+    ),
+    Claim(
+        "004/thm-45:lower",
+        "after Theorem 45",
+        "deterministic",
+        "for K = I at least n(1 − ε) single-sample steps are needed",
+        ">=",
+        _needed,
+        {"orthonormal": _singles},
+        quantity=lambda i: _single_steps(i) * math.log(100),
+        scope="ε = 0.01; steps of the exact recursion",
+        remark="not in the paper",
+    ),
+    Claim(
+        "004/thm-45:smallest",
+        "proof of Theorem 45",
+        "deterministic",
+        "λ_min(K) = Ω(n)",
+        ">=",
+        lambda i: 0.05,
+        {"traces": _trace_kernels},
+        quantity=_smallest_over_n,
+        scale=unit_scale,
+        corrected="004/thm-45:smallest#corrected",
+        scope="K with unit diagonal: λ_min(K)/n at least 0.05",
+    ),
+    Claim(
+        "004/thm-45:smallest#corrected",
+        "proof of Theorem 45",
+        "deterministic",
+        "λ_min(K̄) ≥ ½ at this depth, whatever n",
+        ">=",
+        lambda i: 0.5,
+        {"data": _datasets},
+        quantity=lambda i: eigenvalues(iterated_dual(i["dual"], i["K"], _depth(i)))[0],
+        counts=(4, 8),
+    ),
+    Claim(
+        "004/lem-43",
+        "Lemma 43",
+        "probability",
+        "m = Ω((4C)^{L+1} log(n)/γ²) ⇒ |K_ij − K̄_ij| ≤ γ for all i, j with high probability",
+        ">=",
+        lambda i: 0.5,
+        {"networks": _networks},
+        estimate=_within,
+        counts=(2, 3),
+        resolution=0.5,
+        scope="σ = sin scaled to E σ² = 1, the constant of the Ω taken as 1; probability above ½ (60 networks)",
+    ),
+    Claim(
+        "004/thm-50:assumption",
+        "E.3",
+        "deterministic",
+        "λ_min(AᵀA) > 0 implies min 𝓛 = 0",
+        "==",
+        lambda i: 0,
+        {"random": _labelled},
+        quantity=lambda i: residual_floor(i["A"], i["y"]),
+        hypotheses=lambda i: bool(eigenvalues(i["A"].T @ i["A"])[0] > 1e-3),
+        scale=unit_scale,
+        corrected="004/thm-50:assumption#corrected",
+        remark="the rows of A are the samples: full column rank does not make y attainable",
+    ),
+    Claim(
+        "004/thm-50:assumption#corrected",
+        "E.3",
+        "deterministic",
+        "λ_min(AAᵀ) > 0 implies min 𝓛 = 0",
+        "==",
+        lambda i: 0,
+        {"random": _wide},
+        quantity=_wide_floor,
+        hypotheses=lambda i: bool(eigenvalues(i["A"] @ i["A"].T)[0] > 1e-2),
+        scale=unit_scale,
+    ),
+    Claim(
+        "004/thm-50",
+        "Theorem 50",
+        "deterministic",
+        "𝓛(w_t) ≤ e^{−t/(4κ(AᵀA))}𝓛(w_0) for gradient descent with min 𝓛 = 0",
+        "<=",
+        _path_bound,
+        {"random": _features},
+        quantity=_path,
+        hypotheses=_well_posed,
+        scale=unit_scale,
+        scope="η = n/(λ_min + λ_max), y = Aw*",
+        remark="the sharp rate is ((κ − 1)/(κ + 1))^{2t}, about e^{−4t/κ}",
+    ),
+    Claim(
+        "004/thm-51:halving",
+        "proof of Theorem 51",
+        "deterministic",
+        "E 𝓛 of the averaged iterate after T = 8nβ/λ_min steps is at most half the first",
+        "<=",
+        lambda i: 0.5,
+        {"random": _kernels},
+        quantity=lambda i: _stochastic(i, "mean"),
+        counts=(20, 100),
+        scope="λ_min of AAᵀ, realisable; the mean of E 𝓛_t, which bounds that of the average; η = 1/(2β)",
+        remark="the gradient of a square has a factor 2 that the proof leaves out; with it T = 2nβ/λ_min is enough",
+    ),
+    Claim(
+        "004/thm-51",
+        "Theorem 51",
+        "deterministic",
+        "‖a_i‖² ≤ β ⇒ (8nβ/λ_min(AᵀA))log(1/ε) steps of stochastic gradient descent reach ε",
+        "<=",
+        lambda i: 1,
+        {"random": _kernels},
+        quantity=lambda i: _stochastic(i, "last"),
+        counts=(12, 60),
+        scope="λ_min of AAᵀ, realisable; the last iterate, ε = 0.1, natural logarithm; E 𝓛/(ε𝓛_0)",
+        remark="for more features than samples λ_min(AᵀA) is 0 as printed",
+    ),
+    Claim(
+        "004/thm-14",
+        "Theorem 14, Corollary 48",
+        "deterministic",
+        "at L = Θ(log(n/δ)/μ) gradient descent on all layers needs O(log 1/ε) steps",
+        "<=",
+        lambda i: 1,
+        {"data": _datasets},
+        quantity=_steps("all"),
+        exact=_steps_exact("all"),
+        counts=(4, 8),
+        scope="infinite width, where training is descent on 𝒦̄; best η; steps to ε = 1e-6 over log(1/ε), n to 32",
+    ),
+    Claim(
+        "004/thm-47",
+        "Theorem 47",
+        "deterministic",
+        "η = 2/(λ_min(𝒦̄) + λ_max(𝒦̄)) ⇒ 𝓛_t ≤ e^{−Ω(t/κ(𝒦̄))}𝓛_0",
+        ">=",
+        lambda i: -0.05,
+        {"orthonormal": _all_layers},
+        quantity=_tangent_exponent,
+        scale=unit_scale,
+        corrected="004/thm-14",
+        scope=f"infinite width, orthonormal inputs, κ(𝒦̄) = 1; {POWER}",
+        remark="the printed step size belongs to ½Σ(f − y)², the loss of Lee et al. (2019)",
+    ),
+)

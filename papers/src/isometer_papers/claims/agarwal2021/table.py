@@ -1,0 +1,218 @@
+"""004, C.4: the table of dual activations and coefficients of non-linearity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.float_or_mpmath import exp, pi_like
+from isometer.activations import activation
+from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
+from isometer_papers.claims._precise import mpmath
+from isometer_papers.theory.duals.kernel_tables import (
+    EXPONENTIAL_PRINTED,
+    RELU_SQUARE_PRINTED,
+    relu_dual,
+    step_dual,
+    table_dual,
+    table_nonlinearity,
+)
+
+
+def _table(name: str) -> Callable[[Rng, int], Iterator[Instance]]:
+    def generator(rng: Rng, count: int) -> Iterator[Instance]:
+        for rho in (0.5, 0.0, -0.5, 0.9):
+            yield {"sigma": name, "rho": rho}
+
+    return generator
+
+
+def _raw_dual(name: str) -> Callable[[Instance], Any]:
+    return lambda i: table_dual(name, i["rho"])
+
+
+def _exact_table(name: str) -> Callable[[Instance], Any]:
+    """E σ(X)E[σ(X′)|X] by an mpmath integral; X′ given X is N(ρX, 1 − ρ²)."""
+
+    def value(i: Instance) -> Any:
+        lib = mpmath()
+        rho = lib.mpf(i["rho"])
+        rest = lib.sqrt(1 - rho**2)
+        functions: dict[str, Any] = {
+            "relu": (lambda u: max(u, 0), lambda m: rest * lib.npdf(m / rest) + m * lib.ncdf(m / rest)),
+            "step": (lambda u: 1 if u >= 0 else 0, lambda m: lib.ncdf(m / rest)),
+            "exp": (lib.exp, lambda m: lib.exp(m + rest**2 / 2)),
+            "hermite": (lambda u: (u * u - 1) / lib.sqrt(2), lambda m: (m * m + rest**2 - 1) / lib.sqrt(2)),
+            "identity": (lambda u: u, lambda m: m),
+        }
+        outer, inner = functions[name]
+        return lib.quad(lambda x: outer(x) * inner(rho * x) * lib.npdf(x), [-18, -6, 0, 6, 18])
+
+    return value
+
+
+def _table_sides(name: str) -> Callable[[Instance], tuple[Any, Any]]:
+    return lambda i: (_exact_table(name)(i), table_dual(name, i["rho"]))
+
+
+def _one_row(name: str) -> Callable[[Rng, int], Iterator[Instance]]:
+    return lambda rng, count: iter([{"sigma": name, "rho": 0.5}])
+
+
+_TABLE = {"identity": "u", "hermite": "(u² − 1)/√2", "relu": "max(u, 0)", "step": "1[u ≥ 0]", "exp": "e^u"}
+
+
+_MU = {"identity": "0", "hermite": "1", "relu": "(π − 2)/(2π − 2)", "step": "(π − 2)/π", "exp": "(e − 2)/(e − 1)"}
+
+
+_LIBRARY = {"identity": "x", "hermite": "(x**2 - 1)/sqrt(2)", "relu": "relu", "step": "step", "exp": "exp"}
+
+
+def _library_dual(i: Instance) -> Any:
+    """The library's own dual, by quadrature and Hermite coefficients."""
+    return float(activation(_LIBRARY[i["sigma"]]).dual.value(np.array(float(i["rho"]))))
+
+
+def _library_mu(i: Instance) -> Any:
+    return activation(_LIBRARY[i["sigma"]]).nonlinearity
+
+
+def _coefficients(i: Instance) -> Any:
+    """1 − σ̂′(0)/(σ̂(1) − σ̂(0)) of the closed forms."""
+    name, zero = i["sigma"], i["rho"] * 0
+    step = zero + 1e-6
+    slope = (table_dual(name, step) - table_dual(name, -step)) / (2 * step)
+    return 1 - slope / (table_dual(name, zero + 1) - table_dual(name, zero))
+
+
+def _table_claims() -> list[Claim]:
+    found = []
+    for name, formula in _TABLE.items():
+        if name != "exp":
+            found.append(
+                Claim(
+                    f"004/tab-mu:{name}-dual",
+                    "C.4, table",
+                    "deterministic",
+                    f"σ̂ of {formula} in closed form",
+                    "==",
+                    _raw_dual(name),
+                    {"cosines": _table(name)},
+                    quantity=_library_dual,
+                    exact=_table_sides(name),
+                    scale=unit_scale,
+                    tolerance=1e-6,
+                    scope="ρ = −½, 0, ½, 0.9",
+                )
+            )
+        found.append(
+            Claim(
+                f"004/tab-mu:{name}-mu",
+                "C.4, table",
+                "deterministic",
+                f"μ = {_MU[name]} for {formula}",
+                "==",
+                lambda i: table_nonlinearity(i["sigma"], i["rho"]),
+                {"one": _one_row(name)},
+                quantity=_library_mu,
+                exact=lambda i: (_coefficients(i), table_nonlinearity(i["sigma"], i["rho"])),
+                scale=unit_scale,
+                tolerance=1e-6,
+            )
+        )
+    return found
+
+
+def _relu_square(i: Instance) -> Any:
+    """The coefficient of ρ² of σ̂ for ReLU: E[max(X, 0)(X² − 1)]²/2."""
+    return 1 / (4 * pi_like(i["rho"]))
+
+
+def _relu_second(i: Instance) -> Any:
+    h = i["rho"]
+    return (relu_dual(h) + relu_dual(-h) - 2 * relu_dual(h * 0)) / (2 * h * h)
+
+
+def _small(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"rho": 0.001}
+
+
+def _series_gap(name: str) -> Callable[[Instance], Any]:
+    """Closed form minus the printed first terms, over the next power."""
+    if name == "step":
+        return lambda i: (
+            step_dual(i["rho"])
+            - (i["rho"] * 0 + 0.25 + (i["rho"] / 2 + i["rho"] ** 3 / 12 + 3 * i["rho"] ** 5 / 80) / pi_like(i["rho"]))
+        )
+    return lambda i: relu_dual(i["rho"])
+
+
+CLAIMS = (
+    *_table_claims(),
+    Claim(
+        "004/tab-mu:exp-dual",
+        "C.4, table",
+        "deterministic",
+        "σ̂(ρ) = e^{ρ + 3} for e^u",
+        "==",
+        lambda i: exp(i["rho"] + EXPONENTIAL_PRINTED),
+        {"cosines": _table("exp")},
+        quantity=_library_dual,
+        exact=lambda i: (_exact_table("exp")(i), exp(i["rho"] + EXPONENTIAL_PRINTED)),
+        corrected="004/tab-mu:exp-dual#corrected",
+        tolerance=1e-6,
+        remark="X + X′ has variance 2 + 2ρ, so E e^{X + X′} = e^{1 + ρ}; μ is not changed by the factor",
+    ),
+    Claim(
+        "004/tab-mu:exp-dual#corrected",
+        "C.4, table",
+        "deterministic",
+        "σ̂(ρ) = e^{ρ + 1} for e^u",
+        "==",
+        _raw_dual("exp"),
+        {"cosines": _table("exp")},
+        quantity=_library_dual,
+        exact=_table_sides("exp"),
+        tolerance=1e-6,
+    ),
+    Claim(
+        "004/tab-mu:relu-series",
+        "C.4, table",
+        "deterministic",
+        "the coefficient of ρ² in σ̂ of ReLU is 1/(2π)",
+        "==",
+        lambda i: 1 / (RELU_SQUARE_PRINTED * pi_like(i["rho"])),
+        {"one": _small},
+        quantity=_relu_second,
+        corrected="004/tab-mu:relu-series#corrected",
+        tolerance=1e-4,
+        scope="second difference of the closed form at ρ = 0.001",
+    ),
+    Claim(
+        "004/tab-mu:relu-series#corrected",
+        "C.4, table",
+        "deterministic",
+        "the coefficient of ρ² in σ̂ of ReLU is 1/(4π)",
+        "==",
+        _relu_square,
+        {"one": _small},
+        quantity=_relu_second,
+        tolerance=1e-4,
+        scope="second difference of the closed form at ρ = 0.001",
+    ),
+    Claim(
+        "004/tab-mu:step-series",
+        "C.4, table",
+        "deterministic",
+        "σ̂ of the step is ¼ + ρ/2π + ρ³/12π + 3ρ⁵/80π + …",
+        "==",
+        lambda i: 0,
+        {"one": lambda rng, count: iter([{"rho": 0.01}, {"rho": -0.02}])},
+        quantity=_series_gap("step"),
+        scale=unit_scale,
+        scope="closed form minus these terms at ρ = 0.01 and −0.02",
+    ),
+)

@@ -1,0 +1,272 @@
+"""002, §7.5: what one weak linear layer does to ‖M‖_F² (Lemma 12, Proposition 13, Example 14)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._fits import intercept
+from isometer_papers.claims.daneshmand2020.instances import (
+    Rng,
+    equal_spectra,
+    extreme_unit,
+    random_unit,
+    spectra,
+    unit_scale,
+)
+from isometer_papers.claims._precise import eigenvalues
+from isometer_papers.simulate.rank_steps import weak_layer_change, weak_layer_statistics
+from isometer_papers.theory.rank.residual_step import frobenius_drift
+from isometer_papers.theory.rank.bounds import (
+    equal_row_drift,
+    equal_row_moments,
+    power_sums,
+    two_level_leading_change,
+    two_level_norms,
+    two_level_norms_as_printed,
+    two_level_spectrum,
+)
+
+UNIT = {"random": random_unit, "extreme": extreme_unit}
+
+GAMMAS = (0.02, 0.05, 0.1)
+
+DRAWS = 40_000
+
+
+def small_moments(rng: Rng, count: int) -> Iterator[Instance]:
+    """M of two to four features, correlated and not."""
+    yield {"M": np.eye(2)}
+    yield {"M": np.full((3, 3), 0.5) + 0.5 * np.eye(3)}
+    for _ in range(count):
+        d = int(rng.integers(2, 5))
+        h = rng.standard_normal((int(rng.integers(1, 6)), d)) + rng.uniform(0, 2) * rng.standard_normal(d)
+        m = h.T @ h
+        size = np.sqrt(np.diag(m))
+        yield {"M": np.where(np.eye(d) > 0, 1.0, m / np.outer(size, size))}
+
+
+def _drift_size(i: Instance) -> float:
+    return 2.0 * len(i["M"]) ** 2
+
+
+def _largest(m: Any) -> Any:
+    return np.linalg.eigvalsh(m)[..., -1]
+
+
+def _extrapolated(i: Instance, rng: Rng) -> Estimate:
+    """(E‖M₊‖² − ‖M‖²)/γ² at γ = 0, from a straight line in γ²."""
+    values = [Estimate.of(weak_layer_change(i["M"], gamma, draws=DRAWS, rng=rng)) for gamma in GAMMAS]
+    return intercept([gamma**2 for gamma in GAMMAS], values)
+
+
+def _leading(i: Instance, rng: Rng, draws: int = DRAWS) -> Estimate:
+    """(E λ₁⁺ − λ₁)/γ⁴ at γ = 0 for the spectrum of Example 14, from a straight line in γ²."""
+    d, values, gammas = i["width"], [], (0.01, 0.02, 0.04)
+    for gamma in gammas:
+        m = equal_row_moments(two_level_spectrum(d, gamma**2))
+        after = weak_layer_statistics(m, gamma, _largest, draws=draws // 2, rng=rng)
+        values.append(Estimate.of((after - (d - gamma**2 * (d - 1))) / gamma**4))
+    return intercept([gamma**2 for gamma in gammas], values)
+
+
+def _growth(i: Instance, rng: Rng, one: Callable[[Instance, Rng], Estimate]) -> Estimate:
+    """Exponent in d between two widths."""
+    low, high = ({"width": d} for d in i["widths"])
+    a, b = one(low, rng), one(high, rng)
+    span = math.log(i["widths"][1] / i["widths"][0])
+    return Estimate(math.log(b.value / a.value) / span, math.hypot(a.error / a.value, b.error / b.value) / span)
+
+
+def _leading_by_norm(i: Instance, rng: Rng) -> Estimate:
+    """The same change read off ‖M‖_F² ≈ λ₁²."""
+    d, gamma = i["width"], 0.02
+    m = equal_row_moments(two_level_spectrum(d, gamma**2))
+    return Estimate.of(weak_layer_change(m, gamma, draws=DRAWS, rng=rng) / (2 * d * gamma**2))
+
+
+def _widths(*widths: int) -> Callable[[Rng, int], Iterator[Instance]]:
+    return lambda rng, count: iter([{"width": d} for d in widths[:count]])
+
+
+def _two_levels(rng: Rng, count: int) -> Iterator[Instance]:
+    for d in (2, 3, 4, 8, 32)[:count]:
+        yield {"width": d, "gamma": 1e-4}
+
+
+def _norm_claims() -> Iterator[Claim]:
+    """Eq. 83, printed and corrected, one claim per norm."""
+    for k, (name, text, power) in enumerate((("square", "‖λ‖₂²", 2), ("cube", "‖λ‖₃³", 3), ("fourth", "‖λ‖₂⁴", 4))):
+        for printed in (True, False):
+            approximate = two_level_norms_as_printed if printed else two_level_norms
+            shift = "" if printed else "(d−1)"
+            yield Claim(
+                f"002/ex-14:eq-83-{name}{'' if printed else '#corrected'}",
+                "eq. 83",
+                "asymptotic",
+                f"{text} = d^{power} − {power}γ²{shift}d^{power - 1} + o(γ²) for λ = (d − γ²(d−1), γ², …, γ²)",
+                "==",
+                lambda i: 0,
+                {"widths": _two_levels},
+                quantity=lambda i, k=k, p=power, f=approximate: _norm_error(i, k, p, f),  # type: ignore[misc]
+                scale=unit_scale,
+                tolerance=1e-4,
+                corrected=f"002/ex-14:eq-83-{name}#corrected" if printed else None,
+                scope="(left − right)/(γ² d^k) at γ = 1e-4, d from 2 to 32",
+            )
+
+
+def _norm_error(i: Instance, k: int, power: int, approximate: Any) -> Any:
+    small = i["gamma"] ** 2
+    values = two_level_spectrum(i["width"], small)
+    square = (values**2).sum()
+    true = (square, (values**3).sum(), square**2)[k]
+    return abs(true - approximate(i["width"], small)[k]) / (small * i["width"] ** power)
+
+
+def _equal_row_sums(i: Instance) -> Any:
+    return power_sums(equal_row_moments(i["spectrum"]))
+
+
+def drift(m: Any) -> Any:
+    """δ_F from the four traces, in any precision."""
+    d, sums = len(m), power_sums(m)
+    if np.asarray(m).dtype != object:
+        return float(frobenius_drift(m))
+    return 2 * d**2 - 2 * sums.square - 8 * sums.cube + 8 * sums.diagonal
+
+
+def _scaled(estimate: Estimate, factor: float) -> Estimate:
+    return Estimate(estimate.value * factor, estimate.error * abs(factor), estimate.freedom, estimate.draws)
+
+
+SPECTRA = {"random": spectra, "equal": equal_spectra}
+
+
+CLAIMS = (
+    Claim(
+        "002/lem-12",
+        "Lemma 12, eq. 48",
+        "expectation",
+        "(E‖M₊‖_F² − ‖M‖_F²)/γ² = 2d² − 2‖M‖_F² − 8 Tr M³ + 8 Tr(diag(M²)²) + O(γ)",
+        "==",
+        lambda i: float(frobenius_drift(i["M"])),
+        {"moments": small_moments},
+        estimate=_extrapolated,
+        scale=_drift_size,
+        counts=(5, 20),
+        resolution=0.1,
+        scope="the limit γ → 0 of the left side, extrapolated from γ = 0.02, 0.05, 0.1 in γ²; d from 2 to 4",
+    ),
+    Claim(
+        "002/prop-13:cube",
+        "eq. 49",
+        "deterministic",
+        "Tr M³ = ‖λ‖₃³",
+        "==",
+        lambda i: (eigenvalues(equal_row_moments(i["spectrum"])) ** 3).sum(),
+        SPECTRA,
+        quantity=lambda i: _equal_row_sums(i).cube,
+    ),
+    Claim(
+        "002/prop-13:frobenius",
+        "eq. 49",
+        "deterministic",
+        "‖M‖_F² = ‖λ‖₂²",
+        "==",
+        lambda i: (eigenvalues(equal_row_moments(i["spectrum"])) ** 2).sum(),
+        SPECTRA,
+        quantity=lambda i: _equal_row_sums(i).square,
+    ),
+    Claim(
+        "002/prop-13:diagonal",
+        "eq. 49",
+        "deterministic",
+        "(Tr diag(M²))² = ‖λ‖₂⁴/d if all rows of M have the same norm",
+        "==",
+        lambda i: (i["spectrum"] ** 2).sum() ** 2 / len(i["spectrum"]),
+        SPECTRA,
+        quantity=lambda i: _equal_row_sums(i).square ** 2,
+        corrected="002/prop-13:diagonal#corrected",
+        remark="printed as Tr(diag(M²))²; the square belongs inside, as in eq. 82",
+    ),
+    Claim(
+        "002/prop-13:diagonal#corrected",
+        "eq. 82",
+        "deterministic",
+        "Tr(diag(M²)²) = ‖λ‖₂⁴/d if all rows of M have the same norm",
+        "==",
+        lambda i: (i["spectrum"] ** 2).sum() ** 2 / len(i["spectrum"]),
+        SPECTRA,
+        quantity=lambda i: _equal_row_sums(i).diagonal,
+    ),
+    Claim(
+        "002/prop-13:drift",
+        "eq. 50",
+        "deterministic",
+        "δ_F(M) = 2d² − 2‖λ‖₂² − 8‖λ‖₃³ + 8‖λ‖₂⁴/d if all rows of M have the same norm",
+        "==",
+        lambda i: equal_row_drift(i["spectrum"]),
+        SPECTRA,
+        quantity=lambda i: drift(equal_row_moments(i["spectrum"])),
+        scale=lambda i: len(i["spectrum"]) ** 3,
+    ),
+    Claim(
+        "002/ex-14:frobenius",
+        "Example 14",
+        "expectation",
+        "E‖M₊‖_F² < ‖M‖_F² − γ⁴d² for λ = (d − γ²(d−1), γ², …, γ²) and small γ",
+        "<",
+        lambda i: -float(i["width"] ** 2),
+        {"widths": _widths(2, 4, 8)},
+        estimate=lambda i, rng: _scaled(_leading_by_norm(i, rng), 2 * i["width"]),
+        counts=(2, 3),
+        scope="(E‖M₊‖² − ‖M‖²)/γ⁴ at γ = 0.02; d = 2, 4, 8",
+        remark="the leading term is −4d(d−1)(2d−1)γ⁴, of order d³ rather than d²",
+    ),
+    Claim(
+        "002/ex-14:leading",
+        "Example 14 (i)",
+        "asymptotic",
+        "E λ₁(M₊) is smaller than λ₁(M) by O(γ⁴d)",
+        "<=",
+        lambda i: 1.0,
+        {"widths": lambda rng, count: iter([{"widths": [4, 16]}])},
+        estimate=lambda i, rng: _growth(i, rng, _leading),
+        again=lambda i, rng: _growth(i, rng, _leading_by_norm),
+        independence="the change of ‖M‖_F² instead of λ₁, other draws",
+        corrected="002/ex-14:leading#corrected",
+        scope="exponent of (λ₁ − E λ₁⁺)/γ⁴ in d, between d = 4 and 16",
+        remark="eq. 83 drops a factor d − 1, and with it an order of d",
+    ),
+    Claim(
+        "002/ex-14:leading#corrected",
+        "Example 14 (i)",
+        "expectation",
+        "E λ₁(M₊) = λ₁(M) − 2(d−1)(2d−1)γ⁴ + O(γ⁶)",
+        "==",
+        lambda i: float(two_level_leading_change(i["width"])),
+        {"widths": _widths(2, 4, 8)},
+        estimate=_leading,
+        counts=(2, 3),
+        resolution=0.1,
+        scope="(E λ₁⁺ − λ₁)/γ⁴, extrapolated to γ = 0",
+    ),
+    Claim(
+        "002/ex-14:small",
+        "Example 14 (ii)",
+        "expectation",
+        "some small eigenvalues of M₊ are greater than those of M, in expectation",
+        ">",
+        lambda i: 0.0,
+        {"widths": _widths(2, 4, 8)},
+        estimate=lambda i, rng: _scaled(_leading(i, rng), -1.0),
+        counts=(2, 3),
+        scope="the sum of all but the largest grows; divided by γ⁴",
+    ),
+    *_norm_claims(),
+)

@@ -1,0 +1,254 @@
+"""002, §5: weight laws of the experiments, and gradients of a last layer that sees rank one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims.daneshmand2020.instances import Rng
+from isometer_papers.claims._precise import elementwise
+from isometer_papers.simulate.rank_steps import uniform_weights
+from isometer_papers.theory.rank.chain import multiple_residual, neuron_gradient
+
+_DRAWS = 200_000
+
+
+def _widths(rng: Rng, count: int) -> Iterator[Instance]:
+    for d in (4, 16, 64)[:count]:
+        yield {"width": d}
+
+
+def _law(name: str, width: int, rng: Rng) -> Any:
+    """Weights of a law of the simulation, many rows of them."""
+    import torch
+
+    from isometer.simulate._streams import Streams
+    from isometer.simulate._weights import draw_weights, weight_factor
+    from isometer.spec import Spec
+
+    rows = _DRAWS // width
+    like = torch.zeros((), dtype=torch.float64)
+    streams = Streams(int(rng.integers(1 << 62)), [0], 1, "weights", "uniform", rows * width, like)
+    spec = Spec(width=width, depth=1, weights=name)
+    return (draw_weights(name, streams, rows, width)[0] * weight_factor(spec, 1)).numpy().ravel()
+
+
+def _uniform(i: Instance, rng: Rng) -> Any:
+    return uniform_weights(rng, _DRAWS)
+
+
+def _moment(draw: Callable[[Instance, Rng], Any], power: int, center: Callable[[Instance], float]) -> Any:
+    """E (W − c)^k, in units in which weights are of order 1."""
+
+    def estimate(i: Instance, rng: Rng) -> Estimate:
+        return Estimate.of(((draw(i, rng) - center(i)) * math.sqrt(i["width"])) ** power)
+
+    return estimate
+
+
+def _asymmetric(i: Instance, rng: Rng) -> Any:
+    return _law("asymmetric", i["width"], rng)
+
+
+def _default(i: Instance, rng: Rng) -> Any:
+    return _law("pytorch", i["width"], rng)
+
+
+def _unit_width(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"width": 1}
+
+
+def _nought(i: Instance) -> float:
+    return 0.0
+
+
+def _one(i: Instance) -> float:
+    return 1.0
+
+
+def _rank_one(function: str, *, special: bool) -> Callable[[Rng, int], Iterator[Instance]]:
+    """H = a uᵀ, two of its samples and the cotangents of one neuron."""
+
+    def generator(rng: Rng, count: int) -> Iterator[Instance]:
+        if special:
+            yield {"F": function, "u": np.array([1.0, -1.0]), "a": np.array([1.0, -1.0]), "cotangents": np.ones(2)}
+            if function == "identity":
+                yield {"F": function, "u": np.array([1.0, 1.0]), "a": np.array([1.0, 0.0]), "cotangents": np.ones(2)}
+            return
+        for _ in range(count):
+            d = int(rng.integers(2, 7))
+            yield {
+                "F": function,
+                "u": rng.standard_normal(d),
+                "a": rng.standard_normal(2),
+                "cotangents": rng.standard_normal(2),
+            }
+
+    return generator
+
+
+def _families(function: str) -> dict[str, Any]:
+    return {"special": _rank_one(function, special=True), "random": _rank_one(function, special=False)}
+
+
+def _hidden(i: Instance) -> tuple[Any, Any]:
+    function = elementwise(i["F"])
+    return function(i["a"][0] * i["u"]), function(i["a"][1] * i["u"])
+
+
+def _representations(i: Instance) -> Any:
+    return multiple_residual(*_hidden(i))
+
+
+def _gradients(i: Instance) -> Any:
+    hidden = _hidden(i)
+    return multiple_residual(*(neuron_gradient(hidden[k], i["cotangents"][k]) for k in (0, 1)))
+
+
+def _same_sign(i: Instance) -> bool:
+    return bool(i["a"][0] * i["a"][1] > 0)
+
+
+def _second_nonzero(i: Instance) -> bool:
+    return bool(i["a"][1] != 0)
+
+
+def _aligned(part: str, function: str, statement: str, quantity: Any, repair: Any, repaired: str) -> tuple[Claim, ...]:
+    name = f"002/prop-8:{part}"
+    place, remark = "Proposition 8", "quantity: the part of one vector that is no multiple of the other"
+    common: dict[str, Any] = {"quantity": quantity, "scale": _one, "remark": remark}
+    printed = Claim(
+        name,
+        place,
+        "deterministic",
+        statement,
+        "==",
+        _nought,
+        _families(function),
+        corrected=f"{name}#corrected",
+        **common,
+    )
+    corrected = Claim(
+        f"{name}#corrected",
+        place,
+        "deterministic",
+        f"{statement}, if {repaired}",
+        "==",
+        _nought,
+        _families(function),
+        hypotheses=repair,
+        **common,
+    )
+    return printed, corrected
+
+
+CLAIMS = (
+    Claim(
+        "002/def-1:mean",
+        "Definition 1",
+        "expectation",
+        "entries uniform on [−√3, √3] have mean 0",
+        "==",
+        _nought,
+        {"law": _unit_width},
+        estimate=_moment(_uniform, 1, _nought),
+        scale=_one,
+        resolution=0.03,
+    ),
+    Claim(
+        "002/def-1:variance",
+        "Definition 1",
+        "expectation",
+        "entries uniform on [−√3, √3] have variance 1",
+        "==",
+        _one,
+        {"law": _unit_width},
+        estimate=_moment(_uniform, 2, _nought),
+        resolution=0.03,
+    ),
+    Claim(
+        "002/def-1:symmetry",
+        "Definition 1",
+        "expectation",
+        "the law of an entry is symmetric: E W³ = 0",
+        "==",
+        _nought,
+        {"law": _unit_width},
+        estimate=_moment(_uniform, 3, _nought),
+        scale=_one,
+        resolution=0.06,
+        scope="third moment only",
+    ),
+    Claim(
+        "002/init-asym:mean",
+        "§5.2",
+        "expectation",
+        "W ~ U(0, 2/√d) has mean 1/√d",
+        "==",
+        _one,
+        {"widths": _widths},
+        estimate=_moment(_asymmetric, 1, _nought),
+        resolution=0.03,
+        scope="in units of 1/√d",
+    ),
+    Claim(
+        "002/init-asym:variance",
+        "Figure 7",
+        "expectation",
+        "W ~ U(0, 2/√d) has the variance of U(−1/√d, 1/√d), 1/(3d)",
+        "==",
+        lambda i: 1 / 3,
+        {"widths": _widths},
+        estimate=_moment(_asymmetric, 2, lambda i: 1 / math.sqrt(i["width"])),
+        resolution=0.03,
+        scope="in units of 1/d",
+    ),
+    Claim(
+        "002/init-asym:default-variance",
+        "§5.2",
+        "expectation",
+        "W ~ U(−1/√d, 1/√d) has mean 0 and variance 1/(3d)",
+        "==",
+        lambda i: 1 / 3,
+        {"widths": _widths},
+        estimate=_moment(_default, 2, _nought),
+        resolution=0.03,
+        scope="in units of 1/d",
+    ),
+    *_aligned(
+        "linear",
+        "identity",
+        "H_i = α_ij H_j for any two columns of a rank-one H",
+        _representations,
+        _second_nonzero,
+        "column j is not zero",
+    ),
+    *_aligned(
+        "relu",
+        "relu",
+        "max(H_i, 0) = α_ij max(H_j, 0) for any two columns of a rank-one H",
+        _representations,
+        _same_sign,
+        "the two columns are positive multiples of one another",
+    ),
+    *_aligned(
+        "gradients-linear",
+        "identity",
+        "gradients of one last-layer neuron are multiples of one another for a rank-one H, F = id",
+        _gradients,
+        _second_nonzero,
+        "column j is not zero",
+    ),
+    *_aligned(
+        "gradients-relu",
+        "relu",
+        "gradients of one last-layer neuron are multiples of one another for a rank-one H, F = ReLU",
+        _gradients,
+        _same_sign,
+        "the two columns are positive multiples of one another",
+    ),
+)

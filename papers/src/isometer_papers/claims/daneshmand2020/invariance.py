@@ -1,0 +1,351 @@
+"""002, §4 and §7.4, §7.6: symmetry of the invariant law, rank one, odd activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims.daneshmand2020.instances import (
+    ODD_FUNCTIONS,
+    Rng,
+    shapes,
+    steps,
+    unit_features,
+    unit_scale,
+)
+from isometer_papers.claims._precise import elementwise, numerical_rank
+from isometer_papers.simulate.rank_steps import plain_chain, uniform_weights
+from isometer_papers.theory.rank.bounds import second_moments
+from isometer_papers.theory.rank.chain import normalized_step, several_invariant_laws
+
+ODD = steps(functions=tuple(ODD_FUNCTIONS))
+
+CORNER = 3**0.5
+
+
+def unique_law(i: Instance) -> bool:
+    """The hypothesis "admits a unique invariant distribution", for an odd F."""
+    return not several_invariant_laws(i["n"], i["d"], float(i["gamma"]), abs(float(elementwise(i["F"])(np.ones(1))[0])))
+
+
+def why_not_unique(i: Instance) -> str:
+    """Two invariant laws, in words."""
+    if i["n"] >= 2:
+        other = "(1, −1, 1, …)" if i["n"] > 2 else "(1, −1)"
+        return (
+            f"for d = {i['d']}, N = {i['n']}, γ = {i['gamma']:.4g}, F = {i['F']} the states s hᵀ, s ∈ {{±1}}^d, keep "
+            f"h = (1, …, 1), and equally h = {other}, up to sign: two disjoint closed sets, hence two invariant laws"
+        )
+    return (
+        f"for d = {i['d']}, N = 1, γ = {i['gamma']:.4g}, F = {i['F']} every state s ∈ {{±1}}^d is fixed: s and −s "
+        "carry two invariant laws"
+    )
+
+
+def weak_chains(functions: tuple[str, ...]) -> Callable[[Rng, int], Iterator[Instance]]:
+    """Chains with γ ≤ 1/(8Bd)."""
+
+    def generator(rng: Rng, count: int) -> Iterator[Instance]:
+        for _ in range(count):
+            n, d = shapes(rng, 1, 8)
+            name = str(rng.choice(functions))
+            yield {"n": n, "d": d, "gamma": float(rng.uniform(0.01, 1)) / (8 * ODD_FUNCTIONS[name] * d), "F": name}
+
+    return generator
+
+
+def _flip_gap(i: Instance) -> Any:
+    """FBN(SH, W) against S FBN(H, SWS); signs act on features."""
+    s = np.where(np.arange(i["H"].shape[1]) % 2, 1, -1)
+    function = elementwise(i["F"])
+    left = normalized_step(i["H"] * s, i["W"], i["gamma"], function)
+    return abs(left - normalized_step(i["H"], i["W"] * np.outer(s, s), i["gamma"], function) * s).max()
+
+
+def _permutation_gap(i: Instance) -> Any:
+    """FBN(ΠH, W) against Π FBN(H, ΠᵀWΠ)."""
+    order = np.roll(np.arange(i["H"].shape[1]), 1)
+    back = np.argsort(order)
+    function = elementwise(i["F"])
+    left = normalized_step(i["H"][:, order], i["W"], i["gamma"], function)
+    right = normalized_step(i["H"], i["W"][np.ix_(back, back)], i["gamma"], function)
+    return abs(left - right[:, order]).max()
+
+
+def _single(rng: Rng, count: int) -> Iterator[Instance]:
+    """One sample and strong layers: the law is unique."""
+    for d, gamma, name in ((2, 1.0, "identity"), (3, 2.0, "tanh"), (4, 1.0, "sin"), (3, 5.0, "arctan"))[:count]:
+        yield {"n": 1, "d": d, "gamma": gamma, "F": name}
+
+
+def _time_average(statistic: Callable[[Any], Any], layers: int = 16_000) -> Callable[[Instance, Rng], Estimate]:
+    """Batch means of a statistic of M along a chain from H = 1."""
+
+    def estimate(i: Instance, rng: Rng) -> Estimate:
+        start = np.ones((i["n"], i["d"]))
+        states = plain_chain(start, i["gamma"], layers=layers, rng=rng, function=elementwise(i["F"]))
+        return Estimate.of(statistic(states).reshape(64, -1).mean(1))
+
+    return estimate
+
+
+def _products(states: Any, j: int, k: int) -> Any:
+    return (states[:, :, j] * states[:, :, k]).mean(1)
+
+
+def _rank_change(i: Instance) -> tuple[int, int]:
+    after = normalized_step(i["H"], i["W"], i["gamma"], elementwise(i["F"]))
+    return numerical_rank(after), numerical_rank(i["H"])
+
+
+def _rank_one_steps(function: str) -> Callable[[Rng, int], Iterator[Instance]]:
+    def generator(rng: Rng, count: int) -> Iterator[Instance]:
+        h, w = np.array([[1.0, 1.0], [0.5, 0.5]]), np.array([[1.0, 0.0], [0.0, -0.5]])
+        yield {"H": h, "W": w, "gamma": 0.5, "F": function}
+        for _ in range(count):
+            n, d = shapes(rng)
+            k = int(rng.integers(1, min(n, d)))
+            low = rng.standard_normal((n, k)) @ rng.standard_normal((k, d))
+            yield {"H": low, "W": uniform_weights(rng, d, d), "gamma": float(rng.uniform(0.1, 2)), "F": function}
+
+    return generator
+
+
+def _rank_one_chains(rng: Rng, count: int) -> Iterator[Instance]:
+    """Rank-one H in 𝓗 and γ ≤ 1/(8d), with random or extreme weights."""
+    for _ in range(count):
+        n, d = shapes(rng, 1, 6)
+        h = np.outer(rng.standard_normal(n), rng.choice([-1.0, 1.0], d))
+        gamma = float(rng.choice([1.0, rng.uniform(0.01, 1)])) / (8 * d)
+        weights = uniform_weights(rng, 12, d, d)
+        yield {"H": unit_features(h), "W": np.sign(weights) * CORNER if rng.integers(2) else weights, "gamma": gamma}
+
+
+def _drift_of_rank_one(i: Instance) -> Any:
+    """max |M(H_ℓ) − M(H_k)| over the layers, and how far entries are from ±1."""
+    h, start, worst = i["H"], second_moments(i["H"]), 0
+    for w in i["W"]:
+        h = normalized_step(h, w, i["gamma"])
+        m = second_moments(h)
+        worst = max(worst, abs(m - start).max(), abs(abs(m) - 1).max())
+    return worst
+
+
+def _sign_states(rng: Rng, count: int) -> Iterator[Instance]:
+    """H = s hᵀ of signs, any γ, six layers."""
+    for _ in range(count):
+        n, d = shapes(rng, 1, 6)
+        h = rng.choice([-1.0, 1.0], n)
+        yield {
+            "H": np.outer(h, rng.choice([-1.0, 1.0], d)),
+            "W": uniform_weights(rng, 6, d, d),
+            "gamma": float(10 ** rng.uniform(-2, 1)),
+            "F": str(rng.choice(list(ODD_FUNCTIONS))),
+        }
+
+
+def _left_the_signs(i: Instance) -> Any:
+    """How far features are from ±h after six layers, h the first feature at the start."""
+    state, h, worst = i["H"], i["H"][:, :1], 0
+    for w in i["W"]:
+        state = normalized_step(state, w, i["gamma"], elementwise(i["F"]))
+        worst = max(worst, abs(state - h * state[:1] * h[0]).max())
+    return worst
+
+
+def _odd_chains(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        n, d = shapes(rng, 2, 8)
+        name = str(rng.choice(list(ODD_FUNCTIONS)))
+        gamma = float(rng.uniform(0.05, 1)) / (8 * ODD_FUNCTIONS[name] * d)
+        yield {"H": rng.standard_normal((n, d)), "gamma": gamma, "F": name, "seed": int(rng.integers(1 << 31))}
+
+
+def _least_rank(i: Instance) -> int:
+    h = np.asarray(i["H"], dtype=float)
+    rng = np.random.default_rng(i["seed"])
+    states = plain_chain(h, float(i["gamma"]), layers=200, rng=rng, function=elementwise(i["F"]), every=20)
+    return min(numerical_rank(state) for state in states)
+
+
+UNIQUE = "the chain admits a unique invariant law"
+
+
+CLAIMS = (
+    Claim(
+        "002/lem-6:coupling",
+        "proof of Lemma 6",
+        "deterministic",
+        "FBN(SH, W) = S FBN(H, SWS) for odd F and signs S",
+        "==",
+        lambda i: 0,
+        {"random": ODD},
+        quantity=_flip_gap,
+        scale=unit_scale,
+        tolerance=1e-7,
+    ),
+    Claim(
+        "002/lem-6",
+        "Lemma 6",
+        "expectation",
+        "for odd F and a unique invariant law, H_i and −H_i have the same law",
+        "==",
+        lambda i: 0.0,
+        {"one sample": _single, "others": weak_chains(tuple(ODD_FUNCTIONS))},
+        hypotheses=unique_law,
+        witness=why_not_unique,
+        estimate=_time_average(lambda h: h[:, 0, 0]),
+        scale=unit_scale,
+        counts=(4, 12),
+        resolution=0.15,
+        scope="mean of H_11 over 16 000 layers",
+        remark=f"{UNIQUE} only for N = 1 and strong layers: for N ≥ 2 sign matrices of different rows never meet",
+    ),
+    Claim(
+        "002/eq-8",
+        "eq. 8",
+        "expectation",
+        "E M_ij = 0 for i ≠ j, odd F and a unique invariant law",
+        "==",
+        lambda i: 0.0,
+        {"one sample": _single, "others": weak_chains(tuple(ODD_FUNCTIONS))},
+        hypotheses=unique_law,
+        witness=why_not_unique,
+        estimate=_time_average(lambda h: _products(h, 0, 1)),
+        scale=unit_scale,
+        counts=(4, 12),
+        resolution=0.15,
+        scope="time average over 16 000 layers; N = 1, the only case with a unique law",
+    ),
+    Claim(
+        "002/lem-11:coupling",
+        "proof of Lemma 11",
+        "deterministic",
+        "FBN(ΠH, W) = Π FBN(H, ΠᵀWΠ) for permutations Π, any F",
+        "==",
+        lambda i: 0,
+        {"random": steps(functions=(*ODD_FUNCTIONS, "relu"))},
+        quantity=_permutation_gap,
+        scale=unit_scale,
+        tolerance=1e-7,
+    ),
+    Claim(
+        "002/lem-11",
+        "Lemma 11",
+        "expectation",
+        "for a unique invariant law H and ΠH have the same law",
+        "==",
+        lambda i: 0.0,
+        {"one sample": lambda rng, count: (i for i in _single(rng, 4) if i["d"] > 2)},
+        hypotheses=unique_law,
+        estimate=_time_average(lambda h: _products(h, 0, 1) - _products(h, 1, 2)),
+        scale=unit_scale,
+        counts=(4, 4),
+        resolution=0.2,
+        scope="E M_12 − E M_23, N = 1, where the law is unique",
+    ),
+    Claim(
+        "002/claim-3.4:many-laws",
+        "§3.4, §7.7",
+        "deterministic",
+        "sign matrices s hᵀ stay of the form s′ hᵀ for odd F: at least one invariant law per h up to sign",
+        "==",
+        lambda i: 0,
+        {"signs": _sign_states},
+        quantity=_left_the_signs,
+        scale=unit_scale,
+        scope="six layers, γ from 0.01 to 10; 2^{N−1} values of h",
+        remark="Definition 3 does not mention X, so that the invariant law is not unique for N ≥ 2, whatever X is",
+    ),
+    Claim(
+        "002/thm-5",
+        "Theorem 5",
+        "probability",
+        f"F odd, |F(x)| ≤ B|x|, {UNIQUE}, γ ≤ 1/(8Bd) ⇒ rank(H_ℓ) ≥ 2 almost surely",
+        ">=",
+        lambda i: 2,
+        {"weak": weak_chains(tuple(ODD_FUNCTIONS))},
+        hypotheses=unique_law,
+        witness=why_not_unique,
+        quantity=lambda i: 1,
+        corrected="002/thm-5#corrected",
+        scope="N and d from 1 to 8, γ up to 1/(8Bd), six odd functions",
+    ),
+    Claim(
+        "002/thm-5#corrected",
+        "Theorem 5",
+        "probability",
+        "F odd, |F(x)| ≤ B|x|, rank(X) ≥ 2, γ ≤ 1/(8Bd) ⇒ rank(H_ℓ) ≥ 2 almost surely",
+        ">=",
+        lambda i: 2,
+        {"gaussian": _odd_chains},
+        hypotheses=lambda i: numerical_rank(i["H"]) >= 2,
+        quantity=_least_rank,
+        counts=(20, 200),
+        scope="X Gaussian, 200 layers, numerical rank (1e-9) at every twentieth",
+    ),
+    Claim(
+        "002/lem-7",
+        "Lemma 7",
+        "asymptotic",
+        f"F odd, {UNIQUE}, γ ≤ 1/(8Bd), rank(H_k) = 1 ⇒ the time averages of M_ij are ±1",
+        "==",
+        lambda i: 0,
+        {"weak": weak_chains(tuple(ODD_FUNCTIONS))},
+        hypotheses=unique_law,
+        witness=why_not_unique,
+        quantity=lambda i: 1,
+        corrected="002/lem-21#corrected",
+    ),
+    Claim(
+        "002/lem-21",
+        "Lemma 21",
+        "deterministic",
+        f"F odd, {UNIQUE}, γ ≤ 1/(8Bd), rank(H_k) = 1 ⇒ M(H_ℓ) = M(H_k) for ℓ > k, entries ±1",
+        "==",
+        lambda i: 0,
+        {"weak": weak_chains(tuple(ODD_FUNCTIONS))},
+        hypotheses=unique_law,
+        witness=why_not_unique,
+        quantity=lambda i: 1,
+        corrected="002/lem-21#corrected",
+    ),
+    Claim(
+        "002/lem-21#corrected",
+        "Lemma 21",
+        "deterministic",
+        "F = id, γ ≤ 1/(8d), rank(H_k) = 1 ⇒ M(H_ℓ) = M(H_k) for ℓ > k, entries ±1",
+        "==",
+        lambda i: 0,
+        {"rank one": _rank_one_chains},
+        quantity=_drift_of_rank_one,
+        scale=unit_scale,
+        scope="12 layers, random and extreme weights",
+    ),
+    Claim(
+        "002/lem-21:rank",
+        "footnote 12",
+        "deterministic",
+        "FBN_γ does not increase the rank, F as in Theorem 5",
+        "<=",
+        lambda i: _rank_change(i)[1],
+        {"tanh": _rank_one_steps("tanh")},
+        quantity=lambda i: _rank_change(i)[0],
+        exact=_rank_change,
+        corrected="002/lem-21:rank#corrected",
+        remark="F(H) of a rank-one H need not be of rank one",
+    ),
+    Claim(
+        "002/lem-21:rank#corrected",
+        "footnote 12",
+        "deterministic",
+        "FBN_γ does not increase the rank for F = id",
+        "<=",
+        lambda i: _rank_change(i)[1],
+        {"linear": _rank_one_steps("identity")},
+        quantity=lambda i: _rank_change(i)[0],
+    ),
+)

@@ -1,0 +1,153 @@
+"""002, §1 and eq. 5: batch norm, the step of the chain and whitening."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims.daneshmand2020.instances import Rng, random_any, steps, unit_scale
+from isometer_papers.claims.daneshmand2020.ranks import square_gap
+from isometer_papers.claims._precise import elementwise, numerical_rank
+from isometer.metrics import batch_normalize, rank
+from isometer_papers.theory.rank.chain import batch_norm_as_printed, normalized_step, residual_step, whitened
+
+
+def _affine(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in random_any(rng, count):
+        yield {"H": instance["H"] + rng.standard_normal(instance["H"].shape[1])}
+
+
+def _shifted(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"H": np.array([[1.0], [3.0]])}
+    yield {"H": np.array([[0.0], [2.0]])}
+
+
+def _variance_gap(h: Any) -> Any:
+    centred = h - h.sum(axis=0) / h.shape[0]
+    return abs((centred * centred).sum(axis=0) / h.shape[0] - 1).max()
+
+
+def _zero_steps(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"H": np.zeros((1, 1)), "W": np.ones((1, 1)), "gamma": 1.0, "F": "identity"}
+    yield {"H": np.ones((1, 1)), "W": -np.ones((1, 1)), "gamma": 1.0, "F": "identity"}
+
+
+def _step(i: Instance) -> Any:
+    return normalized_step(i["H"], i["W"], i["gamma"], elementwise(i["F"]))
+
+
+def _no_zero_row(i: Instance) -> bool:
+    return bool((abs(residual_step(i["H"], i["W"], i["gamma"], elementwise(i["F"]))).max(axis=0) > 0).all())
+
+
+def _full_rank(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        d = int(rng.integers(1, 7))
+        yield {"H": rng.standard_normal((int(rng.integers(d, 12)), d))}
+
+
+def _linear_gap(i: Instance) -> Any:
+    h, w = i["H"], i["W"]
+    d = h.shape[1]
+    left = residual_step(h, w, i["gamma"])
+    return abs(left - h @ (np.eye(d, dtype=int) + i["gamma"] * w).T).max()
+
+
+ALL_STEPS = steps(functions=("identity", "tanh", "sin", "relu"))
+
+
+def _deviation(h: Any) -> Any:
+    centred = h - h.sum(axis=0) / len(h)
+    return ((centred * centred).sum(axis=0) / len(h)) ** 0.5
+
+
+CLAIMS = (
+    Claim(
+        "002/def-bn:zero-mean",
+        "§1.2",
+        "deterministic",
+        "every row of BN(H) has mean 0",
+        "==",
+        lambda i: 0,
+        {"random": _affine, "shifted": _shifted},
+        lambda i: abs(batch_norm_as_printed(i["H"]).sum(axis=0)).max(),
+        scale=unit_scale,
+        remark="with the definition of BN as printed",
+    ),
+    Claim(
+        "002/def-bn:unit-variance",
+        "§1.2",
+        "deterministic",
+        "every row of BN(H) = diag(M(H))^{-1/2} G(H) has variance 1",
+        "==",
+        lambda i: 0,
+        {"shifted": _shifted, "random": _affine},
+        lambda i: _variance_gap(batch_norm_as_printed(i["H"])),
+        scale=unit_scale,
+        corrected="002/def-bn:unit-variance#corrected",
+        remark="printed BN divides the centred rows by the uncentred second moment M(H)",
+    ),
+    Claim(
+        "002/def-bn:unit-variance#corrected",
+        "§1.2",
+        "deterministic",
+        "every row of diag(M(G(H)))^{-1/2} G(H) has variance 1",
+        "==",
+        lambda i: 0,
+        {"random": _affine, "shifted": _shifted},
+        lambda i: _variance_gap(batch_normalize(i["H"])),
+        scale=unit_scale,
+        exact=lambda i: (_variance_gap((i["H"] - i["H"].sum(axis=0) / len(i["H"])) / _deviation(i["H"])), 0),
+    ),
+    Claim(
+        "002/eq-5:into-space",
+        "eq. 5",
+        "deterministic",
+        "FBN_γ maps R^{d×N} × R^{d×d} into 𝓗",
+        "==",
+        lambda i: 0,
+        {"zero": _zero_steps, "random": ALL_STEPS},
+        lambda i: square_gap(_step(i)),
+        scale=unit_scale,
+        corrected="002/eq-5:into-space#corrected",
+        remark="undefined where a row of H_γ vanishes",
+    ),
+    Claim(
+        "002/eq-5:into-space#corrected",
+        "eq. 5",
+        "deterministic",
+        "FBN_γ(H, W) ∈ 𝓗 where no row of H_γ(W) vanishes",
+        "==",
+        lambda i: 0,
+        {"zero": _zero_steps, "random": ALL_STEPS},
+        lambda i: square_gap(_step(i)),
+        scale=unit_scale,
+        hypotheses=_no_zero_row,
+    ),
+    Claim(
+        "002/eq-47",
+        "eq. 47",
+        "deterministic",
+        "H + γWH = (I + γW)H",
+        "==",
+        lambda i: 0,
+        {"random": steps()},
+        _linear_gap,
+        scale=unit_scale,
+    ),
+    Claim(
+        "002/op-whitening",
+        "§3.2",
+        "deterministic",
+        "M^{-1/2} H has rank d (for H of rank d)",
+        "==",
+        lambda i: i["H"].shape[1],
+        {"random": _full_rank},
+        lambda i: float(rank(whitened(i["H"]), tolerance=1e-9)),
+        hypotheses=lambda i: float(rank(i["H"], tolerance=1e-6)) == i["H"].shape[1],
+        exact=lambda i: (numerical_rank(i["H"]), i["H"].shape[1]),
+    ),
+)

@@ -1,0 +1,388 @@
+"""002, §3 and §7.5: averages under the invariant law of linear chains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._fits import combined, intercept
+from isometer_papers.claims.daneshmand2020.chains import (
+    averages,
+    growth_cases,
+    growth_of,
+    linear_chains,
+    mean_of,
+    over_bound,
+    run_of,
+)
+from isometer_papers.claims.daneshmand2020.instances import (
+    Rng,
+    extreme_unit,
+    random_unit,
+    search_unit,
+    unit_features,
+    unit_scale,
+)
+from isometer_papers.claims.daneshmand2020.invariance import UNIQUE, unique_law, weak_chains, why_not_unique
+from isometer_papers.simulate.rank_steps import plain_chain
+from isometer_papers.theory.rank.bounds import (
+    cube_bound,
+    frobenius_bound,
+    power_sums,
+    power_sums_bound,
+    second_moments,
+    singular_value_count_bound,
+    stationary_rank_bound,
+)
+
+UNIT = {"random": random_unit, "extreme": extreme_unit}
+
+LINEAR = {"weak": weak_chains(("identity",))}
+
+CHAINS = {"chains": linear_chains((4, 0.1, 4000), (8, 0.1, 3000), (16, 0.1, 1500), (8, 0.03, 16000), (32, 0.1, 1500))}
+
+COUNTS = (3, 5)
+
+MEANT = "the chain from a full-rank X, N = d"
+
+FULL = "time averages from a Gaussian X with N = d, γ from 0.03 to 0.1"
+
+
+def printed(identifier: str, place: str, statement: str, corrected: str | None = None) -> Claim:
+    """A statement whose only content is about a unique invariant law of the linear chain."""
+    return Claim(
+        identifier,
+        place,
+        "asymptotic",
+        statement,
+        ">=",
+        lambda i: 0,
+        LINEAR,
+        quantity=lambda i: -1,
+        hypotheses=unique_law,
+        witness=why_not_unique,
+        corrected=corrected,
+        scope="N and d from 1 to 8, γ ≤ 1/(8d)",
+    )
+
+
+def _excess(i: Instance, rng: Rng) -> Estimate:
+    return run_of(i).mean[f"excess_{100 * i['tau']:.0f}"]
+
+
+def _excesses(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in CHAINS["chains"](rng, count):
+        for tau in (0.25, 0.5, 0.75):
+            yield {**instance, "tau": tau}
+
+
+def _regularity(i: Instance, rng: Rng) -> Estimate:
+    return run_of(i).regularity
+
+
+def _laws(rng: Rng, count: int) -> Iterator[Instance]:
+    """A law on four matrices of 𝓗."""
+    for _ in range(count):
+        n, d = (int(v) for v in rng.integers(1, 6, 2))
+        yield {"H": unit_features(rng.standard_normal((4, n, d)) + 3 * rng.uniform() * rng.standard_normal((4, n, 1)))}
+
+
+def _squares(i: Instance) -> list[Any]:
+    return [power_sums(second_moments(h)).square for h in i["H"]]
+
+
+def _mean_rank(i: Instance) -> Any:
+    return sum(i["H"].shape[-1] ** 2 / square for square in _squares(i)) / len(i["H"])
+
+
+def _rank_of_mean(i: Instance) -> Any:
+    return i["H"].shape[-1] ** 2 * len(i["H"]) / sum(_squares(i))
+
+
+def _balance(i: Instance, rng: Rng) -> Estimate:
+    """E δ_F extrapolated to γ = 0 from a straight line in γ²."""
+    values = [averages(i["width"], gamma, i["layers"]).mean["drift"] for gamma in i["gammas"]]
+    return intercept([gamma**2 for gamma in i["gammas"]], values)
+
+
+def _balances(rng: Rng, count: int) -> Iterator[Instance]:
+    for width, layers in ((4, 4000), (8, 8000))[:count]:
+        yield {"width": width, "gammas": [0.1, 0.15, 0.2], "layers": layers}
+
+
+def _sign_states(rng: Rng, count: int) -> Iterator[Instance]:
+    for d in range(1, 9):
+        yield {"M": np.ones((d, d))}
+
+
+def _sum_drift(m: Any) -> Any:
+    d, sums = len(m), power_sums(m)
+    return 2 * d**2 - 2 * sums.square - 8 * sums.cube + 8 * sums.diagonal
+
+
+def _with_regularity(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in random_unit(rng, count):
+        yield {**instance, "alpha": float(rng.uniform())}
+
+
+def _eq_58(i: Instance) -> Any:
+    sums = power_sums(second_moments(i["H"]))
+    return 2 * sums.square - 8 * (1 - i["alpha"]) * sums.cube
+
+
+def _corrected_58(i: Instance, rng: Rng) -> Estimate:
+    values = []
+    for gamma in i["gammas"]:
+        chain = averages(i["width"], gamma, i["layers"])
+        s, cube, alpha = chain.mean["frobenius"], chain.mean["cube"], chain.regularity
+        total = 2 * s.value + 8 * (1 - alpha.value) * cube.value
+        parts = [(2.0, s), (8 * (1 - alpha.value), cube), (8 * cube.value, alpha)]
+        values.append(combined(parts, total))
+    return intercept([gamma**2 for gamma in i["gammas"]], values)
+
+
+def _two_starts(i: Instance, rng: Rng) -> Estimate:
+    one = averages(i["width"], i["gamma"], i["layers"]).mean["stable_rank"]
+    two = averages(i["width"], i["gamma"], i["layers"], "identity", "collinear").mean["stable_rank"]
+    return Estimate(one.value - two.value, math.hypot(one.error, two.error), one.freedom, one.draws)
+
+
+def _many_singular_values(i: Instance, rng: Rng) -> Estimate:
+    """Average number of singular values above √(N/2) along independent chains."""
+    found = []
+    for _ in range(6 if i["width"] > 100 else 24):
+        start = rng.standard_normal((i["width"], i["width"]))
+        states = plain_chain(start, i["gamma"], layers=i["layers"], rng=rng, every=i["layers"] // 4)
+        found.append(np.mean([(np.linalg.svd(h, compute_uv=False) ** 2 > len(h) / 2).sum() for h in states]))
+    return Estimate.of(found)
+
+
+def _wide(rng: Rng, count: int) -> Iterator[Instance]:
+    for width, gamma, layers in ((8, 0.1, 200), (32, 0.1, 100), (600, 1.0, 16), (640, 0.1, 40))[:count]:
+        yield {"width": width, "gamma": gamma, "layers": layers}
+
+
+CLAIMS = (
+    printed(
+        "002/thm-3:soft-rank",
+        "Theorem 3",
+        f"{UNIQUE}, F = id, small γ ⇒ lim avg rank_τ ≥ (1−τ)² lim avg r",
+        "002/thm-3:soft-rank#corrected",
+    ),
+    Claim(
+        "002/thm-3:soft-rank#corrected",
+        "Theorem 3",
+        "asymptotic",
+        f"avg rank_τ ≥ (1−τ)² avg r along {MEANT}",
+        ">",
+        lambda i: 0.0,
+        {"chains": _excesses},
+        estimate=_excess,
+        counts=(9, 15),
+        resolution=1.0,
+        scope=f"{FULL}; τ = 0.25, 0.5, 0.75",
+    ),
+    printed(
+        "002/thm-3:root-d", "Theorem 3", f"{UNIQUE}, F = id, small γ ⇒ lim avg r is Ω(√d)", "002/thm-3:root-d#corrected"
+    ),
+    Claim(
+        "002/thm-3:root-d#corrected",
+        "Theorem 3",
+        "asymptotic",
+        f"avg r grows at least like √d along {MEANT}",
+        ">=",
+        lambda i: 0.45,
+        {"widths": growth_cases(([8, 64], math.inf, 400, "identity"), ([8, 32], 0.1, 4000, "identity"))},
+        estimate=growth_of("stable_rank"),
+        counts=(1, 2),
+        resolution=0.25,
+        scope="exponent between d = 8 and 64 (γ = ∞) or 32 (γ = 0.1), at least 0.45 within what the run resolves",
+    ),
+    printed(
+        "002/thm-19:regularity",
+        "Theorem 19",
+        f"{UNIQUE}, F = id, small γ ⇒ 0 < α < 1",
+        "002/thm-19:regularity#corrected",
+    ),
+    Claim(
+        "002/thm-19:regularity#corrected",
+        "Theorem 19",
+        "asymptotic",
+        f"α < 1 for {MEANT}",
+        "<",
+        lambda i: 1.0,
+        CHAINS,
+        estimate=_regularity,
+        counts=COUNTS,
+        scope=FULL,
+    ),
+    printed(
+        "002/thm-19:rank",
+        "Theorem 19",
+        f"{UNIQUE}, F = id, small γ ⇒ lim avg r ≥ √((1−α)d)",
+        "002/thm-19:rank#corrected",
+    ),
+    Claim(
+        "002/thm-19:rank#corrected",
+        "Theorem 19",
+        "asymptotic",
+        f"avg r ≥ √((1−α)d) along {MEANT}",
+        ">=",
+        lambda i: 1.0,
+        CHAINS,
+        estimate=over_bound("stable_rank", stationary_rank_bound),
+        counts=COUNTS,
+        resolution=0.25,
+        scope=f"ratio of both sides; {FULL}",
+        remark="the balance of eq. 57 gives twice the printed bound, up to O(γ)",
+    ),
+    Claim(
+        "002/claim-3.2",
+        "§3.2",
+        "asymptotic",
+        "the average number of singular values above √(N/2) is at least √d/24",
+        ">=",
+        lambda i: singular_value_count_bound(i["width"]),
+        {"widths": _wide},
+        estimate=_many_singular_values,
+        trivial=lambda i: 1.0,
+        counts=(3, 4),
+        resolution=1.0,
+        scope="d = 8, 32, 600, 640 from a Gaussian X",
+        remark="one singular value is always there, so that the bound says nothing below d = 576",
+    ),
+    Claim(
+        "002/eq-ergodic",
+        "§2.5",
+        "asymptotic",
+        "time averages do not depend on the start (full-rank X)",
+        "==",
+        lambda i: 0.0,
+        {"chains": linear_chains((4, 0.2, 4000), (8, 0.2, 8000))},
+        estimate=_two_starts,
+        counts=(1, 2),
+        scale=unit_scale,
+        resolution=0.25,
+        scope="r from a Gaussian and from an almost collinear X",
+    ),
+    Claim(
+        "002/lem-6:chain",
+        "Lemma 6, as used",
+        "asymptotic",
+        f"time averages of M_12 vanish along {MEANT}",
+        "==",
+        lambda i: 0.0,
+        {"chains": linear_chains((4, 0.2, 4000), (8, 0.2, 8000))},
+        estimate=mean_of("offdiagonal"),
+        scale=unit_scale,
+        counts=(1, 2),
+        resolution=0.15,
+        scope="F = id, N = d = 4 and 8, γ = 0.2",
+    ),
+    Claim(
+        "002/eq-57",
+        "eq. 57",
+        "asymptotic",
+        "E_ν[2d² − 2‖M‖² − 8 Tr M³ + 8 Tr(diag(M²)²)] + O(γ) = 0",
+        "==",
+        lambda i: 0.0,
+        {"chains": _balances},
+        estimate=_balance,
+        scale=lambda i: 2 * i["width"] ** 2,
+        counts=(1, 2),
+        resolution=0.1,
+        scope=f"extrapolated to γ = 0 along {MEANT}",
+    ),
+    Claim(
+        "002/eq-57:signs",
+        "eq. 57",
+        "deterministic",
+        "δ_F vanishes on the invariant laws of rank one, M = ssᵀ",
+        "==",
+        lambda i: 0,
+        {"signs": _sign_states},
+        quantity=lambda i: _sum_drift(i["M"]),
+        scale=lambda i: len(i["M"]) ** 3,
+    ),
+    printed("002/lem-18", "Lemma 18", f"{UNIQUE}, α < 1 ⇒ E‖M‖_F² ≤ d^{{3/2}}/√(1−α)", "002/lem-18#corrected"),
+    Claim(
+        "002/lem-18#corrected",
+        "Lemma 18",
+        "asymptotic",
+        f"E‖M‖_F² ≤ d^{{3/2}}/√(1−α) along {MEANT}",
+        "<=",
+        lambda i: 1.0,
+        CHAINS,
+        estimate=over_bound("frobenius", frobenius_bound),
+        counts=COUNTS,
+        resolution=0.25,
+        scope=f"ratio of both sides; {FULL}",
+        remark="half the printed bound follows from eq. 57, up to O(γ)",
+    ),
+    Claim(
+        "002/lem-18:eq-58",
+        "eq. 58–59",
+        "deterministic",
+        "0 ≤ 2d² − E[2‖M‖_F² − 8(1−α) Tr M³]",
+        "<=",
+        lambda i: 2 * i["H"].shape[1] ** 2,
+        {"random": _with_regularity},
+        quantity=_eq_58,
+        trivial=lambda i: 2 * i["H"].shape[1] ** 2,
+        corrected="002/lem-18:eq-58#corrected",
+        remark="with the printed sign it follows from ‖M‖_F² ≤ d², true on all of 𝓗; eq. 60 does not follow",
+    ),
+    Claim(
+        "002/lem-18:eq-58#corrected",
+        "eq. 58–59",
+        "asymptotic",
+        "E[2‖M‖_F² + 8(1−α) Tr M³] = 2d² + O(γ)",
+        "==",
+        lambda i: 2.0 * i["width"] ** 2,
+        {"chains": _balances},
+        estimate=_corrected_58,
+        counts=(1, 2),
+        resolution=0.25,
+        scope=f"extrapolated to γ = 0 along {MEANT}",
+    ),
+    Claim(
+        "002/lem-18:eq-60",
+        "eq. 60",
+        "asymptotic",
+        f"E‖λ‖₃³ ≤ d²/(1−α) along {MEANT}",
+        "<=",
+        lambda i: 1.0,
+        CHAINS,
+        estimate=over_bound("cube", cube_bound),
+        counts=COUNTS,
+        resolution=0.25,
+        scope=f"ratio of both sides; {FULL}",
+        remark="a quarter of the printed bound follows from eq. 57, up to O(γ)",
+    ),
+    Claim(
+        "002/lem-18:eq-61",
+        "eq. 61",
+        "deterministic",
+        "‖λ‖₂² ≤ √(d‖λ‖₃³) for H ∈ 𝓗",
+        "<=",
+        lambda i: power_sums_bound(second_moments(i["H"])),
+        UNIT,
+        search=search_unit(3, 3),
+        quantity=lambda i: power_sums(second_moments(i["H"])).square,
+    ),
+    Claim(
+        "002/eq-64-66:jensen",
+        "eq. 64",
+        "deterministic",
+        "E r ≥ d²/E‖M‖_F² for every law on 𝓗",
+        ">=",
+        _rank_of_mean,
+        {"laws": _laws},
+        quantity=_mean_rank,
+    ),
+    printed("002/eq-64-66:rank", "eq. 65–66", f"{UNIQUE}, F = id ⇒ E r ≥ √((1−α)d)", "002/thm-19:rank#corrected"),
+)

@@ -1,0 +1,252 @@
+"""002, §7.3 and Lemma 20: products of matrices, and how far one layer moves M."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims.daneshmand2020.instances import (
+    ODD_FUNCTIONS,
+    Rng,
+    random_matrix,
+    steps,
+    unit_features,
+    unit_scale,
+)
+from isometer_papers.claims.daneshmand2020.invariance import CORNER
+from isometer_papers.claims._precise import elementwise, numerical_rank
+from isometer_papers.simulate.rank_steps import growth_exponents, plain_chain
+from isometer_papers.theory.rank.bounds import moment_change_bound
+from isometer_papers.theory.rank.chain import (
+    contraction_ratio,
+    fill_neighbourhood,
+    moment_change,
+    moment_change_expansion,
+)
+
+
+def _slope_bound(i: Instance) -> Any:
+    return moment_change_bound(i["H"].shape[1], ODD_FUNCTIONS[i["F"]], i["gamma"])
+
+
+def _largest_change(i: Instance) -> Any:
+    return abs(moment_change(i["H"], i["W"], i["gamma"], elementwise(i["F"]))).max()
+
+
+def _extreme_changes(rng: Rng, count: int) -> Iterator[Instance]:
+    for d in range(1, 7):
+        for gamma in (0.01, 0.1, 1.0):
+            weights = np.full((d, d), np.nextafter(CORNER, 0))
+            yield {"H": np.ones((1, d)), "W": weights, "gamma": gamma, "F": "identity"}
+            yield {"H": np.ones((2, d)), "W": weights, "gamma": gamma, "F": "double"}
+
+
+def _change_search(point: Any) -> Instance:
+    point = np.asarray(point)
+    h = unit_features(np.tan(3.0 * (point[:4] - 0.5)).reshape(2, 2))
+    return {"H": h, "W": CORNER * (2 * point[4:8].reshape(2, 2) - 1), "gamma": float(point[8]) + 1e-3, "F": "identity"}
+
+
+def _expansion_gap(i: Instance, *, as_printed: bool) -> Any:
+    function = elementwise(i["F"])
+    left = moment_change(i["H"], i["W"], i["gamma"], function)
+    right = moment_change_expansion(i["H"], i["W"], i["gamma"], function, as_printed=as_printed)
+    return abs(left - right).max()
+
+
+def _simple_square(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"H": np.array([[1.0, -1.0], [1.0, -1.0]]), "W": np.eye(2), "gamma": 1.0, "F": "identity"}
+
+
+def _weakest(rng: Rng, count: int) -> Iterator[Instance]:
+    for d in range(1, 65):
+        yield {"d": d, "B": float(rng.uniform(0.1, 3)), "share": 1.0 if d % 2 else float(rng.uniform())}
+
+
+def _swaps(rng: Rng, count: int) -> Iterator[Instance]:
+    for a in rng.standard_normal(min(count, 20)):
+        yield {"a": float(a)}
+
+
+def _outside(i: Instance) -> Any:
+    """αTv₁ outside span(e₁) and αTv₂ outside span(e₂), for T the swap."""
+    swap = np.array([[0, 1], [1, 0]])
+    first, second = i["a"] * (swap @ np.array([0, 1])), i["a"] * (swap @ np.array([1, 0]))
+    return max(abs(first[1]), abs(second[0]))
+
+
+def _powers(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(min(count, 50)):
+        yield {"d": int(rng.integers(2, 7)), "gamma": float(rng.uniform(0.05, 1)), "power": int(rng.integers(1, 60))}
+
+
+def _power_ratio(i: Instance) -> Any:
+    matrix = np.eye(i["d"])
+    matrix[0, 0] = 1 + float(i["gamma"])
+    values = np.linalg.svd(np.linalg.matrix_power(matrix, i["power"]), compute_uv=False)
+    return values[1] / values[0]
+
+
+def _directions(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        d = int(rng.integers(2, 7))
+        v = rng.standard_normal(d)
+        v = v / np.linalg.norm(v) if rng.integers(3) else np.eye(d)[0]
+        yield {"v": v, "a": rng.uniform(-1, 1, d) if rng.integers(2) else np.ones(d), "gamma": float(rng.uniform(0, 1))}
+
+
+def _filled_gap(i: Instance) -> Any:
+    expected = i["v"] + i["gamma"] / len(i["v"]) * i["a"]
+    return abs(fill_neighbourhood(i["v"], i["a"], i["gamma"]) - expected).max()
+
+
+def _zero_input(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"X": np.zeros((2, 2)), "gamma": 0.5, "seed": 0}
+
+
+def _inputs(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(min(count, 6)):
+        d = int(rng.integers(2, 5))
+        x = random_matrix(rng, d, d)
+        yield {"X": x, "gamma": float(rng.uniform(0.5, 1)), "seed": int(rng.integers(1 << 31))}
+
+
+def _limit_rank(i: Instance) -> int:
+    x, rng = np.asarray(i["X"], dtype=float), np.random.default_rng(i["seed"])
+    return numerical_rank(plain_chain(x, float(i["gamma"]), layers=2500, rng=rng, normalize=False, every=2500)[-1])
+
+
+def _gaps(rng: Rng, count: int) -> Iterator[Instance]:
+    cases = ((2, 0.9), (4, 0.5), (3, 0.25), (8, 0.9), (16, 0.5), (2, 0.1))
+    for d, gamma in cases[:count]:
+        yield {"width": d, "gamma": gamma, "layers": int(40 / gamma**2)}
+
+
+def _gap(i: Instance, rng: Rng) -> Estimate:
+    found = growth_exponents(i["width"], i["gamma"], layers=i["layers"], chains=48, rng=rng)
+    return Estimate.of(found[:, 0] - found[:, 1])
+
+
+CLAIMS = (
+    Claim(
+        "002/ex-9",
+        "Example 9",
+        "deterministic",
+        "αTv₁ ∈ V₂ and αTv₂ ∈ V₁ for T the swap of two coordinates",
+        "==",
+        lambda i: 0,
+        {"multiples": _swaps},
+        quantity=_outside,
+        scale=unit_scale,
+    ),
+    Claim(
+        "002/lem-10:contracting",
+        "§7.3",
+        "deterministic",
+        "σ₂/σ₁ of (I + γe₁e₁ᵀ)ⁿ is (1 + γ)^{−n}, so the limit has rank one",
+        "==",
+        lambda i: contraction_ratio(i["gamma"], i["power"]),
+        {"powers": _powers},
+        quantity=_power_ratio,
+        exact=lambda i: (1 / (1 + i["gamma"]) ** i["power"], contraction_ratio(i["gamma"], i["power"])),
+    ),
+    Claim(
+        "002/lem-10:fills",
+        "eq. 26–27",
+        "deterministic",
+        "M_α v = v + (γ/d) Σ α_i e_i for unit v",
+        "==",
+        lambda i: 0,
+        {"random": _directions},
+        quantity=_filled_gap,
+        scale=unit_scale,
+    ),
+    Claim(
+        "002/lem-10:support",
+        "footnote 5",
+        "deterministic",
+        "entries of (1/d) Σ α_i e_i vᵀ are below 1 in absolute value",
+        "<",
+        lambda i: 1,
+        {"random": _directions},
+        quantity=lambda i: abs(np.outer(i["a"], i["v"])).max() / len(i["v"]),
+        scope="d ≥ 2, as proper subspaces need",
+    ),
+    Claim(
+        "002/lem-4",
+        "Lemma 4",
+        "asymptotic",
+        "for bounded X and γ ∈ (0, 1) a subsequence of B_ℓX/‖B_ℓ‖ converges to rank one",
+        "==",
+        lambda i: 1,
+        {"zero": _zero_input, "random": _inputs},
+        quantity=_limit_rank,
+        counts=(6, 6),
+        exact=lambda i: (numerical_rank(i["X"]) and _limit_rank(i), 1),
+        corrected="002/lem-4#corrected",
+        scope="numerical rank (1e-9) at layer 2500",
+        remark="X = 0 is bounded, and the limit is 0, of rank zero",
+    ),
+    Claim(
+        "002/lem-4#corrected",
+        "Lemma 4",
+        "asymptotic",
+        "for X ≠ 0 and γ ∈ (0, 1) B_ℓX/‖B_ℓ‖ approaches rank one: the two leading Lyapunov exponents differ",
+        ">",
+        lambda i: 0.0,
+        {"gaps": _gaps},
+        estimate=_gap,
+        counts=(3, 6),
+        resolution=1.0,
+        scope="difference of exponents of ∏(I + γW), d from 2 to 16, γ from 0.1 to 0.9",
+    ),
+    Claim(
+        "002/lem-20",
+        "Lemma 20",
+        "deterministic",
+        "|ΔM_ij| ≤ 2√3 dBγ + 3d²B²γ² for |F(x)| ≤ B|x|, W ~ μ, H ∈ 𝓗",
+        "<=",
+        _slope_bound,
+        {"random": steps(functions=tuple(ODD_FUNCTIONS)), "extreme": _extreme_changes},
+        quantity=_largest_change,
+        search=Search(_change_search, 9),
+    ),
+    Claim(
+        "002/lem-20:half",
+        "proof of Lemma 21",
+        "deterministic",
+        "|ΔM_ij| ≤ ½ at γ ≤ 1/(8Bd)",
+        "<=",
+        lambda i: 0.5,
+        {"widths": _weakest},
+        quantity=lambda i: moment_change_bound(i["d"], i["B"], i["share"] / (8 * i["B"] * i["d"])),
+        remark="the bound of Lemma 20 is √3/4 + 3/64 = 0.4799 there",
+    ),
+    Claim(
+        "002/lem-20:expansion",
+        "eq. 95",
+        "deterministic",
+        "ΔM = γWK + γKᵀWᵀ + γ²WPWᵀ with K = HF(H)/N, P = F(H)F(H)ᵀ/N",
+        "==",
+        lambda i: 0,
+        {"simple": _simple_square, "random": steps(functions=tuple(ODD_FUNCTIONS), square=True)},
+        quantity=lambda i: _expansion_gap(i, as_printed=True),
+        scale=unit_scale,
+        corrected="002/lem-20:expansion#corrected",
+        scope="N = d, where the printed product exists",
+    ),
+    Claim(
+        "002/lem-20:expansion#corrected",
+        "eq. 95",
+        "deterministic",
+        "ΔM = γWK + γKᵀWᵀ + γ²WPWᵀ with K = F(H)Hᵀ/N, P = F(H)F(H)ᵀ/N",
+        "==",
+        lambda i: 0,
+        {"random": steps(functions=(*ODD_FUNCTIONS, "relu"))},
+        quantity=lambda i: _expansion_gap(i, as_printed=False),
+        scale=unit_scale,
+    ),
+)

@@ -1,0 +1,484 @@
+"""003, C.3 and C.6–C.7, thesis A.3: the shares p_i, Lemma 8 and the convexity behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims.daneshmand2021.instances import SPECTRA, Rng, cases, spectrum_search, unit_scale
+from isometer_papers.claims.daneshmand2021.shares import derivative, precise_share, sides
+from isometer_papers.claims.daneshmand2021.source import Source
+from isometer_papers.claims._precise import mpmath
+from isometer.theory.batch_norm._gram_maps import ratio_expectation, smallest_share_bound, spectrum_map
+from isometer_papers.theory.orthogonality.bounds import share_contraction, spectral_gap, unit_trace
+from isometer_papers.theory.orthogonality.spectrum_shares import (
+    share_integrand,
+    share_integrand_curvature,
+    share_integrand_slope,
+    slope_helper,
+    slope_helper_brackets,
+    two_level_share,
+)
+
+
+def _share(i: Instance, index: int = -1) -> float:
+    return float(spectrum_map(i["squares"]).eigenvalues[index])
+
+
+def _deficit(i: Instance) -> float:
+    return 1 / len(i["squares"]) - _share(i)
+
+
+def _inverse(i: Instance) -> Any:
+    return (i["squares"][0] * 0 + 1) / len(i["squares"])
+
+
+def _exact_deficit(bound: Callable[[Instance], Any]) -> Callable[[Instance], tuple[Any, Any]]:
+    return lambda i: (_inverse(i) - precise_share(i["squares"]), bound(i))
+
+
+def _ratio_of_smallest(i: Instance) -> float:
+    return _share(i) / float(unit_trace(i["squares"])[-1])
+
+
+def _bound_of_smallest(i: Instance) -> float:
+    smallest = float(unit_trace(i["squares"])[-1])
+    return float(two_level_share(len(i["squares"]), smallest)) / smallest
+
+
+def _exact_smallest(i: Instance) -> tuple[Any, Any]:
+    values = unit_trace(i["squares"])
+    smallest = values[-1]
+    return precise_share(values) / smallest, two_level_share(len(values), smallest) / smallest
+
+
+def _points(rng: Rng, count: int) -> Iterator[Instance]:
+    """δ in [0, 1/n] and θ over eight decades."""
+    yield {"n": 2, "theta": 1.0, "delta": 0.25}
+    yield {"n": 3, "theta": 1.0, "delta": 0.25}
+    for _ in range(count):
+        n = int(rng.integers(2, 33))
+        delta = float(rng.choice([0.001, 0.5, 0.999, rng.uniform(0.01, 0.99)])) / n
+        yield {"n": n, "theta": float(10.0 ** rng.uniform(-4, 4)), "delta": delta}
+
+
+def _point_search(x: Any) -> Instance:
+    n = 2 + int(30 * x[2])
+    return {"n": n, "theta": float(10.0 ** (8 * x[0] - 4)), "delta": float((0.001 + 0.998 * x[1]) / n)}
+
+
+def _pairs(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        n = int(rng.integers(2, 33))
+        a, b = (float(v) / n for v in rng.uniform(0, 0.999, 2))
+        yield {"n": n, "deltas": [a, b]}
+
+
+def _integral(n: int, delta: Any) -> Any:
+    """∫ g dθ."""
+    if hasattr(delta, "context"):
+        smallest = delta.context.mpf(1) / n - delta
+        return two_level_share(n, smallest) / smallest
+    return smallest_share_bound(delta, n)
+
+
+def _midpoint(i: Instance) -> Any:
+    a, b = i["deltas"]
+    return _integral(i["n"], (a + b) / 2)
+
+
+def _chord(i: Instance) -> Any:
+    a, b = i["deltas"]
+    return (_integral(i["n"], a) + _integral(i["n"], b)) / 2
+
+
+def _lifted_pairs(i: Instance) -> tuple[Any, Any]:
+    high = {**i, "deltas": [mpmath().mpf(v) for v in i["deltas"]]}
+    return _midpoint(high), _chord(high)
+
+
+def _scaled_slope(function: Callable[..., Any]) -> Callable[[Instance], Any]:
+    """The derivative over θ h₃ or over θ h₁, so that sizes are of order one."""
+    return lambda i: derivative(lambda x: function(x, i["theta"], i["n"]), i["delta"])
+
+
+def _h1_slope(version: str) -> Callable[[Instance], Any]:
+    def slope(i: Instance) -> Any:
+        point = (i["delta"], i["theta"], i["n"])
+        return i["theta"] * slope_helper(*point, steps=2) * slope_helper_brackets(*point)[version]
+
+    return slope
+
+
+def _bracket(version: str) -> Callable[[Instance], Any]:
+    return lambda i: slope_helper_brackets(i["delta"], i["theta"], i["n"])[version]
+
+
+def _numbers(rng: Rng, count: int) -> Iterator[Instance]:
+    for n in range(2, min(count, 60) + 2):
+        yield {"n": n}
+
+
+def _flat_integral(i: Instance) -> float:
+    return float(ratio_expectation(lambda t: share_integrand(0.0, -t, i["n"])).value)
+
+
+def _slope_integral(i: Instance) -> float:
+    n = i["n"]
+    return float(ratio_expectation(lambda t: -2 * t * (1 - 2 * t / n) ** (-n / 2 - 2)).value)
+
+
+def _exact_integral(slope: bool) -> Callable[[Instance], tuple[Any, Any]]:
+    def exact(i: Instance) -> tuple[Any, Any]:
+        library, n = mpmath(), i["n"]
+        power = -library.mpf(n) / 2 - (2 if slope else 1)
+        value = library.quad(
+            lambda t: (2 * t if slope else 1) * (1 + 2 * t / n) ** power, [0, 1, n, 10 * n, library.inf]
+        )
+        return value, library.mpf(2 * n) / (n + 2) if slope else library.mpf(1)
+
+    return exact
+
+
+def _sampled_share(i: Instance, rng: Rng) -> Estimate:
+    """σ_n²w_n²/Σσ_k²w_k² over Gaussian w."""
+    squares = np.asarray(i["squares"])
+    w = rng.standard_normal((200_000, len(squares))) ** 2 * squares
+    return Estimate.of(w[:, -1] / w.sum(axis=1))
+
+
+def _fractions(rng: Rng, count: int) -> Iterator[Instance]:
+    """X_2 a sum of k of the m squares of X_1, or independent of X_1 with k degrees of freedom."""
+    for m in range(3, min(count, 20) + 3):
+        for k in (1, 2, 5):
+            yield {"m": m, "k": min(k, m), "kind": "part"}
+            yield {"m": m, "k": k, "kind": "independent"}
+
+
+def _sawa(i: Instance) -> float:
+    m, k = i["m"], i["k"]
+    power = -m / 2 - 1 if i["kind"] == "part" else -m / 2
+    return float(ratio_expectation(lambda t: k * (1 - 2 * t) ** power).value)
+
+
+def _known_ratio(i: Instance) -> float:
+    return float(i["k"] / (i["m"] if i["kind"] == "part" else i["m"] - 2))
+
+
+def _exact_sawa(i: Instance) -> tuple[Any, Any]:
+    library, m, k = mpmath(), i["m"], i["k"]
+    power = -library.mpf(m) / 2 - (1 if i["kind"] == "part" else 0)
+    value = library.quad(lambda t: k * (1 + 2 * t) ** power, [0, 1, library.inf])
+    return value, library.mpf(k) / (m if i["kind"] == "part" else m - 2)
+
+
+def _generating(i: Instance, rng: Rng) -> Estimate:
+    squares, (first, second) = np.asarray(i["squares"]), i["thetas"]
+    x = rng.standard_normal((100_000, len(squares))) ** 2 * squares
+    return Estimate.of(np.exp(first * x.sum(axis=1) + second * x[:, i["index"]]))
+
+
+def _generated(i: Instance) -> float:
+    squares, (first, second) = np.asarray(i["squares"]), i["thetas"]
+    factors = 1 - 2 * first * squares
+    factors[i["index"]] -= 2 * second * squares[i["index"]]
+    return float(1 / math.sqrt(factors.prod()))
+
+
+GENERATING = cases(
+    {"squares": np.array([0.75, 0.25]), "thetas": [-0.5, 0.25], "index": 0},
+    {"squares": np.array([0.5, 0.3, 0.2]), "thetas": [-1.0, -0.5], "index": 2},
+    {"squares": np.array([0.4, 0.3, 0.2, 0.1]), "thetas": [-2.0, 0.5], "index": 3},
+)
+SHARES = cases(
+    {"squares": np.array([0.75, 0.25])},
+    {"squares": np.array([0.5, 0.3, 0.2])},
+    {"squares": np.array([0.97, 0.01, 0.01, 0.01])},
+    {"squares": np.array([0.3, 0.3, 0.3, 0.1])},
+    {"squares": np.array([0.4, 0.2, 0.1, 0.1, 0.1, 0.1])},
+)
+
+
+def claims(s: Source) -> tuple[Claim, ...]:
+    """The claims of a paper."""
+    return (
+        *_lemma(s),
+        *_shares(s),
+        *s.claims(
+            "ratio",
+            "expectation",
+            "E[X₂/X₁] = ∫_{−∞}^0 ∂φ/∂θ₂|_{θ₂=0} dθ₁ with φ the joint moment generating function, X₁ > 0",
+            "==",
+            _known_ratio,
+            {"chi-squares": _fractions},
+            quantity=_sawa,
+            exact=_exact_sawa,
+            tolerance=1e-8,
+            scope="X₁ chi-square with 3 to 22 degrees of freedom, X₂ a part of it or independent of it",
+            remark="E[X₂/X₁] has to exist: for X₁ = χ²_1 and an independent sign X₂ the integral is 0",
+        ),
+        *s.claims(
+            "ratio",
+            "expectation",
+            "φ(θ₁, θ₂) = (1 − 2(θ₁+θ₂)σ_i²)^{−1/2} Π_{j≠i} (1 − 2θ₁σ_j²)^{−1/2} for X₂ = σ_i²w_i², X₁ = Σσ_j²w_j²",
+            "==",
+            _generated,
+            {"points": GENERATING},
+            estimate=_generating,
+            part="generating-function",
+            at="proof of the contraction",
+            counts=(3, 3),
+        ),
+        *_two_levels(s),
+        *_convexity(s),
+    )
+
+
+def _lemma(s: Source) -> tuple[Claim, ...]:
+    return (
+        *s.claims(
+            "contraction",
+            "deterministic",
+            "1/n − p_n(σ) ≤ (1 − ⅔(1/n − V̂(H_ℓ))) V̂(H_ℓ)",
+            "<=",
+            lambda i: share_contraction(i["squares"]),
+            SPECTRA,
+            quantity=_deficit,
+            exact=_exact_deficit(lambda i: share_contraction(i["squares"])),
+            search=spectrum_search(),
+            scale=_inverse,
+            remark="⅔ is 2n/(n+2) at n = 1; the proof gives 2n/(n+2), which is sharp near orthogonality",
+        ),
+        *s.claims(
+            "contraction",
+            "deterministic",
+            "1/n − p_n(σ) ≤ (1 − 2n/(n+2) σ_n²)(1/n − σ_n²)",
+            "<=",
+            lambda i: share_contraction(i["squares"], sharp=True),
+            SPECTRA,
+            quantity=_deficit,
+            exact=_exact_deficit(lambda i: share_contraction(i["squares"], sharp=True)),
+            part="proof",
+            at="last line of its proof",
+            search=spectrum_search(),
+            scale=_inverse,
+        ),
+        *s.claims(
+            "contraction",
+            "deterministic",
+            "1/n − p_n(σ) ≤ V(H_ℓ)",
+            "<=",
+            lambda i: spectral_gap(i["squares"]),
+            SPECTRA,
+            quantity=_deficit,
+            exact=_exact_deficit(lambda i: spectral_gap(i["squares"])),
+            part="below-gap",
+            at="text before it",
+            search=spectrum_search(),
+            scale=unit_scale,
+        ),
+    )
+
+
+def _shares(s: Source) -> tuple[Claim, ...]:
+    return (
+        *s.claims(
+            "shares",
+            "deterministic",
+            "E C_{ℓ+1} = diag(p_1, …, p_n) with p_i := E[σ_n²w_n²/Σσ_k²w_k²]: the trace of C_{ℓ+1} is Σp_i = 1",
+            "==",
+            lambda i: 1,
+            {"simple": SPECTRA["simple"], "random": SPECTRA["random"]},
+            quantity=lambda i: len(i["squares"]) * _share(i),
+            exact=sides(lambda p: p, lambda i: _inverse(i)),
+            part="index",
+            fails=True,
+            remark="with the index n that is printed in place of i, all p_i are p_n",
+        ),
+        *s.claims(
+            "shares",
+            "deterministic",
+            "Σ_i p_i = 1 for p_i := E[σ_i²w_i²/Σσ_k²w_k²]",
+            "==",
+            lambda i: 1,
+            SPECTRA,
+            quantity=lambda i: spectrum_map(i["squares"]).eigenvalues.sum(),
+            exact=lambda i: (sum(precise_share(i["squares"], k) for k in range(len(i["squares"]))), 1),
+            part="index",
+            correction=True,
+        ),
+        *s.claims(
+            "shares",
+            "expectation",
+            "p_n(σ) = σ_n² ∫_{−∞}^0 (1 − 2θσ_n²)^{−3/2} Π_{j≠n} (1 − 2θσ_j²)^{−1/2} dθ",
+            "==",
+            _share,
+            {"spectra": SHARES},
+            estimate=_sampled_share,
+            part="integral",
+            counts=(3, 5),
+            scope="the expectation by sampling w",
+        ),
+    )
+
+
+def _two_levels(s: Source) -> tuple[Claim, ...]:
+    return (
+        *s.claims(
+            "two-level",
+            "deterministic",
+            "f_n(σ) = p_n/σ_n² ≥ ∫ g(δ) dθ: least where all other σ_j are equal",
+            ">=",
+            _bound_of_smallest,
+            SPECTRA,
+            quantity=_ratio_of_smallest,
+            exact=_exact_smallest,
+            search=spectrum_search(),
+        ),
+        *s.claims(
+            "two-level",
+            "deterministic",
+            "∫_0^∞ g(0) dθ = 1",
+            "==",
+            lambda i: 1,
+            {"samples": _numbers},
+            quantity=_flat_integral,
+            exact=_exact_integral(False),
+            part="constant",
+            at="proof of the contraction",
+        ),
+        *s.claims(
+            "two-level",
+            "deterministic",
+            "∫_0^∞ 2θ(1 + 2θ/n)^{−n/2−2} dθ = 2n/(n+2)",
+            "==",
+            lambda i: 2 * i["n"] / (i["n"] + 2),
+            {"samples": _numbers},
+            quantity=_slope_integral,
+            exact=_exact_integral(True),
+            part="slope",
+            at="proof of the contraction",
+        ),
+    )
+
+
+def _convexity(s: Source) -> tuple[Claim, ...]:
+    own = s.paper
+    points, search = {"points": _points}, Search(_point_search, 3)
+    statement = (
+        s.claims(
+            "convex",
+            "deterministic",
+            "g(δ) = (1 + 2θ(1/n−δ))^{−3/2} (1 + 2θ(1/n+δ/(n−1)))^{−(n−1)/2} is convex on [0, 1/n]: g″ ≥ 0",
+            ">=",
+            lambda i: 0,
+            points,
+            quantity=lambda i: share_integrand_curvature(i["delta"], i["theta"], i["n"]),
+            search=search,
+            remark="g is the integrand at one θ; the proof has δ ∈ (0, 1), beyond 1/n it is not defined for large θ",
+        )
+        if own == "003"
+        else s.claims(
+            "convex",
+            "deterministic",
+            "g(δ) = ∫ (1 + 2θ(1/n−δ))^{−3/2} (1 + 2θ(1/n+δ/(n−1)))^{−(n−1)/2} dθ is convex on [0, 1/n]",
+            "<=",
+            _chord,
+            {"pairs": _pairs},
+            quantity=_midpoint,
+            exact=_lifted_pairs,
+            remark="at midpoints; g is the integral",
+        )
+    )
+    return (
+        *statement,
+        *s.claims(
+            "convex",
+            "deterministic",
+            "g′(δ) = θ h_1 h_2 with h_2 = 2 + 4θ/n + θδ(2n+4)/(n−1)",
+            "==",
+            lambda i: share_integrand_slope(i["delta"], i["theta"], i["n"]),
+            points,
+            quantity=_scaled_slope(share_integrand),
+            part="slope",
+            at="proof",
+            scale=lambda i: abs(share_integrand_slope(i["delta"], i["theta"], i["n"])),
+            remark="the left side by a complex step",
+        ),
+        *s.claims(
+            "convex",
+            "deterministic",
+            "h_1′(δ) = θ h_3 (5(1 + 2θ/n + 2θδ/(n−1)) − (n−3)/(n−1) (1 + 2θ/n − 2θδ))",
+            "==",
+            _h1_slope("printed"),
+            points,
+            quantity=_scaled_slope(slope_helper),
+            part="second-slope",
+            at="proof",
+            fails=True,
+            remark="the exponent −(n−1)/2 − 1 of h_1 is −(n+1)/2, not −(n−3)/2",
+        ),
+        *s.claims(
+            "convex",
+            "deterministic",
+            "h_1′(δ) = θ h_3 (5(1 + 2θ/n + 2θδ/(n−1)) − (n+1)/(n−1) (1 + 2θ/n − 2θδ))",
+            "==",
+            _h1_slope("true"),
+            points,
+            quantity=_scaled_slope(slope_helper),
+            part="second-slope",
+            at="proof",
+            scale=lambda i: abs(_h1_slope("true")(i)) + abs(_h1_slope("printed")(i)),
+            correction=True,
+            remark="the left side by a complex step",
+        ),
+        *s.claims(
+            "convex",
+            "deterministic",
+            "5(1 + 2θ/n + 2θδ/(n−1)) − (n−3)/(n−1) (1 + 2θ/n − 2θδ) = (4n−2)/(n−1) + 2θ(4n−2)/"
+            + ("(n−1)" if own == "003" else "(n(n−1))")
+            + " + 2θδ(n+2)/(n−1)",
+            "==",
+            _bracket(own),
+            points,
+            quantity=_bracket("printed"),
+            part="expansion",
+            at="proof",
+            fails=own == "003",
+        ),
+        *(
+            s.claims(
+                "convex",
+                "deterministic",
+                "5(1 + 2θ/n + 2θδ/(n−1)) − (n−3)/(n−1) (1 + 2θ/n − 2θδ) = (4n−2)/(n−1) + 2θ(4n−2)/(n(n−1)) "
+                "+ 2θδ(n+2)/(n−1)",
+                "==",
+                _bracket("001"),
+                points,
+                quantity=_bracket("printed"),
+                part="expansion",
+                at="proof",
+                correction=True,
+                remark="as the thesis has it",
+            )
+            if own == "003"
+            else ()
+        ),
+        *s.claims(
+            "convex",
+            "deterministic",
+            "h_4 ≥ 0 on [0, 1/n]" + ("" if own == "001" else " (for all valid δ)"),
+            ">=",
+            lambda i: 0,
+            points,
+            quantity=_bracket(own),
+            part="sign",
+            at="proof",
+            search=search,
+            remark="so is the corrected h_4, (4n−6)/(n−1)(1 + 2θ/n) + 2θδ(n+6)/(n−1), for n ≥ 2",
+        ),
+    )

@@ -1,0 +1,240 @@
+"""003, §2–3, A.2–A.3 and thesis 2.1–2.2, A.1: batch norm, the gap V and the Lyapunov function V̂."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims.daneshmand2021.instances import (
+    SPECTRA,
+    Rng,
+    batches,
+    cases,
+    singular_spectra,
+    spectrum_search,
+    unit_scale,
+    with_weights,
+)
+from isometer_papers.claims.daneshmand2021.source import Source
+from isometer_papers.claims._precise import mpmath
+from isometer.metrics import orthogonality_gap
+from isometer_papers.theory.orthogonality.bounds import gap_of, lyapunov_of, spectral_gap, unit_features, unit_trace
+from isometer_papers.theory.rank.chain import whitened
+
+WITH_ZEROS = {**SPECTRA, "singular": singular_spectra}
+
+
+def _no_zero_feature(i: Instance) -> bool:
+    return bool((abs(i["H"]).max(axis=0) > 0).all())
+
+
+def _sparse(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        n, d = (int(v) for v in rng.integers(1, 7, 2))
+        yield {"H": rng.standard_normal((n, d)) * (rng.uniform(size=(n, d)) < 0.6)}
+
+
+def _longest_row(i: Instance) -> Any:
+    return abs((unit_features(i["H"]) ** 2).sum(axis=0) - 1).max()
+
+
+def _layers(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"H": np.array([[2.0]]), "layer": 0}
+    for instance in with_weights(batches)(rng, count):
+        yield {**instance, "layer": 1}
+
+
+def _norm(i: Instance) -> Any:
+    """‖H_0‖_F² or ‖H_1‖_F²."""
+    if i["layer"] == 0:
+        return (i["H"] ** 2).sum()
+    return (unit_features(i["H"] @ i["W"].T) ** 2).sum() / i["H"].shape[1]
+
+
+def _independent(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"H": np.array([[1.0, 0.0], [1.0, 1.0]])}
+    for _ in range(count):
+        n = int(rng.integers(1, 6))
+        yield {"H": rng.standard_normal((n, int(rng.integers(n, 8)))) + rng.uniform(0, 2)}
+
+
+def _precise_polar(i: Instance) -> tuple[Any, Any]:
+    """The gap of (HHᵀ)^{−1/2}H from an eigendecomposition in 50 digits."""
+    library = mpmath()
+    h = i["H"]
+    values, vectors = library.eigsy(library.matrix((h @ h.T).tolist()))
+    root = vectors * library.diag([1 / library.sqrt(v) for v in values]) * vectors.T
+    return gap_of(np.array((root * library.matrix(h.tolist())).tolist(), dtype=object)), 0
+
+
+def _rotations(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"H": np.eye(2), "W": np.array([[0.6, -0.8], [0.8, 0.6]])}
+    for instance in batches(rng, count):
+        d = instance["H"].shape[1]
+        yield {**instance, "W": np.linalg.qr(rng.standard_normal((d, d)))[0]}
+
+
+def _rectified_gap(i: Instance, rng: Rng) -> Estimate:
+    """V(relu(WH)) for orthogonal H and Haar W."""
+    n, d = i["samples"], i["width"]
+    frames = np.linalg.qr(rng.standard_normal((400, d, d)))[0][:, :, :n]
+    return Estimate.of(np.asarray(orthogonality_gap(np.swapaxes(np.maximum(frames, 0.0), 1, 2))))
+
+
+def _spike(i: Instance) -> Any:
+    """Σσ⁴ − 1/n at σ_1² = 1 − (n−1)σ_n², all others σ_n²."""
+    values = unit_trace(i["squares"])
+    n, smallest = len(values), min(values)
+    top = 1 - (n - 1) * smallest
+    return top**2 + (n - 1) * smallest**2 - (smallest * 0 + 1) / n
+
+
+def claims(s: Source) -> tuple[Claim, ...]:
+    """The claims of a paper."""
+    return (
+        *s.claims(
+            "bn",
+            "deterministic",
+            "BN(M) = diag(MMᵀ)^{−1/2} M has rows of length 1",
+            "==",
+            lambda i: 0,
+            {"random": batches, "sparse": _sparse},
+            quantity=_longest_row,
+            hypotheses=_no_zero_feature,
+            scale=unit_scale,
+            remark="undefined for a zero row, which Gaussian weights give with probability 0 unless H = 0",
+        ),
+        *s.claims(
+            "frobenius",
+            "deterministic",
+            "Tr(BN(H)BN(H)ᵀ) = d",
+            "==",
+            lambda i: i["H"].shape[1],
+            {"random": batches, "sparse": _sparse},
+            quantity=lambda i: (unit_features(i["H"]) ** 2).sum(),
+            hypotheses=_no_zero_feature,
+            remark="where no row of H vanishes",
+        ),
+        *s.claims(
+            "all-layers",
+            "deterministic",
+            "all matrices {H_k}_k have unit Frobenius norm",
+            "==",
+            lambda i: 1,
+            {"layers": _layers},
+            quantity=_norm,
+            part="all-layers",
+            fails=True,
+            remark="the input H_0 is any matrix; the Gaussian approximation and the drift at ℓ = 0 need ‖H_0‖_F = 1",
+        ),
+        *s.claims(
+            "all-layers",
+            "deterministic",
+            "‖H_k‖_F = 1 for k ≥ 1",
+            "==",
+            lambda i: 1,
+            {"layers": _layers},
+            quantity=_norm,
+            part="all-layers",
+            correction=True,
+            hypotheses=lambda i: i["layer"] > 0,
+        ),
+        *_lyapunov(s),
+        *s.claims(
+            "inverse",
+            "deterministic",
+            "with the inverse of MMᵀ in place of that of its diagonal, representations become exactly orthogonal",
+            "==",
+            lambda i: 0,
+            {"random": _independent},
+            quantity=lambda i: float(orthogonality_gap(whitened(i["H"]))),
+            exact=_precise_polar,
+            scale=unit_scale,
+            tolerance=1e-7,
+            hypotheses=lambda i: bool(np.linalg.cond(i["H"]) < 1e6),
+            remark="M of full column rank; for d > n the d × d inverse does not exist and the pseudo-inverse is meant",
+        ),
+        *s.claims(
+            "orthogonal-weights",
+            "deterministic",
+            "orthogonal weights keep representations as orthogonal as they are: V(WH) = V(H)",
+            "==",
+            lambda i: gap_of(i["H"]),
+            {"random": _rotations},
+            quantity=lambda i: gap_of(i["H"] @ i["W"].T),
+            scale=unit_scale,
+        ),
+        *s.claims(
+            "orthogonal-weights",
+            "expectation",
+            "the same does not hold with ReLU: orthogonal samples leave a layer with V > 0",
+            ">",
+            lambda i: 0.0,
+            {"shapes": cases({"samples": 2, "width": 8}, {"samples": 8, "width": 8}, {"samples": 8, "width": 64})},
+            estimate=_rectified_gap,
+            part="relu",
+            counts=(3, 3),
+            resolution=1.0,
+            scope="mean over Haar weights",
+        ),
+    )
+
+
+def _lyapunov(s: Source) -> tuple[Claim, ...]:
+    return (
+        *s.claims(
+            "gap-lyapunov",
+            "deterministic",
+            "V(H_ℓ) ≤ 2n V̂(H_ℓ)",
+            "<=",
+            lambda i: 2 * len(i["squares"]) * lyapunov_of(i["squares"]),
+            WITH_ZEROS,
+            quantity=lambda i: spectral_gap(i["squares"]),
+            search=spectrum_search(),
+            scale=unit_scale,
+            remark="for ‖H_ℓ‖_F = 1; the sharp factor is √(n(n−1)), so that 2n is loose by 2√(n/(n−1))",
+        ),
+        *s.claims(
+            "gap-lyapunov",
+            "deterministic",
+            "V(H)² = Σσ_i⁴ − 1/n for Σσ_i² = 1",
+            "==",
+            lambda i: (unit_trace(i["squares"]) ** 2).sum() - (i["squares"][0] * 0 + 1) / len(i["squares"]),
+            WITH_ZEROS,
+            quantity=lambda i: spectral_gap(i["squares"]) ** 2,
+            part="identity",
+            at="proof",
+            scale=unit_scale,
+        ),
+        *s.claims(
+            "gap-lyapunov",
+            "deterministic",
+            "given σ_n, Σσ_i⁴ − 1/n is largest at σ_1² = 1 − (n−1)σ_n², σ_2 = … = σ_n",
+            "<=",
+            _spike,
+            WITH_ZEROS,
+            quantity=lambda i: spectral_gap(i["squares"]) ** 2,
+            part="maximum",
+            at="proof",
+            search=spectrum_search(),
+            scale=unit_scale,
+            remark="the maximum is n(n−1)V̂²",
+        ),
+        *s.claims(
+            "gap-lyapunov",
+            "deterministic",
+            "V²(H_ℓ) ≤ 2(n−1)² V̂²(H_ℓ)",
+            "<=",
+            lambda i: 2 * (len(i["squares"]) - 1) ** 2 * lyapunov_of(i["squares"]) ** 2,
+            WITH_ZEROS,
+            quantity=lambda i: spectral_gap(i["squares"]) ** 2,
+            part="square",
+            at="proof",
+            search=spectrum_search(2),
+            scale=unit_scale,
+            remark="attained for n = 2; sharp is n(n−1), see :maximum",
+        ),
+    )

@@ -1,0 +1,534 @@
+"""003, B.1 and C.1–C.5, thesis A.2–A.3: one layer at finite width."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims.daneshmand2021.chains import spectra_along, squares_of
+from isometer_papers.claims.daneshmand2021.instances import SPECTRA, Rng, batches, cases, unit_scale, widths
+from isometer_papers.claims.daneshmand2021.shares import precise_share
+from isometer_papers.claims.daneshmand2021.source import Source
+from isometer_papers.claims._precise import eigenvalues
+from isometer_papers.simulate.orthogonality_steps import gram_statistics
+from isometer.theory.batch_norm._gram_maps import spectrum_map
+from isometer_papers.theory.orthogonality.bounds import (
+    averaged_drift_bound,
+    gram_spread,
+    lyapunov_drift_bound,
+    lyapunov_of,
+    orthogonal_spread,
+    spectral_gap,
+    unit_features,
+)
+
+DRAWS = 3000
+LAYERS = cases(
+    {"squares": np.array([0.5, 0.5]), "width": 4},
+    {"squares": np.array([0.5, 0.5]), "width": 1024},
+    {"squares": np.array([0.9, 0.1]), "width": 256},
+    {"squares": np.array([0.25, 0.25, 0.25, 0.25]), "width": 16},
+    {"squares": np.array([0.97, 0.01, 0.01, 0.01]), "width": 512},
+    {"squares": np.array([0.3, 0.3, 0.3, 0.1]), "width": 64},
+    {"squares": np.array([1 - 3e-6, 1e-6, 1e-6, 1e-6]), "width": 64},
+    {"squares": np.full(8, 0.125), "width": 8},
+    {"squares": np.full(8, 0.125), "width": 256},
+    {"squares": np.array([0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05]), "width": 128},
+    {"squares": np.full(16, 1 / 16), "width": 256},
+    {"squares": np.array([0.9, 0.1]), "width": 4096},
+)
+COUNTS = (9, 12)
+
+
+def _draws(i: Instance) -> int:
+    return max(200, min(DRAWS, 3_000_000 // (int(i["width"]) * len(i["squares"]))))
+
+
+def lyapunov_of_grams(c: Any) -> Any:
+    """V̂ of Gram matrices of trace 1."""
+    return 1 / c.shape[-1] - np.linalg.eigvalsh(c)[..., 0]
+
+
+def _next(i: Instance, rng: Rng) -> Estimate:
+    return Estimate.of(gram_statistics(i["squares"], i["width"], lyapunov_of_grams, draws=_draws(i), rng=rng))
+
+
+def _deviation(i: Instance, rng: Rng) -> Estimate:
+    """(V̂(H_{ℓ+1}) − (1/n − p_n))²."""
+    n = len(i["squares"])
+    expected = 1 / n - float(spectrum_map(i["squares"]).eigenvalues[-1])
+    found = gram_statistics(i["squares"], i["width"], lyapunov_of_grams, draws=_draws(i), rng=rng)
+    return Estimate.of((found - expected) ** 2)
+
+
+def _drift(inside: Callable[[Any], Any]) -> Callable[[Instance], float]:
+    def bound(i: Instance) -> float:
+        squares = i["squares"]
+        return float(lyapunov_drift_bound(lyapunov_of(squares), inside(squares), len(squares), i["width"]))
+
+    return bound
+
+
+def _entry(i: Instance, rng: Rng) -> Estimate:
+    """[C]_nn."""
+    draws = 2 * _draws(i)
+    return Estimate.of(gram_statistics(i["squares"], i["width"], lambda c: c[..., -1, -1], draws=draws, rng=rng))
+
+
+def _spread(i: Instance) -> Any:
+    return gram_spread(spectrum_map(i["squares"]).eigenvalues, i["width"])
+
+
+def _exact_spread(i: Instance) -> tuple[Any, Any]:
+    squares, one = i["squares"], i["squares"][0] * 0 + 1
+    shares = np.array([precise_share(squares, k) for k in range(len(squares))], dtype=object)
+    return gram_spread(shares, i["width"]), one / i["width"]
+
+
+def _off_diagonal(i: Instance, rng: Rng) -> Estimate:
+    """Σ_{i≠j} [C]_ij² after an orthogonal batch."""
+    n = i["samples"]
+    away = 1 - np.eye(n)
+    squares = np.full(n, 1 / n)
+    found = gram_statistics(squares, i["width"], lambda c: ((c * away) ** 2).sum((-2, -1)), draws=20_000, rng=rng)
+    return Estimate.of(found)
+
+
+ORTHOGONAL = cases(*({"samples": n, "width": d} for n, d in ((2, 2), (2, 8), (4, 16), (8, 32))))
+PAIRS = cases(*({"width": float(d)} for d in (2, 4, 16, 100)))
+
+
+def _unit_rows(rng: Rng, count: int) -> Iterator[Instance]:
+    """A: d × n with rows of length 1."""
+    yield {"A": np.eye(2)}
+    for _ in range(count):
+        n = int(rng.integers(1, 6))
+        a = rng.standard_normal((int(rng.integers(max(n, 2), 9)), n))
+        yield {"A": a / np.linalg.norm(a, axis=1, keepdims=True)}
+
+
+def _last_line(i: Instance, paper: str) -> Any:
+    a = i["A"]
+    total = (a[0] ** 2).sum() if paper == "003" else sum(a[k, k] ** 2 for k in range(a.shape[1]))
+    return total**2 / len(a) ** 2
+
+
+def _symmetric_pairs(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"A": np.diag([1.0, 2.0]), "B": np.diag([1.0, 1.0])}
+    for _ in range(count):
+        n = int(rng.integers(1, 6))
+        a, b = rng.standard_normal((2, n, n))
+        yield {"A": a + a.T, "B": b + b.T + float(rng.integers(2)) * (a + a.T)}
+
+
+def _eigenvalue_gap(i: Instance) -> Any:
+    return abs(eigenvalues(i["A"])[0] - eigenvalues(i["B"])[0])
+
+
+def _distance(i: Instance) -> Any:
+    return ((i["A"] - i["B"]) ** 2).sum() ** 0.5
+
+
+def _factored(rng: Rng, count: int) -> Iterator[Instance]:
+    """H = [I; 0] diag(σ) Vᵀ and weights."""
+    yield {"sigma": np.array([2.0, 1.0]), "V": np.array([[0.6, -0.8], [0.8, 0.6]]), "W": np.array([[1.0, 1], [1, -1]])}
+    for _ in range(count):
+        n = int(rng.integers(2, 5))
+        d = int(rng.integers(n, 7))
+        v = np.linalg.qr(rng.standard_normal((n, n)))[0]
+        yield {"sigma": rng.uniform(0.1, 1, n), "V": v, "W": rng.standard_normal((d, d))}
+
+
+def _after(i: Instance) -> tuple[Any, Any]:
+    """H_{ℓ+1}ᵀH_{ℓ+1}, and the average of the (w ⊙ σ/‖w ⊙ σ‖)^{⊗2}."""
+    n, d = len(i["sigma"]), len(i["W"])
+    rows = i["W"][:, :n] * i["sigma"]
+    mixed = unit_features((rows @ i["V"].T).T)
+    plain = unit_features(rows.T)
+    return mixed @ mixed.T / d, plain @ plain.T / d
+
+
+def _literal(i: Instance) -> Any:
+    left, right = _after(i)
+    return abs(left - right).max()
+
+
+def _conjugated(i: Instance) -> Any:
+    left, right = _after(i)
+    return abs(left - i["V"] @ right @ i["V"].T).max()
+
+
+def _variances(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"U": np.eye(2)}
+    for _ in range(min(count, 20)):
+        d = int(rng.integers(2, 7))
+        yield {"U": np.linalg.qr(rng.standard_normal((d, d)))[0]}
+
+
+def _variance_gap(i: Instance, times: bool) -> Any:
+    """Largest |Var(W_ℓU)_ij − 1|, entries of W_ℓ of variance 1/d; or of the same times d."""
+    d = len(i["U"])
+    return abs((i["U"] ** 2).sum(axis=0) * (d if times else 1) / (i["U"][0, 0] * 0 + d) - 1).max()
+
+
+def _two_ways(i: Instance, rng: Rng) -> Estimate:
+    """Mean V̂ of the next layer: dense weights minus the reduction to singular values."""
+    h = np.asarray(i["H"])
+    d = h.shape[1]
+    weights = rng.standard_normal((8000, d, d)) / math.sqrt(d)
+    out = h @ np.swapaxes(weights, 1, 2)
+    out /= np.linalg.norm(out, axis=1, keepdims=True)
+    dense = lyapunov_of_grams(out @ np.swapaxes(out, 1, 2) / d)
+    squares = np.linalg.svd(h, compute_uv=False) ** 2
+    reduced = gram_statistics(squares, d, lyapunov_of_grams, draws=8000, rng=rng)
+    return Estimate.of(dense - reduced)
+
+
+def _average(i: Instance, rng: Rng) -> Estimate:
+    values = spectra_along(squares_of(i), i["width"], i["layers"], 24)
+    n = values.shape[-1]
+    lyapunov = 1 / n - values[..., 0]
+    return Estimate.of((lyapunov * (1 / n - lyapunov)).mean(axis=1))
+
+
+def _average_bound(i: Instance) -> float:
+    return float(averaged_drift_bound(lyapunov_of(i["squares"]), i["layers"], i["width"]))
+
+
+AVERAGES = cases(
+    {"squares": np.array([0.99, 0.01]), "width": 4096, "layers": 60},
+    {"squares": np.array([0.5, 0.5]), "width": 4, "layers": 1},
+    {"squares": np.array([0.999, 0.001]), "width": 64, "layers": 10},
+    {"squares": np.full(4, 0.25), "width": 16, "layers": 5},
+    {"squares": np.array([0.7, 0.1, 0.1, 0.1]), "width": 1024, "layers": 30},
+    {"squares": np.full(8, 0.125), "width": 8, "layers": 40},
+)
+
+
+def claims(s: Source) -> tuple[Claim, ...]:
+    """The claims of a paper."""
+    return (*_theorem(s), *_averages(s), *_reduction(s), *_concentration(s), *_smallest(s))
+
+
+def _theorem(s: Source) -> tuple[Claim, ...]:
+    return (
+        *s.claims(
+            "drift",
+            "expectation",
+            "E[V̂(H_{ℓ+1}) | H_ℓ] ≤ (1 − ⅔(1/n − V̂(H_ℓ))) V̂(H_ℓ) + 1/√d",
+            "<=",
+            _drift(lyapunov_of),
+            {"layers": LAYERS},
+            estimate=_next,
+            counts=COUNTS,
+            scope="n from 2 to 16, d from 4 to 4096; ℓ ≥ 1, or ‖H_0‖_F = 1",
+        ),
+        *s.claims(
+            "drift-gap",
+            "expectation",
+            "E V̂(H_{ℓ+1}) ≤ (1 − ⅔(1/n − V(H_ℓ))) V̂(H_ℓ) + 1/√d",
+            "<=",
+            _drift(spectral_gap),
+            {"layers": LAYERS},
+            estimate=_next,
+            counts=COUNTS,
+            scope="n from 2 to 16, d from 4 to 4096",
+            remark="weaker than Theorem 5, which it is said to conclude: V ≥ V̂",
+        ),
+        *s.claims(
+            "drift-lyapunov",
+            "expectation",
+            "E_{W_ℓ} V̂(H_{ℓ+1}) ≤ (1 − ⅔(1/n − V̂(H_ℓ))) V̂(H_ℓ) + 1/√d",
+            "<=",
+            _drift(lyapunov_of),
+            {"layers": LAYERS},
+            estimate=_next,
+            counts=COUNTS,
+            scope="n from 2 to 16, d from 4 to 4096",
+        ),
+    )
+
+
+def _averages(s: Source) -> tuple[Claim, ...]:
+    return (
+        *s.claims(
+            "average",
+            "expectation",
+            "E[(1/ℓ) Σ_{k=1}^ℓ V̂(H_k)(1/n − V̂(H_k))] ≤ 3E V̂(H_0)/(2ℓ) + 3/(2√d)",
+            "<=",
+            _average_bound,
+            {"chains": AVERAGES},
+            estimate=_average,
+            trivial=lambda i: 1 / (4 * len(i["squares"]) ** 2),
+            counts=(6, 6),
+            resolution=0.2,
+            scope="‖H_0‖_F = 1",
+            remark="the sum from 1 to ℓ telescopes to V̂(H_1), not V̂(H_0); below the trivial 1/(4n²) only for d > 36n⁴",
+        ),
+        *s.claims(
+            "average",
+            "deterministic",
+            "the same for any input H_0, with V̂(H_0) = 1/n − σ_n(H_0)²",
+            "<=",
+            lambda i: averaged_drift_bound(1 - (i["H"] ** 2).sum(), 1, i["H"].shape[1]),
+            {"one-sample": cases({"H": np.array([[2.0, 0.0]])}, {"H": np.array([[3.0, 4.0]])})},
+            quantity=lambda i: i["H"][0, 0] * 0,
+            part="input",
+            fails=True,
+            scope="one sample, where V̂(H_k) = 0 for k ≥ 1 whatever the weights; ℓ = 1",
+            remark="V̂(H_0) is negative for inputs of norm above 1",
+        ),
+        *s.claims(
+            "average",
+            "deterministic",
+            "the same for inputs of norm 1: the right side is not negative",
+            ">=",
+            lambda i: 0,
+            {**SPECTRA},
+            quantity=lambda i: averaged_drift_bound(lyapunov_of(i["squares"]), 1, 100),
+            part="input",
+            correction=True,
+        ),
+    )
+
+
+def _reduction(s: Source) -> tuple[Claim, ...]:
+    return (
+        *s.claims(
+            "reduction",
+            "deterministic",
+            "C_{ℓ+1} := H_{ℓ+1}ᵀH_{ℓ+1} = (1/d) Σ_i ((w_i ⊙ σ)/‖w_i ⊙ σ‖)^{⊗2}",
+            "==",
+            lambda i: 0,
+            {"factored": _factored},
+            quantity=_literal,
+            part="average",
+            scale=unit_scale,
+            fails=True,
+            remark="true up to the rotation V of the samples, which keeps all eigenvalues",
+        ),
+        *s.claims(
+            "reduction",
+            "deterministic",
+            "H_{ℓ+1}ᵀH_{ℓ+1} = V [(1/d) Σ_i ((w_i ⊙ σ)/‖w_i ⊙ σ‖)^{⊗2}] Vᵀ",
+            "==",
+            lambda i: 0,
+            {"factored": _factored},
+            quantity=_conjugated,
+            part="average",
+            scale=unit_scale,
+            correction=True,
+        ),
+        *s.claims(
+            "reduction",
+            "deterministic",
+            "W_ℓ ~ N(0, I_d/d), so the entries of W = W_ℓU are i.i.d. standard normal: variance 1",
+            "==",
+            lambda i: 0,
+            {"rotations": _variances},
+            quantity=lambda i: _variance_gap(i, False),
+            part="standard",
+            scale=unit_scale,
+            fails=True,
+            remark="variance 1/d; batch norm does not see the factor",
+        ),
+        *s.claims(
+            "reduction",
+            "deterministic",
+            "the entries of √d W_ℓU have variance 1",
+            "==",
+            lambda i: 0,
+            {"rotations": _variances},
+            quantity=lambda i: _variance_gap(i, True),
+            part="standard",
+            scale=unit_scale,
+            correction=True,
+        ),
+        *s.claims(
+            "reduction",
+            "expectation",
+            "W_ℓH_ℓ has the law of W diag(σ)Vᵀ: the next layer depends on H_ℓ through σ only",
+            "==",
+            lambda i: 0.0,
+            {"batches": batches},
+            estimate=_two_ways,
+            part="law",
+            scale=lambda i: 1 / len(i["H"]),
+            hypotheses=lambda i: len(i["H"]) > 1,
+            counts=(8, 12),
+            scope="mean of V̂(H_{ℓ+1})",
+        ),
+    )
+
+
+def _concentration(s: Source) -> tuple[Claim, ...]:
+    squares = s.paper == "001"
+    return (
+        *s.claims(
+            "concentration",
+            "expectation",
+            "E_W‖C_{ℓ+1} − E_W C_{ℓ+1}‖² ≤ 1/d",
+            "<=",
+            lambda i: 1 / i["width"],
+            {name: widths(family, 2, 8, 32, 512) for name, family in SPECTRA.items()},
+            quantity=_spread,
+            exact=_exact_spread,
+            counts=(60, 400),
+            scope="Frobenius norm, where the left side is (1 − Σp_i²)/d; the operator norm is smaller",
+        ),
+        *s.claims(
+            "concentration",
+            "expectation",
+            "E_W C_{ℓ+1} = diag(p_1(σ), …, p_n(σ)), in the basis V",
+            "==",
+            lambda i: float(spectrum_map(i["squares"]).eigenvalues[-1]),
+            {"layers": LAYERS},
+            estimate=_entry,
+            part="mean",
+            scale=lambda i: 1 / len(i["squares"]),
+            counts=COUNTS,
+            resolution=0.1,
+            scope="the last entry",
+        ),
+        *(
+            ()
+            if squares
+            else s.claims(
+                "concentration",
+                "deterministic",
+                "Σ_{i≠j} E[C_{ℓ+1}]_ij = (1/d²)(Σ_k (Σ_i A_ki²)² − Σ_ik A_ki⁴)",
+                "==",
+                lambda i: orthogonal_spread(2, i["width"]).off_diagonal,
+                {"pairs": PAIRS},
+                quantity=lambda i: 0,
+                part="off-diagonal",
+                at="proof",
+                fails=True,
+                scope="two orthogonal samples, where the mean of the right side is 1/(4d) and E[C]_ij = 0",
+                remark="the square of [C]_ij is missing; the thesis has it",
+            )
+        ),
+        *s.claims(
+            "concentration",
+            "expectation",
+            "Σ_{i≠j} E[C_{ℓ+1}]_ij² = (1/d²) E(Σ_k (Σ_i A_ki²)² − Σ_ik A_ki⁴)",
+            "==",
+            lambda i: float(orthogonal_spread(i["samples"], float(i["width"])).off_diagonal),
+            {"orthogonal": ORTHOGONAL},
+            estimate=_off_diagonal,
+            part="off-diagonal",
+            at="proof",
+            correction=not squares,
+            counts=(4, 4),
+            resolution=0.1,
+            scope="orthogonal samples, where the right side is (n−1)/((n+2)d)",
+        ),
+        *s.claims(
+            "concentration",
+            "deterministic",
+            "(1/d²)(Σ_i A_ki²)² = 1/d" if not squares else "(1/d²)(Σ_i A_ii²)² = 1/d",
+            "==",
+            lambda i: (i["A"][0, 0] * 0 + 1) / len(i["A"]),
+            {"rows": _unit_rows},
+            quantity=lambda i: _last_line(i, s.paper),
+            part="last-line",
+            at="proof",
+            fails=True,
+            remark="the rows of A have length 1; the sum over k is missing",
+        ),
+        *s.claims(
+            "concentration",
+            "deterministic",
+            "(1/d²) Σ_k (Σ_i A_ki²)² = 1/d",
+            "==",
+            lambda i: (i["A"][0, 0] * 0 + 1) / len(i["A"]),
+            {"rows": _unit_rows},
+            quantity=lambda i: ((i["A"] ** 2).sum(axis=1) ** 2).sum() / len(i["A"]) ** 2,
+            part="last-line",
+            at="proof",
+            correction=True,
+        ),
+    )
+
+
+def _smallest(s: Source) -> tuple[Claim, ...]:
+    first = s.paper == "003"
+    return (
+        *s.claims(
+            "smallest",
+            "expectation",
+            "E_W(V̂(H_{ℓ+1}) − (1/n − p_n(σ)))² ≤ 1/d",
+            "<=",
+            lambda i: 1 / i["width"],
+            {"layers": LAYERS},
+            estimate=_deviation,
+            counts=COUNTS,
+            scope="n from 2 to 16, d from 4 to 4096",
+        ),
+        *(
+            s.claims(
+                "smallest",
+                "deterministic",
+                "E_W(V(C_{ℓ+1}) − (1/n − p_n))² = E_W(λ_n(C_{ℓ+1}) − λ_n(E C_{ℓ+1}))²",
+                "==",
+                lambda i: orthogonal_spread(2, i["width"]).smallest,
+                {"pairs": PAIRS},
+                quantity=lambda i: orthogonal_spread(2, i["width"]).total,
+                part="first-line",
+                at="proof",
+                fails=True,
+                scope="two orthogonal samples: 1/(2d) and 1/(4d)",
+                remark="V is the gap; V̂ is meant, as in the thesis",
+            )
+            if first
+            else s.claims(
+                "smallest",
+                "deterministic",
+                "E_W(λ_n(C_{ℓ+1}) − λ_n(E C_{ℓ+1}))² = E_W‖C_{ℓ+1} − E C_{ℓ+1}‖_F²",
+                "==",
+                lambda i: orthogonal_spread(2, i["width"]).total,
+                {"pairs": PAIRS},
+                quantity=lambda i: orthogonal_spread(2, i["width"]).smallest,
+                part="second-line",
+                at="proof",
+                fails=True,
+                scope="two orthogonal samples: 1/(4d) and 1/(2d)",
+                remark="003 has ≤ here and = in the line before",
+            )
+        ),
+        *(
+            s.claims(
+                "smallest",
+                "expectation",
+                "E_W(V̂(H_{ℓ+1}) − (1/n − p_n))² = E_W(λ_n(C_{ℓ+1}) − λ_n(E C_{ℓ+1}))²",
+                "==",
+                lambda i: orthogonal_spread(2, float(i["width"])).smallest,
+                {"pairs": cases(*({"squares": np.array([0.5, 0.5]), "width": d} for d in (2, 8, 64)))},
+                estimate=_deviation,
+                part="first-line",
+                at="proof",
+                correction=True,
+                counts=(3, 3),
+                resolution=0.3,
+                scope="two orthogonal samples, where the right side is 1/(4d)",
+            )
+            if first
+            else ()
+        ),
+        *s.claims(
+            "smallest",
+            "deterministic",
+            "|λ_n(A) − λ_n(B)| ≤ ‖A − B‖_F for symmetric A, B",
+            "<=",
+            _distance,
+            {"pairs": _symmetric_pairs},
+            quantity=_eigenvalue_gap,
+            part="weyl" if first else "second-line",
+            at="proof",
+            correction=not first,
+        ),
+    )

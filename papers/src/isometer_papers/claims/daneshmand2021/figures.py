@@ -1,0 +1,420 @@
+"""003, §3 and Figures 1–3, thesis chapter 2: what figures and remarks say about random networks, without training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims.daneshmand2021.chains import (
+    gaps,
+    log_exponent,
+    over_chains,
+    pair_cosines,
+    path,
+    stationary,
+)
+from isometer_papers.claims.daneshmand2021.instances import Rng, cases, unit_scale
+from isometer_papers.claims.daneshmand2021.source import Source
+from isometer.run._seeds import seed_of
+from isometer_papers.simulate.orthogonality_steps import dense_chain, feature_chain, smallest_singular_value
+from isometer_papers.theory.orthogonality.bounds import survival_bound
+
+WIDTHS = [16, 32, 64, 128, 256, 512]
+
+
+def _fall(kind: str, layers: tuple[int, int]) -> Callable[[Instance, Rng], Estimate]:
+    """V at the later of two layers minus V at the earlier."""
+
+    def estimate(i: Instance, rng: Rng) -> Estimate:
+        values = path(kind, i["width"], i["samples"], max(layers), i["chains"], i["start"])
+        return Estimate.of(values[:, layers[1]] - values[:, layers[0]])
+
+    return estimate
+
+
+def _from_rank_one(i: Instance, rng: Rng) -> Estimate:
+    """√(1 − 1/n) − V at the last layer."""
+    values = path("vanilla", i["width"], i["samples"], i["layers"], i["chains"], "orthogonal")
+    return Estimate.of(math.sqrt(1 - 1 / i["samples"]) - values[:, -1])
+
+
+def _cosine(vanilla: bool, layers: tuple[int, ...]) -> Callable[[Instance, Rng], Estimate]:
+    """|cos| at a layer, or the change between two."""
+
+    def estimate(i: Instance, rng: Rng) -> Estimate:
+        values = pair_cosines(vanilla, i["width"], i["layers"], i["chains"])
+        last = values[:, layers[-1] - 1]
+        return Estimate.of(last - values[:, layers[0] - 1] if len(layers) == 2 else last)
+
+    return estimate
+
+
+COSINES = cases({"width": 32, "layers": 50, "chains": 400})
+
+
+def _linearity(i: Instance, rng: Rng) -> Estimate:
+    """Correlation of log V, mean of 20 runs, with the layer, ℓ = 1, …, 20."""
+    values = np.log(path("linear", i["width"], 4, 50, i["chains"], "spike"))[:, 1:21]
+    groups = values.reshape(-1, 20, 20).mean(axis=1)
+    return Estimate.of([float(np.corrcoef(np.arange(20), group)[0, 1]) for group in groups])
+
+
+def _settled(i: Instance, rng: Rng) -> Estimate:
+    values = np.log(path("linear", i["width"], 4, 50, i["chains"], "spike"))
+    return Estimate.of(values[:, 36:51].mean(axis=1) - values[:, 26:36].mean(axis=1))
+
+
+DEPTHS = cases({"width": 32, "chains": 240}, {"width": 512, "chains": 120})
+
+
+def _width_slope(first: int, last: int) -> Callable[[Instance, Rng], Estimate]:
+    """Slope of log of the mean of V over layers, in log d."""
+
+    def estimate(i: Instance, rng: Rng) -> Estimate:
+        values = []
+        for width in i["widths"]:
+            gap = path("linear", width, 4, 600, 20, "spike")[:, first : last + 1]
+            values.append(Estimate.of(gap.mean(axis=1)))
+        return log_exponent(i["widths"], values)
+
+    return estimate
+
+
+SLOPES = cases({"widths": WIDTHS})
+
+
+@lru_cache(maxsize=32)
+def _least_ratio(n: int, width: int, layers: int, runs: int) -> Estimate:
+    """min_k σ_n(H_k)/σ_n(H_0) of runs from Gaussian inputs."""
+    rng = np.random.default_rng(seed_of(f"003 least {n} {width} {layers} {runs}"))
+    start = rng.standard_normal((runs, width, n))
+    values = feature_chain(start, width, layers=layers, chains=runs, rng=rng, read=smallest_singular_value)
+    return Estimate.of(values.min(axis=1) / smallest_singular_value(start))
+
+
+def least_ratio(i: Instance, rng: Rng) -> Estimate:
+    """The same for an instance."""
+    return _least_ratio(i["samples"], i["width"], i["layers"], i["runs"])
+
+
+def dense_least_ratio(i: Instance, rng: Rng) -> Estimate:
+    """The same with the weights written out."""
+    found = []
+    for _ in range(5):
+        start = rng.standard_normal((i["width"], i["samples"]))
+        states = dense_chain(start, layers=i["layers"], rng=rng)
+        found.append(float(smallest_singular_value(states).min() / smallest_singular_value(start)))
+    return Estimate.of(found)
+
+
+SQUARES = cases(
+    {"samples": 4, "width": 16, "layers": 1000, "runs": 30},
+    {"samples": 8, "width": 64, "layers": 1000, "runs": 20},
+    {"samples": 16, "width": 256, "layers": 1000, "runs": 12},
+)
+
+
+def _survivals(rng: Rng, count: int) -> Iterator[Instance]:
+    for factor in (1, 2, 4):
+        for alpha in (0.125, 0.25, 0.5):
+            yield {"width": 4 * factor, "alpha": alpha, "layers": 1e60}
+
+
+def _scaled_gap(i: Instance, rng: Rng) -> Estimate:
+    """V √d/n in stationarity."""
+    return over_chains(gaps(stationary(i["samples"], i["width"])) * math.sqrt(i["width"]) / i["samples"])
+
+
+def _squared_distance(values: Any) -> Any:
+    return ((np.sqrt(values) - 1 / math.sqrt(values.shape[-1])) ** 2).sum(-1)
+
+
+def _scaled_distance(power: int) -> Callable[[Instance, Rng], Estimate]:
+    """W₂² √d/n^k in stationarity."""
+
+    def estimate(i: Instance, rng: Rng) -> Estimate:
+        size = math.sqrt(i["width"]) / i["samples"] ** power
+        return over_chains(_squared_distance(stationary(i["samples"], i["width"])) * size)
+
+    return estimate
+
+
+def _radius(i: Instance, rng: Rng) -> Estimate:
+    """√d √(E W₂²)/n in stationarity."""
+    square = over_chains(_squared_distance(stationary(i["samples"], i["width"])))
+    size = math.sqrt(i["width"]) / i["samples"]
+    root = math.sqrt(square.value)
+    return Estimate(size * root, size * square.error / (2 * root), square.freedom, square.draws)
+
+
+def _distance_exponent(i: Instance, rng: Rng) -> Estimate:
+    squares = [over_chains(_squared_distance(stationary(i["samples"], d))) for d in i["widths"]]
+    found = log_exponent(i["widths"], squares)
+    return Estimate(found.value / 2, found.error / 2, found.freedom, found.draws)
+
+
+STATIONARY = cases(*({"samples": n, "width": d} for n, d in ((2, 16), (2, 256), (4, 64), (4, 512), (8, 256), (8, 64))))
+
+
+def claims(s: Source) -> tuple[Claim, ...]:
+    """The claims of a paper."""
+    return (*_stationary(s), *_vanilla(s), *_pairs(s), *_depth(s), *_width(s), *_independence(s))
+
+
+def _stationary(s: Source) -> tuple[Claim, ...]:
+    power, text = (1, "n/(α√d)") if s.paper == "003" else (2, "n²/(α√d)")
+    return (
+        *s.claims(
+            "intro",
+            "asymptotic",
+            "E[gap] = O(n/(α√d)) at great depth",
+            "<=",
+            lambda i: 1.0,
+            {"chains": STATIONARY},
+            estimate=_scaled_gap,
+            part="width",
+            counts=(6, 6),
+            scope="√d V/n ≤ 1, n from 2 to 8, d from 16 to 512, stationary chains",
+            remark="it is about 1/(2√n): in n the gap grows like √n, not n^{3/2}",
+        ),
+        *s.claims(
+            "intro",
+            "asymptotic",
+            f"W₂² = O({text}) at great depth",
+            "<=",
+            lambda i: 1.0,
+            {"chains": STATIONARY},
+            estimate=_scaled_distance(power),
+            part="gaussian",
+            counts=(6, 6),
+            scope=f"√d E Σ(σ_i − 1/√n)²/n{'' if power == 1 else '²'} ≤ 1, n from 2 to 8, d from 16 to 512",
+            remark="W₂² is about n²/(16d)",
+        ),
+        *s.claims(
+            "table",
+            "asymptotic",
+            "BN MLP: in a W₂ ball of radius O(width^{−1/4}) around a Gaussian",
+            "<=",
+            lambda i: -0.25,
+            {"widths": cases({"samples": 4, "widths": [32, 128, 512]}, {"samples": 2, "widths": [16, 64, 256]})},
+            estimate=_distance_exponent,
+            counts=(2, 2),
+            resolution=0.3,
+            scope="exponent of √(E Σ(σ_i − 1/√n)²), which bounds W₂, in d from 16 to 512",
+            remark="the exponent is −½",
+        ),
+        *s.claims(
+            "table",
+            "asymptotic",
+            "the radius of the Wasserstein ball is at most O(1/√width)",
+            "<=",
+            lambda i: 1.0,
+            {"chains": STATIONARY},
+            estimate=_radius,
+            part="text",
+            at="text after the corollary",
+            counts=(6, 6),
+            scope="√d W₂ ≤ n, n from 2 to 8, d from 16 to 512",
+        ),
+    )
+
+
+def _vanilla(s: Source) -> tuple[Claim, ...]:
+    return (
+        *s.claims(
+            "vanilla",
+            "asymptotic",
+            "the orthogonality gap of a vanilla linear network increases with depth",
+            ">",
+            lambda i: 0.0,
+            {"nets": cases({"width": 16, "samples": 4, "chains": 60, "start": "orthogonal"})},
+            estimate=_fall("vanilla", (2, 60)),
+            part="gap",
+            counts=(1, 1),
+            resolution=1.0,
+            scope="layer 60 against layer 2, d = 16, n = 4",
+        ),
+        *s.claims(
+            "vanilla",
+            "asymptotic",
+            "representations of a vanilla linear network converge to rank one after scaling",
+            "<=",
+            lambda i: 1e-3,
+            {
+                "nets": cases(
+                    {"width": 8, "samples": 4, "layers": 600, "chains": 20},
+                    {"width": 16, "samples": 16, "layers": 1200, "chains": 12},
+                )
+            },
+            estimate=_from_rank_one,
+            part="rank-one",
+            counts=(1, 2),
+            resolution=1.0,
+            scope="√(1−1/n) − V below 1e-3 at layer 600 (d = 8) and 1200 (d = 16)",
+        ),
+        *s.claims(
+            "slowdown",
+            "empirical",
+            "the gap of the last layer of a random vanilla ReLU network rises with depth",
+            ">",
+            lambda i: 0.0,
+            {"nets": cases({"width": 200, "samples": 32, "chains": 40, "start": "aligned"})},
+            estimate=_fall("relu", (15, 75)),
+            part="gap",
+            counts=(1, 1),
+            resolution=1.0,
+            scope="75 against 15 layers, width 200, Gaussian samples of cosine 0.8; no training",
+        ),
+    )
+
+
+def _pairs(s: Source) -> tuple[Claim, ...]:
+    return (
+        *s.claims(
+            "cosines",
+            "empirical",
+            "BN: almost aligned samples become nearly orthogonal, d = 32",
+            "<",
+            lambda i: 0.25,
+            {"runs": COSINES},
+            estimate=_cosine(False, (50,)),
+            part="bn",
+            counts=(1, 1),
+            resolution=0.3,
+            scope="mean |cos| at layer 50 below ¼; inputs e₁ and 0.999e₁ + 0.001e₂",
+        ),
+        *s.claims(
+            "cosines",
+            "empirical",
+            "vanilla: orthogonal samples become increasingly aligned, d = 32",
+            ">",
+            lambda i: 0.0,
+            {"runs": COSINES},
+            estimate=_cosine(True, (1, 50)),
+            part="vanilla",
+            counts=(1, 1),
+            resolution=1.0,
+            scope="mean |cos| at layer 50 minus layer 1",
+        ),
+    )
+
+
+def _depth(s: Source) -> tuple[Claim, ...]:
+    linear = (
+        "empirical",
+        "log V_ℓ decreases linearly for ℓ = 1, …, 20",
+        "<=",
+        lambda i: -0.9,
+        {"widths": DEPTHS},
+    )
+    note = {
+        "estimate": _linearity,
+        "counts": (1, 2),
+        "scope": "correlation of log V, mean of 20 runs, with ℓ below −0.9; n = 4, H_0 = diag(1, 1e-6, 1e-6, 1e-6)",
+        "remark": "not quite a line: about 4 layers pass before V moves, and for d = 32 it is flat by layer 25",
+    }
+    return (
+        *s.claims("depth-figure", *linear, part="linear", **note),  # type: ignore[arg-type]
+        *s.claims("exponential", *linear, **note),  # type: ignore[arg-type]
+        *s.claims(
+            "depth-figure",
+            "empirical",
+            "then log V wiggles around a small constant",
+            "==",
+            lambda i: 0.0,
+            {"widths": DEPTHS},
+            estimate=_settled,
+            part="constant",
+            scale=unit_scale,
+            counts=(1, 2),
+            resolution=0.25,
+            scope="mean of log V over layers 36–50 minus layers 26–35",
+        ),
+    )
+
+
+def _width(s: Source) -> tuple[Claim, ...]:
+    printed = s.paper == "003"
+    return (
+        *s.claims(
+            "width-figure",
+            "empirical",
+            "the slope of log of the mean of V over 500 layers in log d is "
+            + ("−0.46 (ℓ = 1, …, 500)" if printed else "about −1/2 (ℓ = 100, …, 600)"),
+            "==",
+            lambda i: -0.46 if printed else -0.5,
+            {"widths": SLOPES},
+            estimate=_width_slope(1, 500) if printed else _width_slope(100, 600),
+            part="slope",
+            tolerance=0.01 if printed else 0.02,
+            resolution=0.15,
+            counts=(1, 1),
+            scope="n = 4, d = 16, …, 512, 20 runs, H_0 = diag(1, 1e-6, 1e-6, 1e-6)",
+            remark="without the first layers it is −0.51" if printed else "",
+        ),
+        *s.claims(
+            "width-claim",
+            "empirical",
+            "the slope is close to −1/2",
+            "==",
+            lambda i: -0.5,
+            {"widths": SLOPES},
+            estimate=_width_slope(100, 600),
+            tolerance=0.02,
+            resolution=0.15,
+            counts=(1, 1),
+            scope="layers 100 to 600, n = 4, d = 16, …, 512, 20 runs",
+        ),
+    )
+
+
+def _independence(s: Source) -> tuple[Claim, ...]:
+    return (
+        *s.claims(
+            "independence",
+            "probability",
+            "linearly independent inputs stay linearly independent in all layers if d = Ω(n²)",
+            ">",
+            lambda i: 0.0,
+            {"squares": SQUARES},
+            estimate=least_ratio,
+            part="rank",
+            counts=(2, 3),
+            resolution=1.0,
+            scope="least σ_n over 1000 layers relative to the input's, d = n², n = 4, 8, 16",
+            remark="at any d ≥ n the rank is kept almost surely; how small σ_n becomes depends on d",
+        ),
+        *s.claims(
+            "independence",
+            "probability",
+            "A₁(α, ∞) holds as long as d = Ω(n²)",
+            "==",
+            lambda i: 1,
+            {"pairs": _survivals},
+            quantity=lambda i: survival_bound(i["width"], i["alpha"], i["layers"]),
+            part="infinite-depth",
+            fails=True,
+            scope="two samples, d = n², 2n², 4n²; an upper bound of the probability of A₁(α, ℓ) at ℓ = 1e60",
+            remark="for n ≥ 2 every layer falls below α with at least a fixed probability: A₁(α, ∞) has probability 0",
+        ),
+        *s.claims(
+            "independence",
+            "probability",
+            "A₁(0.1 α₀, 1000) holds for d = n²",
+            ">=",
+            lambda i: 0.1,
+            {"squares": SQUARES},
+            estimate=least_ratio,
+            part="infinite-depth",
+            correction=True,
+            counts=(2, 3),
+            scope="mean over runs of min_k σ_n(H_k)/α₀, Gaussian inputs, n = 4, 8, 16",
+            resolution=0.5,
+            remark="at finite depth",
+        ),
+    )

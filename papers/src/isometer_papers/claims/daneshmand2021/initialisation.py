@@ -1,0 +1,273 @@
+"""003, §5.2 and Appendix E, thesis 2.4.2 and A.4: iterative orthogonalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims.daneshmand2021.instances import Rng, unit_scale
+from isometer_papers.claims.daneshmand2021.source import Source
+from isometer_papers.theory.orthogonality.bounds import gap_of
+from isometer_papers.theory.orthogonality.iterative_gap import (
+    cauchy_steps,
+    gap_after,
+    gap_after_squared,
+    gap_before,
+    key_inequality,
+    sliced_output,
+)
+
+HALVES = np.array([[1.0, 1.0], [1.0, 1.0], [1.0, -1.0], [1.0, -1.0]]) / 2
+
+
+def _frames(rng: Rng, count: int) -> Iterator[Instance]:
+    """V with orthonormal columns, n ≥ d, and singular values."""
+    yield {"V": HALVES, "sigma": np.ones(2)}
+    for _ in range(count):
+        d = int(rng.integers(2, 6))
+        n = int(rng.integers(d, 4 * d + 1))
+        yield {"V": np.linalg.qr(rng.standard_normal((n, d)))[0], "sigma": 10.0 ** rng.uniform(-2, 0, d)}
+
+
+def _spectra(rng: Rng, count: int) -> Iterator[Instance]:
+    """Singular values of full rank for n = d samples."""
+    yield {"sigma": np.array([0.8, 0.6]), "n": 2}
+    for _ in range(count):
+        d = int(rng.integers(2, 9))
+        yield {"sigma": 10.0 ** rng.uniform(-float(rng.choice([0.1, 1, 3])), 0, d), "n": d}
+
+
+def _long_batches(rng: Rng, count: int) -> Iterator[Instance]:
+    """More samples than features too, equal singular values among them."""
+    yield {"sigma": np.array([1.0]), "n": 2}
+    yield {"sigma": np.array([1.0, 1.0]), "n": 4}
+    yield {"sigma": np.array([0.8, 0.6]), "n": 2}
+    for _ in range(count):
+        d = int(rng.integers(1, 9))
+        yield {"sigma": 10.0 ** rng.uniform(-2, 0, d), "n": int(rng.integers(d, 4 * d + 1))}
+
+
+def _sigma_search(x: Any) -> Instance:
+    return {"sigma": np.exp(-5.0 * np.asarray(x)), "n": 3}
+
+
+SEARCH = Search(_sigma_search, 3)
+
+
+def _product(i: Instance) -> Any:
+    """Largest entry of V′V′ᵀ − I."""
+    d = i["V"].shape[1]
+    part = i["V"][:d]
+    return abs(part @ part.T - np.eye(d, dtype=int)).max()
+
+
+def _before(i: Instance) -> Any:
+    square = gap_before(i["sigma"], i["n"])
+    return (square if square > 0 else square * 0) ** 0.5
+
+
+def _not_zero(i: Instance) -> bool:
+    """V(H) ≠ 0, beyond rounding."""
+    return float(_before(i)) > 1e-6
+
+
+def _unequal(i: Instance) -> bool:
+    sigma = np.asarray(i["sigma"], dtype=float)
+    return bool(sigma.max() > sigma.min() * (1 + 1e-6))
+
+
+def _parts(s: Source) -> tuple[str, str]:
+    return ("eq-17", "eq-18") if s.paper == "003" else ("eq-A.19", "eq-A.20")
+
+
+def claims(s: Source) -> tuple[Claim, ...]:
+    """The claims of a paper."""
+    return (*_algorithm(s), *_gaps(s), *_chain(s))
+
+
+def _algorithm(s: Source) -> tuple[Claim, ...]:
+    return (
+        *s.claims(
+            "algorithm",
+            "deterministic",
+            "V′ ∈ R^{d×d}, obtained by slicing V ∈ R^{n×d}, is orthogonal",
+            "==",
+            lambda i: 0,
+            {"frames": _frames},
+            quantity=_product,
+            part="slice",
+            scale=unit_scale,
+            fails=True,
+        ),
+        *s.claims(
+            "algorithm",
+            "deterministic",
+            "V′ = V is orthogonal for n = d",
+            "==",
+            lambda i: 0,
+            {"frames": _frames},
+            quantity=_product,
+            part="slice",
+            scale=unit_scale,
+            hypotheses=lambda i: i["V"].shape[0] == i["V"].shape[1],
+            correction=True,
+        ),
+        *s.claims(
+            "algorithm",
+            "deterministic",
+            "V(W_ℓH_ℓ) < V(H_ℓ) for W_ℓ = V′Σ^{−1/2}Uᵀ/‖Σ^{1/2}‖_F, V′ a d × d slice of V",
+            "<",
+            lambda i: gap_of(i["V"] * i["sigma"]),
+            {"frames": _frames},
+            quantity=lambda i: gap_of(sliced_output(i["V"], i["sigma"])),
+            part="gap",
+            fails=f"iterative:{_parts(s)[0]}",
+            scope="V′ the first d rows; d from 2 to 5, n ≤ 4d",
+            remark="with the slice the rank can fall: rows (½, ½), (½, ½), (½, −½), (½, −½) and equal σ give rank one",
+        ),
+    )
+
+
+def _gaps(s: Source) -> tuple[Claim, ...]:
+    return (
+        *s.claims(
+            "iterative",
+            "deterministic",
+            "V(H_ℓ) > V(W_ℓH_ℓ) as long as V(H_ℓ) ≠ 0 and Σ_ℓ is invertible, V′ orthogonal, n ≥ d",
+            "<",
+            _before,
+            {"batches": _long_batches},
+            quantity=lambda i: gap_after(i["sigma"], i["n"]),
+            part=_parts(s)[0],
+            hypotheses=_not_zero,
+            fails=True,
+            remark="for n > d and equal singular values V = √(1/d − 1/n) ≠ 0 does not move",
+        ),
+        *s.claims(
+            "iterative",
+            "deterministic",
+            "V(H_ℓ) > V(W_ℓH_ℓ) unless all singular values are equal, V′ orthogonal, n ≥ d",
+            "<",
+            _before,
+            {"batches": _long_batches},
+            quantity=lambda i: gap_after(i["sigma"], i["n"]),
+            part=_parts(s)[0],
+            search=SEARCH,
+            hypotheses=_unequal,
+            tolerance=0.0,
+            correction=True,
+        ),
+        *s.claims(
+            "iterative",
+            "deterministic",
+            "V(H_ℓ) = Σ(σ_i² − 1/n)² = Σσ_i⁴ − 1/n",
+            "==",
+            lambda i: gap_before(i["sigma"], i["n"]),
+            {"spectra": _spectra},
+            quantity=_before,
+            part=_parts(s)[1],
+            scale=unit_scale,
+            fails=True,
+            remark="it is V² that has this value",
+        ),
+        *s.claims(
+            "iterative",
+            "deterministic",
+            "V(H_ℓ)² = Σσ_i⁴ − 1/n",
+            "==",
+            lambda i: gap_before(i["sigma"], i["n"]),
+            {"spectra": _spectra},
+            quantity=lambda i: gap_of(np.diag(i["sigma"])) ** 2,
+            part=_parts(s)[1],
+            scale=unit_scale,
+            correction=True,
+        ),
+        *s.claims(
+            "iterative",
+            "deterministic",
+            "V(W_ℓH_ℓ) = Σ(σ_i/Σ_jσ_j − 1/n)² = 1/(Σσ_i)² − 1/n",
+            "==",
+            lambda i: gap_after_squared(i["sigma"], i["n"]),
+            {"spectra": _spectra},
+            quantity=lambda i: gap_of(np.diag(i["sigma"] ** 0.5)),
+            part="after",
+            scale=unit_scale,
+            fails=True,
+            remark="it is V² that has this value",
+        ),
+        *s.claims(
+            "iterative",
+            "deterministic",
+            "V(W_ℓH_ℓ)² = 1/(Σσ_i)² − 1/n for Σσ_i² = 1",
+            "==",
+            lambda i: gap_after_squared(i["sigma"], i["n"]),
+            {"spectra": _spectra},
+            quantity=lambda i: gap_of(np.diag(i["sigma"] ** 0.5)) ** 2,
+            part="after",
+            scale=unit_scale,
+            correction=True,
+        ),
+    )
+
+
+def _chain(s: Source) -> tuple[Claim, ...]:
+    power = "⁴" if s.paper == "003" else "²"
+    last = "(Σσ_i)²(Σσ_i⁴)²" if s.paper == "003" else "(Σσ_i)² Σσ_i⁴"
+    return (
+        *s.claims(
+            "iterative",
+            "deterministic",
+            f"Σσ_i⁴ (Σσ_i)² > 1 = (Σσ_i²){power} unless all σ_i are equal",
+            ">",
+            lambda i: 1,
+            {"spectra": _spectra},
+            quantity=lambda i: key_inequality(i["sigma"]),
+            part="key",
+            search=SEARCH,
+            hypotheses=_unequal,
+            tolerance=0.0,
+        ),
+        *s.claims(
+            "iterative",
+            "deterministic",
+            "(Σσ_i²)⁴ ≤ (Σσ_i)² (Σσ_i³)²",
+            "<=",
+            lambda i: cauchy_steps(i["sigma"])["middle"],
+            {"spectra": _spectra},
+            quantity=lambda i: cauchy_steps(i["sigma"])["start"],
+            part="cauchy",
+            search=SEARCH,
+        ),
+        *s.claims(
+            "iterative",
+            "deterministic",
+            f"(Σσ_i)² (Σσ_i³)² ≤ {last} for Σσ_i² = 1",
+            "<=",
+            lambda i: cauchy_steps(i["sigma"])[s.paper],
+            {"spectra": _spectra},
+            quantity=lambda i: cauchy_steps(i["sigma"])["middle"],
+            part="cauchy-last",
+            search=SEARCH,
+            fails=s.paper == "003",
+        ),
+        *(
+            s.claims(
+                "iterative",
+                "deterministic",
+                "(Σσ_i)² (Σσ_i³)² ≤ (Σσ_i)² Σσ_i⁴ for Σσ_i² = 1",
+                "<=",
+                lambda i: cauchy_steps(i["sigma"])["001"],
+                {"spectra": _spectra},
+                quantity=lambda i: cauchy_steps(i["sigma"])["middle"],
+                part="cauchy-last",
+                search=SEARCH,
+                correction=True,
+                remark="as the thesis has it; enough for the conclusion",
+            )
+            if s.paper == "003"
+            else ()
+        ),
+    )

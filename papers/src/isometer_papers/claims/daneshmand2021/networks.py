@@ -1,0 +1,402 @@
+"""003, §5.2 and Appendices F–G: activations, convolutions and the initialisation in networks. Only in 003."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims.daneshmand2021.chains import (
+    activated_grams,
+    activation,
+    fluctuation,
+    log_exponent,
+    over_chains,
+    path,
+)
+from isometer_papers.claims.daneshmand2021.instances import Rng, cases, unit_scale
+from isometer_papers.simulate.orthogonality_steps import dense_chain, read_gram
+
+LAYERS, CHAINS = 300, 24
+FUNCTIONS = ("relu", "tanh", "sigmoid")
+
+
+def _level(function: str, width: int) -> Estimate:
+    return fluctuation(function, width, LAYERS, CHAINS)
+
+
+def _dense_level(function: str, width: int, rng: Rng) -> Estimate:
+    """The same with weights written out and time averages of each chain as its mean."""
+    found = []
+    for _ in range(8):
+        states = dense_chain(rng.standard_normal((width, 4)), layers=260, rng=rng, function=activation(function))
+        grams = read_gram(states[60:])
+        mean = grams.mean(axis=0)
+        off = (mean.sum() - np.trace(mean)) / 12
+        centre = off + (0.25 - off) * np.eye(4)
+        found.append(float(np.sqrt(((grams - centre) ** 2).sum((-2, -1))).mean()))
+    return Estimate.of(found)
+
+
+def _scaled(estimate: Estimate, factor: float) -> Estimate:
+    return Estimate(factor * estimate.value, factor * estimate.error, estimate.freedom, estimate.draws)
+
+
+def _exponent(as_printed: bool) -> Callable[[Instance, Rng], Estimate]:
+    def estimate(i: Instance, rng: Rng) -> Estimate:
+        values = [_scaled(_level(i["F"], d), d if as_printed else 1.0) for d in i["widths"]]
+        return log_exponent(i["widths"], values)
+
+    return estimate
+
+
+def _dense_exponent(i: Instance, rng: Rng) -> Estimate:
+    widths = [32, 128]
+    return log_exponent(widths, [_scaled(_dense_level(i["F"], d, rng), d) for d in widths])
+
+
+def _constant(i: Instance, rng: Rng) -> Estimate:
+    return _scaled(_level(i["F"], i["width"]), math.sqrt(i["width"]))
+
+
+def _difference(i: Instance, rng: Rng) -> Estimate:
+    """|log L of one activation − log L of the other|."""
+    a, b = (_level(name, i["width"]) for name in i["F"])
+    return Estimate(
+        abs(math.log(a.value / b.value)), math.hypot(a.error / a.value, b.error / b.value), a.freedom, a.draws
+    )
+
+
+def _dense_difference(i: Instance, rng: Rng) -> Estimate:
+    a, b = (_dense_level(name, i["width"], rng) for name in i["F"])
+    return Estimate(
+        abs(math.log(a.value / b.value)), math.hypot(a.error / a.value, b.error / b.value), a.freedom, a.draws
+    )
+
+
+def _off_diagonal(i: Instance, rng: Rng) -> Estimate:
+    """Mean entry of QᵀQ/d off the diagonal."""
+    grams = activated_grams(i["F"], i["width"], LAYERS, CHAINS)
+    return over_chains((grams.sum((-2, -1)) - np.trace(grams, axis1=-2, axis2=-1)) / 12)
+
+
+def _odd_gap(i: Instance, rng: Rng) -> Estimate:
+    """√d V in stationarity."""
+    grams = activated_grams(i["F"], i["width"], LAYERS, CHAINS)
+    return over_chains(np.sqrt(((grams - np.eye(4) / 4) ** 2).sum((-2, -1))) * math.sqrt(i["width"]))
+
+
+def _change(kind: str, first: int, last: int) -> Callable[[Instance, Rng], Estimate]:
+    def estimate(i: Instance, rng: Rng) -> Estimate:
+        values = path(kind, i["width"], i["samples"], 60, i["chains"], i["start"])
+        return Estimate.of(values[:, last] - values[:, first])
+
+    return estimate
+
+
+MLP = cases({"width": 100, "samples": 8, "chains": 50, "start": "aligned"})
+
+
+def _convolution_change(norm: str | None, first: int, last: int) -> Callable[[Instance, Rng], Estimate]:
+    """V after a layer of a random convolutional network minus V after an earlier one."""
+
+    def estimate(i: Instance, rng: Rng) -> Estimate:
+        from isometer.simulate import ConvolutionSpec, simulate_convolution
+
+        images = rng.standard_normal((8, 3, 5, 5)) + 2 * rng.standard_normal((1, 3, 5, 5))
+        spec = ConvolutionSpec(channels=i["channels"], depth=last, norm=norm, gain=math.sqrt(2.0))
+        data = simulate_convolution(spec, images, 40, ["orthogonality_gap"], int(rng.integers(1 << 31)))
+        gap = data["orthogonality_gap"]
+        change = gap.sel(layer=last) - gap.sel(layer=first)
+        return Estimate.of(np.asarray(change.values).reshape(-1))
+
+    return estimate
+
+
+IMAGES = cases({"channels": 16})
+
+
+def _initial_gap(i: Instance, rng: Rng) -> Estimate:
+    """V of the last layer of a ReLU network with the iterative initialisation minus that with Xavier's."""
+    import torch
+    from torch import nn
+
+    from isometer.init import iterative_orthogonalization_
+    from isometer.metrics import orthogonality_gap
+
+    found = []
+    for _ in range(16):
+        torch_rng = torch.Generator().manual_seed(int(rng.integers(1 << 31)))
+        width, samples = i["width"], 3 * i["width"]
+        batch = torch.randn(samples, width, generator=torch_rng) + torch.randn(1, width, generator=torch_rng)
+        values = []
+        for iterative in (True, False):
+            parts: list[nn.Module] = []
+            for _layer in range(i["layers"]):
+                linear = nn.Linear(width, width, bias=False)
+                nn.init.xavier_uniform_(linear.weight, gain=math.sqrt(2.0), generator=torch_rng)
+                parts += [linear, nn.ReLU()]
+            model = nn.Sequential(*parts)
+            if iterative:
+                iterative_orthogonalization_(model, batch)
+            with torch.no_grad():
+                values.append(float(orthogonality_gap(model(batch).double())))
+        found.append(values[0] - values[1])
+    return Estimate.of(found)
+
+
+def _images(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"kernel": np.ones((1, 1, 2, 2)), "image": np.arange(6.0).reshape(1, 2, 3)}
+    for _ in range(count):
+        out, channels, side = (int(v) for v in rng.integers(1, 4, 3))
+        height, width = (int(v) for v in rng.integers(side, 7, 2))
+        yield {
+            "kernel": rng.standard_normal((out, channels, side, side)),
+            "image": rng.standard_normal((channels, height, width)),
+        }
+
+
+def _unfolded_gap(i: Instance) -> float:
+    """Largest difference of torch's convolution and the product with unfolded patches."""
+    import torch
+    from torch import nn
+
+    from isometer.init._iterative import patches
+
+    kernel, image = torch.as_tensor(np.asarray(i["kernel"])), torch.as_tensor(np.asarray(i["image"]))[None]
+    out, channels, side, _ = kernel.shape
+    module = nn.Conv2d(channels, out, side, bias=False)
+    product = patches(module, image) @ kernel.flatten(1).T  # (positions, out)
+    direct = nn.functional.conv2d(image, kernel)[0].flatten(1).T
+    return float((product - direct).abs().max())
+
+
+def _exact_unfolded(i: Instance) -> tuple[Any, Any]:
+    kernel, image = i["kernel"], i["image"]
+    out, _, side, _ = kernel.shape
+    rows, columns = image.shape[1] - side + 1, image.shape[2] - side + 1
+    worst = kernel[0, 0, 0, 0] * 0
+    for r in range(rows):
+        for c in range(columns):
+            patch = image[:, r : r + side, c : c + side]
+            product = kernel.reshape(out, -1) @ patch.reshape(-1)
+            direct = [(kernel[o] * patch).sum() for o in range(out)]
+            worst = max(worst, *(abs(a - b) for a, b in zip(product, direct, strict=True)))
+    return worst, 0
+
+
+CONVOLUTIONS = cases({"name": 20, "repeated": 16}, {"name": 80, "repeated": 76})
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "003/alg-iter-conv",
+        "eq. 21",
+        "deterministic",
+        "conv2d(W, H) = fold(W unfold(H))",
+        "==",
+        lambda i: 0,
+        {"images": _images},
+        quantity=_unfolded_gap,
+        exact=_exact_unfolded,
+        scale=unit_scale,
+        remark="W is d × ck² for c channels; printed as d × k². fold puts each column at its place",
+    ),
+    Claim(
+        "003/claim-iter-no-BN",
+        "§5.2",
+        "empirical",
+        "iterative orthogonalisation makes deep representations of a ReLU network without BN more orthogonal than "
+        "Xavier's initialisation does",
+        "<",
+        lambda i: 0.0,
+        {"nets": cases({"width": 32, "layers": 20})},
+        estimate=_initial_gap,
+        counts=(1, 1),
+        resolution=1.0,
+        scope="V of the last of 20 layers of width 32 on the batch of 96 used; training is not tested",
+    ),
+    Claim(
+        "003/fig-5:vanilla-mlp",
+        "Figure 5, §6",
+        "empirical",
+        "the gap of a vanilla ReLU MLP increases with depth",
+        ">",
+        lambda i: 0.0,
+        {"nets": MLP},
+        estimate=_change("relu", 0, 30),
+        counts=(1, 1),
+        resolution=1.0,
+        scope="layer 30 against the input, width 100, 8 Gaussian samples of cosine 0.8 instead of CIFAR10",
+    ),
+    Claim(
+        "003/fig-5:bn-mlp",
+        "Figure 5, §6",
+        "empirical",
+        "with BN the gap of a ReLU MLP decreases",
+        "<",
+        lambda i: 0.0,
+        {"nets": MLP},
+        estimate=_change("bn-relu", 0, 30),
+        counts=(1, 1),
+        resolution=1.0,
+        scope="layer 30 against the input, width 100, 8 samples of cosine 0.8; blocks ReLU, linear, centred BN",
+        remark="it is at its final level after the first layer, whose centring removes what the samples share",
+    ),
+    Claim(
+        "003/fig-5:vanilla-conv",
+        "Figure 5, §6",
+        "empirical",
+        "the gap of a vanilla ReLU ConvNet increases with depth",
+        ">",
+        lambda i: 0.0,
+        {"nets": IMAGES},
+        estimate=_convolution_change(None, 1, 20),
+        counts=(1, 1),
+        resolution=1.0,
+        scope="layer 20 against 1, 16 channels, 8 Gaussian images of 5 × 5",
+    ),
+    Claim(
+        "003/fig-5:bn-conv",
+        "Figure 5, §6",
+        "empirical",
+        "with BN the gap of a ReLU ConvNet decreases",
+        "<",
+        lambda i: 0.0,
+        {"nets": IMAGES},
+        estimate=_convolution_change("batch", 1, 20),
+        counts=(1, 1),
+        resolution=1.0,
+        scope="layer 20 against 1, 16 channels, 8 Gaussian images of 5 × 5",
+    ),
+    Claim(
+        "003/claim-lin-nonlin",
+        "§6",
+        "empirical",
+        "the gap of a ReLU MLP with BN stabilises at a level that does not depend on depth",
+        "==",
+        lambda i: 0.0,
+        {"nets": MLP},
+        estimate=_change("bn-relu", 30, 60),
+        scale=unit_scale,
+        counts=(1, 1),
+        resolution=0.15,
+        scope="V at layer 60 minus layer 30, width 100, 8 samples",
+    ),
+    Claim(
+        "003/conj-F1",
+        "Appendix F.1, eq. 19–20",
+        "asymptotic",
+        "E‖Q_ℓᵀQ_ℓ − E_ν QᵀQ‖_F = O(1/√d) for Q_{ℓ+1} = BN(W_ℓF(Q_ℓ))",
+        "<=",
+        lambda i: -0.5,
+        {"functions": cases(*({"F": name, "widths": [16, 64, 256]} for name in ("relu", "tanh")))},
+        estimate=_exponent(True),
+        again=_dense_exponent,
+        independence="weights written out, time averages, widths 32 and 128",
+        counts=(2, 2),
+        corrected="003/conj-F1#corrected",
+        scope="exponent in d, n = 4, d = 16 to 256, 100 layers left out",
+        remark="Q has d rows of length 1, so QᵀQ has trace d and fluctuates by √d; per feature the exponent is −½",
+    ),
+    Claim(
+        "003/conj-F1#corrected",
+        "Appendix F.1, eq. 19–20",
+        "asymptotic",
+        "E‖Q_ℓᵀQ_ℓ/d − E_ν QᵀQ/d‖_F = O(1/√d)",
+        "<=",
+        lambda i: 2.0,
+        {"functions": cases(*({"F": name, "width": d} for d in (16, 64, 256) for name in FUNCTIONS))},
+        estimate=_constant,
+        counts=(9, 9),
+        resolution=0.3,
+        scope="√d times it is at most 2; n = 4, ReLU, tanh, sigmoid, d = 16 to 256",
+    ),
+    Claim(
+        "003/fig-6:exponent",
+        "Figure 6",
+        "empirical",
+        "log of the mean of L over log d has slope −1/2 for ReLU, sigmoid and tanh",
+        "==",
+        lambda i: -0.5,
+        {"functions": cases(*({"F": name, "widths": [64, 256]} for name in FUNCTIONS))},
+        estimate=_exponent(False),
+        tolerance=0.05,
+        resolution=0.3,
+        counts=(3, 3),
+        scope="L per feature, n = 4, d = 64 and 256, over 300 layers",
+        remark="for sigmoid it is nearer to 0 below d = 64",
+    ),
+    Claim(
+        "003/fig-6:coincide",
+        "Figure 6",
+        "empirical",
+        "the difference between the plots for ReLU, sigmoid and tanh is not visible",
+        "<=",
+        lambda i: 0.2,
+        {
+            "pairs": cases(
+                *({"F": pair, "width": 64} for pair in (["relu", "tanh"], ["relu", "sigmoid"], ["tanh", "sigmoid"]))
+            )
+        },
+        estimate=_difference,
+        again=_dense_difference,
+        independence="weights written out, time averages",
+        counts=(3, 3),
+        corrected="003/fig-6:coincide#corrected",
+        scope="logarithms within 0.2; n = 4, d = 64, BN as in eq. 1",
+        remark="the fluctuation for sigmoid is a third of that for ReLU; half if F sees rows of mean square 1",
+    ),
+    Claim(
+        "003/fig-6:coincide#corrected",
+        "Figure 6",
+        "empirical",
+        "the plots for ReLU and tanh differ by less than 0.2",
+        "<=",
+        lambda i: 0.2,
+        {"pairs": cases(*({"F": ["relu", "tanh"], "width": d} for d in (64, 256)))},
+        estimate=_difference,
+        counts=(2, 2),
+        resolution=1.0,
+        scope="logarithms; n = 4, d = 64 and 256",
+    ),
+    Claim(
+        "003/F2-odd:centre",
+        "Appendix F.2",
+        "empirical",
+        "for odd activations L is V: E_ν QᵀQ/d = I/n",
+        "==",
+        lambda i: 0.0,
+        {"functions": cases(*({"F": name, "width": 64} for name in ("tanh", "sin")))},
+        estimate=_off_diagonal,
+        scale=lambda i: 0.25,
+        counts=(2, 2),
+        resolution=0.1,
+        scope="mean entry off the diagonal, n = 4, d = 64; printed as V = Q",
+    ),
+    Claim(
+        "003/F2-odd:rate",
+        "Appendix F.2",
+        "empirical",
+        "for odd activations E V(H_ℓ) = O(1/√d) at great depth",
+        "<=",
+        lambda i: 2.0,
+        {"functions": cases(*({"F": name, "width": d} for d in (16, 256) for name in ("tanh", "sin")))},
+        estimate=_odd_gap,
+        counts=(4, 4),
+        resolution=0.3,
+        scope="√d V ≤ 2, n = 4, d = 16 and 256",
+    ),
+    Claim(
+        "003/table-3",
+        "Table 3",
+        "deterministic",
+        "the networks have 20 and 80 convolutions",
+        "==",
+        lambda i: i["name"],
+        {"networks": CONVOLUTIONS},
+        quantity=lambda i: 4 + i["repeated"],
+        remark="Linear(1024, ·) fits 32 × 32 images only if one convolution has stride 2, which is not said",
+    ),
+)

@@ -1,0 +1,43 @@
+"""The shares p_i in 50 digits, by quadrature of their integral: the second computation behind certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._precise import mpmath
+from isometer_papers.theory.orthogonality.bounds import unit_trace
+
+
+def precise_share(squares: Any, index: int = -1) -> Any:
+    """p_i of a spectrum of mpmath numbers."""
+    library = mpmath()
+    values = list(unit_trace(squares))
+    own = values[index]
+
+    def integrand(t: Any) -> Any:
+        product = library.mpf(1)
+        for value in values:
+            product *= 1 + 2 * t * value
+        return own / (1 + 2 * t * own) / library.sqrt(product)
+
+    edges = sorted({0, *(1 / (2 * value) for value in values)})
+    joined = [edges[0]]
+    for edge in edges[1:]:
+        if edge > 2 * joined[-1]:
+            joined.append(edge)
+    return library.quad(integrand, [*joined, library.inf])
+
+
+def derivative(function: Callable[[Any], Any], at: Any) -> Any:
+    """Of an analytic function: by a complex step, or in the precision of an mpmath number."""
+    if hasattr(at, "context"):
+        return at.context.diff(function, at)
+    step = 1e-40
+    return function(complex(at, step)).imag / step
+
+
+def sides(left: Callable[[Any], Any], right: Callable[[Instance], Any]) -> Callable[[Instance], tuple[Any, Any]]:
+    """`exact` of a claim whose left side is a function of the smallest share."""
+    return lambda i: (left(precise_share(i["squares"])), right(i))

@@ -1,0 +1,131 @@
+"""Random rotations of a spectrum and long chains, computed once per process; what is read off them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims.joudaki2024.isometry.instances import Family, Rng, rotation, with_gap
+from isometer.run._seeds import seed_of
+from isometer_papers.simulate.rotations import RotationChain, rotated_row_norms, rotation_chain
+from isometer_papers.theory.isometry import spectrum_gap
+
+_SPECTRA: tuple[tuple[float, ...], ...] = (
+    (1.8, 0.2),
+    (2.4, 0.3, 0.3),
+    (1.3, 1.3, 0.4),
+    (1.5, 0.5),
+    (2.8, 0.4, 0.4, 0.4),
+    (3.0, 1.0, 0.5, 0.3, 0.2),
+    (2.5, 0.7, 0.7, 0.7, 0.7, 0.7),
+    (1.1, 0.9),
+)
+
+
+def some_spectra(rng: Rng, count: int) -> Iterator[Instance]:
+    """A few spectra, most of them far from isometry."""
+    for values in _SPECTRA[:count]:
+        yield {"spectrum": np.array(values)}
+
+
+def edge_spectra(rng: Rng, count: int) -> Iterator[Instance]:
+    """Gaps just below 1/(16d), two levels."""
+    for d, sign in ((2, 1), (3, 1), (3, -1), (4, 1), (5, -1), (6, 1))[:count]:
+        yield {"spectrum": with_gap(sign * np.eye(d)[0], 0.99 / (16 * d)).round(9)}
+
+
+@lru_cache(maxsize=64)
+def _row_norms(values: tuple[float, ...], draws: int) -> Any:
+    rng = np.random.default_rng(seed_of(f"001 rotations {values} {draws}"))
+    return rotated_row_norms(values, draws, rng)
+
+
+def row_norms_of(i: Instance, draws: int = 20_000) -> Any:
+    """‖X'_j‖², `(draws, d)`."""
+    return _row_norms(tuple(float(value) for value in i["spectrum"]), draws)
+
+
+def polar_row_norms(i: Instance, rng: Rng, draws: int = 20_000) -> Any:
+    """The same from polar factors of Gaussian matrices."""
+    values = np.asarray(i["spectrum"], dtype=float)
+    w = polar_factors(draws, len(values), rng)
+    return (w * w) @ values
+
+
+def polar_factors(draws: int, d: int, rng: Rng) -> Any:
+    """Haar matrices as polar factors U Vᵀ of Gaussian matrices."""
+    u, _, vt = np.linalg.svd(rng.standard_normal((draws, d, d)))
+    return u @ vt
+
+
+def mean_over(statistic: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Estimate and independent estimate of the mean of a statistic of squared row lengths."""
+    return (
+        lambda i, rng: Estimate.of(statistic(row_norms_of(i))),
+        lambda i, rng: Estimate.of(statistic(polar_row_norms(i, rng))),
+    )
+
+
+# --- chains ------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _chain(d: int, rho: float, layers: int, runs: int) -> RotationChain:
+    rng = np.random.default_rng(seed_of(f"001 chain {d} {rho} {layers} {runs}"))
+    return rotation_chain(np.diag(np.sqrt(correlated(d, rho))), layers, runs, rng)
+
+
+def correlated(d: int, rho: float) -> Any:
+    """Eigenvalues of the matrix of cosines ρ: 1 + (d−1)ρ once, 1 − ρ d − 1 times."""
+    return np.array([1 + (d - 1) * rho] + [1 - rho] * (d - 1))
+
+
+def chain_of(i: Instance) -> RotationChain:
+    """The chain of an instance, from X_0 with XᵀX of cosines ρ."""
+    return _chain(i["d"], float(i["rho"]), i["layers"], i.get("runs", 400))
+
+
+def start_gap(i: Instance) -> float:
+    """ψ(X_0)."""
+    return float(spectrum_gap(correlated(i["d"], i["rho"])))
+
+
+def fresh_chain(i: Instance, rng: Rng) -> RotationChain:
+    """The same chain in other draws, from a start that is not diagonal."""
+    d = i["d"]
+    start = rotation(rng, d) @ np.diag(np.sqrt(correlated(d, i["rho"]))) @ rotation(rng, d)
+    return rotation_chain(start, i["layers"], i.get("runs", 400), rng)
+
+
+def of_chain(statistic: Callable[[Instance, RotationChain], Any]) -> Any:
+    """The mean over runs of a statistic of a chain; at least 1/runs of its largest size counts as error."""
+
+    def estimate(i: Instance, rng: Rng) -> Estimate:
+        values = np.asarray(statistic(i, chain_of(i)), dtype=float)
+        found = Estimate.of(values)
+        floor = float(np.abs(values).max() or 1.0) / values.size
+        return Estimate(found.value, max(found.error, floor), found.freedom, found.draws)
+
+    return estimate
+
+
+def chains(*cases: tuple[int, float, int], **extra: Any) -> Family:
+    """Chains (d, ρ, layers)."""
+
+    def generator(rng: Rng, count: int) -> Iterator[Instance]:
+        for d, rho, layers in cases[:count]:
+            yield {"d": d, "rho": rho, "layers": layers, **extra}
+
+    return generator
+
+
+def hitting_times(i: Instance, chain: RotationChain) -> Any:
+    """S, the first ℓ with ψ_ℓ ≤ 1/(16d); the chain has to be long enough."""
+    below = chain.gap <= 1 / (16 * i["d"])
+    if not below[:, -1].all():
+        raise ArithmeticError(f"{i} is too short for its hitting time")
+    return below.argmax(axis=1)

@@ -1,0 +1,409 @@
+"""001, Theorem 6.3 = C.4 with its proof, Corollary 6.4 = C.6: isometry gained in expectation over Haar rotations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.float_or_mpmath import log
+from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims.joudaki2024.isometry.draws import mean_over, polar_row_norms, row_norms_of, some_spectra
+from isometer_papers.claims.joudaki2024.isometry.instances import (
+    SPECTRA,
+    UNIT,
+    Rng,
+    apart,
+    exact_gap_step,
+    excess,
+    nought,
+    one,
+    rotation,
+    search_spectrum,
+    unit_scale,
+)
+from isometer_papers.claims._precise import eigenvalues
+from isometer.theory.batch_norm._haar import isometry_gap_step
+from isometer_papers.theory.isometry import (
+    eigenvalue_variance,
+    gain_factor,
+    gap_step_bound,
+    isometry_of,
+    normalized_rows,
+    pair_expectation_bound,
+    product_expectation_bound,
+    row_norms,
+    squared_sum_bound,
+)
+
+
+def _gain(squares: Any) -> Any:
+    """I(BN(X'))/I(X) − 1 = (Π ‖X'_j‖²)^{−1/d} − 1, for rows of mean square 1."""
+    return np.exp(-np.log(squares).mean(axis=1)) - 1
+
+
+def _pair(squares: Any) -> Any:
+    """‖X'_1‖‖X'_2‖, averaged over pairs of rows."""
+    norms, d = np.sqrt(squares), squares.shape[1]
+    return (norms.sum(axis=1) ** 2 - squares.sum(axis=1)) / (d * (d - 1))
+
+
+def _squared_sum(squares: Any) -> Any:
+    return np.sqrt(squares).sum(axis=1) ** 2
+
+
+def _linear_pair(squares: Any) -> Any:
+    """Π of 1 + ½ Σ(λ_k − 1)W_jk² over two rows."""
+    near = 1 + 0.5 * (squares - 1)
+    d = squares.shape[1]
+    return (near.sum(axis=1) ** 2 - (near**2).sum(axis=1)) / (d * (d - 1))
+
+
+def _by_influence(value: float, influence: Any) -> Estimate:
+    """A function of means, with the error that its linearisation has draw by draw."""
+    spread = Estimate.of(influence)
+    return Estimate(value, spread.error, spread.freedom, spread.draws)
+
+
+def _jensen(squares: Any) -> Estimate:
+    """E[d²/S] · E[S]/d² − 1 for S = (Σ‖X'_j‖)²."""
+    total = _squared_sum(squares) / squares.shape[1] ** 2
+    a, b = float((1 / total).mean()), float(total.mean())
+    return _by_influence(a * b - 1, b / total + a * total)
+
+
+def _log_jensen(squares: Any) -> Estimate:
+    """E log S − log E S."""
+    total = _squared_sum(squares)
+    mean = float(total.mean())
+    return _by_influence(float(np.log(total).mean()) - math.log(mean), np.log(total) - total / mean)
+
+
+def _orthogonal(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"X": np.eye(2), "W": np.array([[0.6, -0.8], [0.8, 0.6]])}
+    for _ in range(count):
+        d = int(rng.integers(2, 7))
+        yield {"X": rotation(rng, d), "W": rotation(rng, d)}
+
+
+def _spectrum(i: Instance) -> Any:
+    return eigenvalues(i["X"] @ i["X"].T)
+
+
+def _fall_ratio(i: Instance) -> float:
+    return isometry_gap_step(i["spectrum"]).value / float(gap_step_bound(i["spectrum"]))
+
+
+def _full_rank(i: Instance) -> bool:
+    return bool(min(i["spectrum"]) > 0)
+
+
+def _gap(x: Any) -> Any:
+    return -log(isometry_of(x))
+
+
+def _sums(i: Instance) -> tuple[Any, Any]:
+    own = (excess(i) ** 2).sum()
+    return excess(i).sum() ** 2 - own, own
+
+
+def _between(i: Instance) -> Any:
+    """C.34."""
+    d, (across, own) = len(i["spectrum"]), _sums(i)
+    return 1 + (across - own) / (4 * d * (d + 2) * (d - 1))
+
+
+def _relative_sum(i: Instance) -> Any:
+    """Σ(λ_k − 1)²/(2d²(d+2)) · d."""
+    d = len(i["spectrum"])
+    return eigenvalue_variance(i["spectrum"]) / (2 * (d + 2))
+
+
+def _printed_step(i: Instance) -> Any:
+    return _gap(i["X"]) + gap_step_bound(_spectrum(i))
+
+
+def _sums_to_width(i: Instance) -> bool:
+    return bool(abs(i["spectrum"].sum() - len(i["spectrum"])) < 1e-9)
+
+
+def _many(claim_id: str, place: str, statement: str, **rest: Any) -> Claim:
+    """A claim about a mean over rotations of a few spectra."""
+    rest = {"generators": {"spectra": some_spectra}, "hypotheses": _sums_to_width, "counts": (5, 8), **rest}
+    return Claim(claim_id, place, "expectation", statement, **rest)
+
+
+def _rank_one(count: int) -> Iterator[Instance]:
+    for d in (2, 10, 100):
+        yield {"spectrum": np.array([float(d)] + [0.0] * (d - 1))}
+
+
+_GAIN, _GAIN_AGAIN = mean_over(_gain)
+_PAIR, _PAIR_AGAIN = mean_over(_pair)
+_SUM, _SUM_AGAIN = mean_over(_squared_sum)
+_LINEAR, _LINEAR_AGAIN = mean_over(_linear_pair)
+_POLAR = "polar factors instead of QR, other draws"
+_FACTOR = "E I(BN(WX)) ≥ (1 − Σ(λ_k−1)²/(2d²(d+2)))^{−1} I(X) for X = BN(·)"
+_STEP_REMARK = "near isometry the gap falls by Σ(λ−1)²/(d(d+2)), 2d times what the bound has"
+
+
+def _theorem(name: str, place: str) -> tuple[Claim, Claim]:
+    return (
+        _many(
+            f"001/{name}",
+            place,
+            _FACTOR,
+            relation=">=",
+            bound=lambda i: gain_factor(i["spectrum"]) - 1,
+            estimate=_GAIN,
+            again=_GAIN_AGAIN,
+            independence=_POLAR,
+            resolution=0.5,
+            scope="E I(BN(WX))/I(X) − 1 against the factor less 1; every spectrum of sum d belongs to some BN(·)",
+            remark="near isometry the gain is 2d times what the bound has",
+        ),
+        Claim(
+            f"001/{name}:equality",
+            place,
+            "deterministic",
+            "equality for orthogonal matrices",
+            "==",
+            lambda i: gain_factor(_spectrum(i)) * isometry_of(i["X"]),
+            {"orthogonal": _orthogonal},
+            quantity=lambda i: isometry_of(normalized_rows(i["W"] @ i["X"])),
+            scope="for every W, so that the expectation over W has it too",
+        ),
+    )
+
+
+def _corollary(name: str, place: str, statement: str) -> Claim:
+    return Claim(
+        f"001/{name}",
+        place,
+        "expectation",
+        statement,
+        ">=",
+        one,
+        SPECTRA,
+        quantity=_fall_ratio,
+        exact=lambda i: (exact_gap_step(i["spectrum"]) / gap_step_bound(i["spectrum"]), 1),
+        hypotheses=apart,
+        search=search_spectrum(3),
+        counts=(60, 600),
+        scope="what the layer takes off the gap over what the bound does, the expectation by its integral; "
+        "Σ(λ−1)² > 1e-6, since both are 0 for orthogonal X",
+        remark=_STEP_REMARK,
+    )
+
+
+CLAIMS = (
+    *_theorem("thm-6.3", "Theorem 6.3, eq. 6.8"),
+    Claim(
+        "001/cor-6.4",
+        "Corollary 6.4, eq. 6.9",
+        "expectation",
+        "E φ(X') ≤ φ(X) + log(1 − Σ(λ_k−1)²/(2d²(d+2))), X' = WX, X = BN(·)",
+        "<=",
+        _printed_step,
+        UNIT,
+        quantity=lambda i: _gap(i["W"] @ i["X"]),
+        corrected="001/cor-6.4#corrected",
+        scope="for every W: rotation does not change the gap, so that its mean is φ(X)",
+        remark="X' has to be BN(WX)",
+    ),
+    _corollary(
+        "cor-6.4#corrected",
+        "Corollary 6.4, eq. 6.9",
+        "E φ(BN(WX)) ≤ φ(X) + log(1 − Σ(λ_k−1)²/(2d²(d+2))), X = BN(·)",
+    ),
+    *_theorem("thm-C.4", "Theorem C.4, eq. C.13"),
+    Claim(
+        "001/thm-C.4:rem-C.5",
+        "Remark C.5",
+        "deterministic",
+        "Σλ_i² < d² for X = BN(·) of full rank, d > 1",
+        "<",
+        lambda i: len(i["spectrum"]) ** 2,
+        SPECTRA,
+        quantity=lambda i: (i["spectrum"] ** 2).sum(),
+        hypotheses=_full_rank,
+        search=search_spectrum(3),
+    ),
+    Claim(
+        "001/thm-C.4:eq-C.15",
+        "eq. C.15",
+        "deterministic",
+        "Σ_j ‖X'_j‖² = Σλ_i = d",
+        "==",
+        lambda i: len(i["X"]),
+        UNIT,
+        quantity=lambda i: (row_norms(i["W"] @ i["X"]) ** 2).sum(),
+    ),
+    _many(
+        "001/thm-C.4:eq-C.16",
+        "eq. C.16",
+        "E[d²/(Σ‖X'_j‖)²] ≥ d²/E[(Σ‖X'_j‖)²]",
+        relation=">=",
+        bound=nought,
+        estimate=lambda i, rng: _jensen(row_norms_of(i)),
+        again=lambda i, rng: _jensen(polar_row_norms(i, rng)),
+        independence=_POLAR,
+        resolution=1.0,
+        scope="ratio of both sides, less 1",
+    ),
+    _many(
+        "001/thm-C.4:eq-C.18",
+        "eq. C.18",
+        "E‖X'_i‖‖X'_j‖ ≤ E[(1 + ½Σ(λ_k−1)W_ik²)(1 + ½Σ(λ_k−1)W_jk²)], i ≠ j",
+        relation="<=",
+        bound=lambda i: product_expectation_bound(i["spectrum"]),
+        estimate=_PAIR,
+        again=_PAIR_AGAIN,
+        independence=_POLAR,
+        resolution=0.02,
+        scope="the right side by fourth moments; mean over pairs of rows",
+    ),
+    _many(
+        "001/thm-C.4:eq-C.20",
+        "eq. C.19, C.20",
+        "E[(1 + ½Σ(λ_k−1)W_ik²)(1 + ½Σ(λ_k−1)W_jk²)] = 1 + ¼Σ_{k,q}(λ_k−1)(λ_q−1) E W_ik²W_jq²",
+        relation="==",
+        bound=lambda i: product_expectation_bound(i["spectrum"]),
+        estimate=_LINEAR,
+        again=_LINEAR_AGAIN,
+        independence=_POLAR,
+        resolution=0.02,
+    ),
+    Claim(
+        "001/thm-C.4:eq-C.24",
+        "eq. C.21 to C.24",
+        "deterministic",
+        "½Σλ_k E W_ik² + ½Σλ_k E W_jk² − 1 = 0",
+        "==",
+        nought,
+        SPECTRA,
+        quantity=lambda i: i["spectrum"].sum() / len(i["spectrum"]) - 1,
+        scale=unit_scale,
+    ),
+    Claim(
+        "001/thm-C.4:eq-C.34",
+        "eq. C.33, C.34",
+        "deterministic",
+        "1 + ¼[E₁S_≠ + E₂S_=] = 1 + (S_≠ − S_=)/(4d(d+2)(d−1))",
+        "==",
+        _between,
+        SPECTRA,
+        quantity=lambda i: product_expectation_bound(i["spectrum"]),
+        scale=unit_scale,
+    ),
+    Claim(
+        "001/thm-C.4:eq-C.35",
+        "eq. C.34, C.35",
+        "deterministic",
+        "1 + (S_≠ − S_=)/(4d(d+2)(d−1)) = 1 − Σ(λ_k−1)²/(2d(d+2)(d−1))",
+        "==",
+        lambda i: pair_expectation_bound(i["spectrum"]),
+        SPECTRA,
+        quantity=_between,
+        scale=unit_scale,
+    ),
+    _many(
+        "001/thm-C.4:eq-C.35-bound",
+        "eq. C.35",
+        "E‖X'_i‖‖X'_j‖ ≤ 1 − Σ(λ_k−1)²/(2d(d+2)(d−1)), i ≠ j",
+        relation="<=",
+        bound=lambda i: pair_expectation_bound(i["spectrum"]),
+        estimate=_PAIR,
+        again=_PAIR_AGAIN,
+        independence=_POLAR,
+        resolution=0.02,
+    ),
+    Claim(
+        "001/thm-C.4:eq-C.38",
+        "eq. C.38, C.39",
+        "deterministic",
+        "d + (d²−d)(1 − Σ(λ_k−1)²/(2d(d+2)(d−1))) = d² − Σ(λ_k−1)²/(2(d+2))",
+        "==",
+        lambda i: squared_sum_bound(i["spectrum"]),
+        SPECTRA,
+        quantity=lambda i: (
+            len(i["spectrum"]) + (len(i["spectrum"]) ** 2 - len(i["spectrum"])) * pair_expectation_bound(i["spectrum"])
+        ),
+    ),
+    _many(
+        "001/thm-C.4:eq-C.39",
+        "eq. C.39",
+        "E(Σ_j ‖X'_j‖)² ≤ d² − Σ(λ_k−1)²/(2(d+2))",
+        relation="<=",
+        bound=lambda i: squared_sum_bound(i["spectrum"]),
+        estimate=_SUM,
+        again=_SUM_AGAIN,
+        independence=_POLAR,
+        resolution=0.02,
+    ),
+    _corollary(
+        "cor-C.6",
+        "Corollary C.6, eq. C.40",
+        "E ψ(X') ≤ ψ(X) + log(1 − Σ(λ_k−1)²/(2d²(d+2))), X = BN(·), X' the layer's output BN(WX)",
+    ),
+    Claim(
+        "001/cor-C.6:eq-C.41",
+        "eq. C.41",
+        "deterministic",
+        "−log I(BN(X')) ≤ −log I(X) − log(d²/(Σ‖X'_j‖)²)",
+        "<=",
+        lambda i: _gap(i["X"]) - log(len(i["X"]) ** 2 / row_norms(i["W"] @ i["X"]).sum() ** 2),
+        UNIT,
+        quantity=lambda i: _gap(normalized_rows(i["W"] @ i["X"])),
+        scale=unit_scale,
+    ),
+    _many(
+        "001/cor-C.6:eq-C.44",
+        "eq. C.44",
+        "E log(Σ‖X'_j‖)² ≤ log E(Σ‖X'_j‖)²",
+        relation="<=",
+        bound=nought,
+        estimate=lambda i, rng: _log_jensen(row_norms_of(i)),
+        again=lambda i, rng: _log_jensen(polar_row_norms(i, rng)),
+        independence=_POLAR,
+        resolution=1.0,
+        scope="difference of both sides",
+    ),
+    Claim(
+        "001/cor-C.6:eq-C.46",
+        "eq. C.45, C.46",
+        "deterministic",
+        "−log d² + log(d² − Σ(λ_k−1)²/(2(d+2))) ≤ log(1 − Σ(λ_k−1)²/(2d²(d+2)))",
+        "<=",
+        lambda i: gap_step_bound(i["spectrum"]),
+        SPECTRA,
+        quantity=lambda i: log(squared_sum_bound(i["spectrum"]) / len(i["spectrum"]) ** 2),
+        scale=unit_scale,
+        remark="an equality",
+    ),
+    Claim(
+        "001/rem-C.7:order",
+        "Remark C.7",
+        "asymptotic",
+        "Σ(λ_k−1)²/(2d²(d+2)) = O(1/d)",
+        "<=",
+        lambda i: 0.5,
+        {**SPECTRA, "wide": lambda rng, count: _rank_one(count)},
+        quantity=_relative_sum,
+        search=search_spectrum(4),
+        scope="with the constant ½, which rank one attains as d → ∞",
+    ),
+    Claim(
+        "001/rem-C.7:sign",
+        "Remark C.7",
+        "deterministic",
+        "log(1 − Σ(λ_k−1)²/(2d²(d+2))) ≤ 0",
+        "<=",
+        nought,
+        SPECTRA,
+        quantity=lambda i: gap_step_bound(i["spectrum"]),
+        scale=unit_scale,
+    ),
+)

@@ -1,0 +1,376 @@
+"""001, Lemmas C.13, C.16 and C.18 to C.21: the Jacobian of batch norm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.float_or_mpmath import log
+from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims.joudaki2024.isometry.instances import (
+    MATRICES,
+    TRACED,
+    UNIT,
+    Rng,
+    nought,
+    one,
+    rotation,
+    search_matrix,
+    unit_scale,
+)
+from isometer_papers.claims._precise import eigenvalues
+from isometer_papers.theory.isometry import (
+    chain_jacobian,
+    isometry_of,
+    log_jacobian_norm,
+    normalization_jacobian,
+    row_jacobian,
+    row_norms,
+    smallest_eigenvalue_bound,
+    smallest_eigenvalue_bound_near,
+)
+
+
+def _vectors(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"x": np.array([3.0, 4.0])}
+    yield {"x": np.array([2.0])}
+    for _ in range(count):
+        yield {"x": rng.standard_normal(int(rng.integers(2, 8))) * 10.0 ** rng.uniform(-2, 2)}
+
+
+def _several(i: Instance) -> bool:
+    return len(i["x"]) > 1
+
+
+def _differentiated(x: Any) -> Any:
+    """The Jacobian of x/‖x‖ by complex steps."""
+    precise = np.asarray(x).dtype == object
+    step = (x[0].context.mpc(0, 1) if precise else 1j) * 1e-30
+    columns = []
+    for k in range(len(x)):
+        moved = np.array(x, dtype=object if precise else complex)
+        moved[k] = moved[k] + step
+        value = moved / (moved @ moved) ** 0.5
+        columns.append([entry.imag / 1e-30 for entry in value])
+    return np.array(columns, dtype=object if precise else float).T
+
+
+def _copies(i: Instance, value: Any) -> int:
+    """How often the row's Jacobian has an eigenvalue."""
+    norm = (i["x"] @ i["x"]) ** 0.5
+    return sum(bool(abs(found * norm - value) < 1e-9) for found in eigenvalues(row_jacobian(i["x"])))
+
+
+def _squared_norm(matrix: Any) -> Any:
+    return max(eigenvalues(matrix.T @ matrix))
+
+
+def _smallest(i: Instance) -> Any:
+    return min(eigenvalues(i["X"] @ i["X"].T))
+
+
+def _union_gap(i: Instance) -> Any:
+    """Eigenvalues of J_BN against those of its rows, 1/‖X_i‖ n − 1 times each and zeros."""
+    d, n = i["X"].shape
+    inverse = 1 / row_norms(i["X"])
+    listed = sorted([*[value for value in inverse for _ in range(n - 1)], *[0 * inverse[0]] * d])
+    return max(abs(a - b) for a, b in zip(eigenvalues(normalization_jacobian(i["X"])), listed, strict=True))
+
+
+def _differentiated_layer(x: Any) -> Any:
+    """The Jacobian of X ↦ BN(X) by complex steps, the rows of X one after the other."""
+    precise = np.asarray(x).dtype == object
+    step = (x[0, 0].context.mpc(0, 1) if precise else 1j) * 1e-30
+    columns = []
+    for k in range(x.size):
+        moved = np.array(x, dtype=object if precise else complex).ravel()
+        moved[k] = moved[k] + step
+        moved = moved.reshape(x.shape)
+        value = moved / ((moved * moved).sum(axis=1) ** 0.5)[:, None]
+        columns.append([entry.imag / 1e-30 for entry in value.ravel()])
+    return np.array(columns, dtype=object if precise else float).T
+
+
+def _off_blocks(i: Instance) -> Any:
+    """The largest derivative between different rows."""
+    d, n = i["X"].shape
+    mask = np.kron(1 - np.eye(d, dtype=int), np.ones((n, n), dtype=int))
+    return abs(_differentiated_layer(i["X"]) * mask).max()
+
+
+def _block_gap(i: Instance) -> Any:
+    return abs(_differentiated_layer(i["X"]) - normalization_jacobian(i["X"])).max()
+
+
+def _gap(i: Instance) -> Any:
+    return -log(isometry_of(i["X"]))
+
+
+def _near_gap(i: Instance) -> bool:
+    return bool(16 * len(i["X"]) * _gap(i) <= 1)
+
+
+def _scaled(rng: Rng, count: int) -> Iterator[Instance]:
+    """Inputs of any size."""
+    yield {"X": 0.01 * np.eye(2)}
+    for _ in range(count):
+        d = int(rng.integers(2, 6))
+        x = rotation(rng, d) + 10.0 ** -rng.uniform(0.5, 4) * rng.standard_normal((d, d))
+        yield {"X": x * 10.0 ** rng.uniform(-2, 1)}
+
+
+def _orthogonal_nearly(rng: Rng, count: int) -> Iterator[Instance]:
+    """Near isometry, tr XXᵀ = d."""
+    yield {"X": np.eye(2)}
+    for _ in range(count):
+        d = int(rng.integers(2, 7))
+        x = rotation(rng, d) + 10.0 ** -rng.uniform(0.5, 4) * rng.standard_normal((d, d))
+        yield {"X": x * (d / float((x * x).sum())) ** 0.5}
+
+
+_ISOMETRIC = {**TRACED, "near": _orthogonal_nearly}
+
+
+def _regular(i: Instance) -> bool:
+    values = np.linalg.svd(i["X"], compute_uv=False)
+    return bool(values[-1] > 1e-5 * values[0])
+
+
+_TRACE = "printed for any input of a BN layer; it needs tr XXᵀ = d"
+
+
+CLAIMS = (
+    Claim(
+        "001/lem-C.13:eq-C.84",
+        "Lemma C.13, eq. C.84",
+        "deterministic",
+        "log‖J_BN(X)‖ ≤ dψ(X) + 1 for any input X of a BN layer",
+        "<=",
+        lambda i: smallest_eigenvalue_bound(_gap(i), len(i["X"])),
+        {"scaled": _scaled},
+        quantity=lambda i: log_jacobian_norm(i["X"]),
+        corrected="001/lem-C.13:eq-C.84#corrected",
+        remark=_TRACE,
+    ),
+    Claim(
+        "001/lem-C.13:eq-C.84#corrected",
+        "Lemma C.13, eq. C.84",
+        "deterministic",
+        "log‖J_BN(X)‖ ≤ dψ(X) + 1 if tr XXᵀ = d",
+        "<=",
+        lambda i: smallest_eigenvalue_bound(_gap(i), len(i["X"])),
+        _ISOMETRIC,
+        quantity=lambda i: log_jacobian_norm(i["X"]),
+        search=search_matrix(2, trace=True),
+        remark="half the right side is enough, as ‖J_BN‖² ≤ 1/λ_d",
+    ),
+    Claim(
+        "001/lem-C.13:eq-C.85",
+        "Lemma C.13, eq. C.85",
+        "deterministic",
+        "ψ(X) ≤ 1/(16d) ⇒ log‖J_BN(X)‖ ≤ 2√(dψ(X)) for any input X of a BN layer",
+        "<=",
+        lambda i: smallest_eigenvalue_bound_near(abs(_gap(i)), len(i["X"])),
+        {"scaled": _scaled},
+        quantity=lambda i: log_jacobian_norm(i["X"]),
+        hypotheses=_near_gap,
+        corrected="001/lem-C.13:eq-C.85#corrected",
+        remark=_TRACE,
+    ),
+    Claim(
+        "001/lem-C.13:eq-C.85#corrected",
+        "Lemma C.13, eq. C.85",
+        "deterministic",
+        "ψ(X) ≤ 1/(16d), tr XXᵀ = d ⇒ log‖J_BN(X)‖ ≤ 2√(dψ(X))",
+        "<=",
+        lambda i: smallest_eigenvalue_bound_near(abs(_gap(i)), len(i["X"])),
+        _ISOMETRIC,
+        quantity=lambda i: log_jacobian_norm(i["X"]),
+        hypotheses=_near_gap,
+        scale=unit_scale,
+        tolerance=1e-6,
+        remark="√(dψ) is enough, as ‖J_BN‖² ≤ 1/λ_d",
+    ),
+    Claim(
+        "001/lem-C.16",
+        "Lemma C.16, eq. C.120",
+        "deterministic",
+        "‖J_BN(X)‖² ≤ 1/λ_d",
+        "<=",
+        one,
+        MATRICES,
+        quantity=lambda i: _squared_norm(normalization_jacobian(i["X"])) * _smallest(i),
+        hypotheses=_regular,
+        search=search_matrix(2),
+        scope="both sides times λ_d",
+    ),
+    Claim(
+        "001/lem-C.16:log",
+        "under Lemma C.16",
+        "deterministic",
+        "log‖J_BN(X)‖ ≤ −log λ_d",
+        "<=",
+        lambda i: -log(_smallest(i)),
+        MATRICES,
+        quantity=lambda i: log_jacobian_norm(i["X"]),
+        hypotheses=_regular,
+        corrected="001/lem-C.16:log#corrected",
+        remark="the root of ‖J_BN‖² gives −½ log λ_d; the printed form needs λ_d ≤ 1, as under tr XXᵀ = d",
+    ),
+    Claim(
+        "001/lem-C.16:log#corrected",
+        "under Lemma C.16",
+        "deterministic",
+        "log‖J_BN(X)‖ ≤ −½ log λ_d",
+        "<=",
+        lambda i: -log(_smallest(i)) / 2,
+        MATRICES,
+        quantity=lambda i: log_jacobian_norm(i["X"]),
+        hypotheses=_regular,
+        scale=unit_scale,
+        search=search_matrix(2),
+    ),
+    Claim(
+        "001/lem-C.16:blocks",
+        "eq. C.136",
+        "deterministic",
+        "∂X'_ik/∂X_jl = 0 for i ≠ j",
+        "==",
+        nought,
+        MATRICES,
+        quantity=_off_blocks,
+        scale=unit_scale,
+        counts=(40, 200),
+        scope="by complex steps",
+    ),
+    Claim(
+        "001/lem-C.16:diagonal",
+        "under eq. C.136",
+        "deterministic",
+        "the blocks of J_BN(X) are J_f(X_i)",
+        "==",
+        nought,
+        MATRICES,
+        quantity=_block_gap,
+        scale=lambda i: max(1 / row_norms(i["X"])),
+        counts=(40, 200),
+        scope="by complex steps",
+    ),
+    Claim(
+        "001/lem-C.16:spectrum",
+        "eq. C.137, C.138",
+        "deterministic",
+        "the eigenvalues of J_BN(X) are those of its rows, 1/‖X_i‖ and 0",
+        "==",
+        nought,
+        MATRICES,
+        quantity=_union_gap,
+        scale=lambda i: max(1 / row_norms(i["X"])),
+        counts=(60, 400),
+    ),
+    Claim(
+        "001/lem-C.16:eq-C.139",
+        "eq. C.139",
+        "deterministic",
+        "‖J_BN(X)‖² = 1/min_i ‖X_i‖², d > 1",
+        "==",
+        one,
+        MATRICES,
+        quantity=lambda i: _squared_norm(normalization_jacobian(i["X"])) * min(row_norms(i["X"])) ** 2,
+        scope="the left side over the right; at d = 1 the Jacobian is 0",
+    ),
+    Claim(
+        "001/lem-C.18",
+        "Lemma C.18, eq. C.131",
+        "deterministic",
+        "J_f(x) = I/‖x‖ − x ⊗ x/‖x‖³ for f(x) = x/‖x‖",
+        "==",
+        nought,
+        {"vectors": _vectors},
+        quantity=lambda i: abs(row_jacobian(i["x"]) - _differentiated(i["x"])).max() * (i["x"] @ i["x"]) ** 0.5,
+        scale=unit_scale,
+        scope="entries, by complex steps, times ‖x‖",
+    ),
+    Claim(
+        "001/lem-C.18:size",
+        "Lemma C.18, eq. C.131",
+        "deterministic",
+        "the identity in J_f(x) is I_{d²}: J_f has d² rows",
+        "==",
+        lambda i: len(i["x"]) ** 2,
+        {"vectors": _vectors},
+        quantity=lambda i: len(_differentiated(i["x"])),
+        corrected="001/lem-C.18:size#corrected",
+        remark="f maps ℝ^d to ℝ^d",
+    ),
+    Claim(
+        "001/lem-C.18:size#corrected",
+        "Lemma C.18, eq. C.131",
+        "deterministic",
+        "the identity in J_f(x) is I_d: J_f has d rows",
+        "==",
+        lambda i: len(i["x"]),
+        {"vectors": _vectors},
+        quantity=lambda i: len(_differentiated(i["x"])),
+    ),
+    Claim(
+        "001/cor-C.19:multiplicity",
+        "Corollary C.19",
+        "deterministic",
+        "J_f(x) has the eigenvalue 1/‖x‖ with multiplicity d² − 1",
+        "==",
+        lambda i: len(i["x"]) ** 2 - 1,
+        {"vectors": _vectors},
+        quantity=lambda i: _copies(i, 1),
+        corrected="001/cor-C.19:multiplicity#corrected",
+        remark="J_f is d × d",
+    ),
+    Claim(
+        "001/cor-C.19:multiplicity#corrected",
+        "Corollary C.19",
+        "deterministic",
+        "J_f(x) has the eigenvalue 1/‖x‖ with multiplicity d − 1",
+        "==",
+        lambda i: len(i["x"]) - 1,
+        {"vectors": _vectors},
+        quantity=lambda i: _copies(i, 1),
+        hypotheses=_several,
+    ),
+    Claim(
+        "001/cor-C.19:zero",
+        "Corollary C.19",
+        "deterministic",
+        "J_f(x) has the eigenvalue 0 with multiplicity 1",
+        "==",
+        one,
+        {"vectors": _vectors},
+        quantity=lambda i: _copies(i, 0),
+    ),
+    Claim(
+        "001/lem-C.20",
+        "Lemma C.20",
+        "deterministic",
+        "min_j ‖X_j‖² ≥ min_k λ_k",
+        ">=",
+        _smallest,
+        {**MATRICES, "unit": UNIT["random"]},
+        quantity=lambda i: min(row_norms(i["X"])) ** 2,
+        scale=lambda i: (i["X"] ** 2).sum(),
+        search=search_matrix(3),
+    ),
+    Claim(
+        "001/lem-C.21",
+        "Lemma C.21, eq. C.150",
+        "deterministic",
+        "log‖∂X^{ℓ+1}/∂X^ℓ‖ ≤ log‖J_BN(H^ℓ)‖",
+        "<=",
+        lambda i: log_jacobian_norm(i["W"] @ i["X"]),
+        UNIT,
+        quantity=lambda i: log(_squared_norm(chain_jacobian([i["W"]], i["X"]))) / 2,
+        scale=unit_scale,
+        counts=(60, 400),
+        remark="an equality, as W is orthogonal",
+    ),
+)

@@ -1,0 +1,214 @@
+"""001, Lemma C.11, Remarks 6.6 and 6.7: derivatives of the losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.float_or_mpmath import exp, log
+from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims.joudaki2024.isometry.instances import Rng, nought, singular, unit_scale
+from isometer_papers.theory.isometry import (
+    cross_entropy_gradient,
+    isometry_of,
+    softmax_jacobian,
+    squared_loss_gradient,
+)
+
+
+def _logits(rng: Rng, count: int) -> Iterator[Instance]:
+    """Logits and the one-hot label of one sample."""
+    yield {"z": np.zeros(2), "y": np.array([1.0, 0.0])}
+    yield {"z": np.array([-20.0, 20.0]), "y": np.array([1.0, 0.0])}
+    for _ in range(count):
+        classes = int(rng.integers(2, 11))
+        yield {
+            "z": rng.standard_normal(classes) * 10.0 ** rng.uniform(-1, 1.5),
+            "y": np.eye(classes)[rng.integers(classes)],
+        }
+
+
+def _build(point: Any) -> Instance:
+    return {"z": 30 * (np.asarray(point) - 0.5), "y": np.array([1.0, 0.0, 0.0])}
+
+
+FAMILIES = {"logits": _logits}
+_SEARCH = Search(_build, 3)
+
+
+def _imaginary(z: Any) -> Any:
+    return z[0].context.mpc(0, 1) if np.asarray(z).dtype == object else 1j
+
+
+def _plain_softmax(z: Any, shift: Any) -> Any:
+    powers = exp(z - shift)
+    return powers / powers.sum()
+
+
+def _step(z: Any, k: int) -> Any:
+    """z with an imaginary step in one place, scaled so that its imaginary part is the derivative."""
+    moved = np.array(z, dtype=object if np.asarray(z).dtype == object else complex)
+    moved[k] = moved[k] + _imaginary(z) * 1e-30
+    return moved
+
+
+def _derivative(z: Any, function: Any) -> Any:
+    """∂function/∂z_k of a function of softmax(z), by complex steps: a list over k."""
+    shift = max(z)
+    return [function(_plain_softmax(_step(z, k), shift)) for k in range(len(z))]
+
+
+def _jacobian_gap(i: Instance) -> Any:
+    columns = _derivative(i["z"], lambda p: [entry.imag / 1e-30 for entry in p])
+    difference = np.array(columns).T - softmax_jacobian(i["z"])
+    return abs(difference).max()
+
+
+def _cross_entropy_gap(i: Instance) -> Any:
+    label = int(np.argmax(i["y"].astype(float)))
+    values = _derivative(i["z"], lambda p: -log(p[label]))
+    return max(abs(v.imag / 1e-30 - g) for v, g in zip(values, _cross_entropy(i), strict=True))
+
+
+def _squared(i: Instance) -> Any:
+    """∂/∂z of (1/C) Σ (y − p)², by complex steps."""
+    values = _derivative(i["z"], lambda p: ((i["y"] - p) ** 2).sum() / len(p))
+    return [value.imag / 1e-30 for value in values]
+
+
+def _cross_entropy(i: Instance) -> Any:
+    return cross_entropy_gradient(i["z"], i["y"])
+
+
+def _squared_formula(i: Instance) -> Any:
+    return squared_loss_gradient(i["z"], i["y"])
+
+
+def _absolute_sum(i: Instance) -> Any:
+    """(2/C) Σ_i |y_i − p_i||∂p_i/∂z_k|, the largest over k."""
+    jacobian = softmax_jacobian(i["z"])
+    p = _plain_softmax(i["z"], max(i["z"]))
+    return (abs(i["y"] - p)[:, None] * abs(jacobian)).sum(axis=0).max() * 2 / len(p)
+
+
+def _norm(vector: Any) -> Any:
+    return (vector * vector).sum() ** 0.5
+
+
+def _bounded(part: str, place: str, statement: str, quantity: Any, remark: str) -> Claim:
+    return Claim(
+        f"001/{part}",
+        place,
+        "deterministic",
+        statement,
+        "<=",
+        lambda i: 2,
+        FAMILIES,
+        quantity=quantity,
+        search=_SEARCH,
+        remark=remark,
+    )
+
+
+CLAIMS = (
+    _bounded(
+        "rem-6.7:cross-entropy",
+        "Remark 6.7",
+        "cross entropy is O(1)-Lipschitz in the logits: ‖∇_z 𝓛‖ ≤ 2",
+        lambda i: _norm(_cross_entropy(i)),
+        "with the constant 2; √2 is sharp",
+    ),
+    _bounded(
+        "rem-6.7:squared-error",
+        "Remark 6.7",
+        "squared error behind a softmax is O(1)-Lipschitz in the logits: ‖∇_z 𝓛‖ ≤ 2",
+        lambda i: _norm(_squared_formula(i)),
+        "with the constant 2; on raw logits the gradient is unbounded",
+    ),
+    _bounded(
+        "lem-C.11:cross-entropy",
+        "Lemma C.11, eq. C.147",
+        "|∂𝓛/∂z_k| ≤ 2 for cross entropy",
+        lambda i: abs(_cross_entropy(i)).max(),
+        "1 is sharp",
+    ),
+    _bounded(
+        "lem-C.11:squared-error",
+        "Lemma C.11, eq. C.149",
+        "|∂𝓛/∂z_k| ≤ 2 for squared error behind a softmax",
+        lambda i: abs(_squared_formula(i)).max(),
+        "the adversary found 0.293",
+    ),
+    _bounded(
+        "lem-C.11:absolute-sum",
+        "eq. C.149",
+        "(2/C) Σ_i |y_i − p_i||∂p_i/∂z_k| ≤ 2",
+        _absolute_sum,
+        "",
+    ),
+    Claim(
+        "001/lem-C.11:softmax",
+        "eq. C.141, C.142",
+        "deterministic",
+        "∂p_i/∂z_i = p_i(1 − p_i), ∂p_i/∂z_k = −p_i p_k",
+        "==",
+        nought,
+        FAMILIES,
+        quantity=_jacobian_gap,
+        scale=unit_scale,
+        scope="by complex steps",
+    ),
+    Claim(
+        "001/lem-C.11:eq-C.146",
+        "eq. C.143 to C.146",
+        "deterministic",
+        "∂𝓛/∂z_k = p_k Σ_{i≠k} y_i − y_k(1 − p_k) for cross entropy",
+        "==",
+        nought,
+        FAMILIES,
+        quantity=_cross_entropy_gap,
+        scale=unit_scale,
+        scope="by complex steps",
+    ),
+    Claim(
+        "001/lem-C.11:eq-C.148",
+        "eq. C.148",
+        "deterministic",
+        "‖∇_{z_k} 𝓛‖ = (1/C) Σ 2(y_i − p_i) ∂(−p_i)/∂z_k for squared error",
+        "==",
+        lambda i: _squared_formula(i)[0],
+        FAMILIES,
+        quantity=lambda i: abs(_squared(i)[0]),
+        scale=unit_scale,
+        corrected="001/lem-C.11:eq-C.148#corrected",
+        scope="k = 1",
+        remark="the right side is the derivative itself and can be negative",
+    ),
+    Claim(
+        "001/lem-C.11:eq-C.148#corrected",
+        "eq. C.148",
+        "deterministic",
+        "∂𝓛/∂z_k = (1/C) Σ 2(y_i − p_i) ∂(−p_i)/∂z_k for squared error",
+        "==",
+        nought,
+        FAMILIES,
+        quantity=lambda i: max(abs(a - b) for a, b in zip(_squared(i), _squared_formula(i), strict=True)),
+        scale=unit_scale,
+        scope="by complex steps",
+    ),
+    Claim(
+        "001/rem-6.6",
+        "Remark 6.6",
+        "deterministic",
+        "ψ(X_0) = ∞ for degenerate inputs: e^{−ψ} = 0",
+        "==",
+        nought,
+        {"singular": singular},
+        quantity=lambda i: isometry_of(i["X"]),
+        scale=unit_scale,
+        tolerance=1e-6,
+        scope="whole-number matrices; the bound of Theorem 6.5 is infinite there",
+    ),
+)

@@ -1,0 +1,167 @@
+"""001, eq. C.78 to C.90: gradients and Jacobians through several layers, for every draw of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.float_or_mpmath import log
+from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims.joudaki2024.isometry.instances import UNIT, Rng, one, rotation, small_matrices, unit_scale
+from isometer_papers.claims._precise import eigenvalues
+from isometer_papers.theory.isometry import (
+    chain_jacobian,
+    gradient_through_layers,
+    isometry_of,
+    log_jacobian_norm,
+    normalized_rows,
+    pre_activations,
+    two_phase_bound,
+)
+
+
+def _paths(rng: Rng, count: int) -> Iterator[Instance]:
+    """Weights of several layers and a batch with rows of length 1."""
+    for i in small_matrices(rng, count):
+        yield {"X": normalized_rows(i["X"]), "W": i["W"][None]}
+    for _ in range(count):
+        d, layers = int(rng.integers(2, 4)), int(rng.integers(1, 5))
+        x = rng.standard_normal((d, d))
+        if rng.integers(2):
+            x = rotation(rng, d) + 0.2 * rng.uniform() * x
+        yield {"X": normalized_rows(x), "W": np.stack([rotation(rng, d) for _ in range(layers)])}
+
+
+def _with_cotangent(rng: Rng, count: int) -> Iterator[Instance]:
+    """The same with weights of the logits and the loss's derivative by them."""
+    for i in _paths(rng, count):
+        d = len(i["X"])
+        weights = np.concatenate([i["W"], rotation(rng, d)[None]])
+        yield {"X": i["X"], "W": weights, "G": rng.standard_normal((d, d))}
+
+
+def _operator(x: Any) -> Any:
+    return max(eigenvalues(x.T @ x)) ** 0.5
+
+
+def _states(i: Instance) -> list[Any]:
+    """X^1 … X^L, whose H^ℓ = W^ℓ X^ℓ are normalised."""
+    return [i["X"], *(normalized_rows(h) for h in pre_activations(list(i["W"]), i["X"])[:-1])]
+
+
+def _all_layers(i: Instance) -> Any:
+    """log‖J_F‖."""
+    return log(_operator(chain_jacobian(list(i["W"]), i["X"])))
+
+
+def _summed_inputs(i: Instance) -> Any:
+    return sum(log_jacobian_norm(h) for h in pre_activations(list(i["W"]), i["X"]))
+
+
+def _gaps(i: Instance) -> list[Any]:
+    """ψ(X^ℓ), the first also in the place of X⁰."""
+    values = [-log(isometry_of(state)) for state in _states(i)]
+    values = [value if value > 0 else 0 * value for value in values]
+    return [values[0], *values]
+
+
+def _chain_rule(i: Instance) -> Any:
+    found = gradient_through_layers(list(i["W"]), i["X"], i["G"])
+    logits = pre_activations(list(i["W"]), i["X"])[-1]
+    return log(found.loss) + sum(found.log_jacobians) + log_jacobian_norm(logits) + log(_operator(i["X"]))
+
+
+_PATHS = {"paths": _paths}
+_COUNTS = (60, 400)
+
+CLAIMS = (
+    Claim(
+        "001/eq-C.78-80:eq-C.80",
+        "eq. C.79, C.80",
+        "deterministic",
+        "log‖∂𝓛/∂W^ℓ‖ ≤ log‖∂𝓛/∂H^L‖ + Σ_{k=ℓ}^L log‖J_BN(H^k)‖ + log‖∂H^ℓ/∂W^ℓ‖",
+        "<=",
+        _chain_rule,
+        {"paths": _with_cotangent},
+        quantity=lambda i: log(gradient_through_layers(list(i["W"]), i["X"], i["G"]).gradient),
+        scale=unit_scale,
+        counts=_COUNTS,
+        scope="Frobenius norms of gradients, operator norms of Jacobians, up to four normalised layers",
+        remark="the sum to L − 1 is enough: the logits H^L are not normalised; the term k = L is at least 0",
+    ),
+    Claim(
+        "001/eq-C.78-80:weights",
+        "under eq. C.80",
+        "deterministic",
+        "‖W^L‖ = 1 for orthogonal W^L",
+        "==",
+        one,
+        UNIT,
+        quantity=lambda i: _operator(i["W"]),
+    ),
+    Claim(
+        "001/eq-C.78-80:inputs",
+        "under eq. C.80",
+        "deterministic",
+        "‖∂H^ℓ/∂W^ℓ‖ = ‖X^ℓ‖ ≤ d for X^ℓ = BN(·)",
+        "<=",
+        lambda i: len(i["X"]),
+        {**UNIT, "equal": lambda rng, count: ({"X": np.ones((d, d)) / d**0.5} for d in (2, 3, 5))},
+        quantity=lambda i: _operator(i["X"]),
+        remark="√d is sharp",
+    ),
+    Claim(
+        "001/lem-C.12:eq-C.87",
+        "eq. C.87",
+        "deterministic",
+        "log‖J_F(X)‖ ≤ Σ_{ℓ=1}^L log‖J_BN(X^ℓ)‖",
+        "<=",
+        lambda i: sum(log_jacobian_norm(state) for state in _states(i)),
+        _PATHS,
+        quantity=_all_layers,
+        scale=unit_scale,
+        counts=_COUNTS,
+        corrected="001/lem-C.12:eq-C.87#corrected",
+        remark="the rows of X^ℓ have length 1, so that the right side is 0; the input of the norm is H^ℓ = W^ℓX^ℓ",
+    ),
+    Claim(
+        "001/lem-C.12:eq-C.87#corrected",
+        "eq. C.87",
+        "deterministic",
+        "log‖J_F(X)‖ ≤ Σ_{ℓ=1}^L log‖J_BN(H^ℓ)‖",
+        "<=",
+        _summed_inputs,
+        _PATHS,
+        quantity=_all_layers,
+        scale=unit_scale,
+        counts=_COUNTS,
+    ),
+    Claim(
+        "001/lem-C.12:eq-C.88",
+        "eq. C.88",
+        "deterministic",
+        "Σ_{ℓ≤L} log‖J_BN(H^ℓ)‖ ≤ Σ_{ℓ≤S} (dψ(X^ℓ) + 1) + 2 Σ_{ℓ>S} √(dψ(X^ℓ))",
+        "<=",
+        lambda i: two_phase_bound(_gaps(i), len(i["X"])),
+        _PATHS,
+        quantity=_summed_inputs,
+        scale=unit_scale,
+        tolerance=1e-6,
+        counts=_COUNTS,
+        scope="H^ℓ on the left; up to four layers",
+    ),
+    Claim(
+        "001/lem-C.12:eq-C.89",
+        "eq. C.89",
+        "deterministic",
+        "Σ_{ℓ≤S} (dψ(X^ℓ) + 1) + 2 Σ_{ℓ>S} √(dψ(X^ℓ)) ≤ Σ_{ℓ≤S} (dψ(X⁰) + 1) + 2 Σ_{ℓ>S} √(dψ(X^ℓ))",
+        "<=",
+        lambda i: two_phase_bound(_gaps(i), len(i["X"]), _gaps(i)[0]),
+        _PATHS,
+        quantity=lambda i: two_phase_bound(_gaps(i), len(i["X"])),
+        scale=unit_scale,
+        counts=_COUNTS,
+    ),
+)

@@ -1,0 +1,191 @@
+"""001, §4.1: isometry of positive semi-definite matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng
+from isometer_papers.theory.isometry.gap_steps import isometry_of, parallelogram_ratio
+
+
+def _psd(rng: Rng, count: int) -> Iterator[Instance]:
+    for m in ([[1, 0], [0, 1]], [[2, 0], [0, 2]], [[2, 1], [1, 2]], [[1, 1], [1, 1]], [[3]], [[4, 0], [0, 1]]):
+        yield {"M": np.array(m, dtype=float), "c": 3.0}
+    for _ in range(count):
+        n = int(rng.integers(1, 6))
+        x = rng.standard_normal((n + int(rng.integers(0, 3)), n))
+        yield {"M": x.T @ x, "c": float(np.exp(rng.uniform(-3, 3)))}
+
+
+def _singular(rng: Rng, count: int) -> Iterator[Instance]:
+    """Gram matrices of linearly dependent integer vectors: singular to the last digit."""
+    yield {"M": np.ones((2, 2))}
+    yield {"M": np.diag([1.0, 0.0])}
+    for _ in range(count):
+        n = int(rng.integers(2, 5))
+        x = rng.integers(-3, 4, (n, n)).astype(float)
+        x[:, -1] = x[:, 0]
+        if x.any():
+            yield {"M": x.T @ x}
+
+
+def _multiples(rng: Rng, count: int) -> Iterator[Instance]:
+    for n in (1, 2, 3, 5):
+        for c in (2.0, 1.0, 0.5):
+            yield {"M": c * np.eye(n)}
+
+
+def _multiple(i: Instance) -> bool:
+    """Whether M is a multiple of the identity."""
+    m = i["M"]
+    return bool((m == m[0, 0] * np.eye(len(m))).all())
+
+
+def _identity_distance(i: Instance) -> Any:
+    m = i["M"]
+    return ((m - np.eye(len(m), dtype=int)) ** 2).sum() ** 0.5
+
+
+def _angles(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"a": 1.0, "b": 1.0, "sine": 1.0}
+    for _ in range(count):
+        a, b = (float(v) for v in np.exp(rng.uniform(-2, 2, 2)))
+        yield {"a": a, "b": b, "sine": float(rng.uniform())}
+
+
+def _plane(i: Instance) -> Any:
+    """½ I of the Gram matrix of two vectors with these lengths and this angle."""
+    a, b, s = i["a"], i["b"], i["sine"]
+    cosine = (1 - s * s) ** 0.5
+    return isometry_of(np.array([[a * a, a * b * cosine], [a * b * cosine, b * b]], dtype=object)) / 2
+
+
+def _built(point: Any) -> Any:
+    x = np.tan(3.0 * (np.asarray(point) - 0.5)).reshape(2, 2)
+    return x.T @ x + 1e-9 * np.eye(2)
+
+
+CLAIMS = (
+    Claim(
+        "001/fig-4.1:maximum",
+        "§4.1, Figure 4.1",
+        "deterministic",
+        "ab sin θ/(a² + b²) is largest for a = b, θ = π/2",
+        "<=",
+        lambda i: 0.5,
+        {"angles": _angles},
+        quantity=lambda i: parallelogram_ratio(i["a"], i["b"], i["sine"]),
+        search=Search(lambda p: {"a": 2 * float(p[0]) + 0.01, "b": 2 * float(p[1]) + 0.01, "sine": float(p[2])}, 3),
+    ),
+    Claim(
+        "001/fig-4.1:isometry",
+        "§4.1, Figure 4.1",
+        "deterministic",
+        "volume over scale of two vectors is ab sin θ/(a² + b²) = I(G)/2",
+        "==",
+        _plane,
+        {"angles": _angles},
+        quantity=lambda i: parallelogram_ratio(i["a"], i["b"], i["sine"]),
+        hypotheses=lambda i: i["sine"] > 1e-3,
+        tolerance=1e-7,
+    ),
+    Claim(
+        "001/lem-4.2:scale",
+        "Lemma 4.2 (1)",
+        "deterministic",
+        "I(cM) = I(M) for c > 0",
+        "==",
+        lambda i: isometry_of(i["M"]),
+        {"psd": _psd},
+        quantity=lambda i: isometry_of(i["c"] * i["M"]),
+        scale=lambda i: 1,
+    ),
+    Claim(
+        "001/lem-4.2:upper",
+        "Lemma 4.2 (2)",
+        "deterministic",
+        "I(M) ≤ 1",
+        "<=",
+        lambda i: 1,
+        {"psd": _psd},
+        quantity=lambda i: isometry_of(i["M"]),
+        search=Search(lambda p: {"M": _built(p)}, 4),
+    ),
+    Claim(
+        "001/lem-4.2:lower",
+        "Lemma 4.2 (2)",
+        "deterministic",
+        "I(M) ≥ 0",
+        ">=",
+        lambda i: 0,
+        {"psd": _psd, "singular": _singular},
+        quantity=lambda i: isometry_of(i["M"]),
+        scale=lambda i: 1,
+        search=Search(lambda p: {"M": _built(p)}, 4),
+    ),
+    Claim(
+        "001/lem-4.2:one",
+        "Lemma 4.2 (3)",
+        "deterministic",
+        "I(M) = 1 ⇒ M = I_n",
+        "==",
+        lambda i: 0,
+        {"multiples": _multiples, "psd": _psd},
+        quantity=_identity_distance,
+        hypotheses=lambda i: bool(isometry_of(i["M"]) == 1),
+        scale=lambda i: 1,
+        corrected="001/lem-4.2:one#corrected",
+        remark="2I_n has isometry 1 as well, by part (1)",
+    ),
+    Claim(
+        "001/lem-4.2:one#corrected",
+        "Lemma 4.2 (3)",
+        "deterministic",
+        "I(M) < 1 unless M is a multiple of I_n",
+        "<",
+        lambda i: 1,
+        {"psd": _psd, "singular": _singular},
+        quantity=lambda i: isometry_of(i["M"]),
+        hypotheses=lambda i: not _multiple(i),
+        search=Search(lambda p: {"M": _built(p)}, 4),
+    ),
+    Claim(
+        "001/lem-4.2:identity",
+        "Lemma 4.2 (3)",
+        "deterministic",
+        "I(I_n) = 1",
+        "==",
+        lambda i: 1,
+        {"multiples": _multiples},
+        quantity=lambda i: isometry_of(i["M"]),
+    ),
+    Claim(
+        "001/lem-4.2:degenerate",
+        "Lemma 4.2 (3)",
+        "deterministic",
+        "M degenerate ⇒ I(M) = 0",
+        "==",
+        lambda i: 0,
+        {"singular": _singular},
+        quantity=lambda i: isometry_of(i["M"]),
+        scale=lambda i: 1,
+        tolerance=1e-3,
+        scope="Gram matrices of dependent integer vectors; det^{1/n} of rounding is up to 1e-4 for n = 4",
+    ),
+    Claim(
+        "001/lem-4.2:nondegenerate",
+        "Lemma 4.2 (3)",
+        "deterministic",
+        "I(M) = 0 ⇒ M degenerate: I(M) > 0 for positive definite M",
+        ">",
+        lambda i: 0,
+        {"psd": _psd},
+        quantity=lambda i: isometry_of(i["M"]),
+        hypotheses=lambda i: bool(np.linalg.eigvalsh(np.asarray(i["M"], dtype=float))[0] > 1e-6),
+        scale=lambda i: 1,
+    ),
+)

@@ -1,0 +1,321 @@
+"""001, §4.2–4.3: what normalisation does to isometry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng
+from isometer_papers.theory.isometry.gap_steps import (
+    batch_norm_bound,
+    batch_norm_rows,
+    column_lengths,
+    gain_as_printed,
+    gram_of,
+    isometry_of,
+    layer_norm_columns,
+    length_bound,
+    length_gain,
+    unit_columns,
+)
+
+
+def _matrices(rng: Rng, count: int) -> Iterator[Instance]:
+    """Samples as columns, of very different lengths or almost parallel."""
+    for hand in ([[1, 0], [0, 1]], [[2, 0], [0, 1]], [[1, 1], [0, 1]], [[1, 2], [0, 0]], [[1, 0], [0, 1], [1, 1]]):
+        yield {"X": np.array(hand, dtype=float)}
+    for _ in range(count):
+        n = int(rng.integers(1, 6))
+        d = n + int(rng.integers(0, 4))
+        x = rng.standard_normal((d, n)) + float(rng.choice([0, 0, 2])) * rng.standard_normal((d, 1))
+        yield {"X": x * np.exp(rng.uniform(-2, 2, n))}
+
+
+def _features(rng: Rng, count: int) -> Iterator[Instance]:
+    """d features of n ≥ d samples, and a few with n < d."""
+    for x in ([[1, 0]], [[1, 0], [0, 1]], [[2, 0], [0, 1]], [[1, 0, 0], [0, 1, 0]], [[1], [2]]):
+        yield {"X": np.array(x, dtype=float)}
+    for _ in range(count):
+        d = int(rng.integers(1, 5))
+        n = d + int(rng.integers(0, 5)) if rng.integers(8) else max(1, d - 1)
+        yield {"X": rng.standard_normal((d, n)) * np.exp(rng.uniform(-2, 2, (d, 1)))}
+
+
+def _square(rng: Rng, count: int) -> Iterator[Instance]:
+    """Few samples of many features."""
+    yield {"X": np.array([[1.0, 0.0], [0.0, 1.0], [0.125, 0.125]])}
+    for _ in range(count):
+        n = int(rng.integers(2, 4))
+        d = n + int(rng.integers(0, 4))
+        yield {"X": rng.standard_normal((d, n)) * np.exp(rng.uniform(-3, 3, (d, 1)))}
+
+
+def _box(d: int, n: int) -> Search:
+    """An adversary over d × n matrices whose entries range over all of ℝ."""
+    return Search(lambda p: {"X": np.tan(3.0 * (np.asarray(p) - 0.5)).reshape(d, n)}, d * n)
+
+
+def _before(i: Instance) -> Any:
+    return isometry_of(gram_of(i["X"]))
+
+
+def _bounded(i: Instance) -> Any:
+    return _before(i) * length_bound(column_lengths(i["X"]))
+
+
+def _ratio(i: Instance) -> Any:
+    return isometry_of(gram_of(unit_columns(i["X"]))) / _before(i)
+
+
+def _independent(i: Instance) -> bool:
+    return bool((column_lengths(i["X"]) > 0).all() and _before(i) > 1e-3)
+
+
+def _nonzero(i: Instance) -> bool:
+    return bool((column_lengths(i["X"]) > 0).all())
+
+
+def _spread(i: Instance) -> bool:
+    """No sample has equal features, and the samples are independent."""
+    x = i["X"]
+    return bool(_independent(i) and len(x) > 1 and (np.ptp(x, axis=0) > 1e-6).all())
+
+
+def _covariance(x: Any) -> Any:
+    return isometry_of(gram_of(x.T))
+
+
+def _rows(i: Instance) -> bool:
+    return bool((np.abs(i["X"]).max(axis=1) > 0).all() and _covariance(i["X"]) > 1e-3)
+
+
+def _varied(i: Instance) -> bool:
+    return _rows(i) and bool((np.ptp(i["X"], axis=1) > 1e-6).all())
+
+
+def _after_bn(recentre: bool) -> Callable[[Instance], Any]:
+    return lambda i: _covariance(batch_norm_rows(i["X"], recentre))
+
+
+def _printed_bn(i: Instance) -> Any:
+    x = i["X"]
+    return _covariance(x) * batch_norm_bound(column_lengths(x.T), x.shape[1])
+
+
+def _true_bn(i: Instance) -> Any:
+    return _covariance(i["X"]) * length_bound(column_lengths(i["X"].T))
+
+
+def _full(i: Instance) -> bool:
+    return i["X"].shape[1] <= len(i["X"]) and bool((np.abs(i["X"]).max(axis=1) > 0).all()) and _before(i) > 1e-3
+
+
+SAMPLES = {"random": _matrices}
+
+
+FEATURES = {"random": _features}
+
+
+CLAIMS = (
+    Claim(
+        "001/thm-4.3",
+        "Theorem 4.3, eq. 4.3",
+        "deterministic",
+        "I(G̃) ≥ I(G)(1 + (1/n)Σ(a_i − ā)²/ā²) for samples scaled to unit length",
+        ">=",
+        _bounded,
+        SAMPLES,
+        quantity=lambda i: isometry_of(gram_of(unit_columns(i["X"]))),
+        hypotheses=_nonzero,
+        scale=lambda i: 1,
+        search=_box(3, 2),
+        remark="exactly I(G̃)/I(G) = mean(a²)/(Πa_i)^{2/n}: the bound replaces the geometric mean by the arithmetic one",
+    ),
+    Claim(
+        "001/thm-4.3:trace",
+        "proof of Theorem 4.3",
+        "deterministic",
+        "(1/n) tr G̃ = d for x̃_i = x_i/‖x_i‖",
+        "==",
+        lambda i: len(i["X"]),
+        SAMPLES,
+        quantity=lambda i: sum(gram_of(unit_columns(i["X"])).diagonal()) / i["X"].shape[1],
+        hypotheses=_nonzero,
+        corrected="001/thm-4.3:trace#corrected",
+        remark="the proof scales samples to √d, the theorem to 1",
+    ),
+    Claim(
+        "001/thm-4.3:trace#corrected",
+        "proof of Theorem 4.3",
+        "deterministic",
+        "(1/n) tr G̃ = 1 for x̃_i = x_i/‖x_i‖",
+        "==",
+        lambda i: 1,
+        SAMPLES,
+        quantity=lambda i: sum(gram_of(unit_columns(i["X"])).diagonal()) / i["X"].shape[1],
+        hypotheses=_nonzero,
+    ),
+    Claim(
+        "001/thm-4.3:eq-4.5",
+        "eq. 4.5",
+        "deterministic",
+        "I(G̃)/I(G) = ((1/n)Σa_i²/d)/(d^{−n}Πa_i²)^{1/n}",
+        "==",
+        lambda i: length_gain(column_lengths(i["X"])),
+        SAMPLES,
+        quantity=_ratio,
+        hypotheses=_independent,
+        tolerance=1e-7,
+    ),
+    Claim(
+        "001/thm-4.3:eq-4.6",
+        "eq. 4.6",
+        "deterministic",
+        "I(G̃)/I(G) = ((1/n)Σa_i)²/(Πa_i)^{2/n} · ((1/d)Σa_i²)/((1/n)Σa_i)²",
+        "==",
+        lambda i: gain_as_printed(column_lengths(i["X"]), len(i["X"])),
+        SAMPLES,
+        quantity=_ratio,
+        hypotheses=_independent,
+        tolerance=1e-7,
+        corrected="001/thm-4.3:eq-4.6#corrected",
+        remark="1/d should be 1/n",
+    ),
+    Claim(
+        "001/thm-4.3:eq-4.6#corrected",
+        "eq. 4.6",
+        "deterministic",
+        "I(G̃)/I(G) = ((1/n)Σa_i)²/(Πa_i)^{2/n} · ((1/n)Σa_i²)/((1/n)Σa_i)²",
+        "==",
+        lambda i: length_gain(column_lengths(i["X"])),
+        SAMPLES,
+        quantity=_ratio,
+        hypotheses=_independent,
+        tolerance=1e-7,
+    ),
+    Claim(
+        "001/thm-4.3:eq-4.7",
+        "eq. 4.7",
+        "deterministic",
+        "I(G̃)/I(G) = 1 + (1/n)Σ(a_i − ā)²/ā²",
+        "==",
+        lambda i: length_bound(column_lengths(i["X"])),
+        SAMPLES,
+        quantity=_ratio,
+        hypotheses=_independent,
+        tolerance=1e-7,
+        corrected="001/thm-4.3",
+        remark="an equality only if all lengths are equal; ≥ in general",
+    ),
+    Claim(
+        "001/cor-4.4",
+        "Corollary 4.4",
+        "deterministic",
+        "I(G̃) ≥ I(G)(1 + (1/n)Σ(a_i − ā)²/ā²) for x̃_i = LN(x_i), eq. 5.13",
+        ">=",
+        _bounded,
+        SAMPLES,
+        quantity=lambda i: isometry_of(gram_of(layer_norm_columns(i["X"]))),
+        hypotheses=_spread,
+        scale=lambda i: 1,
+        corrected="001/cor-4.4#corrected",
+        remark="centring is a projection: with d = 2 every sample becomes ±(1, −1)",
+    ),
+    Claim(
+        "001/cor-4.4#corrected",
+        "Corollary 4.4",
+        "deterministic",
+        "I(G̃) ≥ I(G)(1 + (1/n)Σ(a_i − ā)²/ā²) for x̃_i = RMS(x_i), eq. 5.13",
+        ">=",
+        _bounded,
+        SAMPLES,
+        quantity=lambda i: isometry_of(gram_of(len(i["X"]) ** 0.5 * unit_columns(i["X"]))),
+        hypotheses=_nonzero,
+        scale=lambda i: 1,
+        search=_box(3, 2),
+    ),
+    Claim(
+        "001/cor-4.5:no-mean",
+        "Corollary 4.5",
+        "deterministic",
+        "I(C̃) ≥ I(C)(1 + (1/d)Σ(a_i−ā)²/ā²), ā = (1/n)Σ_{i≤d} a_i, for BN without mean subtraction",
+        ">=",
+        _printed_bn,
+        FEATURES,
+        quantity=_after_bn(False),
+        hypotheses=_rows,
+        scale=lambda i: 1,
+        corrected="001/cor-4.5#corrected",
+        remark="a sum over d features divided by n; with one feature and two samples the bound is 2",
+    ),
+    Claim(
+        "001/cor-4.5:mean",
+        "Corollary 4.5",
+        "deterministic",
+        "I(C̃) ≥ I(C)(1 + (1/d)Σ(a_i−ā)²/ā²), ā = (1/n)Σ_{i≤d} a_i, for BN as in §3.2",
+        ">=",
+        _printed_bn,
+        FEATURES,
+        quantity=_after_bn(True),
+        hypotheses=_varied,
+        scale=lambda i: 1,
+        corrected="001/cor-4.5#corrected",
+        remark="centring can make features dependent: X = I_2",
+    ),
+    Claim(
+        "001/cor-4.5#corrected",
+        "Corollary 4.5",
+        "deterministic",
+        "I(C̃) ≥ I(C)(1 + (1/d)Σ(a_i−ā)²/ā²), ā = (1/d)Σ_{i≤d} a_i, for BN without mean subtraction",
+        ">=",
+        _true_bn,
+        FEATURES,
+        quantity=_after_bn(False),
+        hypotheses=_rows,
+        scale=lambda i: 1,
+        search=_box(2, 3),
+    ),
+    Claim(
+        "001/claim-4.deterministic:layer-norm",
+        "after Corollary 4.4",
+        "deterministic",
+        "layer norm never lowers the isometry of the Gram matrix",
+        ">=",
+        _before,
+        SAMPLES,
+        quantity=lambda i: isometry_of(gram_of(layer_norm_columns(i["X"]))),
+        hypotheses=_spread,
+        scale=lambda i: 1,
+        corrected="001/cor-4.4#corrected",
+    ),
+    Claim(
+        "001/claim-4.deterministic:covariance",
+        "after Corollary 4.5",
+        "deterministic",
+        "batch norm (without mean) never lowers the isometry of C = XXᵀ",
+        ">=",
+        lambda i: _covariance(i["X"]),
+        FEATURES,
+        quantity=_after_bn(False),
+        hypotheses=_rows,
+        scale=lambda i: 1,
+        search=_box(2, 3),
+    ),
+    Claim(
+        "001/claim-4.deterministic:gram",
+        "after Corollary 4.5",
+        "deterministic",
+        "batch norm (without mean) never lowers the isometry of the Gram matrix XᵀX",
+        ">=",
+        _before,
+        {"few": _square},
+        quantity=lambda i: isometry_of(gram_of(batch_norm_rows(i["X"], False))),
+        hypotheses=_full,
+        scale=lambda i: 1,
+        corrected="001/claim-4.deterministic:covariance",
+        remark="Corollary 4.5 is about XXᵀ; for fewer samples than features, stretching a short row can spoil XᵀX",
+    ),
+)

@@ -1,0 +1,188 @@
+"""001, §5.4–5.5: the steps of the proofs of Theorem 5.8 and of cases 2 and 3 of Theorem 5.11."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims.joudaki2024.mean_field.kernels import (
+    ALL,
+    POLYNOMIALS,
+    Rng,
+    families,
+    in_case,
+    inner,
+    kernel,
+    search,
+    series,
+)
+from isometer_papers.theory.duals.global_convergence import (
+    centred_rate_of,
+    chord_terms,
+    knife_edge_bound,
+    knife_edge_rate,
+)
+
+
+def _terms(rng: Rng, count: int) -> Iterator[Instance]:
+    for k in (1, 2, 3, 8):
+        for rho in (0.9, 0.5, 0.0, -0.5, 0.99, -0.99, 0.75):
+            yield {"rho": rho, "k": k}
+    for _ in range(count):
+        yield {"rho": float(rng.uniform(-1, 1)), "k": int(rng.integers(1, 20))}
+
+
+def _chord_ratio(i: Instance) -> Any:
+    return abs(kernel(i)(i["rho"]) - 1) / abs(i["rho"] - 1)
+
+
+def _chord_as_printed(i: Instance) -> Any:
+    """κ′(1) − Σ c_k² (k − Σ_{i≥k} ρ^i), the inner sum as a geometric series."""
+    rho = i["rho"]
+    tails = (a * (k - rho**k / (1 - rho)) for k, a in enumerate(series(i).coefficients) if k)
+    return kernel(i).slope_at_one - sum(tails)
+
+
+def _chord(i: Instance) -> Any:
+    terms = (a * chord_terms(i["rho"], k) for k, a in enumerate(series(i).coefficients) if k)
+    return kernel(i).slope_at_one - sum(terms)
+
+
+def _sequences(rng: Rng, count: int) -> Iterator[Instance]:
+    """x_{ℓ+1} = x_ℓ(1 − αx_ℓ) with αx ≤ 1, x ≤ 2."""
+    for x in (1.0, 0.5, 2.0):
+        for depth in (1, 2, 10):
+            yield {"x": x, "alpha": 0.5, "depth": depth}
+    for _ in range(count):
+        x = float(rng.uniform(0.01, 2))
+        alpha = float(rng.uniform(0.01, min(1.0, 1 / x)))
+        yield {"x": x, "alpha": alpha, "depth": int(rng.integers(1, 60))}
+
+
+def _last(i: Instance) -> Any:
+    x = i["x"]
+    for _ in range(i["depth"]):
+        x = x * (1 - i["alpha"] * x)
+    return x
+
+
+def _pair_search() -> Search:
+    return Search(lambda p: {"rho": 2 * float(p[0]) - 1, "k": 1 + int(12 * p[1])}, 2)
+
+
+CLAIMS = (
+    Claim(
+        "001/thm-5.11.steps:chord-terms",
+        "proof of Theorem 5.11, cases 2 and 3",
+        "deterministic",
+        "k − Σ_{i≥k} ρ^i ≥ 0",
+        ">=",
+        lambda i: 0,
+        {"terms": _terms},
+        quantity=lambda i: i["k"] - i["rho"] ** i["k"] / (1 - i["rho"]),
+        scale=lambda i: i["k"],
+        corrected="001/thm-5.11.steps:chord-terms#corrected",
+        remark="the sum has to run over i < k; at ρ = 0.9, k = 1 the printed term is 1 − 9",
+    ),
+    Claim(
+        "001/thm-5.11.steps:chord-terms#corrected",
+        "proof of Theorem 5.11, cases 2 and 3",
+        "deterministic",
+        "k − Σ_{i<k} ρ^i ≥ 0 for |ρ| ≤ 1",
+        ">=",
+        lambda i: 0,
+        {"terms": _terms},
+        quantity=lambda i: chord_terms(i["rho"], i["k"]),
+        scale=lambda i: i["k"],
+        search=_pair_search(),
+    ),
+    Claim(
+        "001/thm-5.11.steps:chord",
+        "proof of Theorem 5.11, cases 2 and 3",
+        "deterministic",
+        "|κ(ρ) − 1|/|ρ − 1| = κ′(1) − Σ_{k≥1} c_k² (k − Σ_{i≥k} ρ^i)",
+        "==",
+        _chord_as_printed,
+        POLYNOMIALS,
+        quantity=_chord_ratio,
+        hypotheses=inner,
+        corrected="001/thm-5.11.steps:chord#corrected",
+    ),
+    Claim(
+        "001/thm-5.11.steps:chord#corrected",
+        "proof of Theorem 5.11, cases 2 and 3",
+        "deterministic",
+        "|κ(ρ) − 1|/|ρ − 1| = κ′(1) − Σ_{k≥1} c_k² (k − Σ_{i<k} ρ^i)",
+        "==",
+        _chord,
+        POLYNOMIALS,
+        quantity=_chord_ratio,
+        hypotheses=inner,
+        scale=lambda i: kernel(i).slope_at_one,
+    ),
+    Claim(
+        "001/thm-5.11.steps:increasing",
+        "proof of Theorem 5.11, case 3",
+        "deterministic",
+        "k − Σ_{i<k} ρ^i does not decrease with k",
+        ">=",
+        lambda i: chord_terms(i["rho"], i["k"]),
+        {"terms": _terms},
+        quantity=lambda i: chord_terms(i["rho"], i["k"] + 1),
+        scale=lambda i: i["k"],
+        search=_pair_search(),
+    ),
+    Claim(
+        "001/thm-5.11.steps:knife-edge",
+        "proof of Theorem 5.11, case 3",
+        "deterministic",
+        "κ′(1) = 1 ⇒ |κ(ρ) − 1|/|ρ − 1| ≤ 1 − (1 − c₀² − c₁²)(1 − ρ)",
+        "<=",
+        lambda i: 1 - knife_edge_rate(kernel(i)) * (1 - i["rho"]),
+        families(3),
+        quantity=_chord_ratio,
+        hypotheses=lambda i: inner(i) and in_case(3)(i),
+        scale=lambda i: 1,
+        search=search(3),
+        remark="attained where only c₀, c₁, c₂ are not zero",
+    ),
+    Claim(
+        "001/thm-5.11.steps:recursion",
+        "proof of Theorem 5.11, case 3",
+        "deterministic",
+        "x_{ℓ+1} ≤ x_ℓ(1 − αx_ℓ) ⇒ x_ℓ ≤ x₀/(ℓαx₀ + 1)",
+        "<=",
+        lambda i: knife_edge_bound(1 - i["x"], i["depth"], i["alpha"]),
+        {"sequences": _sequences},
+        quantity=_last,
+        search=Search(
+            lambda p: {"x": 0.01 + 1.99 * float(p[0]), "alpha": 0.5 * float(p[1]) + 1e-3, "depth": 1 + int(40 * p[2])},
+            3,
+        ),
+    ),
+    Claim(
+        "001/thm-5.11.steps:modulus",
+        "proof of Theorem 5.8",
+        "deterministic",
+        "|κ(ρ)| ≤ κ(|ρ|)",
+        "<=",
+        lambda i: kernel(i)(abs(i["rho"])),
+        ALL,
+        quantity=lambda i: abs(kernel(i)(i["rho"])),
+        search=search(4),
+    ),
+    Claim(
+        "001/thm-5.11.steps:one-step",
+        "proof of Theorem 5.8",
+        "deterministic",
+        "κ(0) = 0, 0 < ρ < 1 ⇒ κ(ρ)/ρ · (1−ρ)/(1−κ(ρ)) ≤ κ(ρ)/ρ / (κ(ρ)/ρ + 1 − c₁²) ≤ 1/(2 − κ′(0))",
+        "<=",
+        lambda i: centred_rate_of(kernel(i)),
+        families(1),
+        quantity=lambda i: kernel(i)(i["rho"]) / (kernel(i)(i["rho"]) + i["rho"] * (1 - kernel(i).slope_at_zero)),
+        hypotheses=lambda i: in_case(1)(i) and 0 < i["rho"] < 1,
+        search=search(1),
+        scope="the middle term against the last; the first against the last is 001/thm-5.8:rate with ℓ = 1",
+    ),
+)

@@ -1,0 +1,379 @@
+"""001, §5.5: the steps of the proof of case 4 of Theorem 5.11."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims.joudaki2024.mean_field.kernels import (
+    ALL,
+    POLYNOMIALS,
+    VISIBLE,
+    Rng,
+    families,
+    hand,
+    in_case,
+    inner,
+    kernel,
+    nonlinear,
+    random,
+    search,
+    series,
+)
+from isometer_papers.theory.duals.global_convergence import combined_rate_as_printed, interior_bound, potential_step
+
+FOUR = families(4)
+
+
+UNCENTRED = {"hand": hand(2, 3, 4), "random": random(2, 3, 4)}
+
+
+def _above(i: Instance) -> bool:
+    return in_case(4)(i) and kernel(i).fixed_point + 1e-3 <= i["rho"] < 1
+
+
+def _below(i: Instance) -> bool:
+    return in_case(4)(i) and 0 <= i["rho"] <= kernel(i).fixed_point - 1e-3
+
+
+def _negative(i: Instance) -> bool:
+    return in_case(2, 3, 4)(i) and -1 <= i["rho"] <= 0
+
+
+def _ratio(i: Instance) -> Any:
+    left, right = potential_step(kernel(i), i["rho"])
+    return left / right
+
+
+def _middle(rng: Rng, count: int) -> Iterator[Instance]:
+    """ρ₀ between 0 and ρ*."""
+    for instance in random(4)(rng, count):
+        star = kernel(instance).fixed_point
+        yield {**instance, "rho": float(rng.uniform(0, 1) * star)}
+
+
+def _in_b(i: Instance, shift: int) -> Any:
+    """1 − b₀ + Σ (b_k − b_{k+1}) ρ^{k+shift}."""
+    b = [*series(i).chord, 0]
+    return 1 - b[0] + sum((b[k] - b[k + 1]) * i["rho"] ** (k + shift) for k in range(len(b) - 1))
+
+
+def _has_terms(i: Instance) -> bool:
+    return len(i["weights"]) > 1
+
+
+def _q(i: Instance) -> Any:
+    return (1 - kernel(i)(i["rho"])) / (1 - i["rho"])
+
+
+def _lines(rng: Rng, count: int) -> Iterator[Instance]:
+    for c in (0.5, 0.25, 1.0):
+        for rho in (0.5, 0.0, 1.0):
+            yield {"c": c, "rho": rho}
+    for _ in range(count):
+        yield {"c": float(rng.uniform()), "rho": float(rng.uniform())}
+
+
+def _starts(rng: Rng, count: int) -> Iterator[Instance]:
+    """Negative starts, just below 0 among them."""
+    for weights in ([1, 0, 2], [1, 0, 0, 1], [1, 1, 2], [1, 0, 0, 0, 1]):
+        for rho in (-0.01, -0.25, -0.5, -0.9, -0.99):
+            yield {"weights": np.array(weights, dtype=float), "rho": rho, "depth": 1}
+    for instance in random(4)(rng, count):
+        yield {**instance, "rho": -abs(instance["rho"])}
+
+
+def _first_positive(i: Instance) -> Any:
+    """ρ_ℓ at the first ℓ with ρ_ℓ ≥ 0."""
+    rho, chosen = i["rho"], kernel(i)
+    for _ in range(1000):
+        if rho >= 0:
+            break
+        rho = chosen(rho)
+    return rho
+
+
+def _steep(rng: Rng, count: int) -> Iterator[Instance]:
+    """κ = 0.9 + 0.1ρ^20 and the like: ρ* near κ(0), steep at 1."""
+    for power, base in ((20, 9.0), (30, 9.0), (40, 4.0), (20, 4.0)):
+        for depth, gap in ((6, 0.01), (10, 1e-3), (14, 1e-4), (20, 1e-6), (26, 1e-8)):
+            yield {"weights": np.array([base, *[0.0] * (power - 1), 1.0]), "rho": 1 - gap, "depth": depth}
+
+
+def _no_knife_edge(rng: Rng, count: int) -> Iterator[Instance]:
+    for name in ("relu", "exp"):
+        yield {"phi": name, "rho": 0.0, "depth": 1}
+    yield from hand(3)(rng, count)
+
+
+def _between() -> Search:
+    """An adversary with ρ₀ between 0 and ρ*."""
+
+    def build(point: Any) -> Instance:
+        instance = dict(search(4).build([*point[:4], 0.5, 0.0]))
+        instance["rho"] = float(point[4]) * float(series(instance).fixed_point)
+        return instance
+
+    return Search(build, 5)
+
+
+CLAIMS = (
+    Claim(
+        "001/thm-5.11.steps:potential-first",
+        "proof of Theorem 5.11, case 4, first form",
+        "deterministic",
+        "ρ ≥ ρ* ⇒ |κ(ρ)−ρ*|/(1−κ(ρ)) ≤ |ρ−ρ*|/(1−ρ) κ′(ρ*)",
+        "<=",
+        lambda i: kernel(i).slope(kernel(i).fixed_point),
+        FOUR,
+        quantity=_ratio,
+        hypotheses=_above,
+        corrected="001/thm-5.11.steps:potential#corrected",
+    ),
+    Claim(
+        "001/thm-5.11.steps:potential",
+        "proof of Theorem 5.11, case 4, second form",
+        "deterministic",
+        "ρ ≥ ρ* ⇒ |κ(ρ)−ρ*|/(1−κ(ρ)) ≤ |ρ−ρ*|/(1−ρ) (1−ρ*)/(2−κ′(ρ*))",
+        "<=",
+        lambda i: (1 - kernel(i).fixed_point) / (2 - kernel(i).slope(kernel(i).fixed_point)),
+        FOUR,
+        quantity=_ratio,
+        hypotheses=_above,
+        corrected="001/thm-5.11.steps:potential#corrected",
+        remark="Σ a_k(1−ρ*)^{k−1} = 1, since Σ a_k(1−ρ*)^k = 1 − ρ*",
+    ),
+    Claim(
+        "001/thm-5.11.steps:potential#corrected",
+        "proof of Theorem 5.11, case 4",
+        "deterministic",
+        "ρ ≥ ρ* ⇒ |κ(ρ)−ρ*|/(1−κ(ρ)) ≤ |ρ−ρ*|/(1−ρ) · 1/(2−κ′(ρ*))",
+        "<=",
+        lambda i: 1 / (2 - kernel(i).slope(kernel(i).fixed_point)),
+        FOUR,
+        quantity=_ratio,
+        hypotheses=_above,
+        search=search(4),
+        remark="attained as ρ → 1 by quadratic κ",
+    ),
+    Claim(
+        "001/thm-5.11.steps:middle",
+        "proof of Theorem 5.11, case 4",
+        "deterministic",
+        "0 ≤ ρ ≤ ρ* ⇒ |κ(ρ) − ρ*| ≤ κ′(ρ*)|ρ − ρ*|",
+        "<=",
+        lambda i: kernel(i).slope(kernel(i).fixed_point) * abs(i["rho"] - kernel(i).fixed_point),
+        {"hand": hand(4), "middle": _middle},
+        quantity=lambda i: abs(kernel(i)(i["rho"]) - kernel(i).fixed_point),
+        hypotheses=lambda i: _below(i) and kernel(i).slope(kernel(i).fixed_point) > 1e-2,
+        search=_between(),
+    ),
+    Claim(
+        "001/thm-5.11.steps:series",
+        "proof of Theorem 5.11, case 4",
+        "deterministic",
+        "κ(ρ) = 1 − b₀ + Σ_{k≥0} (b_k − b_{k+1}) ρ^k, (1−κ(ρ))/(1−ρ) = Σ b_k ρ^k",
+        "==",
+        lambda i: _in_b(i, 0),
+        POLYNOMIALS,
+        quantity=lambda i: kernel(i)(i["rho"]),
+        hypotheses=lambda i: _has_terms(i) and inner(i),
+        corrected="001/thm-5.11.steps:series#corrected",
+        remark="the exponent is k + 1",
+    ),
+    Claim(
+        "001/thm-5.11.steps:series#corrected",
+        "proof of Theorem 5.11, case 4",
+        "deterministic",
+        "κ(ρ) = 1 − b₀ + Σ_{k≥0} (b_k − b_{k+1}) ρ^{k+1}",
+        "==",
+        lambda i: _in_b(i, 1),
+        POLYNOMIALS,
+        quantity=lambda i: kernel(i)(i["rho"]),
+        hypotheses=_has_terms,
+        scale=lambda i: 1,
+    ),
+    Claim(
+        "001/thm-5.11.steps:q",
+        "proof of Theorem 5.11, case 4",
+        "deterministic",
+        "q(−ρ) ≤ b₀ = 1 − κ(0) for 0 ≤ ρ < 1",
+        "<=",
+        lambda i: 1 - kernel(i).at_zero,
+        ALL,
+        quantity=_q,
+        hypotheses=lambda i: nonlinear(i) and -1 < i["rho"] <= 0,
+        search=search(4),
+    ),
+    Claim(
+        "001/thm-5.11.steps:sign",
+        "proof of Theorem 5.11, case 4",
+        "deterministic",
+        "1 − (1 + ρ)(1 − c₀²) = 1 − 1 − ρ − c₀²(1 + ρ)",
+        "==",
+        lambda i: 1 - 1 - i["rho"] - i["c"] * (1 + i["rho"]),
+        {"lines": _lines},
+        quantity=lambda i: 1 - (1 + i["rho"]) * (1 - i["c"]),
+        scale=lambda i: 1,
+        corrected="001/thm-5.11.steps:sign#corrected",
+        remark="a sign; the line after it is right",
+    ),
+    Claim(
+        "001/thm-5.11.steps:sign#corrected",
+        "proof of Theorem 5.11, case 4",
+        "deterministic",
+        "1 − (1 + ρ)(1 − c₀²) = −ρ + c₀²(1 + ρ)",
+        "==",
+        lambda i: -i["rho"] + i["c"] * (1 + i["rho"]),
+        {"lines": _lines},
+        quantity=lambda i: 1 - (1 + i["rho"]) * (1 - i["c"]),
+        scale=lambda i: 1,
+    ),
+    Claim(
+        "001/thm-5.11.steps:negative",
+        "proof of Theorem 5.11, case 4",
+        "deterministic",
+        "ρ ≤ 0 ⇒ |κ(ρ) − ρ*| ≤ (1 − κ(0))|ρ − ρ*|",
+        "<=",
+        lambda i: (1 - kernel(i).at_zero) * abs(i["rho"] - kernel(i).fixed_point),
+        {"starts": _starts, **UNCENTRED},
+        quantity=lambda i: abs(kernel(i)(i["rho"]) - kernel(i).fixed_point),
+        hypotheses=_negative,
+        search=search(4),
+    ),
+    Claim(
+        "001/thm-5.11.steps:order",
+        "proof of Theorem 5.11, case 4",
+        "deterministic",
+        "ρ* ≥ κ(0)",
+        ">=",
+        lambda i: kernel(i).at_zero,
+        ALL,
+        quantity=lambda i: kernel(i).fixed_point,
+        hypotheses=nonlinear,
+        scale=lambda i: 1,
+        search=search(4),
+    ),
+    Claim(
+        "001/thm-5.11.steps:positivity",
+        "proof of Theorem 5.11, positivity",
+        "deterministic",
+        "ρ ≤ 0 ⇒ κ(ρ) ≥ ρ + κ(0)",
+        ">=",
+        lambda i: i["rho"] + kernel(i).at_zero,
+        ALL,
+        quantity=lambda i: kernel(i)(i["rho"]),
+        hypotheses=lambda i: nonlinear(i) and -1 <= i["rho"] <= 0,
+        scale=lambda i: 1,
+        search=search(4),
+    ),
+    Claim(
+        "001/thm-5.11.steps:contact",
+        "proof of Theorem 5.11, existence",
+        "deterministic",
+        "κ(0) > 0, κ′(1) > 1, φ non-linear ⇒ κ′(ρ*) < 1",
+        "<",
+        lambda i: 1,
+        FOUR,
+        quantity=lambda i: kernel(i).slope(kernel(i).fixed_point),
+        hypotheses=in_case(4),
+        search=search(4),
+    ),
+    Claim(
+        "001/thm-5.11.steps:no-knife-edge",
+        "proof of Theorem 5.11, combining",
+        "deterministic",
+        "κ′(1) = 1 is impossible for non-linear φ",
+        ">",
+        lambda i: 0,
+        {"edge": _no_knife_edge, **ALL},
+        quantity=lambda i: abs(kernel(i).slope_at_one - 1),
+        hypotheses=nonlinear,
+        scale=lambda i: 1,
+        corrected="001/thm-5.11.steps:no-knife-edge#corrected",
+        remark="it is what case 3 is about: ReLU and exp have κ′(1) = 1",
+    ),
+    Claim(
+        "001/thm-5.11.steps:no-knife-edge#corrected",
+        "proof of Theorem 5.11, combining",
+        "deterministic",
+        "κ′(1) = 1 is impossible for non-linear φ with κ(0) = 0",
+        ">",
+        lambda i: 1,
+        families(1),
+        quantity=lambda i: kernel(i).slope_at_one,
+        hypotheses=lambda i: in_case(1)(i) and i.get("phi") != "sign",
+        search=search(1),
+    ),
+    Claim(
+        "001/thm-5.11.steps:combined",
+        "proof of Theorem 5.11, combining",
+        "deterministic",
+        "|ρ_ℓ−ρ*| ≤ |ρ₀−ρ*|/(1−|ρ₀|) α^ℓ with α = max{1−κ(0), κ′(ρ*), (1−ρ*)/(1−κ′(ρ*))}",
+        "<=",
+        lambda i: interior_bound(kernel(i), i["rho"], i["depth"], combined_rate_as_printed(kernel(i))),
+        {"steep": _steep, **FOUR},
+        quantity=lambda i: abs(kernel(i).iterate(i["rho"], i["depth"]) - kernel(i).fixed_point),
+        hypotheses=lambda i: (
+            in_case(4)(i)
+            and inner(i)
+            and abs(kernel(i).iterate(i["rho"], i["depth"]) - kernel(i).fixed_point) >= VISIBLE
+        ),
+        corrected="001/thm-5.11:case-4#corrected",
+        remark="not the α of eq. 5.10: here the last denominator is 1 − κ′(ρ*)",
+    ),
+    Claim(
+        "001/thm-5.11.steps:upper",
+        "proof of Theorem 5.11, combining",
+        "deterministic",
+        "ρ ≥ ρ* ⇒ κ(ρ) ≥ ρ*",
+        ">=",
+        lambda i: kernel(i).fixed_point,
+        FOUR,
+        quantity=lambda i: kernel(i)(i["rho"]),
+        hypotheses=_above,
+        scale=lambda i: 1,
+        search=search(4),
+    ),
+    Claim(
+        "001/thm-5.11.steps:lower",
+        "proof of Theorem 5.11, combining",
+        "deterministic",
+        "0 ≤ ρ ≤ ρ* ⇒ κ(ρ) ≤ ρ*",
+        "<=",
+        lambda i: kernel(i).fixed_point,
+        {"hand": hand(4), "middle": _middle},
+        quantity=lambda i: kernel(i)(i["rho"]),
+        hypotheses=_below,
+        scale=lambda i: 1,
+        search=_between(),
+    ),
+    Claim(
+        "001/thm-5.11.steps:norm",
+        "proof of Theorem 5.11, combining",
+        "deterministic",
+        "ρ₀ < 0 and ℓ the first index with ρ_ℓ ≥ 0 ⇒ ρ_ℓ ≤ |ρ₀|",
+        "<=",
+        lambda i: abs(i["rho"]),
+        {"starts": _starts},
+        quantity=_first_positive,
+        hypotheses=lambda i: in_case(4)(i) and -1 < i["rho"] < 0,
+        corrected="001/thm-5.11.steps:norm#corrected",
+        remark="just below 0 the next value is about κ(0); the proof needs it only where ρ_ℓ ≥ ρ*",
+    ),
+    Claim(
+        "001/thm-5.11.steps:norm#corrected",
+        "proof of Theorem 5.11, combining",
+        "deterministic",
+        "ρ₀ < 0, ℓ the first index with ρ_ℓ ≥ 0, and ρ_ℓ ≥ ρ* ⇒ ρ_ℓ ≤ |ρ₀|",
+        "<=",
+        lambda i: abs(i["rho"]),
+        {"starts": _starts},
+        quantity=_first_positive,
+        hypotheses=lambda i: in_case(4)(i) and -1 < i["rho"] < 0 and _first_positive(i) >= kernel(i).fixed_point,
+        search=search(4),
+    ),
+)

@@ -1,0 +1,292 @@
+"""Thesis, Lemma A.8: networks without batch norm, products of Gaussian matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy import integrate, stats
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims.daneshmand2021.instances import Rng, cases
+from isometer_papers.claims._precise import mpmath
+from isometer.run._seeds import seed_of
+from isometer_papers.simulate.orthogonality_steps import product_exponents_sample
+from isometer_papers.theory.rank.gaussian_products import (
+    distance_from_rank_one,
+    first_share_bound_as_printed,
+    product_exponent,
+    product_exponent_as_printed,
+    rank_one_bound,
+    rank_one_exponent_as_printed,
+    rank_one_rate,
+)
+
+
+def _log_square(i: Instance) -> float:
+    """E log w² for one Gaussian w of variance 1, which is the exponent at d = 1, by quadrature."""
+    found, _ = integrate.quad(lambda t: 2 * t * stats.norm.pdf(math.exp(t)) * 2 * math.exp(t), -60, 4, limit=400)
+    return float(found)
+
+
+def _exact_log_square(printed: bool) -> Callable[[Instance], tuple[Any, Any]]:
+    def exact(i: Instance) -> tuple[Any, Any]:
+        library = mpmath()
+        value = library.quad(
+            lambda t: 4 * t * library.exp(t - library.exp(2 * t) / 2) / library.sqrt(2 * library.pi),
+            [-200, -20, -5, 0, 2, 5],
+        )
+        formula = product_exponent_as_printed if printed else product_exponent
+        return value, formula(1, 1, library.mpf(1))
+
+    return exact
+
+
+def _exponent(i: Instance, rng: Rng) -> Estimate:
+    found = product_exponents_sample(i["width"], layers=400, chains=48, rng=rng)
+    return Estimate.of(found[:, i["index"] - 1])
+
+
+def _exponents(*pairs: tuple[int, int]) -> Callable[[Rng, int], Iterator[Instance]]:
+    return cases(*({"width": d, "index": k} for d, k in pairs))
+
+
+def _arguments(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"x": 1.0, "y": 2.0}
+    for _ in range(count):
+        x = float(10.0 ** rng.uniform(-2, 2))
+        yield {"x": x, "y": x * float(rng.uniform(1.01, 3))}
+
+
+def _digamma(x: Any) -> Any:
+    if hasattr(x, "context"):
+        return x.context.psi(0, x)
+    from scipy.special import digamma
+
+    return float(digamma(x))
+
+
+def _ratios(rng: Rng, count: int) -> Iterator[Instance]:
+    """ℓ layers after which n − 1 squared singular values are e^{−δℓ} of the first."""
+    yield {"n": 2, "layers": 10, "log": -20.0}
+    for _ in range(count):
+        layers = int(rng.integers(5, 200))
+        yield {"n": int(rng.integers(2, 9)), "layers": layers, "log": -layers * float(rng.uniform(0.5, 3))}
+
+
+def _spectra(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"squares": np.array([3.0, 1.0])}
+    yield {"squares": np.array([1.0, 1.0])}
+    for _ in range(count):
+        n = int(rng.integers(2, 9))
+        yield {"squares": np.sort(np.exp(-rng.uniform(0, float(rng.choice([1, 5, 20])), n)))[::-1].copy()}
+
+
+def _spectrum_search(x: Any) -> Instance:
+    return {"squares": np.sort(np.exp(-10.0 * np.asarray(x)))[::-1].copy()}
+
+
+def _rate_of_gap(i: Instance, rng: Rng) -> Estimate:
+    """(1/2ℓ) log|V(S_ℓ) − √((n−1)/n)| of products, singular values from the exponents of QR."""
+    width, layers, found = i["width"], i["layers"], []
+    streams = np.random.default_rng(seed_of(f"001 products {width} {layers}"))
+    for values in product_exponents_sample(width, layers=layers, chains=128, rng=streams, burn_in=0):
+        ordered = np.sort(layers * values)[::-1]
+        squares = np.exp(np.maximum(ordered - ordered[0], -700.0))
+        found.append(math.log(float(distance_from_rank_one(squares))) / (2 * layers))
+    return Estimate.of(found)
+
+
+RATES = cases({"width": 4, "layers": 400}, {"width": 8, "layers": 400}, {"width": 2, "layers": 200})
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "001/lem-A.8",
+        "Lemma A.8, eq. A.12",
+        "asymptotic",
+        "lim (1/2ℓ) log|V(S_ℓ) − √((n−1)/n)| ≤ −δ for some δ > 0, S_ℓ = W_ℓ⋯W_1",
+        "<",
+        lambda i: 0.0,
+        {"products": RATES},
+        estimate=_rate_of_gap,
+        counts=(3, 3),
+        resolution=1.0,
+        scope="n = d = 2, 4, 8 at ℓ = 200 and 400; singular values by QR",
+        remark="the limit is −(Ψ(d/2) − Ψ((d−1)/2))/2; for one matrix row, n = 1, both terms are 0",
+    ),
+    Claim(
+        "001/lem-A.8:rate",
+        "Lemma A.8, eq. A.12 and A.14",
+        "asymptotic",
+        "with the δ of eq. A.14, lim (1/ℓ)(log σ_2² − log σ_1²) = −δ, the limit in A.12 is at most −δ",
+        "<=",
+        lambda i: -rank_one_rate(i["width"]),
+        {"products": RATES},
+        estimate=_rate_of_gap,
+        again=lambda i, rng: _direct_rate(i, rng),
+        independence="singular values of the product itself at ℓ = 12 and 24, other draws",
+        counts=(3, 3),
+        corrected="001/lem-A.8:rate#corrected",
+        scope="n = d = 2, 4, 8",
+        remark="δ = Ψ(d/2) − Ψ((d−1)/2); the gap falls like e^{−δℓ}, so that (1/2ℓ) log gives −δ/2",
+    ),
+    Claim(
+        "001/lem-A.8:rate#corrected",
+        "Lemma A.8, eq. A.12 and A.14",
+        "asymptotic",
+        "lim (1/2ℓ) log|V(S_ℓ) − √((n−1)/n)| = −δ/2 with the δ of eq. A.14",
+        "==",
+        lambda i: -rank_one_rate(i["width"]) / 2,
+        {"products": RATES},
+        estimate=_rate_of_gap,
+        counts=(3, 3),
+        tolerance=0.006,
+        resolution=0.5,
+        scope="n = d = 2, 4, 8 at ℓ = 200 and 400",
+    ),
+    Claim(
+        "001/lem-A.8:eq-A.13",
+        "eq. A.13",
+        "asymptotic",
+        "lim (1/ℓ) log σ_i²(ℓ) = ½(log 2 + Ψ((d−i+1)/2))",
+        "==",
+        lambda i: product_exponent_as_printed(1, 1),
+        {"one-neuron": cases({"width": 1})},
+        quantity=_log_square,
+        exact=_exact_log_square(True),
+        corrected="001/lem-A.8:eq-A.13#corrected",
+        scope="d = 1, where the limit is E log w²; weights of variance 1, others add log of the variance",
+        remark="½(…) is the exponent of σ_i, not of σ_i²",
+    ),
+    Claim(
+        "001/lem-A.8:eq-A.13#corrected",
+        "eq. A.13",
+        "asymptotic",
+        "lim (1/ℓ) log σ_i²(ℓ) = log 2 + Ψ((d−i+1)/2) for weights of variance 1",
+        "==",
+        lambda i: product_exponent(i["width"], i["index"]),
+        {"products": _exponents((1, 1), (2, 1), (2, 2), (4, 1), (4, 4), (8, 1))},
+        estimate=_exponent,
+        scale=lambda i: 1.0,
+        resolution=0.2,
+        counts=(4, 6),
+        scope="products of 400 matrices, by QR",
+    ),
+    Claim(
+        "001/lem-A.8:digamma",
+        "proof of Lemma A.8",
+        "deterministic",
+        "Ψ is monotonically decreasing",
+        ">",
+        lambda i: _digamma(i["y"]),
+        {"arguments": _arguments},
+        quantity=lambda i: _digamma(i["x"]),
+        corrected="001/lem-A.8:digamma#corrected",
+        remark="Ψ(1) = −0.577, Ψ(2) = 0.423; exponents decrease in i because (d−i+1)/2 does",
+    ),
+    Claim(
+        "001/lem-A.8:digamma#corrected",
+        "proof of Lemma A.8",
+        "deterministic",
+        "Ψ is increasing on (0, ∞)",
+        "<",
+        lambda i: _digamma(i["y"]),
+        {"arguments": _arguments},
+        quantity=lambda i: _digamma(i["x"]),
+    ),
+    Claim(
+        "001/lem-A.8:eq-A.14",
+        "eq. A.14",
+        "asymptotic",
+        "lim (1/ℓ)(log σ_2² − log σ_1²) = −δ < 0",
+        "<",
+        lambda i: 0.0,
+        {"products": cases({"width": 2}, {"width": 4}, {"width": 16})},
+        estimate=lambda i, rng: _second_minus_first(i, rng),
+        counts=(2, 3),
+        resolution=1.0,
+        scope="products of 400 matrices, d = 2, 4, 16",
+    ),
+    Claim(
+        "001/lem-A.8:eq-A.16",
+        "eq. A.16",
+        "asymptotic",
+        "lim (1/2ℓ) log|σ_1²/Σσ_i² − 1| ≤ lim (1/ℓ) log|nσ_2²/σ_1²|",
+        "<=",
+        lambda i: first_share_bound_as_printed(i["layers"], i["log"], i["n"])[1],
+        {"ratios": _ratios},
+        quantity=lambda i: first_share_bound_as_printed(i["layers"], i["log"], i["n"])[0],
+        corrected="001/lem-A.8:eq-A.16#corrected",
+        scope="σ_2² = … = σ_n² = e^{−δℓ}σ_1²",
+        remark="the left side tends to −δ/2, the right side to −δ: the factor 2 on the left is too much",
+    ),
+    Claim(
+        "001/lem-A.8:eq-A.16#corrected",
+        "eq. A.16",
+        "asymptotic",
+        "(1/ℓ) log|σ_1²/Σσ_i² − 1| ≤ (1/ℓ) log(nσ_2²/σ_1²)",
+        "<=",
+        lambda i: first_share_bound_as_printed(i["layers"], i["log"], i["n"])[1],
+        {"ratios": _ratios},
+        quantity=lambda i: 2 * first_share_bound_as_printed(i["layers"], i["log"], i["n"])[0],
+        scope="σ_2² = … = σ_n² = e^{−δℓ}σ_1²",
+    ),
+    Claim(
+        "001/lem-A.8:eq-A.17",
+        "eq. A.17",
+        "deterministic",
+        "|V(S_ℓ) − √((n−1)/n)| ≤ ‖σ(ℓ)/‖σ(ℓ)‖_1 − e_1‖",
+        "<=",
+        lambda i: rank_one_bound(i["squares"]),
+        {"spectra": _spectra},
+        quantity=lambda i: distance_from_rank_one(i["squares"]),
+        search=Search(_spectrum_search, 3),
+    ),
+    Claim(
+        "001/lem-A.8:eq-A.18",
+        "after eq. A.18",
+        "asymptotic",
+        "lim [(1/4ℓ) log(2nσ_2²/Σσ_j²) + (1/4ℓ) log(2(σ_1²/Σσ_j² − 1)²)] ≤ −δ",
+        "<=",
+        lambda i: rank_one_exponent_as_printed(i["layers"], i["log"], i["n"])[1],
+        {"ratios": _ratios},
+        quantity=lambda i: rank_one_exponent_as_printed(i["layers"], i["log"], i["n"])[0],
+        corrected="001/lem-A.8:eq-A.18#corrected",
+        scope="σ_2² = … = σ_n² = e^{−δℓ}σ_1²",
+        remark="the sum tends to −¾δ",
+    ),
+    Claim(
+        "001/lem-A.8:eq-A.18#corrected",
+        "after eq. A.18",
+        "asymptotic",
+        "the sum tends to −¾δ, which is enough for A.12 with δ/2",
+        "==",
+        lambda i: 0.75 * rank_one_exponent_as_printed(i["layers"], i["log"], i["n"])[1],
+        {"ratios": lambda rng, count: ({"n": n, "layers": 1000, "log": -1000.0 * (n - 1)} for n in (2, 3, 4, 8))},
+        quantity=lambda i: rank_one_exponent_as_printed(i["layers"], i["log"], i["n"])[0],
+        tolerance=0.005,
+        counts=(4, 4),
+        scope="ℓ = 1000, δ from 1 to 7",
+    ),
+)
+
+
+def _second_minus_first(i: Instance, rng: Rng) -> Estimate:
+    found = product_exponents_sample(i["width"], layers=400, chains=48, rng=rng)
+    return Estimate.of(found[:, 1] - found[:, 0])
+
+
+def _direct_rate(i: Instance, rng: Rng) -> Estimate:
+    """Change of ½ log|V − √(1−1/n)| per layer between ℓ = 12 and 24, from singular values of the products."""
+    width, found = i["width"], []
+    for _ in range(400):
+        product, logs = np.eye(width), []
+        for layer in range(1, 25):
+            product = rng.standard_normal((width, width)) @ product
+            product /= np.linalg.norm(product)
+            if layer in (12, 24):
+                squares = np.linalg.svd(product, compute_uv=False) ** 2
+                logs.append(math.log(max(float(distance_from_rank_one(squares)), 1e-300)))
+        found.append((logs[1] - logs[0]) / 24)
+    return Estimate.of(found)

@@ -1,0 +1,297 @@
+"""000, §I: how many neurons make the rank full, Theorem 3 and Corollary 4."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims.nachum2024.instances import Rng, cases, collinear, proportion
+from isometer_papers.claims._precise import numerical_rank
+from isometer_papers.theory.rank.relu import (
+    circle_batch,
+    expected_neurons_bound,
+    full_rank_exponent,
+    full_rank_exponent_simple,
+    image_points,
+    least_cell_volume,
+    neurons_until_full_rank,
+    sampled_least_cell_volume,
+)
+
+
+def counts_of_neurons(i: Instance, rng: Rng, *, recenter: bool = False) -> Any:
+    """Draws of y, cut off far beyond the bound."""
+    limit = min(20_000, math.ceil(20 * i["n/gamma"]))
+    return np.array(
+        [neurons_until_full_rank(i["X"], rng=rng, limit=limit, recenter=recenter) for _ in range(i["draws"])], float
+    )
+
+
+def with_gamma(x: Any, draws: int, *, centred: bool = False) -> dict[str, Any]:
+    """A batch with its n/γ."""
+    inner = x - x.mean(axis=0) if centred else x
+    kept = inner[np.linalg.norm(inner, axis=1) > 1e-12]
+    if kept.shape[1] == 2:
+        gamma = float(least_cell_volume(kept))
+    else:
+        gamma = sampled_least_cell_volume(kept, draws=100_000, rng=np.random.default_rng(0))
+    return {"X": x, "n/gamma": float(expected_neurons_bound(len(x), gamma)), "draws": draws}
+
+
+def _fan(n: int, step: float) -> Any:
+    angle = step * np.arange(n)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def _neurons(rng: Rng, count: int) -> Iterator[Instance]:
+    made = 0
+    for x in (circle_batch(3), _fan(2, 0.3), circle_batch(5), _fan(4, 0.1), circle_batch(9), _fan(5, 0.03)):
+        if made < count:
+            made += 1
+            yield with_gamma(x, 100)
+    while made < count:
+        made += 1
+        k = int(rng.integers(2, 4))
+        yield with_gamma(rng.standard_normal((int(rng.integers(2, 7)), k)), 100)
+
+
+def _tails(rng: Rng, count: int) -> Iterator[Instance]:
+    """Few samples and α near 2: the bound is far enough from 1 to be tested."""
+    shapes = [circle_batch(3), _fan(2, 0.3), _fan(3, 0.1), _fan(2, 1.5)]
+    shapes += [rng.standard_normal((int(rng.integers(2, 4)), 2)) for _ in range(count)]
+    for x in shapes[:count]:
+        instance = with_gamma(x, 200)
+        d = math.ceil(float(rng.uniform(2.05, 2.3)) * instance["n/gamma"])
+        yield {**instance, "d": d, "alpha": d / instance["n/gamma"]}
+
+
+def _full_rank_share(i: Instance, rng: Rng, *, recenter: bool = False) -> Estimate:
+    counts = [
+        neurons_until_full_rank(i["X"], rng=rng, limit=i["d"] + 1, recenter=recenter) <= i["d"]
+        for _ in range(i["draws"])
+    ]
+    return proportion(sum(counts), len(counts))
+
+
+def _gamma(i: Instance) -> Any:
+    return len(i["X"]) / i["n/gamma"]
+
+
+def _strong(i: Instance) -> float:
+    return 1 - math.exp(-len(i["X"]) * full_rank_exponent(i["alpha"], _gamma(i)))
+
+
+def _weak(i: Instance) -> float:
+    return 1 - math.exp(-len(i["X"]) * full_rank_exponent_simple(i["alpha"]))
+
+
+def _single(rng: Rng, count: int) -> Iterator[Instance]:
+    """One sample: γ = ½, y is geometric."""
+    for d in range(5, 5 + min(count, 12)):
+        yield {"X": np.ones((1, 1)), "n/gamma": 2.0, "d": d, "alpha": d / 2, "draws": 0}
+
+
+def _share(i: Instance, rng: Rng) -> Estimate:
+    if len(i["X"]) == 1:
+        return Estimate(1 - 0.5 ** i["d"], 0.0)
+    return _full_rank_share(i, rng)
+
+
+def _exponents(rng: Rng, count: int) -> Iterator[Instance]:
+    for alpha in (2.0, 3.0, 10.0):
+        yield {"alpha": alpha, "gamma": 0.5}
+    for _ in range(count):
+        yield {"alpha": float(rng.uniform(1.01, 20)), "gamma": float(10 ** -rng.uniform(0.31, 4))}
+
+
+BOX = Search(lambda p: {"alpha": 1.01 + 19 * float(p[0]), "gamma": 1e-3 + 0.499 * float(p[1])}, 2)
+
+
+def _normalized_cases(rng: Rng, count: int) -> Iterator[Instance]:
+    yield with_gamma(np.array([[1.0, 1.0], [2.0, 1.0], [-3.0, 1.0]]), 40, centred=True)  # centred: on one line
+    yield with_gamma(np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]), 40, centred=True)  # one sample is the mean
+    for _ in range(count - 2):
+        yield with_gamma(rng.standard_normal((int(rng.integers(3, 7)), 2)) + 1, 60, centred=True)
+
+
+def _normalized_tails(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in _normalized_cases(rng, 2):
+        d = math.ceil(2.5 * instance["n/gamma"])
+        yield {**instance, "d": d, "alpha": d / instance["n/gamma"]}
+    for _ in range(count - 2):
+        instance = with_gamma(rng.standard_normal((3, 2)) + 1, 200, centred=True)
+        d = math.ceil(2.1 * instance["n/gamma"])
+        yield {**instance, "d": d, "alpha": d / instance["n/gamma"]}
+
+
+def _centred_apart(i: Instance) -> bool:
+    return not collinear(i["X"] - i["X"].mean(axis=0))
+
+
+def _dense_ranks(i: Instance, rng: Rng, rows: int) -> list[bool]:
+    """Whether BN and ReLU of many neurons at once have full rank, by singular values."""
+    found = []
+    for _ in range(i["draws"]):
+        z = i["X"] @ rng.standard_normal((i["X"].shape[1], rows))
+        z = (z - z.mean(axis=0)) / z.std(axis=0)
+        found.append(numerical_rank(np.maximum(z, 0)) == len(z))
+    return found
+
+
+def _least_neurons(i: Instance, rng: Rng) -> Estimate:
+    """A lower bound of y: 10 n/γ where so many neurons are not enough, else n."""
+    rows = math.ceil(10 * i["n/gamma"])
+    return Estimate.of([float(len(i["X"]) if full else rows) for full in _dense_ranks(i, rng, rows)])
+
+
+def _dense_share(i: Instance, rng: Rng) -> Estimate:
+    full = _dense_ranks(i, rng, i["d"])
+    return proportion(sum(full), len(full))
+
+
+def _wide(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        w = rng.standard_normal((int(rng.integers(1, 9)), 2))
+        if not collinear(w):
+            yield {"W": w}
+
+
+CLAIMS = (
+    Claim(
+        "000/thm-3.1",
+        "Theorem 3, item 1",
+        "expectation",
+        "E[y] ≤ n/γ",
+        "<=",
+        lambda i: i["n/gamma"],
+        {"batches": _neurons},
+        estimate=lambda i, rng: Estimate.of(counts_of_neurons(i, rng)),
+        counts=(8, 30),
+        resolution=1.0,
+        scope="circles, fans and Gaussian batches of two and three features, n from 2 to 9",
+        remark="samples not zero; n = 1 attains it; in the plane γ ≤ 1/(2n), so that the bound is at least 2n²",
+    ),
+    Claim(
+        "000/thm-3.2a",
+        "Theorem 3, item 2, eq. 7a",
+        "probability",
+        "d = αn/γ, α > 2 ⇒ P(rank = n) ≥ 1 − exp{−n[(α/γ)log(1/α) + (α/γ−1)log((α−γ)/(1−γ))]}",
+        ">=",
+        _strong,
+        {"single": _single, "batches": _tails},
+        estimate=_share,
+        counts=(6, 24),
+        resolution=1.0,
+        scope="n = 1 exactly, n = 2 and 3 by draws, α from 2.05",
+        remark="the derivation needs α > 1 only",
+    ),
+    Claim(
+        "000/thm-3.2b",
+        "Theorem 3, item 2, eq. 7b",
+        "probability",
+        "d = αn/γ, α > 2 ⇒ P(rank = n) ≥ 1 − exp{−n(α − 1 − log α)}",
+        ">=",
+        _weak,
+        {"single": _single, "batches": _tails},
+        estimate=_share,
+        counts=(6, 24),
+        resolution=1.0,
+        scope="n = 1 exactly, n = 2 and 3 by draws, α from 2.05",
+    ),
+    Claim(
+        "000/thm-3.2b:weaker",
+        "eq. 7a, 7b",
+        "deterministic",
+        "(α/γ)log(1/α) + (α/γ−1)log((α−γ)/(1−γ)) ≥ α − 1 − log α",
+        ">=",
+        lambda i: full_rank_exponent_simple(i["alpha"]),
+        {"random": _exponents},
+        quantity=lambda i: full_rank_exponent(i["alpha"], i["gamma"]),
+        search=BOX,
+        scope="α from 1 to 20, γ from 1e-4 to ½",
+        remark="equality in the limit γ → 0",
+    ),
+    Claim(
+        "000/cor-4:item-1",
+        "Corollary 4",
+        "expectation",
+        "no two columns of X collinear ⇒ E[y] ≤ n/γ for BN before ReLU, γ = γ(X − x̄)",
+        "<=",
+        lambda i: i["n/gamma"],
+        {"batches": _normalized_cases},
+        estimate=lambda i, rng: Estimate.of(counts_of_neurons(i, rng, recenter=True)),
+        again=_least_neurons,
+        independence="all neurons at once, with the rescaling, rank by singular values",
+        hypotheses=lambda i: not collinear(i["X"]),
+        counts=(6, 20),
+        resolution=1.0,
+        corrected="000/cor-4:item-1#corrected",
+        scope="y cut off at 20 n/γ",
+        remark="columns that are not collinear can be so, or vanish, after centring: then y = ∞",
+    ),
+    Claim(
+        "000/cor-4:item-1#corrected",
+        "Corollary 4",
+        "expectation",
+        "no two columns of X − x̄ collinear, none zero ⇒ E[y] ≤ n/γ for BN before ReLU",
+        "<=",
+        lambda i: i["n/gamma"],
+        {"batches": _normalized_cases},
+        estimate=lambda i, rng: Estimate.of(counts_of_neurons(i, rng, recenter=True)),
+        hypotheses=_centred_apart,
+        counts=(8, 30),
+        resolution=1.0,
+        scope="Gaussian batches of two features, n from 3 to 6",
+        remark="for n = 2 the centred columns are always collinear",
+    ),
+    Claim(
+        "000/cor-4:item-2",
+        "Corollary 4",
+        "probability",
+        "no two columns of X collinear ⇒ P(rank = n) ≥ 1 − exp{−n(α−1−log α)} for BN before ReLU, d = αn/γ",
+        ">=",
+        _weak,
+        {"batches": _normalized_tails},
+        estimate=lambda i, rng: _full_rank_share(i, rng, recenter=True),
+        again=_dense_share,
+        independence="all neurons at once, with the rescaling, rank by singular values",
+        hypotheses=lambda i: not collinear(i["X"]),
+        counts=(6, 20),
+        resolution=1.0,
+        corrected="000/cor-4:item-2#corrected",
+        remark="the same batches have rank below n for every number of neurons",
+    ),
+    Claim(
+        "000/cor-4:item-2#corrected",
+        "Corollary 4",
+        "probability",
+        "no two columns of X − x̄ collinear, none zero ⇒ P(rank = n) ≥ 1 − exp{−n·(7a)} for BN before ReLU",
+        ">=",
+        _strong,
+        {"batches": _normalized_tails},
+        estimate=lambda i, rng: _full_rank_share(i, rng, recenter=True),
+        hypotheses=_centred_apart,
+        counts=(8, 30),
+        resolution=1.0,
+        scope="n = 3, α from 2.1",
+    ),
+    Claim(
+        "000/cmp-dittmer",
+        "§I",
+        "deterministic",
+        "the image of R² under x ↦ relu(Wx) has a dimension that grows linearly with the rows of W",
+        "==",
+        lambda i: len(i["W"]),
+        {"random": _wide, "circle": cases(*({"W": circle_batch(d)} for d in (1, 3, 5, 7)))},
+        quantity=lambda i: numerical_rank(image_points(i["W"])),
+        exact=lambda i: (numerical_rank(image_points(i["W"])), len(i["W"])),
+        hypotheses=lambda i: not collinear(i["W"]),
+        counts=(40, 300),
+        scope="dimension = d for d ≤ 8 rows, no two collinear",
+        remark="Theorem 3 by itself gives √(d/2) only, since n/γ ≥ 2n² in the plane",
+    ),
+)

@@ -1,0 +1,299 @@
+"""000, §III and Appendix F: the invariant geometry of recentring and ReLU, Theorem 13."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims.nachum2024.instances import Rng, cases, unit_scale
+from isometer_papers.theory.odd_point.layer import (
+    centred_batch,
+    expected_square,
+    invariance_factor,
+    invariant_batch,
+    mean_image_product,
+)
+from isometer_papers.theory.rank.relu import rectified
+
+
+def _invariant(rng: Rng, count: int) -> Iterator[Instance]:
+    for n in range(2, 2 + count):
+        yield {"X": invariant_batch(n)}
+
+
+def rotated(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        n, k = int(rng.integers(2, 20)), int(rng.integers(2, 6))
+        turn, _ = np.linalg.qr(rng.standard_normal((k, k)))
+        yield {"X": invariant_batch(n, k) @ turn}
+
+
+INVARIANT = {"plain": _invariant, "rotated": rotated}
+
+
+def clusters(rng: Rng, count: int) -> Iterator[Instance]:
+    """An odd point at R > n/(n − 1) and a cluster of radius below 1/n², in any place."""
+    yield {"X": np.array([[3.0, 0.0], [0.0, 0.125], [0.0, -0.125]])}
+    yield {"X": np.array([[4.0], [0.05], [-0.05]])}
+    for _ in range(count):
+        n, k = int(rng.integers(2, 9)), int(rng.integers(1, 5))
+        spread = rng.standard_normal((n - 1, k))
+        spread -= spread.mean(axis=0)
+        size = float(np.linalg.norm(spread, axis=1).max())
+        spread *= float(rng.uniform(0.05, 0.99)) / n**2 / size if size > 0 else 0.0
+        direction = rng.standard_normal(k)
+        radius = n / (n - 1) * (1 + 10.0 ** float(rng.uniform(-3, 1)))
+        centre = rng.standard_normal(k)
+        odd = centre + radius * direction / np.linalg.norm(direction)
+        yield {"X": np.concatenate([odd[None], centre + spread])}
+
+
+def _energy13(i: Instance) -> Any:
+    """dσ² = 2α of Theorem 13."""
+    return 2 * invariance_factor(len(i["X"]), i["X"].sum() * 0 + 1)
+
+
+def image_product(i: Instance) -> Any:
+    """x_1⁺ · ν̂_c for given weights."""
+    z = centred_batch(i["X"]) @ i["W"].T
+    return rectified(z[0]) @ rectified(z[-1])
+
+
+def _sampled_square(i: Instance, rng: Rng) -> Estimate:
+    w = rng.standard_normal((i["draws"], i["d"], len(i["x"]))) * i["sigma"]
+    return Estimate.of((rectified(w @ i["x"]) ** 2).sum(axis=1))
+
+
+def _antiparallel(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        v = rng.standard_normal(int(rng.integers(1, 8)))
+        yield {"u": -float(rng.uniform(0.01, 5)) * v, "v": v}
+
+
+def _sizes(rng: Rng, count: int) -> Iterator[Instance]:
+    for n in range(2, 2 + count):
+        yield {"n": n, "x": 1.0}
+
+
+def _tilde_norm(i: Instance, row: int) -> Any:
+    tilde = centred_batch(invariant_batch(i["n"]))[row]
+    return tilde @ tilde
+
+
+def _exact_invariant(n: int, one: Any) -> Any:
+    batch = np.full((n, 2), one * 0, dtype=object)
+    batch[0, 0] = one
+    batch[1:, 1] = one / (n - 1)
+    return centred_batch(batch)
+
+
+def _exact_norm(i: Instance, row: int) -> Any:
+    tilde = _exact_invariant(i["n"], i["x"])[row]
+    return tilde @ tilde
+
+
+def _coordinates(tilde: Any, n: int) -> Any:
+    """Largest difference to the printed coordinates, both vectors."""
+    one = tilde[0, 0] * 0 + 1
+    first = [one * (n - 1) / n, -one / n]
+    last = [-one / n, one / (n * (n - 1))]
+    return max(
+        abs(a - b) for row, printed in ((0, first), (-1, last)) for a, b in zip(tilde[row], printed, strict=True)
+    )
+
+
+def _anti(tilde: Any) -> Any:
+    """(n − 1) x̃_{n+1} + x̃_1, the largest entry."""
+    n = len(tilde) - 1
+    return max(abs(v) for v in (n - 1) * tilde[-1] + tilde[0])
+
+
+def _item13(row: int) -> Callable[[Instance], Any]:
+    def quantity(i: Instance) -> Any:
+        tilde = centred_batch(i["X"])
+        return mean_image_product(tilde[row], tilde[row], _energy13(i))
+
+    return quantity
+
+
+def _columns_gap(i: Instance) -> Any:
+    """Largest difference between the images of x_2 … x_n and of ν_c, for given weights."""
+    image = rectified(centred_batch(i["X"]) @ i["W"].T)
+    return abs(image[1:] - image[-1]).max()
+
+
+def _rotated_weights(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in rotated(rng, count):
+        yield {**instance, "W": rng.standard_normal((3, instance["X"].shape[1]))}
+
+
+CLAIMS = (
+    Claim(
+        "000/eq-101-104:coordinates",
+        "eq. 101, 104",
+        "deterministic",
+        "x̃_1 = ((n−1)/n, −1/n, 0, …), x̃_{n+1} = (−1/n, 1/(n(n−1)), 0, …)",
+        "==",
+        lambda i: 0,
+        {"sizes": _sizes},
+        quantity=lambda i: _coordinates(centred_batch(invariant_batch(i["n"])), i["n"]),
+        exact=lambda i: (_coordinates(_exact_invariant(i["n"], i["x"]), i["n"]), 0),
+        scale=unit_scale,
+        counts=(30, 100),
+    ),
+    Claim(
+        "000/eq-101-104:odd",
+        "after eq. 104",
+        "deterministic",
+        "‖x̃_1‖² = (n² − 2n + 2)/n²",
+        "==",
+        lambda i: (i["n"] ** 2 - 2 * i["n"] + 2) / i["n"] ** 2,
+        {"sizes": _sizes},
+        quantity=lambda i: _tilde_norm(i, 0),
+        exact=lambda i: (_exact_norm(i, 0), i["x"] * (i["n"] ** 2 - 2 * i["n"] + 2) / i["n"] ** 2),
+        counts=(30, 100),
+    ),
+    Claim(
+        "000/eq-101-104:centre",
+        "after eq. 104",
+        "deterministic",
+        "‖x̃_{n+1}‖² = (n² − 2n + 2)/(n²(n−1)²)",
+        "==",
+        lambda i: (i["n"] ** 2 - 2 * i["n"] + 2) / (i["n"] * (i["n"] - 1)) ** 2,
+        {"sizes": _sizes},
+        quantity=lambda i: _tilde_norm(i, -1),
+        exact=lambda i: (
+            _exact_norm(i, -1),
+            i["x"] * (i["n"] ** 2 - 2 * i["n"] + 2) / (i["n"] * (i["n"] - 1)) ** 2,
+        ),
+        counts=(30, 100),
+    ),
+    Claim(
+        "000/eq-101-104:opposite",
+        "Appendix F",
+        "deterministic",
+        "∠(x̃_1, x̃_{n+1}) = π",
+        "==",
+        lambda i: 0,
+        {**INVARIANT, "clusters": clusters},
+        quantity=lambda i: _anti(centred_batch(i["X"])),
+        scale=unit_scale,
+        scope="(n−1) x̃_{n+1} = −x̃_1, for every batch",
+    ),
+    Claim(
+        "000/eq-95-98",
+        "eq. 95–98",
+        "expectation",
+        "E‖relu(Wx)‖² = dσ²‖x‖²/2",
+        "==",
+        lambda i: float(expected_square(i["x"], i["d"] * i["sigma"] ** 2)),
+        {
+            "draws": cases(
+                {"x": np.array([3.0, 4.0]), "d": 2, "sigma": 1.0, "draws": 100_000},
+                {"x": np.array([1.0, -1.0, 2.0]), "d": 5, "sigma": 0.3, "draws": 50_000},
+                {"x": np.array([0.1]), "d": 1, "sigma": 2.0, "draws": 200_000},
+            )
+        },
+        estimate=_sampled_square,
+        counts=(2, 3),
+    ),
+    Claim(
+        "000/antiparallel",
+        "Appendix F",
+        "deterministic",
+        "u = −av, a > 0 ⇒ relu(u)·relu(v) = 0",
+        "==",
+        lambda i: 0,
+        {"random": _antiparallel},
+        quantity=lambda i: rectified(i["u"]) @ rectified(i["v"]),
+        scale=unit_scale,
+    ),
+    Claim(
+        "000/thm-13:item-1",
+        "Theorem 13, item 1 of Definition 12",
+        "expectation",
+        "X invariant ⇒ ‖E x_1⁺‖² = 1",
+        "==",
+        lambda i: 1,
+        INVARIANT,
+        quantity=_item13(0),
+        corrected="000/thm-13:item-1#corrected",
+        counts=(20, 100),
+        remark="E X⁺ taken as the matrix that is printed: 1/π; the proof computes E‖x_1⁺‖²",
+    ),
+    Claim(
+        "000/thm-13:item-1#corrected",
+        "eq. 105–107",
+        "expectation",
+        "X invariant ⇒ E‖x_1⁺‖² = 1",
+        "==",
+        lambda i: 1,
+        INVARIANT,
+        quantity=lambda i: expected_square(centred_batch(i["X"])[0], _energy13(i)),
+        counts=(20, 100),
+    ),
+    Claim(
+        "000/thm-13:item-2",
+        "Theorem 13, item 2 of Definition 12",
+        "expectation",
+        "X invariant ⇒ ‖E ν̂_c‖² = 1/(n−1)²",
+        "==",
+        lambda i: 1 / (len(i["X"]) - 1) ** 2,
+        INVARIANT,
+        quantity=_item13(-1),
+        corrected="000/thm-13:item-2#corrected",
+        counts=(20, 100),
+        remark="it is 1/(π(n−1)²)",
+    ),
+    Claim(
+        "000/thm-13:item-2#corrected",
+        "eq. 108–110",
+        "expectation",
+        "X invariant ⇒ E‖ν̂_c‖² = 1/(n−1)²",
+        "==",
+        lambda i: (i["X"].sum() * 0 + 1) / (len(i["X"]) - 1) ** 2,
+        INVARIANT,
+        quantity=lambda i: expected_square(centred_batch(i["X"])[-1], _energy13(i)),
+        counts=(20, 100),
+    ),
+    Claim(
+        "000/thm-13:item-3",
+        "Theorem 13, item 3 of Definition 12",
+        "expectation",
+        "X invariant ⇒ E x_1⁺ · E ν̂_c = 0",
+        "==",
+        lambda i: 0,
+        INVARIANT,
+        quantity=lambda i: mean_image_product(centred_batch(i["X"])[0], centred_batch(i["X"])[-1], _energy13(i)),
+        scale=unit_scale,
+        corrected="000/thm-13:item-3#corrected",
+        counts=(20, 100),
+        remark="all entries of both expectations are positive: the product is 1/(π(n−1))",
+    ),
+    Claim(
+        "000/thm-13:item-3#corrected",
+        "Appendix F",
+        "deterministic",
+        "X invariant ⇒ x_1⁺ · ν̂_c = 0 for every W",
+        "==",
+        lambda i: 0,
+        {"rotated": _rotated_weights},
+        quantity=image_product,
+        scale=unit_scale,
+    ),
+    Claim(
+        "000/thm-13:item-4",
+        "Theorem 13, item 4 of Definition 12",
+        "expectation",
+        "X invariant ⇒ E x_i⁺ = E ν̂_c for i ≥ 2",
+        "==",
+        lambda i: 0,
+        {"rotated": _rotated_weights},
+        quantity=_columns_gap,
+        scale=unit_scale,
+        scope="the images themselves are equal, for every W",
+    ),
+)

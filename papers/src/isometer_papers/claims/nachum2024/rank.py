@@ -1,0 +1,306 @@
+"""000, §I and Appendix B: cells of the weights, Lemma 2, the image of a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims.nachum2024.instances import Rng, collinear, plane_batches, proportion, unit_scale
+from isometer_papers.claims._precise import numerical_rank
+from isometer_papers.theory.rank.relu import (
+    circle_batch,
+    circle_cell_volumes,
+    least_cell_volume,
+    nearest_column,
+    plane_cells,
+    rank_gain_probability,
+    rectified,
+    sampled_least_cell_volume,
+    sign_flip,
+)
+
+
+def _factors(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"A": np.eye(2), "B": np.eye(2)}
+    for _ in range(count):
+        a, b, c = (int(v) for v in rng.integers(1, 6, 3))
+        left, right = rng.standard_normal((a, b)), rng.standard_normal((b, c))
+        for factor in (left, right):
+            if rng.integers(2) and min(factor.shape) > 1:
+                factor[-1] = factor[0]
+                factor[:, -1] = factor[:, 0]
+        yield {"A": left, "B": right}
+
+
+def _circles(rng: Rng, count: int) -> Iterator[Instance]:
+    for n in range(1, 2 * count, 2):
+        yield {"n": n}
+
+
+def _rank_of_first(x: Any, w: Any) -> int:
+    t = len(x) - 1
+    return numerical_rank(rectified(x[:t] @ w.T)) if t and len(w) else 0
+
+
+def _lemma_states(i: Instance) -> bool:
+    """Hypotheses of Lemma 2."""
+    return not collinear(i["X"]) and _rank_of_first(i["X"], i["W"]) == len(i["X"]) - 1
+
+
+def _states(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"X": np.array([[1.0, 0.0]]), "W": np.zeros((0, 2))}
+    yield {"X": np.array([[1.0, 0.0], [0.0, 1.0]]), "W": np.array([[1.0, 0.0]])}
+    for instance in plane_batches(rng, count, 1, 6):
+        x = instance["X"]
+        rows: list[Any] = []
+        whole = bool(rng.integers(2))
+        while _rank_of_first(x, np.array(rows).reshape(-1, 2)) < len(x) - 1 and len(rows) < 60:
+            rows.append(rng.integers(-3, 4, 2).astype(float) if whole else rng.standard_normal(2))
+        yield {"X": x, "W": np.array(rows).reshape(-1, 2)}
+
+
+def _angles(point: Any) -> Any:
+    angle = 2 * np.pi * np.asarray(point)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+STATES = Search(lambda p: {"X": _angles(p[:3]), "W": _angles(p[3:])}, 5)
+
+
+def _sampled_gamma(key: bytes, n: int, k: int) -> float:
+    x = np.frombuffer(key).reshape(n, k)
+    return sampled_least_cell_volume(x, draws=100_000, rng=np.random.default_rng(n * 31 + k))
+
+
+def _spatial_gamma(i: Instance) -> float:
+    x = np.ascontiguousarray(i["X"], dtype=float)
+    return _sampled_gamma(x.tobytes(), *x.shape)
+
+
+def _spatial_states(rng: Rng, count: int) -> Iterator[Instance]:
+    """Three or four features, more samples than features, rank not yet full with the last sample."""
+    made = 0
+    while made < count:
+        k = int(rng.integers(3, 5))
+        x = rng.standard_normal((k + 2, k))
+        w = rng.standard_normal((len(x) - 1, k))
+        if _rank_of_first(x, w) == len(x) - 1:
+            made += 1
+            yield {"X": x, "W": w}
+
+
+def _gain(i: Instance, rng: Rng) -> Estimate:
+    x, w = i["X"], i["W"]
+    draws, hits = 400, 0
+    for _ in range(draws):
+        hidden = rectified(np.concatenate([w, rng.standard_normal((1, x.shape[1]))]) @ x.T)
+        hits += numerical_rank(hidden) == len(x)
+    return proportion(hits, draws)
+
+
+def _sub_batches(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in plane_batches(rng, count, 2, 7):
+        x = instance["X"]
+        kept = rng.permutation(len(x))[: int(rng.integers(1, len(x)))]
+        yield {"X": x, "kept": np.sort(kept).tolist()}
+
+
+def _flips(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"X": np.array([[0.5, 0.0], [0.0, 1.0]]), "w": np.array([1.0, 4.0])}
+    yield {"X": np.array([[0.5, 0.0], [4.0, -2.0]]), "w": np.array([1.0, 1.0])}
+    for instance in plane_batches(rng, count, 2, 5):
+        yield {"X": instance["X"], "w": rng.standard_normal(2)}
+
+
+def _flips_apart(i: Instance) -> bool:
+    """No product is zero, as for almost every w."""
+    return bool(np.abs(np.asarray(i["X"] @ i["w"], dtype=float)).min() > 1e-3)
+
+
+def _flipped(i: Instance, normalized: bool, squared: bool) -> Any:
+    """The product of the chosen sample after the step, times its sign before."""
+    index = nearest_column(i["X"], i["w"], normalized=normalized)
+    before = i["X"] @ i["w"]
+    after = sign_flip(i["X"], i["w"], index, squared=squared)
+    return after[index] * (1 if before[index] > 0 else -1)
+
+
+def _others(i: Instance, normalized: bool) -> int:
+    """How many other products change their sign."""
+    index = nearest_column(i["X"], i["w"], normalized=normalized)
+    before = i["X"] @ i["w"]
+    after = sign_flip(i["X"], i["w"], index, squared=True, beyond=1e-9)
+    return sum((before[j] > 0) != (after[j] > 0) for j in range(len(before)) if j != index)
+
+
+CLAIMS = (
+    Claim(
+        "000/rank-linear",
+        "§I",
+        "deterministic",
+        "rank(AB) ≤ max(rank A, rank B)",
+        "<=",
+        lambda i: max(numerical_rank(i["A"]), numerical_rank(i["B"])),
+        {"random": _factors},
+        quantity=lambda i: numerical_rank(i["A"] @ i["B"]),
+        remark="min is true too, and is what the conclusion about layers needs",
+    ),
+    Claim(
+        "000/rank-linear:layers",
+        "§I",
+        "deterministic",
+        "the rank of the batch cannot increase through linear layers: rank(WX) ≤ rank X",
+        "<=",
+        lambda i: numerical_rank(i["B"]),
+        {"random": _factors},
+        quantity=lambda i: numerical_rank(i["A"] @ i["B"]),
+    ),
+    Claim(
+        "000/example-circle:cells",
+        "Example, §I",
+        "deterministic",
+        "for n (odd) equally spaced points of the circle |{vol(Γ_l) : vol(Γ_l) > 0}| = n",
+        "==",
+        lambda i: i["n"],
+        {"odd": _circles},
+        quantity=lambda i: len(plane_cells(circle_batch(i["n"])).volumes),
+        exact=lambda i: (len(circle_cell_volumes(i["n"])), i["n"]),
+        counts=(10, 20),
+        corrected="000/example-circle:cells#corrected",
+        remark="read as the number of cells; as a set of values it has one element, since all volumes are equal",
+    ),
+    Claim(
+        "000/example-circle:cells#corrected",
+        "Example, §I",
+        "deterministic",
+        "n (odd) equally spaced points of the circle have 2n cells",
+        "==",
+        lambda i: 2 * i["n"],
+        {"odd": _circles},
+        quantity=lambda i: len(plane_cells(circle_batch(i["n"])).volumes),
+        exact=lambda i: (len(circle_cell_volumes(i["n"])), 2 * i["n"]),
+        counts=(10, 20),
+    ),
+    Claim(
+        "000/example-circle:gamma",
+        "Example, §I",
+        "deterministic",
+        "for n (odd) equally spaced points of the circle γ(X) = 1/n",
+        "==",
+        lambda i: 1 / i["n"],
+        {"odd": _circles},
+        quantity=lambda i: least_cell_volume(circle_batch(i["n"])),
+        exact=lambda i: (float(min(circle_cell_volumes(i["n"]))), 1 / i["n"]),
+        counts=(10, 20),
+        corrected="000/example-circle:gamma#corrected",
+        remark="w and −w lie in different cells",
+    ),
+    Claim(
+        "000/example-circle:gamma#corrected",
+        "Example, §I",
+        "deterministic",
+        "for n (odd) equally spaced points of the circle γ(X) = 1/(2n)",
+        "==",
+        lambda i: 1 / (2 * i["n"]),
+        {"odd": _circles},
+        quantity=lambda i: least_cell_volume(circle_batch(i["n"])),
+        exact=lambda i: (float(min(circle_cell_volumes(i["n"]))), 1 / (2 * i["n"])),
+        counts=(10, 20),
+    ),
+    Claim(
+        "000/lem-2",
+        "Lemma 2",
+        "probability",
+        "rank relu(W⁽ʳ⁾X⁽ᵗ⁾) = t ⇒ P(rank relu(W⁽ʳ⁺¹⁾X⁽ᵗ⁺¹⁾) = t+1) ≥ γ(X⁽ᵗ⁺¹⁾)",
+        ">=",
+        lambda i: least_cell_volume(i["X"]),
+        {"states": _states},
+        quantity=lambda i: rank_gain_probability(i["X"], i["W"]),
+        hypotheses=_lemma_states,
+        search=STATES,
+        scope="two features, the probability exactly, by cells; samples not zero",
+    ),
+    Claim(
+        "000/lem-2:space",
+        "Lemma 2",
+        "probability",
+        "the same in three and four features",
+        ">=",
+        _spatial_gamma,
+        {"states": _spatial_states},
+        estimate=_gain,
+        hypotheses=_lemma_states,
+        counts=(6, 20),
+        resolution=1.0,
+        scope="n = k + 2 samples of k = 3, 4 features, γ from 100 000 draws",
+    ),
+    Claim(
+        "000/lem-2:subset",
+        "Appendix B",
+        "deterministic",
+        "γ(X̃) ≥ γ(X) for a part X̃ of the columns of X",
+        ">=",
+        lambda i: least_cell_volume(i["X"]),
+        {"random": _sub_batches},
+        quantity=lambda i: least_cell_volume(i["X"][i["kept"]]),
+    ),
+    Claim(
+        "000/lem-2:eq-19",
+        "eq. 18, 19",
+        "deterministic",
+        "i = argmin |w x_i|, w x_i > 0 ⇒ (w − (1+ε)(w x_i/‖x_i‖) x_iᵀ) x_i < 0 for small ε > 0",
+        "<",
+        lambda i: 0,
+        {"random": _flips},
+        quantity=lambda i: _flipped(i, False, False),
+        hypotheses=_flips_apart,
+        scale=unit_scale,
+        corrected="000/lem-2:eq-19#corrected",
+        scope="ε = 1e-6; times the sign of w x_i",
+        remark="‖x_i‖ in place of ‖x_i‖²: right only for ‖x_i‖ = 1 and above",
+    ),
+    Claim(
+        "000/lem-2:eq-19#corrected",
+        "eq. 18, 19",
+        "deterministic",
+        "(w − (1+ε)(w x_i/‖x_i‖²) x_iᵀ) x_i = −ε w x_i < 0",
+        "<",
+        lambda i: 0,
+        {"random": _flips},
+        quantity=lambda i: _flipped(i, True, True),
+        hypotheses=_flips_apart,
+        scale=unit_scale,
+        tolerance=1e-12,
+        scope="ε = 1e-6; times the sign of w x_i",
+    ),
+    Claim(
+        "000/lem-2:eq-20",
+        "eq. 18, 20",
+        "deterministic",
+        "with i = argmin |w x_i| the step past the hyperplane of x_i changes no other sign",
+        "<=",
+        lambda i: 0,
+        {"random": _flips},
+        quantity=lambda i: _others(i, False),
+        hypotheses=_flips_apart,
+        scale=unit_scale,
+        corrected="000/lem-2:eq-20#corrected",
+        scope="x_j for the x_i that is printed, step with ‖x_i‖², ε = 1e-9",
+        remark="the hyperplane of the least |w x_i| is not the nearest one unless all samples have one length",
+    ),
+    Claim(
+        "000/lem-2:eq-20#corrected",
+        "eq. 18, 20",
+        "deterministic",
+        "with i = argmin |w x_i|/‖x_i‖ the step past the hyperplane of x_i changes no other sign",
+        "<=",
+        lambda i: 0,
+        {"random": _flips},
+        quantity=lambda i: _others(i, True),
+        hypotheses=_flips_apart,
+        scale=unit_scale,
+    ),
+)

@@ -1,0 +1,258 @@
+"""000, Appendix B: the steps of the proof of Theorem 3."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.float_or_mpmath import log
+from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims.nachum2024.instances import Rng, plane_batches, proportion
+from isometer.run._seeds import seed_of
+from isometer_papers.theory.rank.relu import (
+    chernoff_exponent,
+    chernoff_point,
+    circle_batch,
+    expected_neurons_bound,
+    full_rank_exponent,
+    least_cell_volume,
+    neurons_until_full_rank,
+    pair_step_tail,
+    pair_steps_joint,
+)
+
+
+def _fan(n: int, step: float) -> Any:
+    angle = step * np.arange(n)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+BATCHES = {"circle 3": circle_batch(3), "circle 5": circle_batch(5), "fan 4": _fan(4, 0.1), "fan 3": _fan(3, 0.5)}
+
+
+@lru_cache(maxsize=16)
+def _steps(name: str) -> Any:
+    """Draws of (y_1, …, y_n), 400 of them."""
+    rng = np.random.default_rng(seed_of(f"000 steps {name}"))
+    x = BATCHES[name]
+    return np.array([neurons_until_full_rank(x, rng=rng, limit=5000, steps=True) for _ in range(400)])
+
+
+def _named(rng: Rng, count: int) -> Iterator[Instance]:
+    for name, x in list(BATCHES.items())[:count]:
+        for t in range(1, len(x)):
+            yield {"batch": name, "t": t}
+
+
+def _named_tails(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in _named(rng, count):
+        yield {**instance, "m": 2}
+        yield {**instance, "m": 5}
+
+
+def _next_gamma(i: Instance) -> float:
+    return float(least_cell_volume(BATCHES[i["batch"]][: i["t"] + 1]))
+
+
+def _tail(i: Instance, rng: Rng) -> Estimate:
+    sample = _steps(i["batch"])[:, i["t"] - 1]
+    return proportion(int((sample > i["m"]).sum()), len(sample))
+
+
+def _prefixes(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"X": np.array([[1.0, 0.0], [0.0, 1.0]]), "t": 1}
+    for instance in plane_batches(rng, count, 2, 7):
+        yield {**instance, "t": int(rng.integers(1, len(instance["X"])))}
+
+
+def _sum_of_inverses(i: Instance) -> Any:
+    return sum(1 / least_cell_volume(i["X"][:t]) for t in range(1, len(i["X"]) + 1))
+
+
+def _pairs(rng: Rng, count: int) -> Iterator[Instance]:
+    for share in [0.5, 0.25, *rng.uniform(0.01, 0.99, count)]:
+        yield {"angle/pi": float(share)}
+
+
+def _pair_tails(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in _pairs(rng, count):
+        yield {**instance, "first": int(rng.integers(1, 5)), "m": int(rng.integers(0, 8))}
+
+
+def _pair_gamma(share: Any) -> Any:
+    return min(share, 1 - share) / 2
+
+
+def _draws(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        n, gamma = int(rng.integers(1, 6)), float(rng.uniform(0.05, 0.5))
+        yield {"n": n, "gamma": gamma, "d": math.ceil(float(rng.uniform(2.01, 6)) * n / gamma)}
+
+
+def _binomial_tail(i: Instance) -> Any:
+    """P(Σ of n geometric numbers > d) = P(fewer than n successes in d trials)."""
+    n, gamma, d = i["n"], i["gamma"], i["d"]
+    return sum(math.comb(d, j) * gamma**j * (1 - gamma) ** (d - j) for j in range(n))
+
+
+def _log_tail(i: Instance) -> Any:
+    return log(_binomial_tail(i))
+
+
+def _points(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        yield {
+            "alpha": float(rng.uniform(1.05, 15)),
+            "gamma": float(rng.uniform(0.005, 0.5)),
+            "part": float(rng.uniform(0.01, 0.99)),
+        }
+
+
+def _at(i: Instance) -> Any:
+    """The exponent at a point of (0, −log(1 − γ))."""
+    return chernoff_exponent(i["alpha"], i["gamma"], -i["part"] * log(1 - i["gamma"]))
+
+
+def _rising(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in _points(rng, count):
+        yield {"alpha": instance["alpha"], "gamma": instance["gamma"], "less": instance["part"]}
+
+
+CHERNOFF = Search(
+    lambda p: {
+        "alpha": 1.05 + 14 * float(p[0]),
+        "gamma": 0.005 + 0.49 * float(p[1]),
+        "part": 0.01 + 0.98 * float(p[2]),
+    },
+    3,
+)
+RISING = Search(
+    lambda p: {"alpha": 1.05 + 14 * float(p[0]), "gamma": 0.005 + 0.49 * float(p[1]), "less": 0.1 + 0.89 * float(p[2])},
+    3,
+)
+
+CLAIMS = (
+    Claim(
+        "000/eq-26-28:26",
+        "eq. 26",
+        "expectation",
+        "E[y_t] ≤ 1/γ(X⁽ᵗ⁺¹⁾)",
+        "<=",
+        lambda i: 1 / _next_gamma(i),
+        {"batches": _named},
+        estimate=lambda i, rng: Estimate.of(_steps(i["batch"])[:, i["t"] - 1].astype(float)),
+        counts=(8, 16),
+        resolution=1.0,
+        scope="circles of 3 and 5, fans of 3 and 4 samples, t < n",
+        remark="y_t adds sample t, so that 1/γ(X⁽ᵗ⁾) is enough; X⁽ⁿ⁺¹⁾ in the last term of eq. 27 does not exist",
+    ),
+    Claim(
+        "000/eq-26-28:geometric",
+        "Appendix B",
+        "probability",
+        "P(y_t > m) ≤ (1 − γ(X⁽ᵗ⁺¹⁾))^m",
+        "<=",
+        lambda i: (1 - _next_gamma(i)) ** i["m"],
+        {"batches": _named_tails},
+        estimate=_tail,
+        counts=(16, 32),
+        resolution=1.0,
+        scope="m = 2 and 5",
+    ),
+    Claim(
+        "000/eq-26-28:monotone",
+        "Appendix B",
+        "deterministic",
+        "γ(X⁽ᵗ⁾) is decreasing in t",
+        "<=",
+        lambda i: least_cell_volume(i["X"][: i["t"]]),
+        {"random": _prefixes},
+        quantity=lambda i: least_cell_volume(i["X"][: i["t"] + 1]),
+        scope="not increasing; it can stay the same",
+    ),
+    Claim(
+        "000/eq-26-28:27",
+        "eq. 27",
+        "deterministic",
+        "Σ_t 1/γ(X⁽ᵗ⁾) ≤ n/γ",
+        "<=",
+        lambda i: expected_neurons_bound(len(i["X"]), least_cell_volume(i["X"])),
+        {"random": lambda rng, count: plane_batches(rng, count)},
+        quantity=_sum_of_inverses,
+        scope="t in place of t + 1, since X⁽ⁿ⁺¹⁾ does not exist",
+    ),
+    Claim(
+        "000/eq-26-28:independence",
+        "Appendix B",
+        "probability",
+        "y_1, …, y_n are independent: P(y_1 = 1, y_2 = 0) = P(y_1 = 1) P(y_2 = 0)",
+        "==",
+        lambda i: pair_steps_joint(i["angle/pi"])[1],
+        {"pairs": _pairs},
+        quantity=lambda i: pair_steps_joint(i["angle/pi"])[0],
+        corrected="000/eq-26-28:independence#corrected",
+        scope="two samples",
+        remark="one neuron has rank one, so that y_1 = 1 excludes y_2 = 0",
+    ),
+    Claim(
+        "000/eq-26-28:independence#corrected",
+        "Appendix B",
+        "probability",
+        "given the steps before, P(y_t > m) ≤ (1 − γ)^m: the sum is dominated by that of independent geometric numbers",
+        "<=",
+        lambda i: (1 - _pair_gamma(i["angle/pi"])) ** i["m"],
+        {"pairs": _pair_tails},
+        quantity=lambda i: pair_step_tail(i["angle/pi"], i["first"], i["m"]),
+        search=Search(lambda p: {"angle/pi": 0.01 + 0.98 * float(p[0]), "first": 1, "m": 1 + int(6 * p[1])}, 2),
+        scope="two samples, exactly; eq. 28 follows",
+    ),
+    Claim(
+        "000/eq-26-28:28b",
+        "eq. 28b, 28c",
+        "deterministic",
+        "P(Σ of n geometric numbers > αn/γ) ≤ exp{−n[(α/γ)log(1/α) + (α/γ−1)log((α−γ)/(1−γ))]}",
+        "<=",
+        lambda i: -i["n"] * full_rank_exponent(i["d"] * i["gamma"] / i["n"], i["gamma"]),
+        {"random": _draws},
+        quantity=_log_tail,
+        scope="logarithms of both sides, n ≤ 5, γ from 0.05 to ½",
+    ),
+    Claim(
+        "000/eq-26-28:28c",
+        "eq. 28c",
+        "deterministic",
+        "the minimum over s > 0 in eq. 28b is eq. 28c: value at the best s",
+        "==",
+        lambda i: full_rank_exponent(i["alpha"], i["gamma"]),
+        {"random": _points},
+        quantity=lambda i: chernoff_exponent(i["alpha"], i["gamma"], chernoff_point(i["alpha"], i["gamma"])),
+    ),
+    Claim(
+        "000/eq-26-28:28c-minimum",
+        "eq. 28c",
+        "deterministic",
+        "the minimum over s > 0 in eq. 28b is eq. 28c: no s is better",
+        "<=",
+        lambda i: full_rank_exponent(i["alpha"], i["gamma"]),
+        {"random": _points},
+        quantity=_at,
+        search=CHERNOFF,
+        scope="exponents; s from 0 to −log(1 − γ)",
+    ),
+    Claim(
+        "000/eq-26-28:28d",
+        "eq. 28d",
+        "deterministic",
+        "the exponent of eq. 28c is monotone (increasing) in γ",
+        ">=",
+        lambda i: full_rank_exponent(i["alpha"], i["gamma"] * i["less"]),
+        {"random": _rising},
+        quantity=lambda i: full_rank_exponent(i["alpha"], i["gamma"]),
+        search=RISING,
+        scope="γ up to ½, α from 1.05 to 15",
+    ),
+)

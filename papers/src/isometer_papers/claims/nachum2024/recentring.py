@@ -1,0 +1,236 @@
+"""000, §III: one layer of recentring and ReLU with Gaussian weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims.nachum2024.instances import Rng, cases, unit_scale
+from isometer.theory.batch_norm._gram_maps import gram_map
+from isometer_papers.theory.odd_point.layer import cluster_centre, expected_product
+from isometer_papers.theory.rank.relu import rectified
+
+
+def _pairs(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        yield {"X": rng.standard_normal((3, 3)), "draws": 200_000}
+
+
+def _centred(i: Instance) -> Any:
+    return i["X"] - i["X"].mean(axis=0)
+
+
+def _product(i: Instance) -> float:
+    x = _centred(i)
+    return float(expected_product(x[0], x[1], 1.0))
+
+
+def _lengths(i: Instance) -> float:
+    x = _centred(i)
+    return float(np.linalg.norm(x[0]) * np.linalg.norm(x[1]))
+
+
+def _gaussian(i: Instance, rng: Rng) -> Estimate:
+    x = _centred(i)
+    w = rng.standard_normal((i["draws"], x.shape[1]))
+    return Estimate.of(rectified(w @ x[0]) * rectified(w @ x[1]))
+
+
+def _spherical(i: Instance, rng: Rng) -> Estimate:
+    """d times the mean over the unit sphere."""
+    x = _centred(i)
+    w = rng.standard_normal((i["draws"], x.shape[1]))
+    w *= np.sqrt(x.shape[1]) / np.linalg.norm(w, axis=1, keepdims=True)
+    return Estimate.of(rectified(w @ x[0]) * rectified(w @ x[1]))
+
+
+def _projections(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"X": np.array([[2.0], [0.0], [0.0]]), "w": np.array([1.0])}
+    for _ in range(count):
+        n, k = int(rng.integers(2, 8)), int(rng.integers(1, 5))
+        yield {"X": rng.standard_normal((n, k)) + 2, "w": rng.standard_normal(k)}
+
+
+def _sides(i: Instance) -> tuple[Any, Any]:
+    """w ν − μ and w x_1 − μ."""
+    z = i["X"] @ i["w"]
+    mean = z.sum() / len(z)
+    return cluster_centre(i["X"]) @ i["w"] - mean, z[0] - mean
+
+
+def _apart(i: Instance) -> bool:
+    return bool(abs(float(_sides(i)[0])) > 1e-9)
+
+
+STEPS = cases({"n": 20, "k": 10, "R": 8.0, "draws": 30_000}, {"n": 8, "k": 3, "R": 6.0, "draws": 30_000})
+
+
+def _zeroed(i: Instance, rng: Rng) -> tuple[Any, Any, Any]:
+    """Sign of w ν − μ, cluster points mapped to zero, and spread after over before, per neuron."""
+    n = i["n"]
+    cluster = np.random.default_rng(100 * n + i["k"]).standard_normal((n - 1, i["k"]))
+    cluster -= cluster.mean(axis=0)
+    odd = i["R"] * np.eye(1, i["k"])
+    x = np.concatenate([odd, cluster])
+    z = x @ rng.standard_normal((i["k"], i["draws"]))
+    z -= z.mean(axis=0)
+    below = z[1:].mean(axis=0) < 0
+    spread = rectified(z[1:]).std(axis=0) / z[1:].std(axis=0)
+    return below, (z[1:] <= 0).sum(axis=0).astype(float), spread
+
+
+def _share_zeroed(below: bool) -> Any:
+    def estimate(i: Instance, rng: Rng) -> Estimate:
+        side, zeros, _ = _zeroed(i, rng)
+        return Estimate.of(zeros[side == below] / (i["n"] - 1))
+
+    return estimate
+
+
+def _spread(i: Instance, rng: Rng) -> Estimate:
+    side, _, spread = _zeroed(i, rng)
+    return Estimate.of(spread[side])
+
+
+def _difference(sign: int) -> Any:
+    """Mean points mapped to zero where w ν − μ > 0 minus where it is below, x_1 included; times a sign."""
+
+    def estimate(i: Instance, rng: Rng) -> Estimate:
+        side, zeros, _ = _zeroed(i, rng)
+        above, below = Estimate.of(zeros[~side] + 1), Estimate.of(zeros[side])
+        error = float(np.hypot(above.error, below.error))
+        return Estimate(sign * (above.value - below.value), error, above.freedom, above.draws)
+
+    return estimate
+
+
+def _difference_again(i: Instance, rng: Rng) -> Estimate:
+    """The same from the pairs w, −w, which swap the two cases."""
+    n = i["n"]
+    x = np.concatenate([i["R"] * np.eye(1, i["k"]), rng.standard_normal((n - 1, i["k"]))])
+    x[1:] -= x[1:].mean(axis=0)
+    found = []
+    for _ in range(1500):
+        z = x @ rng.standard_normal(i["k"])
+        z = z - z.mean()
+        z = z if z[1:].mean() > 0 else -z
+        found.append(float((z <= 0).sum() - (z >= 0).sum()))
+    return Estimate.of(found)
+
+
+CLAIMS = (
+    Claim(
+        "000/eq-8:closed-form",
+        "eq. 8",
+        "expectation",
+        "E relu(w(x_i − x̄)) relu(w(x_j − x̄)), w ~ N(0, I), by the arc-cosine formula of eq. 111",
+        "==",
+        lambda i: float(gram_map(i["X"] @ i["X"].T, "relu", recenter=True)[0, 1]),
+        {"random": _pairs},
+        estimate=_gaussian,
+        scale=_lengths,
+        counts=(2, 6),
+        resolution=0.03,
+        remark="so the layer is tractable at infinite width: `gram_chain` iterates it",
+    ),
+    Claim(
+        "000/eq-8:sphere",
+        "Simplified Model",
+        "expectation",
+        "the mean over the unit sphere can stand for the mean over N(0, I_d)",
+        "==",
+        _product,
+        {"random": _pairs},
+        estimate=_spherical,
+        scale=_lengths,
+        counts=(2, 6),
+        resolution=0.03,
+        scope="eq. 8 is d times the mean over the sphere",
+    ),
+    Claim(
+        "000/intuition-3steps:signs",
+        "§III, step 2",
+        "deterministic",
+        "wν − μ < 0 ⇒ wx_1 − μ > 0, and the other way round",
+        "<",
+        lambda i: 0,
+        {"random": _projections},
+        quantity=lambda i: _sides(i)[0] * _sides(i)[1],
+        hypotheses=_apart,
+        scale=unit_scale,
+        tolerance=1e-30,
+        scope="product of both; wx_1 − μ = −(n−1)(wν − μ)",
+    ),
+    Claim(
+        "000/intuition-3steps:many",
+        "§III, step 2",
+        "empirical",
+        "wν − μ < 0 ⇒ many points of the cluster have negative entries",
+        ">",
+        lambda i: 0.5,
+        {"clusters": STEPS},
+        estimate=_share_zeroed(True),
+        counts=(2, 2),
+        resolution=0.2,
+        scope="more than half on average; Gaussian cluster, x_1 at a distance of 6 or 8",
+    ),
+    Claim(
+        "000/intuition-3steps:few",
+        "§III, step 2",
+        "empirical",
+        "wν − μ > 0 ⇒ only few points of the cluster have negative entries",
+        "<",
+        lambda i: 0.5,
+        {"clusters": STEPS},
+        estimate=_share_zeroed(False),
+        counts=(2, 2),
+        resolution=0.2,
+        scope="less than half on average",
+    ),
+    Claim(
+        "000/intuition-3steps:tighter",
+        "§III, step 3",
+        "empirical",
+        "wν − μ < 0 ⇒ ReLU makes the cluster tighter",
+        "<",
+        lambda i: 1.0,
+        {"clusters": STEPS},
+        estimate=_spread,
+        counts=(2, 2),
+        resolution=0.2,
+        scope="standard deviation of its entries, after over before",
+    ),
+    Claim(
+        "000/intuition-3steps:effect",
+        "§III, after step 3",
+        "empirical",
+        "for wν − μ > 0 much more points map to zero than for wν − μ < 0",
+        ">",
+        lambda i: 0.0,
+        {"clusters": STEPS},
+        estimate=_difference(1),
+        again=_difference_again,
+        independence="pairs w, −w, another cluster",
+        counts=(2, 2),
+        resolution=1.0,
+        corrected="000/intuition-3steps:effect#corrected",
+        scope="difference of the mean numbers",
+        remark="steps 2 and 3 say the opposite; the two cases are swapped",
+    ),
+    Claim(
+        "000/intuition-3steps:effect#corrected",
+        "§III, after step 3",
+        "empirical",
+        "for wν − μ < 0 more points map to zero than for wν − μ > 0",
+        ">",
+        lambda i: 0.0,
+        {"clusters": STEPS},
+        estimate=_difference(-1),
+        counts=(2, 2),
+        resolution=1.0,
+        scope="difference of the mean numbers",
+    ),
+)

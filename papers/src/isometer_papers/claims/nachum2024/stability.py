@@ -1,0 +1,348 @@
+"""000, §III and Appendix F: the stability of the invariant geometry, Theorem 14."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims.nachum2024.instances import Rng, cases, unit_scale
+from isometer_papers.claims.nachum2024.invariant import INVARIANT, clusters, image_product, rotated
+from isometer_papers.theory.odd_point.layer import (
+    centred_batch,
+    cluster_centre,
+    expected_length,
+    expected_product,
+    expected_square,
+    expected_squared_distance,
+    invariant_defects,
+    odd_distance,
+    stability_factor,
+)
+from isometer_papers.theory.rank.relu import rectified
+
+
+def _loose(i: Instance) -> bool:
+    """Theorem 14 without the word invariant."""
+    x = np.asarray(i["X"], dtype=float)
+    n = len(x)
+    apart = np.linalg.norm(x[1:] - cluster_centre(x), axis=1).max()
+    return bool(odd_distance(x) > n / (n - 1) * (1 + 1e-12) and apart < 1 / n**2)
+
+
+def _to_the_letter(i: Instance) -> bool:
+    x = np.asarray(i["X"], dtype=float)
+    return max(abs(float(v)) for v in invariant_defects(x)) < 1e-9 and _loose(i)
+
+
+def _empty(i: Instance) -> str:
+    n = len(i["X"])
+    return (
+        f"an invariant representation has ‖x_1 − ν_c‖² = 1 + 1/(n−1)², at n = {n} "
+        f"R = {math.sqrt(1 + 1 / (n - 1) ** 2):.6g}, below n/(n − 1) = {n / (n - 1):.6g}"
+    )
+
+
+def _energy14(i: Instance) -> Any:
+    return 2 * stability_factor(len(i["X"]), odd_distance(i["X"]))
+
+
+def _outside(item: int, statement: str, relation: Any = "==") -> Claim:
+    """An item of Theorem 14 with its printed hypotheses."""
+    return Claim(
+        f"000/thm-14:item-{item}",
+        f"Theorem 14, item {item}",
+        "expectation",
+        f"X invariant, ‖x_1 − ν_c‖ = R > n/(n−1), ‖x_i − ν_c‖ < 1/n², α = n²/((n−1)²R²) ⇒ {statement}",
+        relation,
+        lambda i: 0,
+        INVARIANT,
+        quantity=lambda i: 1,
+        hypotheses=_to_the_letter,
+        witness=_empty,
+        corrected=f"000/thm-14:item-{item}#corrected",
+        scope="n from 2",
+    )
+
+
+def _widths(generate: Callable[[Rng, int], Iterator[Instance]]) -> Callable[[Rng, int], Iterator[Instance]]:
+    def generator(rng: Rng, count: int) -> Iterator[Instance]:
+        for j, instance in enumerate(generate(rng, count)):
+            yield {**instance, "d": 1 + j % 12}
+
+    return generator
+
+
+def _length14(i: Instance, row: int) -> Any:
+    """E‖·‖ of the image of a centred row with the variance of Theorem 14."""
+    return expected_length(centred_batch(i["X"])[row], i["d"], _energy14(i) / i["d"])
+
+
+def _with_weights(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in [*clusters(rng, count), *rotated(rng, count // 2)]:
+        x = instance["X"]
+        yield {**instance, "W": rng.standard_normal((int(rng.integers(1, 6)), x.shape[1]))}
+
+
+def _pairs_of(generate: Callable[[Rng, int], Iterator[Instance]]) -> Callable[[Rng, int], Iterator[Instance]]:
+    """With two different indices of 2 … n + 1."""
+
+    def generator(rng: Rng, count: int) -> Iterator[Instance]:
+        for instance in generate(rng, count):
+            n = len(instance["X"])
+            if n > 2:
+                first, second = (int(v) for v in rng.permutation(np.arange(1, n + 1))[:2])
+                yield {**instance, "i": first, "j": second}
+
+    return generator
+
+
+def _differ(i: Instance) -> bool:
+    tilde = np.asarray(centred_batch(i["X"]), dtype=float)
+    return bool(np.abs(tilde[i["i"]] - tilde[i["j"]]).max() > 1e-12)
+
+
+def _input_distance(i: Instance) -> Any:
+    tilde = centred_batch(i["X"])
+    difference = tilde[i["i"]] - tilde[i["j"]]
+    return difference @ difference
+
+
+def _output_distance(i: Instance, energy: Any) -> Any:
+    tilde = centred_batch(i["X"])
+    return expected_squared_distance(tilde[i["i"]], tilde[i["j"]], energy)
+
+
+def _vectors(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"x": np.array([1.0]), "y": np.array([2.0])}
+    yield {"x": np.array([1.0, 0.0]), "y": np.array([0.0, 1.0])}
+    yield {"x": np.array([1.0]), "y": np.array([-1.0])}
+    for _ in range(count):
+        k = int(rng.integers(1, 5))
+        x = rng.standard_normal(k)
+        y = x * 10 ** rng.uniform(-1, 1) + 10 ** rng.uniform(-3, 1) * rng.standard_normal(k)
+        yield {"x": x, "y": y}
+
+
+def _cosine(i: Instance) -> float:
+    x, y = (np.asarray(i[name], dtype=float) for name in "xy")
+    return float(x @ y / math.sqrt((x @ x) * (y @ y)))
+
+
+TURN = Search(
+    lambda p: {"x": np.array([1.0, 0.0]), "y": np.array([math.cos(3 * p[0] + 0.1), math.sin(3 * p[0] + 0.1)])}, 1
+)
+
+
+def _products(rng: Rng, count: int) -> Iterator[Instance]:
+    for cosine in (0.0, 0.9, -0.5, 0.5, -0.2)[:count]:
+        yield {"x": np.array([1.0, 0.0]), "y": np.array([cosine, math.sqrt(1 - cosine**2)]), "d": 3, "draws": 60_000}
+
+
+def _sampled_product(i: Instance, rng: Rng) -> Estimate:
+    """Mean of relu(Wx)·relu(Wy) over draws of W with variance 2/d."""
+    w = rng.standard_normal((i["draws"], i["d"], len(i["x"]))) * math.sqrt(2 / i["d"])
+    return Estimate.of((rectified(w @ i["x"]) * rectified(w @ i["y"])).sum(axis=1))
+
+
+def _parallel_clusters(rng: Rng, count: int) -> Iterator[Instance]:
+    """Centred samples on one line, two of them on one side."""
+    yield {"X": np.array([[-3.0], [1.0], [2.0]]), "i": 1, "j": 2}
+    yield from _pairs_of(clusters)(rng, count)
+
+
+CLAIMS = (
+    _outside(1, "E‖x_1⁺‖ = 1"),
+    Claim(
+        "000/thm-14:item-1#corrected",
+        "Theorem 14, item 1",
+        "expectation",
+        "E‖x_1⁺‖² = 1 for every batch with ‖x_1 − ν_c‖ = R",
+        "==",
+        lambda i: 1,
+        {"clusters": clusters},
+        quantity=lambda i: expected_square(centred_batch(i["X"])[0], _energy14(i)),
+        remark="without the word invariant; the square is needed too",
+    ),
+    Claim(
+        "000/thm-14:item-1-unsquared",
+        "Theorem 14, item 1",
+        "expectation",
+        "E‖x_1⁺‖ = 1, R > n/(n−1), ‖x_i − ν_c‖ < 1/n², X not necessarily invariant",
+        "==",
+        lambda i: 1,
+        {"clusters": _widths(clusters)},
+        quantity=lambda i: _length14(i, 0),
+        hypotheses=_loose,
+        corrected="000/thm-14:item-1#corrected",
+        remark="by Jensen it is below 1; 1/√π for one neuron",
+    ),
+    _outside(2, "E‖ν̂_c‖ = 1/(n−1)"),
+    Claim(
+        "000/thm-14:item-2#corrected",
+        "Theorem 14, item 2",
+        "expectation",
+        "E‖ν̂_c‖² = 1/(n−1)² for every batch with ‖x_1 − ν_c‖ = R",
+        "==",
+        lambda i: (i["X"].sum() * 0 + 1) / (len(i["X"]) - 1) ** 2,
+        {"clusters": clusters},
+        quantity=lambda i: expected_square(centred_batch(i["X"])[-1], _energy14(i)),
+    ),
+    Claim(
+        "000/thm-14:item-2-unsquared",
+        "Theorem 14, item 2",
+        "expectation",
+        "E‖ν̂_c‖ = 1/(n−1), R > n/(n−1), ‖x_i − ν_c‖ < 1/n², X not necessarily invariant",
+        "==",
+        lambda i: (i["X"].sum() * 0 + 1) / (len(i["X"]) - 1),
+        {"clusters": _widths(clusters)},
+        quantity=lambda i: _length14(i, -1),
+        hypotheses=_loose,
+        corrected="000/thm-14:item-2#corrected",
+    ),
+    _outside(3, "x_1⁺ · ν̂_c = 0 for every W"),
+    Claim(
+        "000/thm-14:item-3#corrected",
+        "Theorem 14, item 3",
+        "deterministic",
+        "x_1⁺ · ν̂_c = 0 for every W and every batch",
+        "==",
+        lambda i: 0,
+        {"random": _with_weights},
+        quantity=image_product,
+        scale=unit_scale,
+    ),
+    _outside(4, "E‖x_i⁺ − x_j⁺‖² < ‖x_i − x_j‖² for 2 ≤ i, j ≤ n+1 with x_i⁺ ≠ x_j⁺", "<"),
+    Claim(
+        "000/thm-14:item-4#corrected",
+        "Theorem 14, item 4",
+        "expectation",
+        "R > n/(n−1) ⇒ E‖x_i⁺ − x_j⁺‖² < ‖x_i − x_j‖² for 2 ≤ i, j ≤ n+1 with x_i ≠ x_j",
+        "<",
+        _input_distance,
+        {"clusters": _pairs_of(clusters)},
+        quantity=lambda i: _output_distance(i, _energy14(i)),
+        hypotheses=lambda i: _loose(i) and _differ(i),
+        tolerance=1e-9,
+        remark="the factor α < 1 alone is enough; the radius 1/n² of the cluster is not needed",
+    ),
+    Claim(
+        "000/eq-111",
+        "eq. 111",
+        "expectation",
+        "E relu(Wx)·relu(Wy) = (dσ²‖x‖‖y‖/2)(√(1−ρ²) + (π − arccos ρ)ρ)/π",
+        "==",
+        lambda i: float(expected_product(i["x"], i["y"], 2.0)),
+        {"draws": _products},
+        estimate=_sampled_product,
+        counts=(3, 5),
+        scale=unit_scale,
+        scope="unit vectors, ρ = 0, 0.9, −0.5, 0.5, −0.2, σ² = 2/d",
+    ),
+    Claim(
+        "000/K-gt-ip",
+        "after eq. 111",
+        "deterministic",
+        "K(x, y) > x·y for σ² = 2/d and x ≠ y",
+        ">",
+        lambda i: i["x"] @ i["y"],
+        {"vectors": _vectors},
+        quantity=lambda i: expected_product(i["x"], i["y"], 2),
+        corrected="000/K-gt-ip#corrected",
+        remark="equality for y = ax, a > 0",
+    ),
+    Claim(
+        "000/K-gt-ip#corrected",
+        "after eq. 111",
+        "deterministic",
+        "K(x, y) > x·y for σ² = 2/d unless y = ax with a ≥ 0 or x = 0",
+        ">",
+        lambda i: i["x"] @ i["y"],
+        {"vectors": _vectors},
+        quantity=lambda i: expected_product(i["x"], i["y"], 2),
+        hypotheses=lambda i: _cosine(i) < 1 - 1e-5,
+        search=TURN,
+        scope="cosines below 1 − 1e-5",
+    ),
+    Claim(
+        "000/eq-112-117:112",
+        "eq. 112, 113",
+        "deterministic",
+        "‖x_i − x_j‖² = ‖x̃_i‖² + ‖x̃_j‖² − 2 x̃_i·x̃_j",
+        "==",
+        _input_distance,
+        {"clusters": _pairs_of(clusters)},
+        quantity=lambda i: (
+            centred_batch(i["X"])[i["i"]] @ centred_batch(i["X"])[i["i"]]
+            + centred_batch(i["X"])[i["j"]] @ centred_batch(i["X"])[i["j"]]
+            - 2 * centred_batch(i["X"])[i["i"]] @ centred_batch(i["X"])[i["j"]]
+        ),
+        scale=unit_scale,
+    ),
+    Claim(
+        "000/eq-112-117:115",
+        "eq. 114–117",
+        "expectation",
+        "‖x_i − x_j‖² > E‖x_i⁺ − x_j⁺‖² for σ² = 2/d and x_i ≠ x_j",
+        ">",
+        lambda i: _output_distance(i, 2),
+        {"parallel": _parallel_clusters},
+        quantity=_input_distance,
+        hypotheses=_differ,
+        corrected="000/eq-112-117:115#corrected",
+        remark="equality where x̃_i and x̃_j are parallel",
+    ),
+    Claim(
+        "000/eq-112-117:115#corrected",
+        "eq. 114–117",
+        "expectation",
+        "‖x_i − x_j‖² ≥ E‖x_i⁺ − x_j⁺‖² for σ² = 2/d",
+        ">=",
+        lambda i: _output_distance(i, 2),
+        {"parallel": _parallel_clusters},
+        quantity=_input_distance,
+        tolerance=1e-8,
+    ),
+    Claim(
+        "000/eq-112-117:last",
+        "end of Appendix F",
+        "expectation",
+        "E‖x_i⁺ − x_j⁺‖² < α‖x_i − x_j‖², α = n²/((n−1)²R²)",
+        "<",
+        lambda i: stability_factor(len(i["X"]), odd_distance(i["X"])) * _input_distance(i),
+        {
+            "parallel": cases({"X": np.array([[-3.0], [1.45], [1.55]]), "i": 1, "j": 2}),
+            "clusters": _pairs_of(clusters),
+        },
+        quantity=lambda i: _output_distance(i, _energy14(i)),
+        hypotheses=_differ,
+        corrected="000/eq-112-117:last#corrected",
+        remark="equality where x̃_i and x̃_j are parallel; what is concluded from it stays true",
+    ),
+    Claim(
+        "000/eq-112-117:last#corrected",
+        "end of Appendix F",
+        "expectation",
+        "E‖x_i⁺ − x_j⁺‖² ≤ α‖x_i − x_j‖², α = n²/((n−1)²R²)",
+        "<=",
+        lambda i: stability_factor(len(i["X"]), odd_distance(i["X"])) * _input_distance(i),
+        {"clusters": _pairs_of(clusters)},
+        quantity=lambda i: _output_distance(i, _energy14(i)),
+        hypotheses=_differ,
+        tolerance=1e-8,
+    ),
+    Claim(
+        "000/eq-112-117:alpha",
+        "end of Appendix F",
+        "deterministic",
+        "α = n²/((n−1)²R²) < 1",
+        "<",
+        lambda i: 1,
+        {"clusters": clusters},
+        quantity=lambda i: stability_factor(len(i["X"]), odd_distance(i["X"])),
+        hypotheses=_loose,
+    ),
+)

@@ -1,0 +1,383 @@
+"""000, §III: rows of the simplified model, with two and three clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims.nachum2024.instances import Rng, unit_scale
+from isometer_papers.claims.nachum2024.tree_instances import (
+    by_fractions,
+    clusters,
+    distinct_rows,
+    fractions,
+    mean,
+    moved,
+    path,
+    rows_at,
+    whole_rows,
+)
+from isometer_papers.simulate.tree import (
+    cluster_values,
+    negative_transformation,
+    positive_transformation,
+    two_cluster_row,
+)
+
+
+def shallow(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in whole_rows(rng, count):
+        yield {**instance, "t": int(rng.integers(0, 5))}
+
+
+def _model_gap(i: Instance) -> Any:
+    """relu([I; −I](X − x̄)) against the two transformations of every row."""
+    rows = rows_at(i)
+    size = len(rows)
+    weights = np.concatenate([np.eye(size, dtype=int), -np.eye(size, dtype=int)])
+    centred = rows - (rows.sum(axis=1) / rows.shape[1])[:, None]
+    product_ = np.maximum(weights @ centred, 0)
+    children = np.concatenate([positive_transformation(rows), negative_transformation(rows)])
+    return abs(product_ - children).max()
+
+
+def _order_gap(i: Instance) -> Any:
+    """Least step of the positive child and of the reversed negative child of a sorted row."""
+    row = fractions(i["x"])
+    up, down = positive_transformation(row), negative_transformation(row)[::-1]
+    return min(min(np.diff(up)), min(np.diff(down)))
+
+
+def _least_entry(i: Instance) -> Any:
+    row = fractions(i["x"])
+    return max(min(positive_transformation(row)), min(negative_transformation(row)))
+
+
+def _tables(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"x": [0, 1, 2], "table": [0, 0, 1, 0, 0, 0, 0]}
+    for _ in range(count):
+        yield {"x": rng.integers(0, 7, int(rng.integers(1, 9))).tolist(), "table": rng.integers(0, 7, 7).tolist()}
+
+
+def _splits(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        n = int(rng.integers(2, 9))
+        yield {
+            "c": int(rng.integers(1, 20)),
+            "zeros": int(rng.integers(1, n)),
+            "n": n,
+            "signs": rng.choice([1, -1], int(rng.integers(1, 8))).tolist(),
+        }
+
+
+def _two(i: Instance) -> Any:
+    return [0] * i["zeros"] + [i["c"]] * (i["n"] - i["zeros"])
+
+
+def _height_after(i: Instance, signs: list[int]) -> Any:
+    return max(path(_two(i), signs)[-1])
+
+
+def _eq_38(i: Instance) -> Any:
+    """c (n₀/n)^k ((n − n₀)/n)^(T−k), k counted along the way."""
+    rows = path(_two(i), i["signs"])[1:]
+    k = sum(row[0] == 0 for row in rows)
+    zeros, n = fractions([i["zeros"]])[0], i["n"]
+    return i["c"] * (zeros / n) ** k * ((n - zeros) / n) ** (len(rows) - k)
+
+
+def _formula_38(i: Instance) -> Any:
+    return two_cluster_row(fractions([i["c"]])[0], i["zeros"], i["n"], i["signs"])[0]
+
+
+def _child_clusters(i: Instance) -> int:
+    row = fractions(i["x"])
+    return clusters(positive_transformation(row)) + clusters(negative_transformation(row))
+
+
+def _two_rows(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in _splits(rng, count):
+        yield {"x": np.array(_two(instance), dtype=float)}
+
+
+def _same_split(i: Instance) -> int:
+    """How many neighbours are apart in a child and were not in the row, or the other way round."""
+    row = fractions(i["x"])
+    before = [a != b for a, b in pairwise(row)]
+    wrong = 0
+    for sign in (1, -1):
+        child = moved(row, sign)
+        wrong += sum((a != b) != was for a, b, was in zip(child[:-1], child[1:], before, strict=True))
+    return wrong
+
+
+def _three_rows(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"x": np.array([0.0, 1.0, 2.0])}
+    yield {"x": np.array([0.0, 1.0, 5.0])}
+    for _ in range(count):
+        sizes = rng.integers(1, 5, 3)
+        heights = np.sort(rng.choice(np.arange(1, 30), 2, replace=False))
+        yield {"x": np.repeat([0.0, *heights], sizes)}
+
+
+def _mean_apart(i: Instance) -> bool:
+    """No entry is the mean, now and for some layers on the way of the three clusters."""
+    row = fractions(i["x"])
+    for _ in range(i.get("T", 1)):
+        if mean(row) in row:
+            return False
+        row = next((child for child in (moved(row, 1), moved(row, -1)) if clusters(child) == 3), row)
+    return True
+
+
+def _three_deep(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in _three_rows(rng, count):
+        yield {**instance, "T": int(rng.integers(1, 6))}
+
+
+def _three_cluster_descendants(i: Instance) -> int:
+    return sum(clusters(path(i["x"], signs)[-1]) == 3 for signs in product((1, -1), repeat=i["T"]))
+
+
+def _middle_size(i: Instance) -> int:
+    """Largest middle cluster of a row with three."""
+    largest = 1
+    for row in rows_at(i):
+        values = cluster_values(row)
+        if len(values) == 3:
+            largest = max(largest, sum(value == values[1] for value in row))
+    return largest
+
+
+def _tree_rows(rng: Rng, count: int) -> Iterator[Instance]:
+    for instance in whole_rows(rng, count, 4, 7):
+        yield {**instance, "t": int(rng.integers(1, 7))}
+
+
+def _foreign_compositions(i: Instance) -> int:
+    """Rows of three clusters that lead to a split of one sample and are neither (1, 1, n−2) nor (n−2, 1, 1)."""
+    wrong = 0
+    n = len(i["x"])
+    for row in rows_at(i):
+        values = cluster_values(row)
+        if len(values) != 3:
+            continue
+        sizes = [sum(value == level for value in row) for level in values]
+        if sizes in ([1, 1, n - 2], [n - 2, 1, 1]):
+            continue
+        wrong += _reaches_single(row)
+    return wrong
+
+
+def _reaches_single(row: Any) -> bool:
+    for _ in range(12):
+        children = [moved(row, 1), moved(row, -1)]
+        for child in children:
+            zeros = sum(value == 0 for value in child)
+            if clusters(child) == 2 and zeros in (1, len(row) - 1):
+                return True
+        following = [child for child in children if clusters(child) == 3]
+        if not following:
+            return False
+        row = following[0]
+    return False
+
+
+def _largest_three(i: Instance) -> Any:
+    """Largest entry of the descendants with three clusters."""
+    rows = (path(i["x"], signs)[-1] for signs in product((1, -1), repeat=i["T"]))
+    return max([max(row) for row in rows if clusters(row) == 3] or [fractions([0.0])[0]])
+
+
+def _decay_bound(i: Instance) -> Any:
+    n = len(i["x"])
+    return (fractions([n - 1.0])[0] / n) ** i["T"] * fractions([max(i["x"])])[0]
+
+
+def _precise(quantity: Any, bound: Any) -> dict[str, Any]:
+    return {"quantity": quantity, "bound": bound, "exact": by_fractions(quantity, bound)}
+
+
+def claim(identifier: str, place: str, statement: str, relation: Any, sides: tuple[Any, Any], **more: Any) -> Claim:
+    """A claim about whole numbers and fractions."""
+    generators = more.pop("generators")
+    return Claim(
+        identifier, place, "deterministic", statement, relation, generators=generators, **_precise(*sides), **more
+    )
+
+
+def zero(i: Instance) -> int:
+    return 0
+
+
+CLAIMS = (
+    claim(
+        "000/model-tree:size",
+        "§III",
+        "X⁽ᵗ⁾ has 2ᵗ rows",
+        "==",
+        (lambda i: len(rows_at(i)), lambda i: 2 ** i["t"]),
+        generators={"whole": shallow},
+        counts=(20, 60),
+    ),
+    claim(
+        "000/model-tree:rows",
+        "eq. 9, 10, Definition 5",
+        "each row of X⁽ᵗ⁾ generates its positive and its negative transformation and nothing else",
+        "==",
+        (_model_gap, zero),
+        generators={"whole": shallow},
+        scale=unit_scale,
+        counts=(20, 60),
+    ),
+    claim(
+        "000/fig-4:order",
+        "Figure 4, Appendix D",
+        "a positive transformation keeps the order of the entries, a negative one reverses it",
+        ">=",
+        (_order_gap, zero),
+        generators={"whole": whole_rows, "rows": distinct_rows},
+        scale=unit_scale,
+    ),
+    claim(
+        "000/fig-4:zero",
+        "Figure 4, Appendix D",
+        "one cluster of every transformed row is at zero",
+        "==",
+        (_least_entry, zero),
+        generators={"whole": whole_rows, "rows": distinct_rows},
+        scale=unit_scale,
+    ),
+    claim(
+        "000/lem-7",
+        "Lemma 7",
+        "y_i = f(x_i) ⇒ c(y) ≤ c(x)",
+        "<=",
+        (lambda i: len({i["table"][v] for v in i["x"]}), lambda i: len(set(i["x"]))),
+        generators={"tables": _tables},
+    ),
+    claim(
+        "000/eq-36-38:36",
+        "eq. 36",
+        "a positive transformation of (n₀ zeros, others at c) has height c n₀/n",
+        "==",
+        (lambda i: _height_after(i, [1]), lambda i: i["c"] * fractions([i["zeros"]])[0] / i["n"]),
+        generators={"random": _splits},
+    ),
+    claim(
+        "000/eq-36-38:37",
+        "eq. 37",
+        "a negative transformation of (n₀ zeros, others at c) has height c (n − n₀)/n",
+        "==",
+        (lambda i: _height_after(i, [-1]), lambda i: i["c"] * (i["n"] - fractions([i["zeros"]])[0]) / i["n"]),
+        generators={"random": _splits},
+    ),
+    claim(
+        "000/eq-36-38:38",
+        "eq. 38",
+        "after T transformations the height is c (n₀/n)^k ((n−n₀)/n)^{T−k}",
+        "==",
+        (lambda i: _height_after(i, i["signs"]), _eq_38),
+        generators={"random": _splits},
+        scope="words of up to 7 signs",
+    ),
+    claim(
+        "000/eq-36-38:formula",
+        "eq. 36–38",
+        "the recursion of heights and zeros gives the row itself",
+        "==",
+        (lambda i: _height_after(i, i["signs"]), _formula_38),
+        generators={"random": _splits},
+    ),
+    claim(
+        "000/fig-7:two",
+        "Figure 7",
+        "both children of a row with two clusters have two clusters",
+        "==",
+        (_child_clusters, lambda i: 4),
+        generators={"random": _two_rows},
+    ),
+    claim(
+        "000/fig-7:split",
+        "Figure 7",
+        "the children of a row with two clusters have the same clusters",
+        "==",
+        (_same_split, zero),
+        generators={"random": _two_rows},
+        scale=unit_scale,
+    ),
+    claim(
+        "000/fig-8",
+        "Figure 8",
+        "a three-cluster neuron always generates one three-cluster neuron and one two-cluster neuron",
+        "==",
+        (_child_clusters, lambda i: 5),
+        generators={"random": _three_rows},
+        corrected="000/fig-8#corrected",
+        scope="sum of both numbers of clusters",
+        remark="where the middle cluster is the mean, both children have two",
+    ),
+    claim(
+        "000/fig-8#corrected",
+        "Figure 8",
+        "a three-cluster neuron none of whose entries is the mean generates one of three and one of two clusters",
+        "==",
+        (_child_clusters, lambda i: 5),
+        generators={"random": _three_rows},
+        hypotheses=_mean_apart,
+    ),
+    claim(
+        "000/appE-mid:single",
+        "Appendix E",
+        "the middle cluster of a three-cluster row has one element, by construction",
+        "==",
+        (_middle_size, lambda i: 1),
+        generators={"rows": _tree_rows},
+        counts=(20, 80),
+        scope="every row of layers 1 to 6, n from 4 to 7",
+    ),
+    claim(
+        "000/appE-mid:composition",
+        "Appendix E",
+        "three-cluster rows that generate a split (1, n−1) or (n−1, 1) are (1, 1, n−2) or (n−2, 1, 1)",
+        "==",
+        (_foreign_compositions, zero),
+        generators={"rows": _tree_rows},
+        scale=unit_scale,
+        counts=(20, 80),
+        scope="every row of layers 1 to 6, twelve layers ahead",
+    ),
+    claim(
+        "000/appE-mid:exactly-one",
+        "Appendix E",
+        "of the 2^T descendants of a three-cluster row exactly one has three clusters",
+        "==",
+        (_three_cluster_descendants, lambda i: 1),
+        generators={"random": _three_deep},
+        counts=(40, 200),
+        corrected="000/appE-mid:exactly-one#corrected",
+        remark="none if the middle cluster meets the mean",
+    ),
+    claim(
+        "000/appE-mid:exactly-one#corrected",
+        "Appendix E",
+        "of the 2^T descendants of a three-cluster row at most one has three clusters",
+        "<=",
+        (_three_cluster_descendants, lambda i: 1),
+        generators={"random": _three_deep},
+        counts=(40, 200),
+    ),
+    claim(
+        "000/appE-mid:decay",
+        "Appendix E",
+        "the entries of the three-cluster descendant are at most ((n−1)/n)^T c",
+        "<=",
+        (_largest_three, _decay_bound),
+        generators={"random": _three_deep},
+        counts=(40, 200),
+    ),
+)

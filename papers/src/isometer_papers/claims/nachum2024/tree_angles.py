@@ -1,0 +1,199 @@
+"""000, Appendix E: what rows of three clusters change in the angles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from isometer_papers.float_or_mpmath import angle_of_cosine
+from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims.nachum2024.instances import Rng
+from isometer_papers.claims.nachum2024.tree_limits import DEPTH, cosine, extreme_angle, size
+from isometer_papers.claims.nachum2024.tree_three import (
+    INNER,
+    OUTER,
+    QUADRUPLES,
+    RATIO,
+    first_square,
+    inner,
+    last_square,
+    middle_square,
+    near,
+    on_layer,
+    quadruples,
+    ratios,
+    settles,
+    to_first,
+)
+from isometer_papers.theory.odd_point.tree import angle_bound, cosine_limit, extreme_cosine_bound
+
+
+def _second_cosine(i: Instance, norm: str) -> Any:
+    """⟨x_2, x_n⟩/(‖x_2‖‖·‖) of eq. 74–76, 90."""
+    first, last = i["A"] + i["C"], i["B"] + i["D"]
+    n = i["n"]
+    length = (n - 1) ** 2 * first + last if norm == "first" else first + (n - 1) ** 2 * last
+    return first / ((first + last) * length) ** 0.5
+
+
+def _second_first(i: Instance) -> Any:
+    """⟨x_2, x_1⟩/(‖x_2‖‖x_1‖) of eq. 74, 75, 89."""
+    first, last = i["A"] + i["C"], i["B"] + i["D"]
+    return last / ((first + last) * ((i["n"] - 1) ** 2 * first + last)) ** 0.5
+
+
+def _inner_cosine(i: Instance, product: Any, square: Any) -> Any:
+    return product / (middle_square(i) * square) ** 0.5
+
+
+def _many(rng: Rng, count: int) -> Iterator[Instance]:
+    for n in range(5, 5 + count):
+        yield {"n": n, "r": 1.0}
+
+
+def _proof_angle(i: Instance) -> Any:
+    """arccos of the bound of eq. 85 or 86, whichever case applies."""
+    return angle_of_cosine(min(extreme_cosine_bound(i["r"], i["n"]), extreme_cosine_bound(1 / i["r"], i["n"]), 1))
+
+
+def _root_two_pi(i: Instance) -> float:
+    return float(angle_bound(math.sqrt(2 * math.pi), i["n"]))
+
+
+def _root_two_times_pi(i: Instance) -> float:
+    return float(angle_bound(math.sqrt(2) * math.pi, i["n"]))
+
+
+CLAIMS = (
+    settles(
+        "000/eq-81-94:81",
+        "eq. 81",
+        "⟨x_i, x_1⟩ ≃ n⁻² B + 4n⁻² D",
+        lambda g: g[2, 0],
+        lambda n: (0, 1, 0, 4),
+    ),
+    settles(
+        "000/eq-81-94:82",
+        "eq. 82",
+        "⟨x_i, x_n⟩ ≃ n⁻² A + 4n⁻² C",
+        lambda g: g[2, -1],
+        lambda n: (1, 0, 4, 0),
+    ),
+    Claim(
+        "000/eq-81-94:85",
+        "eq. 83–85",
+        "deterministic",
+        "(B+4D)/(√(A+B+4C+4D) √((n−1)²A+B+(n−2)²C+4D)) ≤ 4/(√(r+1) √((n−2)²r+1)), r = (A+C)/(B+D)",
+        "<=",
+        lambda i: extreme_cosine_bound(to_first(i), i["n"]),
+        {"sums": quadruples},
+        quantity=lambda i: _inner_cosine(i, i["B"] + 4 * i["D"], first_square(i)),
+        search=QUADRUPLES,
+    ),
+    Claim(
+        "000/eq-81-94:86",
+        "eq. 86",
+        "deterministic",
+        "cos(x_i, x_n) ≤ 4/(√(1/r+1) √((n−2)²/r+1)), r = (A+C)/(B+D)",
+        "<=",
+        lambda i: extreme_cosine_bound(1 / to_first(i), i["n"]),
+        {"sums": quadruples},
+        quantity=lambda i: _inner_cosine(i, i["A"] + 4 * i["C"], last_square(i)),
+        search=QUADRUPLES,
+    ),
+    Claim(
+        "000/eq-81-94:87-step",
+        "eq. 85–87",
+        "deterministic",
+        "eq. 85, 86 give an angle of at least π/2 − √(2π)/(n−2)",
+        ">=",
+        _root_two_pi,
+        {"sizes": _many},
+        quantity=_proof_angle,
+        corrected="000/eq-81-94:87-step#corrected",
+        counts=(60, 300),
+        remark="they give arccos(2√2/√((n−2)² + 1)); √(2π) < 2√2",
+    ),
+    Claim(
+        "000/eq-81-94:87-step#corrected",
+        "eq. 85, 86, 88",
+        "deterministic",
+        "eq. 85, 86 give an angle of at least π/2 − √2·π/(n−2)",
+        ">=",
+        _root_two_times_pi,
+        {"sizes": _many, "ratios": ratios},
+        quantity=_proof_angle,
+        search=RATIO,
+        counts=(60, 300),
+        scope="n ≥ 5",
+    ),
+    Claim(
+        "000/eq-81-94:87",
+        "eq. 87",
+        "asymptotic",
+        "∠(x_i, x_1) ≳ π/2 − √(2π)/(n−2) or the same with x_n, i ∈ {3, …, n−2}",
+        ">=",
+        generators=INNER,
+        counts=(12, 36),
+        scope=DEPTH,
+        **on_layer(lambda g: extreme_angle(g, inner(g)), lambda i: angle_bound(math.sqrt(2 * math.pi), size(i))),
+    ),
+    Claim(
+        "000/eq-81-94:88",
+        "eq. 88",
+        "asymptotic",
+        "∠(x_i, x_n) ≳ π/2 − √2·π/(n−2) or the same with x_1, i ∈ {3, …, n−2}",
+        ">=",
+        generators=INNER,
+        counts=(12, 36),
+        scope=DEPTH,
+        **on_layer(lambda g: extreme_angle(g, inner(g)), lambda i: angle_bound(math.sqrt(2) * math.pi, size(i))),
+    ),
+    Claim(
+        "000/eq-81-94:91",
+        "eq. 89, 91",
+        "deterministic",
+        "⟨x_2, x_1⟩/(‖x_2‖‖x_1‖) ≃ 1/(√(1+(n−1)²r) √(1+r)), r = (A+C)/(B+D)",
+        "==",
+        lambda i: cosine_limit(to_first(i), i["n"]),
+        {"sums": quadruples},
+        quantity=_second_first,
+    ),
+    Claim(
+        "000/eq-81-94:92",
+        "eq. 90, 92",
+        "deterministic",
+        "⟨x_2, x_n⟩/(‖x_2‖‖x_1‖) ≃ 1/(√(1+(n−1)²/r) √(1+1/r)), r = (A+C)/(B+D)",
+        "==",
+        lambda i: cosine_limit(1 / to_first(i), i["n"]),
+        {"sums": quadruples},
+        quantity=lambda i: _second_cosine(i, "first"),
+        corrected="000/eq-81-94:92#corrected",
+        remark="‖x_1‖ for ‖x_n‖",
+    ),
+    Claim(
+        "000/eq-81-94:92#corrected",
+        "eq. 90, 92",
+        "deterministic",
+        "⟨x_2, x_n⟩/(‖x_2‖‖x_n‖) ≃ 1/(√(1+(n−1)²/r) √(1+1/r)), r = (A+C)/(B+D)",
+        "==",
+        lambda i: cosine_limit(1 / to_first(i), i["n"]),
+        {"sums": quadruples},
+        quantity=lambda i: _second_cosine(i, "last"),
+    ),
+    Claim(
+        "000/eq-81-94:93",
+        "eq. 93, 94",
+        "asymptotic",
+        "lim cos(x_i, x_1) ≤ 1/(√2(n−1)) or lim cos(x_i, x_n) ≤ 1/(√2(n−1)) for i = 2, n−1",
+        "<=",
+        generators=OUTER,
+        counts=(12, 36),
+        scope=DEPTH,
+        **on_layer(
+            lambda g: max(min(cosine(g, i, 0), cosine(g, i, len(g) - 1)) for i in near(g)),
+            lambda i: 1 / (math.sqrt(2) * (size(i) - 1)),
+        ),
+    ),
+)

@@ -1,0 +1,190 @@
+"""000, Theorem 11: the limit of the simplified model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.float_or_mpmath import angle_of_cosine
+from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims.nachum2024.instances import Rng, unit_scale
+from isometer_papers.claims.nachum2024.tree_instances import (
+    deep,
+    distinct_rows,
+    exact_gram_of,
+    gram_of,
+    higher_rows,
+    whole_rows,
+)
+from isometer_papers.theory.odd_point.tree import angle_bound
+
+
+def cosine(gram: Any, i: int, j: int) -> Any:
+    return gram[i, j] / (gram[i, i] * gram[j, j]) ** 0.5
+
+
+def angle(gram: Any, i: int, j: int) -> Any:
+    return angle_of_cosine(cosine(gram, i, j))
+
+
+def middle_angle(gram: Any) -> Any:
+    """Largest angle among the samples that are not extreme."""
+    middle = range(1, len(gram) - 1)
+    return max(angle(gram, i, j) for i in middle for j in middle)
+
+
+def length_ratio(gram: Any, samples: range) -> Any:
+    """Largest, over middle samples, of the smaller of both ratios of lengths to the extreme ones."""
+    return max(min(gram[i, i] / gram[0, 0], gram[i, i] / gram[-1, -1]) ** 0.5 for i in samples)
+
+
+def extreme_angle(gram: Any, samples: range) -> Any:
+    """Least, over middle samples, of the larger of both angles with the extreme ones."""
+    return min(max(angle(gram, i, 0), angle(gram, i, len(gram) - 1)) for i in samples)
+
+
+def middle(gram: Any) -> range:
+    return range(1, len(gram) - 1)
+
+
+def on_trees(quantity: Callable[[Any], Any], bound: Callable[[Instance], Any]) -> dict[str, Any]:
+    """Sides of a claim about the Gram matrix of layer T, and their certificate from fractions."""
+    return {
+        "quantity": lambda i: quantity(gram_of(i)),
+        "bound": bound,
+        "exact": lambda i: (quantity(exact_gram_of(i)), bound(i)),
+    }
+
+
+def size(i: Instance) -> int:
+    return int(i["x"].shape[-1])
+
+
+def _at_least(least: int) -> Callable[[Rng, int], Iterator[Instance]]:
+    return deep(lambda rng, count: distinct_rows(rng, count, least, 8))
+
+
+TREES = {"rows": _at_least(3), "whole": deep(lambda rng, count: whole_rows(rng, count, 3, 6))}
+
+
+WIDE = {"rows": _at_least(4), "whole": deep(lambda rng, count: whole_rows(rng, count, 4, 6))}
+
+
+FEATURES = {"features": deep(higher_rows)}
+
+
+DEPTH = "layer 40n, n ≤ 8"
+
+
+def _theorem(
+    prefix: str, generators: tuple[Any, Any], place: str, scope: str, more: str = "", counts: tuple[int, int] = (12, 36)
+) -> tuple[Claim, ...]:
+    """The four items of Theorem 11."""
+    every, wide = generators
+
+    def claim(item: str, statement: str, relation: Any, given: Any, sides: dict[str, Any], **rest: Any) -> Claim:
+        return Claim(
+            f"{prefix}:{item}",
+            f"{place}, {item.replace('-', ' ')}",
+            "asymptotic",
+            f"{more}{statement}",
+            relation,
+            generators=given,
+            counts=counts,
+            **{"scope": scope, **sides, **rest},
+        )
+
+    half_pi = "π/2 − √(2π)/(n−2)"
+    return (
+        claim(
+            "item-1",
+            "∠(x_1⁽ᵗ⁾, x_n⁽ᵗ⁾) = π/2 for all t",
+            "==",
+            every,
+            on_trees(lambda g: cosine(g, 0, len(g) - 1), lambda i: 0),
+            scale=unit_scale,
+            scope=f"cosine at {scope}",
+        ),
+        claim(
+            "item-2",
+            "lim ∠(x_i⁽ᵗ⁾, x_j⁽ᵗ⁾) = 0 for i, j ∈ {2, …, n−1}",
+            "<=",
+            wide,
+            on_trees(middle_angle, lambda i: 1e-4),
+            scope=f"below 1e-4 at {scope}",
+        ),
+        claim(
+            "item-3",
+            "for i ∈ {2, …, n−1} lim ‖x_i‖/‖x_1‖ ≤ 3/(n−2) or lim ‖x_i‖/‖x_n‖ ≤ 3/(n−2)",
+            "<=",
+            every,
+            on_trees(lambda g: length_ratio(g, middle(g)), lambda i: 3 / (size(i) - 2)),
+            remark="sharp: √2/√((n−1)² + 1), attained by rows that are symmetric about their mean",
+        ),
+        claim(
+            "item-4-lower",
+            f"for i ∈ {{2, …, n−1}} lim ∠(x_i, x_1) ≥ {half_pi} or lim ∠(x_i, x_n) ≥ {half_pi}",
+            ">=",
+            every,
+            on_trees(
+                lambda g: extreme_angle(g, middle(g)),
+                lambda i: angle_bound(float(np.sqrt(2 * np.pi)), size(i)),
+            ),
+            remark="sharp: arccos(1/√(2(n−1)² + 2)), about π/2 − 0.71/(n−1); eq. 88 has √2·π for √(2π)",
+        ),
+        claim(
+            "item-4-upper",
+            "lim ∠(x_i, x_1) ≤ π/2 and lim ∠(x_i, x_n) ≤ π/2",
+            "<=",
+            every,
+            on_trees(lambda g: extreme_angle(g, middle(g)), lambda i: math.pi / 2),
+        ),
+    )
+
+
+def _escape(gram: Any) -> Any:
+    """Length of the longer extreme sample over that of the shortest middle one."""
+    return (max(gram[0, 0], gram[-1, -1]) / min(gram[i, i] for i in middle(gram))) ** 0.5
+
+
+def samples(i: Instance) -> int:
+    return len(i["lower"]) + 1
+
+
+CLAIMS = (
+    *_theorem("000/thm-11", (TREES, WIDE), "Theorem 11", DEPTH),
+    Claim(
+        "000/thm-11:escape-lower",
+        "Interpretation of Theorem 11",
+        "asymptotic",
+        "the norm of the escaped point over that of any point in the cluster is Θ(n): at least of order n",
+        ">=",
+        generators=TREES,
+        counts=(12, 36),
+        scope=f"(n−1)/√2 at {DEPTH}",
+        **on_trees(_escape, lambda i: (size(i) - 1) / math.sqrt(2)),
+    ),
+    Claim(
+        "000/thm-11:escape-upper",
+        "Interpretation of Theorem 11",
+        "asymptotic",
+        "the norm of the escaped point over that of any point in the cluster is Θ(n): at most of order n",
+        "<=",
+        generators=TREES,
+        counts=(12, 36),
+        tolerance=1e-6,
+        scope=f"n − 1 at {DEPTH}",
+        **on_trees(_escape, lambda i: size(i) - 1),
+    ),
+    *_theorem(
+        "000/remark-highdim",
+        (FEATURES, FEATURES),
+        "Remark, §III",
+        "layer 40n, 2 or 3 features, n from 4 to 7",
+        "one point greater and one smaller than all others in every coordinate ⇒ ",
+        (8, 24),
+    ),
+)

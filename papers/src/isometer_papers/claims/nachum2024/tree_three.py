@@ -1,0 +1,370 @@
+"""000, Appendix E: what rows of three clusters change in the lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims.nachum2024.instances import Rng
+from isometer_papers.claims.nachum2024.tree_instances import deep, distinct_rows, tree, whole_rows
+from isometer_papers.claims.nachum2024.tree_limits import DEPTH, length_ratio, on_trees, samples, size
+from isometer_papers.claims.nachum2024.tree_two import better, energies
+from isometer_papers.theory.odd_point.tree import (
+    extreme_ratio_bound,
+    norm_ratio_limit,
+    pair_energy_bound,
+    pair_energy_sum,
+    split_energies_after,
+    split_gram,
+    three_cluster_energies,
+)
+
+
+def _three(rng: Rng, count: int) -> Iterator[Instance]:
+    """Rows (0, a, c, …, c) of n samples, T layers."""
+    yield {"a": 1.0, "c": 2.0, "n": 4, "T": 2}
+    for _ in range(count):
+        c = 1.0
+        yield {
+            "a": float(rng.uniform(0.01, 0.99)),
+            "c": c,
+            "n": int(rng.integers(4, 12)),
+            "T": int(rng.integers(2, 40)),
+        }
+
+
+def _pair_part(i: Instance) -> Any:
+    """The larger part of rows (2, n−2), (n−2, 2) in ‖x_2‖² or ‖x_j‖²."""
+    return max(three_cluster_energies(i["a"], i["c"], i["n"], i["T"])[:2])
+
+
+def _pair_bound(i: Instance) -> Any:
+    return i["c"] ** 2 * pair_energy_bound(i["n"], i["T"], i["c"] * 0 + 1)
+
+
+def _pair_sum(i: Instance) -> Any:
+    return i["c"] ** 2 * pair_energy_sum(i["n"], i["T"], i["c"] * 0 + 1)
+
+
+THREE = Search(lambda p: {"a": 0.01 + 0.98 * float(p[0]), "c": 1.0, "n": 4 + int(6 * p[1]), "T": 2 + int(20 * p[2])}, 3)
+
+
+def _sizes(rng: Rng, count: int) -> Iterator[Instance]:
+    for n in range(4, 24):
+        for layers in (1, 2, 3, 10, 50):
+            yield {"n": n, "T": layers, "c": 1.0}
+
+
+def _state(i: Instance) -> tuple[Any, Any]:
+    """Energies of the splits at layer t + T − 1."""
+    return split_energies_after(i["lower"], i["upper"], i["T"] - 1)
+
+
+def _sums(i: Instance) -> tuple[Any, Any, Any, Any]:
+    low, high = _state(i)
+    total = low + high
+    return total[0], total[-1], total[1], total[-2]
+
+
+def _settled(i: Instance) -> Any:
+    return split_gram(*split_energies_after(*_state(i), 1))
+
+
+def _formula(weights: Callable[[int], tuple[int, int, int, int]]) -> Callable[[Instance], Any]:
+    """(wA·A + wB·B + wC·C + wD·D)/n²."""
+
+    def value(i: Instance) -> Any:
+        n = samples(i)
+        return sum(w * part for w, part in zip(weights(n), _sums(i), strict=True)) / n**2
+
+    return value
+
+
+def settles(identifier: str, place: str, statement: str, entry: Any, weights: Any, **more: Any) -> Claim:
+    """An asymptotic formula for an entry of the Gram matrix."""
+    return Claim(
+        identifier,
+        place,
+        "asymptotic",
+        statement,
+        "==",
+        _formula(weights),
+        {"splits": lambda rng, count: (i for i in energies(rng, count) if samples(i) >= 5)},
+        quantity=lambda i: entry(_settled(i)),
+        tolerance=1e-8,
+        counts=(40, 250),
+        **{"scope": "T = 60n, n from 5 to 8, i = 3", **more},
+    )
+
+
+def quadruples(rng: Rng, count: int) -> Iterator[Instance]:
+    for n in (5, 6, 9):
+        yield {"A": 1.0, "B": 1.0, "C": 0.0, "D": 0.0, "n": n}
+        yield {"A": 0.0, "B": 0.0, "C": 1.0, "D": 1.0, "n": n}
+    yield {"A": 1.0, "B": 4.0, "C": 0.0, "D": 0.0, "n": 5}
+    for _ in range(count):
+        a, b, c, d = 10.0 ** rng.uniform(-2, 2, 4)
+        yield {"A": float(a), "B": float(b), "C": float(c), "D": float(d), "n": int(rng.integers(5, 30))}
+
+
+def _quadruple(p: Any) -> Instance:
+    a, b, c, d = (float(10 ** (4 * v - 2)) for v in p[:4])
+    return {"A": a, "B": b, "C": c, "D": d, "n": 5 + int(10 * p[4])}
+
+
+QUADRUPLES = Search(_quadruple, 5)
+
+
+def to_first(i: Instance) -> Any:
+    """r = (A + C)/(B + D)."""
+    return (i["A"] + i["C"]) / (i["B"] + i["D"])
+
+
+def middle_square(i: Instance) -> Any:
+    return i["A"] + i["B"] + 4 * i["C"] + 4 * i["D"]
+
+
+def first_square(i: Instance) -> Any:
+    n = i["n"]
+    return (n - 1) ** 2 * i["A"] + i["B"] + (n - 2) ** 2 * i["C"] + 4 * i["D"]
+
+
+def last_square(i: Instance) -> Any:
+    n = i["n"]
+    return i["A"] + (n - 1) ** 2 * i["B"] + 4 * i["C"] + (n - 2) ** 2 * i["D"]
+
+
+def _second_ratio(i: Instance) -> Any:
+    """‖x_2‖²/‖x_1‖² of eq. 74, 75."""
+    first, last = i["A"] + i["C"], i["B"] + i["D"]
+    return (first + last) / ((i["n"] - 1) ** 2 * first + last)
+
+
+def ratios(rng: Rng, count: int) -> Iterator[Instance]:
+    for n in (5, 6, 9):
+        yield {"n": n, "r": 1.0}
+    for _ in range(count):
+        yield {"n": int(rng.integers(5, 40)), "r": float(10 ** rng.uniform(-3, 3))}
+
+
+RATIO = Search(lambda p: {"r": float(10 ** (6 * p[0] - 3)), "n": 5 + int(10 * p[1])}, 2)
+
+
+INNER = {
+    "rows": deep(lambda rng, count: distinct_rows(rng, count, 5, 8)),
+    "whole": deep(lambda rng, count: whole_rows(rng, count, 5, 7)),
+}
+
+
+OUTER = {
+    "rows": deep(lambda rng, count: distinct_rows(rng, count, 4, 8)),
+    "whole": deep(lambda rng, count: whole_rows(rng, count, 4, 6)),
+}
+
+
+def inner(gram: Any) -> range:
+    """i ∈ {3, …, n−2}."""
+    return range(2, len(gram) - 2)
+
+
+def near(gram: Any) -> range:
+    """i = 2, n − 1."""
+    return range(1, len(gram) - 1, len(gram) - 3)
+
+
+def on_layer(gram_value: Callable[[Any], Any], bound: Callable[[Instance], Any]) -> dict[str, Any]:
+    return on_trees(gram_value, bound)
+
+
+def _least_sum(i: Instance) -> float:
+    """The least of A, B, C, D at a layer, as a share of the trace."""
+    low, high = tree(i["x"], i["T"]).split_energies(i["T"])
+    total = low + high
+    return float(min(total[0], total[1], total[-2], total[-1]))
+
+
+def _first_stable(rng: Rng, count: int) -> Iterator[Instance]:
+    """The first layer without a row of more than three clusters (T = 1, t = t₀)."""
+    for instance in whole_rows(rng, count, 5, 7):
+        stable = tree(instance["x"], 20 * len(instance["x"])).stable_layer
+        yield {**instance, "T": max(int(stable), 1)}
+
+
+def _drift(i: Instance) -> float:
+    """Change of (A + C)/(A + B + C + D) over the second half of the layers."""
+    shares = []
+    for layer in (i["T"] // 2, i["T"]):
+        low, high = tree(i["x"], i["T"]).split_energies(layer)
+        total = low + high
+        first, last = total[0] + total[1], total[-1] + total[-2]
+        shares.append(float(first / (first + last)))
+    return abs(shares[1] - shares[0])
+
+
+CLAIMS = (
+    Claim(
+        "000/eq-61-62:61",
+        "eq. 61",
+        "deterministic",
+        "rows (2, n−2), (n−2, 2) from a three-cluster row contribute at most eq. 61 to ‖x_i‖² and ‖x_j‖²",
+        "<=",
+        _pair_sum,
+        {"rows": _three},
+        quantity=_pair_part,
+        search=THREE,
+        scope="composition (1, 1, n−2), T from 2, n ≥ 4",
+    ),
+    Claim(
+        "000/eq-61-62:62",
+        "eq. 61, 62",
+        "deterministic",
+        "eq. 61 ≤ c² ((n−2)/n)² (n²−2n+1)/(2n−7) ((n−1)/n)^{2(T−1)}",
+        "<=",
+        _pair_bound,
+        {"sizes": _sizes},
+        quantity=_pair_sum,
+        scope="n ≥ 4, T up to 50; for n = 3 the bound is negative",
+    ),
+    Claim(
+        "000/eq-61-62:contribution",
+        "eq. 62",
+        "deterministic",
+        "rows (2, n−2), (n−2, 2) from a three-cluster row contribute at most eq. 62 to ‖x_i‖² and ‖x_j‖²",
+        "<=",
+        _pair_bound,
+        {"rows": _three},
+        quantity=_pair_part,
+        search=THREE,
+        scope="composition (1, 1, n−2), T from 2, n ≥ 4",
+    ),
+    settles(
+        "000/eq-63-73:63",
+        "eq. 63",
+        "‖x_i‖² ≃ (A + B + 4C + 4D)/n² for i ∈ {3, …, n−2}",
+        lambda g: g[2, 2],
+        lambda n: (1, 1, 4, 4),
+    ),
+    settles(
+        "000/eq-63-73:64",
+        "eq. 64",
+        "‖x_1‖² ≃ ((n−1)/n)² A + n⁻² B + ((n−2)/n)² C + 4n⁻² D",
+        lambda g: g[0, 0],
+        lambda n: ((n - 1) ** 2, 1, (n - 2) ** 2, 4),
+    ),
+    settles(
+        "000/eq-63-73:65",
+        "eq. 65",
+        "‖x_n‖² ≃ n⁻² A + ((n−1)/n)² B + 4n⁻² C + ((n−2)/n)² D",
+        lambda g: g[-1, -1],
+        lambda n: (1, (n - 1) ** 2, 4, (n - 2) ** 2),
+    ),
+    Claim(
+        "000/eq-63-73:67",
+        "eq. 66–68",
+        "deterministic",
+        "(A+B+4C+4D)/((n−1)²A+B+(n−2)²C+4D) ≤ (4+4r)/((n−2)²+r), r = (B+D)/(A+C)",
+        "<=",
+        lambda i: extreme_ratio_bound(1 / to_first(i), i["n"]),
+        {"sums": quadruples},
+        quantity=lambda i: middle_square(i) / first_square(i),
+        search=QUADRUPLES,
+    ),
+    Claim(
+        "000/eq-63-73:70",
+        "eq. 69–71",
+        "deterministic",
+        "(A+B+4C+4D)/(A+(n−1)²B+4C+(n−2)²D) ≤ (4+4r)/((n−2)²+r), r = (A+C)/(B+D)",
+        "<=",
+        lambda i: extreme_ratio_bound(to_first(i), i["n"]),
+        {"sums": quadruples},
+        quantity=lambda i: middle_square(i) / last_square(i),
+        search=QUADRUPLES,
+    ),
+    Claim(
+        "000/eq-63-73:positive",
+        "after eq. 71",
+        "deterministic",
+        "A(T), B(T), C(T) and D(T) are all positive for every T ≥ 1",
+        ">",
+        lambda i: 0,
+        {"trees": _first_stable},
+        quantity=_least_sum,
+        exact=lambda i: (_least_sum(i), 0),
+        counts=(20, 80),
+        corrected="000/eq-63-73:positive#corrected",
+        scope="T = 1 at the first stable layer t₀",
+        remark="a split need not have appeared by then; sums of squares of whole numbers that are 0 are exact",
+    ),
+    Claim(
+        "000/eq-63-73:positive#corrected",
+        "after eq. 71",
+        "asymptotic",
+        "A(T), B(T), C(T) and D(T) are all positive for every T larger than a certain value",
+        ">",
+        lambda i: 0,
+        {"trees": deep(lambda rng, count: whole_rows(rng, count, 5, 7), 10)},
+        quantity=_least_sum,
+        exact=lambda i: (_least_sum(i), 0),
+        tolerance=1e-100,
+        counts=(20, 80),
+        scope="layer 10n",
+    ),
+    Claim(
+        "000/eq-63-73:converges",
+        "after eq. 71",
+        "asymptotic",
+        "(A+C)/(B+D) converges to a constant as T → ∞",
+        "<=",
+        lambda i: 1e-6,
+        INNER,
+        quantity=_drift,
+        exact=lambda i: (_drift(i), 1e-6),
+        counts=(12, 36),
+        scope="the share (A+C)/(A+B+C+D) changes by less than 1e-6 between layers 20n and 40n",
+    ),
+    Claim(
+        "000/eq-63-73:72-step",
+        "eq. 72, 73",
+        "deterministic",
+        "(4+4r)/((n−2)²+r) ≤ 8/(n−2)² for r ≤ 1, and with 1/r otherwise",
+        "<=",
+        lambda i: 8 / (i["n"] - 2) ** 2,
+        {"ratios": ratios},
+        quantity=better(extreme_ratio_bound, min),
+        search=RATIO,
+    ),
+    Claim(
+        "000/eq-63-73:72",
+        "eq. 72, 73",
+        "asymptotic",
+        "lim ‖x_i‖²/‖x_1‖² ≤ 8/(n−2)² or lim ‖x_i‖²/‖x_n‖² ≤ 8/(n−2)² for i ∈ {3, …, n−2}",
+        "<=",
+        generators=INNER,
+        counts=(12, 36),
+        scope=DEPTH,
+        remark="sharp: 2/((n−1)² + 1)",
+        **on_layer(lambda g: length_ratio(g, inner(g)) ** 2, lambda i: 8 / (size(i) - 2) ** 2),
+    ),
+    Claim(
+        "000/eq-74-80:77",
+        "eq. 74–78",
+        "deterministic",
+        "eq. 74, 75 give ‖x_2‖²/‖x_1‖² ≃ (1+r)/((n−1)²+r), r = (B+D)/(A+C)",
+        "==",
+        lambda i: norm_ratio_limit(1 / to_first(i), i["n"]),
+        {"sums": quadruples},
+        quantity=_second_ratio,
+    ),
+    Claim(
+        "000/eq-74-80:79",
+        "eq. 79, 80",
+        "asymptotic",
+        "lim ‖x_i‖²/‖x_1‖² ≤ 2/(n−1)² or lim ‖x_i‖²/‖x_n‖² ≤ 2/(n−1)² for i = 2, n−1",
+        "<=",
+        generators=OUTER,
+        counts=(12, 36),
+        scope=DEPTH,
+        **on_layer(lambda g: length_ratio(g, near(g)) ** 2, lambda i: 2 / (size(i) - 1) ** 2),
+    ),
+)

@@ -1,0 +1,387 @@
+"""000, Appendix D: Theorem 11 for rows of two clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from isometer_papers.float_or_mpmath import angle_of_cosine, pi_like
+from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims.nachum2024.instances import Rng, unit_scale
+from isometer_papers.claims.nachum2024.tree_instances import by_fractions, fractions, path, tree
+from isometer_papers.claims.nachum2024.tree_limits import DEPTH, TREES, cosine, samples
+from isometer_papers.simulate.tree import two_cluster_energy
+from isometer_papers.theory.odd_point.tree import (
+    cosine_limit,
+    linear_arccos,
+    norm_ratio_limit,
+    split_contraction,
+    split_energies_after,
+    split_gram,
+    two_cluster_sum,
+)
+
+
+def _heights(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        n = int(rng.integers(2, 8))
+        yield {"c": int(rng.integers(1, 9)), "members": int(rng.integers(1, n)), "n": n, "T": int(rng.integers(1, 8))}
+
+
+def _by_words(i: Instance) -> Any:
+    """Sum of squares over all words of T signs of an entry of the cluster with `members` samples."""
+    row = [i["c"]] * i["members"] + [0] * (i["n"] - i["members"])
+    return sum(path(row, signs)[-1][0] ** 2 for signs in product((1, -1), repeat=i["T"]))
+
+
+def _sum_39(i: Instance) -> Any:
+    return two_cluster_sum(fractions([i["c"]])[0], i["members"], i["n"], i["T"])
+
+
+def _closed_40(i: Instance) -> Any:
+    return two_cluster_energy(fractions([i["c"]])[0], i["members"], i["n"], i["T"])
+
+
+def _unbalanced(rng: Rng, count: int) -> Iterator[Instance]:
+    for n in range(4, 4 + count):
+        for m in range(2, n - 1):
+            yield {"n": n, "m": m, "one": 1.0}
+
+
+def _pairs(rng: Rng, count: int) -> Iterator[Instance]:
+    for n in range(3, 3 + count):
+        for i in range(2, n + 1):
+            for j in range(i, n + 1):
+                yield {"n": n, "i": i, "j": j}
+
+
+def _missing_rows(i: Instance) -> int:
+    """Compositions (1, n−1), (n−1, 1) in which i and j are apart."""
+    return sum((i["i"] <= m) != (i["j"] <= m) for m in (1, i["n"] - 1))
+
+
+def _leaves(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        n = int(rng.integers(3, 7))
+        leaves = [[int(rng.integers(1, 9)), int(rng.choice([1, n - 1]))] for _ in range(int(rng.integers(1, 4)))]
+        yield {"n": n, "leaves": leaves, "T": int(rng.integers(1, 6))}
+
+
+def _leaf_sum(i: Instance) -> Any:
+    """⟨x_i, x_j⟩ of two middle samples over all descendants of the given rows (height, size of the zero cluster)."""
+    total = fractions([0.0])[0]
+    for height, zeros in i["leaves"]:
+        row = [0] * zeros + [height] * (i["n"] - zeros)
+        column = 1  # a middle sample
+        total += sum(path(row, signs)[-1][column] ** 2 for signs in product((1, -1), repeat=i["T"]))
+    return total
+
+
+def _leaf_formula(i: Instance) -> Any:
+    n = i["n"]
+    one = fractions([1.0])[0]
+    return one / n**2 * split_contraction(1, n, one) ** (i["T"] - 1) * sum(height**2 for height, _ in i["leaves"])
+
+
+def _extreme_energy(i: Instance) -> float:
+    low, high = tree(i["x"], i["T"]).split_energies(i["T"])
+    return float(min(low[0] + high[0], low[-1] + high[-1]))
+
+
+def energies(rng: Rng, count: int) -> Iterator[Instance]:
+    """Energies of all splits of n sorted samples at a layer, and T."""
+    yield {"lower": np.ones(3), "upper": np.ones(3), "T": 240}
+    yield {"lower": np.array([1.0, 0.0, 0.0, 0.0]), "upper": np.array([0.0, 0.0, 0.0, 2.0]), "T": 300}
+    for j in range(count):
+        n = int(rng.integers(4, 9))
+        low, high = rng.uniform(0.1, 1, (2, n - 1)) * 10.0 ** rng.uniform(-1, 1, (2, n - 1))
+        if j % 3 == 0:
+            high[1:-1] = 0.0
+        yield {"lower": low, "upper": high, "T": 60 * n}
+
+
+def settled(i: Instance) -> Any:
+    """Gram matrix after T layers in units of λ₁^(T−1)."""
+    return split_gram(*split_energies_after(i["lower"], i["upper"], i["T"]))
+
+
+def first_sum(i: Instance) -> Any:
+    """Σ over L_1 of c²."""
+    return i["lower"][0] + i["upper"][0]
+
+
+def second_sum(i: Instance) -> Any:
+    """Σ over L_2 of c²."""
+    return i["lower"][-1] + i["upper"][-1]
+
+
+def ratio(i: Instance) -> Any:
+    """Σ_{L_2} c² / Σ_{L_1} c²."""
+    return second_sum(i) / first_sum(i)
+
+
+def _limit(identifier: str, place: str, statement: str, sides: tuple[Any, Any], **more: Any) -> Claim:
+    """An asymptotic equality of Appendix D."""
+    quantity, bound = sides
+    return Claim(
+        identifier,
+        place,
+        "asymptotic",
+        statement,
+        "==",
+        generators={"splits": energies},
+        quantity=quantity,
+        bound=bound,
+        tolerance=1e-8,
+        counts=(30, 200),
+        **{"scope": "T = 60n, n from 4 to 8, rows of two clusters", **more},
+    )
+
+
+def _ratios(rng: Rng, count: int) -> Iterator[Instance]:
+    for n in (3, 4, 5, 10):
+        yield {"r": 1.0, "n": n}
+    for _ in range(count):
+        yield {"r": float(10 ** rng.uniform(-3, 3)), "n": int(rng.integers(3, 40))}
+
+
+RATIO = Search(lambda p: {"r": float(10 ** (6 * p[0] - 3)), "n": 3 + int(10 * p[1])}, 2)
+
+
+def better(function: Callable[[Any, int], Any], choose: Callable[..., Any]) -> Callable[[Instance], Any]:
+    """The better of both alternatives of an 'either … or'."""
+    return lambda i: choose(function(i["r"], i["n"]), function(1 / i["r"], i["n"]))
+
+
+def _two_angles(i: Instance) -> Any:
+    return max(angle_of_cosine(cosine_limit(i["r"], i["n"])), angle_of_cosine(cosine_limit(1 / i["r"], i["n"])))
+
+
+def _cluster_angle(i: Instance) -> Any:
+    one = i["r"] * 0 + 1
+    return pi_like(one) / 2 - pi_like(one) / ((one * 8) ** 0.5 * (i["n"] - 1))
+
+
+def _unit_interval(rng: Rng, count: int) -> Iterator[Instance]:
+    for value in [0.0, 1.0, *rng.uniform(0, 1, count)]:
+        yield {"x": float(value)}
+
+
+CLAIMS = (
+    Claim(
+        "000/eq-39-40:39",
+        "eq. 39",
+        "deterministic",
+        "C_ℓ = Σ_k C(T−1,k) ((n−n_ℓ)/n)^{2(T−k)} (n_ℓ/n)^{2k} c_ℓ²",
+        "==",
+        _sum_39,
+        {"words": _heights},
+        quantity=_by_words,
+        exact=by_fractions(_by_words, _sum_39),
+        counts=(40, 150),
+        scope="all words of up to 7 signs",
+    ),
+    Claim(
+        "000/eq-39-40:40",
+        "eq. 40",
+        "deterministic",
+        "C_ℓ = c_ℓ² ((n−n_ℓ)/n)² {((n−n_ℓ)/n)² + (n_ℓ/n)²}^{T−1}",
+        "==",
+        _closed_40,
+        {"words": _heights},
+        quantity=_sum_39,
+        exact=by_fractions(_sum_39, _closed_40),
+    ),
+    Claim(
+        "000/eq-41-43:dominant",
+        "after eq. 40",
+        "deterministic",
+        "the compositions that dominate are (1, n−1) and (n−1, 1): λ_m < λ_1 for 2 ≤ m ≤ n−2",
+        "<",
+        lambda i: split_contraction(1, i["n"], i["one"]),
+        {"splits": _unbalanced},
+        quantity=lambda i: split_contraction(i["m"], i["n"], i["one"]),
+        counts=(60, 400),
+    ),
+    Claim(
+        "000/eq-41-43:sets",
+        "after eq. 42",
+        "deterministic",
+        "L_{i,j} = L for every i, j ∈ {2, …, n}",
+        "==",
+        lambda i: 0,
+        {"pairs": _pairs},
+        quantity=_missing_rows,
+        scale=unit_scale,
+        counts=(60, 400),
+        corrected="000/eq-41-43:sets#corrected",
+        remark="not for j = n, which is alone in (n−1, 1); the compositions missing from L_{i,j} are counted",
+    ),
+    Claim(
+        "000/eq-41-43:sets#corrected",
+        "after eq. 42",
+        "deterministic",
+        "L_{i,j} = L for every i, j ∈ {2, …, n−1}",
+        "==",
+        lambda i: 0,
+        {"pairs": _pairs},
+        quantity=_missing_rows,
+        hypotheses=lambda i: i["j"] < i["n"],
+        scale=unit_scale,
+        counts=(60, 400),
+    ),
+    Claim(
+        "000/eq-41-43:43",
+        "eq. 43",
+        "deterministic",
+        "Σ_{ℓ∈L} C_ℓ = n⁻² {(1/n)² + ((n−1)/n)²}^{T−1} Σ_{ℓ∈L} c_ℓ²",
+        "==",
+        _leaf_formula,
+        {"leaves": _leaves},
+        quantity=_leaf_sum,
+        exact=by_fractions(_leaf_sum, _leaf_formula),
+        counts=(30, 100),
+    ),
+    Claim(
+        "000/eq-41-43:exist",
+        "after eq. 41",
+        "asymptotic",
+        "unbalanced configurations always exist: L⁽ᵗ⁾ is not empty",
+        ">",
+        lambda i: 0,
+        TREES,
+        quantity=_extreme_energy,
+        exact=lambda i: (_extreme_energy(i), 0),
+        scale=unit_scale,
+        tolerance=1e-12,
+        counts=(12, 36),
+        scope=f"both compositions, at {DEPTH}",
+        remark="not at every t ≥ t₀: the row (0, 1, 5) has none of composition (1, 2) at layers 0 and 1",
+    ),
+    _limit(
+        "000/eq-44",
+        "eq. 44",
+        "lim cos(x_i, x_j) = 1 for i, j ∈ {2, …, n−1}",
+        (lambda i: cosine(settled(i), 1, samples(i) - 2), lambda i: 1),
+    ),
+    _limit(
+        "000/eq-45-50:45",
+        "eq. 45",
+        "‖x_i‖² ≃ n⁻² λ^{T−1} Σ_L c²",
+        (lambda i: settled(i)[1, 1], lambda i: (first_sum(i) + second_sum(i)) / samples(i) ** 2),
+    ),
+    _limit(
+        "000/eq-45-50:46",
+        "eq. 46",
+        "‖x_1‖² ≃ λ^{T−1} (((n−1)/n)² Σ_{L_1} c² + n⁻² Σ_{L_2} c²)",
+        (
+            lambda i: settled(i)[0, 0],
+            lambda i: ((samples(i) - 1) ** 2 * first_sum(i) + second_sum(i)) / samples(i) ** 2,
+        ),
+    ),
+    _limit(
+        "000/eq-45-50:47",
+        "eq. 47",
+        "‖x_n‖² ≃ λ^{T−1} (n⁻² Σ_{L_1} c² + ((n−1)/n)² Σ_{L_2} c²)",
+        (
+            lambda i: settled(i)[-1, -1],
+            lambda i: (first_sum(i) + (samples(i) - 1) ** 2 * second_sum(i)) / samples(i) ** 2,
+        ),
+    ),
+    _limit(
+        "000/eq-45-50:48",
+        "eq. 48",
+        "‖x_i‖²/‖x_1‖² ≃ n⁻² Σ_{L_1} c² / (((n−1)/n)² Σ_{L_1} c² + n⁻² Σ_{L_2} c²)",
+        (
+            lambda i: settled(i)[1, 1] / settled(i)[0, 0],
+            lambda i: first_sum(i) / ((samples(i) - 1) ** 2 * first_sum(i) + second_sum(i)),
+        ),
+        corrected="000/eq-45-50:48#corrected",
+        remark="the sum in the numerator has to run over L, as eq. 49 has it",
+    ),
+    _limit(
+        "000/eq-45-50:48#corrected",
+        "eq. 48",
+        "‖x_i‖²/‖x_1‖² ≃ n⁻² Σ_L c² / (((n−1)/n)² Σ_{L_1} c² + n⁻² Σ_{L_2} c²)",
+        (
+            lambda i: settled(i)[1, 1] / settled(i)[0, 0],
+            lambda i: (first_sum(i) + second_sum(i)) / ((samples(i) - 1) ** 2 * first_sum(i) + second_sum(i)),
+        ),
+    ),
+    _limit(
+        "000/eq-45-50:49",
+        "eq. 49",
+        "‖x_i‖²/‖x_1‖² ≃ (1 + r)/((n−1)² + r), r = Σ_{L_2} c²/Σ_{L_1} c²",
+        (lambda i: settled(i)[1, 1] / settled(i)[0, 0], lambda i: norm_ratio_limit(ratio(i), samples(i))),
+    ),
+    _limit(
+        "000/eq-45-50:50",
+        "eq. 50",
+        "‖x_i‖²/‖x_n‖² ≃ (1 + 1/r)/((n−1)² + 1/r), r = Σ_{L_2} c²/Σ_{L_1} c²",
+        (lambda i: settled(i)[1, 1] / settled(i)[-1, -1], lambda i: norm_ratio_limit(1 / ratio(i), samples(i))),
+    ),
+    Claim(
+        "000/eq-51-52",
+        "eq. 51, 52",
+        "deterministic",
+        "(1+r)/((n−1)²+r) ≤ 2/(n−1)² for r ≤ 1, and with 1/r otherwise",
+        "<=",
+        lambda i: 2 / (i["n"] - 1) ** 2,
+        {"ratios": _ratios},
+        quantity=better(norm_ratio_limit, min),
+        search=RATIO,
+        scope="n ≥ 3",
+        remark="sharp: 2/((n−1)² + 1)",
+    ),
+    _limit(
+        "000/eq-53-60:53",
+        "eq. 53",
+        "⟨x_i, x_1⟩ ≃ n⁻² λ^{T−1} Σ_{L_2} c²",
+        (lambda i: settled(i)[1, 0], lambda i: second_sum(i) / samples(i) ** 2),
+    ),
+    _limit(
+        "000/eq-53-60:54",
+        "eq. 54",
+        "⟨x_i, x_n⟩ ≃ n⁻² λ^{T−1} Σ_{L_1} c²",
+        (lambda i: settled(i)[1, -1], lambda i: first_sum(i) / samples(i) ** 2),
+    ),
+    _limit(
+        "000/eq-53-60:57",
+        "eq. 55–57",
+        "cos(x_i, x_1) ≃ 1/(√(1/r + 1) √((n−1)²/r + 1))",
+        (lambda i: cosine(settled(i), 1, 0), lambda i: cosine_limit(1 / ratio(i), samples(i))),
+    ),
+    _limit(
+        "000/eq-53-60:58",
+        "eq. 58",
+        "cos(x_i, x_n) ≃ 1/(√(r + 1) √((n−1)² r + 1))",
+        (lambda i: cosine(settled(i), 1, samples(i) - 1), lambda i: cosine_limit(ratio(i), samples(i))),
+    ),
+    Claim(
+        "000/eq-53-60:arccos",
+        "eq. 59",
+        "deterministic",
+        "arccos x ≥ π/2 − πx/2 on [0, 1]",
+        ">=",
+        lambda i: linear_arccos(i["x"])[1],
+        {"points": _unit_interval},
+        quantity=lambda i: linear_arccos(i["x"])[0],
+        search=Search(lambda p: {"x": float(p[0])}, 1),
+        scale=unit_scale,
+    ),
+    Claim(
+        "000/eq-53-60:59",
+        "eq. 59, 60",
+        "deterministic",
+        "the angle with x_1 (r ≤ 1) or with x_n (r > 1) is at least π/2 − π/(2√2(n−1))",
+        ">=",
+        _cluster_angle,
+        {"ratios": _ratios},
+        quantity=_two_angles,
+        search=RATIO,
+        scope="n ≥ 3, rows of two clusters",
+    ),
+)

@@ -1,0 +1,267 @@
+"""`isometer reproduce`: figures and tables of the papers, made again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from isometer.cli._shared import app, console, emit
+from isometer.cli.sweep import DaskAddress, Workers, cells_bar, describe, duration, tell_failures
+from isometer.errors import IsometerError
+
+if TYPE_CHECKING:
+    from isometer.run import Status
+    from isometer_papers.studies import Made, Study
+
+_COLOURS = {"agree": "green", "partly": "yellow", "disagree": "bold red", "unclear": "dim"}
+_REQUEST = "request.json"  # what the folder was made with, for --resume
+
+
+class ScaleChoice(StrEnum):
+    quick = "quick"
+    medium = "medium"
+    paper = "paper"
+
+
+@app.command()
+def reproduce(
+    identifiers: Annotated[
+        list[str] | None, typer.Argument(metavar="[list | ID...]", help="`list` shows all; 003/fig-2b, say.")
+    ] = None,
+    paper: Annotated[str | None, typer.Option("--paper", metavar="P", help="All of one paper: 003.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All of all papers.")] = False,
+    scale: Annotated[
+        ScaleChoice,
+        typer.Option("--scale", help="quick: minutes; medium: to half an hour, for those that train; paper: its own."),
+    ] = ScaleChoice.quick,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another value for a setting; repeatable.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="D", help="Another data set, where one is needed.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="D", help="cpu or cuda, for studies that train; cpu by default.")
+    ] = None,
+    workers: Workers = None,
+    dask: DaskAddress = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where the gallery goes; gallery by default.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with what --out was last asked for; finished cells are kept.")
+    ] = False,
+    again: Annotated[
+        bool,
+        typer.Option("--read-again", help="Read and draw what --out holds by today's rules; nothing is computed."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Make figures and tables of the papers again, each with a verdict, and a gallery over all.
+
+    Cells that --out has are never computed twice: repeat the command, or use --resume, after an interruption.
+
+    Examples: [bold]isometer reproduce list[/], [bold]isometer reproduce 003/fig-2b --scale paper[/],
+    [bold]isometer reproduce --all --workers 2 --out gallery[/], [bold]isometer reproduce 003/fig-1 --set width=64[/],
+    [bold]isometer reproduce 004/fig-7 --set watch=true[/] (the doctor's monitor looks on while networks train)
+    """
+    from isometer_papers.studies import all_studies, parse_changes
+
+    named = list(identifiers or [])
+    if named == ["list"]:
+        _list(list(all_studies()), paper, as_json)
+        return
+    folder = out or Path("gallery")
+    changes = parse_changes([*(change or []), *(text for text in named if "=" in text)])  # --set a=1 b=2
+    named = [text for text in named if "=" not in text]
+    request = {"ids": named, "paper": paper, "all": every, "scale": scale.value, "set": changes, "data": data}
+    request["device"] = device
+    if again:
+        if changes or data or device or resume:
+            raise IsometerError(
+                "--read-again computes nothing; expected it without --set, --data, --device and --resume"
+            )
+        chosen = _chosen(request) if named or paper or every else None
+        _tell(_read_again(chosen, folder, as_json), folder, as_json)
+        return
+    if resume and not (named or paper or every):
+        request = _last_request(folder)
+    studies = _chosen(request)
+    _remember(folder, request)
+    made = _run(studies, folder, request, workers, dask, as_json)
+    failures = [failure for one in made for failure in one.failures]
+    _tell(made, folder, as_json)
+    tell_failures(failures)
+    if failures:
+        raise typer.Exit(1)
+
+
+def _tell(made: list[Made], folder: Path, as_json: bool) -> None:
+    if as_json:
+        emit([dict(one.record) for one in made])
+    else:
+        _report(made, folder)
+
+
+def _read_again(studies: list[Study] | None, folder: Path, quiet: bool) -> list[Made]:
+    from isometer_papers.studies import read_again
+
+    stderr = Console(stderr=True, emoji=False)
+    with _display(stderr, 2 if studies is None else len(studies), quiet) as (_, finished):
+        return read_again(folder, studies, finished=finished)
+
+
+def _chosen(request: dict[str, Any]) -> list[Study]:
+    from isometer_papers.studies import all_studies, find, studies_of
+
+    if bool(request["ids"]) + (request["paper"] is not None) + bool(request["all"]) != 1:
+        raise IsometerError("give either IDs, or --paper P, or --all — `isometer reproduce list` shows the IDs")
+    if request["all"]:
+        return list(all_studies())
+    if request["paper"] is not None:
+        return list(studies_of(request["paper"]))
+    return list({identifier: find(identifier) for identifier in request["ids"]}.values())
+
+
+def _last_request(folder: Path) -> dict[str, Any]:
+    try:
+        request: dict[str, Any] = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
+        assert {"ids", "paper", "all", "scale", "set", "data"} <= set(request)
+    except (OSError, ValueError, AssertionError):
+        raise IsometerError(
+            f"there is nothing to go on with in {str(folder)!r} — name studies, or pass the folder with --out"
+        ) from None
+    return request
+
+
+def _remember(folder: Path, request: dict[str, Any]) -> None:
+    from isometer.run._store import write_whole
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise IsometerError(f"cannot make the folder {str(folder)!r}: {problem.strerror or problem}") from None
+    write_whole(folder / _REQUEST, json.dumps(request, indent=1).encode())
+
+
+def _run(
+    studies: list[Study], folder: Path, request: dict[str, Any], workers: int | None, dask: str | None, quiet: bool
+) -> list[Made]:
+    from isometer_papers.studies import reproduce as make
+
+    stderr = Console(stderr=True, emoji=False)
+    try:
+        with _display(stderr, len(studies), quiet) as (observer, finished):
+            return make(
+                studies,
+                folder,
+                scale=request["scale"],
+                changes=request["set"],
+                data=request["data"],
+                device=request.get("device"),
+                workers=workers,
+                dask=dask,
+                observer=observer,
+                finished=finished,
+            )
+    except KeyboardInterrupt:
+        text = f"interrupted; go on with: isometer reproduce --resume --out {folder}"
+        stderr.print(text, highlight=False, markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def _display(stderr: Console, total: int, quiet: bool) -> Iterator[tuple[Any, Any]]:
+    """A bar over the cells of the study that runs, and a line for each one that is done."""
+    with cells_bar(stderr) as bar:
+        task = bar.add_task("", total=None, what="")
+        done = 0
+
+        def observe(study: Study, status: Status) -> None:
+            where = f"{study.id} ({done + 1} of {total})"
+            amount = status.done + status.failed
+            bar.update(task, completed=amount, total=status.total, description=describe(status), what=where)
+
+        def finished(one: Made) -> None:
+            nonlocal done
+            done += 1
+            if not quiet and total > 1:
+                verdict, seconds = one.record["verdict"], one.record["seconds"]
+                colour = _COLOURS[verdict]
+                bar.console.print(f"{one.study.id:<16} [{colour}]{verdict:<9}[/] {seconds:7.1f} s", highlight=False)
+
+        yield observe, finished
+
+
+def _list(studies: list[Study], paper: str | None, as_json: bool) -> None:
+    from isometer.data import find as find_data
+
+    chosen = [study for study in studies if paper is None or study.number == paper]
+    missing = {name for name in {study.data for study in chosen} if name and find_data(name) is None}
+    if as_json:
+        emit(
+            [
+                {
+                    "id": study.id,
+                    "title": study.title,
+                    "published": dict(study.published),
+                    "data": study.data,
+                    "data_found": study.data not in missing,
+                    "trains": study.medium is not None,
+                    "seconds": {"quick": study.seconds[0], "paper": study.seconds[1]},
+                    "reduced": study.paper.reduced,
+                }
+                for study in chosen
+            ]
+        )
+        return
+    table = Table(box=SIMPLE)
+    for name in ("study", "what it shows", "data", "quick", "paper"):
+        table.add_column(name, overflow="fold")
+    for study in chosen:
+        data = f"[red]{study.data}[/]" if study.data in missing else study.data or ""
+        title = f"{escape(study.title)}[dim] · trains[/]" if study.medium is not None else escape(study.title)
+        table.add_row(study.id, title, data, *(duration(seconds) for seconds in study.seconds))
+    page = console()
+    page.print(table)
+    page.print(f"{len(chosen)} studies; [bold]isometer reproduce ID[/] makes one, --all makes all.", highlight=False)
+    page.print("Times are on two cores; at paper size, training wants [bold]--device cuda[/].", highlight=False)
+    for name in sorted(missing):
+        page.print(f"[red]{name}[/] is not on this computer: [bold]isometer data get {name}[/]", highlight=False)
+
+
+def _report(made: list[Made], folder: Path) -> None:
+    from isometer_papers.report.gallery import number, tally_text
+
+    page = console()
+    for one in made:
+        record = one.record
+        colour = _COLOURS[record["verdict"]]
+        page.print(f"\n[bold]{one.study.id}[/] {escape(record['title'])}: [{colour}]{record['verdict']}[/]")
+        if len(made) > 5:
+            continue
+        table = Table(box=SIMPLE)
+        for name in ("quantity", "published", "measured (95 %)"):
+            table.add_column(name)
+        for name in dict.fromkeys([*record["published"], *record["measured"]]):
+            there = name in record["measured"]
+            found = number(record["measured"][name], record["uncertainty"].get(name)) if there else ""
+            table.add_row(escape(name), escape(number(record["published"].get(name, ""))), escape(found))
+        page.print(table)
+        for name, seen in record["statements"].items():
+            mark = {True: "[green]seen[/]", False: "[red]not seen[/]", None: "[dim]cannot be told[/]"}[seen]
+            page.print(f"  {mark}: {escape(name)}", highlight=False)
+        if record["why"]:
+            page.print(f"  {escape(record['why'])}", highlight=False)
+    page.print(f"\n{tally_text([one.record for one in made])}", highlight=False)
+    page.print(f"gallery: {folder / 'index.html'}", highlight=False, soft_wrap=True)

@@ -1,0 +1,82 @@
+"""What the ledger and the clinic need of rooms that are heavy to load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from isometer.errors import IsometerError
+
+EXAMPLES = (
+    "mlp-relu-100",
+    "mlp-relu-5",
+    "mlp-bn-50",
+    "mlp-tanh-20",
+    "mlp-sigmoid-20",
+    "mlp-recentred-100",
+    "resnet-20",
+)
+"""Built-in patients that the clinic offers."""
+
+
+def claims() -> list[dict[str, Any]]:
+    """Every claim with its verdict, as the package ships them.
+
+    Example:
+        >>> {row["verdict"] for row in claims()} <= {"holds", "refuted", "vacuous", "inconclusive"}
+        True
+    """
+    from isometer_papers.claims import ledger
+
+    return [result.to_dict() for result in ledger()]
+
+
+def studies() -> list[dict[str, Any]]:
+    """What every figure and table shows, as declared.
+
+    Example:
+        >>> sorted(studies()[0])
+        ['data', 'id', 'published', 'shows', 'title']
+    """
+    from isometer_papers.studies import all_studies
+
+    return [
+        {
+            "id": study.id,
+            "title": study.title,
+            "shows": study.shows,
+            "published": {str(name): value for name, value in study.published.items()},
+            "data": study.data,
+        }
+        for study in all_studies()
+    ]
+
+
+def examined(name: str) -> dict[str, Any]:
+    """The doctor's report of a built-in patient.
+
+    Example:
+        >>> examined("mlp-relu-5")["healthy"]
+        True
+    """
+    from isometer.doctor import diagnose
+    from isometer.doctor._loading import load_target, make_batch_for
+
+    if name not in EXAMPLES:
+        raise IsometerError(f"there is no example {name!r}; expected one of {', '.join(EXAMPLES)}")
+    target = load_target(name, seed=0)
+    batch, _ = make_batch_for(target, "gaussian", None, shape=None, seed=0)
+    return diagnose(target.model, batch, name=name, description="gaussian", seed=0).to_dict(grams=True)
+
+
+def compared(baseline: Mapping[str, Any], report: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What got better and what got worse between two doctor's reports.
+
+    Example:
+        >>> old = {"findings": [{"id": "rank-collapse", "severity": "severe"}], "layers": [], "metrics": {}}
+        >>> compared(old, {"findings": [], "layers": [], "metrics": {}}, "before")["better"]
+        ['rank-collapse (severe) is gone']
+    """
+    from isometer.doctor.diagnosis._comparison import compare
+
+    return compare(baseline, report, name=name)

@@ -1,0 +1,240 @@
+"""The ledger: claims with verdicts, figures and tables made again."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dash import Dash, Input, Output, State, html
+
+from isometer.errors import IsometerError
+from isometer.explore.labs import _parts as parts
+from isometer_papers.explore import ledger_pictures as pictures
+from isometer.explore._state import PAPERS, LedgerState
+from isometer.explore._desk import Desk, Job
+from isometer.report._cards import number as shown
+from isometer_papers.report.gallery import number, order, read_records
+
+PARTS = {
+    "list": ("view", "paper", "verdict", "find", "page", "chosen"),
+    "chosen": ("view", "chosen"),
+}
+"""Which values each part of the page depends on."""
+
+_ROWS = 25
+_CARDS = 12
+Row = Mapping[str, Any]
+
+
+def layout(state: LedgerState) -> html.Div:
+    """The page of a state."""
+    t = state.texts()
+    verdicts = {"": "any"}
+    groups: dict[str, tuple[str, ...]] = {"claims": ("holds", "refuted", "vacuous", "inconclusive")}
+    groups["studies"] = ("agree", "partly", "disagree", "unclear", "not made")
+    for group, words in groups.items():
+        verdicts |= {word: f"{word} ({group})" for word in words}
+    controls = [
+        parts.select("view", "Show", t["view"], {"claims": "claims", "studies": "figures and tables"}),
+        parts.select("paper", "Paper", t["paper"], {"": "all", **{one: one for one in PAPERS}}),
+        parts.select("verdict", "Verdict", t["verdict"], verdicts),
+        parts.text("find", "Find", t["find"], example="words of an ID or a statement"),
+        parts.hidden("page", t["page"]),
+        parts.hidden("chosen", t["chosen"]),
+    ]
+    body = [
+        parts.notice("ledger-notice"),
+        html.Div(id="ledger-chosen"),
+        html.Div(
+            [parts.picture("ledger-points", "Bound against value", "A sample of the instances that were tried.")],
+            id="ledger-picture",
+            hidden=True,
+        ),
+        html.Div(id="ledger-list"),
+    ]
+    lead = "Every claim of the five papers with the verdict of its check, and every figure and table made again."
+    return parts.lab_page("ledger", "Ledger", lead, controls, body)
+
+
+def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
+    """Let the page react."""
+
+    @app.callback(
+        Output("ledger-notice", "children"),
+        Output("ledger-list", "children"),
+        Input("ledger-part-list", "data"),
+        State("ledger-notes", "data"),
+        State("tab", "data"),
+    )
+    def listed(values: Any, notes: Any, tab: str) -> tuple[Any, Any]:
+        state, _ = LedgerState.read(values or {})
+        rows, problem = _rows(desk, tab, state.view, gallery)
+        found = [row for row in rows if _wanted(row, state)]
+        told = html.P(_tally(found, len(rows)), className="about")
+        show = _claims if state.view == "claims" else _studies
+        return parts.messages([problem, *(notes or [])]), [told, *show(found, state)]
+
+    @app.callback(
+        Output("ledger-chosen", "children"),
+        Output("ledger-points", "figure"),
+        Output("ledger-picture", "hidden"),
+        Input("ledger-part-chosen", "data"),
+        Input("theme", "data"),
+        State("tab", "data"),
+    )
+    def chosen(values: Any, theme: str, tab: str) -> tuple[Any, Any, bool]:
+        state, _ = LedgerState.read(values or {})
+        if not state.chosen:
+            return [], parts.blank(), True
+        rows, _ = _rows(desk, tab, state.view, gallery, slot="chosen")
+        row = next((one for one in rows if one["id"] == state.chosen), None)
+        if row is None:
+            return parts.messages([f"There is no {state.chosen!r} here."]), parts.blank(), True
+        if state.view == "studies":
+            return _study(row), parts.blank(), True
+        points = row.get("points") or []
+        return _claim(row), pictures.claim_picture(points, row["relation"], theme), not points
+
+
+def _rows(desk: Desk, tab: str, view: str, gallery: Path | None, slot: str = "list") -> tuple[list[Row], str]:
+    """Claims, or studies with what the gallery has of them; and why something is missing."""
+    [found] = parts.asked(desk, tab, f"ledger-{slot}", [Job(view, {})])
+    problem = str(found) if isinstance(found, IsometerError) else ""
+    rows: list[Row] = [] if problem else found
+    if view == "claims":
+        return rows, problem
+    made = {record["id"]: {**record, "folder": name} for name, record in read_records(gallery)} if gallery else {}
+    merged = {row["id"]: {**row, "verdict": "not made", **made.get(row["id"], {})} for row in rows}
+    merged |= {name: record for name, record in made.items() if name not in merged}
+    return sorted(merged.values(), key=lambda row: order(row["id"])), problem
+
+
+def _wanted(row: Row, state: LedgerState) -> bool:
+    if state.paper and not row["id"].startswith(f"{state.paper}/"):
+        return False
+    if state.verdict and row["verdict"] != state.verdict:
+        return False
+    text = " ".join(str(row.get(key, "")) for key in ("id", "place", "statement", "note", "title", "shows")).lower()
+    return all(word in text for word in state.find.lower().split())
+
+
+def _tally(rows: Sequence[Row], total: int) -> str:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["verdict"]] = counts.get(row["verdict"], 0) + 1
+    listed = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda item: -item[1]))
+    return f"{len(rows)} of {total}" + (f": {listed}" if listed else "")
+
+
+def _badge(verdict: str) -> html.Span:
+    return html.Span(verdict, className=f"badge verdict-{verdict.replace(' ', '-')}")
+
+
+def _claims(rows: Sequence[Row], state: LedgerState) -> list[Any]:
+    count = max(1, math.ceil(len(rows) / _ROWS))
+    page = min(state.page, count)
+    body = [
+        html.Tr(
+            [
+                html.Td(parts.give(row["id"], "chosen", row["id"], className="inline")),
+                html.Td(_badge(row["verdict"])),
+                html.Td(
+                    [
+                        html.Span(row["statement"]),
+                        html.Br(),
+                        html.Small(f"{row['place']} · {row['kind']}", className="about"),
+                    ]
+                ),
+                html.Td("–" if row["margin"] is None else _number(row["margin"]), className="number"),
+            ],
+            className="marked" if row["id"] == state.chosen else "",
+        )
+        for row in rows[(page - 1) * _ROWS : page * _ROWS]
+    ]
+    head = html.Thead(html.Tr([html.Th(text, scope="col") for text in ("claim", "verdict", "statement", "margin")]))
+    table = html.Div(html.Table([head, html.Tbody(body)], className="claims"), className="card scroll")
+    return [table, html.Div(parts.pages(page, count), className="pages")]
+
+
+def _number(value: Any) -> str:
+    return shown(float(value), 3) if isinstance(value, int | float) else str(value)
+
+
+def _claim(row: Row) -> html.Section:
+    tried = ", ".join(f"{count} {family}" for family, count in dict(row["instances"]).items())
+    facts = [
+        ("Place", row["place"]),
+        ("Kind", row["kind"]),
+        ("Tried", tried),
+        ("Smallest margin", "–" if row["margin"] is None else _number(row["margin"])),
+        ("Power", "–" if row["power"] is None else _number(row["power"])),
+        ("Corrected by", row["corrected"] or "–"),
+        ("Seconds", _number(row["seconds"])),
+    ]
+    parts_of = [part for name, value in facts for part in (html.Dt(name), html.Dd(value))]
+    lines = [
+        html.P(row["statement"], className="statement"),
+        html.P(row["note"], className="about"),
+        html.Dl(parts_of, className="pairs"),
+    ]
+    example = row["counterexample"]
+    if example is not None:
+        text = "\n".join(_spelt(example))
+        certified = f"Counterexample, certified by {row['certified_by']}" if row["certified_by"] else "Counterexample"
+        cut = text if len(text) < 4000 else f"{text[:4000]} …"
+        lines.append(html.Details([html.Summary(certified), html.Pre(cut, tabIndex="0")], open=len(text) < 600))
+    lines.append(html.P(html.Code(f"isometer claims check {row['id']}")))
+    head = html.Header([html.H3([row["id"], " ", _badge(row["verdict"])]), parts.give("Close", "chosen", "")])
+    return html.Section([head, *lines], className="card")
+
+
+def _spelt(example: Mapping[str, Any]) -> list[str]:
+    """A line per entry; those of the instance first."""
+    instance = example.get("instance")
+    entries = {**instance, **example} if isinstance(instance, Mapping) else dict(example)
+    return [
+        f"{name} = {json.dumps(value, ensure_ascii=False)}"
+        for name, value in entries.items()
+        if name != "instance" or not isinstance(instance, Mapping)
+    ]
+
+
+def _studies(rows: Sequence[Row], state: LedgerState) -> list[Any]:
+    count = max(1, math.ceil(len(rows) / _CARDS))
+    page = min(state.page, count)
+    cards = [_study(row, small=True) for row in rows[(page - 1) * _CARDS : page * _CARDS]]
+    return [html.Div(cards, className="pictures studies"), html.Div(parts.pages(page, count), className="pages")]
+
+
+def _study(row: Row, small: bool = False) -> html.Section:
+    names = list(dict.fromkeys([*row["published"], *row.get("measured", {})]))
+    told = []
+    for name in names[:3] if small else names:
+        there = name in row.get("measured", {})
+        measured = number(row["measured"][name], row.get("uncertainty", {}).get(name)) if there else "–"
+        published = number(row["published"][name]) if name in row["published"] else "–"
+        told.append(html.Tr([html.Th(name, scope="row"), html.Td(published), html.Td(measured)]))
+    columns = html.Thead(html.Tr([html.Th(text, scope="col") for text in ("quantity", "published", "measured")]))
+    image = []
+    if "folder" in row:
+        source = f"/gallery/{row['folder']}/figure.png"
+        image = [html.A(html.Img(src=source, alt=row["title"]), href=source)]
+    marks = {True: "seen", False: "not seen", None: "cannot be told"}
+    statements = [html.Li(f"{marks[seen]}: {text}") for text, seen in row.get("statements", {}).items()]
+    title = [row["id"], " ", _badge(row["verdict"])]
+    button = parts.give("Details", "chosen", row["id"]) if small else parts.give("Close", "chosen", "")
+    body: list[Any] = [
+        html.Header([html.H3(title), button]),
+        html.P(row["title"]),
+        *image,
+        html.P(row["shows"], className="about") if not small or not image else None,
+    ]
+    if told:
+        body.append(html.Div(html.Table([columns, html.Tbody(told)]), className="scroll"))
+    if not small:
+        body += [html.Ul(statements), html.P(row.get("why", "")), html.P(row.get("reduced", ""), className="about")]
+        body.append(html.P(html.Code(f"isometer reproduce {row['id']}")))
+    return html.Section(body, className="card study")

@@ -1,0 +1,78 @@
+"""What figures share: curves with bands, and a caption with the paper's ID."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from isometer.report._pictures import PALETTE, new_figure
+from isometer_papers.studies._readings import LEVEL, mean_interval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["LINES", "PALETTE", "band", "captioned", "new_figure", "plain_logs"]
+
+LINES = ("-", "--", "-.", ":")
+
+
+def band(
+    axis: Any, x: ArrayLike, runs: ArrayLike, *, label: str, index: int = 0, log: bool = False, level: float = LEVEL
+) -> None:
+    """The mean over runs (first dimension) as a line, its interval as a band.
+
+    Args:
+        axis: of matplotlib.
+        x: abscissae.
+        runs: runs by abscissae.
+        label: for the legend.
+        index: which colour and line style.
+        log: take the mean of the logarithms, for logarithmic axes.
+        level: of the interval, 95 % unless told.
+
+    Example:
+        >>> figure, axes = new_figure(1)
+        >>> band(axes[0, 0], [0, 1], [[1.0, 2.0], [2.0, 3.0]], label="runs")
+    """
+    data = np.asarray(runs, dtype=float)
+    mean, half = mean_interval(np.log(np.maximum(data, 1e-300)) if log else data, level=level)
+    low, middle, high = (f(mean + s * half) for s, f in ((s, np.exp if log else np.asarray) for s in (-1, 0, 1)))
+    color = PALETTE[index % len(PALETTE)]
+    axis.plot(x, middle, color=color, linestyle=LINES[(index // len(PALETTE)) % len(LINES)], label=label)
+    if data.shape[0] > 1:
+        axis.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+
+
+def captioned(figure: Figure, text: str) -> Figure:
+    """Put a caption under a figure.
+
+    Example:
+        >>> figure, _ = new_figure(1)
+        >>> captioned(figure, "003/fig-1") is figure
+        True
+    """
+    width = int(14 * figure.get_size_inches()[0])
+    figure.supxlabel("\n".join(textwrap.wrap(text, max(width, 40))), fontsize=8, color="#444444", x=0.01, ha="left")
+    return figure
+
+
+def plain_logs(*axes: Any) -> None:
+    """Plain numbers at 1, 2 and 5 times powers of ten on logarithmic axes that span less than three decades.
+
+    Example:
+        >>> figure, axes = new_figure(1)
+        >>> axes[0, 0].set(yscale="log", ylim=(0.03, 0.6))
+        [...]
+        >>> plain_logs(axes[0, 0].yaxis)
+    """
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
+    for axis in axes:
+        low, high = sorted(axis.get_view_interval())
+        if low > 0 and high / low < 1e3:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter(FormatStrFormatter("%g"))
+            axis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,183 @@
+"""What is kept of a study: `study.json`, the numbers as netCDF, the picture in two formats."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import xarray
+
+from isometer.errors import IsometerError
+from isometer.report._pictures import save_figure
+from isometer.run import Failure
+from isometer.run._code import library_versions
+from isometer.run._files import netcdf
+from isometer.run._store import write_whole
+from isometer_papers.studies._drawing import captioned
+from isometer_papers.studies._study import Reading, Scale, Study
+
+RECORD = "study.json"
+RESULT = "result.nc"
+_INFINITE = "∞"
+
+
+@dataclass(frozen=True)
+class Made:
+    """A study that was run.
+
+    Args:
+        study: which.
+        folder: where its files are.
+        record: what `study.json` holds.
+        failures: cells that failed.
+
+    Example:
+        >>> from isometer_papers.studies import find
+        >>> Made(find("003/fig-1"), Path("x"), {"verdict": "agree"}).record["verdict"]
+        'agree'
+    """
+
+    study: Study
+    folder: Path
+    record: Mapping[str, Any]
+    failures: tuple[Failure, ...] = ()
+
+
+def folder_name(identifier: str) -> str:
+    """The name of a study's folder.
+
+    Example:
+        >>> folder_name("003/fig-2b")
+        '003-fig-2b'
+    """
+    return identifier.replace("/", "-").replace(":", "-")
+
+
+def settings_of(scale: Scale) -> dict[str, Any]:
+    """Axes and constants together, as `draw` and `read` get them.
+
+    Example:
+        >>> settings_of(Scale({"width": [1, 2]}, {"runs": 3}))
+        {'width': [1, 2], 'runs': 3}
+    """
+    return {**{name: list(values) for name, values in scale.axes.items()}, **scale.constants, **scale.reading}
+
+
+def declared(study: Study, scale_name: str, scale: Scale) -> dict[str, Any]:
+    """What is known of a study before it is run.
+
+    Example:
+        >>> from isometer_papers.studies import find
+        >>> study = find("003/fig-1")
+        >>> declared(study, "quick", study.quick)["verdict"]
+        'unclear'
+    """
+    return {
+        "id": study.id,
+        "scale": scale_name,
+        **words_of(study),
+        "measured": {},
+        "uncertainty": {},
+        "verdict": "unclear",
+        "why": "",
+        "statements": {},
+        "reduced": scale.reduced,
+        "settings": settings_of(scale),
+        "variants": [],
+        "seconds": 0.0,
+        "cells": 0,
+        "versions": json.loads(library_versions()),
+    }
+
+
+def words_of(study: Study) -> dict[str, Any]:
+    """What a study says of itself, whatever its numbers.
+
+    Example:
+        >>> from isometer_papers.studies import find
+        >>> sorted(words_of(find("003/fig-1")))
+        ['choices', 'published', 'shows', 'title']
+    """
+    return {
+        "title": study.title,
+        "shows": study.shows,
+        "published": dict(study.published),
+        "choices": {name: {"value": one.value, "why": one.why} for name, one in study.choices.items()},
+    }
+
+
+def read_of(study: Study, reading: Reading) -> dict[str, Any]:
+    """Numbers, statements and verdict, with reasons for what is not seen.
+
+    Example:
+        >>> from isometer_papers.studies import find
+        >>> read_of(find("003/fig-1"), Reading({}, {"it falls": True}))["verdict"]
+        'agree'
+    """
+    missed = [name for name, seen in reading.statements.items() if not seen]
+    reasons = [study.because[name] for name in missed if name in study.because]
+    return {
+        "measured": {name: item.value for name, item in reading.measured.items()},
+        "uncertainty": {name: item.uncertainty for name, item in reading.measured.items()},
+        "statements": dict(reading.statements),
+        "verdict": reading.verdict,
+        "why": " ".join(part for part in (*dict.fromkeys(reasons), reading.remark) if part),
+    }
+
+
+def keep_picture(
+    study: Study, result: xarray.Dataset, settings: Mapping[str, Any], record: Mapping[str, Any], folder: Path
+) -> None:
+    """Draw a result and write the picture, with what it is below it."""
+    reduced = f" (reduced: {record['reduced']})" if record["reduced"] else ""
+    caption = f"{study.id} · {study.title} · scale {record['scale']}{reduced}"
+    picture = captioned(study.draw(result, settings), caption)
+    for ending in ("png", "pdf"):
+        save_figure(picture, folder / f"figure.{ending}")
+
+
+def keep_result(study: Study, result: xarray.Dataset, settings: Mapping[str, Any], folder: Path) -> None:
+    """Write the numbers."""
+    described = result.assign_attrs(study=study.id, settings=json.dumps(_spelt_out(settings)))
+    write_whole(folder / RESULT, netcdf(described))
+
+
+def keep_record(study: Study, folder: Path, record: Mapping[str, Any], failures: tuple[Failure, ...] = ()) -> Made:
+    """Write `study.json`; what it holds is what was made."""
+    text = json.dumps(_spelt_out(record), indent=1, ensure_ascii=False, allow_nan=False)
+    write_whole(folder / RECORD, (text + "\n").encode())
+    return Made(study, folder, json.loads(text), failures)
+
+
+def record_in(folder: Path) -> dict[str, Any]:
+    """What `study.json` holds, infinite settings as numbers."""
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record["settings"] = _as_numbers(record["settings"])
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise IsometerError(
+            f"{str(folder / RECORD)!r} cannot be read ({problem!r}); expected the record of a study — run it again"
+        ) from problem
+    return dict(record)
+
+
+def _spelt_out(value: Any) -> Any:
+    """Infinities as text: JSON has none."""
+    if isinstance(value, Mapping):
+        return {key: _spelt_out(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelt_out(item) for item in value]
+    return _INFINITE if isinstance(value, float) and math.isinf(value) and value > 0 else value
+
+
+def _as_numbers(value: Any) -> Any:
+    """The other way round."""
+    if isinstance(value, Mapping):
+        return {key: _as_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_numbers(item) for item in value]
+    return math.inf if value == _INFINITE else value

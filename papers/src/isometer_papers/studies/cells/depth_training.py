@@ -1,0 +1,136 @@
+"""Deep ReLU networks without normalisation, trained from several initial weights: loss and orthogonality gap."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray
+
+from isometer.errors import IsometerError
+from isometer_papers.studies.cells.rank_training import named
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from isometer.run._checkpoints import Checkpoint
+    from isometer_papers.training import Sets
+
+CLIPPING = {"AGC, λ = 0.1": 0.1, "AGC, λ = 1": 1.0}  # adaptive gradient clipping, on top of Xavier weights
+SCHEMES = ("Xavier", "iterative", "orthogonal Xavier", *CLIPPING)
+
+
+def depth_training_cell(
+    configuration: Mapping[str, Any], seed: int, checkpoint: Checkpoint | None = None
+) -> xarray.Dataset:
+    """Train a network of `depth` linear layers, the readout included, and measure the gap of its last layers.
+
+    Keys: `scheme` (one of `SCHEMES`), `depth`, `width`, `gain` (on Xavier weights), `exponent`, `frame`, `output_norm`
+    (of iterative orthogonalisation; 0 for mean square 1), `data`, `train` (images), `shrink`, `gap_batches`, `every`,
+    `device`, those of a recipe; `run` only tells runs apart.
+
+    Returns:
+        What `fit` returns, with `output_gap` (of the readout's outputs) and `hidden_gap` (of the last hidden layer),
+        means over the first training batches.
+
+    Example:
+        >>> cell = {"scheme": "Xavier", "depth": 3, "width": 8, "gain": 1.4, "exponent": 0.5, "frame": "polar",
+        ...     "output_norm": 1.0, "data": "digits", "train": 60, "shrink": 1, "gap_batches": 2, "every": 1,
+        ...     "learning_rate": 0.1, "batch": 20, "epochs": 2, "device": "cpu"}
+        >>> depth_training_cell(cell, 0)["output_gap"].sizes["epoch"]
+        3
+    """
+    import torch
+
+    from isometer_papers.training import Recipe, fit
+
+    c = configuration
+    if c["scheme"] not in SCHEMES:
+        raise IsometerError(f"scheme is {c['scheme']!r}; expected one of {', '.join(SCHEMES)}")
+    sets = signed_sets(c["data"], c["train"], c["shrink"])
+    model = deep_network(c, sets, seed)
+    parts = (model[:-1], model[-1])  # all hidden layers, the readout
+    batches = torch.split(sets.inputs[: c["gap_batches"] * c["batch"]].to(c["device"]), c["batch"])
+    curves = fit(
+        model,
+        sets,
+        Recipe.of(c, clip=CLIPPING.get(c["scheme"])),
+        seed=seed,
+        measures={"gaps": lambda _: mean_gaps(parts, batches)},
+        every=c["every"],
+        test=False,
+        checkpoint=checkpoint,
+        device=c["device"],
+    )
+    return named(curves, "gaps", ("hidden_gap", "output_gap"))
+
+
+def signed_sets(data: str, train: int | None, shrink: int) -> Sets:
+    """Training images with values from −1 to 1, and one test image, which nobody asks for.
+
+    Example:
+        >>> sets = signed_sets("digits", 5, 1)
+        >>> sets.inputs.min().item(), sets.inputs.max().item()
+        (-1.0, 1.0)
+    """
+    from isometer_papers.training import image_sets
+
+    sets = image_sets(data, train, 1, shrink=shrink, centre="none", scale="unit")
+    return dataclasses.replace(sets, inputs=2 * sets.inputs - 1, test_inputs=2 * sets.test_inputs - 1)
+
+
+def deep_network(c: Mapping[str, Any], sets: Sets, seed: int) -> nn.Sequential:
+    """The network before training, without biases.
+
+    Example:
+        >>> cell = {"scheme": "Xavier", "depth": 3, "width": 8, "gain": 1.0}
+        >>> len([p for p in deep_network(cell, signed_sets("digits", 5, 1), 0).parameters()])
+        3
+    """
+    import torch
+
+    from isometer.init import iterative_orthogonalization_, orthogonalized_xavier_
+    from isometer_papers.architectures import mlp
+
+    model = mlp(sets.features, sets.classes, depth=c["depth"] - 1, width=c["width"], init="xavier", seed=seed)
+    model[-1].register_parameter("bias", None)
+    if c["scheme"] == "orthogonal Xavier":
+        orthogonalized_xavier_(model, seed=seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(c["gain"])
+    if c["scheme"] == "iterative":
+        chosen = np.random.default_rng(seed).permutation(len(sets.inputs))[: 3 * c["width"]]
+        iterative_orthogonalization_(
+            model,
+            sets.inputs[torch.from_numpy(chosen)],
+            exponent=c["exponent"],
+            frame=c["frame"],
+            output_norm=c["output_norm"] or None,
+            seed=seed,
+        )
+    return model
+
+
+def mean_gaps(parts: Sequence[nn.Module], batches: Sequence[Tensor]) -> np.ndarray[Any, Any]:
+    """The orthogonality gap after each part of a model, one after the other, the mean over batches.
+
+    Example:
+        >>> import torch
+        >>> mean_gaps((torch.nn.Identity(), torch.nn.Identity()), (torch.eye(3), 2 * torch.eye(3))).tolist()
+        [0.0, 0.0]
+    """
+    import torch
+
+    from isometer.metrics import orthogonality_gap
+
+    found = np.empty((len(batches), len(parts)))
+    with torch.no_grad():
+        for row, batch in zip(found, batches, strict=True):
+            signal = batch
+            for i, part in enumerate(parts):
+                signal = part(signal)
+                row[i] = float(orthogonality_gap(signal.flatten(1).double()))
+    return np.asarray(found.mean(0))

@@ -1,0 +1,8 @@
+"""One training loop for every study that trains: data in memory, recipes, measurements, checkpoints by epoch."""
+
+import isometer.extras.torch_needed  # noqa: F401
+from isometer_papers.training.images import Sets, image_sets
+from isometer_papers.training.loop import fit
+from isometer_papers.training.recipes import Recipe
+
+__all__ = ["Recipe", "Sets", "fit", "image_sets"]

@@ -1,0 +1,125 @@
+"""Input batches by name: synthetic ones, real images, and arrays from files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isometer.data import _synthetic as synthetic
+from isometer.data._datasets import source_from_text
+from isometer.errors import IsometerError
+
+Floats = NDArray[np.float64]
+_KINDS = (
+    "gaussian, orthogonal, correlated:COSINE, collinear:ANGLE, degenerate:DISTINCT, power-law:EXPONENT, data:NAME or "
+    "the path of a .npy, .npz or .csv file"
+)
+_ARGUMENTS = {"correlated": "cosine", "collinear": "angle", "degenerate": "distinct", "power-law": "exponent"}
+_GENERATORS: dict[str, Callable[..., Floats]] = {
+    "gaussian": synthetic.gaussian,
+    "orthogonal": synthetic.orthogonal,
+    "correlated": synthetic.correlated,
+    "collinear": synthetic.near_collinear,
+    "degenerate": synthetic.repeated,
+    "power-law": synthetic.power_law,
+}
+
+
+def make_batch(
+    kind: str, samples: int | None = None, features: int | None = None, *, seed: int = 0, runs: int | None = None
+) -> Floats:
+    """An input batch by name; samples have mean square 1 on average, length √features.
+
+    - `gaussian`: independent standard normals;
+    - `orthogonal`: orthogonal samples of length √features; with more samples than features, orthogonal features;
+    - `correlated:COSINE`: lengths √features and the same cosine between any two samples, exactly (as many features as
+      samples at least, cosine from −1/(n − 1) to 1);
+    - `collinear:ANGLE`: lengths √features, every sample at ANGLE radians from one direction;
+    - `degenerate:DISTINCT`: Gaussian samples of which only the first DISTINCT differ, repeated in turn;
+    - `power-law:EXPONENT`: eigenvalues k^(−EXPONENT) of the Gram matrix, up to a factor;
+    - `data:NAME` or `data:NAME:centre=pixel,scale=unit`: random images of a data set of this computer, flattened,
+      standardised by channel unless told otherwise (`isometer.data.source_from_text`). They bring their own number of
+      features, whatever `features` says: give the network `input_width=batch.shape[-1]`;
+    - a path: the array in a `.npy`, `.npz` (its only one) or `.csv` file, `samples` rows of it if given.
+
+    Args:
+        kind: one of these.
+        samples: n.
+        features: d.
+        seed: seed of the draw.
+        runs: draw one batch per run; a run's batch does not depend on how many there are.
+
+    Returns:
+        `(n, d)`, or `(runs, n, d)`.
+
+    Example:
+        >>> batch = make_batch("correlated:0.8", 4, 10)
+        >>> (batch @ batch.T / 10).round(12)[0].tolist()
+        [1.0, 0.8, 0.8, 0.8]
+
+    Implements: the data-free substitutes of 001 (a, b) and of 001/fig-6.2.
+    """
+    if kind.startswith("data:"):
+        draw = _images(kind.removeprefix("data:"), _whole(samples, "samples"))
+    elif Path(kind).suffix in (".npy", ".npz", ".csv"):
+        return _from_file(Path(kind), samples, features)
+    else:
+        draw = _synthetic(kind, _whole(samples, "samples"), _whole(features, "features"))
+    if runs is None:
+        return draw(np.random.default_rng(np.random.SeedSequence(seed)))
+    spawned = [np.random.SeedSequence(seed, spawn_key=(run,)) for run in range(runs)]
+    return np.stack([draw(np.random.default_rng(s)) for s in spawned])
+
+
+def _whole(value: int | None, what: str) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise IsometerError(f"{what} is {value!r}; expected a whole number of at least 1 — pass {what}=…")
+    return value
+
+
+def _synthetic(kind: str, n: int, d: int) -> Callable[[np.random.Generator], Floats]:
+    name, colon, text = kind.partition(":")
+    argument = _ARGUMENTS.get(name)
+    if name not in _GENERATORS or (colon and argument is None):
+        raise IsometerError(f"input is {kind!r}; expected {_KINDS} — correct it")
+    options: dict[str, float] = {}
+    if argument is not None:
+        try:
+            options[argument] = float(text)
+        except ValueError:
+            raise IsometerError(f"input is {kind!r}; expected a number after the colon — correlated:0.8, say") from None
+    return lambda rng: _GENERATORS[name](n, d, rng, **options)
+
+
+def _images(text: str, n: int) -> Callable[[np.random.Generator], Floats]:
+    data, options = source_from_text(text)
+    return lambda rng: data.batch(n, seed=rng, flat=True, **options)[0].astype(np.float64)
+
+
+def _from_file(path: Path, samples: int | None, features: int | None) -> Floats:
+    if not path.is_file():
+        raise IsometerError(f"no file {str(path)!r}; expected {_KINDS} — correct the path")
+    if path.suffix == ".csv":
+        array = np.loadtxt(path, delimiter=",", ndmin=2)
+    else:
+        loaded = np.load(path, allow_pickle=False)
+        if path.suffix == ".npz":
+            if len(loaded.files) != 1:
+                raise IsometerError(
+                    f"{path.name} holds {len(loaded.files)} arrays; expected one — save the batch alone"
+                )
+            loaded = loaded[loaded.files[0]]
+        array = np.asarray(loaded, dtype=np.float64)
+    array = array.reshape(len(array), -1) if array.ndim > 2 else array
+    if array.ndim != 2 or 0 in array.shape:
+        raise IsometerError(f"{path.name} has shape {array.shape}; expected (samples, features) — reshape it")
+    if samples is not None:
+        if samples > len(array):
+            raise IsometerError(f"{path.name} has {len(array)} samples; {samples} were asked for — ask for fewer")
+        array = array[:samples]
+    if features is not None and features != array.shape[1]:
+        raise IsometerError(f"{path.name} has {array.shape[1]} features; expected {features} — change input_width")
+    return np.ascontiguousarray(array, dtype=np.float64)

@@ -1,0 +1,387 @@
+"""What the command examines: where models, weights and batches come from.
+
+A target in a Python file or module is *executed*, with all that this means. Weights and batches are data only: nothing
+in those files is run.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import importlib.util
+import inspect
+import json
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from isometer.doctor.probe._examine import call
+from isometer.doctor.patients import PATIENTS, Images, Patient, patient
+from isometer.errors import IsometerError
+from isometer.spec import Spec
+
+_IMAGE_SIZES = (32, 28, 64, 224)
+_TOKENS = 16
+_PATIENT_SIZE = 28
+
+
+@dataclass
+class Target:
+    """Something to examine.
+
+    Attributes:
+        name: what to call it.
+        model: the module.
+        batch: inputs that came with it, `None` if it brings none.
+        target: what the loss compares with.
+        loss: that came with it.
+        executed: the file or module that was run to make it, if any.
+        shape: of one sample, where it is known.
+        patient: the built-in patient it is, if it is one.
+    """
+
+    name: str
+    model: nn.Module
+    batch: Any = None
+    target: Any = None
+    loss: Callable[..., torch.Tensor] | None = None
+    executed: str | None = None
+    shape: tuple[int, ...] | None = None
+    patient: Patient | None = field(default=None)
+
+
+def load_target(text: str, *, seed: int = 0) -> Target:
+    """The model that a target names.
+
+    Args:
+        text: `path/to/file.py:factory`, `package.module:factory`, a spec as JSON file, or a built-in patient. A factory
+            is a function without required arguments, or a class, that gives a model, or `(model, batch)`, or
+            `(model, batch, target)`; a module that exists already will do as well.
+        seed: of a spec's or patient's weights; also given to torch while a factory runs.
+
+    Raises:
+        IsometerError: there is no such file, name or patient, or it does not give a model.
+
+    Example:
+        >>> load_target("mlp-relu-5").name
+        'mlp-relu-5'
+    """
+    if text in PATIENTS:
+        built_in = patient(text)
+        return Target(text, built_in.model(seed), loss=built_in.loss, patient=built_in)
+    if text.endswith(".json"):
+        return _from_spec(Path(text), seed)
+    where, colon, name = text.rpartition(":")
+    if not colon or not where or not name.isidentifier():
+        try:
+            patient(text)
+        except IsometerError as problem:
+            if text.endswith(".py"):
+                raise IsometerError(
+                    f"target {text!r} is a file; expected the name in it of a model or of a function that makes one — "
+                    f"write {text}:NAME"
+                ) from None
+            raise IsometerError(
+                f"target {text!r} is neither file.py:factory, package.module:factory, a spec in FILE.json nor a "
+                f"built-in patient ({problem})"
+            ) from None
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        module = _module_from_file(Path(where)) if where.endswith(".py") else _module_by_name(where)
+        made = _made(module, name, text)
+    model, batch, target = made
+    return Target(text, model, batch, target, executed=where)
+
+
+def _from_spec(path: Path, seed: int) -> Target:
+    from isometer.nn import build
+
+    try:
+        spec = Spec.from_json(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
+    except UnicodeDecodeError as problem:
+        raise IsometerError(f"{str(path)!r} is not a text file; expected a network spec as JSON") from problem
+    width = spec.input_width if spec.input_width is not None else spec.widths[0]
+    return Target(path.stem, build(spec, seed=seed), shape=(width,))
+
+
+def _module_from_file(path: Path) -> Any:
+    if not path.is_file():
+        raise IsometerError(f"there is no file {str(path)!r}; expected a Python file with a factory in it")
+    name = f"_isometer_target_{path.stem}"
+    specification = importlib.util.spec_from_file_location(name, path)
+    if specification is None or specification.loader is None:
+        raise IsometerError(f"{str(path)!r} cannot be imported; expected a Python file")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module  # classes made in it can then be found by name
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        specification.loader.exec_module(module)
+    except SyntaxError as problem:
+        raise IsometerError(f"{str(path)!r} is not valid Python: line {problem.lineno}: {problem.msg}") from problem
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+    return module
+
+
+def _module_by_name(name: str) -> Any:
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as problem:
+        if problem.name is not None and (name == problem.name or name.startswith(f"{problem.name}.")):
+            raise IsometerError(
+                f"there is no module {name!r}; expected one that can be imported from here — give the path of a "
+                f"file as "
+                "path/to/file.py:factory"
+            ) from problem
+        raise
+    finally:
+        sys.path.remove(here)
+
+
+def _made(module: Any, name: str, text: str) -> tuple[nn.Module, Any, Any]:
+    if not hasattr(module, name):
+        public = [one for one in vars(module) if not one.startswith("_") and callable(getattr(module, one))]
+        raise IsometerError(f"{text!r}: there is no {name!r}; callable names there: {', '.join(public[:8]) or 'none'}")
+    made = getattr(module, name)
+    if not isinstance(made, nn.Module) and callable(made):
+        required = [
+            one.name
+            for one in inspect.signature(made).parameters.values()
+            if one.default is one.empty
+            and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        ]
+        if required:
+            raise IsometerError(
+                f"{name!r} needs the arguments {', '.join(required)}; expected a function without required ones — "
+                f"write one "
+                "that calls it"
+            )
+        made = made()
+    parts = made if isinstance(made, tuple) else (made,)
+    if not parts or not isinstance(parts[0], nn.Module) or len(parts) > 3:
+        raise IsometerError(
+            f"{name!r} gave a {type(made).__name__}; expected a torch.nn.Module, (model, batch) or (model, batch, "
+            f"target)"
+        )
+    return parts[0], parts[1] if len(parts) > 1 else None, parts[2] if len(parts) > 2 else None
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Put the weights of a checkpoint into a model; nothing in the file is executed.
+
+    Args:
+        model: whose names the checkpoint has.
+        path: `.safetensors`, or a state dict saved by torch (`weights_only=True`), possibly under the key `state_dict`
+            or `model`.
+
+    Raises:
+        IsometerError: the file cannot be read as data, or names or shapes differ.
+    """
+    state = _read_tensors(path)
+    for key in ("state_dict", "model"):
+        if isinstance(state, dict) and isinstance(state.get(key), dict):
+            state = state[key]
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise IsometerError(f"{str(path)!r} holds a {type(state).__name__}; expected a state dict of tensors")
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as problem:
+        raise IsometerError(
+            f"the weights in {str(path)!r} do not fit the model: {' '.join(str(problem).split())[:400]}"
+        ) from problem
+
+
+def _read_tensors(path: Path) -> Any:
+    if not path.is_file():
+        raise IsometerError(f"there is no file {str(path)!r}")
+    if path.suffix == ".safetensors":
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            return load_file(path)
+        except (SafetensorError, OSError) as problem:
+            raise IsometerError(f"{str(path)!r} is not a safetensors file: {problem}") from problem
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as problem:  # torch raises many kinds for one reason
+        raise IsometerError(
+            f"{str(path)!r} cannot be loaded as data only ({type(problem).__name__}); expected tensors saved by "
+            f"torch.save — "
+            "save the state dict alone, or use safetensors"
+        ) from problem
+
+
+def load_batch(path: Path) -> Any:
+    """A batch from a file: `.npy`, `.npz`, `.safetensors` or what `torch.save` wrote of tensors.
+
+    A file with several arrays is a mapping of keyword arguments, unless they are called `arr_0`, `arr_1`, …, which are
+    positional ones.
+
+    Raises:
+        IsometerError: the file cannot be read as data.
+    """
+    if path.suffix in (".npy", ".npz"):
+        if not path.is_file():
+            raise IsometerError(f"there is no file {str(path)!r}")
+        try:
+            loaded = np.load(path, allow_pickle=False)
+            if path.suffix == ".npy":
+                return _tensor(loaded)
+            arrays = {name: _tensor(loaded[name]) for name in loaded.files}
+        except (ValueError, OSError, zipfile.BadZipFile) as problem:
+            raise IsometerError(f"{str(path)!r} is not a NumPy file of numbers: {problem}") from problem
+        if all(name.startswith("arr_") for name in arrays):
+            return tuple(arrays.values()) if len(arrays) > 1 else next(iter(arrays.values()))
+        return arrays
+    return _read_tensors(path)
+
+
+def _tensor(array: np.ndarray) -> torch.Tensor:
+    if array.dtype.kind == "f":
+        array = array.astype(np.float32 if array.dtype.itemsize > 2 else array.dtype)
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def make_batch_for(
+    target: Target, data: str, n: int | None, *, shape: tuple[int, ...] | None, seed: int
+) -> tuple[Any, Any]:
+    """Inputs (and labels) for a target that brings none.
+
+    Args:
+        target: what is examined.
+        data: `gaussian`, or the name of a data set.
+        n: number of samples, 32 (or the patient's own) unless given.
+        shape: of one sample; guessed from the model's first layer unless given.
+        seed: of the draw.
+
+    Raises:
+        IsometerError: the shape cannot be guessed, or a data set does not fit it.
+    """
+    images = None if data == "gaussian" else _images(data)
+    if target.patient is not None:
+        if images is None:
+            return target.patient.example(n, seed)
+        return target.patient.example(n, seed, Images.of(_small_grey(images[0]), images[1]))
+    size = 32 if n is None else n
+    shape = shape or target.shape
+    if images is None:
+        return _gaussian(target.model, size, shape, seed), None
+    pixels, labels = images
+    chosen = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))[:size].numpy()
+    batch = torch.from_numpy(pixels[chosen].astype(np.float32))
+    batch = (batch - batch.mean()) / batch.std()
+    if shape is None and _first_weights(target.model) == "linear":
+        shape = (batch[0].numel(),)
+    if shape is not None and int(np.prod(shape)) == batch[0].numel():
+        batch = batch.reshape(size, *shape)
+    elif shape is not None:
+        raise IsometerError(f"images of {data} have {batch[0].numel()} numbers; expected {shape} — pass --batch FILE")
+    return batch, torch.from_numpy(labels[chosen].astype(np.int64))
+
+
+def _small_grey(images: np.ndarray) -> np.ndarray:
+    """Images of one channel and 28 × 28 pixels, as the built-in patients take them: grey, the middle, black around."""
+    grey: np.ndarray = images.mean(axis=1, keepdims=True)
+    for axis in (2, 3):
+        extra = grey.shape[axis] - _PATIENT_SIZE
+        if extra > 0:
+            grey = np.take(grey, range(extra // 2, extra // 2 + _PATIENT_SIZE), axis=axis)
+        elif extra < 0:
+            margins = [(0, 0)] * 4
+            margins[axis] = (-extra // 2, -extra - (-extra // 2))
+            grey = np.pad(grey, margins)
+    return grey
+
+
+def _images(name: str) -> tuple[np.ndarray, np.ndarray]:
+    from isometer.data import load
+
+    loaded = load(name)
+    return loaded.images.astype(np.float32) / 255.0, loaded.labels
+
+
+def _first(model: nn.Module) -> nn.Module | None:
+    kinds = (nn.Linear, nn.Embedding, nn.RNNBase, nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm)
+    return next((module for module in model.modules() if isinstance(module, kinds)), None)
+
+
+def _first_weights(model: nn.Module) -> str:
+    first = _first(model)
+    return "linear" if isinstance(first, nn.Linear) else "other"
+
+
+def refusal(model: nn.Module, inputs: Any) -> Exception | None:
+    """What a copy of the model raises on a batch, outside of any examination; None if it takes it.
+
+    Example:
+        >>> refusal(nn.Linear(2, 1), torch.ones(1, 2)), type(refusal(nn.Linear(2, 1), torch.ones(1, 3))).__name__
+        (None, 'RuntimeError')
+    """
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        try:
+            call(copy.deepcopy(model), inputs)
+        except Exception as problem:  # a model may raise anything
+            return problem
+    return None
+
+
+def _gaussian(model: nn.Module, n: int, shape: tuple[int, ...] | None, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    first = _first(model)
+    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    if isinstance(first, nn.Embedding) and (shape is None or len(shape) == 1):
+        return torch.randint(first.num_embeddings, (n, *(shape or (_TOKENS,))), generator=generator)
+    if shape is None:
+        if isinstance(first, nn.Linear):
+            shape = (first.in_features,)
+        elif isinstance(first, nn.RNNBase):
+            shape = (_TOKENS, first.input_size)
+        elif isinstance(first, nn.modules.conv._ConvNd):
+            axes = first.weight.dim() - 2
+            shapes = [(first.in_channels, *[size] * axes) for size in _IMAGE_SIZES]
+            fits = (one for one in shapes if refusal(model, torch.zeros((2, *one), dtype=dtype)) is None)
+            shape = next(fits, shapes[0])
+        elif isinstance(first, nn.modules.batchnorm._BatchNorm):
+            shape = (first.num_features,)
+        else:
+            raise IsometerError(
+                "the shape of the model's input cannot be told from its layers — pass --shape, for example --shape "
+                "3,32,32, "
+                "or --batch FILE, or let the factory return (model, batch)"
+            )
+    return torch.randn((n, *shape), generator=generator).to(dtype)
+
+
+def classification_loss(output: Any, target: torch.Tensor) -> torch.Tensor:
+    """Mean cross-entropy of logits, or of an output that has them as `logits`."""
+    return functional.cross_entropy(getattr(output, "logits", output), target)
+
+
+def load_baseline(path: Path) -> dict[str, Any]:
+    """A report that `isometer doctor --json` printed.
+
+    Raises:
+        IsometerError: the file is not one.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise IsometerError(f"cannot read the baseline {str(path)!r}: {problem.strerror}") from problem
+    except ValueError as problem:
+        raise IsometerError(f"{str(path)!r} is not JSON; expected what `isometer doctor --json` prints") from problem
+    if not isinstance(value, dict) or not {"healthy", "findings", "layers", "metrics"} <= set(value):
+        raise IsometerError(f"{str(path)!r} is not a doctor's report; expected what `isometer doctor --json` prints")
+    return value

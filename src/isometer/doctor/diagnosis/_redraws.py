@@ -1,0 +1,104 @@
+"""Could chance have done it? The same architecture with its weights redrawn.
+
+What is measured in one network is one draw. Each redraw permutes the entries of every weight matrix, so that their
+values, and with them mean and scale, stay and only the arrangement changes. Let `s` be the standard deviation of a
+statistic over `K` redraws, `t` its value in the network at hand, `m` the mean of all `K + 1`, and `t₀` a neutral value.
+If nothing is there, all are Gaussian with mean `t₀`, and both
+
+    (t − t₀) / s   and   (m − t₀) √(K + 1) / s′     (s′ over all K + 1)
+
+have Student's law, with K − 1 and K degrees of freedom. The first is large if this network is unlike its redraws, the
+second if all of them share the effect. Twice the smaller of the two p-values is a p-value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from scipy import stats
+from torch import nn
+
+from isometer.doctor.probe._examination import Examination
+from isometer.doctor.diagnosis._signal_path import View
+
+Statistic = Callable[[View], float]
+
+
+@contextmanager
+def redrawn(model: nn.Module, seed: int) -> Iterator[None]:
+    """The model with the entries of its weight matrices permuted; afterwards they are what and where they were.
+
+    Example:
+        >>> layer = nn.Linear(3, 2)
+        >>> before = layer.weight.detach().clone()
+        >>> with redrawn(layer, 1):
+        ...     changed = not torch.equal(layer.weight, before)
+        >>> changed, torch.equal(layer.weight, before)
+        (True, True)
+    """
+    generator = torch.Generator().manual_seed(seed)
+    kept: list[tuple[nn.Parameter, torch.Tensor]] = []
+    try:
+        for parameter in dict.fromkeys(model.parameters()):
+            if parameter.dim() > 1 and parameter.layout is torch.strided:
+                order = torch.randperm(parameter.numel(), generator=generator).to(parameter.device)
+                kept.append((parameter, parameter.data))
+                parameter.data = parameter.data.reshape(-1)[order].reshape(parameter.shape)
+        yield
+    finally:
+        for parameter, data in kept:
+            parameter.data = data
+
+
+class Redraws:
+    """Examinations of redrawn networks, made when first asked for.
+
+    Args:
+        examine: examines the model as it is now.
+        model: whose weights are redrawn.
+        number: of redraws, at least 3.
+        seed: of the permutations.
+    """
+
+    def __init__(self, examine: Callable[[], Examination], model: nn.Module, *, number: int = 8, seed: int = 0) -> None:
+        self._examine, self._model, self._number, self._seed = examine, model, number, seed
+        self._views: list[View] | None = None
+
+    @property
+    def views(self) -> list[View]:
+        """One view per redraw."""
+        if self._views is None:
+            self._views = []
+            for index in range(self._number):
+                with redrawn(self._model, self._seed + 7919 * (index + 1)):
+                    self._views.append(View(self._examine()))
+        return self._views
+
+    def p_value(self, value: float, neutral: float, statistic: Statistic) -> float:
+        """Probability of a deviation from `neutral` as large as that of `value`, from fluctuations over redraws alone.
+
+        1 where the statistic is undefined in the network or in all but two of the redraws; 0 where redrawing does not
+        change it.
+        """
+        values = np.array([statistic(view) for view in self.views])
+        values = values[np.isfinite(values)]
+        if values.size < 3 or math.isnan(value):
+            return 1.0
+        if math.isinf(value):
+            return 0.0
+        own = _two_sided(value - neutral, float(values.std(ddof=1)), values.size - 1)
+        together = np.append(values, value)
+        error = float(together.std(ddof=1)) / math.sqrt(together.size)
+        shared = _two_sided(float(together.mean()) - neutral, error, values.size)
+        return min(1.0, 2 * min(own, shared))
+
+
+def _two_sided(distance: float, error: float, freedom: int) -> float:
+    """p-value of a distance with this standard error; without one, any distance is certain."""
+    if error == 0:
+        return 0.0 if distance else 1.0
+    return float(2 * stats.t.sf(abs(distance) / error, freedom))

@@ -1,0 +1,159 @@
+"""What the doctor says about a model, for people, programs and notebooks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray
+
+from isometer.doctor.probe._examination import Examination
+from isometer.doctor.diagnosis._findings import Finding
+from isometer.doctor.diagnosis._signal_path import View
+
+if TYPE_CHECKING:
+    from isometer.doctor.prediction._predict_chain import Prediction
+
+SCHEMA = 1
+_MOST_GRAMS = 48
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Findings of one model on one batch, with the measurements behind them.
+
+    Example:
+        >>> import torch
+        >>> from isometer.doctor import diagnose
+        >>> report = diagnose(torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2)),
+        ...                   torch.randn(8, 16, generator=torch.Generator().manual_seed(0)))
+        >>> report.healthy, report.findings
+        (True, ())
+        >>> sorted(report.to_dict())[:4]
+        ['batch', 'comparison', 'events', 'findings']
+
+    Attributes:
+        model: name of what was examined.
+        mode: `train` or `eval`.
+        examination: every measurement.
+        findings: what was found, most severe first.
+        prediction: what theory and simulation say about the chain in the model, `None` where there is none.
+        no_prediction: why there is none.
+        batch: description of the batch.
+    """
+
+    model: str
+    mode: str
+    examination: Examination
+    findings: tuple[Finding, ...]
+    prediction: Prediction | None = None
+    no_prediction: str = ""
+    batch: str = ""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        view = View(self.examination)
+        size = f"{len(self.examination) - 1} sites, depth {view.depth}"
+        if self.healthy:
+            return f"{self.model} is healthy: nothing found in {size}, {self.examination.samples} samples."
+        severe = [finding.id for finding in self.findings if finding.severity == "severe"]
+        verdict = "is not expected to train" if severe else "is expected to train worse than it could"
+        return f"{self.model} {verdict}: {', '.join(f.id for f in self.findings)} ({size})."
+
+    def to_dict(self, *, grams: bool = False) -> dict[str, Any]:
+        """Everything, ready for JSON: nan is `None`, infinities are `"inf"` and `"-inf"`.
+
+        Args:
+            grams: with the Gram matrices of at most 48 layers, as cosines.
+        """
+        examined = self.examination.to_dict()
+        names = list(self.examination.values)
+        rows = examined.pop("layers")
+        columns = {name: [row["metrics"][name] for row in rows] for name in names}
+        return {
+            "schema": SCHEMA,
+            "model": self.model,
+            "mode": self.mode,
+            "batch": {"samples": examined["samples"], "description": self.batch},
+            "healthy": self.healthy,
+            "summary": self.summary,
+            "findings": [_plain(finding.to_dict()) for finding in self.findings],
+            "layers": [{key: value for key, value in row.items() if key != "metrics"} for row in rows],
+            "metrics": columns,
+            "events": {key: value for key, value in examined.items() if key != "samples"},
+            "prediction": self.prediction.to_dict() if self.prediction is not None else None,
+            "no_prediction": self.no_prediction,
+            "grams": self._grams() if grams else None,
+            "comparison": None,
+        }
+
+    def _grams(self) -> dict[str, Any] | None:
+        with_gram = [
+            layer for layer, site in enumerate(self.examination.sites) if site.gram is not None and site.finite
+        ]
+        if not with_gram:
+            return None
+        chosen = [with_gram[i] for i in np.unique(np.linspace(0, len(with_gram) - 1, _MOST_GRAMS).round().astype(int))]
+        matrices = []
+        for layer in chosen:
+            gram = self.examination.gram(layer)
+            assert gram is not None
+            lengths = np.sqrt(np.maximum(np.diag(gram), 0.0))
+            lengths = np.where(lengths > 0, lengths, np.inf)
+            matrices.append(np.round(gram / lengths[:, None] / lengths[None, :], 4).tolist())
+        return {"layers": chosen, "matrices": matrices}
+
+    def to_dataset(self) -> xarray.Dataset:
+        """The trajectory; predictions are variables `predicted_…` with a dimension `bound` (mean, low, high)."""
+        data = self.examination.to_dataset()
+        if self.prediction is not None:
+            for name, band in self.prediction.metrics.items():
+                values = np.full((3, len(self.examination)), math.nan)
+                values[:, list(self.prediction.layers)] = np.stack([band.mean, band.low, band.high])
+                data[f"predicted_{name}"] = (("bound", "layer"), values)
+            data = data.assign_coords(bound=np.array(["mean", "low", "high"], dtype=object))
+        data.attrs["healthy"] = int(self.healthy)
+        data.attrs["findings"] = ", ".join(finding.id for finding in self.findings)
+        return data
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """One page that opens offline; also written to `path` if given."""
+        from isometer.report._doctor_page import doctor_page, save_page
+
+        document = self.to_dict(grams=True)
+        if path is not None:
+            return save_page(document, Path(path)).read_text(encoding="utf-8")
+        return doctor_page(document)
+
+    def _repr_html_(self) -> str:
+        from isometer.report._doctor_page import notebook_html
+
+        return notebook_html(self.to_dict())
+
+    def __str__(self) -> str:
+        return self.summary
+
+
+def _plain(value: Any) -> Any:
+    """Numbers as JSON has them."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        if math.isnan(number):
+            return None
+        return number if math.isfinite(number) else ("inf" if number > 0 else "-inf")
+    if isinstance(value, np.integer):
+        return int(value)
+    return value

@@ -1,0 +1,158 @@
+"""What the activation functions do with what they get."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+from scipy import stats
+
+from isometer.activations import activation
+from isometer.doctor.diagnosis import _limits as limits
+from isometer.doctor.diagnosis.checks._case import Case
+from isometer.doctor.diagnosis._findings import Finding
+from isometer.doctor.diagnosis._prescriptions import prescribe
+from isometer.doctor.diagnosis._signal_path import View
+from isometer.errors import IsometerError
+
+
+def dead_units(case: Case) -> Iterator[Finding]:
+    """`dead-units`: far more units silent on the whole batch than weights with a symmetric law leave."""
+    view = case.view
+    dead = view.values["dead_fraction"]
+    layers = [layer for layer in view.activations if dead[layer] >= limits.DEAD[0]]
+    chosen = []
+    for layer in layers:
+        shape = view.sites[layer].shape
+        units = shape[1] if len(shape) > 3 else shape[-1]
+        p = float(stats.binom.sf(round(dead[layer] * units) - 1, units, 0.5)) * len(view.activations)
+        if p < limits.SIGNIFICANCE:
+            chosen.append((layer, min(1.0, p)))
+    if not chosen:
+        return
+    worst = max(float(dead[layer]) for layer, _ in chosen)
+    yield Finding(
+        "dead-units",
+        limits.severity(worst, limits.DEAD) or "moderate",
+        tuple(layer for layer, _ in chosen),
+        {
+            "largest_dead_fraction": worst,
+            "layers_affected": len(chosen),
+            "limit": limits.DEAD[0],
+            "expected_at_most": 0.5,
+            "p_value": max(p for _, p in chosen),
+        },
+        f"Up to {worst:.0%} of the units of {case.where([layer for layer, _ in chosen])} are zero on every sample; "
+        f"weights "
+        "with a symmetric law and no bias leave at most half of them so. Silent units get no gradient and stay silent.",
+        ("000/metric-activity",),
+        prescribe("zero-bias", "symmetric-init", "add-batch-norm"),
+    )
+
+
+def saturation(case: Case) -> Iterator[Finding]:
+    """`saturation`: bounded activations driven to their ends."""
+    view = case.view
+    saturated = view.values["saturated_fraction"]
+    bounded = [layer for layer in view.activations if math.isfinite(saturated[layer])]
+    layers = [layer for layer in bounded if saturated[layer] >= limits.SATURATED[0]]
+    if not layers or 2 * len(layers) < len(bounded):
+        return
+    typical = float(np.median(saturated[layers]))
+    yield Finding(
+        "saturation",
+        limits.severity(typical, limits.SATURATED) or "moderate",
+        tuple(layers),
+        {"typical_saturated_fraction": typical, "layers_affected": len(layers), "limit": limits.SATURATED[0]},
+        f"{typical:.0%} of the entries of {case.where(layers)} lie where the activation is flat (slope below 5 % of "
+        f"the "
+        "largest). Gradients pass through the rest only, and what comes out is close to a sign.",
+        ("001/thm-5.11",),
+        prescribe("principled-gain", "add-batch-norm", "add-layer-norm"),
+    )
+
+
+def effectively_linear(case: Case) -> Iterator[Finding]:
+    """`effectively-linear`: activations used where they are straight."""
+    view = case.view
+    if view.has("attention") or view.has("recurrent") or view.has("other"):
+        return
+    if any(site.kind == "norm" and not site.statistics for site in view.sites):
+        return  # normalising each sample by itself is a nonlinearity
+    total = nonlinearity(view)
+    severity = limits.severity(total, limits.NONLINEAR)
+    if severity is None or not view.activations:
+        return
+    sizes = view.values["rms"][list(view.activations)]
+    yield Finding(
+        "effectively-linear",
+        severity,
+        view.activations,
+        {
+            "nonlinear_share_of_variance": total,
+            "limit": limits.NONLINEAR[0],
+            "typical_rms": float(np.median(sizes)),
+        },
+        f"All activations together turn {total:.1g} of the signal's variance into something a linear map does not "
+        f"give, since "
+        "they are used on a stretch where they are straight. The network can do what its linear part can do and no "
+        "more.",
+        ("001/tab-5.2",),
+        prescribe("principled-gain", "zero-bias", "add-layer-norm"),
+    )
+
+
+def nonlinearity(view: View) -> float:
+    """Sum over hidden activations of the share of variance that is not linear; nan where one of them is unknown."""
+    total = 0.0
+    for layer in view.activations:
+        site = view.sites[layer]
+        if site.activation is None or not math.isfinite(site.input_rms) or not math.isfinite(site.rms):
+            return math.nan
+        total += nonlinear_share(site.activation, _digits(site.input_rms), _digits(site.rms))
+    return total
+
+
+def _digits(value: float) -> float:
+    """Five significant digits, and nothing below 1e-6, so that layers of one size share a computation."""
+    return float(f"{max(value, 1e-6):.5g}")
+
+
+@lru_cache(maxsize=4096)
+def nonlinear_share(text: str, rms_in: float, rms_out: float | None = None) -> float:
+    """`1 − Cov(φ(x), x)² / (Var x Var φ(x))` for a Gaussian x; 0 for a function that is constant there.
+
+    The mean of x is the one nearest 0 for which `φ(x)` has the rms that was measured: a ReLU whose inputs are all
+    positive hands them on unchanged.
+
+    Args:
+        text: the activation.
+        rms_in: root mean square of x.
+        rms_out: that of φ(x); without it the mean is 0.
+
+    Example:
+        >>> round(nonlinear_share("relu", 1.0), 4), nonlinear_share("tanh", 1e-3) < 1e-11
+        (0.2665, True)
+        >>> nonlinear_share("relu", 1.0, 1.0) < 0.01
+        True
+
+    Implements: 001/tab-5.2 (non-linear: Σ_{k≥2} c_k² > 0).
+    """
+    nodes = np.linspace(-9.0, 9.0, 1201)  # a fine trapezoidal rule, since kinks spoil Gauss–Hermite
+    weights = np.exp(-(nodes**2) / 2)
+    weights = weights / weights.sum()
+    means = np.array([0.0]) if rms_out is None else rms_in * np.array(sorted(np.linspace(-0.999, 0.999, 400), key=abs))
+    spreads = np.sqrt(rms_in**2 - means**2)
+    try:
+        values = np.asarray(activation(text)(means[:, None] + spreads[:, None] * nodes), dtype=np.float64)
+    except IsometerError:
+        return math.nan
+    if rms_out is not None:
+        miss = np.abs(np.sqrt(values**2 @ weights) / rms_out - 1.0)
+        values = values[[int(np.argmax(miss <= miss.min() + 2e-4))]]
+    linear = float(weights @ (values[0] * nodes))
+    rest = values[0] - float(weights @ values[0]) - linear * nodes
+    variance = linear**2 + float(weights @ rest**2)
+    return float(weights @ rest**2) / variance if variance > 0 else 0.0

@@ -1,0 +1,155 @@
+"""The Gram matrices of a chain at infinite width, layer by layer, from the one that was measured at its start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isometer import metrics
+from isometer.spec import Norm, Spec
+from isometer.theory import SignalFamily
+from isometer.theory.prediction import coverage, predict
+from isometer.theory.prediction._moments import ActivationMoments
+
+Floats = NDArray[np.float64]
+_COST = 36_000  # samples squared times layers of batch norm: about three seconds
+NAMES: dict[str, Callable[[Floats], float]] = {
+    "rms": lambda gram: math.sqrt(max(0.0, float(np.trace(gram)) / len(gram))),
+    "mean_abs_cosine": lambda gram: float(metrics.mean_abs_cosine(gram=gram)),
+    "mean_angle_deg": lambda gram: float(metrics.mean_angle_deg(gram=gram)),
+    "orthogonality_gap": lambda gram: float(metrics.orthogonality_gap(gram=gram)),
+    "stable_rank": lambda gram: float(metrics.stable_rank(gram=gram)),
+}
+
+
+def covered(spec: Spec) -> bool:
+    """Whether a spec has a kernel of two samples and Gaussian pre-activations at infinite width.
+
+    Without skips the weights come first; with them the layer is `H + γ W φ(H)`, a normalisation of samples allowed
+    before or after φ.
+
+    Example:
+        >>> covered(Spec(width=8, depth=2)), covered(Spec(width=8, depth=2, norm="batch"))
+        (True, False)
+    """
+    norm = spec.norm
+    if norm is not None and (norm.over == "batch" or norm.shift != 0 or not norm.rescale):
+        return False
+    steps = [step for step in spec.steps if step in spec.operations]
+    return steps[-1] == "residual" and steps[-2] == "weights" if spec.has_skip else steps[0] == "weights"
+
+
+def infinite_width(spec: Spec, gram: Floats, at: Sequence[int] | None = None) -> dict[str, Floats]:
+    """Metrics of the chain's Gram matrices at infinite width; empty where theory has none.
+
+    From the layer on at which variances vanish, diverge or leave the range of the fast series the numbers are nan.
+    Activations with kinks that are not homogeneous need samples of one length, or a normalisation before them. Batch
+    norm costs time at each layer; beyond a few seconds its layers are nan.
+
+    Args:
+        spec: the chain.
+        gram: `H Hᵀ / d` at its start.
+        at: the layers to read, all from 0 to the last unless given.
+
+    Returns:
+        `rms`, `mean_abs_cosine`, `mean_angle_deg`, `orthogonality_gap`, `stable_rank`; without normalisation also
+        `output_gradient_log_norm`, up to a constant, for gradients of one size at the end.
+
+    Example:
+        >>> spec = Spec(width=8, depth=2, gain=2**0.5)
+        >>> infinite_width(spec, np.eye(2))["mean_abs_cosine"].round(4).tolist()  # κ(0) = 1/π, κ(1/π)
+        [0.0, 0.3183, 0.4937]
+
+    Implements: 001/eq-5.11, 001/eq-5.12 and 002/eq-rec-vanilla at infinite width, through the duals of the activation.
+    """
+    layers = range(spec.layers + 1) if at is None else at
+    if not covered(spec):
+        return _by_theory(spec, gram, layers)
+    names = [name for name in NAMES if len(gram) > 1 or name == "rms"]
+    values = {name: np.full(len(layers), math.nan) for name in names}
+    places = {layer: place for place, layer in enumerate(layers)}
+    moments, variances = ActivationMoments(SignalFamily(spec.phi)), []
+    here: Floats | None = (gram + gram.T) / 2
+    for layer in range(spec.layers + 1):
+        if layer:
+            assert here is not None
+            here = _layer(spec, moments, here, layer)
+        if here is None or not np.isfinite(here).all():
+            break
+        variances.append(np.diag(here).copy())
+        if layer in places:
+            for name in names:
+                values[name][places[layer]] = NAMES[name](here)
+    if len(variances) < 2:
+        return {}
+    if spec.norm is None and len(variances) == spec.layers + 1:
+        values["output_gradient_log_norm"] = _gradients(spec, moments, variances)[list(layers)]
+    return values
+
+
+def _by_theory(spec: Spec, gram: Floats, layers: Sequence[int]) -> dict[str, Floats]:
+    """The same from `theory.prediction.predict`, for as many layers as a few seconds allow; later ones are nan."""
+    depth = min(spec.layers, _COST // len(gram) ** 2)
+    if len(gram) < 2 or depth < 2 or not coverage(spec, len(gram)).is_covered:
+        return {}
+    if depth < spec.layers:
+        if any(isinstance(getattr(spec, name), tuple) for name in ("gain", "activation_gain", "residual")):
+            return {}
+        spec = replace(spec, width=spec.widths[:depth], depth=None)
+    names = [name for name in NAMES if name != "rms"]
+    found = predict(spec, gram=(gram + gram.T) / 2, metrics=[*names, "second_moment"])
+    reached = [layer for layer in layers if layer <= depth]
+    values = {name: np.full(len(layers), math.nan) for name in NAMES}
+    for name in names:
+        values[name][: len(reached)] = found[name].values[0, reached]
+    values["rms"][: len(reached)] = np.sqrt(found["second_moment"].values[0, reached])
+    return values
+
+
+def _gradients(spec: Spec, moments: ActivationMoments, variances: list[Floats]) -> Floats:
+    """`‖δ_{ℓ−1}‖² = g² E φ′² ‖δ_ℓ‖²` for each sample, `1 + γ²` times that with skips; 0 at the end."""
+    logs = np.zeros((spec.layers + 1, len(variances[0])))
+    for layer in range(spec.layers, 0, -1):
+        gain, alpha, gamma = (spec.at(name, layer) for name in ("gain", "activation_gain", "residual"))
+        entering = variances[layer - 1]
+        if spec.steps[0] == "weights":
+            entering = gain**2 * entering + spec.bias_variance
+        slope = np.ones_like(entering) if spec.is_linear else alpha**2 * moments.slopes(alpha**2 * entering)
+        factor = gain**2 * slope * spec.output_scale(layer) ** 2
+        with np.errstate(divide="ignore"):
+            logs[layer - 1] = logs[layer] + np.log(factor if math.isinf(gamma) else 1.0 + gamma**2 * factor)
+    top = logs.max(axis=1)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(0.5 * (safe + np.log(np.exp(logs - safe[:, None]).mean(axis=1))))
+
+
+def _layer(spec: Spec, moments: ActivationMoments, gram: Floats, layer: int) -> Floats | None:
+    here, mean = gram, np.zeros(len(gram))
+    for step in spec.steps:
+        if step == "weights":
+            here = spec.at("gain", layer) ** 2 * here + spec.bias_variance
+            mean = np.zeros(len(gram))
+        elif step == "residual":
+            gamma = spec.at("residual", layer)
+            here = here if math.isinf(gamma) else gram + gamma**2 * here
+        elif step == "norm" and spec.norm is not None:
+            here, mean = _normalized(spec.norm, here, mean, spec.widths[layer - 1]), np.zeros(len(gram))
+        elif step == "activation" and not spec.is_linear:
+            found = moments.activated(spec.at("activation_gain", layer) ** 2 * here)
+            if found is None:
+                return None
+            here, mean = found
+    return here * spec.output_scale(layer) ** 2
+
+
+def _normalized(norm: Norm, gram: Floats, mean: Floats, width: int) -> Floats:
+    centred = gram - np.outer(mean, mean) if norm.recenter else gram
+    size = np.diag(centred if norm.divisor == "std" else gram) + norm.eps
+    inverse = np.where(size > 0, 1.0, 0.0) / np.sqrt(np.where(size > 0, size, 1.0))
+    unit = 1.0 / width if norm.size == "length" else 1.0
+    return np.asarray(centred * np.outer(inverse, inverse) * (norm.scale**2 * unit))

@@ -1,0 +1,173 @@
+"""What is read during the backward pass, in hooks on outputs and weights that keep numbers only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from isometer.doctor.probe._gradients import convolution_alignment, linear_alignment
+from isometer.doctor.probe._reductions import inner_products, log_norm, samples_first
+from isometer.doctor.probe._sites import Site
+
+Tensor = torch.Tensor
+_LOG_2 = math.log(2.0)
+_SMALLEST, _LARGEST = 1e-28, 1e28  # squared lengths which leave inner products some digits in float32
+
+
+class Backward:
+    """Hooks of one backward pass of a loss that was multiplied by `2^exponent`.
+
+    Log-norms are of the loss as it was. The gradient of a parameter is read and at once replaced by a broadcast zero,
+    so that a probe holds no gradients.
+    """
+
+    def __init__(self, *, samples: int, tokens_first: bool, seed: int, exponent: int = 0) -> None:
+        self._samples, self._tokens_first, self._exponent = samples, tokens_first, exponent
+        self._seed = seed
+        self._align: dict[int, Callable[[Tensor], tuple[Tensor, str] | None]] = {}
+        self._handles: list[Any] = []
+        self.parameter_log_norms: dict[int, float] = {}
+        self.cotangents: Tensor | None = None  # inner products of the samples' gradients by the model's output
+
+    def _generator(self, site: Site) -> torch.Generator:
+        """A stream per call of a layer, so that what one site draws does not depend on the others."""
+        label = sum(ord(letter) * 31 ** (i % 8) for i, letter in enumerate(site.name)) + site.call
+        return torch.Generator().manual_seed((self._seed * 1_000_003 + label) % 2**63)
+
+    def _log_norm(self, gradient: Tensor) -> float:
+        return log_norm(gradient) - self._exponent * _LOG_2
+
+    def watch_output(self, site: Site, output: Tensor) -> None:
+        """Read the gradient of a site's output when it comes."""
+        if not output.requires_grad:
+            return
+
+        def hook(gradient: Tensor) -> None:
+            align = self._align.pop(id(site), None)
+            site.output_log_norm = self._log_norm(gradient)
+            site.gradient_lost = math.isnan(site.output_log_norm)
+            if align is not None and math.isfinite(site.output_log_norm):
+                aligned = align(gradient)
+                if aligned is not None:
+                    site.gradient_gram, site.alignment = aligned
+
+        self._handles.append(output.register_hook(hook))  # type: ignore[no-untyped-call]
+
+    def watch_model(self, outputs: Iterable[Tensor]) -> None:
+        """Read the gradients of what the model returns, added up over its tensors."""
+        for output in outputs:
+            if not output.requires_grad or samples_first(output, self._samples) is None:
+                continue
+
+            def hook(gradient: Tensor) -> None:
+                d = samples_first(gradient, self._samples, tokens_first=self._tokens_first)
+                if d is not None:
+                    products = inner_products(d.double())
+                    self.cotangents = products if self.cotangents is None else self.cotangents + products
+
+            self._handles.append(output.register_hook(hook))  # type: ignore[no-untyped-call]
+
+    def watch_weight(self, site: Site, weight: Tensor) -> None:
+        """Read the gradient of a weight which is computed from parameters."""
+
+        def hook(gradient: Tensor) -> None:
+            site.weight_log_norm = self._log_norm(gradient)
+            site.gradient_lost = site.gradient_lost or math.isnan(site.weight_log_norm)
+
+        self._handles.append(weight.register_hook(hook))  # type: ignore[no-untyped-call]
+
+    def watch_parameters(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Read the gradients of parameters, each summed over all its uses."""
+        for parameter in parameters:
+            if not parameter.requires_grad:  # the model froze it meanwhile
+                continue
+            hook = self._parameter_hook(id(parameter))
+            self._handles.append(parameter.register_hook(hook))  # type: ignore[no-untyped-call]
+
+    def _parameter_hook(self, key: int) -> Callable[[Tensor], Tensor]:
+        def hook(gradient: Tensor) -> Tensor:
+            if gradient.layout is not torch.strided:
+                gradient = gradient.to_dense()
+            self.parameter_log_norms[key] = self._log_norm(gradient)
+            return gradient.new_zeros(()).expand(gradient.shape)
+
+        return hook
+
+    def align_samples(self, site: Site, inputs: Tensor, gram: Tensor | None) -> None:
+        """Prepare the inner products of per-sample gradients of a linear layer on a plain batch `(n, d)`.
+
+        Args:
+            site: of the layer.
+            inputs: what enters it.
+            gram: the inner products of the inputs, if they are known.
+        """
+        if gram is None:
+            precise = inner_products(inputs.detach().double())
+            self._align[id(site)] = lambda gradient: self._hadamard(site, precise, None, gradient)
+        else:  # the inputs stay in memory for the layer's own backward pass in any case
+            kept = inputs.detach()
+            self._align[id(site)] = lambda gradient: self._hadamard(site, gram, kept, gradient)
+
+    def align_tokens(self, site: Site, inputs: Tensor) -> None:
+        """Prepare the inner products of per-sample gradients of a linear layer on inputs of any other shape."""
+        kept = inputs.detach()
+        self._align[id(site)] = lambda gradient: linear_alignment(
+            kept, gradient, self._samples, self._generator(site), tokens_first=self._tokens_first
+        )
+
+    def _hadamard(self, site: Site, gram: Tensor, inputs: Tensor | None, gradient: Tensor) -> tuple[Tensor, str] | None:
+        """`⟨δ_i x_iᵀ, δ_j x_jᵀ⟩ = ⟨x_i, x_j⟩ ⟨δ_i, δ_j⟩` (002/prop-8), and their sum, the squared norm of the gradient.
+
+        In float64 where samples cancel each other, so that gradients which cancel to a part in 1e7 leave a norm as
+        precise as that of the sum, and where products of float32 might leave its range. Elsewhere the products may be
+        those of float32, with the inputs' Gram matrix which is known already.
+        """
+        d = samples_first(gradient, self._samples)
+        if d is None:
+            return None
+        found = None if inputs is None else _in_range(gram, inner_products(d))
+        if found is None:
+            precise = gram if inputs is None else inner_products(inputs.double())
+            products = inner_products(d.double()).mul_(precise)
+            square = products.sum().item()
+        else:
+            products, square = found
+        if site.factored is not None:
+            logarithm = 0.5 * math.log(square) if square > 0 else -math.inf
+            site.weight_log_norm = logarithm - self._exponent * _LOG_2 if square < math.inf else math.nan
+        top = products.diagonal().amax().item()
+        return products.mul_(1.0 / top if top > 0 else 1.0).to(torch.promote_types(d.dtype, torch.float32)), "exact"
+
+    def align_convolution(
+        self, site: Site, name: str, inputs: Tensor, kernel: tuple[int, ...], arguments: Mapping[str, Any]
+    ) -> None:
+        kept = inputs.detach()
+        self._align[id(site)] = lambda gradient: convolution_alignment(
+            name, kept, gradient, kernel, arguments, self._generator(site)
+        )
+
+    def detach(self) -> None:
+        """Take the hooks off and let go of what they held."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles, self._align = [], {}
+
+
+def _in_range(first: Tensor, second: Tensor) -> tuple[Tensor, float] | None:
+    """The entrywise product in float64 and its sum, `None` where single precision of the factors would be too little.
+
+    That is where squared lengths come near the ends of its range, and where the sum over all entries is less than a
+    quarter of the trace: there pairs of samples cancel.
+    """
+    products = first.double() * second.double()
+    square = products.sum().item()
+    if first.dtype is torch.float64:
+        return products, square
+    low, high = torch.aminmax(torch.stack([first.diagonal(), second.diagonal()]))
+    if not (low.item() > _SMALLEST and high.item() < _LARGEST) or not square >= 0.25 * products.trace().item():
+        return None
+    return products, square

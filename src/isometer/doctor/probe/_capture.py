@@ -1,0 +1,281 @@
+"""Watching a model run: a mode that sees every torch function, and the sites it makes of them.
+
+Functions are seen as the model calls them, `F.relu` and `nn.ReLU` alike, and each call is a site of its own. What a
+function is made of inside torch is not seen, so `nn.MultiheadAttention` is one site. Modules give the names. A leaf
+module whose output no function accounts for (a normalisation or an activation written out in elementary operations) is
+a site itself; where it has no parameters, what happens inside is not listed.
+
+`depth` is tracked by tags on tensors: the output of a function has the largest depth of its tensor arguments, plus one
+if it applies weights (two for `nn.MultiheadAttention`, the number of layers for recurrent ones; time steps do not
+count). A tensor without a tag gets, at the end of the module that returns it, the depth of what was running.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from isometer.activations import Activation
+from isometer.doctor.probe import _sites as room
+from isometer.doctor.probe._backward import Backward
+from isometer.doctor.probe._module_stack import ROOT, Frame, Frames
+from isometer.doctor.probe._reductions import measure, saturated_fraction
+from isometer.doctor.probe._restore import Preserved
+from isometer.doctor.probe._sites import Site
+from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, all_tensors, is_parameter, version
+from isometer.doctor.probe._tensor_trees import tensors
+from isometer.doctor.probe._weights import Weights
+from isometer.spec import Norm
+
+Tensor = torch.Tensor
+
+
+class Capture(TorchFunctionMode):
+    """Sites of one forward pass, in the order of execution."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        state: Preserved,
+        backward: Backward,
+        *,
+        samples: int,
+        tokens_first: bool,
+        layers: Sequence[str] | None,
+        spectra: bool,
+    ) -> None:
+        super().__init__()
+        self.sites: list[Site] = []
+        self.uses: dict[int, int] = {}  # of each parameter, by any function
+        self._model, self._state, self._backward = model, state, backward
+        self._samples, self._tokens_first, self._layers = samples, tokens_first, layers
+        self._calls: dict[tuple[str, str], int] = {}
+        self._tags = Tags()
+        self._frames = Frames(model, self._tags, self._leave)
+        self._weights = Weights(self._tags, backward, samples=samples, tokens_first=tokens_first, spectra=spectra)
+
+    def attach(self) -> None:
+        """Hooks on every module; `detach` takes them off."""
+        self._frames.attach()
+
+    def detach(self) -> None:
+        self._frames.detach()
+        self._tags.clear()
+
+    def start(self, roots: Iterable[Tensor]) -> None:
+        """Tag the inputs, and make the first of floating point the site of layer 0."""
+        site = Site("input", "input", "input", 0)
+        for tensor in roots:
+            tag = self._tags.put(tensor, Tag(tensor, 0, True if tensor.dim() > 3 else None))
+            if tensor.is_floating_point() and not site.shape:
+                self._measure(site, tensor, tag)
+        self.sites.append(site)
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = {} if kwargs is None else kwargs
+        if self._frames.paused:
+            return func(*args, **kwargs)
+        name: str = getattr(func, "__name__", "")
+        if kwargs or name[-1:] == "_":
+            self._save_before_write(name, args, kwargs)
+        output = func(*args, **kwargs)  # in here, and below, the mode is off
+        if isinstance(output, Tensor):
+            self._see(name, args, kwargs, output, output)
+        elif isinstance(output, (tuple, list)):
+            first = next(tensors(output), None)
+            if first is not None:
+                self._see(name, args, kwargs, output, first)
+        return output
+
+    def _save_before_write(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        in_place = name[-1:] == "_" and (name[-2:] != "__" or name in ("__setitem__",) or name[:3] == "__i")
+        if (in_place or kwargs.get("inplace")) and args and isinstance(args[0], Tensor):
+            self._state.before_write(args[0])
+        if "out" in kwargs:
+            for tensor in tensors(kwargs["out"]):
+                self._state.before_write(tensor)
+
+    def _see(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any, first: Tensor) -> None:
+        """Tag what a function returned, and make a site of it if it is one."""
+        name = name[1:] if name[:1] == "_" and name[:2] != "__" else name
+        frame = self._frames.innermost
+        if frame is not None:
+            frame.functions.add(name)
+        call = Operation(name, args, kwargs, all_tensors(args, kwargs), first)
+        tags, depth = [], 0
+        for tensor in call.given:
+            if is_parameter(tensor):
+                self.uses[id(tensor)] = self.uses.get(id(tensor), 0) + 1
+            tag = self._tags.of(tensor)
+            if tag is not None:
+                tags.append(tag)
+                depth = max(depth, tag.depth)
+        kind, weight = self._kind(call, depth)
+        if not tags and kind is not None and not (first.dim() and first.shape[0] == self._samples):
+            kind = None
+        if not tags and kind is None:
+            return
+        if kind == "weight":
+            depth += 1
+        elif kind == "recurrent":
+            depth += int(getattr(frame.module, "num_layers", 1)) if frame is not None else 1
+        elif name == "multi_head_attention_forward":
+            depth += 2
+        layout, behind = _layout(name, kind, tags), None
+        if kind != "add" and kind != "weight":
+            weights = [tag.weights for tag in tags if tag.weights is not None]
+            behind = weights[0] if weights and all(w[0] is weights[0][0] for w in weights) else None
+        made = Tag(first, depth, layout, behind)
+        if output is not first:
+            for tensor in tensors(output):
+                self._tags.put(tensor, Tag(tensor, depth, layout, behind))
+        self._tags.put(first, made)
+        if kind is None or not first.is_floating_point():
+            return
+        self._tags.latest = depth
+        if frame is None or not frame.place.hidden:
+            op = frame.place.op if frame is not None and frame.place.op is not None else name
+            site = self._record(op, kind, first, made, frame)
+            self._follow(site, call, made, tags[0].site if tags else None, weight)
+
+    def _kind(self, call: Operation, depth: int) -> tuple[str | None, Any]:
+        """What a call is, `None` where it is no site, and the weight it applies."""
+        name, kind = call.name, room.kind_of(call.name)
+        if name in room.PRODUCTS:
+            weight = self._weight_of_product(name, call.given)
+            return ("weight" if weight is not None else None), weight
+        if name in room.ADDITIONS:
+            shape = call.output.shape
+            full = [t for t in call.given if t.shape == shape and self._tags.of(t) is not None]
+            return ("add" if len(full) > 1 and depth > 0 else None), None
+        if kind == "weight":
+            return kind, call.argument(1, "weight")
+        if kind == "dropout" and not call.argument(2, "training", True):
+            return None, None
+        return kind, None
+
+    def _weight_of_product(self, name: str, given: list[Tensor]) -> Tensor | None:
+        """The operand of a product that does not come from the input but is trained, or was made to be."""
+        operands = given[-2:]
+        if len(operands) < 2 or name == "einsum":
+            return None
+        untagged = [t for t in operands if self._tags.of(t) is None]
+        free = [t for t in untagged if t.requires_grad or isinstance(t._base, nn.Parameter)]
+        free = free or [t for t in operands if is_parameter(t)]
+        return free[0] if len(free) == 1 else None
+
+    def _follow(self, site: Site, call: Operation, made: Tag, source: Site | None, weight: Any) -> None:
+        """What is read of a site of one kind only, and which weights stand behind its output."""
+        name, kind, behind = call.name, site.kind, made.weights
+        if kind == "activation":
+            made.weights = None
+            self._activation(site, call, source, behind)
+        elif kind == "norm":
+            site.statistics = _batch_statistics(call)
+            made.weights = None if behind is None else (behind[0], True)
+        elif kind in ("weight", "recurrent") or name == "multi_head_attention_forward":
+            made.weights = (site, False) if kind == "weight" and "embedding" not in name else None
+            self._weights.apply(site, call, weight)
+        elif kind != "dropout" and kind != "pool":
+            made.weights = None
+
+    def _activation(self, site: Site, call: Operation, source: Site | None, behind: tuple[Site, bool] | None) -> None:
+        site.activation = room.activation_text(call.name, call.args, call.kwargs)
+        limits = room.saturation_limits(call.name, call.args, call.kwargs)
+        if limits is not None and site.finite:
+            site.saturated = saturated_fraction(call.output.detach(), limits)
+        _join(site, source, behind)
+
+    def _leave(self, frame: Frame, output: Any) -> None:
+        """Tag what a module returned, and make it a site if it is a leaf whose output no function accounts for."""
+        if isinstance(output, Tensor):
+            tag = self._tags.of(output)
+            if tag is not None and tag.site is not None:
+                return
+        place = frame.place
+        outputs = [t for t in tensors(output) if t.is_floating_point()]
+        applies_weights = place.leaf and not place.torch_leaf and next(place.module.parameters(), None) is not None
+        for tensor in outputs:
+            if self._tags.of(tensor) is None:
+                self._tags.put(tensor, Tag(tensor, frame.depth + applies_weights))
+        accounted_for = place.module is self._model and len(self.sites) > 1
+        if not place.leaf or accounted_for or not outputs or any(outputs[0] is tensor for tensor in frame.inputs):
+            return
+        tag = self._tags.of(outputs[0])
+        if tag is not None and tag.site is None and frame.computed():
+            site = self._record(type(place.module).__name__, frame.kind(), outputs[0], tag, frame)
+            self._follow_module(site, place.module, tag, frame.inputs)
+
+    def _follow_module(self, site: Site, module: nn.Module, made: Tag, inputs: Sequence[Tensor]) -> None:
+        """The same for an activation or a normalisation that is a module written out in elementary operations."""
+        before = next((tag for tag in map(self._tags.of, inputs) if tag is not None), None)
+        if before is None:
+            return
+        if site.kind == "activation":
+            made.weights = None
+            phi = getattr(module, "activation", None)
+            site.activation = phi.name if isinstance(phi, Activation) else None
+            _join(site, before.site, before.weights)
+        elif site.kind == "norm":
+            made.weights = None if before.weights is None else (before.weights[0], True)
+            norm, shape = getattr(module, "norm", None), site.shape
+            if isinstance(norm, Norm) and norm.over == "batch" and module.training and len(shape) > 1:
+                site.statistics = math.prod(shape) // shape[1]
+
+    def _record(self, op: str, kind: str, output: Tensor, tag: Tag, frame: Frame | None) -> Site:
+        name = frame.place.name if frame is not None else ROOT
+        call = self._calls[name, op] = self._calls.get((name, op), -1) + 1
+        site = Site(name, op, kind, tag.depth, call)
+        if self._layers is None or any(fnmatchcase(name, pattern) for pattern in self._layers):
+            self.sites.append(site)
+            self._measure(site, output, tag)
+        return site
+
+    def _measure(self, site: Site, output: Tensor, tag: Tag) -> None:
+        """Read the output of a site, and its gradient when it comes."""
+        channels_first = output.dim() > 3 if tag.channels_first is None else tag.channels_first
+        tokens_first, device = self._tokens_first and not channels_first, output.device.type
+        if torch.is_autocast_enabled(device):
+            with torch.autocast(device, enabled=False):
+                measure(site, output, self._samples, channels_first=channels_first, tokens_first=tokens_first)
+        else:
+            measure(site, output, self._samples, channels_first=channels_first, tokens_first=tokens_first)
+        tag.site, tag.version = site, version(output)
+        self._backward.watch_output(site, output)
+
+
+def _join(site: Site, source: Site | None, behind: tuple[Site, bool] | None) -> None:
+    """Tell an activation what it reads, and the weights behind it what follows them."""
+    if source is not None:
+        site.input_rms = source.rms
+        source.pre_activation = source.kind != "input"
+    if behind is not None:
+        weights, normalized = behind
+        weights.activation, weights.followed, weights.normalized = site.activation, True, normalized
+        weights.pre_activation = weights.pre_activation or not normalized
+
+
+def _layout(name: str, kind: str | None, tags: Sequence[Tag]) -> bool | None:
+    """Whether channels come before positions in what a function returns."""
+    if name in room.CONVOLUTIONS or kind == "pool" or name in ("group_norm", "instance_norm", "batch_norm"):
+        return True
+    if kind in ("weight", "attention", "recurrent") or name in ("layer_norm", "rms_norm"):
+        return False
+    if kind is not None or name in room.ELEMENTWISE or name in room.ADDITIONS:
+        return next((tag.channels_first for tag in tags if tag.channels_first is not None), None)
+    return None
+
+
+def _batch_statistics(call: Operation) -> int:
+    """How many values each statistic of a batch normalisation is taken over; 0 where running ones are used."""
+    if call.name != "batch_norm" or not call.argument(5, "training", False) or call.output.dim() < 2:
+        return 0
+    return call.output.numel() // max(1, call.output.shape[1])

@@ -1,0 +1,270 @@
+"""What a probe found: numbers per site, in the format that predicted and simulated trajectories have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import xarray
+from numpy.typing import NDArray
+
+from isometer.doctor.probe._sites import Site, principled_gain
+from isometer.metrics._several import gradient_alignment_unchecked, several
+from isometer.simulate._trajectory import versions
+
+Floats = NDArray[np.float64]
+_DTYPES = ("float16", "bfloat16")
+_OF_SAMPLES = (
+    "orthogonality_gap",
+    "isometry_gap",
+    "stable_rank",
+    "effective_rank",
+    "mean_abs_cosine",
+    "mean_angle_deg",
+)
+_BLOCK = 1 << 18  # entries of Gram matrices of tokens at a time, so that intermediate results stay in the cache
+_PARALLEL = 0.99  # |cosine| of gradients by the output from which on two samples ask for the same change
+_OF_TOKENS = ("orthogonality_gap", "stable_rank", "mean_abs_cosine")
+
+
+@dataclass(frozen=True, eq=False)
+class Examination:
+    """Numbers of every site of a model on one batch, in the order of execution; layer 0 is the input.
+
+    Example:
+        >>> import torch
+        >>> from isometer.doctor import probe
+        >>> found = probe(torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU()), torch.eye(3, 4))
+        >>> [site.op for site in found.sites]
+        ['input', 'Linear', 'ReLU']
+
+    Attributes:
+        sites: what was read, one per site.
+        values: one array `(layers,)` per quantity, nan where it is not defined:
+
+            - of the samples' Gram matrix `orthogonality_gap`, `isometry_gap`, `stable_rank`, `effective_rank`,
+              `mean_abs_cosine`, `mean_angle_deg`; of tokens within a sample, averaged over a few samples,
+              `token_orthogonality_gap`, `token_stable_rank`, `token_mean_abs_cosine`;
+            - `rms`, `max_abs`; `overflow_headroom` (factors of ten from the largest entry to the largest number) and
+              `underflow_headroom` (from the smallest normal number to the rms) of the site's own dtype, and the same
+              with `_float16` and `_bfloat16`;
+            - `dead_fraction` (units which are zero on the whole batch; channels, for images), `saturated_fraction`;
+            - `weight_gain` (std · √fan_in) beside the `principled_gain` of the activation that follows, 1 where none
+              does; `weight_asymmetry` (mean/std · √fan_in); with `spectra=True` `weight_spectral_norm`,
+              `weight_isometry_gap`;
+            - `output_gradient_log_norm`, of the loss by the site's output; `gradient_log_norm`, by its weights (at
+              layer 0 by the input), natural logarithms; `gradient_alignment` and `gradient_top_share` of the samples'
+              contributions to the weights' gradient; `shared_gradient_cosine`, the mean |cosine| over the pairs of
+              samples whose gradients by the model's output are parallel: 1 if the network cannot tell samples apart.
+        nonfinite_layer: the first layer with a NaN or infinite activation, `None` if there is none.
+        nonfinite_gradient_layer: the layer at which the backward pass of the unscaled loss first met one, likewise.
+        loss_exponent: the loss was multiplied by `2^loss_exponent` to reach the layers below that one.
+        samples: samples in the batch.
+        seed: of cotangents, sketches, and the generators while the model ran.
+    """
+
+    sites: tuple[Site, ...]
+    values: dict[str, Floats]
+    nonfinite_layer: int | None
+    nonfinite_gradient_layer: int | None
+    loss_exponent: int
+    samples: int
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.sites)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Module paths, one per layer."""
+        return tuple(site.name for site in self.sites)
+
+    def gram(self, layer: int) -> NDArray[Any] | None:
+        """The Gram matrix `H Hᵀ / d` of the (at most 64) samples at a layer, `None` where there is none."""
+        site = self.sites[layer]
+        if site.gram is None:
+            return None
+        scale = 2.0**site.exponent
+        gram: NDArray[Any] = site.gram.double().cpu().numpy() / site.features * scale * scale
+        return gram
+
+    def to_dataset(self) -> xarray.Dataset:
+        """The trajectory: dimension `layer`, coordinates `name`, `op`, `site`, `depth`, `kind`, `call`, `activation`.
+
+        `site` is `pre-activation` for what an activation reads, else `output`; `call` counts the calls of one operation
+        in one module; `alignment` says whether gradient alignment is `exact` or a `sketch`.
+        """
+        coordinates: dict[str, Any] = {
+            "layer": np.arange(len(self)),
+            "depth": ("layer", np.array([site.depth for site in self.sites])),
+            "call": ("layer", np.array([site.call for site in self.sites])),
+        }
+        texts = {
+            "name": [site.name for site in self.sites],
+            "op": [site.op for site in self.sites],
+            "site": [_place(site) for site in self.sites],
+            "kind": [site.kind for site in self.sites],
+            "activation": [site.activation or "" for site in self.sites],
+            "alignment": [site.alignment for site in self.sites],
+            "dtype": [site.dtype for site in self.sites],
+        }
+        coordinates.update({name: ("layer", np.array(text, dtype=object)) for name, text in texts.items()})
+        attributes = {"samples": self.samples, "seed": self.seed, "versions": versions(), **self._events()}
+        data = {name: ("layer", values) for name, values in self.values.items()}
+        return xarray.Dataset(data, coords=coordinates, attrs=attributes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the Gram matrices, ready for JSON: nan is `None`, infinities are `"inf"` and `"-inf"`."""
+        rows = []
+        for layer, site in enumerate(self.sites):
+            row: dict[str, Any] = {
+                "layer": layer,
+                "name": site.name,
+                "op": site.op,
+                "site": _place(site),
+                "kind": site.kind,
+                "depth": site.depth,
+                "call": site.call,
+                "shape": list(site.shape),
+                "dtype": site.dtype,
+                "activation": site.activation,
+                "normalized": site.normalized,
+                "alignment": site.alignment or None,
+            }
+            row["metrics"] = {name: _plain(float(values[layer])) for name, values in self.values.items()}
+            rows.append(row)
+        return {"samples": self.samples, "seed": self.seed, **self._events(), "layers": rows}
+
+    def _events(self) -> dict[str, int]:
+        """What is not finite and where; −1 for nowhere, since attributes of netCDF files have no `None`."""
+        first = -1 if self.nonfinite_layer is None else self.nonfinite_layer
+        gradient = -1 if self.nonfinite_gradient_layer is None else self.nonfinite_gradient_layer
+        return {
+            "nonfinite_layer": first,
+            "nonfinite_gradient_layer": gradient,
+            "loss_exponent": self.loss_exponent,
+        }
+
+
+def _place(site: Site) -> str:
+    return "pre-activation" if site.pre_activation else "output"
+
+
+def _plain(value: float) -> float | str | None:
+    if math.isnan(value):
+        return None
+    return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+
+
+def tabulate(sites: Sequence[Site], cotangents: torch.Tensor | None = None) -> dict[str, Floats]:
+    """Every quantity of every site; metrics are evaluated for all Gram matrices of a size at a time.
+
+    Args:
+        sites: what was read.
+        cotangents: inner products of the samples' gradients by the output of the model.
+    """
+    rms = np.array([site.rms for site in sites])
+    largest = np.array([site.largest for site in sites])
+    values = {name: np.full(len(sites), math.nan) for name in _OF_SAMPLES}
+    values.update({f"token_{name}": np.full(len(sites), math.nan) for name in _OF_TOKENS})
+    _evaluate(values, [(i, site.gram) for i, site in enumerate(sites) if site.gram is not None], _OF_SAMPLES, "")
+    tokens = [(i, site.token_gram) for i, site in enumerate(sites) if site.token_gram is not None]
+    _evaluate(values, tokens, _OF_TOKENS, "token_")
+    values["rms"], values["max_abs"] = rms, largest
+    ranges: list[tuple[str, Floats, Floats]] = [_range("", [site.dtype for site in sites])]
+    ranges += [_range(f"_{name}", [name] * len(sites)) for name in _DTYPES]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for suffix, top, bottom in ranges:
+            values[f"overflow_headroom{suffix}"] = np.log10(top) - np.log10(largest)
+            values[f"underflow_headroom{suffix}"] = np.log10(rms) - np.log10(bottom)
+    for name, attribute in (
+        ("dead_fraction", "dead"),
+        ("saturated_fraction", "saturated"),
+        ("weight_gain", "weight_gain"),
+        ("weight_asymmetry", "weight_asymmetry"),
+        ("weight_spectral_norm", "weight_spectral_norm"),
+        ("weight_isometry_gap", "weight_isometry_gap"),
+        ("output_gradient_log_norm", "output_log_norm"),
+        ("gradient_log_norm", "weight_log_norm"),
+    ):
+        values[name] = np.array([float(getattr(site, attribute)) for site in sites])
+    values["principled_gain"] = np.array([_principled(site) for site in sites])
+    values["gradient_alignment"] = np.full(len(sites), math.nan)
+    values["gradient_top_share"] = np.full(len(sites), math.nan)
+    values["shared_gradient_cosine"] = np.full(len(sites), math.nan)
+    parallel = _parallel(cotangents)
+    gradients = [(i, site.gradient_gram) for i, site in enumerate(sites) if site.gradient_gram is not None]
+    for layers, grams in _stacks(gradients):
+        if grams.shape[-1] > 1:
+            cosine, share = gradient_alignment_unchecked(grams)
+            values["gradient_alignment"][layers] = cosine.cpu().numpy()
+            values["gradient_top_share"][layers] = share.cpu().numpy()
+            if parallel is not None and parallel.shape == grams.shape[1:]:
+                cosines = _cosines(grams).cpu().numpy()[:, parallel]
+                values["shared_gradient_cosine"][layers] = np.abs(cosines).mean(axis=1)
+    return values
+
+
+def _parallel(cotangents: torch.Tensor | None) -> NDArray[np.bool_] | None:
+    """Pairs of samples whose gradients by the output are parallel, `None` if there are none."""
+    if cotangents is None or cotangents.shape[0] < 2:
+        return None
+    pairs: NDArray[np.bool_] = np.triu(np.abs(_cosines(cotangents).cpu().numpy()) > _PARALLEL, 1)
+    return pairs if pairs.any() else None
+
+
+def _cosines(grams: torch.Tensor) -> torch.Tensor:
+    """Gram matrices with a diagonal of ones; zero vectors have cosine 0."""
+    lengths = grams.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
+    inverse = torch.where(lengths > 0, 1.0 / lengths, 0.0)
+    return grams * inverse[..., :, None] * inverse[..., None, :]
+
+
+def _range(suffix: str, dtypes: Sequence[str]) -> tuple[str, Floats, Floats]:
+    """Largest and smallest normal number of each dtype, nan for those which are not floating point."""
+    known = {dtype: torch.finfo(getattr(torch, dtype)) for dtype in set(dtypes) if "float" in dtype}
+    top = np.array([known[dtype].max if dtype in known else math.nan for dtype in dtypes])
+    bottom = np.array([known[dtype].tiny if dtype in known else math.nan for dtype in dtypes])
+    return suffix, top, bottom
+
+
+def _principled(site: Site) -> float:
+    if site.kind != "weight" or math.isnan(site.weight_gain):
+        return math.nan
+    if not site.followed:
+        return 1.0
+    return math.nan if site.activation is None else principled_gain(site.activation)
+
+
+def _stacks(grams: Sequence[tuple[int, torch.Tensor]]) -> list[tuple[list[int], torch.Tensor]]:
+    """Finite Gram matrices of one shape, precision and device together, with the layers they belong to."""
+    groups: dict[Any, list[tuple[int, torch.Tensor]]] = {}
+    for layer, gram in grams:
+        groups.setdefault((gram.shape, gram.dtype, gram.device), []).append((layer, gram))
+    stacks = []
+    for group in groups.values():
+        stacked = torch.stack([gram for _, gram in group])
+        stacked = (stacked + stacked.mT) / 2
+        finite = stacked.flatten(1).isfinite().all(1)
+        layers = [layer for (layer, _), good in zip(group, finite.tolist(), strict=True) if good]
+        if layers:
+            stacks.append((layers, stacked if len(layers) == len(group) else stacked[finite]))
+    return stacks
+
+
+def _evaluate(
+    values: dict[str, Floats], grams: Sequence[tuple[int, torch.Tensor]], names: Sequence[str], prefix: str
+) -> None:
+    for layers, stacked in _stacks(grams):
+        if stacked.shape[-1] < 2:  # nothing to compare
+            continue
+        block = max(1, _BLOCK // stacked[0].numel()) if stacked.dim() > 3 else len(layers)
+        for start in range(0, len(layers), block):
+            for name, numbers in several(stacked[start : start + block], names).items():
+                numbers = numbers.to(torch.float64)
+                numbers = numbers.flatten(1).mean(1) if numbers.dim() > 1 else numbers
+                values[prefix + name][layers[start : start + block]] = numbers.cpu().numpy()

@@ -1,0 +1,299 @@
+"""One forward and one backward pass through any model, watched."""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from isometer.doctor.probe._backward import Backward
+from isometer.doctor.probe._capture import Capture
+from isometer.doctor.probe._examination import Examination, tabulate
+from isometer.doctor.probe._restore import preserved
+from isometer.doctor.probe._sites import Site
+from isometer.doctor.probe._tensor_trees import map_tensors, tensors
+from isometer.errors import IsometerError
+
+Tensor = torch.Tensor
+_EXPONENTS = (0, -40, -80, -110)  # of the factors a loss is multiplied by while its gradients overflow
+_SEQUENCE_MODULES = (nn.RNNBase, nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+
+
+def probe(
+    model: nn.Module,
+    batch: Any,
+    *,
+    target: Any = None,
+    loss: Callable[..., Tensor] | None = None,
+    layers: Sequence[str] | None = None,
+    spectra: bool = False,
+    mode: str | None = None,
+    seed: int = 0,
+) -> Examination:
+    """Measure how a batch and its gradients travel through a model, and leave the model as it was.
+
+    Every operation that computes is a site: layers, normalisations, activations, attention, additions, as modules or as
+    functions, one site per call. Activations are reduced to Gram matrices and a few numbers where they appear; nothing
+    larger is kept. If gradients overflow, the pass is repeated with the loss multiplied by a lower power of two, and
+    the layers that were lost are filled in.
+
+    Samples are on axis 0 of the batch, or on axis 1 if it is `(tokens, samples, …)` for a recurrent or attention module
+    with `batch_first=False`.
+
+    Args:
+        model: any module; of a compiled one, the module it was made from.
+        batch: what the model is called with: a tensor, a tuple or list of positional arguments, or a mapping of keyword
+            arguments. Tensors are copied, so that a model which writes to its input does not write to yours.
+        target: second argument of the loss.
+        loss: a function of the model's output (and the target, if given) that returns a scalar. Without one, the
+            gradients are those of a standard Gaussian cotangent on every floating point output.
+        layers: patterns of module names (`"blocks.*"`) to which the sites are restricted, all unless given.
+        spectra: also measure spectral norms and isometry gaps of weights.
+        mode: `"train"` or `"eval"`; `None` is the mode the model is in.
+        seed: of the cotangent, of sketches and of the global generators while the model runs (they are restored).
+
+    Returns:
+        An `Examination`.
+
+    Raises:
+        IsometerError: the batch or the model is not what a probe needs. What the model itself raises comes through
+            unchanged.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> found = probe(model, torch.randn(5, 3))
+        >>> found.to_dataset()["op"].values.tolist(), [site.depth for site in found.sites]
+        (['input', 'Linear', 'ReLU', 'Linear'], [0, 1, 1, 2])
+        >>> bool(model[0].weight.grad is None)
+        True
+
+    Implements: the measured side of 001/metric-isogap, 002/eq-3, 001/metric-cos; 002/prop-8 for gradient alignment.
+    """
+    model = _checked_model(model)
+    if mode not in (None, "train", "eval"):
+        raise IsometerError(f"mode is {mode!r}; expected 'train', 'eval' or None — None keeps the mode of the model")
+    if target is not None and loss is None:
+        raise IsometerError(
+            "target was given without loss; expected both — pass loss=torch.nn.functional.cross_entropy"
+        )
+    if loss is not None and not callable(loss):
+        raise IsometerError(f"loss is a {type(loss).__name__}; expected a function — pass one, or an nn.Module")
+    if isinstance(layers, str):
+        layers = [layers]
+    samples, tokens_first = _samples(model, batch)
+
+    found: list[Site] = []
+    lost: int | None = None
+    cotangents: Tensor | None = None
+    used = 0
+    factored, exponents = True, list(_EXPONENTS)
+    while exponents:
+        exponent = exponents[0]
+        backward = Backward(samples=samples, tokens_first=tokens_first, seed=seed, exponent=exponent)
+        with preserved(model, seed=seed, mode=mode) as state, _without_collection():
+            capture = Capture(
+                model,
+                state,
+                backward,
+                samples=samples,
+                tokens_first=tokens_first,
+                layers=layers,
+                spectra=spectra and exponent == 0,
+            )
+            _pass(model, batch, target, loss, capture, backward, state.parameters, exponent, seed, factored)
+        _assign_weights(capture.sites, backward)
+        if factored and any(
+            s.factored and math.isnan(s.output_log_norm) and not s.gradient_lost for s in capture.sites
+        ):
+            # a layer was not reached: nothing behind it may have been asked for, so ask for its weights
+            factored = False
+            continue
+        exponents.pop(0)
+        if cotangents is None and backward.cotangents is not None and bool(backward.cotangents.isfinite().all()):
+            cotangents = backward.cotangents
+        if exponent == 0:
+            found = capture.sites
+            lost = max((layer for layer, site in enumerate(found) if site.gradient_lost), default=None)
+        else:
+            used = exponent
+            _fill(found, capture.sites)
+        if not all(site.finite for site in found) or not any(site.gradient_lost for site in found):
+            break
+    broken = next((layer for layer, site in enumerate(found) if not site.finite), None)
+    return Examination(tuple(found), tabulate(found, cotangents), broken, lost, used, samples, seed)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """No search for unreachable objects: a pass makes many small ones, and keeps them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _pass(
+    model: nn.Module,
+    batch: Any,
+    target: Any,
+    loss: Callable[..., Tensor] | None,
+    capture: Capture,
+    backward: Backward,
+    parameters: Sequence[nn.Parameter],
+    exponent: int,
+    seed: int,
+    factored: bool,
+) -> None:
+    """Forward under the capture, then backward; hooks are off afterwards, whatever happened."""
+    leaves: list[Tensor] = []
+
+    def own(tensor: Tensor) -> Tensor:
+        """A copy with history, so that in-place operations on the input are possible and its gradient is seen."""
+        if not tensor.is_floating_point():
+            return tensor.detach().clone()
+        leaves.append(tensor.detach().requires_grad_())
+        return leaves[-1].clone()
+
+    try:
+        inputs = map_tensors(own, batch)
+        # what lies behind the input needs no other reason to be differentiated
+        trained = [p for p in parameters if p.requires_grad and (p.dim() > 1 or not leaves)]
+        capture.start(tensors(inputs))
+        capture.attach()
+        with capture:
+            output = call(model, inputs)
+        capture.detach()
+        del inputs
+        if factored:  # the norms of these gradients come from inner products: no need to form them
+            spared = {s.factored for s in capture.sites if s.factored and capture.uses[s.factored] == 1}
+            trained = [p for p in trained if id(p) not in spared or p._backward_hooks]
+        backward.watch_model([tensor for tensor in tensors(output) if tensor.is_floating_point()])
+        outputs, cotangents = _loss(output, target, loss, exponent, seed)
+        del output
+        if outputs:
+            backward.watch_parameters(trained)
+            _differentiate(outputs, [*leaves, *(p for p in trained if p.requires_grad)], cotangents)
+    finally:
+        capture.detach()
+        backward.detach()
+
+
+def call(model: nn.Module, inputs: Any) -> Any:
+    """The model's output: a mapping is passed by name, a tuple or list by position.
+
+    Example:
+        >>> call(nn.Bilinear(1, 1, 2), (torch.ones(3, 1), torch.ones(3, 1))).shape
+        torch.Size([3, 2])
+    """
+    if isinstance(inputs, Mapping):
+        return model(**inputs)
+    if isinstance(inputs, (tuple, list)) and not hasattr(inputs, "_fields"):
+        return model(*inputs)
+    return model(inputs)
+
+
+def _loss(
+    output: Any, target: Any, loss: Callable[..., Tensor] | None, exponent: int, seed: int
+) -> tuple[list[Tensor], list[Tensor]]:
+    """What is differentiated, and the cotangents to start from."""
+    scale = 2.0**exponent
+    if loss is not None:
+        value = loss(output) if target is None else loss(output, target)
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            came = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+            raise IsometerError(f"loss returned {came}; expected a scalar tensor — reduce it, with .mean() or .sum()")
+        return ([value], [torch.full_like(value, scale)]) if value.requires_grad else ([], [])
+    floating = [tensor for tensor in tensors(output) if tensor.is_floating_point() and tensor.numel()]
+    if not floating:
+        raise IsometerError(
+            f"the model returned a {type(output).__name__} without a floating point tensor; expected one to start the "
+            "backward pass from — wrap the model so that it returns its representations"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    outputs, cotangents = [], []
+    for tensor in floating:
+        cotangent = torch.randn(tensor.shape, generator=generator, dtype=torch.float32) * scale
+        if tensor.requires_grad:
+            outputs.append(tensor)
+            cotangents.append(cotangent.to(tensor))
+    return outputs, cotangents
+
+
+def _differentiate(outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor]) -> None:
+    """The backward pass; gradients are read in hooks, nothing is accumulated."""
+    try:
+        with ExitStack() as stack:  # the hooks multiply, and not in half precision
+            for device in {tensor.device.type for tensor in [*outputs, *inputs]}:
+                stack.enter_context(torch.autocast(device, enabled=False))
+            torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True)
+    except RuntimeError as problem:
+        if "checkpoint" in str(problem).lower() and "reentrant" in str(problem).lower():
+            raise IsometerError(
+                "the model uses reentrant checkpointing, whose gradients cannot be read without writing to .grad — "
+                "call torch.utils.checkpoint.checkpoint(…, use_reentrant=False)"
+            ) from problem
+        raise
+
+
+def _assign_weights(sites: Sequence[Site], backward: Backward) -> None:
+    norms = backward.parameter_log_norms
+    for site in sites:
+        own = [norms[key] for key in site.parameters if key in norms]
+        if own:
+            largest = max(own)  # the norm of all weights of the site together, from logarithms
+            site.weight_log_norm = (
+                largest + 0.5 * math.log(sum(math.exp(2 * (value - largest)) for value in own))
+                if math.isfinite(largest)
+                else largest
+            )
+            site.gradient_lost = site.gradient_lost or any(math.isnan(value) for value in own)
+    sites[0].weight_log_norm = sites[0].output_log_norm
+
+
+def _fill(found: list[Site], again: list[Site]) -> None:
+    """Take over the gradients which a pass with a smaller loss could represent."""
+    if [(site.name, site.op) for site in found] != [(site.name, site.op) for site in again]:
+        return
+    for site, other in zip(found, again, strict=True):
+        if site.gradient_lost and not other.gradient_lost:
+            site.output_log_norm, site.weight_log_norm = other.output_log_norm, other.weight_log_norm
+            site.gradient_gram, site.alignment, site.gradient_lost = other.gradient_gram, other.alignment, False
+
+
+def _checked_model(model: nn.Module) -> nn.Module:
+    if not isinstance(model, nn.Module):
+        raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass an instance of one")
+    model = getattr(model, "_orig_mod", model)
+    if any(p is not None and nn.parameter.is_lazy(p) for part in model.modules() for p in part._parameters.values()):
+        lazy = next(name for name, p in model.named_parameters() if nn.parameter.is_lazy(p))
+        raise IsometerError(
+            f"parameter {lazy!r} has no shape yet; expected an initialised model — run it on a batch once"
+        )
+    return model
+
+
+def _samples(model: nn.Module, batch: Any) -> tuple[int, bool]:
+    """Number of samples, and whether tokens come before samples."""
+    first = next((tensor for tensor in tensors(batch) if tensor.dim() > 0), None)
+    if first is None:
+        raise IsometerError(
+            f"batch is a {type(batch).__name__} without a tensor that has samples; expected a tensor, a tuple of "
+            "positional arguments or a mapping of keyword arguments — pass torch.as_tensor(batch)"
+        )
+    if not first.shape[0]:
+        raise IsometerError(f"batch has shape {tuple(first.shape)}; expected at least one sample — pass more")
+    width = 3 if first.is_floating_point() else 2
+    tokens_first = first.dim() == width and any(
+        not getattr(module, "batch_first", getattr(getattr(module, "self_attn", None), "batch_first", True))
+        for module in model.modules()
+        if isinstance(module, _SEQUENCE_MODULES)
+    )
+    return int(first.shape[1 if tokens_first else 0]), tokens_first

@@ -1,0 +1,149 @@
+"""Other activation functions in the place of those that a model has."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from torch import nn
+
+from isometer.activations import Activation as Function
+from isometer.activations import activation
+from isometer.activations._closed_forms import as_two_rays
+from isometer.doctor.probe._examine import probe
+from isometer.doctor.probe._sites import Site
+from isometer.doctor.treatment._surgery import is_plain, own_places, put, seen, single_use
+from isometer.doctor.diagnosis._signal_path import View
+from isometer.errors import IsometerError
+from isometer.nn import Activation
+
+_SLOPE = 1.5  # κ_L'(1) of deep kernel shaping
+_COSINE = 0.9  # κ_L(0) of a tailored leaky ReLU
+_DONE = ("normalized(", "shaped(", "unit(leaky_relu")
+_FALL = -0.4  # exponent of the gains of 001/rec-6.11
+
+
+def normalize_activations_(model: nn.Module, batch: Any) -> tuple[str, ...]:
+    """Replace every activation φ by `(φ(x) − E φ(z)) / √Var φ(z)`, z standard Gaussian, in place.
+
+    The normalised function asks for weights of gain 1: call `isometer.init.principled_gain_` afterwards.
+
+    Args:
+        model: the model, whose activations are modules.
+        batch: what it is called with.
+
+    Returns:
+        Names of the modules that were replaced.
+
+    Raises:
+        IsometerError: an activation is a function within a forward method, is used twice or is not in the registry. The
+            model is then as it was.
+
+    Example:
+        >>> import torch
+        >>> model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+        >>> normalize_activations_(model, torch.randn(3, 4))
+        ('1',)
+        >>> model[1]
+        Activation(normalized(relu))
+
+    Implements: 001/thm-5.8, 004/eq-2.
+    """
+    places = _places(model, batch)
+    made = [(site.name, Activation(_function(model, site), normalized=True)) for site in places]
+    for name, module in made:
+        put(model, name, module)
+    return tuple(name for name, _ in made)
+
+
+def shape_activations_(model: nn.Module, batch: Any) -> tuple[str, ...]:
+    """Replace every activation by one shaped for the depth of the model, closer to linear the deeper it is; in place.
+
+    ReLU and its leaky versions become a leaky ReLU that brings orthogonal samples to cosine 0.9 at the output. Other
+    functions get input and output scales and shifts with κ(0) = 0 and κ_L'(1) = 1.5, or behind batch norm, which sets
+    the scale anew in every layer, the falling gain of `φ(ℓ^{−0.4} x)`, normalised. All are of gain 1: call
+    `isometer.init.principled_gain_` afterwards.
+
+    Args:
+        model: the model, whose activations are modules.
+        batch: what it is called with.
+
+    Returns:
+        Names of the modules that were replaced.
+
+    Raises:
+        IsometerError: as `normalize_activations_`, or an activation cannot be shaped. The model is then as it was.
+
+    Example:
+        >>> import torch
+        >>> model = nn.Sequential(*[m for _ in range(9) for m in (nn.Linear(4, 4), nn.ReLU())])
+        >>> len(shape_activations_(model, torch.randn(3, 4)))
+        9
+
+    Implements: 001/alg-C.5, 001/rec-6.11.
+    """
+    places = _places(model, batch)
+    depth = len({site.depth for site in places})
+    behind_batch_norm = any(site.statistics for site in seen(model, batch))
+    made: list[tuple[str, Activation]] = []
+    shaped: dict[str, Function] = {}
+    for layer, site in enumerate(places, start=1):
+        phi = _function(model, site)
+        if behind_batch_norm and as_two_rays(phi.expression) is None:
+            made.append((site.name, Activation(phi, gain=layer**_FALL, normalized=True)))
+            continue
+        if phi.name not in shaped:
+            shaped[phi.name] = _shaped(phi, depth)
+        made.append((site.name, Activation(shaped[phi.name])))
+    for name, module in made:
+        put(model, name, module)
+    return tuple(name for name, _ in made)
+
+
+def _shaped(phi: Function, depth: int) -> Function:
+    from isometer.theory import kernel_map, shape_activation, tailored_leaky_relu
+
+    if as_two_rays(phi.expression) is None:
+        return shape_activation(phi, depth, output_slope=_SLOPE).activation
+    highest = float(kernel_map(activation("relu")).iterate(0.0, depth).cosine[-1])
+    return tailored_leaky_relu(depth, min(_COSINE, highest))
+
+
+def _places(model: nn.Module, batch: Any) -> list[Site]:
+    """Activations between weights, all of them modules with a place of their own."""
+    view = View(probe(model, batch))
+    sites = view.sites
+    found = [sites[layer] for layer in view.activations]
+    if not found:
+        raise IsometerError("the model has no activation between its weights; expected one — there is none to replace")
+    modules = dict(model.named_modules())
+    for site in found:
+        module = modules.get(site.name)
+        if not site.name or module is None or not is_plain(module):
+            raise IsometerError(
+                f"the activation {site.op!r} of {site.name or 'the model'!r} is a function called in its forward "
+                "method; expected a module, which can be replaced — write isometer.nn.Activation there yourself"
+            )
+    single_use(sites, [site.name for site in found])
+    own_places(model, [site.name for site in found])
+    return found
+
+
+def _function(model: nn.Module, site: Site) -> Function:
+    module = model.get_submodule(site.name)
+    if isinstance(module, Activation):
+        if module.activation.name.startswith(_DONE):
+            raise IsometerError(
+                f"the activation of {site.name!r} is {module.activation.name}; expected one that was not changed yet — "
+                "it has been normalised or shaped already"
+            )
+        return module.activation
+    if site.activation is None:
+        raise IsometerError(
+            f"the activation {site.op!r} of {site.name!r} is not in the registry; expected a known one — wrap it as "
+            "isometer.nn.Activation(function)"
+        )
+    phi = activation(site.activation)
+    if not math.isfinite(phi.gain_forward):
+        raise IsometerError(f"{phi.name} is zero almost everywhere; expected an activation that lets something through")
+    return phi

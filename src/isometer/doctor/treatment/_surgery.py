@@ -1,0 +1,105 @@
+"""Changing a module tree so that it can be changed back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from isometer.doctor.probe._examine import probe
+from isometer.doctor.probe._sites import Site
+from isometer.errors import IsometerError
+
+_SWITCHES = ("norm_first",)  # plain attributes that a treatment sets
+
+
+class Snapshot:
+    """What a model was like: its tree of modules, its parameters and buffers.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        >>> before = Snapshot(model)
+        >>> put(model, "1", nn.Tanh())
+        >>> before.restore()
+        >>> model[1]
+        ReLU()
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._trees = [(module, dict(module._modules), self._switches(module)) for module in model.modules()]
+        tensors = dict.fromkeys([*model.parameters(), *model.buffers()])
+        self._values = [(tensor, tensor.detach().clone()) for tensor in tensors]
+
+    @staticmethod
+    def _switches(module: nn.Module) -> dict[str, Any]:
+        return {name: module.__dict__[name] for name in _SWITCHES if name in module.__dict__}
+
+    def restore(self) -> None:
+        """Everything back to what it was, the same objects with the same values."""
+        for module, children, switches in self._trees:
+            module._modules.clear()
+            module._modules.update(children)
+            module.__dict__.update(switches)
+        with torch.no_grad():
+            for tensor, value in self._values:
+                tensor.copy_(value)
+
+
+def inner(model: nn.Module) -> nn.Module:
+    """Of a compiled or distributed model the one within."""
+    for name in ("_orig_mod", "module"):
+        within = model._modules.get(name)
+        if isinstance(within, nn.Module) and (name == "_orig_mod" or "Parallel" in type(model).__name__):
+            return inner(within)
+    return model
+
+
+def put(model: nn.Module, path: str, module: nn.Module) -> None:
+    """Put a module at a path of the tree, in the mode of the one it replaces."""
+    parent, _, name = path.rpartition(".")
+    owner = model.get_submodule(parent)
+    old = owner._modules[name]
+    assert old is not None
+    owner._modules[name] = module.train(old.training)
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Whether a module has neither children nor parameters."""
+    return not module._modules and next(module.parameters(), None) is None
+
+
+def seen(model: nn.Module, batch: Any) -> tuple[Site, ...]:
+    """The sites of one run of a model."""
+    if not isinstance(model, nn.Module):
+        raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
+    return probe(model, batch).sites
+
+
+def like(module: nn.Module, model: nn.Module) -> nn.Module:
+    """A new module on the device and in the precision of a model's parameters."""
+    first = next((p for p in model.parameters() if p.is_floating_point()), None)
+    return module if first is None else module.to(device=first.device, dtype=first.dtype)
+
+
+def single_use(sites: Sequence[Site], names: Sequence[str]) -> None:
+    """Refuse modules that run more than once."""
+    counts = Counter(site.name for site in sites)
+    twice = next((name for name in names if counts[name] > 1), None)
+    if twice is not None:
+        raise IsometerError(
+            f"module {twice!r} runs more than once; expected a module of its own at every place — give each place one"
+        )
+
+
+def own_places(model: nn.Module, names: Sequence[str]) -> None:
+    """Refuse modules that stand at several places of the tree."""
+    places = Counter(id(module) for _, module in model.named_modules(remove_duplicate=False))
+    for name in names:
+        if places[id(model.get_submodule(name))] > 1:
+            raise IsometerError(
+                f"module {name!r} stands at several places of the model; expected one each — make a new module for "
+                "each place"
+            )

@@ -1,0 +1,89 @@
+"""The Python lines that give the numbers of a state."""
+
+from __future__ import annotations
+
+from isometer.explore._state import LIMITS, ActivationState, DepthState
+
+__all__ = ["activation_lines", "depth_lines"]
+
+
+def activation_lines(state: ActivationState) -> str:
+    """Cards, kernel maps, paths and the phase of an activation state.
+
+    Args:
+        state: of the lab.
+
+    Returns:
+        A program; it leaves `cards`, `paths`, `point` and `diagram`.
+
+    Example:
+        >>> print(activation_lines(ActivationState(activations=("relu",))).splitlines()[0])
+        from isometer import activation
+    """
+    shape = "" if state.gain == 1.0 else f".gain({state.gain!r})"
+    layer = f"norm={state.norm!r}, norm_position={state.position!r}, residual={state.residual!r}"
+    return "\n".join(
+        [
+            "from isometer import activation",
+            "from isometer.theory import explain, phase_diagram, phase_point",
+            "",
+            f"names = {list(state.activations)!r}",
+            f"cards = {{name: explain(activation(name){shape}, {layer}) for name in names}}",
+            "for name, card in cards.items():",
+            "    print(name, card.kernel.case, card.kernel.fixed_point, card.kernel.rate, card.kernel.depth_scale)",
+            "    print(card.conclusion)",
+            "",
+            f"start, layers = {state.rho!r}, {state.layers}",
+            "paths = {name: card.kernel.iterate(start, layers).cosine for name, card in cards.items()}",
+            "",
+            f"point = phase_point({state.phase_of!r}, {state.sigma_w!r}**2, {state.sigma_b!r}**2)",
+            "print(point.verdict)",
+            f"diagram = phase_diagram({state.phase_of!r}, weight_limit={LIMITS['sigma_w'].high ** 2:g}, "
+            f"bias_limit={LIMITS['sigma_b'].high ** 2:g}, points=41)",
+        ]
+    )
+
+
+def depth_lines(state: DepthState) -> str:
+    """Simulation, prediction and Gram matrix of a depth state.
+
+    Args:
+        state: of the lab.
+
+    Returns:
+        A program; it leaves `simulated`, `predicted`, `band` and `gram`.
+
+    Example:
+        >>> "representations" in depth_lines(DepthState())
+        True
+    """
+    from isometer.explore.jobs._depth import layer_order, metrics_with
+
+    metrics = metrics_with(state.rank)
+    gain = f"activation({state.activation!r}).gain_forward" if state.gain == "forward" else "1.0"
+    skip = "" if state.residual is None else f"residual={state.residual!r}, "
+    norm = "None" if state.norm == "none" else repr(state.norm)
+    return "\n".join(
+        [
+            "from isometer import Spec, activation",
+            "from isometer.metrics import cosines",
+            "from isometer.data import make_batch; from isometer.simulate import representations, simulate; from isometer.trajectory import summarize",
+            "from isometer.theory.prediction import finite_width, missing_bands, predict",
+            "",
+            f"spec = Spec(width={state.width}, depth={state.depth}, activation={state.activation!r}, norm={norm},",
+            f"            weights={state.weights!r}, gain={gain}, {skip}",
+            f"            order={layer_order(state.position, state.residual is not None)!r})",
+            f"batch = make_batch({state.source!r}, {state.batch}, {state.width}, seed={state.seed})",
+            f"metrics = {metrics!r}",
+            "",
+            f"runs = simulate(spec, batch, runs={state.runs}, metrics=metrics, seed={state.seed})",
+            "simulated = summarize(runs)  # mean, low, high",
+            "predicted = predict(spec, batch, metrics=metrics)  # infinite width",
+            f"missing = missing_bands(spec, {state.batch}, metrics)",
+            "known = [name for name in metrics if name not in missing]",
+            "band = finite_width(spec, batch, metrics=known)  # this width",
+            "",
+            f"state = representations(spec, batch, layers=[{state.layer}], seed={state.seed})['state'].values[0, 0]",
+            "gram = cosines(state)",
+        ]
+    )

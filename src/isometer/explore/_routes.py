@@ -1,0 +1,42 @@
+"""Addresses besides the page: curves as CSV, and the figures of a gallery."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from dash import Dash
+from flask import Response, abort, request
+
+from isometer.errors import IsometerError
+from isometer.explore._state import LABS
+from isometer.explore._tables import csv_text, table
+from isometer.explore._desk import Desk, Superseded
+
+
+def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
+    """`/csv/LAB/CURVE?STATE` and `/gallery/STUDY/figure.png`."""
+
+    def curve_as_csv(lab: str, curve: str) -> Response:
+        chosen = next((one for one in LABS if one == lab), None)
+        if chosen is None:
+            abort(404)
+        try:
+            columns = table(chosen, curve, request.query_string.decode("ascii", "replace"), desk, secrets.token_hex(8))
+        except IsometerError as problem:
+            return Response(f"{problem}\n", status=400, mimetype="text/plain")
+        except Superseded:
+            abort(503)
+        name = f"isometer-{chosen}-{curve}.csv"
+        return Response(
+            csv_text(columns), mimetype="text/csv", headers={"Content-Disposition": f'attachment; filename="{name}"'}
+        )
+
+    def figure(study: str) -> Response:
+        known = {} if gallery is None else {path.parent.name: path for path in gallery.glob("*/figure.png")}
+        if study not in known:
+            abort(404)
+        return Response(known[study].read_bytes(), mimetype="image/png")
+
+    app.server.add_url_rule("/csv/<lab>/<curve>", view_func=curve_as_csv)
+    app.server.add_url_rule("/gallery/<study>/figure.png", view_func=figure)

@@ -1,0 +1,221 @@
+"""What the depth lab shows: a random network predicted, simulated, and looked at in one layer."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from isometer.data._batches import make_batch
+from isometer.errors import IsometerError
+from isometer.metrics import cosines
+from isometer.spec import Norm, Spec
+
+GRADIENT = "gradient_log_norm"
+METRICS = ("orthogonality_gap", "isometry_gap", GRADIENT)
+
+
+def metrics_with(rank: str) -> list[str]:
+    """The four quantities of the lab, with the rank that was chosen.
+
+    Example:
+        >>> metrics_with("stable_rank")
+        ['orthogonality_gap', 'stable_rank', 'isometry_gap', 'gradient_log_norm']
+    """
+    return [METRICS[0], rank, *METRICS[1:]]
+
+
+def network(
+    activation: str,
+    norm: str,
+    position: str,
+    weights: str,
+    gain: str,
+    residual: float | None,
+    depth: int,
+    width: int,
+) -> Spec:
+    """The network of the lab's controls.
+
+    Example:
+        >>> network("relu", "batch", "pre", "gaussian", "1", None, 5, 16).operations
+        ('weights', 'norm', 'activation')
+    """
+    from isometer.activations import activation as parse
+
+    return Spec(
+        width=width,
+        depth=depth,
+        activation=activation,
+        norm=Norm.named(norm),
+        weights=weights,
+        gain=parse(activation).gain_forward if gain == "forward" else 1.0,
+        residual=math.inf if residual is None else residual,
+        order=layer_order(position, residual is not None),
+    )
+
+
+def layer_order(position: str, skip: bool) -> Any:
+    """The order of a layer's steps: the norm before or after the activation, with or without a skip.
+
+    Example:
+        >>> layer_order("pre", True)
+        ('activation', 'weights', 'residual', 'norm')
+    """
+    if position == "pre":
+        return ("activation", "weights", "residual", "norm") if skip else ("weights", "norm", "activation")
+    return ("weights", "activation", "residual", "norm") if skip else ("weights", "activation", "norm")
+
+
+def simulated(net: dict[str, Any], source: str, batch: int, seed: int, runs: int, rank: str) -> dict[str, Any]:
+    """Mean over the runs, its 95 % interval, and where 95 % of the runs are, layer by layer.
+
+    Example:
+        >>> net = dict(activation="relu", norm="none", position="pre", weights="gaussian", gain="forward",
+        ...            residual=None, depth=3, width=16)
+        >>> found = simulated(net, "gaussian", 4, 0, 4, "stable_rank")
+        >>> found["layer"], sorted(found["metrics"]["stable_rank"])
+        ([0, 1, 2, 3], ['bottom', 'high', 'low', 'mean', 'top'])
+    """
+    try:
+        from isometer.simulate import simulate
+        from isometer.trajectory import summarize
+    except ImportError as problem:
+        raise IsometerError("simulations need torch — pip install 'isometer[torch]'") from problem
+    spec = network(**net)
+    inputs = make_batch(source, batch, net["width"], seed=seed)
+    data = simulate(spec, inputs, runs=runs, metrics=metrics_with(rank), seed=seed)
+    summary = summarize(data)
+    rows = {}
+    for name in map(str, data.data_vars):
+        values = np.asarray(data[name].values)
+        rows[name] = {s: summary[name].sel(statistic=s).values.tolist() for s in ("mean", "low", "high")}
+        rows[name] |= {"bottom": _quantile(values, 0.025), "top": _quantile(values, 0.975)}
+    overflow = [int(layer) for layer in data.attrs["first_nonfinite_layer"] if layer >= 0]
+    return {
+        "layer": [int(v) for v in data["layer"].values],
+        "metrics": rows,
+        "engine": data.attrs["engine"],
+        "overflow": min(overflow, default=None),
+    }
+
+
+def _quantile(values: Any, at: float) -> list[float]:
+    """Over the runs; the nearest run beyond where infinities make interpolation meaningless."""
+    method: Literal["lower", "higher"] = "lower" if at < 0.5 else "higher"
+    return [float(v) for v in np.quantile(values, at, axis=0, method=method)]
+
+
+def predicted(net: dict[str, Any], source: str, batch: int, seed: int, rank: str) -> dict[str, Any]:
+    """What theory says at infinite width; without gradients where it covers the way forward alone.
+
+    Example:
+        >>> net = dict(activation="relu", norm="none", position="pre", weights="gaussian", gain="forward",
+        ...            residual=None, depth=3, width=16)
+        >>> sorted(predicted(net, "gaussian", 4, 0, "stable_rank")["metrics"])
+        ['gradient_log_norm', 'isometry_gap', 'orthogonality_gap', 'stable_rank']
+    """
+    from isometer.theory.prediction import predict
+
+    spec, note = network(**net), ""
+    inputs = make_batch(source, batch, net["width"], seed=seed)
+    try:
+        data = predict(spec, inputs, metrics=metrics_with(rank))
+    except IsometerError as problem:
+        note = f"gradients: {problem}"
+        data = predict(spec, inputs, metrics=metrics_with(rank)[:-1])
+    return {
+        "layer": [int(v) for v in data["layer"].values],
+        "metrics": {str(name): data[name].values[0].tolist() for name in data.data_vars},
+        "statements": _statements(data),
+        "note": note,
+    }
+
+
+def _statements(data: Any) -> list[str]:
+    from isometer.report._predictions import statements
+
+    return statements(data)
+
+
+def own_width(net: dict[str, Any], source: str, batch: int, seed: int, rank: str) -> dict[str, Any]:
+    """What theory says of networks of this width: mean, and where 95 % of them are.
+
+    Example:
+        >>> net = dict(activation="relu", norm="none", position="pre", weights="gaussian", gain="forward",
+        ...            residual=None, depth=3, width=16)
+        >>> sorted(own_width(net, "gaussian", 4, 0, "stable_rank")["metrics"])
+        ['isometry_gap', 'orthogonality_gap', 'stable_rank']
+    """
+    from isometer.theory.prediction import finite_width, missing_bands
+
+    spec, metrics = network(**net), metrics_with(rank)
+    inputs = make_batch(source, batch, net["width"], seed=seed)
+    missing = missing_bands(spec, batch, metrics)
+    known = [name for name in metrics if name not in missing]
+    rows = {}
+    if known:
+        data = finite_width(spec, inputs, metrics=known)
+        rows = {
+            str(name): {s: data[name].sel(statistic=s).values.tolist() for s in ("mean", "low", "high")}
+            for name in data.data_vars
+        }
+    return {"metrics": rows, "missing": {str(name): str(why) for name, why in missing.items()}}
+
+
+def geometry(net: dict[str, Any], source: str, batch: int, seed: int, layer: int) -> dict[str, Any]:
+    """The batch in one layer of the first run: cosines, lengths, and its picture in the plane of the odd point.
+
+    The plane is spanned by the longest sample and the mean of the others; lengths are relative to the longest.
+
+    Example:
+        >>> net = dict(activation="relu", norm="none", position="pre", weights="gaussian", gain="forward",
+        ...            residual=None, depth=3, width=16)
+        >>> found = geometry(net, "gaussian", 4, 0, 2)
+        >>> len(found["cosines"]), len(found["along"])
+        (4, 4)
+    """
+    from isometer.metrics import odd_point_statistics
+
+    try:
+        from isometer.simulate import representations
+    except ImportError as problem:
+        raise IsometerError("simulations need torch — pip install 'isometer[torch]'") from problem
+    inputs = make_batch(source, batch, net["width"], seed=seed)
+    data = representations(network(**net), inputs, layers=[layer], seed=seed)
+    state = np.asarray(data["state"].values[0, 0], dtype=float)
+    if not np.isfinite(state).all():
+        raise IsometerError(
+            f"the representation overflows by layer {layer} — look at an earlier one, or change the gain"
+        )
+    odd = odd_point_statistics(state)
+    along, across, kept = plane(state, int(odd.index))
+    return {
+        "cosines": np.asarray(cosines(state)).tolist(),
+        "lengths": np.linalg.norm(state, axis=1).tolist(),
+        "along": along,
+        "across": across,
+        "kept": kept,
+        "odd": {name: float(value) for name, value in odd._asdict().items()},
+    }
+
+
+def plane(state: Any, odd: int) -> tuple[list[float], list[float], list[float]]:
+    """Coordinates along the odd point and across it, toward the mean of the others, and each sample's share in both.
+
+    Example:
+        >>> plane(np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), 0)[:2]
+        ([1.0, 0.0, 0.0], [0.0, 0.5, 0.5])
+    """
+    scale = float(np.linalg.norm(state[odd])) or 1.0
+    h = state / scale
+    first = h[odd] / (np.linalg.norm(h[odd]) or 1.0)
+    rest = np.delete(h, odd, axis=0).mean(axis=0)
+    rest = rest - (rest @ first) * first
+    size = float(np.linalg.norm(rest))
+    second = rest / size if size > 1e-12 else np.zeros_like(rest)
+    along, across = h @ first, h @ second
+    squares = (h**2).sum(axis=1)
+    kept = np.where(squares > 0, (along**2 + across**2) / np.where(squares > 0, squares, 1.0), 1.0)
+    return along.tolist(), across.tolist(), kept.tolist()

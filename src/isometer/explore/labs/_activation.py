@@ -1,0 +1,262 @@
+"""The activation lab."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import Dash, Input, Output, State, html
+
+from isometer.activations import registry
+from isometer.errors import IsometerError
+from isometer.explore import _python_lines as python_lines, _requests as requests
+from isometer.explore.labs import _parts as parts
+from isometer.explore.pictures import _activation as pictures
+from isometer.explore.pictures._theme import series
+from isometer.explore._state import ActivationState
+from isometer.explore._desk import Desk
+from isometer.report._cards import number as shown
+
+PARTS = {
+    "cards": ("activations", "norm", "position", "residual", "gain", "shown"),
+    "path": ("activations", "norm", "position", "residual", "gain", "rho", "layers"),
+    "phase": ("activations", "phase", "sigma_w", "sigma_b"),
+}
+"""Which values each part of the page depends on: a part is computed again only when one of them changes."""
+
+_CASES = {
+    1: "1 · orthogonal",
+    2: "2 · collapse",
+    3: "3 · slow collapse",
+    4: "4 · between",
+}
+
+
+def layout(state: ActivationState) -> html.Div:
+    """The page of a state."""
+    t = state.texts()
+    controls = [
+        parts.text(
+            "activations",
+            "Activations (comma between)",
+            t["activations"],
+            hint="Names, or expressions in x: x*sigmoid(x), max(x, 0.2*x), normalized(relu)",
+        ),
+        html.Label(
+            [
+                html.Span("Add one", className="head"),
+                html.Select(
+                    [html.Option("choose …", value=""), *(html.Option(name, value=name) for name in registry())],
+                    id="add-activation",
+                    **parts.data(append="activations"),
+                ),
+            ],
+            className="control",
+        ),
+        parts.select("norm", "Normalisation", t["norm"], {"none": "none", "layer": "layer norm", "rms": "RMS norm"}),
+        parts.select("position", "Norm stands", t["position"], {"pre": "before φ", "post": "after φ"}),
+        parts.number("gain", "Gain g in φ(g·x)", t["gain"], step="any"),
+        parts.number("residual", "Residual strength γ", t["residual"], step="any", empty="no skip"),
+        parts.select("shown", "Draw φ", t["shown"], {"layer": "normalised", "itself": "as written"}),
+        html.H2("Two inputs"),
+        parts.slider("rho", "Cosine at the start ρ₀", t["rho"], step=0.01),
+        parts.slider("layers", "Layers", t["layers"], step=1),
+        html.H2("Phase diagram"),
+        html.Div(_phase_choice(state), id="phase-choice"),
+        parts.slider("sigma_w", "σ_w of the weights", t["sigma_w"], step=0.01),
+        parts.slider("sigma_b", "σ_b of the biases", t["sigma_b"], step=0.01),
+    ]
+    body = [
+        parts.notice("activation-notice"),
+        html.Div(id="activation-chips", className="chips"),
+        html.Div(id="activation-table", className="scroll card"),
+        html.Div(
+            [
+                parts.picture(
+                    "activation-kernel",
+                    "Kernel map and cobweb",
+                    "Drag in the picture to choose ρ₀; the path runs to the fixed point ★.",
+                    csv="activation/kernel",
+                    height="square",
+                    buttons=[html.Button("Play", type="button", **parts.data(play="activation-kernel"))],
+                ),
+                parts.picture(
+                    "activation-distance",
+                    "Distance to the fixed point",
+                    "A straight line is an exponential rate; a bent one is slower.",
+                    csv="activation/path",
+                    height="square",
+                ),
+                parts.picture("activation-function", "The function", csv="activation/function"),
+                parts.picture(
+                    "activation-hermite",
+                    "Hermite spectrum",
+                    "c₀²: mean, c₁²: linear part, the rest: nonlinear.",
+                    csv="activation/hermite",
+                ),
+                parts.picture(
+                    "activation-phase",
+                    "Phase diagram",
+                    "χ < 1: inputs become alike, gradients vanish. χ > 1: inputs are torn apart, gradients explode. "
+                    "Drag in the picture to move.",
+                    csv="activation/phase",
+                    height="square",
+                ),
+                html.Section(id="activation-point", className="card point", **parts.aria(live="polite")),
+            ],
+            className="pictures",
+        ),
+        parts.python_card("activation-python"),
+    ]
+    lead = (
+        "What a nonlinearity does to the angle between two inputs, layer after layer, in a network of infinite width."
+    )
+    return parts.lab_page("activation", "Activation lab", lead, controls, body)
+
+
+def _phase_choice(state: ActivationState) -> Any:
+    return parts.select("phase", "Activation of the diagram", state.phase_of, list(state.activations))
+
+
+def register(app: Dash, desk: Desk) -> None:
+    """Let the page react."""
+
+    @app.callback(
+        Output("activation-notice", "children"),
+        Output("activation-chips", "children"),
+        Output("activation-table", "children"),
+        Output("activation-function", "figure"),
+        Output("activation-hermite", "figure"),
+        Output("activation-kernel", "figure"),
+        Output("phase-choice", "children"),
+        Input("activation-part-cards", "data"),
+        Input("theme", "data"),
+        State("activation-notes", "data"),
+        State("activation-part-phase", "data"),
+        State("tab", "data"),
+    )
+    def cards(values: Any, theme: str, notes: list[str], phase: Any, tab: str) -> tuple[Any, ...]:
+        state, _ = ActivationState.read(values or {})
+        found = parts.asked(desk, tab, "cards", requests.card_jobs(state))
+        good = [(name, card) for name, card in zip(state.activations, found, strict=True) if isinstance(card, dict)]
+        problems = [
+            f"{name}: {card}" for name, card in zip(state.activations, found, strict=True) if (name, card) not in good
+        ]
+        chosen = ActivationState.read({**(values or {}), **(phase or {})})[0]
+        return (
+            parts.messages([*problems, *(notes or [])]),
+            _chips(good, theme),
+            _table(good, theme),
+            pictures.function_picture(good, state.shown, theme),
+            pictures.hermite_picture(good, theme),
+            pictures.kernel_picture(good, theme),
+            _phase_choice(chosen),
+        )
+
+    @app.callback(
+        Output("activation-distance", "figure"),
+        Input("activation-part-path", "data"),
+        Input("theme", "data"),
+        State("tab", "data"),
+    )
+    def path(values: Any, theme: str, tab: str) -> Any:
+        state, _ = ActivationState.read(values or {})
+        found = parts.asked(desk, tab, "path", requests.path_jobs(state))
+        good = [(name, one) for name, one in zip(state.activations, found, strict=True) if isinstance(one, dict)]
+        return pictures.distance_picture(good, theme)
+
+    @app.callback(
+        Output("activation-phase", "figure"),
+        Output("activation-point", "children"),
+        Input("activation-part-phase", "data"),
+        Input("theme", "data"),
+        State("tab", "data"),
+    )
+    def phase_diagram(values: Any, theme: str, tab: str) -> tuple[Any, Any]:
+        state, _ = ActivationState.read(values or {})
+        diagram, point = parts.asked(desk, tab, "phase", requests.phase_jobs(state))
+        if isinstance(diagram, IsometerError) or isinstance(point, IsometerError):
+            problem = diagram if isinstance(diagram, IsometerError) else point
+            return parts.blank(), [html.H3("No phase diagram"), html.P(str(problem))]
+        return pictures.phase_picture(diagram, state.sigma_w, state.sigma_b, theme), _point(state, point)
+
+    @app.callback(Output("activation-python", "children"), Input("activation-state", "data"))
+    def python(query: str) -> str:
+        return python_lines.activation_lines(ActivationState.read(query or "")[0])
+
+
+def _chips(cards: pictures.Cards, theme: str) -> list[Any]:
+    return [
+        html.Span(
+            [
+                html.Span(className="dot", style={"background": series(theme, i)}),
+                html.Span(name, className="name"),
+                html.Button("×", type="button", **parts.data(remove=name), **parts.aria(label=f"Remove {name}")),
+            ],
+            className="chip",
+        )
+        for i, (name, _) in enumerate(cards)
+    ]
+
+
+_ROWS: tuple[tuple[str, str, str], ...] = (
+    ("case", "Case", "Theorem 5.11 of paper 001: where cosines go"),
+    ("fixed_point", "Fixed point ρ*", "the cosine of two inputs at great depth"),
+    ("rate", "Rate per layer", "factor of the distance to ρ*"),
+    ("depth_scale", "Depth scale ξ", "layers in which the distance falls by e"),
+    ("kernel_slope_at_one", "κ′(1)", "above 1 nearby inputs separate and gradients grow"),
+    ("gain_forward", "Gain, forward", "factor of the weights that keeps the signal's size: 1/√E φ²"),
+    ("gain_backward", "Gain, backward", "factor of the weights that keeps the gradient's size: 1/√E φ′²"),
+    ("nonlinearity", "Nonlinearity", "share of the spectrum beyond degree 1"),
+)
+
+
+def _table(cards: pictures.Cards, theme: str) -> Any:
+    if not cards:
+        return html.P("Nothing to show: correct the activations on the left.", className="empty")
+    head = html.Tr(
+        [
+            html.Th("Activation", scope="col"),
+            *(html.Th(title, scope="col", title=about) for _, title, about in _ROWS),
+        ]
+    )
+    rows = []
+    for i, (name, card) in enumerate(cards):
+        dot = html.Span(className="dot", style={"background": series(theme, i)})
+        cells = [html.Td(_cell(key, card), className="number") for key, _, _ in _ROWS]
+        rows.append(html.Tr([html.Th([dot, name], scope="row"), *cells]))
+        told = " ".join(filter(None, (card["conclusion"], card["gradient_sentence"], card["length_sentence"])))
+        rows.append(html.Tr(html.Td(html.Div(told), colSpan=len(_ROWS) + 1), className="told"))
+    return html.Table([html.Thead(head), html.Tbody(rows)], className="facts")
+
+
+def _cell(key: str, card: Any) -> str:
+    value = card[key]
+    if key == "case":
+        return "linear" if value is None else _CASES[value]
+    if key == "rate" and value is None:
+        exponent = card["rate_exponent"]
+        if exponent is None:
+            return "–"
+        power = {1.0: "", 2.0: "²"}.get(exponent, f"^{exponent:g}")
+        return f"∝ 1/depth{power}" if card["rate_form"] == "algebraic" else f"ρ{power or '¹'} per layer"
+    return _value(value)
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "–"
+    return {"inf": "∞", "-inf": "−∞"}.get(value, "") if isinstance(value, str) else shown(float(value), 4)
+
+
+def _point(state: ActivationState, point: Any) -> list[Any]:
+    rows = [
+        ("Phase", point["phase"]),
+        ("χ, growth of squared gradients per layer", _value(point["chi"])),
+        ("q*, variance of pre-activations at depth", _value(point["variance"])),
+        ("c*, cosine at depth", _value(point["cosine"])),
+        ("Depth scale of lengths", _value(point["length_scale"])),
+        ("Depth scale of cosines", _value(point["correlation_scale"])),
+    ]
+    title = f"{state.phase_of} at σ_w = {state.sigma_w:g}, σ_b = {state.sigma_b:g}"
+    facts = [part for name, value in rows for part in (html.Dt(name), html.Dd(value))]
+    return [html.H3(title), html.P(point["verdict"], className="verdict"), html.Dl(facts)]

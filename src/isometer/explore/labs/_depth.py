@@ -1,0 +1,246 @@
+"""The depth lab."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dash import Dash, Input, Output, State, dcc, html, set_props
+
+from isometer.errors import IsometerError
+from isometer.explore import _python_lines as python_lines, _requests as requests
+from isometer.explore.labs import _parts as parts
+from isometer.explore.pictures import _depth as pictures
+from isometer.explore._state import INPUTS, NORMS, WEIGHTS, DepthState
+from isometer.explore._desk import Desk, Job
+from isometer.report._cards import number as shown
+
+_NETWORK = (
+    "activation",
+    "norm",
+    "position",
+    "weights",
+    "gain",
+    "residual",
+    "depth",
+    "width",
+    "batch",
+    "source",
+    "seed",
+)
+PARTS = {
+    "simulated": (*_NETWORK, "rank", "runs"),
+    "predicted": (*_NETWORK, "rank"),
+    "own": (*_NETWORK, "rank", "own_width"),
+    "geometry": (*_NETWORK, "layer"),
+    "depth": ("depth",),
+}
+"""Which values each part of the page depends on."""
+
+_NORM_NAMES = {
+    "none": "none",
+    "batch": "batch norm: recentre and rescale",
+    "batch-rescale": "batch norm: rescale only",
+    "batch-recenter": "batch norm: recentre only",
+    "layer": "layer norm",
+    "rms": "RMS norm",
+}
+_INPUT_NAMES = {
+    "gaussian": "independent Gaussian",
+    "orthogonal": "orthogonal",
+    "correlated:0.9": "all cosines 0.9",
+    "collinear:0.1": "nearly parallel (0.1 rad)",
+    "degenerate:2": "only two distinct samples",
+    "power-law:1": "power-law spectrum",
+}
+_RANKS = {"effective_rank": "effective", "stable_rank": "stable", "soft_rank": "soft", "rank": "numerical"}
+_GRAPHS = ("depth-gap", "depth-rank", "depth-isometry", "depth-gradient")
+
+
+def layout(state: DepthState) -> html.Div:
+    """The page of a state."""
+    t = state.texts()
+    controls = [
+        parts.text("activation", "Activation", t["activation"], hint="A name, or an expression in x"),
+        parts.select("norm", "Normalisation", t["norm"], {one: _NORM_NAMES[one] for one in NORMS}),
+        parts.select("position", "Norm stands", t["position"], {"pre": "before φ", "post": "after φ"}),
+        parts.select("weights", "Weights", t["weights"], WEIGHTS),
+        parts.select("gain", "Gain of the weights", t["gain"], {"forward": "principled: 1/√E φ²", "1": "1"}),
+        parts.number("residual", "Residual strength γ", t["residual"], step="any", empty="no skip"),
+        html.H2("Size"),
+        parts.slider("depth", "Depth", t["depth"], step=1),
+        parts.slider("width", "Width", t["width"], step=1),
+        parts.slider("batch", "Batch", t["batch"], step=1),
+        parts.slider("runs", "Networks simulated", t["runs"], step=1),
+        html.H2("Input"),
+        parts.select("source", "Samples", t["source"], {one: _INPUT_NAMES[one] for one in INPUTS}),
+        parts.number("seed", "Seed", t["seed"]),
+        html.H2("Shown"),
+        parts.select("rank", "Rank", t["rank"], _RANKS),
+        parts.select(
+            "own_width",
+            "Theory of this width",
+            t["own_width"],
+            {"on": "yes", "off": "no"},
+            hint="Expansion in 1/width: slower, and only good while depth is well below width.",
+        ),
+    ]
+    body = [
+        *(
+            dcc.Store(id=f"depth-{kind}-{name}")
+            for kind in ("asked", "done")
+            for name in ("simulated", "predicted", "own")
+        ),
+        parts.notice("depth-notice"),
+        html.Div(id="depth-told", className="card told", **parts.aria(live="polite")),
+        html.Div(
+            [
+                parts.picture("depth-gap", "Orthogonality gap", "0: samples are orthogonal.", csv="depth/trajectories"),
+                parts.picture("depth-rank", "Rank", "Directions that the batch uses.", csv="depth/trajectories"),
+                parts.picture(
+                    "depth-isometry", "Isometry gap", "0: orthogonal and of one length.", csv="depth/trajectories"
+                ),
+                parts.picture(
+                    "depth-gradient",
+                    "Gradient norm",
+                    "Of a random loss, by the weights of each layer.",
+                    csv="depth/trajectories",
+                ),
+            ],
+            className="pictures",
+        ),
+        html.Div(id="depth-layer", className="card layer-control"),
+        html.Div(
+            [
+                parts.picture(
+                    "depth-gram",
+                    "Gram matrix",
+                    "Cosines between the samples.",
+                    csv="depth/gram",
+                    height="square",
+                ),
+                parts.picture(
+                    "depth-plane",
+                    "Odd-point view",
+                    "The batch in the plane of its longest sample and the mean of the others.",
+                    csv="depth/plane",
+                    height="square",
+                ),
+            ],
+            className="pictures",
+        ),
+        html.Div(id="depth-odd", className="card told"),
+        parts.python_card("depth-python"),
+    ]
+    lead = "What a random network does to a batch, layer after layer: theory beside simulation."
+    return parts.lab_page("depth", "Depth lab", lead, controls, body)
+
+
+def register(app: Dash, desk: Desk) -> None:
+    """Let the page react."""
+    _computing(app, desk, "simulated", requests.simulation_job)
+    _computing(app, desk, "predicted", requests.prediction_job)
+    _computing(app, desk, "own", requests.own_width_job)
+
+    @app.callback(
+        Output("depth-notice", "children"),
+        Output("depth-told", "children"),
+        *(Output(graph, "figure") for graph in _GRAPHS),
+        Input("depth-done-simulated", "data"),
+        Input("depth-done-predicted", "data"),
+        Input("depth-done-own", "data"),
+        Input("theme", "data"),
+        Input("depth-notes", "data"),
+        Input("depth-part-simulated", "data"),
+        Input("depth-part-own", "data"),
+    )
+    def draw(simulated: Any, predicted: Any, own: Any, theme: str, notes: Any, now: Any, more: Any) -> tuple[Any, ...]:
+        state, _ = DepthState.read({**(now or {}), **(more or {})})
+        jobs = (requests.simulation_job(state), requests.prediction_job(state), requests.own_width_job(state))
+        simulation, theory, expansion = (desk.remembered(job) for job in jobs)
+        results = (simulation, theory, expansion if state.own_width == "on" else None)
+        metrics = ("orthogonality_gap", state.rank, "isometry_gap", "gradient_log_norm")
+        figures = [pictures.trajectory_picture(metric, *results, theme) for metric in metrics]
+        done = [one or {} for one in (simulated, predicted, own)]
+        problems = [
+            one.get("problem") if one.get("key") == job.key else None for one, job in zip(done, jobs, strict=True)
+        ]
+        return parts.messages([*filter(None, problems), *(notes or [])]), _told(state, results, problems), *figures
+
+    @app.callback(Output("depth-layer", "children"), Input("depth-part-depth", "data"), State("depth-state", "data"))
+    def layer_control(_: Any, query: str) -> Any:
+        state, _ = DepthState.read(query or "")
+        return parts.slider("layer", "Layer shown below", str(state.layer), step=1, low=0, high=state.depth)
+
+    @app.callback(
+        Output("depth-gram", "figure"),
+        Output("depth-plane", "figure"),
+        Output("depth-odd", "children"),
+        Input("depth-part-geometry", "data"),
+        Input("theme", "data"),
+        State("tab", "data"),
+    )
+    def geometry(values: Any, theme: str, tab: str) -> tuple[Any, ...]:
+        state, _ = DepthState.read(values or {})
+        [found] = parts.asked(desk, tab, "geometry", [requests.geometry_job(state)])
+        if isinstance(found, IsometerError):
+            return parts.blank(), parts.blank(), html.P(str(found))
+        gram = pictures.gram_picture(found["cosines"], theme, f"layer {state.layer}")
+        return gram, pictures.plane_picture(found, theme), _odd(state, found)
+
+    @app.callback(Output("depth-python", "children"), Input("depth-state", "data"))
+    def python(query: str) -> str:
+        return python_lines.depth_lines(DepthState.read(query or "")[0])
+
+
+def _computing(app: Dash, desk: Desk, name: str, job_of: Callable[[DepthState], Job]) -> None:
+    """A part that computes; the pictures take its result from the desk once it is done.
+
+    Its result is no output of it: a page waits for all callbacks behind a picture before it draws, and theory may take
+    longer than the simulation that is there already.
+    """
+
+    @app.callback(Output(f"depth-asked-{name}", "data"), Input(f"depth-part-{name}", "data"), State("tab", "data"))
+    def compute(values: Any, tab: str) -> str:
+        state, _ = DepthState.read(values or {})
+        job = job_of(state)
+        if name == "own" and state.own_width == "off":
+            return ""
+        [found] = parts.asked(desk, tab, name, [job])
+        problem = str(found) if isinstance(found, IsometerError) else None
+        set_props(f"depth-done-{name}", {"data": {"key": job.key, "problem": problem}})
+        return job.key
+
+
+def _told(state: DepthState, results: tuple[Any, Any, Any], problems: list[str | None]) -> list[Any]:
+    simulated, predicted, _ = results
+    lines = [*(predicted["statements"] if predicted is not None else [])]
+    if predicted is not None and predicted["note"]:
+        lines.append(predicted["note"])
+    if simulated is not None and simulated["overflow"] is not None:
+        lines.append(f"The simulated signal overflows at layer {simulated['overflow']}.")
+    ways = ("simulation", "theory of infinite width", "theory of this width")
+    wanted = (True, True, state.own_width == "on")
+    rows = zip(ways, wanted, results, problems, strict=True)
+    waiting = [way for way, asked, result, problem in rows if asked and result is None and problem is None]
+    if waiting:
+        lines.append(f"Computing: {', '.join(waiting)} …")
+    return [html.P(line) for line in lines]
+
+
+def _odd(state: DepthState, found: Any) -> list[Any]:
+    odd, lengths = found["odd"], found["lengths"]
+    kept = sum(found["kept"]) / len(found["kept"])
+    rows = [
+        ("Longest sample", f"{int(odd['index'])} (length {shown(max(lengths), 4)})"),
+        ("Mean length of the others, relative to it", shown(odd["rest_norm_ratio"], 4)),
+        ("Mean angle from it to the others", f"{odd['angle_to_rest_mean']:.1f}°"),
+        ("Mean angle among the others", f"{odd['angle_within_rest_mean']:.1f}°"),
+        ("Share of squared length in the plane drawn", f"{kept:.0%}"),
+    ]
+    facts = [part for name, value in rows for part in (html.Dt(name), html.Dd(value))]
+    about = (
+        f"Layer {state.layer} of the first network. Recentring with ReLU sends one sample away from all others and "
+        "lets these collapse to a point at 90° to it."
+    )
+    return [html.P(about, className="about"), html.Dl(facts, className="pairs")]

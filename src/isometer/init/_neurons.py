@@ -1,0 +1,138 @@
+"""One neuron per sample: a layer whose ReLU fires for one sample of a small data set each."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from torch import nn
+
+from isometer.errors import IsometerError
+from isometer.init._outcome import Outcome
+from isometer.init._targets import finite, targets
+
+Floats = NDArray[np.float64]
+
+
+def one_neuron_per_sample_(layer: Any, batch: Any, *, margin: float = 0.5) -> Outcome:
+    """Set weights and biases such that after a ReLU each neuron answers to one sample of the batch and to no other.
+
+    Neuron i has a direction a with `a·x_i > a·x_j` for all other samples j: the sample itself, the sample with the mean
+    or the whole covariance taken out, or the solution of a linear program, which exists if the sample is not in the
+    convex hull of the others. The bias puts the threshold `margin` of the way from the runner-up to x_i, and the scale
+    is such that the answers of all neurons of a sample have norm 1. Neurons beyond the number of samples repeat them in
+    turn. The representation of the batch is orthogonal: H Hᵀ = I.
+
+    Args:
+        layer: a linear layer with a bias and at least as many outputs as there are samples.
+        batch: what the layer sees, `(samples, features)`.
+        margin: from 0 to 1, both excluded.
+
+    Returns:
+        What was done; `gap` is the smallest distance of a sample to its runner-up in units of |a|, `solved` how many
+        directions took a linear program.
+
+    Raises:
+        IsometerError: no bias, more samples than neurons, equal samples, a sample within the convex hull of the others,
+            or as `haar_orthogonal_`. The layer is then as it was.
+
+    Example:
+        >>> layer = nn.Linear(3, 5).double()
+        >>> batch = torch.eye(3, dtype=torch.float64) + 1
+        >>> _ = one_neuron_per_sample_(layer, batch)
+        >>> hidden = torch.relu(layer(batch)).detach()
+        >>> torch.allclose(hidden @ hidden.T, torch.eye(3, dtype=torch.float64))
+        True
+
+    Implements: 000/init-one-neuron-per-sample.
+    """
+    margin = finite(margin, "margin")
+    if not margin < 1:
+        raise IsometerError(f"margin is {margin!r}; expected a number between 0 and 1 — pass 0.5")
+    bias = getattr(layer, "bias", None)
+    if not isinstance(layer, nn.Linear) or bias is None:
+        raise IsometerError(
+            f"layer is a {type(layer).__name__}{' without a bias' if bias is None else ''}; expected nn.Linear with a "
+            "bias, which sets the thresholds — pass one"
+        )
+    (target,), _ = targets(layer)
+    x = np.asarray(torch.as_tensor(batch).detach().cpu().double())
+    if x.ndim != 2 or x.shape[1] != layer.in_features or not np.isfinite(x).all():
+        raise IsometerError(
+            f"batch has shape {x.shape}; expected finite numbers (samples, {layer.in_features}) — pass what the layer "
+            "sees"
+        )
+    samples, neurons = len(x), layer.out_features
+    if samples > neurons:
+        raise IsometerError(
+            f"batch has {samples} samples for {neurons} neurons; expected at most as many — pass fewer or a wider layer"
+        )
+    directions, gaps, solved = _directions(x)
+    owner = np.arange(neurons) % samples
+    copies = np.bincount(owner, minlength=samples)
+    answers = np.einsum("ik,ik->i", directions, x)
+    scale = 1 / ((1 - margin) * gaps * np.sqrt(copies))
+    weight = (directions * scale[:, None])[owner]
+    thresholds = ((answers - (1 - margin) * gaps) * scale)[owner]
+    with torch.no_grad():
+        target.write(torch.as_tensor(weight))
+        bias.copy_(torch.as_tensor(-thresholds))
+    return Outcome("one-neuron-per-sample", (target.outcome(gap=float(gaps.min()), solved=float(solved)),))
+
+
+def _directions(x: Floats) -> tuple[Floats, Floats, int]:
+    """Unit directions, by how much each sample leads along its own, and how many came from a linear program."""
+    samples = len(x)
+    if samples == 1:
+        size = float(np.linalg.norm(x))
+        direction = x / size if size > 0 else np.eye(1, x.shape[1])
+        return direction, np.array([max(size, 1.0)]), 0
+    centred = x - x.mean(axis=0)
+    noise = 64 * np.finfo(np.float64).eps * max(1.0, float(np.abs(x).max()))
+    candidates = [x, centred, centred @ np.linalg.pinv(centred.T @ centred, rcond=1e-10, hermitian=True)]
+    best, gaps = np.zeros_like(x), np.full(samples, -math.inf)
+    for candidate in candidates:
+        lengths = np.linalg.norm(candidate, axis=1, keepdims=True)
+        unit = np.divide(candidate, lengths, out=np.zeros_like(candidate), where=lengths > 0)
+        lead = _lead(unit, x)
+        better = lead > gaps
+        best[better], gaps[better] = unit[better], lead[better]
+    solved = 0
+    for i in np.flatnonzero(gaps <= noise):
+        direction = _separate(x, int(i))
+        lead_i = float(_lead(direction[None], x, np.array([i]))[0])
+        if lead_i <= noise:
+            twin = next((int(j) for j in range(samples) if j != i and np.array_equal(x[i], x[j])), None)
+            why = f"equals sample {twin}" if twin is not None else "lies within the convex hull of the others"
+            raise IsometerError(
+                f"sample {int(i)} {why}; expected one that a hyperplane separates — drop it, or append features"
+            )
+        best[i], gaps[i], solved = direction, lead_i, solved + 1
+    return best, gaps, solved
+
+
+def _lead(directions: Floats, x: Floats, own: NDArray[np.int64] | None = None) -> Floats:
+    """By how much a sample is ahead of the next along its direction."""
+    scores = directions @ x.T
+    index = np.arange(len(directions))
+    own = index if own is None else own
+    mine = scores[index, own].copy()
+    scores[index, own] = -math.inf
+    lead: Floats = mine - scores.max(axis=1)
+    return lead
+
+
+def _separate(x: Floats, i: int) -> Floats:
+    """The direction along which sample i leads the most, by a linear program in a box; unit length, or zeros."""
+    others = np.delete(x, i, axis=0) - x[i]
+    features = x.shape[1]
+    constraints = np.hstack([others, np.ones((len(others), 1))])  # a·(x_j − x_i) + t ≤ 0
+    bounds = [(-1.0, 1.0)] * features + [(0.0, None)]
+    found = linprog(np.append(np.zeros(features), -1.0), A_ub=constraints, b_ub=np.zeros(len(others)), bounds=bounds)
+    direction: Floats = np.asarray(found.x[:features] if found.success else np.zeros(features))
+    length = float(np.linalg.norm(direction))
+    return direction / length if length > 0 else direction

@@ -1,0 +1,369 @@
+"""What the numbers of a doctor's report are called, how they are grouped, and how a person reads them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from isometer.errors import IsometerError
+from isometer.report._cards import number
+
+SCHEMA = 1
+GROUPS = ("Signal", "Scale", "Gradients", "Weights", "Units", "Tokens", "Other")
+GAIN_RATIO = "gain_ratio"
+"""Derived by the report: the gain of the weights over the principled one."""
+
+_LN10 = math.log(10.0)
+_SEVERITY = {"severe": 0, "moderate": 1}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """How one metric is shown.
+
+    Example:
+        >>> quantity("dead_fraction").title, quantity("brand_new").group
+        ('dead units', 'Other')
+
+    Attributes:
+        title: what a person reads.
+        group: one of `GROUPS`.
+        unit: `%`, `°`, `decades`, `log₁₀` or nothing. Natural logarithms are shown as `log₁₀`, fractions as `%`.
+        axis: `log`, `linear`, or `auto` (logarithmic where positive values span a factor of 50).
+        about: one sentence.
+        companion: a metric drawn beside it.
+        reference: a value worth a line.
+    """
+
+    title: str
+    group: str
+    unit: str = ""
+    axis: str = "linear"
+    about: str = ""
+    companion: str | None = None
+    reference: float | None = None
+
+
+def _headroom(dtype: str) -> dict[str, Quantity]:
+    suffix = f"_{dtype}" if dtype else ""
+    what = dtype or "its own dtype"
+    over = f"Factors of ten from the largest entry to the largest number of {what}."
+    under = f"Factors of ten from the smallest normal number of {what} to the rms."
+    return {
+        f"overflow_headroom{suffix}": Quantity(
+            f"room to overflow ({what})", "Scale", "decades", about=over, reference=0.0
+        ),
+        f"underflow_headroom{suffix}": Quantity(
+            f"room to underflow ({what})", "Scale", "decades", about=under, reference=0.0
+        ),
+    }
+
+
+QUANTITIES: dict[str, Quantity] = {
+    "mean_abs_cosine": Quantity(
+        "mean |cos| between samples", "Signal", about="1: all samples point the same way, the layer tells none apart."
+    ),
+    "effective_rank": Quantity(
+        "effective rank", "Signal", about="Directions the batch really uses: exp of the entropy of its spectrum."
+    ),
+    "stable_rank": Quantity("stable rank", "Signal", about="Squared Frobenius norm over squared spectral norm."),
+    "orthogonality_gap": Quantity(
+        "orthogonality gap", "Signal", axis="auto", about="Distance of the normalised Gram matrix from the identity's."
+    ),
+    "isometry_gap": Quantity(
+        "isometry gap", "Signal", axis="auto", about="0: orthogonal samples of one length; ∞: linearly dependent ones."
+    ),
+    "mean_angle_deg": Quantity("mean angle between samples", "Signal", "°", about="90°: orthogonal; 0°: collapsed."),
+    "rms": Quantity("rms of entries", "Scale", axis="log", about="Root mean square of what the layer puts out."),
+    "max_abs": Quantity("largest |entry|", "Scale", axis="log", about="The largest absolute value of the output."),
+    **_headroom(""),
+    **_headroom("float16"),
+    **_headroom("bfloat16"),
+    "output_gradient_log_norm": Quantity(
+        "‖∂loss/∂output‖", "Gradients", "log₁₀", about="Norm of the loss's gradient by what the layer puts out."
+    ),
+    "gradient_log_norm": Quantity(
+        "‖∂loss/∂weights‖", "Gradients", "log₁₀", about="Norm of the gradient by the weights (layer 0: by the input)."
+    ),
+    "gradient_alignment": Quantity(
+        "alignment of samples' gradients",
+        "Gradients",
+        about="Mean |cos| between the samples' contributions; 1: every sample asks for the same step.",
+    ),
+    "gradient_top_share": Quantity(
+        "share of the leading gradient direction", "Gradients", "%", about="Of the samples' squared gradient norm."
+    ),
+    "shared_gradient_cosine": Quantity(
+        "likeness of gradients of samples with one error",
+        "Gradients",
+        about="Mean |cos| over samples with parallel gradients by the output; 1: the network cannot tell them apart.",
+    ),
+    "weight_gain": Quantity(
+        "gain of the weights",
+        "Weights",
+        axis="auto",
+        about="Standard deviation times √fan-in, beside the gain that keeps the scale.",
+        companion="principled_gain",
+    ),
+    GAIN_RATIO: Quantity(
+        "gain / principled gain", "Weights", axis="auto", about="1: the weights keep the scale.", reference=1.0
+    ),
+    "principled_gain": Quantity(
+        "principled gain", "Weights", axis="auto", about="The gain that keeps the scale under the next activation."
+    ),
+    "weight_asymmetry": Quantity(
+        "asymmetry of the weights", "Weights", about="Mean over standard deviation, times √fan-in.", reference=0.0
+    ),
+    "weight_spectral_norm": Quantity("spectral norm of the weights", "Weights", axis="auto"),
+    "weight_isometry_gap": Quantity("isometry gap of the weights", "Weights", axis="auto"),
+    "dead_fraction": Quantity("dead units", "Units", "%", about="Units which are zero on the whole batch."),
+    "saturated_fraction": Quantity("saturated units", "Units", "%", about="Entries where the activation is flat."),
+    "token_mean_abs_cosine": Quantity(
+        "mean |cos| between tokens", "Tokens", about="Within a sample; 1: all tokens point the same way."
+    ),
+    "token_stable_rank": Quantity("stable rank of tokens", "Tokens", about="Within a sample."),
+    "token_orthogonality_gap": Quantity("orthogonality gap of tokens", "Tokens", axis="auto", about="Within a sample."),
+}
+"""The metrics of a report in the order in which they are offered."""
+
+OVERVIEW = (
+    "rms",
+    "mean_abs_cosine",
+    "effective_rank",
+    "output_gradient_log_norm",
+    "gradient_log_norm",
+    GAIN_RATIO,
+    "dead_fraction",
+)
+"""Columns of the table of layers unless a reader asks for others."""
+
+VITALS = (
+    ("rms", "Signal size"),
+    ("mean_abs_cosine", "Likeness of samples"),
+    ("effective_rank", "Directions in use"),
+    ("token_mean_abs_cosine", "Likeness of tokens"),
+    ("output_gradient_log_norm", "Gradient size"),
+)
+"""What the small curves at the top show."""
+
+_LOOK_AT = {
+    "rank-collapse": "mean_abs_cosine",
+    "activation-explosion": "rms",
+    "activation-vanishing": "rms",
+    "gradient-explosion": "output_gradient_log_norm",
+    "gradient-vanishing": "output_gradient_log_norm",
+    "gradient-alignment": "gradient_alignment",
+    "odd-point": "mean_abs_cosine",
+    "degenerate-batch": "effective_rank",
+    "small-batch-bn": "output_gradient_log_norm",
+    "asymmetric-init": "weight_asymmetry",
+    "wrong-gain": "weight_gain",
+    "dead-units": "dead_fraction",
+    "saturation": "saturated_fraction",
+    "effectively-linear": "mean_abs_cosine",
+}
+
+
+_BETTER = (
+    ("p value", "p-value"),
+    ("abs cosine", "|cosine|"),
+    ("log10", "log₁₀"),
+    ("times root fan in", "· √fan-in"),
+    ("mean over std", "mean/std"),
+)
+
+
+def quantity(name: str) -> Quantity:
+    """How a metric is shown; one that is not known keeps its own name, in the group `Other`."""
+    return QUANTITIES.get(name) or Quantity(name.replace("_", " "), "Other", axis="auto")
+
+
+def checked(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The report itself, if it can be drawn.
+
+    Raises:
+        IsometerError: if it is of another schema, or a metric does not have one number per layer.
+    """
+    schema = report.get("schema")
+    if schema != SCHEMA:
+        raise IsometerError(
+            f"expected a doctor's report of schema {SCHEMA}, got schema {schema!r}; write it again with this version"
+        )
+    layers = len(report["layers"])
+    for name, values in report["metrics"].items():
+        if len(values) != layers:
+            raise IsometerError(
+                f"metric {name!r} of the report has {len(values)} numbers for {layers} layers; pass one per layer, "
+                "null where it is not defined"
+            )
+    return report
+
+
+def real(value: Any) -> float:
+    """A number of the report: `None` is nan, `"inf"` and `"-inf"` are infinities."""
+    return math.nan if value is None else float(value)
+
+
+def shown(name: str, values: Iterable[Any]) -> list[float]:
+    """The numbers of a metric in the unit in which they are shown.
+
+    Example:
+        >>> shown("dead_fraction", [0.5, None]), shown("rms", ["inf"])
+        ([50.0, nan], [inf])
+    """
+    unit = quantity(name).unit
+    factor = 100.0 if unit == "%" else 1.0 / _LN10 if unit == "log₁₀" else 1.0
+    return [real(value) * factor for value in values]
+
+
+def columns(report: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Every metric which is defined somewhere, in the unit in which it is shown, in the order of `QUANTITIES`."""
+    metrics = dict(report["metrics"])
+    if "weight_gain" in metrics and "principled_gain" in metrics:
+        pairs = zip(metrics["weight_gain"], metrics["principled_gain"], strict=True)
+        metrics[GAIN_RATIO] = [_ratio(real(gain), real(best)) for gain, best in pairs]
+    order = [*(name for name in QUANTITIES if name in metrics), *(n for n in metrics if n not in QUANTITIES)]
+    every = {name: shown(name, metrics[name]) for name in order}
+    return {name: values for name, values in every.items() if not all(map(math.isnan, values))}
+
+
+def _ratio(gain: float, best: float) -> float:
+    return gain / best if best > 0 and math.isfinite(best) else math.nan
+
+
+def reading(value: float, unit: str = "", digits: int = 4) -> str:
+    """A number with its unit.
+
+    Example:
+        >>> reading(50.0, "%"), reading(float("nan")), reading(-3.2, "log₁₀")
+        ('50 %', '–', '0.000631')
+    """
+    if math.isnan(value):
+        return "–"
+    if unit == "log₁₀":
+        return _power_of_ten(value)
+    text = number(value, digits)
+    return f"{text}{unit}" if unit == "°" else f"{text} {unit}".rstrip()
+
+
+def _power_of_ten(value: float) -> str:
+    """10^value, also where that is not a number of the machine any more."""
+    if math.isinf(value):
+        return "∞" if value > 0 else "0"
+    exponent = math.floor(value)
+    if -4 <= exponent < 5:
+        return number(10**value, 3)
+    return f"{10 ** (value - exponent):.2f}e{exponent}".replace("-", "−")
+
+
+def evidence_rows(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Labels and readings of a finding's numbers; what is `None` does not apply and is left out.
+
+    Example:
+        >>> evidence_rows({"dead_fraction": 0.97, "p_value": 1e-6, "first_layers": [1, 2]})
+        [('dead units', '97 %'), ('p-value', '1e−06'), ('first layers', '1, 2')]
+    """
+    return [(_label(key), _evidence(key, value)) for key, value in evidence.items() if value is not None]
+
+
+def _label(key: str) -> str:
+    if key in QUANTITIES:
+        return QUANTITIES[key].title
+    text = key.replace("_", " ").removesuffix(" deg")
+    for plain, better in _BETTER:
+        text = text.replace(plain, better)
+    return text
+
+
+def _evidence(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        listed = ", ".join(_evidence(key, item) for item in value[:8])
+        return f"{listed}, … ({len(value)} in all)" if len(value) > 8 else listed or "none"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_evidence(str(name), item)}" for name, item in value.items())
+    if isinstance(value, str) and value not in ("inf", "-inf"):
+        return value
+    if key in QUANTITIES:
+        return reading(shown(key, [value])[0], QUANTITIES[key].unit)
+    if "factor" in key.split("_"):
+        return f"×{reading(real(value))}"
+    unit = "%" if key.endswith(("_fraction", "_share")) else "°" if key.endswith("_deg") else ""
+    return reading(real(value) * (100.0 if unit == "%" else 1.0), unit)
+
+
+def ordered(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Severe findings first, otherwise as they came."""
+    return sorted(findings, key=lambda finding: _SEVERITY.get(finding["severity"], len(_SEVERITY)))
+
+
+def look_at(finding: Mapping[str, Any], available: Iterable[str]) -> str | None:
+    """The metric whose curve shows a finding best, of those available."""
+    known = list(available)
+    usual = _LOOK_AT.get(finding["id"], "")
+    if concerns_tokens(finding):
+        usual = f"token_{usual}"
+    if usual in known:
+        return usual
+    return next((name for name in finding["evidence"] if name in known), None)
+
+
+def concerns_tokens(finding: Mapping[str, Any]) -> bool:
+    """Whether a finding is about tokens within a sample, not about samples."""
+    return bool(finding["evidence"].get("of") == "tokens")
+
+
+def layer_runs(layers: Sequence[int], gap: int = 3) -> list[tuple[int, int]]:
+    """First and last layers of stretches; sites between two that concern it (a norm, an activation) break none.
+
+    Example:
+        >>> layer_runs([1, 3, 5, 20])
+        [(1, 5), (20, 20)]
+    """
+    runs: list[tuple[int, int]] = []
+    for layer in sorted(set(layers)):
+        if runs and layer - runs[-1][1] <= gap:
+            runs[-1] = (runs[-1][0], layer)
+        else:
+            runs.append((layer, layer))
+    return runs
+
+
+def where(layers: Sequence[int], shown_runs: int = 4) -> str:
+    """The layers of a finding in a few words.
+
+    Example:
+        >>> where([1, 3, 5]), where([4]), where([])
+        ('layers 1–5 (3 of them)', 'layer 4', 'the whole model')
+    """
+    runs = layer_runs(layers)
+    if not runs:
+        return "the whole model"
+    if len(layers) == 1:
+        return f"layer {layers[0]}"
+    parts = [str(a) if a == b else f"{a}–{b}" for a, b in runs[:shown_runs]]
+    more = ", …" if len(runs) > shown_runs else ""
+    exact = sum(b - a + 1 for a, b in runs) == len(set(layers))
+    return f"layers {', '.join(parts)}{more}" + ("" if exact and not more else f" ({len(set(layers))} of them)")
+
+
+def printable(text: Any) -> str:
+    """One line without control characters, which become spaces."""
+    return "".join(c if c.isprintable() else " " for c in str(text))
+
+
+def elided(text: str, width: int) -> str:
+    """A long name on one line with its middle left out.
+
+    Example:
+        >>> elided("encoder.blocks.11.attention.proj", 18)
+        'encoder.…tion.proj'
+    """
+    text = printable(text)
+    if len(text) <= width:
+        return text
+    head = (width - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"

@@ -1,0 +1,323 @@
+"""The doctor's report as one HTML file that opens offline: curves, heat maps and a table of layers."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isometer.errors import IsometerError
+from isometer.report._doctor_fragments import (
+    compared,
+    finding_cards,
+    notebook_html,
+    setting,
+    title_of,
+    verdict,
+    vitals,
+)
+from isometer.report._doctor_metrics import (
+    GROUPS,
+    OVERVIEW,
+    checked,
+    columns,
+    look_at,
+    ordered,
+    quantity,
+    real,
+    shown,
+    where,
+)
+from isometer.report._treatment import treatment_section
+
+__all__ = ["doctor_page", "notebook_html", "save_page"]
+
+_SCRIPTS = ("model.js", "curves.js", "grams.js", "table.js", "main.js")
+_GRAM_ENTRIES = 250_000  # about 1.3 MB of cosines
+_COSINE_STEPS = 10_000
+_MISSING = -2 * _COSINE_STEPS  # cosine with a zero vector
+
+
+def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
+    """The report as one self-contained HTML document.
+
+    It asks nothing of the network, and a content security policy forbids it to: only the scripts whose hashes the
+    policy lists run. Texts of the report are data, escaped in markup and in the embedded JSON.
+
+    Args:
+        report: the dictionary of a doctor's report, schema 1.
+        title: of the document; the model's name if not given.
+
+    Returns:
+        The document.
+
+    Raises:
+        IsometerError: if the report is of another schema or its metrics do not fit its layers.
+
+    Example:
+        >>> page = doctor_page({"schema": 1, "model": "tiny", "mode": "train", "healthy": True, "summary": "Fine.",
+        ...     "batch": {"samples": 2, "description": ""}, "findings": [], "layers": [], "metrics": {},
+        ...     "prediction": None, "grams": None, "comparison": None})
+        >>> page.startswith("<!doctype html>"), "src=" in page.split("<body")[0]
+        (True, False)
+    """
+    checked(report)
+    healthy = bool(report["healthy"])
+    heading = title or str(report["model"])
+    plotly, program = _plotly(), _program()
+    return _template("page.html").substitute(
+        policy=_policy(plotly, program),
+        title=escape(f"{heading} · {'healthy' if healthy else 'not healthy'}"),
+        heading=escape(heading),
+        style=_asset("page.css"),
+        state="healthy" if healthy else "unhealthy",
+        mark="✓" if healthy else "✗",
+        word="Healthy" if healthy else "Not healthy",
+        counts=escape(verdict(report)),
+        summary=escape(str(report["summary"])),
+        setting=escape(setting(report)),
+        comparison=_comparison(report.get("comparison")) + treatment_section(report.get("treatment")),
+        vitals=_vitals(report),
+        findings=finding_cards(report)
+        or '<p class="clean">Nothing was found that harms training at this depth. The curves below show why.</p>',
+        data=embedded(_payload(report)),
+        plotly=plotly,
+        program=program,
+    )
+
+
+def save_page(report: Mapping[str, Any], path: Path, *, title: str | None = None) -> Path:
+    """Write the page; a reader of the file sees the old one or the new one, never a part.
+
+    Args:
+        report: the dictionary of a doctor's report, schema 1.
+        path: of the file, in a folder that exists.
+        title: of the document; the model's name if not given.
+
+    Returns:
+        The path.
+
+    Raises:
+        IsometerError: if the folder does not exist or cannot be written to.
+
+    Example:
+        >>> save_page({}, Path("/no/such/folder/report.html"))
+        Traceback (most recent call last):
+        ...
+        isometer.errors.IsometerError: folder /no/such/folder of the report does not exist; create it ...
+    """
+    path = Path(path)
+    folder = path.parent
+    if not folder.is_dir():
+        raise IsometerError(f"folder {folder} of the report does not exist; create it or name a file elsewhere")
+    if path.is_dir():
+        raise IsometerError(f"expected the name of a file for the report, got the folder {path}; add a file name")
+    content = doctor_page(report, title=title).encode()
+    temporary = folder / f".{path.name[:80]}.{secrets.token_hex(6)}.part"
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError as error:
+        reason = error.strerror or error
+        raise IsometerError(
+            f"cannot write the report to {path} ({reason}); name a file in a writable folder"
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def embedded(value: Any) -> str:
+    r"""JSON that is safe inside a script element: no `<`, `>`, `&`, or line separators of JavaScript.
+
+    Example:
+        >>> print(embedded({"name": "</script>"}))
+        {"name":"\u003c/script\u003e"}
+    """
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("isometer.report").joinpath("assets", name).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def _template(name: str) -> Template:
+    return Template(_asset(name))
+
+
+@cache
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs()).replace("\r\n", "\n").replace("</script", "<\\/script")
+
+
+@cache
+def _program() -> str:
+    parts = "\n".join(_asset(name) for name in _SCRIPTS)
+    return f"(() => {{\n'use strict';\n{parts}\n}})();"
+
+
+@cache
+def _policy(*scripts: str) -> str:
+    hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "connect-src 'none'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _comparison(comparison: Mapping[str, Any] | None) -> str:
+    if comparison is None:
+        return ""
+    words = (("better", "▲ Better"), ("worse", "▼ Worse"), ("unchanged", "Unchanged"))
+    parts = []
+    for key, word in words:
+        if comparison[key]:
+            items = "".join(f"<li>{escape(str(text))}</li>" for text in comparison[key])
+            parts.append(f'<div class="{key}"><h3>{word}</h3><ul>{items}</ul></div>')
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(before)} → {escape(after)}</td></tr>'
+        for name, before, after in compared(comparison)
+    )
+    if rows:
+        parts.append(f'<table class="evidence"><caption>Before → now</caption><tbody>{rows}</tbody></table>')
+    body = "".join(parts) or "<p>Nothing changed.</p>"
+    return (
+        '<section class="comparison" aria-labelledby="comparison-title"><h2 id="comparison-title">Against '
+        f'{escape(str(comparison["baseline"]))}</h2><div class="columns">{body}</div></section>'
+    )
+
+
+def _vitals(report: Mapping[str, Any]) -> str:
+    return "".join(
+        f'<button type="button" class="vital" data-vital="{escape(name)}" aria-pressed="false">'
+        f'<span class="label">{escape(heading)}</span><span class="value">{escape(text)}</span>{curve}'
+        f'<span class="label small">{escape(quantity(name).title)}</span></button>'
+        for name, heading, text, curve in vitals(report)
+    )
+
+
+def _payload(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything the scripts need, numbers in the units in which they are shown."""
+    layers = report["layers"]
+    table = columns(report)
+    metrics = []
+    for name, values in table.items():
+        known = quantity(name)
+        metrics.append(
+            {
+                "name": name,
+                "title": known.title,
+                "group": known.group,
+                "unit": known.unit,
+                "axis": known.axis,
+                "about": known.about,
+                "companion": known.companion if known.companion in table else None,
+                "reference": known.reference,
+                "values": _numbers(values),
+            }
+        )
+    texts = {key: [str(layer[key]) for layer in layers] for key in ("name", "op", "kind", "site", "dtype")}
+    return {
+        **texts,
+        "depth": [int(layer["depth"]) for layer in layers],
+        "call": [int(layer["call"]) for layer in layers],
+        "shape": ["×".join(map(str, layer["shape"])) for layer in layers],
+        "groups": list(GROUPS),
+        "overview": [name for name in OVERVIEW if name in table],
+        "metrics": metrics,
+        "findings": [
+            {
+                "title": title_of(finding),
+                "severity": "severe" if finding["severity"] == "severe" else "moderate",
+                "layers": [int(layer) for layer in finding["layers"] if 0 <= layer < len(layers)],
+                "metric": look_at(finding, table),
+            }
+            for finding in ordered(report["findings"])
+        ],
+        "prediction": _prediction(report.get("prediction")),
+        "no_prediction": str(report.get("no_prediction") or ""),
+        "grams": _grams(report.get("grams")),
+    }
+
+
+def _numbers(values: Sequence[float]) -> list[float | str | None]:
+    """Six digits are more than a screen shows."""
+    plain: list[float | str | None] = []
+    for value in values:
+        if math.isnan(value):
+            plain.append(None)
+        elif math.isinf(value):
+            plain.append("inf" if value > 0 else "-inf")
+        else:
+            plain.append(float(f"{value:.6g}"))
+    return plain
+
+
+def _prediction(prediction: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if prediction is None:
+        return None
+    metrics: dict[str, dict[str, Any]] = {}
+    for name, band in prediction["metrics"].items():
+        metrics[name] = {key: _numbers(shown(name, band[key])) for key in ("mean", "low", "high") if key in band}
+    for name, values in prediction.get("infinite", {}).items():
+        metrics.setdefault(name, {})["infinite"] = _numbers(shown(name, values))
+    outside: dict[str, list[int]] = {}
+    for place in prediction.get("leaves_band", ()):
+        outside.setdefault(place["metric"], []).append(int(place["layer"]))
+    return {
+        "layers": [int(layer) for layer in prediction["layers"]],
+        "metrics": metrics,
+        "note": str(prediction.get("note") or ""),
+        "outside": {name: where(layers) for name, layers in outside.items()},
+    }
+
+
+def _grams(grams: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Cosines as whole numbers, upper triangles only, evenly thinned where there are too many for a page."""
+    if grams is None or not grams["layers"]:
+        return None
+    sizes = [len(matrix) for matrix in grams["matrices"]]
+    count = len(sizes)
+    room = max(2, _GRAM_ENTRIES // max(1, max(sizes) * (max(sizes) + 1) // 2))
+    kept = range(count) if count <= room else sorted({round(i * (count - 1) / (room - 1)) for i in range(room)})
+    return {
+        "layers": [int(grams["layers"][i]) for i in kept],
+        "sizes": [sizes[i] for i in kept],
+        "cosines": [_cosines(grams["matrices"][i]) for i in kept],
+        "steps": _COSINE_STEPS,
+        "missing": _MISSING,
+        "stored": count,
+    }
+
+
+def _cosines(matrix: Sequence[Sequence[Any]]) -> list[int]:
+    """Cosines between samples in steps, row by row from the diagonal on."""
+    gram: NDArray[np.float64] = np.array([[real(entry) for entry in row] for row in matrix], dtype=np.float64)
+    lengths = np.sqrt(np.clip(np.diagonal(gram), 0.0, None))
+    known = np.isfinite(lengths) & (lengths > 0)
+    safe = np.where(known, lengths, 1.0)
+    with np.errstate(all="ignore"):
+        cosines = gram / safe[:, None] / safe[None, :]
+    usable = known[:, None] & known[None, :] & np.isfinite(cosines)
+    steps = np.round(np.clip(np.where(usable, cosines, 0.0), -1.0, 1.0) * _COSINE_STEPS)
+    whole = np.where(usable, steps, _MISSING).astype(int)
+    return [int(entry) for entry in whole[np.triu_indices(len(gram))]]

@@ -1,0 +1,191 @@
+"""The doctor's report on a terminal: the verdict and what to change first, then the table of layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from isometer.report._cards import number
+from isometer.report._doctor_fragments import compared, setting, verdict
+from isometer.report._doctor_metrics import (
+    GAIN_RATIO,
+    checked,
+    columns,
+    concerns_tokens,
+    elided,
+    evidence_rows,
+    ordered,
+    printable,
+    where,
+)
+from isometer.report._treatment import print_treatment
+
+_STYLES = {"severe": "bold red", "moderate": "bold yellow"}
+_KEY_NUMBERS = 4
+_TOKENS = "token_mean_abs_cosine"  # shown where a finding is about tokens
+_COLUMNS = (
+    ("rms", "rms"),
+    ("mean_abs_cosine", "|cos|"),
+    (_TOKENS, "tokens"),
+    ("effective_rank", "rank"),
+    ("gradient_log_norm", "grad"),
+    (GAIN_RATIO, "gain"),
+)
+_DECIMALS = {"mean_abs_cosine": 3, _TOKENS: 3, "effective_rank": 1, "gradient_log_norm": 2, GAIN_RATIO: 2}
+_NOTES = {
+    _TOKENS: "tokens: |cos| of tokens",
+    "gradient_log_norm": "grad: log₁₀ ‖∂loss/∂W‖",
+    GAIN_RATIO: "gain: over the principled one",
+}
+
+
+def print_report(console: Console, report: Mapping[str, Any], *, layers: int | None = 24) -> None:
+    """Print a doctor's report: what a person needs in ten seconds, then the layers.
+
+    Args:
+        console: where to print.
+        report: the dictionary of a doctor's report, schema 1.
+        layers: rows of the table at most, the first and the last ones; `None` for all, 0 for no table.
+
+    Raises:
+        IsometerError: if the report is of another schema or its metrics do not fit its layers.
+
+    Example:
+        >>> import io
+        >>> from rich.console import Console
+        >>> page = io.StringIO()
+        >>> print_report(Console(width=80, file=page), {"schema": 1, "model": "tiny", "mode": "eval", "healthy": True,
+        ...     "summary": "Fine.", "batch": {"samples": 2, "description": ""}, "findings": [], "layers": [],
+        ...     "metrics": {}, "comparison": None})
+        >>> print(page.getvalue().splitlines()[0])
+        ✓ Healthy · tiny · no findings
+    """
+    checked(report)
+    healthy = bool(report["healthy"])
+    head = Text("✓ Healthy" if healthy else "✗ Not healthy", style="bold green" if healthy else "bold red")
+    head.append(f" · {printable(report['model'])} · {verdict(report)}", style="default not bold")
+    console.print(head)
+    console.print(Padding(Text(printable(report["summary"]), style="bold"), (0, 0, 0, 2)))
+    console.print(Padding(Text(printable(setting(report)), style="dim"), (0, 0, 0, 2)))
+    findings = ordered(report["findings"])
+    names = [str(layer["name"]) for layer in report["layers"]]
+    for index, finding in enumerate(findings, start=1):
+        _print_finding(console, index, finding, names)
+    _print_comparison(console, report.get("comparison"))
+    print_treatment(console, report.get("treatment"))
+    if report["layers"] and layers != 0:
+        _print_layers(console, report, findings, layers)
+
+
+def _print_finding(console: Console, index: int, finding: Mapping[str, Any], names: Sequence[str]) -> None:
+    style = _STYLES.get(finding["severity"], "bold")
+    head = Text(f"\n{index} {printable(finding['severity']).upper()} ", style=style)
+    head.append(printable(finding["id"]), style=style)
+    head.append(f" · {where(finding['layers'])}", style="default not bold")
+    known = [names[layer] for layer in finding["layers"] if 0 <= layer < len(names)]
+    if known:
+        ends = known if len(known) <= 2 else [known[0], known[-1]]
+        joint = ", " if len(known) <= 2 else " … "
+        head.append(f" · {joint.join(elided(name, 28) for name in ends)}", style="cyan not bold")
+    console.print(head)
+    rows = evidence_rows(finding["evidence"])
+    if rows:
+        line = Text()
+        for i, (label, value) in enumerate(rows[:_KEY_NUMBERS]):
+            line.append(("" if i == 0 else " · ") + f"{printable(label)} ", style="dim")
+            line.append(printable(value))
+        console.print(Padding(line, (0, 0, 0, 2)))
+    console.print(Padding(Text(printable(finding["explanation"])), (0, 0, 0, 2)))
+    for prescription in finding["prescriptions"][:1]:
+        advice = Text.assemble(("→ ", "bold green"), printable(prescription["text"]))
+        others = len(finding["prescriptions"]) - 1
+        if others:
+            advice.append(f" (or {others} more)", style="dim")
+        console.print(Padding(advice, (0, 0, 0, 2)))
+
+
+def _print_comparison(console: Console, comparison: Mapping[str, Any] | None) -> None:
+    if comparison is None:
+        return
+    console.print(Text(f"\nAgainst {printable(comparison['baseline'])}", style="bold"))
+    changed = False
+    for key, mark, style in (("worse", "▼", "red"), ("better", "▲", "green")):
+        for line in comparison[key]:
+            changed = True
+            console.print(Padding(Text(f"{mark} {key}: {printable(line)}", style=style), (0, 0, 0, 2)))
+    for quantity, before, after in compared(comparison):
+        console.print(Padding(Text(printable(f"{quantity}: {before} → {after}")), (0, 0, 0, 2)))
+    same = len(comparison["unchanged"])
+    if same or not changed:
+        console.print(Padding(Text(f"= {same} unchanged" if same else "= no change", style="dim"), (0, 0, 0, 2)))
+
+
+def _print_layers(
+    console: Console, report: Mapping[str, Any], findings: Sequence[Mapping[str, Any]], limit: int | None
+) -> None:
+    """First and last layers; names take the room that numbers leave."""
+    rows, values = report["layers"], columns(report)
+    tokens = any(concerns_tokens(finding) for finding in findings)
+    shown = [(name, title) for name, title in _COLUMNS if name in values and (tokens or name != _TOKENS)]
+    titles = ["layer", "op", "depth", *(title for _, title in shown), *(["flags"] if findings else [])]
+    flags = _flags(findings)
+    kept, left_out = _ends(len(rows), limit)
+    lines = []
+    for at in kept:
+        cells = [str(at), elided(rows[at]["op"], 9), str(rows[at]["depth"])]
+        cells += [_cell(name, values[name][at]) for name, _ in shown]
+        lines.append([*cells, *([" ".join(map(str, flags.get(at, [])))] if findings else [])])
+    taken = sum(max(len(cell) for cell in column) for column in zip(titles, *lines, strict=True))
+    longest = min(48, max(len(str(rows[at]["name"])) for at in kept))
+    gap = 2 if taken + longest + 2 * (len(titles) + 1) <= console.width else 1
+    room = max(8, min(longest, console.width - taken - gap * (len(titles) + 1)))
+    table = Table(box=None, padding=(0, gap, 0, 0), header_style="bold underline", pad_edge=False)
+    for title in (titles[0], "name", *titles[1:]):
+        table.add_column(title, justify="left" if title in ("name", "op", "flags") else "right", no_wrap=True)
+    for at, (layer, *cells) in zip(kept, lines, strict=True):
+        style = _worst(findings, flags.get(at, []))
+        table.add_row(Text(layer, style=style), Text(elided(rows[at]["name"], room)), *map(Text, cells))
+        if left_out and at == kept[(len(kept) - 1) // 2]:
+            table.add_row("…", f"{left_out} more", style="dim")
+    console.print(Padding(table, (1, 0, 0, 0)))
+    notes = [_NOTES[name] for name, _ in shown if name in _NOTES]
+    if findings:
+        notes.append("flags: findings")
+    if notes:
+        console.print(Text("; ".join(notes), style="dim"))
+    if left_out:
+        console.print(Text(f"… {left_out} more, use --json or --html"))
+
+
+def _ends(count: int, limit: int | None) -> tuple[list[int], int]:
+    """The first and the last layers, and how many lie between."""
+    keep = count if limit is None else max(1, min(limit, count))
+    head = math.ceil(keep / 2)
+    return [*range(head), *range(count - keep + head, count)], count - keep
+
+
+def _cell(name: str, value: float) -> str:
+    if math.isnan(value):
+        return "–"
+    digits = _DECIMALS.get(name)
+    if digits is None or math.isinf(value):
+        return number(value, 3)
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
+def _flags(findings: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
+    flags: dict[int, list[int]] = {}
+    for index, finding in enumerate(findings, start=1):
+        for layer in set(finding["layers"]):
+            flags.setdefault(int(layer), []).append(index)
+    return flags
+
+
+def _worst(findings: Sequence[Mapping[str, Any]], flags: Sequence[int]) -> str:
+    return _STYLES.get(findings[flags[0] - 1]["severity"], "") if flags else ""

@@ -1,0 +1,246 @@
+"""What a person sees of kernels and phases: tables for the terminal and pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.box import SIMPLE
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from isometer.report._cards import number
+from isometer.report._pictures import PALETTE, new_figure
+from isometer.theory.kernels._conditioning import BoundCheck
+from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis
+from isometer.theory.kernels._kernel_matrix import KernelMatrix
+from isometer.theory.lengths._phase import PhaseDiagram
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SHOWN = 400  # rows of a kernel in a picture
+
+
+def kernel_card(
+    kernel: KernelMatrix,
+    checks: Sequence[BoundCheck],
+    diagnosis: KernelDiagnosis | None,
+    curve: Sequence[KernelMatrix] = (),
+) -> Panel:
+    """The card of `isometer kernel`.
+
+    Example:
+        >>> import io
+        >>> import numpy as np
+        >>> from rich.console import Console
+        >>> from isometer.report._kernels import kernel_card
+        >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+        >>> page = io.StringIO()
+        >>> Console(width=100, file=page).print(kernel_card(kernel_matrix("tanh", np.eye(3), 2), [], None))
+        >>> "condition number" in page.getvalue()
+        True
+    """
+    facts = Table.grid(padding=(0, 3))
+    low, high = float(kernel.log_diagonal.min()), float(kernel.log_diagonal.max())
+    diagonal = number(low) if low == high or high - low < 1e-9 else f"{number(low)} … {number(high)}"
+    for row in (
+        ("condition number", number(kernel.condition_number), "smallest eigenvalue",
+         number(kernel.smallest_eigenvalue)),
+        ("effective rank", f"{number(kernel.effective_rank, 4)} of {len(kernel.matrix)}", "largest eigenvalue",
+         number(kernel.largest_eigenvalue)),
+        ("log of the diagonal", diagonal, "", ""),
+    ):  # fmt: skip
+        facts.add_row(*(Text(cell, style="dim" if i % 2 == 0 else "bold") for i, cell in enumerate(row)))
+    parts: list[RenderableType] = [facts, Text("Eigenvalues are those of the kernel over its largest diagonal entry.")]
+    if curve:
+        parts.append(_curve_table(curve))
+    if checks:
+        parts.append(_bounds_table(checks))
+    if diagnosis is not None:
+        parts.append(Text(diagnosis.text, style="bold yellow"))
+    title = f"{kernel.kind.upper()} of {kernel.activation.name}, depth {kernel.depth}, {len(kernel.matrix)} inputs"
+    return Panel(Group(*parts), title=title, title_align="left", border_style="blue")
+
+
+def _curve_table(curve: Sequence[KernelMatrix]) -> Table:
+    table = Table(box=SIMPLE, title="over depth", title_justify="left")
+    for column in ("depth", "condition number", "smallest eigenvalue", "effective rank", "log of the diagonal"):
+        table.add_column(column, justify="right")
+    for kernel in curve:
+        table.add_row(
+            str(kernel.depth), number(kernel.condition_number, 5), number(kernel.smallest_eigenvalue, 5),
+            number(kernel.effective_rank, 4), number(float(kernel.log_diagonal.max()), 6),
+        )  # fmt: skip
+    return table
+
+
+def _bounds_table(checks: Sequence[BoundCheck]) -> Table:
+    table = Table(box=SIMPLE, title="bounds as printed", title_justify="left")
+    for column in ("statement", "about", "bound", "measured", ""):
+        table.add_column(column)
+    for check in checks:
+        if check.applies:
+            verdict = Text("holds", style="green") if check.holds else Text("fails", style="bold red")
+            table.add_row(
+                check.reference, check.quantity, f"{check.relation} {number(check.value, 4)}",
+                number(check.measured, 4), verdict,
+            )  # fmt: skip
+        else:
+            reason = Text(check.reason, style="dim")
+            table.add_row(check.reference, check.quantity, "–", number(check.measured, 4), reason)
+    return table
+
+
+def kernel_picture(kernel: KernelMatrix, curve: Sequence[KernelMatrix] = ()) -> Figure:
+    """The matrix, its spectrum, and (given several depths) the condition number over depth.
+
+    Example:
+        >>> import numpy as np
+        >>> from isometer.report._kernels import kernel_picture
+        >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+        >>> len(kernel_picture(kernel_matrix("tanh", np.eye(3), 2)).axes)  # two panels and a colour bar
+        3
+    """
+    figure, axes = new_figure(3 if curve else 2)
+    left, middle = axes[0][:2]
+    step = max(1, math.ceil(len(kernel.matrix) / _SHOWN))
+    shown = kernel.matrix[::step, ::step]
+    low = float(shown.min())
+    signed = low < -1e-3
+    image = left.imshow(shown, cmap="PuOr" if signed else "cividis", vmin=-1.0 if signed else min(low, 0.0), vmax=1.0)
+    left.grid(False)
+    left.locator_params(integer=True)
+    left.set_xlabel("input")
+    left.set_ylabel("input")
+    left.set_title("kernel over its largest diagonal entry", fontsize=9)
+    figure.colorbar(image, ax=left, shrink=0.85)
+
+    values = kernel.eigenvalues[::-1]
+    place = np.arange(1, len(values) + 1)
+    real = values > kernel.resolution
+    middle.plot(place[real], values[real], "o-", color=PALETTE[0], markersize=3, linewidth=1, label="eigenvalues")
+    middle.axhline(kernel.resolution, color="#666666", linestyle="--", linewidth=1, label="rounding, n ε λ_max")
+    middle.set_yscale("log")
+    middle.locator_params(axis="x", integer=True)
+    middle.set_xlabel("rank of the eigenvalue")
+    middle.set_ylabel("eigenvalue")
+    middle.set_title(f"condition number {number(kernel.condition_number, 4)}", fontsize=9)
+    middle.legend(frameon=False, fontsize=8)
+    if curve:
+        _draw_curve(axes[0][2], curve)
+    title = f"{kernel.kind.upper()} of {kernel.activation.name}, depth {kernel.depth}"
+    figure.suptitle(title, fontsize=11, x=0.01, ha="left")
+    return figure
+
+
+def _draw_curve(axis: Any, curve: Sequence[KernelMatrix]) -> None:
+    depths = np.array([kernel.depth for kernel in curve], dtype=float)
+    conditions = np.array([kernel.condition_number for kernel in curve])
+    fine = np.isfinite(conditions)
+    axis.plot(depths[fine], conditions[fine], "o-", color=PALETTE[1], markersize=4)
+    for name, level, style in (("float16", 2.0**10, ":"), ("float32", 2.0**23, "--"), ("float64", 2.0**52, "-.")):
+        if fine.any() and level < 1e3 * conditions[fine].max():
+            axis.axhline(level, color="#666666", linewidth=1, linestyle=style, label=f"1/ε of {name}")
+    if (~fine).any() and fine.any():
+        top = axis.get_ylim()[1]
+        beyond = np.full(int((~fine).sum()), top)
+        axis.plot(depths[~fine], beyond, "^", color=PALETTE[6], label="not resolved in float64")
+    if depths.min() > 0:
+        axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlabel("depth")
+    axis.set_ylabel("condition number")
+    axis.set_title("over depth", fontsize=9)
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(frameon=False, fontsize=8)
+
+
+def phase_card(diagram: PhaseDiagram) -> Panel:
+    """The card of `isometer phase`.
+
+    Example:
+        >>> import io
+        >>> from rich.console import Console
+        >>> from isometer.report._kernels import phase_card
+        >>> from isometer.theory.lengths._phase import phase_diagram
+        >>> page = io.StringIO()
+        >>> Console(width=120, file=page).print(phase_card(phase_diagram("tanh", points=5)))
+        >>> "chaotic" in page.getvalue()
+        True
+    """
+    table = Table(box=SIMPLE)
+    for column in ("σ_w²", "σ_b²", "phase", "q*", "χ", "c*", "ξ of q", "ξ of cosines"):
+        table.add_column(column, justify="left" if column == "phase" else "right")
+    colours = {"ordered": "blue", "critical": "green", "chaotic": "yellow", "unbounded": "red"}
+    for p in diagram.table:
+        table.add_row(
+            number(p.weight_variance, 5), number(p.bias_variance, 5), Text(p.phase, style=colours[p.phase]),
+            number(p.variance, 5), number(p.chi, 5), number(p.cosine, 5), number(p.length_scale, 4),
+            number(p.correlation_scale, 4),
+        )  # fmt: skip
+    edge = diagram.edge
+    if edge.weight_variance.size == 0:
+        words = "There is no edge of chaos with σ_b² ≥ 0 and a stable variance."
+    elif edge.weight_variance.size == 1:
+        words = f"The edge of chaos is the single point σ_w² = {number(float(edge.weight_variance[0]), 6)}, σ_b² = 0."
+    else:
+        low, middle = float(edge.bias_variance.min()), float(diagram.bias_variances[-1]) / 2
+        words = f"Edge of chaos: σ_w² = {number(edge.weight_at(low), 6)} at σ_b² = {number(low, 4)}"
+        if math.isfinite(edge.weight_at(middle)):
+            words += f", {number(edge.weight_at(middle), 6)} at σ_b² = {number(middle, 4)}"
+        words += "."
+    legend = "q*: variance of pre-activations; c*: where cosines go; ξ: layers per factor e."
+    notes = [Text(words), Text(legend, style="dim")]
+    title = f"Order and chaos of {diagram.activation}, for inputs of unit length"
+    return Panel(Group(table, *notes), title=title, title_align="left", border_style="blue")
+
+
+def phase_picture(diagram: PhaseDiagram) -> Figure:
+    """χ over the plane of (σ_w², σ_b²), with the edge of chaos and the region where variances diverge.
+
+    Example:
+        >>> from isometer.report._kernels import phase_picture
+        >>> from isometer.theory.lengths._phase import phase_diagram
+        >>> len(phase_picture(phase_diagram("tanh", points=5)).axes)  # two panels, two colour bars
+        4
+    """
+    figure, axes = new_figure(2, width=5.4)
+    left, right = axes[0]
+    w, b = diagram.weight_variances, diagram.bias_variances
+    bounded = np.isfinite(diagram.variance)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_chi = np.where(bounded & np.isfinite(diagram.chi), np.log(diagram.chi), np.nan)
+        log_q = np.where(bounded & (diagram.variance > 1e-8), np.log10(diagram.variance), np.nan)
+    seen = np.abs(log_chi[np.isfinite(log_chi)])
+    reach = float(np.clip(seen.max() if seen.size else 1.0, 0.1, 1.0))
+    panels = (
+        (left, log_chi, "PuOr", -reach, reach, "log χ"),
+        (right, log_q, "cividis", None, None, "log₁₀ q*"),
+    )
+    for axis, values, colours, low, high, label in panels:
+        axis.set_facecolor("#c8c8c8")
+        axis.grid(False)
+        mesh = axis.pcolormesh(w, b, values, cmap=colours, vmin=low, vmax=high, shading="nearest")
+        figure.colorbar(mesh, ax=axis, label=label, shrink=0.85)
+        axis.set_xlabel("weight variance σ_w²")
+        axis.set_ylabel("bias variance σ_b²")
+        edge = diagram.edge
+        if edge.weight_variance.size == 1:
+            place = (edge.weight_variance, edge.bias_variance)
+            axis.plot(*place, "o", color="black", label="edge of chaos", clip_on=False)
+        elif edge.weight_variance.size:
+            axis.plot(edge.weight_variance, edge.bias_variance, color="black", linewidth=2, label="edge of chaos")
+        axis.set_xlim(0, w[-1])
+        axis.set_ylim(0, b[-1])
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend(loc="upper right", fontsize=8, framealpha=0.9)
+    left.set_title("χ: ordered left of the edge (orange), chaotic right of it (purple)", fontsize=9)
+    grey = "; grey: diverges" if not bounded.all() else ""
+    right.set_title(f"where the variance settles{grey or '; grey: dies out'}", fontsize=9)
+    figure.suptitle(f"Order and chaos of {diagram.activation}", fontsize=11, x=0.01, ha="left")
+    return figure

@@ -1,0 +1,164 @@
+"""A treatment on a terminal and as a section of the report: what was done, before and after, loss curves with bands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from isometer.report._doctor_fragments import compared
+from isometer.report._doctor_metrics import printable
+
+_MARKS = {"applied": ("✓", "green"), "undone": ("↶", "yellow"), "refused": ("–", "dim")}
+_ARMS = (("before", "untreated", "#D55E00"), ("after", "treated", "#0072B2"))
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 640, 260, 56, 34, 12
+
+
+def print_treatment(console: Console, treatment: Mapping[str, Any] | None) -> None:
+    """Print what a treatment did, as `Treatment.to_dict` gives it.
+
+    Args:
+        console: where to print.
+        treatment: the dictionary; nothing is printed for `None`.
+
+    Example:
+        >>> import io
+        >>> page = io.StringIO()
+        >>> print_treatment(Console(width=80, file=page), {"summary": "zero-bias: nothing is found any more.",
+        ...     "cured": True, "steps": [], "better": [], "worse": [], "numbers": [], "code": "", "trial": None})
+        >>> print(page.getvalue().strip())
+        Treatment · zero-bias: nothing is found any more.
+    """
+    if treatment is None:
+        return
+    head = Text("\nTreatment", style="bold green" if treatment["cured"] else "bold yellow")
+    head.append(f" · {printable(treatment['summary'])}", style="default not bold")
+    console.print(head)
+    for step in treatment["steps"]:
+        mark, style = _MARKS[step["status"]]
+        line = Text(f"{mark} {step['status']} ", style=style)
+        line.append(printable(step["id"]), style="bold" if step["status"] == "applied" else style)
+        line.append(f" ({printable(step['kind'])}): {printable(step['reason'])}", style=style)
+        console.print(Padding(line, (0, 0, 0, 2)))
+    for quantity, before, after in compared(treatment):
+        console.print(Padding(Text(printable(f"{quantity}: {before} → {after}")), (0, 0, 0, 2)))
+    if treatment["code"]:
+        console.print(Padding(Text("In your own code:", style="bold"), (1, 0, 0, 2)))
+        console.print(Padding(Text(printable_lines(treatment["code"]), style="cyan"), (0, 0, 0, 4)))
+    trial = treatment["trial"]
+    if trial is not None:
+        console.print(Padding(Text.assemble(("Trial ", "bold"), printable(trial["summary"])), (1, 0, 0, 2)))
+        for key, name, _ in _ARMS:
+            losses = ", ".join(_number(loss) for loss in trial[key]["best_losses"])
+            rate = trial[key]["best_learning_rate"]
+            console.print(Padding(Text(f"{name}: {losses} at learning rate {rate:g}"), (0, 0, 0, 4)))
+
+
+def printable_lines(text: str) -> str:
+    """`printable` line by line."""
+    return "\n".join(printable(line) for line in text.splitlines())
+
+
+def treatment_section(treatment: Mapping[str, Any] | None) -> str:
+    """The treatment as a section of the page, without scripts; every text is escaped.
+
+    Example:
+        >>> treatment_section(None)
+        ''
+    """
+    if treatment is None:
+        return ""
+    items = "".join(
+        f"<li><strong>{escape(step['status'])} {escape(step['id'])}</strong> ({escape(step['kind'])}): "
+        f"{escape(step['reason'])}</li>"
+        for step in treatment["steps"]
+    )
+    parts = [f"<p>{escape(treatment['summary'])}</p>"]
+    if items:
+        parts.append(f"<ul>{items}</ul>")
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(before)} → {escape(after)}</td></tr>'
+        for name, before, after in compared(treatment)
+    )
+    if rows:
+        parts.append(f'<table class="evidence"><caption>Before → after</caption><tbody>{rows}</tbody></table>')
+    if treatment["code"]:
+        parts.append(f"<h3>In your own code</h3><pre><code>{escape(treatment['code'])}</code></pre>")
+    if treatment["trial"] is not None:
+        parts.append(f"<h3>Trial</h3><p>{escape(treatment['trial']['summary'])}</p>{loss_curves(treatment['trial'])}")
+    return (
+        '<section class="comparison treatment" aria-labelledby="treatment-title"><h2 id="treatment-title">Treatment'
+        f'</h2><div class="columns"><div>{"".join(parts)}</div></div></section>'
+    )
+
+
+def loss_curves(trial: Mapping[str, Any]) -> str:
+    """Loss against step for both models at their best learning rates, as SVG: mean, and from lowest to highest seed.
+
+    Args:
+        trial: what `TreatmentTrial.to_dict` gives.
+
+    Example:
+        >>> curve = {"step": [0, 1], "mean": [2.0, 1.0], "low": [2.0, 0.5], "high": [2.0, "inf"]}
+        >>> arm = {"curve": curve, "best_learning_rate": 0.1}
+        >>> loss_curves({"steps": 2, "before": arm, "after": arm}).count("<polyline")
+        2
+    """
+    lines = {key: {name: _floats(trial[key]["curve"][name]) for name in ("mean", "low", "high")} for key, *_ in _ARMS}
+    finite = [v for arm in lines.values() for curve in arm.values() for v in curve if math.isfinite(v)]
+    top = _robust_top([v for arm in lines.values() for v in arm["mean"] if math.isfinite(v)])
+    low = min([0.0, *(v for v in finite if v < 0)])
+    last = max(1, int(trial["steps"]) - 1)
+
+    def at(step: float, value: float) -> str:
+        x = _LEFT + (_WIDTH - _LEFT - 8) * step / last
+        share = (min(max(value, low), top) - low) / (top - low)
+        return f"{x:.1f},{_TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - share):.1f}"
+
+    body = []
+    for tick in range(5):
+        value = low + (top - low) * tick / 4
+        x0, y = at(0, value).split(",")
+        body.append(f'<line x1="{x0}" x2="{_WIDTH - 8}" y1="{y}" y2="{y}" stroke="currentColor" opacity=".15"/>')
+        body.append(f'<text x="{_LEFT - 6}" y="{float(y) + 4:.1f}" text-anchor="end">{value:.3g}</text>')
+    for step in (0, last // 2, last):
+        x, _ = at(step, low).split(",")
+        body.append(f'<text x="{x}" y="{_HEIGHT - 16}" text-anchor="middle">{step}</text>')
+    body.append(f'<text x="{_WIDTH / 2:.0f}" y="{_HEIGHT - 3}" text-anchor="middle">step</text>')
+    for index, (key, name, colour) in enumerate(_ARMS):
+        steps = trial[key]["curve"]["step"]
+        band = [at(s, v) for s, v in zip(steps, lines[key]["high"], strict=True)]
+        band += [at(s, v) for s, v in reversed(list(zip(steps, lines[key]["low"], strict=True)))]
+        mean = [at(s, v) for s, v in zip(steps, lines[key]["mean"], strict=True)]
+        body.append(f'<polygon points="{" ".join(band)}" fill="{colour}" opacity=".18"/>')
+        body.append(f'<polyline points="{" ".join(mean)}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        rate = trial[key]["best_learning_rate"]
+        label = f"{name}, learning rate {rate:g}"
+        body.append(
+            f'<text x="{_WIDTH - 12}" y="{_TOP + 14 + 16 * index}" text-anchor="end" fill="{colour}">{label}</text>'
+        )
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Loss curves of the untreated and the treated '
+        f'model" style="max-width:{_WIDTH}px;width:100%;font-size:12px;fill:currentColor">{"".join(body)}</svg>'
+    )
+
+
+def _floats(values: Sequence[float | str]) -> list[float]:
+    return [math.inf if isinstance(value, str) else float(value) for value in values]
+
+
+def _robust_top(values: Sequence[float]) -> float:
+    """High enough for all but single peaks: 1.2 times the largest start or end, at least the median."""
+    if not values:
+        return 1.0
+    ordered = sorted(values)
+    return 1.1 * max(ordered[min(len(ordered) - 1, int(0.97 * len(ordered)))], 1e-6)
+
+
+def _number(value: float | str) -> str:
+    return "∞" if isinstance(value, str) else f"{value:.3f}"

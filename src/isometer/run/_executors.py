@@ -1,0 +1,329 @@
+"""Where cells are computed: processes here, or a Dask cluster; both are a `concurrent.futures.Executor`."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from isometer.errors import IsometerError
+from isometer.extras import need
+from isometer.run._worker import THREAD_VARIABLES, KeepInFolder, prepare
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_STARTS = 3
+
+
+class Workers(ABC):
+    """An executor, how many cells it can run at a time, and how its checkpoints come back."""
+
+    executor: Executor
+
+    @property
+    @abstractmethod
+    def slots(self) -> int:
+        """Cells that run at a time."""
+
+    @property
+    @abstractmethod
+    def window(self) -> int:
+        """Cells to hand out at a time."""
+
+    @abstractmethod
+    def keep(self, checkpoints: Path) -> Callable[[str, bytes], None]:
+        """What a worker calls with a key and a checkpoint."""
+
+    @abstractmethod
+    def arrived(self) -> list[tuple[str, bytes]]:
+        """Checkpoints that came back to the client and are still to be written."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """A new executor after the old one broke."""
+
+    @abstractmethod
+    def stop(self, *, now: bool) -> None:
+        """End the workers; with `now` whatever they do."""
+
+
+class Processes(Workers):
+    """A pool of processes that start afresh, with one thread each.
+
+    Args:
+        count: number of processes; as many as this process may use cores unless given.
+
+    Example:
+        >>> Processes(2).slots
+        2
+    """
+
+    def __init__(self, count: int | None = None) -> None:
+        count = available_cores() if count is None else count
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise IsometerError(f"workers is {count!r}; expected a whole number of at least 1 — pass --workers 2, say")
+        self._count = count
+        self._limits = contextlib.ExitStack()
+        self._limits.enter_context(_thread_variables())
+        self._others = set(multiprocessing.active_children())
+        self.executor = self._pool()
+
+    def _pool(self) -> ProcessPoolExecutor:
+        """A pool of which one process has answered: what dies later dies of its cell."""
+        context = multiprocessing.get_context("spawn")
+        for _ in range(_STARTS):
+            pool = ProcessPoolExecutor(self._count, mp_context=context, initializer=prepare)
+            try:
+                pool.submit(os.getpid).result()
+            except BrokenExecutor:
+                pool.shutdown(wait=True)
+            else:
+                return pool
+        raise IsometerError(
+            f"worker processes died {_STARTS} times as they started — check memory; in a script, start runs under "
+            "`if __name__ == '__main__':`"
+        )
+
+    @property
+    def slots(self) -> int:
+        return self._count
+
+    @property
+    def window(self) -> int:
+        return 2 * self._count
+
+    def keep(self, checkpoints: Path) -> Callable[[str, bytes], None]:
+        return KeepInFolder(str(checkpoints.resolve()))
+
+    def arrived(self) -> list[tuple[str, bytes]]:
+        return []
+
+    def restart(self) -> None:
+        self._kill()
+        self.executor.shutdown(wait=True, cancel_futures=True)
+        self.executor = self._pool()
+
+    def stop(self, *, now: bool) -> None:
+        if now:
+            self._kill()
+        self.executor.shutdown(wait=True, cancel_futures=True)
+        self._limits.close()
+
+    def _kill(self) -> None:
+        for process in multiprocessing.active_children():
+            if process not in self._others:
+                process.kill()
+
+
+class Given(Workers):
+    """An executor that the caller owns: it is used, not stopped.
+
+    Args:
+        executor: for instance a `ThreadPoolExecutor`.
+        slots: cells that run at a time.
+
+    Example:
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> with ThreadPoolExecutor(3) as pool:
+        ...     Given(pool, 3).window
+        6
+    """
+
+    def __init__(self, executor: Executor, slots: int) -> None:
+        self.executor = executor
+        self._slots = slots
+
+    @property
+    def slots(self) -> int:
+        return self._slots
+
+    @property
+    def window(self) -> int:
+        return 2 * self._slots
+
+    def keep(self, checkpoints: Path) -> Callable[[str, bytes], None]:
+        return KeepInFolder(str(checkpoints.resolve()))
+
+    def arrived(self) -> list[tuple[str, bytes]]:
+        return []
+
+    def restart(self) -> None:
+        raise IsometerError("the executor that was passed in broke — run again with a new one")
+
+    def stop(self, *, now: bool) -> None:
+        pass
+
+
+class Standing(Workers):
+    """Workers that several runs use one after the other: started when first needed, ended by `close`.
+
+    Args:
+        start: makes the workers.
+
+    Example:
+        >>> with Standing(lambda: Processes(2)) as workers:
+        ...     workers.started
+        False
+    """
+
+    def __init__(self, start: Callable[[], Workers]) -> None:
+        self._start = start
+        self._inner: Workers | None = None
+
+    def __enter__(self) -> Standing:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    @property
+    def started(self) -> bool:
+        """Whether any run has needed them."""
+        return self._inner is not None
+
+    @property
+    def _workers(self) -> Workers:
+        if self._inner is None:
+            self._inner = self._start()
+        return self._inner
+
+    @property
+    def executor(self) -> Executor:  # type: ignore[override]
+        return self._workers.executor
+
+    @property
+    def slots(self) -> int:
+        return self._workers.slots
+
+    @property
+    def window(self) -> int:
+        return self._workers.window
+
+    def keep(self, checkpoints: Path) -> Callable[[str, bytes], None]:
+        return self._workers.keep(checkpoints)
+
+    def arrived(self) -> list[tuple[str, bytes]]:
+        return self._workers.arrived()
+
+    def restart(self) -> None:
+        self._workers.restart()
+
+    def stop(self, *, now: bool) -> None:
+        if now:
+            self._end(now=True)
+
+    def close(self) -> None:
+        """End the workers."""
+        self._end(now=False)
+
+    def _end(self, *, now: bool) -> None:
+        inner, self._inner = self._inner, None
+        if inner is not None:
+            inner.stop(now=now)
+
+
+class Dask(Workers):
+    """A Dask cluster: one that exists, or one of processes on this machine.
+
+    Args:
+        address: `"tcp://host:port"` of a scheduler, or `"local"`.
+        count: processes of a local cluster.
+
+    Example:
+        >>> Dask("nowhere")
+        Traceback (most recent call last):
+        ...
+        isometer.errors.IsometerError: the Dask address is 'nowhere'; expected 'local' or tcp://host:port — ...
+    """
+
+    def __init__(self, address: str, count: int | None = None, *, timeout: float = 10.0) -> None:
+        if address != "local" and "://" not in address:
+            raise IsometerError(
+                f"the Dask address is {address!r}; expected 'local' or tcp://host:port — the scheduler prints its own"
+            )
+        distributed: Any = need("distributed", "a Dask cluster")
+        self._cluster: Any = None
+        if address == "local":
+            self._cluster = distributed.LocalCluster(
+                n_workers=available_cores() if count is None else count,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                memory_limit=0,
+            )
+        try:
+            self._client: Any = distributed.Client(
+                self._cluster if self._cluster is not None else address, timeout=timeout
+            )
+        except (OSError, TimeoutError, ValueError) as problem:
+            raise IsometerError(f"no Dask scheduler answers at {address!r} ({problem}) — check the address") from None
+        self.executor = self._client.get_executor(pure=False)
+        self._name = f"isometer-checkpoints-{uuid.uuid4().hex}"
+        self._queue: Any = distributed.Queue(self._name, client=self._client)
+
+    @property
+    def slots(self) -> int:
+        return sum(self._client.nthreads().values())
+
+    @property
+    def window(self) -> int:
+        return max(2 * self.slots, 16)  # a cluster that grows with demand must see some
+
+    def keep(self, checkpoints: Path) -> Callable[[str, bytes], None]:
+        return _Send(self._name)
+
+    def arrived(self) -> list[tuple[str, bytes]]:
+        return [(key, bytes(saved)) for key, saved in self._queue.get(batch=True)]
+
+    def restart(self) -> None:
+        raise IsometerError("the Dask cluster is gone — start it again and resume")
+
+    def stop(self, *, now: bool) -> None:
+        with contextlib.suppress(Exception):  # a cluster that is gone cannot be told to stop
+            self._queue.close()
+        self.executor.shutdown(wait=False)  # cancels what is left
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+class _Send:
+    """Sends checkpoints from a Dask worker to the client."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, key: str, saved: bytes) -> None:
+        distributed: Any = need("distributed", "a Dask cluster")
+        distributed.Queue(self._name, client=distributed.get_client()).put((key, saved))
+
+
+def available_cores() -> int:
+    """Cores that this process may use.
+
+    Example:
+        >>> available_cores() >= 1
+        True
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def _thread_variables() -> Iterator[None]:
+    """One thread in processes that start meanwhile: libraries read these variables as they load."""
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

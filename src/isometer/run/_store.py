@@ -1,0 +1,312 @@
+"""The store: a folder with one file per cell, shared by any number of jobs and processes.
+
+    store.json      says that the folder is a store
+    jobs/           what was asked for, one description per job
+    data/           arrays that configurations refer to, by digest
+    cells/          results, by content key
+    checkpoints/    states of long cells that are not done
+    failures/       configuration and traceback of cells that failed
+    locks/          leases of the cells that run now
+
+Every file is written under a temporary name, flushed and renamed: it is whole or not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import uuid
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray
+
+from isometer.errors import IsometerError
+from isometer.run._cells import Job, array_digest
+from isometer.run._checkpoints import NOTE, is_whole
+from isometer.run._files import CellFileError, checked, decoded
+from isometer.run._locks import Lease
+
+MARK = {"format": "isometer-store", "version": 1}
+FOLDERS = ("jobs", "data", "cells", "checkpoints", "failures", "locks")
+
+
+class StoreError(IsometerError):
+    """A store cannot be opened, read or written.
+
+    Example:
+        >>> Store.open("no/such/folder")
+        Traceback (most recent call last):
+        ...
+        isometer.run._store.StoreError: there is no store at 'no/such/folder' — ...
+    """
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that raised, or whose worker died.
+
+    Args:
+        key: its content key.
+        label: its coordinates.
+        configuration: JSON data.
+        error: the last line of the traceback.
+        traceback: all of it.
+
+    Example:
+        >>> Failure("ab", "width=3", {"width": 3}, "ValueError: no", "…").error
+        'ValueError: no'
+    """
+
+    key: str
+    label: str
+    configuration: Any
+    error: str
+    traceback: str
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write under a temporary name, flush to the disk, rename; on failure the old file stays and no debris is left.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_whole(Path(folder) / "a", b"whole")
+        ...     sorted(path.name for path in Path(folder).iterdir())
+        ['a']
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as problem:
+        raise StoreError(
+            f"cannot write {str(path)!r}: {problem.strerror or problem} — check space and rights; what was written "
+            "before is kept"
+        ) from problem
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of results; see the module for what is in it.
+
+    Args:
+        path: the folder. Use `Store.create` or `Store.open`.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = Store.create(Path(folder) / "runs")
+        ...     store.job_names(), list(store.keys())
+        ([], [])
+    """
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: str | Path) -> Store:
+        """The store at a path, made if there is nothing yet.
+
+        Example:
+            >>> Store.create("/proc/nowhere")
+            Traceback (most recent call last):
+            ...
+            isometer.run._store.StoreError: cannot make a store at '/proc/nowhere': ...
+        """
+        folder = Path(path)
+        mark = folder / "store.json"
+        try:
+            if folder.is_dir() and not mark.is_file() and any(folder.iterdir()):
+                raise StoreError(f"{str(folder)!r} holds other files and is no store — pass a new or empty folder")
+            for name in FOLDERS:
+                (folder / name).mkdir(parents=True, exist_ok=True)
+            if not os.access(folder, os.W_OK):
+                raise PermissionError(13, "Permission denied")
+        except OSError as problem:
+            raise StoreError(
+                f"cannot make a store at {str(folder)!r}: {problem.strerror or problem} — pass a folder you can write"
+            ) from None
+        if not mark.is_file():
+            write_whole(mark, json.dumps(MARK).encode())
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Store:
+        """The store at a path, which must exist."""
+        folder = Path(path)
+        try:
+            record = json.loads((folder / "store.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise StoreError(
+                f"there is no store at {str(folder)!r} — `isometer sweep … --out` makes one, `isometer runs list` "
+                "finds those there are"
+            ) from None
+        if record != MARK:
+            raise StoreError(f"{str(folder)!r} is a store of another format ({record}); expected {MARK}")
+        for name in FOLDERS:
+            with contextlib.suppress(OSError):
+                (folder / name).mkdir(exist_ok=True)
+        return cls(folder)
+
+    # --- cells --------------------------------------------------------------------------------------------------------
+
+    def cell_path(self, key: str) -> Path:
+        """Where the result of a cell is."""
+        return self.path / "cells" / f"{key}.nc"
+
+    def keys(self) -> Iterator[str]:
+        """Keys of the files that are there, whole or not."""
+        yield from sorted(path.stem for path in (self.path / "cells").glob("*.nc"))
+
+    def content(self, key: str) -> bytes | None:
+        """The bytes of a cell's file, verified; None if there is no file.
+
+        Raises:
+            CellFileError: the file is not the whole result of that cell.
+        """
+        try:
+            content = self.cell_path(key).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as problem:
+            raise CellFileError(f"not readable: {problem.strerror or problem}") from None
+        return checked(content, key)
+
+    def read(self, key: str) -> xarray.Dataset | None:
+        """The result of a cell; None if there is none."""
+        content = self.content(key)
+        return None if content is None else decoded(content)[0]
+
+    def put(self, key: str, content: bytes) -> None:
+        """Keep a cell's file, and forget its checkpoint and failure."""
+        write_whole(self.cell_path(key), checked(content, key))
+        self.checkpoint_path(key).unlink(missing_ok=True)
+        self._failure_path(key).unlink(missing_ok=True)
+
+    def lease(self, key: str) -> Lease | None:
+        """The right to compute a cell; None while someone else has it."""
+        return Lease.take(self.path / "locks" / key)
+
+    def tidy(self, keys: Collection[str]) -> None:
+        """Remove what killed processes left of these cells: temporary files, leases, states of cells that are done."""
+        wanted = set(keys)
+        left: dict[str, list[Path]] = {}
+        for folder in ("cells", "checkpoints", "failures", "locks"):
+            for path in (self.path / folder).iterdir():
+                key = path.name.lstrip(".")[:64]
+                done = folder in ("checkpoints", "failures") and self.cell_path(key).exists()
+                if key in wanted and (path.name.endswith(".tmp") or folder == "locks" or done):
+                    left.setdefault(key, []).append(path)
+        for key, paths in left.items():
+            lease = self.lease(key)
+            if lease is not None:  # whoever wrote them is gone
+                for path in paths:
+                    if path.parent.name != "locks":
+                        path.unlink(missing_ok=True)
+                lease.release()
+
+    # --- checkpoints and failures -------------------------------------------------------------------------------------
+
+    def checkpoint_path(self, key: str) -> Path:
+        """Where the state of a long cell is."""
+        return self.path / "checkpoints" / key
+
+    def checkpoint(self, key: str) -> bytes | None:
+        """The state of a long cell, if there is one and it is whole."""
+        try:
+            saved = self.checkpoint_path(key).read_bytes()
+        except OSError:
+            return None
+        return saved if is_whole(saved) else None
+
+    def note(self, key: str) -> str | None:
+        """What a cell that runs says of itself, if anything."""
+        try:
+            return self.checkpoint_path(key + NOTE).read_text(encoding="utf-8")
+        except OSError:
+            return None
+
+    def forget_note(self, key: str) -> None:
+        """The cell is no longer running."""
+        self.checkpoint_path(key + NOTE).unlink(missing_ok=True)
+
+    def _failure_path(self, key: str) -> Path:
+        return self.path / "failures" / f"{key}.json"
+
+    def note_failure(self, failure: Failure) -> None:
+        """Keep the report of a cell that failed."""
+        write_whole(self._failure_path(failure.key), json.dumps(asdict(failure), indent=2).encode())
+
+    def failure(self, key: str) -> Failure | None:
+        """The report of a cell that failed, if it did."""
+        try:
+            return Failure(**json.loads(self._failure_path(key).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+
+    def job_names(self) -> list[str]:
+        """Names of the jobs that were run here."""
+        return sorted(path.stem for path in (self.path / "jobs").glob("*.json"))
+
+    def save_job(self, name: str, job: Job) -> None:
+        """Keep what a job asks for, its arrays included."""
+        for digest, array in job.arrays.items():
+            target = self.path / "data" / f"{digest}.npy"
+            if not target.is_file():
+                page = io.BytesIO()
+                np.save(page, array, allow_pickle=False)
+                write_whole(target, page.getvalue())
+        path, content = self.path / "jobs" / f"{name}.json", json.dumps(job.to_record(), indent=1).encode()
+        if not path.is_file() or path.read_bytes() != content:
+            write_whole(path, content)
+
+    def job_record(self, name: str) -> dict[str, Any]:
+        """What `save_job` kept, as JSON data."""
+        path = self.path / "jobs" / f"{name}.json"
+        try:
+            record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            there = ", ".join(self.job_names()) or "none"
+            raise StoreError(f"the store {str(self.path)!r} has no job {name!r}; it has {there}") from None
+        except (OSError, ValueError) as problem:
+            raise StoreError(f"{str(path)!r} is damaged ({problem}) — run the sweep's command again") from None
+        missing = {"function", "code", "combine", "axes", "cells", "notes"} - set(record)
+        if missing:
+            raise StoreError(f"{str(path)!r} lacks {sorted(missing)[0]!r} — run the sweep's command again")
+        return record
+
+    def load_job(self, name: str) -> Job:
+        """The job of that name, with its function as it is now."""
+        return Job.from_record(self.job_record(name), _Arrays(self.path / "data"))
+
+
+class _Arrays(dict[str, np.ndarray[Any, Any]]):
+    """Arrays by digest, read when asked for and checked."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def __missing__(self, digest: str) -> np.ndarray[Any, Any]:
+        path = self._folder / f"{digest}.npy"
+        try:
+            array: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as problem:
+            raise StoreError(f"cannot read {str(path)!r} ({problem}) — run the sweep's command again") from None
+        if array_digest(array) != digest:
+            raise StoreError(f"{str(path)!r} was altered: its digest does not fit — run the sweep's command again")
+        self[digest] = array
+        return array

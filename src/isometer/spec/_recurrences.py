@@ -1,0 +1,61 @@
+"""The recurrences of the papers as specs, by inventory ID."""
+
+from typing import Any
+
+from isometer.spec._checks import SpecError
+from isometer.spec._network import POST_NORM, Spec
+from isometer.spec._schedule import PowerLaw
+
+RECURRENCES: dict[str, dict[str, Any]] = {
+    "000/def-layer": {"norm": "batch"},
+    "001/rec-2.1": {"activation": "identity", "norm": "batch-unit", "scale": "1/sqrt(width)"},
+    "001/rec-2.vanilla": {"activation": "identity"},
+    "001/rec-3.1": {"norm": "batch", "order": ("norm", "activation", "weights")},
+    "001/eq-5.11": {"norm": "layer"},
+    "001/eq-5.12": {"norm": "layer", "order": POST_NORM},
+    "001/rec-6.3": {"activation": "identity", "norm": "batch-unit", "weights": "orthogonal"},
+    "001/rec-6.11": {
+        "activation": "tanh",
+        "norm": "batch-unit",
+        "weights": "orthogonal",
+        "activation_gain": PowerLaw(layer=-0.4),
+    },
+    "002/eq-rec-vanilla": {
+        "activation": "identity",
+        "weights": "uniform",
+        "weight_scaling": "unit",
+        "order": ("activation", "weights", "norm"),
+    },
+    "002/eq-5": {
+        "activation": "identity",
+        "norm": "batch-rescale",
+        "weights": "uniform",
+        "weight_scaling": "unit",
+        "order": ("activation", "weights", "residual", "norm"),
+    },
+    "003/net-bn-linear": {"activation": "identity", "norm": "batch-unit", "scale": "1/sqrt(width)"},
+    "003/net-act": {"norm": "batch-unit", "order": ("activation", "weights", "norm")},
+    "004/eq-1": {"weight_scaling": "unit", "scale": "1/sqrt(width)"},
+    "004/eq-3": {"weight_scaling": "unit", "scale": "1/sqrt(width)", "norm": "unit", "order": POST_NORM},
+}
+
+
+def recurrence(name: str, **fields_of_spec: Any) -> Spec:
+    """The spec of a recurrence of the papers, by inventory ID.
+
+    Args:
+        name: one of the IDs in the module's table.
+        fields_of_spec: `width`, `depth` and whatever differs from the recurrence as tabled (γ, say, or φ).
+
+    Returns:
+        The spec.
+
+    Example:
+        >>> recurrence("002/eq-5", width=32, depth=100, residual=0.1).operations
+        ('weights', 'residual', 'norm')
+
+    Implements: the recurrences of the module's table.
+    """
+    if name not in RECURRENCES:
+        raise SpecError(f"recurrence is {name!r}; expected one of {', '.join(RECURRENCES)} — pass an inventory ID")
+    return Spec(**{**RECURRENCES[name], **fields_of_spec})

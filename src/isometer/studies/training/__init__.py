@@ -1,8 +1,0 @@
-"""One training loop for every study that trains: data in memory, recipes, measurements, checkpoints by epoch."""
-
-import isometer.extras.torch_needed  # noqa: F401
-from isometer.studies.training.images import Sets, image_sets
-from isometer.studies.training.loop import fit
-from isometer.studies.training.recipes import Recipe
-
-__all__ = ["Recipe", "Sets", "fit", "image_sets"]

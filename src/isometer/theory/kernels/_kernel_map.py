@@ -1,0 +1,498 @@
+"""The kernel map of a layer: how the cosine of two signals changes, where it converges and how fast (001 chapter 5).
+
+At infinite width a layer acts on the cosine ρ of two signals by κ(ρ) = E φ(X)φ(Y), once φ has unit second moment.
+Normalisation layers only change which φ that is (001/thm-5.15), a residual branch mixes κ with the identity.
+Everything near ρ = 1 is computed in the gap 1 − ρ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from isometer._numerics.piecewise_legendre import legendre_rule
+from isometer.activations import Activation, activation, checked_correlation
+from isometer.activations._dual import AffineDual, Dual
+from isometer.errors import IsometerError
+
+Floats = NDArray[np.float64]
+Norm = Literal["none", "layer", "rms"]
+Position = Literal["pre", "post"]
+RateForm = Literal["exponential", "algebraic", "superexponential", "none"]
+
+KNIFE_EDGE = 1e-9  # |κ'(1) − 1| below this (or ten error estimates) counts as κ'(1) = 1
+_NEAR = 0.5  # beyond this cosine the gap 1 − ρ is the state
+
+
+@dataclass(frozen=True)
+class KernelPath:
+    """The cosine of two signals layer by layer, with the small quantities kept to relative accuracy.
+
+    Example:
+        >>> from isometer.theory import kernel_map
+        >>> path = kernel_map("relu").iterate(gap=1e-12, depth=3)
+        >>> bool(path.gap[3] < path.gap[0]), bool(path.gap[3] > 0.99 * path.gap[0])
+        (True, True)
+    """
+
+    cosine: Floats  # (depth + 1,)
+    gap: Floats  # 1 − ρ
+    distance: Floats  # |ρ − ρ*|; nan when every point is fixed
+
+
+class KernelMap:
+    """κ of one layer, normalised so that κ(1) = 1, with its fixed points and rates.
+
+    Args:
+        source: an activation or anything `isometer.activation` accepts.
+        norm: "none", "layer" or "rms"; without normalisation φ is scaled to unit second moment, as a principled gain
+            does.
+        norm_position: "pre" is φ(norm(Wh)) (001/eq-5.11), "post" is norm(φ(Wh)) (001/eq-5.12).
+        residual: strength γ of the branch in h + γ·V φ(Wh) relative to the skip at every layer; None means no skip.
+
+    Implements 001/def-5.3, 001/thm-5.11, 001/thm-5.15, 001/claim-5.normlimit, 004/thm-11.
+
+    Example:
+        >>> from isometer.theory import KernelMap
+        >>> gelu = KernelMap("gelu")
+        >>> gelu.case, round(gelu.fixed_point, 6), gelu.rate_form
+        (4, 0.760402, 'exponential')
+    """
+
+    def __init__(
+        self,
+        source: str | Activation | Any,
+        *,
+        norm: Norm = "none",
+        norm_position: Position = "pre",
+        residual: float | None = None,
+    ) -> None:
+        if norm not in ("none", "layer", "rms"):
+            raise IsometerError(
+                f"norm must be 'none', 'layer' or 'rms'; got {norm!r} — batch norm has no kernel map of two samples"
+            )
+        if norm_position not in ("pre", "post"):
+            raise IsometerError(f"norm_position must be 'pre' or 'post'; got {norm_position!r}")
+        if residual is not None and not residual > 0:
+            raise IsometerError(f"residual strength must be positive, or None for no skip; got {residual!r}")
+        self.activation = activation(source)
+        self.norm: Norm = norm
+        self.norm_position: Position = norm_position
+        self.residual = None if residual is None or math.isinf(residual) else float(residual)
+
+    def __repr__(self) -> str:
+        norm = "" if self.norm == "none" else f", norm={self.norm!r}, norm_position={self.norm_position!r}"
+        skip = "" if self.residual is None else f", residual={self.residual:g}"
+        return f"KernelMap({self.activation.name!r}{norm}{skip})"
+
+    @cached_property
+    def effective(self) -> Activation:
+        """The activation whose dual is κ: φ/√(E φ²), or (φ − E φ)/√(Var φ) under layer norm after φ (001/thm-5.15).
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> KernelMap("relu", norm="layer", norm_position="post").effective.name
+            'normalized(relu)'
+        """
+        return self.activation.normalized() if self._centring else self.activation.unit()
+
+    @property
+    def _centring(self) -> bool:
+        return self.norm == "layer" and self.norm_position == "post"
+
+    @cached_property
+    def _gain(self) -> float:
+        """Factor that makes κ(1) = 1: from the second moment, or from the variance where the norm centres."""
+        self.effective  # noqa: B018  (refuses zero and constant functions)
+        return 1.0 / (self.activation.variance if self._centring else self.activation.second_moment)
+
+    @cached_property
+    def _dual(self) -> Dual:
+        base = self.activation.dual
+        return AffineDual(base, self._gain, 0.0 if self._centring else base.at_zero * self._gain)
+
+    @cached_property
+    def _branch(self) -> float:
+        """Weight of κ beside the identity: γ²/(1 + γ²)."""
+        return 1.0 if self.residual is None else self.residual**2 / (1 + self.residual**2)
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def __call__(self, rho: ArrayLike) -> Any:
+        """κ(ρ) on numbers or arrays in [−1, 1]."""
+        cosine = checked_correlation(rho)
+        values = self._branch * self._dual.value(cosine) + (1 - self._branch) * cosine
+        values = np.clip(np.where(cosine == 1.0, 1.0, values), -1.0, 1.0)  # rounding must not leave [−1, 1]
+        return float(values) if np.ndim(rho) == 0 else values
+
+    def slope(self, rho: ArrayLike) -> Any:
+        """κ′(ρ).
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> KernelMap("relu").slope(1.0)
+            1.0
+        """
+        cosine = checked_correlation(rho)
+        values = self._branch * self._dual.slope(cosine) + (1 - self._branch)
+        return float(values) if np.ndim(rho) == 0 else values
+
+    def gap_after(self, gap: ArrayLike) -> Any:
+        """1 − κ(1 − gap) to relative accuracy however small the gap.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> round(KernelMap("exp").gap_after(1e-15) / 1e-15, 12)  # 1 − e^−gap
+            1.0
+        """
+        array = np.asarray(gap, dtype=float)
+        if not ((array >= 0) & (array <= 2)).all():
+            raise IsometerError("a gap 1 − ρ must lie in [0, 2]; pass 1 minus a cosine")
+        values = np.clip(self._branch * self._dual.deficit(array) + (1 - self._branch) * array, 0.0, 2.0)
+        return float(values) if np.ndim(gap) == 0 else values
+
+    def _increment(self, start: float, step: float) -> float:
+        """κ(start + step) − κ(start) = step·∫₀¹ κ'(start + t·step) dt, to relative accuracy."""
+        dual = self._dual
+        nodes, weights, _ = legendre_rule(16)
+        slopes = dual.slope(start + step * (nodes + 1) / 2)
+        return step * (self._branch * float(slopes @ weights) / 2 + (1 - self._branch))
+
+    # --- constants ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def at_zero(self) -> float:
+        """κ(0) = (E φ)², of the effective activation.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> round(KernelMap("relu").at_zero, 12)  # 1/π
+            0.318309886184
+        """
+        value = 0.0 if self._centring else self._branch * self._gain * self.activation.mean**2
+        return 0.0 if value < 1e-26 else value
+
+    @cached_property
+    def slope_at_zero(self) -> float:
+        """κ′(0) = c₁².
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> KernelMap("relu").slope_at_zero
+            0.5
+        """
+        return self._branch * self._gain * self.activation.first_squared + (1 - self._branch)
+
+    @cached_property
+    def slope_at_one(self) -> float:
+        """κ′(1) = E φ′²; `inf` when φ jumps. It is also the factor of squared gradient norms per layer.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> KernelMap("sign").slope_at_one
+            inf
+        """
+        return self._branch * self._gain * self.activation.kernel_slope_at_one + (1 - self._branch)
+
+    @property
+    def error(self) -> float:
+        """Error estimate of κ, absolute on the scale κ(1) = 1.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> KernelMap("tanh").error < 1e-13
+            True
+        """
+        second = self.activation.moments["second"].error
+        return self._gain * (self.activation.dual.error + second) + 4e-16
+
+    @cached_property
+    def is_identity(self) -> bool:
+        """Whether κ(ρ) = ρ: a linear layer.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> KernelMap("identity").is_identity
+            True
+        """
+        return self.effective.is_affine and self.at_zero == 0.0
+
+    @cached_property
+    def case(self) -> int | None:
+        """Which case of 001/thm-5.11 applies; None for a linear layer, which the theorem excludes.
+
+        1: κ(0) = 0. Otherwise 2, 3, 4: κ'(1) < 1, = 1, > 1; equality within `KNIFE_EDGE` or ten error estimates.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> [KernelMap(name).case for name in ("tanh", "softplus", "relu", "gelu")]
+            [1, 2, 3, 4]
+        """
+        if self.is_identity:
+            return None
+        if self.at_zero == 0.0:
+            return 1
+        slope = self.effective.moments["slope_second"]
+        if abs(self.slope_at_one - 1.0) <= max(KNIFE_EDGE, 10 * slope.error):
+            return 3
+        return 2 if self.slope_at_one < 1.0 else 4
+
+    # --- fixed points -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def fixed_point_gap(self) -> float | None:
+        """1 − ρ* of the attracting fixed point, to relative accuracy; None for a linear layer.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> KernelMap("relu").fixed_point_gap
+            0.0
+        """
+        if self.case is None:
+            return None
+        if self.case == 1:
+            return 1.0
+        if self.case in (2, 3):
+            return 0.0
+
+        def excess(log_gap: float) -> float:  # decreasing: κ'(1) − 1 > 0 at small gaps, −κ(0) < 0 at gap 1
+            gap = math.exp(log_gap)
+            return float(self.gap_after(gap)) / gap - 1.0
+
+        low = -34.0
+        while excess(low) <= 0.0 and low < -1.0:  # κ'(1) barely above one: rounding decides, start closer
+            low /= 2
+        return math.exp(float(brentq(excess, low, 0.0, xtol=1e-15, rtol=8.9e-16)))
+
+    @property
+    def fixed_point(self) -> float | None:
+        """The attracting fixed point ρ* ∈ [0, 1]; None for a linear layer, where every point is fixed.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> KernelMap("tanh").fixed_point, KernelMap("exp").fixed_point
+            (0.0, 1.0)
+        """
+        return None if self.fixed_point_gap is None else 1.0 - self.fixed_point_gap
+
+    @cached_property
+    def fixed_points(self) -> tuple[float, ...]:
+        """All fixed points in [−1, 1], ascending: ρ*, 1, and −1 exactly when φ is odd (001/thm-5.11).
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> KernelMap("tanh").fixed_points
+            (-1.0, 0.0, 1.0)
+        """
+        if self.fixed_point is None:
+            raise IsometerError(f"{self.activation.name} is linear: every cosine is a fixed point")
+        lower = (-1.0,) if self.effective.is_odd else ()
+        return (*lower, *sorted({self.fixed_point, 1.0}))
+
+    @cached_property
+    def slope_at_fixed_point(self) -> float:
+        """κ′(ρ*), the local rate.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> KernelMap("relu").slope_at_fixed_point
+            1.0
+        """
+        if self.case is None or self.case == 3:
+            return 1.0
+        if self.case == 1:
+            return self.slope_at_zero
+        if self.case == 2:
+            return self.slope_at_one
+        gap = np.array(self.fixed_point_gap, dtype=float)
+        return self._branch * float(self._dual.slope_at_gap(gap)) + (1 - self._branch)
+
+    # --- rates --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def rate_form(self) -> RateForm:
+        """How the distance to ρ* shrinks: exponential, algebraic (a power of depth), superexponential, or none.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> [KernelMap(n).rate_form for n in ("tanh", "relu", "normalized(square)", "identity")]
+            ['exponential', 'algebraic', 'superexponential', 'none']
+        """
+        if self.case is None:
+            return "none"
+        if self.case == 3:
+            return "algebraic"
+        return "superexponential" if self.slope_at_fixed_point == 0.0 else "exponential"
+
+    @property
+    def rate(self) -> float | None:
+        """Factor per layer when the form is exponential.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> round(KernelMap("sin").rate, 6)  # 1/sinh 1
+            0.850918
+        """
+        return self.slope_at_fixed_point if self.rate_form == "exponential" else None
+
+    @cached_property
+    def asymptote(self) -> tuple[float, float] | None:
+        """(C, p) with 1 − ρ_ℓ ~ C·ℓ^−p in the algebraic case.
+
+        A slope jump J of φ at k gives κ' = 1 − Bθ + …, B = Σ J² e^{−k²/2}/2π, hence p = 2 and C = 9/(2B²);
+        without one p = 1 and C = 2/κ''(1), κ''(1) = E φ''².
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> constant, power = KernelMap("relu").asymptote
+            >>> round(constant, 6), power  # 9π²/2, not the 1/ℓ of 001/thm-5.11
+            (44.41322, 2.0)
+        """
+        if self.rate_form != "algebraic":
+            return None
+        jumps = self.effective.slope_jumps
+        if jumps:
+            bend = self._branch * math.fsum(size**2 * math.exp(-(k**2) / 2) for k, size in jumps) / (2 * math.pi)
+            return 4.5 / bend**2, 2.0
+        curvature = self._branch * self.effective.derivative.moments["slope_second"].value
+        return 2.0 / curvature, 1.0
+
+    @cached_property
+    def rate_exponent(self) -> float | None:
+        """p of the algebraic form ℓ^−p; in the superexponential form the order m of |ρ_{ℓ+1}| ∝ |ρ_ℓ|^m.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> KernelMap("exp").rate_exponent, KernelMap("normalized(abs)").rate_exponent
+            (1.0, 2.0)
+        """
+        if self.asymptote is not None:
+            return self.asymptote[1]
+        if self.rate_form != "superexponential":
+            return None
+        squares = self.effective.hermite(64) ** 2
+        return float(np.flatnonzero(squares[1:] > 1e-20)[0] + 1)
+
+    @property
+    def depth_scale(self) -> float:
+        """ξ = −1/log κ'(ρ*): layers over which the distance falls by e; `inf` when not exponential, 0 when faster.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> round(KernelMap("sin").depth_scale, 4), KernelMap("relu").depth_scale
+            (6.1943, inf)
+        """
+        if self.rate_form in ("algebraic", "none"):
+            return math.inf
+        return 0.0 if self.rate_form == "superexponential" else -1.0 / math.log(self.slope_at_fixed_point)
+
+    # --- iteration ----------------------------------------------------------------------------------------------------
+
+    def iterate(self, rho: float | None = None, depth: int = 100, *, gap: float | None = None) -> KernelPath:
+        """ρ_ℓ, 1 − ρ_ℓ and |ρ_ℓ − ρ*| for ℓ = 0 … depth, from a cosine or from a gap 1 − ρ as small as 1e-300.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> KernelMap("sign").iterate(0.0, depth=2).cosine
+            array([0., 0., 0.])
+        """
+        if (rho is None) == (gap is None):
+            raise IsometerError("give either the cosine rho or the gap 1 − ρ, not both or neither")
+        if depth < 0 or depth != int(depth):
+            raise IsometerError(f"depth must be a whole number ≥ 0; got {depth!r}")
+        if gap is None:
+            assert rho is not None
+            cosine = float(checked_correlation(rho))
+            small = 1.0 - cosine
+        else:
+            if not 0.0 <= gap <= 2.0:
+                raise IsometerError(f"a gap 1 − ρ must lie in [0, 2]; got {gap!r}")
+            small, cosine = float(gap), 1.0 - float(gap)
+        mirrored = cosine < 0.0 and self.effective.is_odd  # κ(−ρ) = −κ(ρ): follow |ρ|, where the gap is small
+        if mirrored:
+            cosine, small = -cosine, 1.0 + cosine if gap is None else 2.0 - small
+        out = np.empty((3, int(depth) + 1))
+        target = self.fixed_point
+        offset: float | None = None  # signed distance to an interior ρ*, once close
+        for layer in range(int(depth) + 1):
+            if layer:
+                if offset is not None:
+                    assert target is not None
+                    offset = self._increment(target, offset)
+                    cosine = target + offset
+                    small = 1.0 - cosine
+                else:
+                    cosine, small = self._step(cosine, small)
+            inside = offset is None and target is not None and 0.0 < target < 1.0
+            if inside and target is not None and abs(cosine - target) < 0.1 * min(target, 1.0 - target):
+                offset = cosine - target
+            out[0, layer], out[1, layer] = cosine, small
+            out[2, layer] = self._distance(cosine, small, target, offset)
+        if mirrored:
+            return KernelPath(-out[0], 2.0 - out[1], out[2])
+        return KernelPath(out[0], out[1], out[2])
+
+    @staticmethod
+    def _distance(cosine: float, gap: float, target: float | None, offset: float | None) -> float:
+        if target is None:
+            return math.nan
+        if target == 1.0:
+            return gap
+        return abs(offset) if offset is not None else abs(cosine - target)
+
+    def _step(self, cosine: float, gap: float) -> tuple[float, float]:
+        """One layer on (ρ, 1 − ρ), each kept accurate where it is small."""
+        if cosine > _NEAR:
+            after = float(self.gap_after(gap))
+            return 1.0 - after, after
+        if abs(cosine) <= _NEAR:
+            after = self.at_zero + self._increment(0.0, cosine)
+            return after, 1.0 - after
+        after = float(self(max(cosine, -1.0)))
+        return after, 1.0 - after
+
+    def one_step_supremum(self, points: int = 4001) -> float:
+        """sup over ρ of the one-step ratio that 001/thm-5.8 bounds: Ψ(κ(ρ))/Ψ(ρ), Ψ = |ρ|/(1 − |ρ|), for case 1;
+        for the other cases |κ(ρ) − ρ*|/|ρ − ρ*|. The measured best rate beside the printed ones.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> tanh = KernelMap("tanh")
+            >>> tanh.slope_at_zero <= tanh.one_step_supremum() < 1
+            True
+        """
+        if self.fixed_point is None:
+            return 1.0
+        gaps = np.unique(np.concatenate([np.geomspace(1e-12, 0.5, points // 2), np.linspace(0.5, 1.5, points // 2)]))
+        rho = 1.0 - gaps
+        if self.case == 1:
+            rho, gaps = rho[rho > 1e-6], gaps[rho > 1e-6]
+            ratio = (self(rho) / rho) * (gaps / self.gap_after(gaps))
+            return float(max(np.max(ratio), self.slope_at_zero))
+        distance = np.abs(rho - self.fixed_point) if self.fixed_point < 1 else gaps
+        after = np.abs(self(rho) - self.fixed_point) if self.fixed_point < 1 else self.gap_after(gaps)
+        keep = distance > 1e-6
+        return float(max(np.max(after[keep] / distance[keep]), self.slope_at_fixed_point))
+
+
+def kernel_map(
+    source: str | Activation | Any,
+    *,
+    norm: Norm = "none",
+    norm_position: Position = "pre",
+    residual: float | None = None,
+) -> KernelMap:
+    """Shorthand for `KernelMap`, the way the field says it.
+
+    Example:
+        >>> from isometer.theory import kernel_map
+        >>> kernel_map("tanh")
+        KernelMap('tanh')
+    """
+    return KernelMap(source, norm=norm, norm_position=norm_position, residual=residual)

@@ -1,0 +1,353 @@
+"""Kernels of inputs of several lengths, layer by layer, with angles kept to relative accuracy.
+
+The state of a pair is s = ½ log((1 − ρ)/(1 + ρ)), of an input its variance. Every layer is a sum of independent parts
+(φ of the last signal, a bias, a skip connection), and for parts of amplitudes α_c and cosines ρ_c
+
+    1 ∓ ρ = (1 − ⟨α̂_i, α̂_j⟩) + Σ_c α̂_ci α̂_cj (1 ∓ ρ_c),  α̂ = α/|α|,
+
+a sum of terms ≥ 0, the first taken from differences of the unit vectors α̂. A smooth φ is itself such a sum, over its
+Hermite coefficients at the variance of each input (004/eq-15). Angles are then known to about 1e-15, however small.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isometer._numerics.piecewise_legendre import legendre_rule, panel_nodes
+from isometer.activations import Activation, _gaussian as gaussian
+from isometer.activations._dual import PiecewiseFunction, angle_of_gap, pair_expectation
+from isometer.activations._gaussian import density
+from isometer.errors import InfiniteMomentError, IsometerError
+from isometer.theory.kernels._kernel_map import Norm, Position
+from isometer.theory.lengths._length_map import OVERFLOW, RaysDual, SignalFamily, diverging
+from isometer.theory.kernels._layer_maps import coordinates, cosine_of, gaps
+
+Floats = NDArray[np.float64]
+ROWS = 128  # rows of a matrix worked on at a time: scratch stays far below n × n
+NEAR = 1e-3  # gaps below this are taken from differences of the vectors
+_SAME = 1e-30  # and below this the directions are equal up to the rounding of the inputs
+_SLOW_PAIRS = 40_000  # quadratures pair by pair: about a millisecond each
+_FAINT = 1e-280
+
+
+def unit_gaps(left: Floats, right: Floats) -> Floats:
+    """1 − ⟨u, v⟩ of rows of unit vectors to relative accuracy, exactly 0 where they are equal up to rounding."""
+    gap: Floats = 1.0 - left @ right.T
+    sharpen(gap, left, right, -1.0)
+    return gap
+
+
+def sharpen(values: Floats, left: Floats, right: Floats, sign: float) -> None:
+    """Replace small values of 1 + sign·⟨u, v⟩ by ½|u + sign·v|², which does not cancel."""
+    i, j = np.nonzero(values < NEAR)
+    step = max(1, (1 << 20) // left.shape[1])
+    for start in range(0, len(i), step):
+        a, b = i[start : start + step], j[start : start + step]
+        apart = left[a] + sign * right[b]
+        exact = 0.5 * np.einsum("kd,kd->k", apart, apart)
+        values[a, b] = np.where(exact < _SAME, 0.0, exact)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What a layer is, beside its activation."""
+
+    bias: float = 0.0
+    norm: Norm = "none"
+    norm_position: Position = "pre"
+    residual: float | None = None
+
+    @property
+    def before(self) -> bool:
+        """Whether a norm precedes φ."""
+        return self.norm != "none" and self.norm_position == "pre"
+
+    @property
+    def after(self) -> bool:
+        """Whether a norm follows φ."""
+        return self.norm != "none" and self.norm_position == "post"
+
+    @property
+    def centring(self) -> bool:
+        """Whether that norm removes the mean."""
+        return self.after and self.norm == "layer"
+
+
+@dataclass(frozen=True)
+class Signals:
+    """Covariances of a batch: a variance per input, s of every pair (−inf on the diagonal), and the NTK."""
+
+    variances: Floats  # (n,)
+    s: Floats  # (n, n)
+    tangent: Floats | None  # (n, n)
+
+    def covariance(self) -> Floats:
+        """E h_i h_j."""
+        root = np.sqrt(self.variances)
+        out: Floats = -np.tanh(self.s)
+        out *= root[:, None]
+        out *= root[None, :]
+        return out
+
+
+def mixed_kernels(
+    family: SignalFamily, first: Signals, depth: int, architecture: Architecture
+) -> tuple[Signals, Floats | None]:
+    """(the signals after `depth` layers, the NTK), from those of the first pre-activations.
+
+    Rows of variance zero are inputs at the origin: φ(0) is all that the next layer sees of them.
+    """
+    name = family.activation.name
+    state = first
+    for layer in range(1, depth + 1):
+        if not np.max(state.variances) <= OVERFLOW:
+            raise diverging(name, layer - 1)
+        if np.min(state.variances[state.variances > 0.0], initial=math.inf) < _FAINT:
+            raise IsometerError(
+                f"the signal dies: a variance of {name} falls below {_FAINT:g} at layer {layer} — scale it with "
+                "unit(…), normalise the inputs to one length, or use norm='rms'"
+            )
+        try:
+            state = _layer(family, state, architecture, depth, layer)
+        except (InfiniteMomentError, OverflowError):
+            raise diverging(name, layer) from None
+    tangent = state.tangent
+    if tangent is not None and architecture.residual is not None:
+        tangent = tangent + state.covariance()  # the readout's own weights
+    if (tangent is not None and not np.isfinite(tangent).all()) or not np.max(state.variances) <= OVERFLOW:
+        raise diverging(name, depth)
+    return state, tangent
+
+
+def _layer(family: SignalFamily, state: Signals, net: Architecture, depth: int, layer: int) -> Signals:
+    moments = PairMoments(family, state.variances, net, depth)
+    power = moments.power  # E of the squared activations, centred where the norm centres
+    if not (power[state.variances > 0.0] > 0.0).all():
+        raise IsometerError(
+            f"{family.activation.name} leaves no signal at layer {layer}: its output is zero or constant"
+        )
+    scale = np.where(power > 0.0, power, 1.0) if net.after else np.ones_like(power)
+    strength = 1.0 if net.residual is None else net.residual**2
+    skip = np.zeros_like(power) if net.residual is None else state.variances
+    parts = np.stack([strength * power / scale, np.full_like(power, strength * net.bias), skip], axis=1)
+    total = parts.sum(axis=1)
+    amplitudes = np.sqrt(parts / np.where(total > 0.0, total, 1.0)[:, None])  # (n, part), unit rows
+    s, tangent = np.empty_like(state.s), None if state.tangent is None else np.empty_like(state.s)
+    for start in range(0, len(power), ROWS):
+        rows = slice(start, start + ROWS)
+        gap, mirror = gaps(state.s[rows])
+        own_gap, own_mirror, slope = moments.block(rows, gap, mirror, tangent is not None)
+        common = unit_gaps(amplitudes[rows], amplitudes)
+        weights = amplitudes[rows, None, :] * amplitudes[None, :, :]  # (row, n, part)
+        new_gap = common + weights[..., 0] * own_gap + weights[..., 2] * gap
+        new_mirror = common + weights[..., 0] * own_mirror + 2.0 * weights[..., 1] + weights[..., 2] * mirror
+        s[rows] = coordinates(np.clip(new_gap, 0.0, 2.0), np.clip(new_mirror, 0.0, 2.0))
+        if tangent is not None and state.tangent is not None:
+            assert slope is not None
+            slope *= strength / np.sqrt(scale[rows, None] * scale[None, :])
+            carried = state.tangent[rows] * (slope if net.residual is None else 1.0 + slope)
+            size = np.sqrt(total[rows, None] * total[None, :])
+            branch = weights[..., 0] * cosine_of(own_gap, own_mirror) + weights[..., 1]
+            tangent[rows] = carried + size * branch
+    s = np.minimum(s, s.T)  # equal up to rounding; the diagonal is exact
+    np.fill_diagonal(s, -np.inf)
+    if tangent is not None:
+        tangent = (tangent + tangent.T) / 2
+    return Signals(total, s, tangent)
+
+
+class PairMoments:
+    """The cosine of φ(u) and φ(v) and E φ′(u)φ′(v) for Gaussians of given variances, block by block."""
+
+    def __init__(self, family: SignalFamily, variances: Floats, net: Architecture, depth: int) -> None:
+        self.family, self.variances, self.net = family, variances, net
+        phi = family.activation
+        self.coefficients: Floats | None = None
+        self.one_dual = net.before or family.homogeneous
+        self.alive = variances > 0.0
+        at_origin = float(phi(0.0))
+        if self.one_dual:
+            view = family.at(1.0)
+            self.dual, self.mean = view.dual, phi.mean
+            factor = np.ones(len(variances)) if net.before else variances
+            self.power = factor * (view.dual.second_moment - (self.dual.at_zero if net.centring else 0.0))
+            self.rotation = np.where(self.alive, 0.0, 1.0)  # inputs at the origin see φ(0) instead
+            self.power[~self.alive] = 0.0 if net.centring else at_origin**2
+            self.sign = math.copysign(1.0, at_origin)
+            return
+        if np.any(self.alive):
+            found = family.coefficients(variances[self.alive])
+            if found is not None:
+                self._use_series(found, at_origin)
+                return
+        self._use_quadrature(depth, at_origin)
+
+    def _use_series(self, found: Floats, at_origin: float) -> None:
+        """Hermite coefficients over their length, (n, degree); at the origin φ is the constant φ(0)."""
+        weight = (found**2 * (1 + np.arange(found.shape[1]))).max(axis=0)
+        keep = int(np.flatnonzero(weight > 1e-18 * weight.sum())[-1]) + 1
+        table = np.zeros((len(self.variances), keep))
+        table[self.alive] = found[:, :keep]
+        table[~self.alive, 0] = at_origin
+        if self.net.centring:
+            table[:, 0] = 0.0
+        self.power = (table**2).sum(axis=1)
+        self.lengths = np.sqrt(self.power)
+        table /= np.where(self.lengths > 0.0, self.lengths, 1.0)[:, None]
+        self.coefficients = table
+
+    def _use_quadrature(self, depth: int, at_origin: float) -> None:
+        phi, n = self.family.activation, len(self.variances)
+        pairs = n * (n + 1) // 2 * depth
+        if pairs > _SLOW_PAIRS:
+            raise IsometerError(
+                f"{phi.name} has kinks or is steep, and the inputs have different lengths: {pairs} pairs would each "
+                f"need a quadrature (at most {_SLOW_PAIRS}) — normalise the inputs to one length, take fewer, or use "
+                "norm='rms'"
+            )
+        self.scaled = [phi.gain(math.sqrt(v)) if v > 0.0 else None for v in self.variances]
+        with np.errstate(over="ignore", invalid="ignore"):
+            second = np.array([at_origin**2 if f is None else f.second_moment for f in self.scaled])
+        if not np.max(second) <= OVERFLOW:
+            raise InfiniteMomentError(f"E φ(√q X)² of {phi.name} overflows at q = {float(np.max(self.variances)):.6g}")
+        self.means = np.array([at_origin if f is None else f.mean for f in self.scaled])
+        self.power = second - (self.means**2 if self.net.centring else 0.0)
+        self.pieces = [None if f is None else pieces_of(f) for f in self.scaled]
+        self.slopes: list[PiecewiseFunction | None] | None = None
+
+    def block(self, rows: slice, gap: Floats, mirror: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
+        """(1 − cosine, 1 + cosine, E φ′φ′) of some rows against all columns; cosines after centring, if any."""
+        if self.one_dual:
+            return self._by_dual(rows, gap, mirror, want)
+        if self.coefficients is not None:
+            return self._by_series(rows, gap, mirror, want)
+        return self._by_quadrature(rows, gap, want)
+
+    def _by_dual(self, rows: slice, gap: Floats, mirror: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
+        odd = self.family.activation.is_odd
+        whole = self.dual.second_moment - (self.dual.at_zero if self.net.centring else 0.0)
+        near = np.minimum(gap, mirror) if odd else gap
+        after = self.dual.deficit(near) / whole
+        rest = 2.0 - after
+        if odd:
+            after, rest = np.where(gap <= mirror, after, rest), np.where(gap <= mirror, rest, after)
+        slope = None
+        if want:
+            base = getattr(self.dual, "base", self.dual)
+            if isinstance(base, RaysDual):
+                angle = 2.0 * np.arctan2(np.sqrt(gap), np.sqrt(mirror))
+                slope = base.slope_of_angle(angle) * (self.dual.slope_at_one / base.slope_at_one)
+            else:
+                slope = np.asarray(self.dual.slope_at_gap(near))
+            if self.net.before:
+                root = np.sqrt(np.where(self.alive, self.variances, 1.0))
+                slope = slope / (root[rows, None] * root[None, :])
+        dead = ~self.alive
+        if dead.any():  # E φ(0)φ(v) = φ(0)·E φ: a cosine that does not depend on the angle
+            cosine = 0.0 if self.net.centring else self.sign * self.mean / math.sqrt(self.dual.second_moment)
+            for mask in (dead[rows, None] & ~dead[None, :], ~dead[rows, None] & dead[None, :]):
+                after, rest = np.where(mask, 1.0 - cosine, after), np.where(mask, 1.0 + cosine, rest)
+            both = dead[rows, None] & dead[None, :]
+            after, rest = np.where(both, 0.0, after), np.where(both, 2.0, rest)
+        return after, rest, slope
+
+    def _by_series(self, rows: slice, gap: Floats, mirror: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
+        """1 − Σ â_k b̂_k ρ^k = (1 − ⟨â, b̂⟩) + (1 − ρ)Σ_j ρ^j Σ_{k>j} â_k b̂_k."""
+        assert self.coefficients is not None
+        left, right = self.coefficients[rows], self.coefficients
+        odd = self.family.activation.is_odd
+        flipped = odd & (mirror < gap)  # κ(−ρ) = −κ(ρ)
+        near = np.where(flipped, mirror, gap)
+        cosine = 1.0 - near
+        tails, total = np.zeros_like(gap), np.zeros_like(gap)
+        slope = np.zeros_like(gap) if want else None
+        for k in range(right.shape[1] - 1, 0, -1):
+            term = left[:, k, None] * right[None, :, k]
+            tails += term
+            total *= cosine
+            total += tails
+            if slope is not None:
+                slope *= cosine
+                slope += k * term
+        after = unit_gaps(left, right) + near * total
+        rest = 2.0 - after
+        after, rest = np.where(flipped, rest, after), np.where(flipped, after, rest)
+        if slope is not None:
+            root = self.lengths / np.sqrt(np.where(self.alive, self.variances, 1.0))
+            slope *= root[rows, None] * root[None, :]
+        return after, rest, slope
+
+    def _by_quadrature(self, rows: slice, gap: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
+        if self.slopes is None and not self.family.activation.jumps:
+            self.slopes = [None if f is None else pieces_of(f.derivative) for f in self.scaled]
+        after = np.empty_like(gap)
+        slope = np.zeros_like(gap) if want else None
+        start = rows.start
+        for i in range(len(gap)):
+            for j in range(gap.shape[1]):
+                if start <= j < start + i:  # inside the block the other half is known
+                    after[i, j] = after[j - start, i + start]
+                    if slope is not None:
+                        slope[i, j] = slope[j - start, i + start]
+                    continue
+                after[i, j] = self._pair_gap(start + i, j, float(gap[i, j]))
+                if slope is not None:
+                    slope[i, j] = self._pair_slope(start + i, j, float(gap[i, j]))
+        return after, 2.0 - after, slope
+
+    def _pair_gap(self, i: int, j: int, gap: float) -> float:
+        f, g = self.pieces[i], self.pieces[j]
+        size = math.sqrt(self.power[i] * self.power[j])
+        product = float(self.means[i] * self.means[j])
+        centre = product if self.net.centring else 0.0
+        if size == 0.0 or i == j:
+            return 0.0 if i == j else 1.0
+        if f is None or g is None:
+            return 1.0 - (product - centre) / size
+        if gap > NEAR or self.slopes is None:
+            return 1.0 - (_pair(f, g, gap) - centre) / size
+        # for close directions: 1 − cosine at ρ = 1, plus ∫ E f′g′ dρ
+        theta = float(angle_of_gap(np.array(gap)))
+        nodes, weights, _ = legendre_rule(6)
+        t = theta * (nodes + 1) / 2
+        angles = [self._slope_at(i, j, 2.0 * math.sin(x / 2) ** 2) for x in t]
+        return self._parallel_gap(i, j) + theta / 2 * float(weights @ (np.array(angles) * np.sin(t))) / size
+
+    def _parallel_gap(self, i: int, j: int) -> float:
+        """1 − cosine of φ(√p X) and φ(√q X): half the mean square of the difference of the two over their norms."""
+        f, g = self.pieces[i], self.pieces[j]
+        assert f is not None
+        assert g is not None
+        edges = np.unique(np.concatenate([f.edges, g.edges]))
+        x, weight = panel_nodes(edges[:-1], edges[1:], 24)
+        shift = self.means if self.net.centring else np.zeros_like(self.means)
+        one = (f.function(x.ravel()) - shift[i]) / math.sqrt(self.power[i])
+        two = (g.function(x.ravel()) - shift[j]) / math.sqrt(self.power[j])
+        return 0.5 * float(np.sum((one - two) ** 2 * density(x.ravel()) * weight.ravel()))
+
+    def _slope_at(self, i: int, j: int, gap: float) -> float:
+        assert self.slopes is not None
+        f, g = self.slopes[i], self.slopes[j]
+        return 0.0 if f is None or g is None else _pair(f, g, gap)
+
+    def _pair_slope(self, i: int, j: int, gap: float) -> float:
+        product = math.sqrt(self.variances[i] * self.variances[j])
+        return self._slope_at(i, j, gap) / product if product > 0.0 else 0.0
+
+
+def pieces_of(function: Activation) -> PiecewiseFunction:
+    """A function with panels that resolve it for quadrature against a pair of Gaussians."""
+    domain = gaussian.gaussian_domain([function], function.name)
+    edges = gaussian.panel_edges(function, function.kinks, domain, function.name, order=16, tolerance=1e-9)
+    return PiecewiseFunction(function, edges, function.kinks)
+
+
+def _pair(f: PiecewiseFunction, g: PiecewiseFunction, gap: float) -> float:
+    """E f(X)g(Y) for corr(X, Y) = 1 − gap."""
+    if gap <= 1.0:
+        return pair_expectation(f, g, 2.0 * math.atan2(math.sqrt(gap), math.sqrt(2.0 - gap)))
+    return pair_expectation(f, g.mirrored(), 2.0 * math.atan2(math.sqrt(2.0 - gap), math.sqrt(gap)))

@@ -1,0 +1,169 @@
+"""The features of a layer at infinite width: what each of them is as a random vector over the samples.
+
+After a weights step the features are independent draws of h ~ N(0, V). What follows acts on each feature by itself:
+activations and batch norms do, and so do norms over features, whose statistics are constants at infinite width and
+make them affine per sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isometer.activations import Activation
+from isometer.spec import Norm
+from isometer.theory.batch_norm._moments import slope_of
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Activate:
+    """x ↦ φ(αx)."""
+
+    phi: Activation
+    gain: float
+
+    def __call__(self, x: Floats) -> Floats:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(self.phi(self.gain * x), dtype=np.float64)
+
+    def slope(self, x: Floats) -> Floats:
+        """The derivative, elementwise."""
+        return self.gain * slope_of(self.phi, self.gain * x)
+
+
+@dataclass(frozen=True)
+class NormalizeBatch:
+    """A norm over the samples, the last axis of points `(points, n)`."""
+
+    norm: Norm
+
+    def _parts(self, x: Floats) -> tuple[Floats, Floats, Floats]:
+        """What is divided, the vector whose size divides it, and one over the size."""
+        centred = x - x.mean(axis=-1, keepdims=True)
+        numerator = centred if self.norm.recenter else x
+        if not self.norm.rescale:
+            return numerator, numerator, np.ones_like(x[..., :1])
+        base = centred if self.norm.divisor == "std" else x
+        square = (base * base).mean(axis=-1, keepdims=True)
+        safe = np.where(square > 0, square, 1.0)
+        return numerator, base, np.where(square > 0, 1.0, 0.0) / np.sqrt(safe + self.norm.eps)
+
+    def _size(self, n: int) -> float:
+        return self.norm.scale / (np.sqrt(n) if self.norm.size == "length" else 1.0)
+
+    def __call__(self, x: Floats) -> Floats:
+        numerator, _, inverse = self._parts(x)
+        return np.asarray(numerator * inverse * self._size(x.shape[-1]) + self.norm.shift)
+
+    def jacobian(self, x: Floats) -> Floats:
+        """∂y_i/∂x_a, `(points, n, n)`: `C_ia/s − c_i b_a/(n s³)`."""
+        n = x.shape[-1]
+        numerator, base, inverse = self._parts(x)
+        centring = np.eye(n) - (1.0 / n if self.norm.recenter else 0.0)
+        out = inverse[..., None] * centring
+        if self.norm.rescale:
+            out = out - (numerator * inverse**3)[..., :, None] * base[..., None, :] / n
+        return np.asarray(out * self._size(n))
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What a norm over features has read, per sample: the mean of x, the size s² it divides by, and which it uses."""
+
+    mean: Floats  # (n,)
+    square: Floats  # (n,)
+    recentres: bool
+    rescales: bool
+    deviates: bool  # s² is a variance
+    exact: bool  # no ε is added to it
+
+
+@dataclass(frozen=True)
+class Affine:
+    """x_i ↦ (x_i − shift_i)·scale_i + offset: a norm over features with its statistics, or a factor without."""
+
+    shift: Floats  # (n,)
+    scale: Floats  # (n,)
+    offset: float = 0.0
+    statistics: Statistics | None = None
+
+    def __call__(self, x: Floats) -> Floats:
+        return np.asarray((x - self.shift) * self.scale + self.offset)
+
+
+Operation = Activate | NormalizeBatch | Affine
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Features as random vectors: `operations` applied to h ~ N(0, covariance).
+
+    Example:
+        >>> Columns(np.eye(3)).is_gaussian
+        True
+    """
+
+    covariance: Floats
+    operations: tuple[Operation, ...] = ()
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether nothing was done to them."""
+        return not self.operations
+
+    def then(self, operation: Operation) -> Columns:
+        """With one more operation; a factor and a centring norm of a Gaussian leave one of another covariance."""
+        if self.is_gaussian and isinstance(operation, Affine) and not operation.shift.any() and operation.offset == 0:
+            return Columns(self.covariance * np.outer(operation.scale, operation.scale))
+        return replace(self, operations=(*self.operations, operation))
+
+
+def seen_covariance(operations: tuple[Operation, ...], covariance: Floats) -> Floats:
+    """The covariance that the operations see: without its part along 1 where a recentring norm comes first.
+
+    Example:
+        >>> seen_covariance((NormalizeBatch(Norm()),), np.eye(2) + 1e9).round(6).tolist()
+        [[0.5, -0.5], [-0.5, 0.5]]
+    """
+    first = operations[0] if operations else None
+    if not isinstance(first, NormalizeBatch) or not first.norm.recenter:
+        return covariance
+    rows = covariance - covariance.mean(axis=0)
+    return np.asarray(rows - rows.mean(axis=1, keepdims=True))
+
+
+def evaluate(operations: tuple[Operation, ...], x: Floats) -> Floats:
+    """The operations applied to points `(points, n)`.
+
+    Example:
+        >>> evaluate((NormalizeBatch(Norm()),), np.array([[1.0, 3.0]])).tolist()
+        [[-1.0, 1.0]]
+    """
+    for operation in operations:
+        x = operation(x)
+    return x
+
+
+def evaluate_with_jacobian(operations: tuple[Operation, ...], x: Floats) -> tuple[Floats, Floats]:
+    """Values `(points, n)`, and derivatives `(points, n)` where operations act on entries, else `(points, n, n)`.
+
+    Example:
+        >>> from isometer import activation
+        >>> value, slope = evaluate_with_jacobian((Activate(activation("relu"), 2.0),), np.array([[1.0, -1.0]]))
+        >>> value.tolist(), slope.tolist()
+        ([[2.0, 0.0]], [[2.0, 0.0]])
+    """
+    slope: Floats = np.ones_like(x)
+    for operation in operations:
+        if isinstance(operation, NormalizeBatch):
+            whole = operation.jacobian(x)
+            slope = whole * slope[:, None, :] if slope.ndim == 2 else np.matmul(whole, slope)
+        else:
+            own = operation.slope(x) if isinstance(operation, Activate) else np.broadcast_to(operation.scale, x.shape)
+            slope = own * slope if slope.ndim == 2 else own[:, :, None] * slope
+        x = operation(x)
+    return x, slope

@@ -1,0 +1,311 @@
+"""What finite width adds: the law of the Gram matrix of each layer, to leading order in 1/width.
+
+Given the Gram matrix K that enters the weights, the d features of a layer are independent, h ~ N(0, V) with V = wK + b.
+The next Gram matrix is a mean over them, `K' = T(K) + ξ/√d`, so that its covariance follows `Σ' = 𝒥Σ𝒥ᵀ + C/d`, 𝒥 the
+derivative of T and C the covariance of ξ, and its mean `m' = E T(m + Δ)`, Δ of covariance Σ. 𝒥 is taken along paths:
+a perturbation dV moves h by ½ dV V⁻¹h; for activations that jump it is the derivative of the density instead. Norms
+over features read means x̄ and mean squares of the features themselves; what their fluctuation does to the layer is
+added to ξ and to 𝒥. Haar weights keep `Σ hhᵀ`: the part of ξ that is linear in hhᵀ falls away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isometer.errors import IsometerError
+from isometer.theory.prediction._columns import (
+    Activate,
+    Affine,
+    Columns,
+    NormalizeBatch,
+    Operation,
+    evaluate,
+    evaluate_with_jacobian,
+    seen_covariance,
+)
+from isometer.theory.prediction._forward import Forward
+from isometer.theory.prediction._laws import GramLaw, resembles
+from isometer.theory.prediction._points import gaussian_batches, standard_points
+
+Floats = NDArray[np.float64]
+LARGEST = 24
+"""Samples beyond which the covariance of a Gram matrix is not computed."""
+
+Site = tuple[bool, bool]
+_POINTS = 1 << 12
+_JUMP_POINTS = 1 << 14
+_SHIFT_POINTS = 1 << 11
+_SHIFT_DRAWS = 32
+
+
+@dataclass(frozen=True)
+class Response:
+    """𝒥 and C of a layer, over matrices flattened to n² entries."""
+
+    derivative: Floats  # (n², n²), by V
+    noise: Floats  # (n², n²), for one feature
+
+
+def gram_laws(
+    forward: Forward, start: Floats, *, is_gram: bool = True, at: Literal["post", "pre"] = "post"
+) -> list[GramLaw]:
+    """The law of the Gram matrix of every layer of a network of the spec's own widths, the input first.
+
+    Args:
+        forward: the network, without skips.
+        start: Gram matrix of the input, or the batch `(n, d)`.
+        is_gram: which of the two.
+        at: of what layers hand on, or of what enters their activation.
+
+    Returns:
+        `layers + 1` laws.
+
+    Example:
+        >>> from isometer import Spec
+        >>> laws = gram_laws(Forward(Spec(width=100, depth=2, activation="identity")), np.ones((1, 1)))
+        >>> [round(float(4 * law.log_covariance[0, 0]), 3) for law in laws]  # of log ‖h‖²: 2/d per layer
+        [0.0, 0.02, 0.04]
+
+    Implements: 001/thm-3.2 (fluctuations of every layer), 001/claim-1.grad (depth over width).
+    """
+    reason = band_gap(forward)
+    if reason is not None:
+        raise IsometerError(f"no finite-width theory: {reason} — simulate it instead")
+    spec = forward.spec
+    gram = start if is_gram else start @ start.T / start.shape[-1]
+    first = GramLaw.certain(gram)
+    responses = _Responses(forward)
+    state = responses.unscaled(first)
+    laws = [state]
+    turned = "activation" in forward.early  # what enters the activation of a layer is there before its weights
+    before = state
+    if not is_gram and forward.early:
+        given = start.T * np.exp(-state.log_scale)
+        operations = forward.operations_of_given(given)
+        values = evaluate(operations, given)
+        place = next((k for k, o in enumerate(operations) if isinstance(o, Activate)), len(operations))
+        seen = evaluate(operations[:place], given)
+        before = replace(state, mean=seen.T @ seen / len(seen))
+        state = replace(state, mean=values.T @ values / len(values))
+    elif forward.early:
+        steps = forward.early[: forward.early.index("activation")] if turned else forward.early
+        before = replace(state, mean=forward.statistics(forward.after(Columns(state.mean), steps, 1))[0])
+        state = replace(state, mean=forward.statistics(forward.after(Columns(state.mean), forward.early, 1))[0])
+    for layer in range(1, spec.layers + 1):
+        if not np.abs(state.mean).max() < 1e150:
+            break
+        if at == "post":
+            laws.append(responses.step(state, layer, early=False))
+        else:
+            laws.append(before if turned else responses.step(state, layer, early=False, until_activation=True))
+            before = responses.step(state, layer, early=True, until_activation=True) if turned else before
+        if layer < spec.layers:
+            own = laws[-1] if at == "post" else None
+            state = (
+                own
+                if own is not None and not forward.early
+                else responses.step(state, layer, early=bool(forward.early))
+            )
+    return laws
+
+
+def band_gap(forward: Forward) -> str | None:
+    """Why there is no law of Gram matrices at finite width; None if there is."""
+    if forward.spec.has_skip:
+        return "with skip connections the features of a layer are not independent given the Gram matrix before"
+    norm = forward.spec.norm
+    if forward.spec.phi.jumps and norm is not None and norm.over != "batch":
+        return f"{forward.spec.phi.name} jumps, and how it answers to the statistics of a norm over features is unknown"
+    return None
+
+
+class _Responses:
+    """Steps from law to law; derivatives are kept while the mean stays where it is."""
+
+    def __init__(self, forward: Forward) -> None:
+        self.forward = forward
+        self._kept: dict[Site, tuple[Floats, tuple[float, ...], Response]] = {}
+        self._shifts: dict[Site, tuple[GramLaw, tuple[float, ...], Floats]] = {}
+
+    def step(self, law: GramLaw, layer: int, *, early: bool, until_activation: bool = False) -> GramLaw:
+        """From the law of what enters the weights to that of the output, or of what enters the next weights.
+
+        With `until_activation` no further than what enters the activation.
+        """
+        forward, spec = self.forward, self.forward.spec
+        weight = forward.weight_variance(layer)
+        covariance = weight * law.mean + spec.bias_variance
+        pre = Columns(covariance)
+        site = early, until_activation
+        operations = forward.operations(pre, layer, early=early, until_activation=until_activation)
+        response = self._response(covariance, operations, layer, site)
+        width = spec.widths[layer - 1]
+        moved = weight * response.derivative
+        spread = moved @ law.covariance @ moved.T + response.noise / width
+        mean = forward.statistics(_folded(pre, operations))[0] + self._shift(law, weight, layer, site)
+        law = GramLaw(mean, spread, law.log_scale, law.log_covariance, moved @ law.cross, _exact(operations))
+        return self.unscaled(law)
+
+    def unscaled(self, law: GramLaw) -> GramLaw:
+        """The law with scales apart if the chain has none of its own."""
+        spec = self.forward.spec
+        return law.unscaled(each=spec.norm is None) if spec.homogeneity == 1 else law
+
+    def _setting(self, layer: int) -> tuple[float, ...]:
+        """What a layer has of its own besides the batch that it sees."""
+        spec = self.forward.spec
+        fan_in, fan_out = spec.fan_in[layer - 1], spec.widths[layer - 1]
+        haar = min(1.0, fan_out / fan_in) if spec.weights.startswith("orthogonal") else 0.0
+        gains = spec.at("activation_gain", layer), spec.at("activation_gain", min(layer + 1, spec.layers))
+        return haar, *gains, spec.output_scale(layer), self.forward.weight_variance(layer)
+
+    def _response(self, covariance: Floats, operations: tuple[Operation, ...], layer: int, site: Site) -> Response:
+        setting = self._setting(layer)
+        known = self._kept.get(site)
+        if known is None or known[1] != setting or not resembles(known[0], covariance):
+            known = covariance, setting, response_of(operations, covariance, setting[0])
+            self._kept[site] = known
+        return known[2]
+
+    def _shift(self, law: GramLaw, weight: float, layer: int, site: Site) -> Floats:
+        """E T(m + Δ) − T(m), by the same points for both."""
+        forward, spec = self.forward, self.forward.spec
+        n = len(law.mean)
+        if not law.covariance.any() or (spec.is_linear and spec.norm is None):
+            return np.zeros((n, n))
+        setting = self._setting(layer)
+        known = self._shifts.get(site)
+        if known is not None and known[1] == setting and known[0].resembles(law):
+            return known[2]
+        z = standard_points(_SHIFT_POINTS, n)
+
+        def sampled(gram: Floats) -> Floats:
+            covariance = weight * gram + spec.bias_variance
+            columns = Columns(covariance)
+            operations = forward.operations(columns, layer, early=site[0], until_activation=site[1])
+            values, vectors = np.linalg.eigh(seen_covariance(operations, covariance))
+            y = evaluate(operations, z @ ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T))
+            return np.asarray(y.T @ y / len(y))
+
+        plain = replace(GramLaw.certain(law.mean), covariance=law.covariance)
+        base = sampled(law.mean)
+        found = np.asarray(np.mean([sampled(draw) - base for draw in plain.draws(_SHIFT_DRAWS)[0]], axis=0))
+        self._shifts[site] = law, setting, found
+        return found
+
+
+def _exact(operations: tuple[Operation, ...]) -> Literal["trace", "diagonal"] | None:
+    """What the last step fixes whatever the draw: all of the trace, or the length of every sample."""
+    rest = [o for o in operations if not isinstance(o, Affine) or o.statistics is not None]
+    last = rest[-1] if rest else None
+    if isinstance(last, NormalizeBatch):
+        norm = last.norm
+        fixed = norm.rescale and norm.eps == 0.0 and norm.shift == 0.0 and (norm.divisor == "std") == norm.recenter
+        return "trace" if fixed else None
+    if isinstance(last, Affine) and last.statistics is not None and last.offset == 0.0:
+        read = last.statistics
+        return "diagonal" if read.rescales and read.exact and read.deviates == read.recentres else None
+    return None
+
+
+def _folded(pre: Columns, operations: tuple[Operation, ...]) -> Columns:
+    for operation in operations:
+        pre = pre.then(operation)
+    return pre
+
+
+def response_of(operations: tuple[Operation, ...], covariance: Floats, haar: float) -> Response:
+    """𝒥 and C of `V ↦ E yyᵀ`, y the operations applied to h ~ N(0, V).
+
+    Args:
+        operations: between two weights steps.
+        covariance: V.
+        haar: the share of the fluctuation of hhᵀ that the weights take away, 0 for independent entries.
+
+    Example:
+        >>> response = response_of((), np.eye(1), 0.0)
+        >>> response.derivative.round(6).tolist(), response.noise.round(1).tolist()
+        ([[1.0]], [[2.0]])
+    """
+    jumps = any(isinstance(operation, Activate) and operation.phi.jumps for operation in operations)
+    h, score = gaussian_batches(seen_covariance(operations, covariance), _JUMP_POINTS if jumps else _POINTS)
+    count, n = h.shape
+    y, slope = evaluate_with_jacobian(operations, h)
+    products = (y[:, :, None] * y[:, None, :]).reshape(count, n * n)
+    derivative = _by_score(products, score) if jumps else _pathwise(slope, y, score, count, n)
+    influence = products - products.mean(axis=0)
+    place = next((k for k, operation in enumerate(operations) if _is_norm(operation)), None)
+    if place is not None:
+        norm = operations[place]
+        assert isinstance(norm, Affine)
+        x, x_slope = evaluate_with_jacobian(operations[:place], h)
+        by_mean, by_square = _by_statistics(operations[place:], norm, x, y)
+        square = x * x
+        influence = influence + (x - x.mean(axis=0)) @ by_mean.T + (square - square.mean(axis=0)) @ by_square.T
+        # how V moves the statistics themselves: E dx_a and E d(x_a²), dx_a = ½ x′_a dV_ab s_b
+        first = np.zeros((n, n, n))
+        second = np.zeros((n, n, n))
+        each = np.arange(n)
+        first[each, each] = 0.5 * x_slope.T @ score / count
+        second[each, each] = (x_slope * x).T @ score / count
+        derivative = derivative + by_mean @ first.reshape(n, n * n) + by_square @ second.reshape(n, n * n)
+    derivative = derivative.reshape(n * n, n, n)
+    derivative = ((derivative + np.swapaxes(derivative, 1, 2)) / 2).reshape(n * n, n * n)
+    noise = influence.T @ influence / count
+    if haar > 0.0:
+        own = (h[:, :, None] * h[:, None, :]).reshape(count, n * n)
+        own = own - own.mean(axis=0)
+        cross = influence.T @ own / count
+        noise = noise - haar * cross @ np.linalg.pinv(own.T @ own / count, rcond=1e-10, hermitian=True) @ cross.T
+    return Response(derivative, (noise + noise.T) / 2)
+
+
+def _is_norm(operation: Operation) -> bool:
+    """Whether its constants are statistics of the features, not a plain factor."""
+    return isinstance(operation, Affine) and operation.statistics is not None
+
+
+def _by_score(products: Floats, score: Floats) -> Floats:
+    """∂E y_i y_j/∂V_ab = ½ E y_i y_j (s_a s_b − E s_a s_b), s = V⁻¹h: also for functions that jump."""
+    count, n = score.shape
+    squares = (score[:, :, None] * score[:, None, :]).reshape(count, n * n)
+    return np.asarray(0.5 * products.T @ (squares - squares.mean(axis=0)) / count)
+
+
+def _pathwise(slope: Floats, y: Floats, score: Floats, count: int, n: int) -> Floats:
+    """∂E y_i y_j/∂V_ab = ½ E J_ia y_j s_b + ½ E J_ja y_i s_b, `(n², n²)`."""
+    right = (y[:, :, None] * score[:, None, :]).reshape(count, n * n)  # (j, b)
+    if slope.ndim == 2:
+        moments = (slope.T @ right).reshape(n, n, n) / count  # (i, j, b)
+        half = np.zeros((n, n, n, n))  # (i, a, j, b)
+        each = np.arange(n)
+        half[each, each] = 0.5 * moments
+    else:
+        half = 0.5 * (slope.reshape(count, n * n).T @ right).reshape(n, n, n, n) / count
+    return np.asarray((half.transpose(0, 2, 1, 3) + half.transpose(2, 0, 1, 3)).reshape(n * n, n * n))
+
+
+def _by_statistics(operations: tuple[Operation, ...], norm: Affine, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Derivatives `(n², n)` of E y_i y_j by the means and mean squares that a norm over features has read.
+
+    With u = (x − m)c/s: `du = −(c/s) dm − u ds²/(2s²)`, ds² = d(mean square), less 2m dm where the mean is taken out.
+    """
+    n, read = x.shape[1], norm.statistics
+    assert read is not None
+    u = (x - norm.shift) * norm.scale
+    rest = evaluate_with_jacobian(operations[1:], u + norm.offset)[1]  # entries, elementwise
+    moved = -(rest * norm.scale).T @ y / len(x) * float(read.recentres)  # (a, j): E (dy_a/dm_a) y_j
+    safe = np.where(read.square > 0, read.square, 1.0)[:, None]
+    stretched = -(rest * u).T @ y / len(x) / (2 * safe) * float(read.rescales)
+    if read.deviates:
+        moved = moved - 2 * read.mean[:, None] * stretched
+    by_mean, by_square = np.zeros((n, n, n)), np.zeros((n, n, n))  # (i, j, a)
+    each = np.arange(n)
+    for table, part in ((by_mean, moved), (by_square, stretched)):
+        table[each, :, each] += part
+        table[:, each, each] += part.T
+    return by_mean.reshape(n * n, n), by_square.reshape(n * n, n)

@@ -1,0 +1,364 @@
+"""The Gram matrices of a network of infinite width, layer by layer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isometer.activations._closed_forms import as_two_rays
+from isometer.errors import IsometerError
+from isometer.spec import Norm, Spec
+from isometer.spec._weight_laws import weight_factor
+from isometer.theory.batch_norm._layer_map import batch_norm_map
+from isometer.theory.batch_norm._parts import Position
+from isometer.theory.lengths._length_map import SignalFamily
+from isometer.theory.prediction._columns import (
+    Activate,
+    Affine,
+    Columns,
+    NormalizeBatch,
+    Operation,
+    Statistics,
+    evaluate,
+    seen_covariance,
+)
+from isometer.theory.prediction._moments import ActivationMoments
+from isometer.theory.prediction._points import gaussian_batches
+
+Floats = NDArray[np.float64]
+POINTS = 1 << 14
+_LIMIT = 1e150  # variances beyond have diverged
+_UNEVEN = 1e-10  # relative spread of the entries of a Gram matrix that counts as none
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer at infinite width.
+
+    `entering`: Gram matrix of what enters the weights. `pre`: the Gaussians behind it. `output`: Gram matrix of what
+    the layer hands on, `exp(log_scale)` left out of its features. `before`: Gram matrix of what enters the activation.
+    `late`: a norm over features after a skip.
+    """
+
+    entering: Floats
+    pre: Columns
+    output: Floats
+    before: Floats
+    log_scale: float
+    before_log_scale: float
+    late: Affine | None = None
+
+
+@dataclass
+class Path:
+    """A batch on its way through a network of infinite width: the input's Gram matrix and one `Layer` after another.
+
+    `diverged` is the layer at which variances left the range of numbers, −1 if none did.
+    """
+
+    start: Floats
+    start_log_scale: float
+    layers: list[Layer] = field(default_factory=list)
+    diverged: int = -1
+
+    def grams(self, at: str) -> list[tuple[Floats, float]]:
+        """Gram matrices and log-scales of the features, the input first."""
+        rest = [
+            (layer.output, layer.log_scale) if at == "post" else (layer.before, layer.before_log_scale)
+            for layer in self.layers
+        ]
+        return [(self.start, self.start_log_scale), *rest]
+
+
+class Forward:
+    """The map of a spec at infinite width; `path` follows a batch.
+
+    Args:
+        spec: a covered spec.
+
+    Example:
+        >>> from isometer import Spec
+        >>> path = Forward(Spec(width=8, depth=1, gain=2**0.5)).path(np.eye(2))
+        >>> path.layers[0].output.round(6).tolist()  # κ(0) = 1/π
+        [[1.0, 0.31831], [0.31831, 1.0]]
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        steps = spec.steps
+        weights, residual = steps.index("weights"), steps.index("residual")
+        self.early = self._present(steps[:weights])
+        self.branch = self._present(steps[weights:residual]) if spec.has_skip else ()
+        self.late = self._present(steps[(residual if spec.has_skip else weights) :])
+        self.moments = ActivationMoments(SignalFamily(spec.phi))
+
+    def _present(self, steps: tuple[str, ...]) -> tuple[str, ...]:
+        absent = {"weights", "residual"}
+        absent |= {"norm"} if self.spec.norm is None else set()
+        absent |= {"activation"} if self.spec.is_linear else set()
+        return tuple(step for step in steps if step not in absent)
+
+    # --- operations ---------------------------------------------------------------------------------------------------
+
+    def weight_variance(self, layer: int) -> float:
+        """The factor from the Gram matrix that enters the weights to the covariance of what leaves them.
+
+        Example:
+            >>> from isometer import Spec
+            >>> Forward(Spec(width=8, depth=1, weights="he")).weight_variance(1)
+            2.0
+        """
+        spec, fan_in, fan_out = self.spec, self.spec.fan_in[layer - 1], self.spec.widths[layer - 1]
+        gain = spec.at("gain", layer)
+        if spec.weights == "orthogonal":
+            return gain**2 * fan_in / max(fan_in, fan_out)
+        if spec.weights == "orthogonalized-xavier":  # the mean of the quarter circle law on [0, 2] is 8/(3π)
+            return gain**2 * (8 / (3 * math.pi)) ** 2
+        size = weight_factor(spec, layer) ** 2 * fan_in
+        return size / 3 if spec.weights in ("uniform", "xavier-uniform", "pytorch") else size
+
+    def operation(self, step: str, columns: Columns, layer: int) -> Operation:
+        """A step of a layer as an operation on features that have these statistics."""
+        if step == "activation":
+            return Activate(self.spec.phi, self.spec.at("activation_gain", layer))
+        norm = self.spec.norm
+        assert norm is not None
+        if norm.over == "batch":
+            return NormalizeBatch(norm)
+        gram, mean = self.statistics(columns)
+        return feature_norm(norm, np.diag(gram), mean, self.spec.widths[layer - 1])
+
+    def after(self, columns: Columns, steps: tuple[str, ...], layer: int) -> Columns:
+        """Features after some steps of a layer."""
+        for step in steps:
+            columns = columns.then(self.operation(step, columns, layer))
+        return columns
+
+    def output(self, columns: Columns, layer: int) -> Columns:
+        """Features of a layer's output from those that leave its weights (without skips)."""
+        return scaled(self.after(columns, self.late, layer), self.spec.output_scale(layer))
+
+    def operations(
+        self, pre: Columns, layer: int, *, early: bool, until_activation: bool = False
+    ) -> tuple[Operation, ...]:
+        """What happens to Gaussians between two weights steps (without skips), none of it folded into a covariance.
+
+        With `early` up to what enters the weights of the next layer, otherwise up to the layer's output; with
+        `until_activation` no further than what enters the activation.
+        """
+        found: list[Operation] = []
+        columns = pre
+        for step in _until_activation(self.late) if until_activation and not early else self.late:
+            found.append(self.operation(step, columns, layer))
+            columns = columns.then(found[-1])
+        if until_activation and not early:
+            return tuple(found)
+        size = self.spec.output_scale(layer)
+        if size != 1.0:
+            n = len(pre.covariance)
+            found.append(Affine(np.zeros(n), np.full(n, size)))
+            columns = columns.then(found[-1])
+        next_steps = _until_activation(self.early) if until_activation else self.early
+        for step in next_steps if early else ():
+            found.append(self.operation(step, columns, layer + 1))
+            columns = columns.then(found[-1])
+        return tuple(found)
+
+    # --- expectations -------------------------------------------------------------------------------------------------
+
+    def statistics(self, columns: Columns) -> tuple[Floats, Floats]:
+        """E yyᵀ and E y of features y; exact where there is a formula, sampled otherwise."""
+        operations, covariance = columns.operations, columns.covariance
+        if not operations:
+            return covariance, np.zeros(len(covariance))
+        last = operations[-1]
+        if isinstance(last, Affine):
+            gram, mean = self.statistics(Columns(covariance, operations[:-1]))
+            return _affine_gram(gram, mean, last), last(mean)
+        found = self._formula(columns)
+        return _sampled(columns) if found is None else found
+
+    def _formula(self, columns: Columns) -> tuple[Floats, Floats] | None:
+        operations, covariance = columns.operations, columns.covariance
+        if len(operations) == 1 and isinstance(operations[0], Activate):
+            return self.moments.activated(operations[0].gain ** 2 * covariance)
+        known = [type(operation) for operation in operations]
+        if known not in ([NormalizeBatch], [NormalizeBatch, Activate], [Activate, NormalizeBatch]):
+            return None
+        norm = next(operation.norm for operation in operations if isinstance(operation, NormalizeBatch))
+        phi = next((o.phi.gain(o.gain) for o in operations if isinstance(o, Activate)), None)
+        position: Position = "pre" if isinstance(operations[0], NormalizeBatch) else "post"
+        apart = ~np.eye(len(covariance), dtype=bool)
+        uneven = max(np.ptp(np.diag(covariance)), np.ptp(covariance[apart]))
+        rays = phi is None or as_two_rays(phi.expression) is not None
+        quick = position == "pre" or norm.recenter or norm.divisor == "rms"
+        exact = uneven <= _UNEVEN * np.abs(covariance).max() and quick
+        if not (exact or (rays and position == "pre")):
+            return None
+        if uneven <= _UNEVEN * np.abs(covariance).max():
+            covariance = np.where(apart, covariance[apart].mean(), np.diag(covariance).mean())
+        try:
+            found = batch_norm_map(covariance, "identity" if phi is None else phi, norm=norm, position=position)
+        except IsometerError:
+            return None
+        if found.method == "quasi-Monte Carlo":
+            return None
+        return found.gram, np.full(len(covariance), math.nan)  # means after a batch norm are asked for by nobody
+
+    # --- the path -----------------------------------------------------------------------------------------------------
+
+    def path(self, batch: Floats, *, is_gram: bool = True, settled: float = 0.0) -> Path:
+        """Follow a Gram matrix `H Hᵀ / d`, or a batch `(n, d)`, whose first operations are then exact.
+
+        Layers after one that changes the Gram matrix by a share below `settled` are left out.
+        """
+        gram = batch if is_gram else batch @ batch.T / batch.shape[-1]
+        scale = 1.0
+        if self.spec.homogeneity == 1 and gram.max() > 0:
+            scale = math.sqrt(float(np.diag(gram).max()))
+        path = Path(gram / scale**2, math.log(scale))
+        given = None if is_gram else batch.T / scale
+        state = Columns(path.start)
+        mean = np.zeros(len(gram)) if given is None else given.mean(axis=0)
+        step = self._skip_step if self.spec.has_skip else self._step
+        for layer in range(1, self.spec.layers + 1):
+            log_scale = path.layers[-1].log_scale if path.layers else path.start_log_scale
+            done, state, mean = step(layer, state, mean, given if layer == 1 else None, log_scale)
+            if not np.abs(done.output).max() < _LIMIT:
+                path.diverged = layer
+                break
+            path.layers.append(done)
+            before = path.layers[-2].output if len(path.layers) > 1 else path.start
+            if np.abs(done.output - before).max() < settled * np.abs(done.output).max():
+                break
+        return path
+
+    def _entering(self, state: Columns, given: Floats | None, layer: int) -> tuple[Floats, Columns]:
+        """The Gram matrix that enters the weights, and the features behind it."""
+        if given is None or not self.early:
+            columns = self.after(state, self.early, layer)
+            return self.statistics(columns)[0], columns
+        operations = self.operations_of_given(given)
+        values = evaluate(operations, given)
+        return values.T @ values / len(values), Columns(state.covariance, operations)
+
+    def operations_of_given(self, given: Floats) -> tuple[Operation, ...]:
+        """The steps before the first weights, for an input whose features `(d, n)` are known."""
+        found: tuple[Operation, ...] = ()
+        norm = self.spec.norm
+        for step in self.early:
+            own: Operation
+            if step == "norm" and norm is not None and norm.over != "batch":
+                x = evaluate(found, given)
+                own = feature_norm(norm, (x * x).mean(axis=0), x.mean(axis=0), len(given))
+            else:
+                own = self.operation(step, Columns(np.eye(given.shape[1])), 1)
+            found = (*found, own)
+        return found
+
+    def _step(
+        self, layer: int, state: Columns, mean: Floats, given: Floats | None, log_scale: float
+    ) -> tuple[Layer, Columns, Floats]:
+        entering, early = self._entering(state, given, layer)
+        pre = Columns(self.weight_variance(layer) * entering + self.spec.bias_variance)
+        out = self.output(pre, layer)
+        gram = self.statistics(out)[0]
+        if "activation" in self.early:
+            before = self._before_early(early, given)
+        else:
+            before = self.statistics(self.after(pre, _until_activation(self.late), layer))[0]
+        after_scale, after_log = log_scale, log_scale
+        if self.spec.homogeneity == 1 and float(np.diag(gram).max()) > 0:
+            size = math.sqrt(float(np.diag(gram).max()))
+            gram, after_log = gram / size**2, log_scale + math.log(size)
+            out = scaled(out, 1 / size)
+        return Layer(entering, pre, gram, before, after_log, after_scale), out, mean
+
+    def _before_early(self, early: Columns, given: Floats | None) -> Floats:
+        place = next((k for k, o in enumerate(early.operations) if isinstance(o, Activate)), len(early.operations))
+        operations = early.operations[:place]
+        if given is not None:
+            x = evaluate(operations, given)
+            return np.asarray(x.T @ x / len(x))
+        return self.statistics(Columns(early.covariance, operations))[0]
+
+    def _skip_step(
+        self, layer: int, state: Columns, mean: Floats, given: Floats | None, log_scale: float
+    ) -> tuple[Layer, Columns, Floats]:
+        """H + γ·branch: the Gram matrices add up, and with branches of mean m so do γ(μmᵀ + mμᵀ)."""
+        entering, early = self._entering(state, given, layer)
+        pre = Columns(self.weight_variance(layer) * entering + self.spec.bias_variance)
+        branch, shift = self.statistics(self.after(pre, self.branch, layer))
+        gamma = self.spec.at("residual", layer)
+        if math.isinf(gamma):
+            total, mean = branch, shift
+        else:
+            cross = gamma * np.outer(mean, shift)
+            total, mean = state.covariance + gamma**2 * branch + cross + cross.T, mean + gamma * shift
+        if "activation" in self.early:
+            before = self._before_early(early, given)
+        elif "activation" in self.branch:
+            before = self.statistics(self.after(pre, _until_activation(self.branch), layer))[0]
+        else:
+            before = total
+        own: Affine | None = None
+        if self.late:  # a norm over features; nothing else is covered there
+            assert self.spec.norm is not None
+            own = feature_norm(self.spec.norm, np.diag(total), mean, self.spec.widths[layer - 1])
+            total, mean = _affine_gram(total, mean, own), own(mean)
+        size = self.spec.output_scale(layer)
+        total, mean = total * size**2, mean * size
+        before_log = log_scale
+        if self.spec.homogeneity == 1 and float(np.diag(total).max()) > 0:
+            own_size = math.sqrt(float(np.diag(total).max()))
+            total, mean, log_scale = total / own_size**2, mean / own_size, log_scale + math.log(own_size)
+        return Layer(entering, pre, total, before, log_scale, before_log, own), Columns(total), mean
+
+
+def scaled(columns: Columns, factor: float) -> Columns:
+    """All features multiplied by a number."""
+    if factor == 1.0:
+        return columns
+    n = len(columns.covariance)
+    return columns.then(Affine(np.zeros(n), np.full(n, factor)))
+
+
+def feature_norm(norm: Norm, squares: Floats, mean: Floats, width: int) -> Affine:
+    """A norm over features of these mean squares and means.
+
+    Example:
+        >>> feature_norm(Norm.named("layer"), np.array([5.0]), np.array([1.0]), 8)(np.array([3.0])).tolist()
+        [1.0]
+    """
+    deviates = norm.divisor == "std"
+    size = (np.maximum(squares - mean**2, 0.0) if deviates else squares) + norm.eps
+    inverse = np.where(size > 0, 1.0, 0.0) / np.sqrt(np.where(size > 0, size, 1.0))
+    factor = norm.scale if norm.size == "mean-square" else norm.scale / math.sqrt(width / norm.groups)
+    if not norm.rescale:
+        inverse = np.ones_like(squares)
+    read = Statistics(mean.copy(), size, norm.recenter, norm.rescale, deviates, norm.eps == 0.0)
+    return Affine(mean.copy() if norm.recenter else np.zeros_like(mean), inverse * factor, norm.shift, read)
+
+
+def _affine_gram(gram: Floats, mean: Floats, own: Affine) -> Floats:
+    sizes = np.outer(own.scale, own.scale)
+    if not own.shift.any() and own.offset == 0.0:
+        return np.asarray(gram * sizes)
+    cross = np.outer(mean, own.shift)
+    new = (mean - own.shift) * own.scale
+    spread = (gram - cross - cross.T + np.outer(own.shift, own.shift)) * sizes
+    return np.asarray(spread + own.offset * (new[:, None] + new) + own.offset**2)
+
+
+def _until_activation(steps: tuple[str, ...]) -> tuple[str, ...]:
+    return steps[: steps.index("activation")] if "activation" in steps else steps
+
+
+def _sampled(columns: Columns) -> tuple[Floats, Floats]:
+    y = evaluate(
+        columns.operations, gaussian_batches(seen_covariance(columns.operations, columns.covariance), POINTS)[0]
+    )
+    return y.T @ y / len(y), y.mean(axis=0)

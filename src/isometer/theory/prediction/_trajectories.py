@@ -1,0 +1,256 @@
+"""`predict`: what theory says a network does to a batch, as a trajectory."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import xarray
+from numpy.typing import ArrayLike, NDArray
+
+from isometer.errors import IsometerError
+from isometer.spec import Spec
+from isometer.theory.prediction._backward import gradient_log_norms
+from isometer.theory.prediction._coverage import check_covered
+from isometer.theory.prediction._fluctuations import LARGEST, band_gap, gram_laws
+from isometer.theory.prediction._forward import Forward
+from isometer.theory.prediction._limits import limits
+from isometer.theory.prediction._measures import checked_metrics, half_width, measured
+from isometer.trajectory import DEFAULT_METRICS, trajectory, versions
+
+Floats = NDArray[np.float64]
+_DRAWS = 384
+
+
+def predict(
+    spec: Spec,
+    batch: ArrayLike | None = None,
+    *,
+    gram: ArrayLike | None = None,
+    metrics: Sequence[str] | None = None,
+    backward: bool = False,
+    at: Literal["post", "pre"] = "post",
+) -> xarray.Dataset:
+    """What happens to a batch in a network of infinite width, in the variables of `simulate`.
+
+    Features that leave the weights are Gaussian at infinite width; their covariance follows from the Gram matrix that
+    enters, layer by layer, exactly where there is a formula and otherwise by quasi-Monte Carlo (about three digits).
+    Gradients are those of a Gaussian cotangent at the output, with backward weights taken as independent of forward
+    ones. Where features pass a skip connection the input's features count as Gaussian too.
+
+    Args:
+        spec: the network; its widths enter scales only.
+        batch: the input `(n, d)`.
+        gram: or its Gram matrix `H Hᵀ / d`, which suffices unless steps precede the first weights; Gaussian features
+            are assumed then.
+        metrics: names of `isometer.theory.prediction.PREDICTED`; the common ones unless given.
+        backward: also `gradient_log_norm`.
+        at: what a layer hands on (`"post"`) or what enters its activation (`"pre"`).
+
+    Returns:
+        A trajectory of one run. Attributes: `engine` is `"theory"`; `fixed_point` (JSON: `diagonal`, `off_diagonal`,
+        `condition_number`, or null), `local_rate`, `gradient_growth_per_layer`, `depth_scale` (nan where there is
+        none); `note`; `first_nonfinite_layer`, the layer at which variances diverge (−1: none).
+
+    Raises:
+        IsometerError: no theory covers the spec; the message names the assumption that fails and a covered spec.
+
+    Example:
+        >>> data = predict(Spec(width=100, depth=3, gain=2**0.5), gram=np.eye(2), metrics=["mean_cosine"])
+        >>> data["mean_cosine"].values[0, 1:].round(4).tolist()  # κ(0) = 1/π, κ(1/π), …
+        [0.3183, 0.4937, 0.6048]
+
+    Implements: 001/map-3.3, 001/eq-5.11, 001/eq-5.12, 002/eq-rec-vanilla and 000/def-layer at infinite width.
+    """
+    names = checked_metrics(list(DEFAULT_METRICS) if metrics is None else list(metrics))
+    if backward and "gradient_log_norm" not in names:
+        names.append("gradient_log_norm")
+    wanted = "gradient_log_norm" in names
+    if at not in ("post", "pre"):
+        raise IsometerError(f"at is {at!r}; expected 'post' or 'pre' — pass one of them")
+    start, is_gram = checked_start(spec, batch, gram)
+    check_covered(spec, len(start), backward=wanted)
+    forward = Forward(spec)
+    path = forward.path(start, is_gram=is_gram)
+    pairs = path.grams(at)
+    features = np.array([spec.input_width, *spec.widths], dtype=float)[: len(pairs)]
+    found = measured(names, np.stack([g for g, _ in pairs]), np.array([s for _, s in pairs]), features)
+    values = {}
+    for name in names:
+        full = np.full((1, spec.layers + 1), math.nan)
+        if name == "gradient_log_norm":
+            if path.diverged < 0:
+                full[0] = gradient_log_norms(forward, path, None if is_gram else start.T)
+        else:
+            full[0, : len(pairs)] = found[name]
+        values[name] = full
+    ends = limits(spec, len(start), path)
+    return trajectory(
+        values,
+        spec,
+        at=at,
+        engine="theory",
+        loss="gaussian" if wanted else "none",
+        first_nonfinite_layer=np.array([path.diverged]),
+        **ends.attributes(),
+        versions=_own_versions(),
+    )
+
+
+def finite_width(
+    spec: Spec,
+    batch: ArrayLike | None = None,
+    *,
+    gram: ArrayLike | None = None,
+    metrics: Sequence[str] | None = None,
+    runs: int = 1,
+    level: float = 0.95,
+    at: Literal["post", "pre"] = "post",
+) -> xarray.Dataset:
+    """Mean and interval of every metric in networks of the spec's own widths, to leading order in 1/width.
+
+    The Gram matrix of each layer is a random matrix whose mean and covariance follow from layer to layer (see
+    `isometer.theory.prediction._fluctuations`); metrics are averaged over draws from that law. Where the fluctuation of
+    an eigenvalue is as large as the eigenvalue (depth is no longer small against width), the expansion ends, and so do
+    the numbers: NaN from there on, and the attribute `band_until` is the last layer that has them.
+
+    Args:
+        spec: the network, covered and without skip connections.
+        batch: the input `(n, d)`, n at most `isometer.theory.prediction.LARGEST`.
+        gram: or its Gram matrix.
+        metrics: as in `predict`; gradients have no band.
+        runs: the interval is that of the mean over so many runs.
+        level: coverage of the interval.
+        at: as in `predict`.
+
+    Returns:
+        The variables of `summarize`: `statistic` (`mean`, `low`, `high`) × `layer`.
+
+    Example:
+        >>> spec = Spec(width=50, depth=20, activation="identity", norm="batch-rescale")
+        >>> gap = finite_width(spec, gram=np.eye(4), metrics=["orthogonality_gap"])["orthogonality_gap"]
+        >>> low, high = (float(gap.sel(statistic=s, layer=20)) for s in ("low", "high"))
+        >>> low < 0.16 < high  # the stationary gap of this width
+        True
+
+    Implements: 001/thm-3.2, 001/fig-2.2b at every layer, for any activation.
+    """
+    names = [n for n in checked_metrics(list(DEFAULT_METRICS) if metrics is None else list(metrics)) if n != _GRADIENT]
+    if runs < 1:
+        raise IsometerError(f"runs is {runs}; expected a whole number of at least 1 — pass the number of networks")
+    quantile = half_width(level)
+    start, is_gram = checked_start(spec, batch, gram)
+    check_covered(spec, len(start))
+    forward = Forward(spec)
+    reason = finite_width_gap(spec, len(start))
+    if reason is not None:
+        raise IsometerError(f"no finite-width theory: {reason} — simulate it instead")
+    laws = gram_laws(forward, start, is_gram=is_gram, at=at)
+    features = [spec.input_width, *spec.widths]
+    table = {name: np.full((3, spec.layers + 1), math.nan) for name in names}
+    until = spec.layers
+    for layer, law in enumerate(laws):
+        if law.reach() > _REACH:
+            until = layer - 1
+            break
+        if layer > 1 and law.equals(laws[layer - 1]) and features[layer] == features[layer - 1]:
+            for name in names:
+                table[name][:, layer] = table[name][:, layer - 1]
+            continue
+        grams, scales = law.draws(_DRAWS)
+        drawn = measured(names, grams, scales, np.full(len(grams), float(features[layer] or 1)))
+        for name in names:
+            table[name][:, layer] = _statistics(drawn[name], quantile, runs, level)
+    empty = trajectory({}, spec, at=at, engine="theory", versions=_own_versions(), runs=runs, level=level)
+    data = {name: (("statistic", "layer"), values) for name, values in table.items()}
+    coordinates = {**{k: v for k, v in empty.coords.items() if k != "run"}, "statistic": ["mean", "low", "high"]}
+    return xarray.Dataset(data, coords=coordinates, attrs={**empty.attrs, "band_until": until})
+
+
+_REACH = 1.0  # of `GramLaw.reach`: fluctuations as large as what fluctuates
+_GRADIENT = "gradient_log_norm"
+
+
+def finite_width_gap(spec: Spec, samples: int) -> str | None:
+    """Why `finite_width` has no band for a spec and a batch size; None if it has.
+
+    Example:
+        >>> finite_width_gap(Spec(width=8, depth=2), 4) is None
+        True
+    """
+    if samples > LARGEST:
+        return f"the batch has {samples} samples, and the covariance of a Gram matrix is followed up to {LARGEST}"
+    return band_gap(Forward(spec))
+
+
+def missing_bands(spec: Spec, samples: int, metrics: Sequence[str]) -> dict[str, str]:
+    """Why metrics have no band of the spec's own width, by name; empty if all have one.
+
+    Example:
+        >>> sorted(missing_bands(Spec(width=8, depth=2), 4, ["rank", "gradient_log_norm"]))
+        ['gradient_log_norm']
+    """
+    reason = finite_width_gap(spec, samples)
+    found = {name: reason for name in metrics if reason is not None and name != _GRADIENT}
+    if _GRADIENT in metrics:
+        found[_GRADIENT] = _NO_GRADIENT_BAND
+    return found
+
+
+_NO_GRADIENT_BAND = (
+    "how gradients fluctuate at finite width is not derived: backward weights are the forward ones, and their "
+    "dependence is of the same order as the fluctuation"
+)
+
+
+def _statistics(values: Floats, quantile: float, runs: int, level: float) -> tuple[float, float, float]:
+    if not np.isfinite(values).all():
+        odd = float(values[~np.isfinite(values)][0])
+        return odd, odd, odd
+    mean = float(values.mean())
+    if runs == 1:
+        low, high = np.quantile(values, ((1 - level) / 2, (1 + level) / 2))
+        return mean, float(low), float(high)
+    half = quantile * float(values.std()) / math.sqrt(runs)
+    return mean, mean - half, mean + half
+
+
+def checked_start(spec: Spec, batch: ArrayLike | None, gram: ArrayLike | None) -> tuple[Floats, bool]:
+    """The batch or the Gram matrix as an array, and which it is; an error says what is wrong with it.
+
+    Example:
+        >>> checked_start(Spec(width=3, depth=1), [[1.0, 2.0, 3.0]], None)[0].shape
+        (1, 3)
+    """
+    if (batch is None) == (gram is None):
+        came = "neither" if gram is None else "both"
+        raise IsometerError(f"expected a batch or its Gram matrix, got {came} — call predict(spec, H) or gram=G")
+    array = np.asarray(batch if gram is None else gram, dtype=np.float64)
+    what = "batch" if gram is None else "gram"
+    if array.ndim != 2 or 0 in array.shape:
+        raise IsometerError(f"{what} has shape {array.shape}; expected two axes, none 0 — one input for all runs")
+    if not np.isfinite(array).all():
+        raise IsometerError(f"{what} has NaN or infinite entries; expected finite numbers — drop those samples")
+    if gram is None:
+        if array.shape[1] != spec.input_width:
+            raise IsometerError(
+                f"batch has {array.shape[1]} features, the spec expects {spec.input_width} — pass "
+                f"Spec(…, input_width={array.shape[1]}) or another batch"
+            )
+        return array, False
+    size = max(float(np.abs(array).max()), 1e-300)
+    if array.shape[0] != array.shape[1] or float(np.abs(array - array.T).max()) > 1e-10 * size:
+        raise IsometerError(f"gram has shape {array.shape}; expected a symmetric matrix (n, n) — pass H Hᵀ / d")
+    if float(np.linalg.eigvalsh(array)[0]) < -1e-9 * len(array) * size:
+        raise IsometerError("gram has negative eigenvalues; expected none below 0 — pass H Hᵀ / d")
+    return (array + array.T) / 2, True
+
+
+def _own_versions() -> str:
+    """Theory does not use torch, whether or not it is loaded."""
+    known: dict[str, Any] = json.loads(versions())
+    known.pop("torch", None)
+    return json.dumps(known)
