@@ -22,9 +22,9 @@ help:
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,dev]' -e papers
 	@touch $(STAMP)
 
 demo: setup
@@ -44,8 +44,8 @@ bench: setup
 	$(THREADS) $(BIN)/python -m benchmarks
 
 lint: setup
-	$(BIN)/ruff check src tests benchmarks docs
-	$(BIN)/ruff format --check src tests benchmarks docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 types: setup
 	$(BIN)/mypy

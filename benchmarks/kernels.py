@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.environment import best_of
-from isometer.theory.kernels._kernel_matrix import kernel_matrices
+from isometer.theory.kernels import kernel_matrices
 
 VARIABLE = "ISOMETER_NT_PYTHON"
 FEATURES = 64

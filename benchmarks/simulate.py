@@ -17,8 +17,8 @@ from collections.abc import Callable
 import torch
 
 from benchmarks.environment import show
-from isometer.simulate import ergodic_average, simulate
 from isometer.data import make_batch
+from isometer.simulate import ergodic_average, simulate
 from isometer.spec import Spec, recurrence
 
 RUNS, SAMPLES = 16, 10

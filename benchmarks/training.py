@@ -20,8 +20,7 @@ import torch
 from benchmarks.environment import show
 from isometer import init
 from isometer.errors import IsometerError
-from isometer.run._cells import Cell
-from isometer.run._checkpoints import Checkpoint
+from isometer.run import Cell, Checkpoint
 from isometer_papers.studies import Study, all_studies
 from isometer_papers.studies._records import settings_of
 from isometer_papers.studies._running import make_job

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from isometer.doctor.watch._monitor import SignalMonitor
+from isometer.doctor.watch import SignalMonitor
 from isometer.init import iterative_orthogonalization_
 
 EVERY, TURNS = 100, 6

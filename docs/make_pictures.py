@@ -12,10 +12,9 @@ import numpy as np
 from isometer.cli.demo import demo
 from isometer.doctor import diagnose
 from isometer.doctor.patients import patient
-from isometer.report._kernels import kernel_picture
-from isometer.report._pictures import activation_picture, save_figure
-from isometer_papers.studies import find, reproduce
+from isometer.report import activation_picture, kernel_picture, save_figure
 from isometer.theory import explain, kernel_matrix
+from isometer_papers.studies import find, reproduce
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from browser import CHROMIUM, FLAGS

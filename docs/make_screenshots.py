@@ -103,7 +103,7 @@ def take(browser: Any, url: str, shot: Shot) -> None:
 def report(browser: Any, desk: Any) -> None:
     """The page that `isometer doctor --html` writes."""
     from isometer.explore import Job
-    from isometer.report._doctor_page import save_page
+    from isometer.report import save_page
 
     [document] = desk.ask("screenshots", "report", [Job("examined", {"name": "mlp-relu-100"})])
     with tempfile.TemporaryDirectory() as folder:

@@ -25,9 +25,9 @@ from torch import nn
 import isometer.doctor.diagnosis.checks
 from isometer.data import load
 from isometer.doctor import FINDINGS, diagnose
+from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.doctor.patients._inputs import pick
-from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
 from isometer.doctor.treatment import ELSEWHERE, REMEDIES, Treatment, treat, trial
 
 HERE = Path(__file__).parent
@@ -59,7 +59,7 @@ MONITOR = """
 dozen numbers: to TensorBoard, to W&B, to a CSV file or to a function.
 
 ```python
-from isometer.doctor.watch._monitor import SignalMonitor
+from isometer.doctor.watch import SignalMonitor
 
 monitor = SignalMonitor(model, writer, every=100)
 for x, y in loader:

@@ -21,10 +21,9 @@ from torch import nn
 from torch.nn import functional
 
 from isometer.data import load
-from isometer.doctor.patients import Images, train
+from isometer.doctor.patients import Images, TrainingCurve, train
 from isometer.doctor.patients._layers import Scaled
 from isometer.doctor.patients._mlps import mlp
-from isometer.doctor.patients._outcomes import TrainingCurve
 
 OUT = Path(__file__).with_name("thousand-layers.json")
 RATES = (1e-4, 1e-3, 1e-2)

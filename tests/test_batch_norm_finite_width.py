@@ -9,7 +9,9 @@ from isometer.errors import IsometerError
 from isometer.theory.batch_norm import (
     batch_norm_fixed_point,
     expected_hitting_time,
+    gram_chain,
     gram_fluctuations,
+    gram_map,
     haar_moment,
     isometry_gap_rate,
     isometry_gap_step,
@@ -18,9 +20,8 @@ from isometer.theory.batch_norm import (
     simplex_rates,
     stationary_orthogonality_gap,
 )
-from isometer_papers.theory.rank.residual_step import frobenius_drift, regularity_constant
 from isometer_papers.theory.isometry.hitting_times import isometry_hitting_time
-from isometer.theory.batch_norm._gram_maps import gram_chain, gram_map
+from isometer_papers.theory.rank.residual_step import frobenius_drift, regularity_constant
 
 
 def sampled_chain(phi, n, width, *, recenter, runs=20, layers=220, burn=40, seed=0):

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from isometer_papers.claims import claims_of, ledger
 from isometer.errors import IsometerError
+from isometer.theory.batch_norm import gram_map
+from isometer_papers.claims import claims_of, ledger
 from isometer_papers.simulate.tree import brute_force_tree, evolve_tree
-from isometer.theory.batch_norm._gram_maps import gram_map
 from isometer_papers.theory.odd_point.chain import cluster_spread, sampled_last_layer
 from isometer_papers.theory.odd_point.layer import (
     centred_batch,

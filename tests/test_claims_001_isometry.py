@@ -11,16 +11,16 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from isometer_papers.claims import check, ledger
-from isometer_papers.claims.joudaki2024.isometry import CLAIMS
-from isometer_papers.claims.joudaki2024.isometry.instances import exact_gap_step
-from isometer_papers.claims._precise import lifted
 from isometer.errors import IsometerError
 from isometer.metrics import isometry, isometry_gain_bound, isometry_gap
 from isometer.simulate import simulate
-from isometer_papers.simulate.rotations import haar_matrices, rotated_row_norms, rotation_chain
 from isometer.spec import recurrence
-from isometer.theory.batch_norm._haar import haar_moment, isometry_gap_step
+from isometer.theory.batch_norm import haar_moment, isometry_gap_step
+from isometer_papers.claims import check, ledger
+from isometer_papers.claims._precise import lifted
+from isometer_papers.claims.joudaki2024.isometry import CLAIMS
+from isometer_papers.claims.joudaki2024.isometry.instances import exact_gap_step
+from isometer_papers.simulate.rotations import haar_matrices, rotated_row_norms, rotation_chain
 from isometer_papers.theory.isometry import (
     chain_jacobian,
     column_gap,

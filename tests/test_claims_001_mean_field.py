@@ -13,8 +13,6 @@ from numpy.polynomial import hermite_e
 from scipy import stats
 
 from isometer.activations import activation
-from isometer_papers.claims import check, find, ledger
-from isometer_papers.claims.joudaki2024.mean_field import CLAIMS
 from isometer.errors import IsometerError
 from isometer.metrics import (
     batch_norm_gain_bound_as_printed,
@@ -26,6 +24,8 @@ from isometer.metrics import (
 )
 from isometer.theory import kernel_map
 from isometer.theory.batch_norm import batch_norm_map, local_rates
+from isometer_papers.claims import check, find, ledger
+from isometer_papers.claims.joudaki2024.mean_field import CLAIMS
 from isometer_papers.theory.duals.global_convergence import (
     case_of,
     centred_rate_of,

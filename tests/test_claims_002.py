@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isometer_papers.claims import find, ledger
 from isometer.errors import IsometerError
 from isometer.metrics import batch_normalize
+from isometer_papers.claims import find, ledger
 from isometer_papers.simulate.rank_steps import (
     growth_exponents,
     plain_chain,
@@ -20,7 +20,6 @@ from isometer_papers.simulate.rank_steps import (
     weak_layer_change,
     weak_layer_statistics,
 )
-from isometer_papers.theory.rank.residual_step import frobenius_drift
 from isometer_papers.theory.rank.bounds import (
     entry_drift,
     equal_row_drift,
@@ -47,6 +46,7 @@ from isometer_papers.theory.rank.chain import (
     sign_states_frozen,
     whitened,
 )
+from isometer_papers.theory.rank.residual_step import frobenius_drift
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from isometer_papers.claims import check, claims_of, ledger
-from isometer_papers.claims.joudaki2024 import orthogonality
 from isometer.errors import IsometerError
 from isometer.metrics import batch_normalize, lyapunov_gap, orthogonality_gap, wasserstein_to_isotropic
+from isometer.theory.batch_norm import smallest_share_bound, spectrum_map
+from isometer_papers.claims import check, claims_of, ledger
+from isometer_papers.claims.joudaki2024 import orthogonality
 from isometer_papers.simulate.orthogonality_steps import (
     dense_chain,
     feature_chain,
@@ -22,7 +23,6 @@ from isometer_papers.simulate.orthogonality_steps import (
     singular_value_gap,
     smallest_singular_value,
 )
-from isometer.theory.batch_norm._gram_maps import smallest_share_bound, spectrum_map
 from isometer_papers.theory.orthogonality.bounds import (
     gap_bound,
     gap_of,

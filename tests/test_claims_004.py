@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from isometer_papers import float_or_mpmath as either
-from isometer_papers.float_or_mpmath import is_precise
 from isometer.activations import activation
-from isometer_papers.claims import find, ledger
-from isometer_papers.claims.agarwal2021.simulations import dense_cosines, kernel_draws, unit_cosines
 from isometer.errors import IsometerError
 from isometer.theory import KernelMap
-from isometer.theory.kernels._depth_free import SphereKernel
+from isometer.theory.kernels import SphereKernel
+from isometer.theory.lengths import SignalFamily, length_contraction
+from isometer_papers import float_or_mpmath as either
+from isometer_papers.claims import find, ledger
+from isometer_papers.claims.agarwal2021.simulations import dense_cosines, kernel_draws, unit_cosines
+from isometer_papers.float_or_mpmath import is_precise
 from isometer_papers.theory.duals.exact_duals import (
     dual_slope,
     dual_value,
@@ -30,6 +31,7 @@ from isometer_papers.theory.duals.exact_duals import (
 from isometer_papers.theory.duals.kernel_tables import parameter_count, table_dual, table_nonlinearity
 from isometer_papers.theory.duals.length_counterexamples import hinge_length, staircase_length
 from isometer_papers.theory.duals.normalized_networks import batch_norm_network, layer_norm_network, standardized
+from isometer_papers.theory.duals.normrelu import NormReLU
 from isometer_papers.theory.duals.normrelu_pairs import normrelu_constants, normrelu_correlations, normrelu_pair
 from isometer_papers.theory.duals.odd_mixtures import OddMixture, as_printed_hermite_pairing, mixture_step
 from isometer_papers.theory.duals.small_interpolation import (
@@ -40,8 +42,6 @@ from isometer_papers.theory.duals.small_interpolation import (
     stochastic_path,
 )
 from isometer_papers.theory.duals.soft_clip import SoftClip
-from isometer.theory.lengths._length_map import SignalFamily, length_contraction
-from isometer_papers.theory.duals.normrelu import NormReLU
 from isometer_papers.theory.kernel_learning.optimization import stochastic_losses
 
 ENGINE = {

@@ -16,6 +16,8 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
+from isometer.cli import app
+from isometer.errors import IsometerError
 from isometer_papers.claims import Claim, Estimate, Result, Search, check, find, inventory, ledger, tally, tightened
 from isometer_papers.claims._fits import combined, exponent, intercept
 from isometer_papers.claims._ledger import parsed, save, written
@@ -24,8 +26,6 @@ from isometer_papers.claims._registry import all_claims, check_consistent, claim
 from isometer_papers.claims._result import KEYS, plain
 from isometer_papers.claims._verdict import LEVEL
 from isometer_papers.cli import claims as command
-from isometer.cli._shared import app
-from isometer.errors import IsometerError
 from isometer_papers.report.ledger_page import claims_html, claims_markdown
 
 assert command  # importing it registers the commands

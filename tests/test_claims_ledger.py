@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from isometer_papers.claims import check, ledger, tightened
-from isometer_papers.claims._registry import all_claims
 from isometer.data import load
 from isometer.errors import IsometerError
+from isometer_papers.claims import check, ledger, tightened
+from isometer_papers.claims._registry import all_claims
 
 # cheap claims of every paper and verdict; the rest is checked under `slow`
 SAMPLE = [

@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from isometer.cli import app
-from isometer.doctor.patients import PATIENTS
 from isometer.doctor._loading import load_target
+from isometer.doctor.patients import PATIENTS
 from isometer.errors import IsometerError
 from isometer.spec import Spec
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from isometer import Spec
 from isometer.cli import app
-from isometer.errors import IsometerError
 from isometer.data import make_batch
+from isometer.errors import IsometerError
 from isometer.simulate import simulate
 from isometer.trajectory import summarize
 

@@ -12,14 +12,9 @@ from hypothesis import strategies as st
 
 from isometer import metrics as metric_library
 from isometer.errors import IsometerError
-from isometer.simulate._convolution import (
-    METRICS,
-    ConvolutionSpec,
-    convolution_matrix,
-    draw_kernel,
-    simulate_convolution,
-)
-from isometer.theory.batch_norm._gram_maps import spectrum_map
+from isometer.simulate import ConvolutionSpec, simulate_convolution
+from isometer.simulate._convolution import METRICS, convolution_matrix, draw_kernel
+from isometer.theory.batch_norm import spectrum_map
 
 
 def images(n=4, channels=3, side=5, seed=0):

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from data_fixtures import isolated, small, write_idx
 from isometer.cli import app
 from isometer.data import _synthetic as synthetic
-from isometer.errors import IsometerError
 from isometer.data import make_batch
+from isometer.errors import IsometerError
 
 
 def test_orthogonal_directions_are_uniform() -> None:

@@ -11,13 +11,13 @@ from scipy import stats
 from torch import nn
 
 from isometer.doctor import FINDINGS, diagnose, probe
-from isometer.doctor.diagnosis.checks._units import nonlinear_share
-from isometer.doctor.diagnosis.checks._weights import asymmetric_weights
 from isometer.doctor.diagnosis._comparison import compare
-from isometer.doctor.patients import PATIENTS, Patient
 from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._redraws import Redraws
 from isometer.doctor.diagnosis._signal_path import View, robust_slope
+from isometer.doctor.diagnosis.checks._units import nonlinear_share
+from isometer.doctor.diagnosis.checks._weights import asymmetric_weights
+from isometer.doctor.patients import PATIENTS, Patient
 
 AVAILABLE = [name for name, one in PATIENTS.items() if one.available]
 QUICK = (

@@ -27,10 +27,10 @@ from rich.console import Console
 from doctor_reports import HOSTILE, finding, hostile_report, long_report, measured_report
 from isometer.doctor import probe
 from isometer.errors import IsometerError
+from isometer.report import doctor_page, print_report, save_page
 from isometer.report._doctor_fragments import notebook_html, setting, sparkline
 from isometer.report._doctor_metrics import QUANTITIES, columns, evidence_rows, layer_runs, quantity, reading, where
-from isometer.report._doctor_page import doctor_page, embedded, save_page
-from isometer.report._doctor_terminal import print_report
+from isometer.report._doctor_page import embedded
 
 VOID = {"meta", "input", "br", "img", "link", "hr", "base"}
 

@@ -15,7 +15,7 @@ import pytest
 
 from browser import CHROMIUM, FLAGS
 from doctor_reports import HOSTILE, hostile_report, long_report, measured_report
-from isometer.report._doctor_page import save_page
+from isometer.report import save_page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'isometer[test]'")
 

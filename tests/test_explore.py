@@ -31,13 +31,8 @@ import plotly.graph_objects as go  # noqa: E402
 
 from doctor_reports import HOSTILE, hostile_report, long_report  # noqa: E402
 from isometer.explore import LABS, LIMITS, Desk, Job, make_app  # noqa: E402
+from isometer.explore._desk import Superseded  # noqa: E402
 from isometer.explore._guard import allowed_host  # noqa: E402
-from isometer.explore.jobs import job  # noqa: E402
-from isometer.explore.labs import _clinic_pieces as clinic_pieces  # noqa: E402
-from isometer.explore.pictures import _activation as activation_pictures  # noqa: E402
-from isometer.explore.pictures import _clinic as clinic_pictures  # noqa: E402
-from isometer.explore.pictures import _depth as depth_pictures  # noqa: E402
-from isometer_papers.explore import ledger_pictures as ledger_pictures  # noqa: E402
 from isometer.explore._python_lines import activation_lines, depth_lines  # noqa: E402
 from isometer.explore._reports import Shelf, parsed  # noqa: E402
 from isometer.explore._requests import (
@@ -50,7 +45,12 @@ from isometer.explore._requests import (
     simulation_job,
 )
 from isometer.explore._state import STATES, ActivationState, DepthState, read_state, split_names  # noqa: E402
-from isometer.explore._desk import Superseded  # noqa: E402
+from isometer.explore.jobs import job  # noqa: E402
+from isometer.explore.labs import _clinic_pieces as clinic_pieces  # noqa: E402
+from isometer.explore.pictures import _activation as activation_pictures  # noqa: E402
+from isometer.explore.pictures import _clinic as clinic_pictures  # noqa: E402
+from isometer.explore.pictures import _depth as depth_pictures  # noqa: E402
+from isometer_papers.explore import ledger_pictures as ledger_pictures  # noqa: E402
 
 ATTACKS = (
     "__import__('os').system('touch {mark}')",

@@ -18,8 +18,8 @@ pytest.importorskip("dash", reason="needs Dash: pip install 'isometer[explore]'"
 
 from browser import CHROMIUM, FLAGS  # noqa: E402
 from doctor_reports import HOSTILE, hostile_report, measured_report  # noqa: E402
+from isometer.explore import LIMITS  # noqa: E402
 from isometer.explore._server import Running, running  # noqa: E402
-from isometer.explore._state import LIMITS  # noqa: E402
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; install one: apt-get install chromium")
 

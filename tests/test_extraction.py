@@ -21,10 +21,9 @@ from torch import nn
 from torch.nn import functional
 
 from isometer.doctor import Examination, probe
+from isometer.doctor.prediction import Chain, extract, predict_chain, why_not
 from isometer.doctor.prediction._bands import bands
-from isometer.doctor.prediction._extraction import Chain, extract, why_not
 from isometer.doctor.prediction._infinite_width import infinite_width
-from isometer.doctor.prediction._predict_chain import predict_chain
 from isometer.errors import IsometerError
 from isometer.spec import Spec
 from isometer.theory.batch_norm import batch_norm_fixed_point

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from isometer import activation
 from isometer.errors import IsometerError
-from isometer.theory.batch_norm._gram_maps import (
+from isometer.theory.batch_norm import (
     gram_chain,
     gram_map,
     ratio_expectation,

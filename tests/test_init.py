@@ -30,11 +30,11 @@ from isometer.init import (
     odd_point_,
     one_neuron_per_sample_,
     orthogonalized_xavier_,
+    patches,
     principled_gain_,
     rank_pretraining_,
     stability_variance,
 )
-from isometer.init._iterative import patches
 from isometer.metrics import orthogonality_gap, stable_rank
 from isometer.nn import build
 

@@ -11,7 +11,7 @@ import pytest
 from isometer import activation
 from isometer.errors import IsometerError
 from isometer.theory import KernelMap, LengthMap, kernel_matrix
-from isometer.theory.kernels._conditioning import conditioning_bounds
+from isometer.theory.kernels import conditioning_bounds
 from isometer_papers.theory.duals.dual_inequalities import (
     chord_inequality,
     eigenvalue_lower_bound,

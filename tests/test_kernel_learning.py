@@ -13,7 +13,7 @@ from scipy import special
 from isometer import activation
 from isometer.errors import IsometerError
 from isometer.theory import kernel_matrix
-from isometer.theory.kernels._depth_free import SphereKernel
+from isometer.theory.kernels import SphereKernel
 from isometer_papers.theory.kernel_learning.interpolation import (
     covariance_norm_bound,
     excess_risk_bound,

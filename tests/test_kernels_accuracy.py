@@ -9,8 +9,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from isometer.theory.kernels._depth_free import SphereKernel, State, coordinates, gaps, through
-from isometer.theory.kernels._kernel_matrix import kernel_matrices
+from isometer.theory.kernels import SphereKernel, kernel_matrices
+from isometer.theory.kernels._depth_free import State, coordinates, gaps, through
 
 PROMISED = 1e-9  # of the diagonal
 DEPTHS = (1, 2, 3, 10, 33, 100, 317, 1000)

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from isometer import activation
-from isometer.theory.kernels._kernel_matrix import kernel_matrix
+from isometer.theory.kernels import kernel_matrix
 
 DEPTH = 2
 SECOND_ORDER = 0.004  # of the diagonal: what O(1/m²) may leave

@@ -11,17 +11,20 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from isometer.cli import app
 from isometer.cli import kernel as kernel_commands  # noqa: F401  (registers `kernel` and `phase`)
-from isometer.cli._shared import app
 from isometer.errors import IsometerError
+from isometer.theory.kernels import (
+    Batch,
+    SphereKernel,
+    conditioning_bounds,
+    diagnose_kernel,
+    kernel_matrices,
+    kernel_matrix,
+)
 from isometer.theory.kernels import _kernel_matrix as kernels
-from isometer.theory.kernels._inputs import Batch
-from isometer.theory.kernels._conditioning import conditioning_bounds
-from isometer.theory.kernels._depth_free import SphereKernel
-from isometer.theory.kernels._kernel_diagnosis import diagnose_kernel
-from isometer.theory.kernels._kernel_matrix import kernel_matrices, kernel_matrix
-from isometer.theory.lengths._length_map import SignalFamily
 from isometer.theory.kernels._mixed_lengths import Architecture
+from isometer.theory.lengths import SignalFamily
 
 
 def sphere(n: int, d: int, seed: int = 0) -> np.ndarray:

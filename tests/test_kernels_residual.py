@@ -12,18 +12,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from isometer.cli import app
 from isometer.cli import kernel as kernel_commands  # noqa: F401  (registers `kernel`)
-from isometer.cli._shared import app
 from isometer.errors import IsometerError
 from isometer.theory import KernelMap, LengthMap, kernel_matrices, kernel_matrix, signal_path
-from isometer.theory.kernels._inputs import Batch
-from isometer.theory.kernels._conditioning import conditioning_bounds
-from isometer.theory.kernels._depth_free import SphereKernel, State, through
-from isometer.theory.kernels._kernel_diagnosis import diagnose_kernel
+from isometer.theory.kernels import Batch, SphereKernel, conditioning_bounds, diagnose_kernel
+from isometer.theory.kernels._depth_free import State, through
 from isometer.theory.kernels._kernel_matrix import _by_layers, _first_signals
-from isometer.theory.lengths._length_map import SignalFamily
-from isometer.theory.kernels._mixed_lengths import Architecture, mixed_kernels
 from isometer.theory.kernels._layer_maps import coordinates, cosine_of, gaps
+from isometer.theory.kernels._mixed_lengths import Architecture, mixed_kernels
+from isometer.theory.lengths import SignalFamily
 
 DIGITS = 50
 

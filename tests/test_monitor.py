@@ -19,8 +19,9 @@ from torch import nn
 from torch.nn import functional
 
 from isometer.doctor import probe
-from isometer.doctor.watch._monitor import SignalMonitor, summarize
-from isometer.doctor.diagnosis._widths import width_check
+from isometer.doctor.diagnosis import width_check
+from isometer.doctor.watch import SignalMonitor
+from isometer.doctor.watch._monitor import summarize
 from isometer.errors import IsometerError
 
 Tensor = torch.Tensor

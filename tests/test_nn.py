@@ -19,6 +19,7 @@ from scipy import integrate, stats
 from torch import nn
 
 from isometer import activation, probe
+from isometer.data import make_batch
 from isometer.errors import IsometerError
 from isometer.metrics import orthogonality_gap
 from isometer.nn import (
@@ -32,7 +33,6 @@ from isometer.nn import (
     fit_gain,
     shaped_activations,
 )
-from isometer.data import make_batch
 from isometer.simulate import simulate
 from isometer.spec import POST_NORM, RECURRENCES, WEIGHT_LAWS, Norm, PowerLaw, Spec, recurrence
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy import stats
 
-from isometer.doctor.diagnosis._findings import FINDINGS
+from isometer.doctor.diagnosis import FINDINGS
 from isometer.doctor.patients import PATIENTS, Images, Patient, TrainingCurve, Trial, judge, patient, train, trial
 from isometer.doctor.patients._inputs import INPUTS, LEVELS, repeated
 from isometer.doctor.patients._layers import initialise_

@@ -11,18 +11,20 @@ import pytest
 from typer.testing import CliRunner
 
 from isometer import activation
+from isometer.cli import app
 from isometer.cli import kernel as kernel_commands  # noqa: F401
-from isometer.cli._shared import app
 from isometer.errors import IsometerError
-from isometer.theory.lengths._jacobian_moments import jacobian_moments
-from isometer.theory.lengths._length_map import (
+from isometer.theory.lengths import (
     LengthMap,
     SignalFamily,
+    edge_of_chaos,
+    jacobian_moments,
     length_bound,
     length_contraction,
+    phase_diagram,
+    phase_point,
     settling_depth,
 )
-from isometer.theory.lengths._phase import edge_of_chaos, phase_diagram, phase_point
 
 
 def test_relu_is_critical_at_two_only() -> None:

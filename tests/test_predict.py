@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from isometer import Spec
-from isometer.data._batches import make_batch
+from isometer.data import make_batch
 from isometer.errors import IsometerError
 from isometer.simulate import simulate
 from isometer.theory.batch_norm import (
@@ -21,11 +21,10 @@ from isometer.theory.batch_norm import (
     norm_walk,
     stationary_orthogonality_gap,
 )
-from isometer.theory.kernels._kernel_matrix import kernel_matrix
-from isometer.theory.prediction import coverage, departures, finite_width, finite_width_gap, limits, predict
+from isometer.theory.kernels import kernel_matrix
+from isometer.theory.prediction import PREDICTED, coverage, departures, finite_width, finite_width_gap, limits, predict
 from isometer.theory.prediction._fluctuations import gram_laws
 from isometer.theory.prediction._forward import Forward
-from isometer.theory.prediction._measures import PREDICTED
 
 FORWARD = ["log_norm", "mean_cosine", "orthogonality_gap", "effective_rank"]
 METRICS = [*FORWARD, "gradient_log_norm"]

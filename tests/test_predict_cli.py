@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from isometer import Spec
 from isometer.cli import app, predict  # noqa: F401  (registers the command)
-from isometer.data._batches import make_batch
+from isometer.data import make_batch
 from isometer.errors import IsometerError
 from isometer.theory.prediction import finite_width
 from isometer.theory.prediction import predict as theory

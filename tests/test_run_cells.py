@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isometer.errors import IsometerError
-from isometer.run import Cell, Job, combine_grid, parse_axes, seed_of
+from isometer.run import Cell, Job, code_version, combine_grid, parse_axes, seed_of
 from isometer.run import _code as code_module
 from isometer.run._cells import canonical, plain, restored
-from isometer.run._code import code_version, name_of
+from isometer.run._code import name_of
 from isometer.run.trial import power, walk
 
 NAMES = ["width", "depth", "activation", "gamma", "norm_position"]

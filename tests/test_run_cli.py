@@ -20,15 +20,15 @@ from typer.testing import CliRunner
 
 from isometer import Spec
 from isometer.cli import app, runs, sweep  # noqa: F401  (they register their commands)
-from isometer.errors import IsometerError
-from isometer.report._sweeps import fit_slopes, sweep_picture
-from isometer.run import Store, _driver as driver
-from isometer.run._executors import Given
-from isometer.run._progress import Status
 from isometer.data import make_batch
+from isometer.errors import IsometerError
+from isometer.report import sweep_picture
+from isometer.report._sweeps import fit_slopes
+from isometer.run import Given, Status, Store
+from isometer.run import _driver as driver
 from isometer.simulate import simulate
-from isometer.trajectory import summarize
 from isometer.theory import kernel_matrix
+from isometer.trajectory import summarize
 
 SMALL = ["sweep", "simulate", "--depth", "3", "--batch", "4", "--runs", "3", "--metric", "orthogonality_gap"]
 GRID = ["--grid", "width=16,32,64", "activation=relu,leaky_relu(0.1)"]

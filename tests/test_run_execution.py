@@ -254,7 +254,7 @@ def test_bad_executors_are_explained(tmp_path: Path, arguments: dict[str, object
 
 @pytest.mark.slow
 def test_no_scheduler_is_explained(tmp_path: Path) -> None:
-    from isometer.run._executors import Dask
+    from isometer.run import Dask
 
     with pytest.raises(IsometerError, match="no Dask scheduler answers"):
         Dask("tcp://127.0.0.1:9", timeout=2.0)
@@ -327,7 +327,7 @@ def test_a_thread_waits_for_another_that_is_importing_torch(tmp_path: Path) -> N
     (slow / "__init__.py").write_text("import time\ntime.sleep(1)\ndef get_num_threads(): return 1\n")
     code = """
 import sys, threading, time
-from isometer.run._code import code_version
+from isometer.run import code_version
 from isometer.run.trial import walk
 from isometer.run._worker import Raised, Task, compute
 

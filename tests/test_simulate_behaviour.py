@@ -8,12 +8,12 @@ import pytest
 import torch
 import xarray
 
-from isometer.errors import IsometerError
-from isometer.trajectory import DEFAULT_METRICS, summarize
-from isometer.simulate import METRICS, simulate
 from isometer.data import make_batch
+from isometer.errors import IsometerError
+from isometer.simulate import METRICS, simulate
 from isometer.simulate._engine import chunk_size
 from isometer.spec import WEIGHT_LAWS, Spec, recurrence
+from isometer.trajectory import DEFAULT_METRICS, summarize
 
 EVERY = [*METRICS]
 
@@ -184,8 +184,8 @@ def test_other_chains_report_where_they_overflow() -> None:
 
 @pytest.mark.parametrize("weights", WEIGHT_LAWS)
 def test_every_law_has_the_variance_it_says(weights: str) -> None:
-    from isometer.simulate._streams import Streams
-    from isometer.simulate._weights import draw_weights, stream_kind, weight_factor
+    from isometer.simulate import Streams, draw_weights, weight_factor
+    from isometer.simulate._weights import stream_kind
 
     fan_in, fan_out, runs = 12, 9, 400
     spec = Spec(width=fan_out, depth=1, input_width=fan_in, weights=weights, gain=1.3)

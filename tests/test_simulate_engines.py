@@ -120,8 +120,8 @@ def test_the_comparison_can_fail() -> None:
 def test_haar_weights_keep_inner_products_of_cotangents_where_rows_are_orthonormal(widths: tuple[int, int]) -> None:
     import torch
 
+    from isometer.simulate import Streams
     from isometer.simulate._gram import multiply_gram, uses_frames
-    from isometer.simulate._streams import Streams
 
     fan_in, fan_out = widths
     like = torch.zeros((), dtype=torch.float64)
@@ -141,8 +141,8 @@ def test_haar_weights_keep_inner_products_of_cotangents_where_rows_are_orthonorm
 def test_gaussian_forward_and_backward_see_the_same_weights() -> None:
     import torch
 
+    from isometer.simulate import Streams
     from isometer.simulate._gram import multiply_gram
-    from isometer.simulate._streams import Streams
 
     like = torch.zeros((), dtype=torch.float64)
     streams = Streams(0, range(2), 2, "weights", "normal", 200, like, keep=True)
@@ -161,8 +161,8 @@ def test_the_law_is_right_to_working_precision_near_rank_collapse(dtype: str) ->
     """
     import torch
 
+    from isometer.simulate import Streams
     from isometer.simulate._gram import multiply_gram
-    from isometer.simulate._streams import Streams
 
     kind = getattr(torch, dtype)
     distance = torch.finfo(kind).eps ** (2 / 3)

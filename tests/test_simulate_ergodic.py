@@ -6,9 +6,9 @@ import resource
 import numpy as np
 import pytest
 
+from isometer.data import make_batch
 from isometer.errors import IsometerError
 from isometer.simulate import ergodic_average, simulate
-from isometer.data import make_batch
 from isometer.simulate._ergodic import _blocked, _error
 from isometer.spec import Spec, recurrence
 

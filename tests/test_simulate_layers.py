@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isometer.simulate._chain import Chain
+from isometer.simulate import Chain
 from isometer.simulate._layers import activate_backward, normalize, normalize_backward
 from isometer.simulate._measure import Recorder
 from isometer.spec import POST_NORM, Norm, PowerLaw, Spec, recurrence

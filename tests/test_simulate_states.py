@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from isometer.data import make_batch
 from isometer.errors import IsometerError
 from isometer.metrics import orthogonality_gap
-from isometer.data import make_batch
 from isometer.simulate import representations, simulate
 from isometer.spec import Norm, Spec
 

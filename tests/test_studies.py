@@ -24,11 +24,11 @@ from matplotlib.figure import Figure
 from scipy import stats
 from typer.testing import CliRunner
 
-from isometer_papers.cli import reproduce as command
-from isometer.cli._shared import app
+from isometer.cli import app
 from isometer.errors import IsometerError
-from isometer_papers.report.gallery import gallery_html, gallery_markdown, number, order, read_records, study_html
 from isometer.run.trial import power, walk
+from isometer_papers.cli import reproduce as command
+from isometer_papers.report.gallery import gallery_html, gallery_markdown, number, order, read_records, study_html
 from isometer_papers.studies import (
     Choice,
     Measured,

@@ -14,15 +14,15 @@ from scipy import stats
 
 from isometer.errors import IsometerError
 from isometer_papers.studies import Study, find, overridden
+from isometer_papers.studies._readings import jackknife, line_slope, measured, straightness
+from isometer_papers.studies._records import settings_of
+from isometer_papers.studies._running import make_job, reproduce
+from isometer_papers.studies._study import Measured, Scale
 from isometer_papers.studies.cells.data_ranks import rank_and_cosine, rank_cell
 from isometer_papers.studies.cells.first_gradient import first_gradient_cell, rate_cell
 from isometer_papers.studies.cells.images import images
 from isometer_papers.studies.cells.isometry import gap_metric, image_gap_cell, isometry_gap_cell, near_identity
 from isometer_papers.studies.joudaki2024.depths import explodes, flat, growth
-from isometer_papers.studies._readings import jackknife, line_slope, measured, straightness
-from isometer_papers.studies._records import settings_of
-from isometer_papers.studies._running import make_job, reproduce
-from isometer_papers.studies._study import Measured, Scale
 
 IDS = (
     "001/fig-6.1",

@@ -12,9 +12,11 @@ import xarray
 from numpy.polynomial import hermite_e
 
 from isometer.errors import IsometerError
-from isometer_papers.simulate.stationary import stationary_gram
 from isometer.spec import recurrence
+from isometer_papers.simulate.stationary import stationary_gram
 from isometer_papers.studies import Study, find, overridden, reproduce
+from isometer_papers.studies._records import settings_of
+from isometer_papers.studies._running import make_job
 from isometer_papers.studies.cells.architectures import image_gap_cell
 from isometer_papers.studies.cells.gaussianity import wasserstein_cell
 from isometer_papers.studies.cells.kernels import convergence_cell, hermite_cell, parallelepiped_cell, property_cell
@@ -23,8 +25,6 @@ from isometer_papers.studies.cells.notation import SYMBOLS, notation_cell
 from isometer_papers.studies.cells.orthogonality import survival_cell
 from isometer_papers.studies.cells.stationarity import stationary_distance_cell
 from isometer_papers.studies.joudaki2024.orthogonality import thresholds
-from isometer_papers.studies._records import settings_of
-from isometer_papers.studies._running import make_job
 from isometer_papers.theory.mean_field.gram_concentration import concentration_bound
 
 MINE = [

@@ -13,8 +13,10 @@ import torch
 import xarray
 
 from isometer.errors import IsometerError
-from isometer.run._checkpoints import Checkpoint
+from isometer.run import Checkpoint
 from isometer_papers.studies import find
+from isometer_papers.studies._records import settings_of
+from isometer_papers.studies._running import make_job, reproduce
 from isometer_papers.studies.cells.convolution_training import (
     SHAPE,
     convolution_training_cell,
@@ -28,7 +30,6 @@ from isometer_papers.studies.cells.depth_training import (
     mean_gaps,
     signed_sets,
 )
-from isometer_papers.studies.joudaki2024.trained_depth import read_clipping
 from isometer_papers.studies.daneshmand2021.trained import (
     CHANCE,
     final_losses,
@@ -37,8 +38,7 @@ from isometer_papers.studies.daneshmand2021.trained import (
     read_schemes,
 )
 from isometer_papers.studies.daneshmand2021.trained_convolutions import draw_table, read_convolutions, read_table
-from isometer_papers.studies._records import settings_of
-from isometer_papers.studies._running import make_job, reproduce
+from isometer_papers.studies.joudaki2024.trained_depth import read_clipping
 from isometer_papers.training import Sets, fit
 
 TINY: dict[str, Any] = {

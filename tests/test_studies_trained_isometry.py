@@ -15,15 +15,15 @@ import torch
 import xarray
 
 from isometer.metrics import isometry_gap
-from isometer_papers.architectures import mlp
 from isometer.run import Checkpoint
-from isometer_papers.studies.cells.isometry_training import isometry_training_cell, weight_gaps
-from isometer_papers.studies.joudaki2024 import trained_isometry, trained_weights
+from isometer_papers.architectures import mlp
 from isometer_papers.studies._readings import epochs_measured
 from isometer_papers.studies._records import settings_of
 from isometer_papers.studies._running import make_job, reproduce
 from isometer_papers.studies._settings import overridden
 from isometer_papers.studies._study import Reading, Study
+from isometer_papers.studies.cells.isometry_training import isometry_training_cell, weight_gaps
+from isometer_papers.studies.joudaki2024 import trained_isometry, trained_weights
 from isometer_papers.training import fit, image_sets
 
 Array = np.ndarray[Any, Any]

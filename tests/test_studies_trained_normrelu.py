@@ -15,14 +15,14 @@ import xarray
 from torch import nn
 
 from isometer.errors import IsometerError
-from isometer.run._checkpoints import Checkpoint
+from isometer.run import Checkpoint
 from isometer_papers.studies import find, overridden, read_again, reproduce
-from isometer_papers.studies.cells.normrelu_training import METHODS, held_out, network, rates_of, training_cell
-from isometer_papers.studies.agarwal2021.curves import ahead, best, edges_told, similar
-from isometer_papers.studies.agarwal2021.hyperparameters import TABLE, used_by
 from isometer_papers.studies._readings import epochs_measured
 from isometer_papers.studies._records import settings_of
 from isometer_papers.studies._running import make_job
+from isometer_papers.studies.agarwal2021.curves import ahead, best, edges_told, similar
+from isometer_papers.studies.agarwal2021.hyperparameters import TABLE, used_by
+from isometer_papers.studies.cells.normrelu_training import METHODS, held_out, network, rates_of, training_cell
 from isometer_papers.training import Recipe, fit, image_sets
 
 TRAINED = [f"004/fig-{number}" for number in (1, 3, 4, 5, 7, 8)]

@@ -15,9 +15,11 @@ from torch import nn
 
 from isometer.data import load
 from isometer.errors import IsometerError
+from isometer.run import Checkpoint
 from isometer_papers.architectures import mlp
-from isometer.run._checkpoints import Checkpoint
 from isometer_papers.studies import find
+from isometer_papers.studies._records import settings_of
+from isometer_papers.studies._running import make_job, reproduce
 from isometer_papers.studies.cells.rank_training import last_layers, mlp_cell, ranks
 from isometer_papers.studies.cells.vision_training import (
     NETWORKS,
@@ -27,8 +29,6 @@ from isometer_papers.studies.cells.vision_training import (
     vision_cell,
     with_noise,
 )
-from isometer_papers.studies._records import settings_of
-from isometer_papers.studies._running import make_job, reproduce
 from isometer_papers.training import Sets, fit, image_sets
 
 Array = np.ndarray[Any, Any]

@@ -15,9 +15,9 @@ from torch import nn
 
 from isometer.doctor import SignalMonitor
 from isometer.errors import IsometerError
+from isometer.run import Checkpoint
 from isometer_papers.architectures import FixupBlock, deep_alexnet, mlp, resnet, vgg
 from isometer_papers.architectures.parts import initialize_, norm_layer
-from isometer.run._checkpoints import Checkpoint
 from isometer_papers.training import Recipe, Sets, fit, image_sets
 from isometer_papers.training.loop import accuracy_of, augmented
 from isometer_papers.training.watching import divergence_reason

@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 
 from isometer.cli import app
 from isometer.doctor import FINDINGS, diagnose
-from isometer.doctor.patients import PATIENTS, patient
+from isometer.doctor.diagnosis import Report
 from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
-from isometer.doctor.diagnosis._report import Report
+from isometer.doctor.patients import PATIENTS, patient
 from isometer.doctor.treatment import (
     ELSEWHERE,
     REMEDIES,

@@ -14,6 +14,7 @@ import xarray
 from numpy.typing import NDArray
 from scipy import stats
 
+from isometer._version import __version__
 from isometer.errors import IsometerError
 from isometer.spec import Spec
 
@@ -72,9 +73,7 @@ def versions() -> str:
         >>> sorted(json.loads(versions()))[0]
         'isometer'
     """
-    import isometer
-
-    found = {"isometer": isometer.__version__}
+    found = {"isometer": __version__}
     if "torch" in sys.modules:
         found["torch"] = str(sys.modules["torch"].__version__)
     return json.dumps({**found, "numpy": np.__version__, "python": platform.python_version()})

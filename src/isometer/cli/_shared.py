@@ -11,10 +11,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from isometer.cli._commands import Commands
 
 app = typer.Typer(
     name="isometer",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -46,6 +48,8 @@ def emit(value: Any) -> None:
 @contextmanager
 def progress_bar(label: str) -> Iterator[Any]:
     """A bar on a terminal's stderr, gone when the work is done, moved by `report(done, total)`."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
     stderr = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),

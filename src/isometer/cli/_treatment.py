@@ -72,8 +72,8 @@ def treated(
 
 def _trial(examined: Target, prepared: Prepared, treatment: Any, steps: int, data: str, seed: int) -> Any:
     from isometer.doctor._loading import make_batch_for
-    from isometer.doctor.treatment import trial
     from isometer.doctor.probe._tensor_trees import tensors
+    from isometer.doctor.treatment import trial
 
     count = next(tensors(prepared.inputs)).shape[0]
     inputs, labels = prepared.inputs, prepared.labels

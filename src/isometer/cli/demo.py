@@ -26,14 +26,14 @@ def demo(
     ),
 ) -> None:
     """A tour: what depth does to signals, predicted, simulated, and diagnosed in a network that does not train."""
+    from isometer.data import make_batch
     from isometer.report._cards import comparison_table
     from isometer.report._pictures import comparison_picture, save_figure
     from isometer.report._trajectories import conclusions, theory_over_simulation
-    from isometer.data import make_batch
     from isometer.simulate import simulate
-    from isometer.trajectory import summarize
     from isometer.spec import Norm, Spec
     from isometer.theory import explain
+    from isometer.trajectory import summarize
 
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -104,8 +104,8 @@ def doctor(
             )
         _gallery(data, n, seed, as_json)
         return
-    from isometer.doctor.diagnosis._comparison import compare
     from isometer.doctor._loading import load_baseline, load_target, load_weights
+    from isometer.doctor.diagnosis._comparison import compare
 
     if treat is not None:
         from isometer.doctor.treatment._apply import chosen_ids
@@ -243,8 +243,8 @@ def _gallery(data: str, n: int | None, seed: int, as_json: bool) -> None:
     """A table of patients with what was found in each."""
     from rich.table import Table
 
-    from isometer.doctor.patients import PATIENTS
     from isometer.doctor._loading import load_target
+    from isometer.doctor.patients import PATIENTS
 
     rows = []
     with progress_bar("examining") as report_progress:

@@ -56,8 +56,8 @@ def kernel(
     Examples: [bold]isometer kernel --activation 'normalized(relu)' --depth 100 --inputs x.npy --kind ntk[/],
     [bold]isometer kernel --activation 'unit(relu)' --depths 1,10,100,1000 --inputs x.npy --plot k.png[/]
     """
-    from isometer.theory.kernels._inputs import Batch
     from isometer.theory.kernels._conditioning import conditioning_bounds
+    from isometer.theory.kernels._inputs import Batch
     from isometer.theory.kernels._kernel_diagnosis import diagnose_kernel
     from isometer.theory.kernels._kernel_matrix import kernel_matrices
     from isometer.theory.lengths._length_map import SignalFamily

@@ -9,8 +9,9 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Table
 
-from isometer.cli._shared import app, console, emit
-from isometer.cli.sweep import AsJson, DaskAddress, Workers, execute, tell_failures
+from isometer.cli._long_work import DaskAddress, Workers, tell_failures
+from isometer.cli._shared import Json, app, console, emit
+from isometer.cli.sweep import execute
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _standing(store: Store, name: str) -> dict[str, Any]:
 @runs_app.command("list")
 def list_runs(
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to look, two levels down.")] = Path("runs"),
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """The stores in a folder and how far their jobs are.
 
@@ -78,7 +79,7 @@ def list_runs(
 
 
 @runs_app.command()
-def show(folder: Folder, as_json: AsJson = False) -> None:
+def show(folder: Folder, as_json: Json = False) -> None:
     """One store: its jobs, grid, versions and the cells that failed, with configuration and traceback.
 
     Example: [bold]isometer runs show runs/mine[/]
@@ -117,7 +118,7 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
 
 
 @runs_app.command()
-def resume(folder: Folder, workers: Workers = None, dask: DaskAddress = None, as_json: AsJson = False) -> None:
+def resume(folder: Folder, workers: Workers = None, dask: DaskAddress = None, as_json: Json = False) -> None:
     """Compute the cells that are missing, damaged or failed, and write result, summary and picture.
 
     Example: [bold]isometer runs resume runs/mine --workers 2[/]
@@ -139,7 +140,7 @@ def resume(folder: Folder, workers: Workers = None, dask: DaskAddress = None, as
 
 
 @runs_app.command()
-def verify(folder: Folder, as_json: AsJson = False) -> None:
+def verify(folder: Folder, as_json: Json = False) -> None:
     """Read every file of a store and name what is damaged, foreign, left over or made by other code; exit code 1 then.
 
     Example: [bold]isometer runs verify runs/mine[/]
@@ -164,7 +165,7 @@ def clean(
         bool, typer.Option("--unused", help="Also whole results that no job asks for: other code, earlier grids.")
     ] = False,
     dry: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Remove damaged cells, temporary files and locks of dead processes. Files of other programs stay.
 

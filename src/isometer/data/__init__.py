@@ -3,9 +3,6 @@
 `load` reads and checks a set, `get` obtains one when asked, `find` says where one lies.
 """
 
-from isometer.data._catalog import CATALOG
-from isometer.data._datasets import DataSet, load, source_from_text
-from isometer.data._locate import cache_folder, find
-from isometer.data._obtain import get
+import lazy_loader
 
-__all__ = ["CATALOG", "DataSet", "cache_folder", "find", "get", "load", "source_from_text"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

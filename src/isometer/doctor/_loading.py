@@ -23,8 +23,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from isometer.doctor.probe._examine import call
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
+from isometer.doctor.probe._examine import call
 from isometer.errors import IsometerError
 from isometer.spec import Spec
 

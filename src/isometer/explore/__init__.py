@@ -1,30 +1,20 @@
 """The explorer: a local web page on which the theory moves.
 
-Four labs: activations, depth, the clinic of doctor's reports, the ledger of claims and figures. Their state is in the
-page's address; what they compute is bounded and done by other processes.
+Labs: activations, depth, the clinic of doctor's reports, and those of other distributions, such as the ledger of claims
+and figures. Their state is in the page's address; what they compute is bounded and done by other processes.
 """
 
-from __future__ import annotations
+from typing import Any
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import lazy_loader
 
-from isometer.explore._state import LABS, LIMITS
-from isometer.explore._desk import Desk, Job
 from isometer.extras import need
 
-if TYPE_CHECKING:
-    from isometer.explore._page import make_app
-    from isometer.explore._server import serve
-
-__all__ = ["LABS", "LIMITS", "Desk", "Job", "make_app", "serve"]
-
-_NEED_DASH = {"make_app": "page", "serve": "server"}
+_attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
     """Dash is loaded when the page is wanted: the processes that compute do without it."""
-    if name in _NEED_DASH:
+    if name in ("make_app", "serve"):
         need("dash", "the explorer")
-        return getattr(import_module(f"isometer.explore.{_NEED_DASH[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _attribute(name)

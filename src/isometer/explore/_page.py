@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
 
-from isometer import __version__
-from isometer.explore import _guard as guard, _routes as routes
-from isometer.explore.labs import _activation as activation, _clinic as clinic, _depth as depth
-from isometer_papers.explore import ledger_lab as ledger
-from isometer.explore.labs._parts import aria, data
-from isometer.explore._reports import Shelf
-from isometer.explore._state import LABS, Lab, read_state
+from isometer._version import __version__
+from isometer.explore import _guard as guard
+from isometer.explore import _routes as routes
 from isometer.explore._desk import Desk
+from isometer.explore._labs import labs, read_state
+from isometer.explore.labs.parts import aria, data
 
 __all__ = ["make_app"]
-
-_TITLES: Mapping[Lab, str] = {
-    "activation": "Activations",
-    "depth": "Depth",
-    "clinic": "Clinic",
-    "ledger": "Ledger",
-}
-_MODULES: dict[Lab, ModuleType] = {"activation": activation, "depth": depth, "clinic": clinic, "ledger": ledger}
 
 
 def make_app(gallery: str | Path | None = None, *, desk: Desk | None = None, hosts: tuple[str, ...] = ()) -> Dash:
@@ -61,12 +52,9 @@ def make_app(gallery: str | Path | None = None, *, desk: Desk | None = None, hos
     app.layout = _shell
     app.index_string = _INDEX
     folder = None if gallery is None else Path(gallery)
-    for lab in LABS:
+    for lab in labs():
         _connect(app, lab)
-    activation.register(app, used)
-    depth.register(app, used)
-    clinic.register(app, used, Shelf())
-    ledger.register(app, used, folder)
+        _page(lab).register(app, used, folder)
     app.callback(Output("main", "children"), Input("place", "data"))(_lab_at)
     _clientside(app, "place", Output("place", "data"), Input("tab", "data"))
     _clientside(app, "theme", Output("theme", "data"), Input("theme-toggle", "n_clicks"))
@@ -94,7 +82,7 @@ def _clientside(app: Dash, name: str, *arguments: Any) -> None:
 
 def _shell() -> html.Div:
     """The page without a lab; each load is a tab of its own."""
-    links = [html.A(_TITLES[lab], href=f"/{lab}", **data(nav=lab)) for lab in LABS]
+    links = [html.A(lab.title, href=f"/{name}", **data(nav=name)) for name, lab in labs().items()]
     header = html.Header(
         [
             html.A("Skip to the lab", href="#main", className="skip"),
@@ -116,7 +104,11 @@ def _shell() -> html.Div:
     )
 
 
-def lab_of(path: str) -> Lab:
+def _page(lab: str) -> ModuleType:
+    return import_module(labs()[lab].page)
+
+
+def lab_of(path: str) -> str:
     """The lab that a path means; the first one if none.
 
     Example:
@@ -124,7 +116,7 @@ def lab_of(path: str) -> Lab:
         ('depth', 'activation')
     """
     name = path.strip("/").split("/")[0]
-    return next((lab for lab in LABS if lab == name), LABS[0])
+    return name if name in labs() else next(iter(labs()))
 
 
 def _lab_at(place: Mapping[str, Any] | None) -> Any:
@@ -137,9 +129,9 @@ def _lab_at(place: Mapping[str, Any] | None) -> Any:
         dcc.Store(id=f"{lab}-draft"),
         dcc.Store(id=f"{lab}-notes", data=notes),
         dcc.Store(id=f"{lab}-state", data=state.query()),
-        *(dcc.Store(id=f"{lab}-part-{part}", data=_part(state, keys)) for part, keys in _MODULES[lab].PARTS.items()),
+        *(dcc.Store(id=f"{lab}-part-{part}", data=_part(state, keys)) for part, keys in _page(lab).PARTS.items()),
     ]
-    return [*stores, _MODULES[lab].layout(state)]
+    return [*stores, _page(lab).layout(state)]
 
 
 def _part(state: Any, keys: tuple[str, ...]) -> dict[str, str]:
@@ -147,9 +139,9 @@ def _part(state: Any, keys: tuple[str, ...]) -> dict[str, str]:
     return {key: texts[key] for key in keys}
 
 
-def _connect(app: Dash, lab: Lab) -> None:
+def _connect(app: Dash, lab: str) -> None:
     """Draft → state, notes and parts; a part that did not change is left alone, so that nothing is drawn twice."""
-    parts = _MODULES[lab].PARTS
+    parts = _page(lab).PARTS
     names = list(parts)
 
     @app.callback(

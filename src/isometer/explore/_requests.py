@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from isometer.explore._state import LIMITS, ActivationState, DepthState
 from isometer.explore._desk import Job
+from isometer.explore._state import LIMITS, ActivationState, DepthState
 
 _NETWORK = ("activation", "norm", "position", "weights", "gain", "residual", "depth", "width")
 

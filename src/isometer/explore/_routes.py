@@ -9,25 +9,24 @@ from dash import Dash
 from flask import Response, abort, request
 
 from isometer.errors import IsometerError
-from isometer.explore._state import LABS
-from isometer.explore._tables import csv_text, table
 from isometer.explore._desk import Desk, Superseded
+from isometer.explore._labs import labs
+from isometer.explore._tables import csv_text, table
 
 
 def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
     """`/csv/LAB/CURVE?STATE` and `/gallery/STUDY/figure.png`."""
 
     def curve_as_csv(lab: str, curve: str) -> Response:
-        chosen = next((one for one in LABS if one == lab), None)
-        if chosen is None:
+        if lab not in labs():
             abort(404)
         try:
-            columns = table(chosen, curve, request.query_string.decode("ascii", "replace"), desk, secrets.token_hex(8))
+            columns = table(lab, curve, request.query_string.decode("ascii", "replace"), desk, secrets.token_hex(8))
         except IsometerError as problem:
             return Response(f"{problem}\n", status=400, mimetype="text/plain")
         except Superseded:
             abort(503)
-        name = f"isometer-{chosen}-{curve}.csv"
+        name = f"isometer-{lab}-{curve}.csv"
         return Response(
             csv_text(columns), mimetype="text/csv", headers={"Content-Disposition": f'attachment; filename="{name}"'}
         )

@@ -14,9 +14,9 @@ from typing import Any
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from isometer.errors import IsometerError
+from isometer.explore._desk import Desk
 from isometer.explore._guard import own_names
 from isometer.explore._page import make_app
-from isometer.explore._desk import Desk
 
 __all__ = ["Running", "running", "serve"]
 

@@ -9,23 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 from urllib.parse import parse_qsl, urlencode
 
 __all__ = [
-    "LABS",
     "LIMITS",
     "ActivationState",
     "ClinicState",
     "DepthState",
-    "LedgerState",
     "State",
-    "read_state",
     "split_names",
 ]
-
-Lab = Literal["activation", "depth", "clinic", "ledger"]
-LABS: tuple[Lab, ...] = ("activation", "depth", "clinic", "ledger")
 
 
 @dataclass(frozen=True)
@@ -393,55 +387,3 @@ class ClinicState(State):
         "page": whole("page"),
         "find": line("find"),
     }
-
-
-PAPERS = ("000", "001", "002", "003", "004")
-
-
-@dataclass(frozen=True)
-class LedgerState(State):
-    """The ledger: claims or studies, and what they are filtered by."""
-
-    view: str = "claims"
-    paper: str = ""
-    verdict: str = ""
-    find: str = ""
-    page: int = 1
-    chosen: str = ""
-
-    readers: ClassVar[Mapping[str, Reader]] = {
-        "view": choice("view", ("claims", "studies")),
-        "paper": choice("paper", ("", *PAPERS)),
-        "verdict": choice(
-            "verdict",
-            ("", "holds", "refuted", "vacuous", "inconclusive", "agree", "partly", "disagree", "unclear", "not made"),
-        ),
-        "find": line("find"),
-        "page": whole("page"),
-        "chosen": line("chosen"),
-    }
-
-
-STATES: dict[Lab, type[State]] = {
-    "activation": ActivationState,
-    "depth": DepthState,
-    "clinic": ClinicState,
-    "ledger": LedgerState,
-}
-
-
-def read_state(lab: Lab, query: str | Mapping[str, Any]) -> tuple[Any, list[str]]:
-    """The state of a lab in a query, and what was changed to make it one.
-
-    Args:
-        lab: which.
-        query: of a URL, or the values by name.
-
-    Returns:
-        As `State.read`.
-
-    Example:
-        >>> read_state("ledger", "verdict=refuted")[0].verdict
-        'refuted'
-    """
-    return STATES[lab].read(query)

@@ -10,8 +10,9 @@ from typing import Any
 
 from isometer.errors import IsometerError
 from isometer.explore import _requests as requests
-from isometer.explore._state import ActivationState, DepthState, Lab, read_state
 from isometer.explore._desk import Desk
+from isometer.explore._labs import read_state
+from isometer.explore._state import ActivationState, DepthState
 
 __all__ = ["CURVES", "csv_text", "table"]
 
@@ -23,7 +24,7 @@ CURVES: dict[str, tuple[str, ...]] = {
 """What can be downloaded, lab by lab; reports and the ledger are files already."""
 
 
-def table(lab: Lab, curve: str, query: str, desk: Desk, tab: str) -> Columns:
+def table(lab: str, curve: str, query: str, desk: Desk, tab: str) -> Columns:
     """The columns behind a picture.
 
     Args:

@@ -13,6 +13,7 @@ EXTRAS = {
     "distributed": "dask",
     "lightning": "lightning",
     "sklearn": "data",
+    "isometer_papers": "papers",
 }  # package → extra
 
 

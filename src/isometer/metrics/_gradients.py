@@ -4,9 +4,9 @@ import math
 from typing import NamedTuple
 
 from isometer.errors import IsometerError
+from isometer.metrics._angles import cosine_matrix, mean_abs_cosine_of
 from isometer.metrics._arrays import Array, as_floating, as_matrices, binary_scale, count, namespace, result
 from isometer.metrics._batch import Batch
-from isometer.metrics._angles import cosine_matrix, mean_abs_cosine_of
 
 
 def gradient_log_norm(gradient: Array) -> Array:

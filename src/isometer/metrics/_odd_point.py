@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
+from isometer.metrics._angles import angle_matrix_deg
 from isometer.metrics._arrays import Array, count, indices, result
 from isometer.metrics._batch import Batch
-from isometer.metrics._angles import angle_matrix_deg
 
 
 class OddPointStatistics(NamedTuple):

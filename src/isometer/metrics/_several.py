@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from isometer.metrics import _orthogonality as orthogonality, _volume as volume
+from isometer.metrics import _orthogonality as orthogonality
+from isometer.metrics import _volume as volume
+from isometer.metrics._angles import cosine_matrix, mean_abs_cosine_of, mean_angle_deg_of
 from isometer.metrics._arrays import Array
 from isometer.metrics._batch import Batch
-from isometer.metrics._angles import cosine_matrix, mean_abs_cosine_of, mean_angle_deg_of
 from isometer.metrics._gradients import alignment_of
 from isometer.metrics._ranks import effective_rank_of, stable_rank_of
 

@@ -65,7 +65,7 @@ def activation_card(card: Explanation) -> Panel:
     Example:
         >>> import io
         >>> from rich.console import Console
-        >>> from isometer.report._cards import activation_card
+        >>> from isometer.report import activation_card
         >>> from isometer.theory import explain
         >>> page = io.StringIO()
         >>> Console(width=100, file=page).print(activation_card(explain("relu")))
@@ -142,7 +142,7 @@ def comparison_table(cards: Sequence[Explanation]) -> Table:
     """The table of `isometer compare`, one column per activation.
 
     Example:
-        >>> from isometer.report._cards import comparison_table
+        >>> from isometer.report import comparison_table
         >>> from isometer.theory import explain
         >>> comparison_table([explain("relu"), explain("tanh")]).row_count > 10
         True

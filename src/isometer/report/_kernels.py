@@ -38,8 +38,8 @@ def kernel_card(
         >>> import io
         >>> import numpy as np
         >>> from rich.console import Console
-        >>> from isometer.report._kernels import kernel_card
-        >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+        >>> from isometer.report import kernel_card
+        >>> from isometer.theory.kernels import kernel_matrix
         >>> page = io.StringIO()
         >>> Console(width=100, file=page).print(kernel_card(kernel_matrix("tanh", np.eye(3), 2), [], None))
         >>> "condition number" in page.getvalue()
@@ -101,8 +101,8 @@ def kernel_picture(kernel: KernelMatrix, curve: Sequence[KernelMatrix] = ()) -> 
 
     Example:
         >>> import numpy as np
-        >>> from isometer.report._kernels import kernel_picture
-        >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+        >>> from isometer.report import kernel_picture
+        >>> from isometer.theory.kernels import kernel_matrix
         >>> len(kernel_picture(kernel_matrix("tanh", np.eye(3), 2)).axes)  # two panels and a colour bar
         3
     """
@@ -166,8 +166,8 @@ def phase_card(diagram: PhaseDiagram) -> Panel:
     Example:
         >>> import io
         >>> from rich.console import Console
-        >>> from isometer.report._kernels import phase_card
-        >>> from isometer.theory.lengths._phase import phase_diagram
+        >>> from isometer.report import phase_card
+        >>> from isometer.theory.lengths import phase_diagram
         >>> page = io.StringIO()
         >>> Console(width=120, file=page).print(phase_card(phase_diagram("tanh", points=5)))
         >>> "chaotic" in page.getvalue()
@@ -204,8 +204,8 @@ def phase_picture(diagram: PhaseDiagram) -> Figure:
     """χ over the plane of (σ_w², σ_b²), with the edge of chaos and the region where variances diverge.
 
     Example:
-        >>> from isometer.report._kernels import phase_picture
-        >>> from isometer.theory.lengths._phase import phase_diagram
+        >>> from isometer.report import phase_picture
+        >>> from isometer.theory.lengths import phase_diagram
         >>> len(phase_picture(phase_diagram("tanh", points=5)).axes)  # two panels, two colour bars
         4
     """

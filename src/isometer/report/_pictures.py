@@ -42,7 +42,7 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
 
     Example:
         >>> import tempfile, pathlib
-        >>> from isometer.report._pictures import new_figure, save_figure
+        >>> from isometer.report import new_figure, save_figure
         >>> figure, _ = new_figure(1)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_figure(figure, pathlib.Path(folder) / "empty.png").exists()
@@ -122,7 +122,7 @@ def activation_picture(card: Explanation, start: float = 0.6) -> Figure:
     """Activation, kernel map with cobweb, and distance to the fixed point over depth (as 001/fig-5.2).
 
     Example:
-        >>> from isometer.report._pictures import activation_picture
+        >>> from isometer.report import activation_picture
         >>> from isometer.theory import explain
         >>> len(activation_picture(explain("relu")).axes)
         3

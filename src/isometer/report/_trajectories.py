@@ -122,7 +122,7 @@ def trajectory_picture(dataset: xarray.Dataset) -> Figure:
     """One panel per metric: mean over runs with the 95 % interval of the mean, against the layer.
 
     Example:
-        >>> from isometer.report._trajectories import trajectory_picture
+        >>> from isometer.report import trajectory_picture
         >>> from isometer.data import make_batch
         >>> from isometer.simulate import simulate
         >>> from isometer.spec import Spec
@@ -171,7 +171,7 @@ def theory_over_simulation(
 
     Example:
         >>> from isometer import Spec, kernel_map
-        >>> from isometer.report._trajectories import theory_over_simulation
+        >>> from isometer.report import theory_over_simulation
         >>> from isometer.data import make_batch
         >>> from isometer.simulate import simulate
         >>> data = simulate(Spec(width=50, depth=3, activation="unit(relu)"), make_batch("correlated:0.5", 3, 50),

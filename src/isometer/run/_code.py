@@ -16,7 +16,8 @@ from typing import Any
 
 from isometer.errors import IsometerError
 
-LIBRARIES = ("isometer", "numpy", "scipy", "xarray", "h5netcdf", "h5py", "torch")
+INSTRUMENT = "isometer"
+LIBRARIES = (INSTRUMENT, "numpy", "scipy", "xarray", "h5netcdf", "h5py", "torch")
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -59,8 +60,9 @@ def function_named(name: str) -> Callable[..., Any]:
 def code_version(function: Callable[..., Any]) -> str:
     """Version of the package of a function and a digest of the source that it can reach.
 
-    The digest covers the function's module and every module of the same top-level package that it imports, directly or
-    not, inside functions or outside. Other packages count by their version, which each result records.
+    The digest covers the function's module and every module of its top-level package and of the instrument that it
+    imports, directly or not, inside functions or outside. Of a package that hands names on, the modules count that
+    define the names which are used. Other packages count by their version, which each result records.
 
     Args:
         function: a function of a module.
@@ -76,7 +78,7 @@ def code_version(function: Callable[..., Any]) -> str:
     module = function.__module__
     package = module.partition(".")[0]
     digest = hashlib.sha256()
-    for name, source in sorted(_closure(module, package)):
+    for name, source in sorted(_closure(module, {package, INSTRUMENT})):
         digest.update(name.encode() + b"\0" + hashlib.sha256(source).digest())
     try:
         version = metadata.version(package)
@@ -85,8 +87,8 @@ def code_version(function: Callable[..., Any]) -> str:
     return f"{version}+{digest.hexdigest()[:16]}"
 
 
-def _closure(start: str, package: str) -> list[tuple[str, bytes]]:
-    """Every module of the package that `start` reaches, with its source."""
+def _closure(start: str, packages: set[str]) -> list[tuple[str, bytes]]:
+    """Every module of the packages that `start` reaches, with its source."""
     waiting, seen = [start], {start}
     found = []
     while waiting:
@@ -97,7 +99,7 @@ def _closure(start: str, package: str) -> list[tuple[str, bytes]]:
         source = path.read_bytes()
         found.append((module, source))
         for name in _imports(source, module, path.name == "__init__.py"):
-            if name.partition(".")[0] == package and name not in seen:
+            if name.partition(".")[0] in packages and name not in seen:
                 seen.add(name)
                 waiting.append(name)
     return found
@@ -129,11 +131,28 @@ def _imports(source: bytes, module: str, is_package: bool) -> Iterator[str]:
                 parts = module.split(".")
                 anchor = parts[: len(parts) - node.level + is_package]
                 base = ".".join([*anchor, *([node.module] if node.module else [])])
-            modules = [f"{base}.{alias.name}" for alias in node.names]
-            inside = [name for name in modules if _source_path(name) is not None]
-            yield from inside
-            if len(inside) < len(modules):
-                yield base  # some name is defined or handed on by the package itself
+            for alias in node.names:
+                yield _definer(base, alias.name)
+
+
+def _definer(module: str, name: str) -> str:
+    """The module that defines a name of a module: itself, one that its stub names, or a module of that name."""
+    stub = _stub(module)
+    if name in stub:
+        return stub[name]
+    inner = f"{module}.{name}"
+    return inner if _source_path(inner) is not None else module
+
+
+@lru_cache(maxsize=256)
+def _stub(package: str) -> dict[str, str]:
+    """Where the names come from that a package hands on lazily: what its `__init__.pyi` imports."""
+    path = _source_path(package)
+    stub = None if path is None or path.name != "__init__.py" else path.with_suffix(".pyi")
+    if stub is None or not stub.is_file():
+        return {}
+    nodes = [node for node in ast.parse(stub.read_bytes()).body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: f"{package}.{node.module}" for node in nodes for alias in node.names}
 
 
 @lru_cache(maxsize=1)

@@ -31,7 +31,7 @@ def combine_grid(job: Job, results: Mapping[str, xarray.Dataset]) -> xarray.Data
         The combined dataset, with the attributes that all cells share and the JSON of the axes.
 
     Example:
-        >>> from isometer.run._cells import Job
+        >>> from isometer.run import Job
         >>> from isometer.run.trial import power
         >>> job = Job(power, {"base": [2, 3], "exponent": [1, 2]})
         >>> results = {cell.label: power(cell.configuration, cell.seed) for cell in job.cells}

@@ -23,7 +23,7 @@ from isometer import metrics as metric_library
 from isometer.activations import activation
 from isometer.activations._closed_forms import as_two_rays
 from isometer.errors import IsometerError
-from isometer.simulate._trajectory import versions
+from isometer.trajectory import versions
 
 __all__ = ["ConvolutionSpec", "convolution_matrix", "draw_kernel", "simulate_convolution"]
 
@@ -271,7 +271,7 @@ def simulate_convolution(
 
     Returns:
         `run × layer`, layer 0 being the input: every metric, and `log_norm`, the logarithm of the Frobenius norm;
-        coordinates `layer`, `depth`, `name`, `op` and `site`, as `isometer.simulate._trajectory` has them.
+        coordinates `layer`, `depth`, `name`, `op` and `site`, as `isometer.trajectory` has them.
 
     Example:
         >>> images = np.random.default_rng(0).normal(size=(4, 3, 6, 6))

@@ -64,7 +64,7 @@ def simulate(
         progress: called as `progress(done, total)` in layers of chunks of runs.
 
     Returns:
-        A trajectory, see `isometer.simulate._trajectory`; layer 0 is the input. `gradient_log_norm` at layer ℓ ≥ 1 is
+        A trajectory, see `isometer.trajectory`; layer 0 is the input. `gradient_log_norm` at layer ℓ ≥ 1 is
         `log ‖∂loss/∂W_ℓ‖_F`, at layer 0 `log ‖∂loss/∂input‖_F`. Attributes: `spec`, `engine`, `seed`, `dtype`, `loss`,
         `versions`, and `first_nonfinite_layer`, per run the layer whose representation overflowed (−1: none), from
         which on all metrics are nan. Chains without a scale of their own never overflow (`Spec.homogeneity` 1).

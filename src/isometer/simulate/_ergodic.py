@@ -17,8 +17,8 @@ from isometer.simulate._chain import Chain, Engine
 from isometer.simulate._engine import checked_batch, checked_engine, one_thread
 from isometer.simulate._gram import triangle
 from isometer.simulate._measure import OF_FACTORS, OF_GRADIENTS, OF_REPRESENTATIONS, Factors, Metric, metric_name
-from isometer.simulate._trajectory import versions
 from isometer.spec import Spec
+from isometer.trajectory import versions
 
 Floats = NDArray[np.float64]
 _BLOCK = 256  # states measured together, at most

@@ -12,8 +12,8 @@ import xarray
 from isometer.errors import IsometerError
 from isometer.simulate._chain import Chain
 from isometer.simulate._engine import checked_batch, checked_engine, one_thread
-from isometer.simulate._trajectory import versions
 from isometer.spec import Spec
+from isometer.trajectory import versions
 
 _LARGEST = 1 << 26  # entries of a Jacobian
 

@@ -31,22 +31,6 @@ Every recurrence of the papers is a spec, and `recurrence(ID, width=…, depth=�
 - 004/eq-3, `m^{-1/2} Π(σ(W x))`: the same with `norm="unit"` after the activation.
 """
 
-from isometer.spec._checks import SpecError
-from isometer.spec._network import POST_NORM, PRE_NORM, WEIGHT_LAWS, Spec, Step
-from isometer.spec._norm import Norm
-from isometer.spec._recurrences import RECURRENCES, recurrence
-from isometer.spec._schedule import PowerLaw, Schedule
+import lazy_loader
 
-__all__ = [
-    "POST_NORM",
-    "PRE_NORM",
-    "RECURRENCES",
-    "WEIGHT_LAWS",
-    "Norm",
-    "PowerLaw",
-    "Schedule",
-    "Spec",
-    "SpecError",
-    "Step",
-    "recurrence",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

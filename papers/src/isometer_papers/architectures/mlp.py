@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 from isometer.errors import IsometerError
-from isometer.nn._activation import Activation
+from isometer.nn import Activation, shaped_activations
 from isometer_papers.architectures.parts import activation_layer, aside, initialize_, norm_layer
-from isometer.nn._shaping import shaped_activations
 
 
 @aside

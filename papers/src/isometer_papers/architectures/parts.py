@@ -11,8 +11,7 @@ import torch
 from torch import nn
 
 from isometer.errors import IsometerError
-from isometer.nn._activation import Activation, NormReLU
-from isometer.nn._normalization import BatchNormParts
+from isometer.nn import Activation, BatchNormParts, NormReLU
 
 Tensor = torch.Tensor
 Weighted = nn.Linear | nn.Conv2d

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from isometer_papers.claims._claim import Estimate
 from isometer.errors import IsometerError
+from isometer_papers.claims._claim import Estimate
 
 
 def intercept(abscissae: Sequence[float], values: Sequence[Estimate]) -> Estimate:

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
+from isometer.errors import IsometerError
 from isometer_papers.claims._registry import PAPERS
 from isometer_papers.claims._result import VERDICTS, Result
-from isometer.errors import IsometerError
 
 
 def ledger(paper: str | None = None) -> tuple[Result, ...]:

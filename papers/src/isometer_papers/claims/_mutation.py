@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from isometer.errors import IsometerError
 from isometer_papers.claims._claim import Claim, Estimate, Instance, slack
 from isometer_papers.claims._result import Result
-from isometer.errors import IsometerError
 
 
 def tightened(claim: Claim, result: Result, *, by: float = 0.02) -> Claim:

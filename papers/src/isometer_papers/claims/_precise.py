@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance, slack
 from isometer.errors import IsometerError
+from isometer_papers.claims._claim import Claim, Instance, slack
 
 DIGITS = 50
 _EQUAL = 40  # agreement to so many digits is equality

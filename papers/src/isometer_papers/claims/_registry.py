@@ -10,8 +10,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from isometer_papers.claims._claim import Claim
 from isometer.errors import IsometerError
+from isometer_papers.claims._claim import Claim
 
 PAPERS = (
     "000",

@@ -9,13 +9,12 @@ from typing import Any
 
 import xarray
 
+from isometer.errors import IsometerError
+from isometer.run import Failure, Job, Store, results, run
 from isometer_papers.claims._claim import Claim, Effort, index_of
 from isometer_papers.claims._registry import find
 from isometer_papers.claims._result import Result
 from isometer_papers.claims._verdict import check
-from isometer.errors import IsometerError
-from isometer.run import Failure, Job, results, run
-from isometer.run._store import Store
 
 
 def claim_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from scipy import optimize, stats
 
+from isometer.run import seed_of
 from isometer_papers.claims._claim import Claim, Effort, Estimate, Instance, index_of, slack
 from isometer_papers.claims._precise import certified
 from isometer_papers.claims._result import Result, Verdict, plain
-from isometer.run._seeds import seed_of
 
 LEVEL = 1e-6  # chance of calling a true statistical statement refuted
 POWER = 0.99  # a statistical statement holds only if a violation of the stated size would be seen with this chance

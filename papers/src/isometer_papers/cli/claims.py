@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from isometer.cli._shared import app, console, emit, progress_bar
+from isometer.cli import app, console, emit, progress_bar
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:

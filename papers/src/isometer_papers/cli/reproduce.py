@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from isometer.cli._shared import app, console, emit
-from isometer.cli.sweep import DaskAddress, Workers, cells_bar, describe, duration, tell_failures
+from isometer.cli import DaskAddress, Workers, app, cells_bar, console, describe, duration, emit, tell_failures
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
-from isometer.simulate._chain import Chain
-from isometer.simulate._engine import checked_batch, checked_engine, one_thread
+from isometer.simulate import Chain, checked_batch, checked_engine, one_thread
 from isometer.spec import Spec
 
 __all__ = ["stationary_gram"]

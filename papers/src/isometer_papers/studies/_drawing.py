@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isometer.report._pictures import PALETTE, new_figure
+from isometer.report import PALETTE, new_figure
 from isometer_papers.studies._readings import LEVEL, mean_interval
 
 if TYPE_CHECKING:

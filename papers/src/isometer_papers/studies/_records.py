@@ -12,10 +12,8 @@ from typing import Any
 import xarray
 
 from isometer.errors import IsometerError
-from isometer.report._pictures import save_figure
-from isometer.run import Failure
-from isometer.run._code import library_versions
-from isometer.run._files import netcdf
+from isometer.report import save_figure
+from isometer.run import Failure, library_versions, netcdf
 from isometer.run._store import write_whole
 from isometer_papers.studies._drawing import captioned
 from isometer_papers.studies._study import Reading, Scale, Study

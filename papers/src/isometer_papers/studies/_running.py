@@ -10,11 +10,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from isometer.data._locate import cache_folder
+from isometer.data import cache_folder
 from isometer.errors import IsometerError
-from isometer.run import Cell, Failure, Job, Status, Store, run
-from isometer.run._cells import grid_points
-from isometer.run._executors import Dask, Given, Processes, Standing, Workers
+from isometer.run import Cell, Dask, Failure, Given, Job, Processes, Standing, Status, Store, Workers, grid_points, run
 from isometer.run._store import write_whole
 from isometer_papers.studies._records import (
     Made,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isometer.errors import IsometerError
-from isometer.run._grids import parse_axes
+from isometer.run import parse_axes
 from isometer_papers.studies._study import Scale, Study
 
 

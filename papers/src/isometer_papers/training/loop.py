@@ -12,7 +12,7 @@ import torch
 import xarray
 from torch import nn
 
-from isometer.run._checkpoints import Checkpoint
+from isometer.run import Checkpoint
 from isometer_papers.training.images import Sets
 from isometer_papers.training.recipes import Recipe
 from isometer_papers.training.watching import MONITORED, divergence_reason, watched

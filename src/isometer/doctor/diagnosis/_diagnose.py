@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from isometer.doctor.diagnosis.checks import CHECKS, Case
-from isometer.doctor.probe._examine import probe
 from isometer.doctor.diagnosis._findings import SEVERITIES
 from isometer.doctor.diagnosis._redraws import Redraws
 from isometer.doctor.diagnosis._report import Report
-from isometer.doctor.probe._tensor_trees import tensors
 from isometer.doctor.diagnosis._signal_path import View
+from isometer.doctor.diagnosis.checks import CHECKS, Case
+from isometer.doctor.probe._examine import probe
+from isometer.doctor.probe._tensor_trees import tensors
 from isometer.errors import IsometerError
 
 

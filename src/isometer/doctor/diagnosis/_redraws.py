@@ -22,8 +22,8 @@ import torch
 from scipy import stats
 from torch import nn
 
-from isometer.doctor.probe._examination import Examination
 from isometer.doctor.diagnosis._signal_path import View
+from isometer.doctor.probe._examination import Examination
 
 Statistic = Callable[[View], float]
 

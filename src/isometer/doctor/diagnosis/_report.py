@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer.doctor.probe._examination import Examination
 from isometer.doctor.diagnosis._findings import Finding
 from isometer.doctor.diagnosis._signal_path import View
+from isometer.doctor.probe._examination import Examination
 
 if TYPE_CHECKING:
     from isometer.doctor.prediction._predict_chain import Prediction

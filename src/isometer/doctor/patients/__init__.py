@@ -1,45 +1,5 @@
 """Built-in patients of the doctor: models with a known condition and healthy ones, and whether they train."""
 
-from __future__ import annotations
+import lazy_loader
 
-import difflib
-from collections.abc import Mapping
-from types import MappingProxyType
-
-from isometer.doctor.patients import _convnets as convnets, _mlps as mlps, _transformers as transformers
-from isometer.doctor.patients._inputs import Images
-from isometer.doctor.patients._patient import Patient
-from isometer.doctor.patients._outcomes import TrainingCurve, Trial, Truth, judge, train, trial
-from isometer.errors import IsometerError
-
-__all__ = ["PATIENTS", "Images", "Patient", "TrainingCurve", "Trial", "Truth", "judge", "patient", "train", "trial"]
-
-_ROOMS = (mlps, convnets, transformers)
-PATIENTS: Mapping[str, Patient] = MappingProxyType(
-    {one.name: one for group in ("SICK", "HEALTHY") for room in _ROOMS for one in getattr(room, group)}
-)
-"""Every patient by name, the sick before the healthy."""
-
-
-def patient(name: str) -> Patient:
-    """The built-in patient of a name.
-
-    Args:
-        name: one of `PATIENTS`.
-
-    Raises:
-        IsometerError: there is none; the message says which name is nearest.
-
-    Example:
-        >>> patient("vgg-bn-8").healthy
-        True
-        >>> patient("vgg-bn-9")
-        Traceback (most recent call last):
-        ...
-        isometer.errors.IsometerError: there is no patient 'vgg-bn-9'; did you mean 'vgg-bn-8'? ...
-    """
-    if name in PATIENTS:
-        return PATIENTS[name]
-    near = difflib.get_close_matches(name, PATIENTS, 1, 0.4)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise IsometerError(f"there is no patient {name!r}; {hint}expected one of {', '.join(PATIENTS)}")
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -17,8 +17,8 @@ import torch
 from torch import nn
 
 from isometer.doctor.prediction._blocks import Block, runs_of_blocks
-from isometer.doctor.probe._examination import Examination
 from isometer.doctor.prediction._graph import Flow, Node, flow
+from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._reductions import MAX_SAMPLES
 from isometer.errors import IsometerError
 from isometer.spec import Norm, Schedule, Spec, Step

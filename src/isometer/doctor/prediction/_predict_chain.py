@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 
 from isometer.doctor.prediction._bands import LEVEL, Band, bands
-from isometer.doctor.probe._examination import Examination
 from isometer.doctor.prediction._extraction import Chain
 from isometer.doctor.prediction._infinite_width import infinite_width
-from isometer.doctor.probe._reductions import MAX_SAMPLES
 from isometer.doctor.prediction._rollout import GRADIENT, rollout
+from isometer.doctor.probe._examination import Examination
+from isometer.doctor.probe._reductions import MAX_SAMPLES
 from isometer.errors import IsometerError
 from isometer.spec import Spec
 
@@ -104,7 +104,7 @@ def predict_chain(chain: Chain, examination: Examination, *, runs: int = 32, see
     Example:
         >>> from torch import nn
         >>> from isometer.doctor import probe
-        >>> from isometer.doctor.prediction._extraction import extract
+        >>> from isometer.doctor.prediction import extract
         >>> torch.manual_seed(0).initial_seed()
         0
         >>> model = nn.Sequential(*[part for _ in range(4) for part in (nn.Linear(64, 64), nn.Tanh())])

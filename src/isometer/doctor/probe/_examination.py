@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from isometer.doctor.probe._sites import Site, principled_gain
 from isometer.metrics._several import gradient_alignment_unchecked, several
-from isometer.simulate._trajectory import versions
+from isometer.trajectory import versions
 
 Floats = NDArray[np.float64]
 _DTYPES = ("float16", "bfloat16")

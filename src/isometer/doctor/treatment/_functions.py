@@ -10,10 +10,10 @@ from torch import nn
 from isometer.activations import Activation as Function
 from isometer.activations import activation
 from isometer.activations._closed_forms import as_two_rays
+from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examine import probe
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.treatment._surgery import is_plain, own_places, put, seen, single_use
-from isometer.doctor.diagnosis._signal_path import View
 from isometer.errors import IsometerError
 from isometer.nn import Activation
 

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._examine import probe
-from isometer.doctor.watch._log_writers import Outlet, outlets
-from isometer.doctor.treatment._surgery import inner
 from isometer.doctor.probe._tensor_trees import map_tensors, tensors
-from isometer.doctor.diagnosis._signal_path import View
+from isometer.doctor.treatment._surgery import inner
+from isometer.doctor.watch._log_writers import Outlet, outlets
 from isometer.errors import IsometerError
 
 _LOGGER = logging.getLogger("isometer.monitor")

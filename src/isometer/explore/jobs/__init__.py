@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from isometer.errors import IsometerError
+from isometer.explore._labs import labs
 
 __all__ = ["WARM", "job"]
 
@@ -19,30 +20,30 @@ def job(name: str) -> Callable[..., Any]:
         >>> job("card")("relu")["case"]
         3
     """
-    if name not in _JOBS:
-        raise IsometerError(f"there is no computation {name!r}; expected one of {', '.join(_JOBS)}")
-    module, function, needs = _JOBS[name]
+    known = _JOBS | {key: value for lab in labs().values() for key, value in lab.jobs.items()}
+    if name not in known:
+        raise IsometerError(f"there is no computation {name!r}; expected one of {', '.join(known)}")
+    module, function, needs = known[name]
     for room in needs:
         with contextlib.suppress(ImportError):  # what is missing is told by the function
             import_module(room)
-    found: Callable[..., Any] = getattr(import_module(f"isometer.explore.jobs.{module}"), function)
+    found: Callable[..., Any] = getattr(import_module(module), function)
     return found
 
 
+_HERE = "isometer.explore.jobs"
 _DEPTH = ("isometer.theory.prediction", "isometer.simulate")
 _JOBS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "card": ("activation", "card", ()),
-    "path": ("activation", "path", ()),
-    "phase": ("activation", "phase", ()),
-    "phase_point": ("activation", "at_point", ()),
-    "simulated": ("depth", "simulated", _DEPTH),
-    "predicted": ("depth", "predicted", _DEPTH[:1]),
-    "own_width": ("depth", "own_width", _DEPTH[:1]),
-    "geometry": ("depth", "geometry", _DEPTH),
-    "claims": ("ledger", "claims", ("isometer_papers.claims",)),
-    "studies": ("ledger", "studies", ("isometer_papers.studies",)),
-    "examined": ("ledger", "examined", ("isometer.doctor",)),
-    "compared": ("ledger", "compared", ("isometer.doctor",)),
+    "card": (f"{_HERE}._activation", "card", ()),
+    "path": (f"{_HERE}._activation", "path", ()),
+    "phase": (f"{_HERE}._activation", "phase", ()),
+    "phase_point": (f"{_HERE}._activation", "at_point", ()),
+    "simulated": (f"{_HERE}._depth", "simulated", _DEPTH),
+    "predicted": (f"{_HERE}._depth", "predicted", _DEPTH[:1]),
+    "own_width": (f"{_HERE}._depth", "own_width", _DEPTH[:1]),
+    "geometry": (f"{_HERE}._depth", "geometry", _DEPTH),
+    "examined": (f"{_HERE}._clinic", "examined", ("isometer.doctor",)),
+    "compared": (f"{_HERE}._clinic", "compared", ("isometer.doctor",)),
 }
 
 

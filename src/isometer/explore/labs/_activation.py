@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from dash import Dash, Input, Output, State, html
 
 from isometer.activations import registry
 from isometer.errors import IsometerError
-from isometer.explore import _python_lines as python_lines, _requests as requests
-from isometer.explore.labs import _parts as parts
+from isometer.explore import _python_lines as python_lines
+from isometer.explore import _requests as requests
+from isometer.explore._desk import Desk
+from isometer.explore._state import ActivationState
+from isometer.explore.labs import parts
 from isometer.explore.pictures import _activation as pictures
 from isometer.explore.pictures._theme import series
-from isometer.explore._state import ActivationState
-from isometer.explore._desk import Desk
 from isometer.report._cards import number as shown
 
 PARTS = {
@@ -117,7 +119,7 @@ def _phase_choice(state: ActivationState) -> Any:
     return parts.select("phase", "Activation of the diagram", state.phase_of, list(state.activations))
 
 
-def register(app: Dash, desk: Desk) -> None:
+def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
     """Let the page react."""
 
     @app.callback(

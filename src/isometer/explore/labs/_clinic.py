@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
 
 from isometer.errors import IsometerError
-from isometer.explore.labs import _clinic_pieces as pieces
-from isometer.explore.labs import _parts as parts
-from isometer.explore.pictures import _clinic as pictures
-from isometer.explore.pictures._depth import gram_picture
+from isometer.explore._desk import Desk, Job
 from isometer.explore._reports import Report, Shelf
 from isometer.explore._state import LIMITS, ClinicState
-from isometer.explore._desk import Desk, Job
+from isometer.explore.labs import _clinic_pieces as pieces
+from isometer.explore.labs import parts
+from isometer.explore.pictures import _clinic as pictures
+from isometer.explore.pictures._depth import gram_picture
 from isometer.report._doctor_fragments import compared as compared_numbers
 from isometer.report._doctor_metrics import columns, look_at, ordered
 
@@ -73,8 +74,9 @@ def layout(state: ClinicState) -> html.Div:
     return parts.lab_page("clinic", "Clinic", lead, controls, body)
 
 
-def register(app: Dash, desk: Desk, shelf: Shelf) -> None:
-    """Let the page react."""
+def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
+    """Let the page react. Reports that are loaded stay on the shelf until the server ends."""
+    shelf = Shelf()
 
     @app.callback(
         Output("clinic-draft", "data"),

@@ -8,10 +8,10 @@ from typing import Any
 
 from dash import html
 
-from isometer_papers.explore.ledger_jobs import EXAMPLES
-from isometer.explore.labs import _parts as parts
 from isometer.explore._reports import Report, Shelf
 from isometer.explore._state import ClinicState
+from isometer.explore.jobs._clinic import EXAMPLES
+from isometer.explore.labs import parts
 from isometer.report._doctor_fragments import setting, title_of, verdict
 from isometer.report._doctor_metrics import (
     GROUPS,

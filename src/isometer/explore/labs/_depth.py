@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html, set_props
 
 from isometer.errors import IsometerError
-from isometer.explore import _python_lines as python_lines, _requests as requests
-from isometer.explore.labs import _parts as parts
-from isometer.explore.pictures import _depth as pictures
-from isometer.explore._state import INPUTS, NORMS, WEIGHTS, DepthState
+from isometer.explore import _python_lines as python_lines
+from isometer.explore import _requests as requests
 from isometer.explore._desk import Desk, Job
+from isometer.explore._state import INPUTS, NORMS, WEIGHTS, DepthState
+from isometer.explore.labs import parts
+from isometer.explore.pictures import _depth as pictures
 from isometer.report._cards import number as shown
 
 _NETWORK = (
@@ -136,7 +138,7 @@ def layout(state: DepthState) -> html.Div:
     return parts.lab_page("depth", "Depth lab", lead, controls, body)
 
 
-def register(app: Dash, desk: Desk) -> None:
+def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
     """Let the page react."""
     _computing(app, desk, "simulated", requests.simulation_job)
     _computing(app, desk, "predicted", requests.prediction_job)

@@ -11,10 +11,10 @@ import numpy as np
 from isometer.activations import Activation
 from isometer.activations._closed_forms import as_two_rays
 from isometer.errors import IsometerError
-from isometer.theory.batch_norm._norm_after_activation import chance_of_no_size, pair_after
 from isometer.theory.batch_norm._laplace import two_ray_pair
 from isometer.theory.batch_norm._mixture import Mixture
 from isometer.theory.batch_norm._moments import batch_moments
+from isometer.theory.batch_norm._norm_after_activation import chance_of_no_size, pair_after
 from isometer.theory.batch_norm._parts import Kind, Parts
 from isometer.theory.batch_norm._sampling import normalised, quasi_expectation
 from isometer.theory.batch_norm._shared_mean import SharedMean

@@ -21,10 +21,10 @@ from isometer.activations import Activation
 from isometer.activations._closed_forms import as_two_rays
 from isometer.errors import IsometerError
 from isometer.spec import Norm
-from isometer.theory.batch_norm._norm_after_activation import backward_matrix
 from isometer.theory.batch_norm._fixed_points import batch_norm_fixed_point
 from isometer.theory.batch_norm._mixture import Mixture
 from isometer.theory.batch_norm._moments import batch_moments, is_flat, slope_of
+from isometer.theory.batch_norm._norm_after_activation import backward_matrix
 from isometer.theory.batch_norm._parts import Kind, Parts, Position, checked_samples
 from isometer.theory.batch_norm._sampling import quasi_expectation
 from isometer.theory.batch_norm._shared_mean import SharedMean

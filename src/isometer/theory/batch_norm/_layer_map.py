@@ -12,11 +12,11 @@ from isometer.activations._closed_forms import as_two_rays
 from isometer.errors import IsometerError
 from isometer.spec import Norm
 from isometer.theory.batch_norm._exchangeable import exchangeable_map
+from isometer.theory.batch_norm._gram_maps import gram_map
 from isometer.theory.batch_norm._laplace import two_ray_gram
 from isometer.theory.batch_norm._parts import Parts, Position, checked_samples
 from isometer.theory.batch_norm._sampling import normalised, quasi_expectation
 from isometer.theory.batch_norm._sphere import Floats
-from isometer.theory.batch_norm._gram_maps import gram_map
 
 __all__ = ["GramEstimate", "batch_norm_chain", "batch_norm_map"]
 

@@ -27,7 +27,7 @@ def potential(rho: ArrayLike) -> Any:
     """Ψ(ρ) = |ρ|/(1 − |ρ|), the potential of 001/thm-5.8; `inf` at ±1.
 
     Example:
-        >>> from isometer.theory.kernels._bounds import potential
+        >>> from isometer.theory.kernels import potential
         >>> potential(0.5)
         1.0
     """
@@ -40,7 +40,7 @@ def centred_rate(slope_at_zero: float) -> float:
     """α = 1/(2 − κ'(0)) of 001/thm-5.8 (eq. 5.6).
 
     Example:
-        >>> from isometer.theory.kernels._bounds import centred_rate
+        >>> from isometer.theory.kernels import centred_rate
         >>> centred_rate(0.0)
         0.5
     """
@@ -51,7 +51,7 @@ def centred_potential_bound(rho: ArrayLike, depth: ArrayLike, rate: float) -> An
     """Ψ(ρ₀)·α^ℓ, the bound on Ψ(ρ_ℓ) in 001/thm-5.8, 001/thm-5.11 case 1 and 001/thm-5.15.
 
     Example:
-        >>> from isometer.theory.kernels._bounds import centred_potential_bound
+        >>> from isometer.theory.kernels import centred_potential_bound
         >>> centred_potential_bound(0.5, 2, 0.5)
         0.25
     """
@@ -62,7 +62,7 @@ def centred_cosine_bound(rho: ArrayLike, depth: ArrayLike, rate: float) -> Any:
     """ρ₀/(1 − |ρ₀|)·α^ℓ, the bound on |ρ_ℓ| as printed in 001/cor-5.10 (negative for negative ρ₀, as printed).
 
     Example:
-        >>> from isometer.theory.kernels._bounds import centred_cosine_bound
+        >>> from isometer.theory.kernels import centred_cosine_bound
         >>> centred_cosine_bound(0.5, 1, 0.5)
         0.5
     """
@@ -77,7 +77,7 @@ class PrintedBound:
 
     Example:
         >>> from isometer.theory import kernel_map
-        >>> from isometer.theory.kernels._bounds import global_convergence_bound
+        >>> from isometer.theory.kernels import global_convergence_bound
         >>> global_convergence_bound(kernel_map("relu"), 0.5, [0, 1]).quantity
         '|ρ − 1|'
     """
@@ -97,7 +97,7 @@ def global_convergence_bound(kernel: KernelMap, rho: float, depth: ArrayLike) ->
 
     Example:
         >>> from isometer.theory import kernel_map
-        >>> from isometer.theory.kernels._bounds import global_convergence_bound
+        >>> from isometer.theory.kernels import global_convergence_bound
         >>> bound = global_convergence_bound(kernel_map("relu"), 0.0, [0, 10])
         >>> bound.case, bound.values.round(4).tolist()
         (3, [1.0, 0.355])
@@ -129,7 +129,7 @@ def normalized_rate(kernel_at_one: float, kernel_at_zero: float, slope_at_one: f
 
     Example:
         >>> from isometer import activation
-        >>> from isometer.theory.kernels._bounds import normalized_rate
+        >>> from isometer.theory.kernels import normalized_rate
         >>> relu = activation("relu").dual
         >>> round(normalized_rate(relu.second_moment, relu.at_zero, relu.slope_at_one), 6)
         0.68169
@@ -148,7 +148,7 @@ def separation_depth(delta: float, nonlinearity: float) -> int:
     """L₀(δ) = max{⌈log(1/2δ)/log(1 + ν/2)⌉, 0} of 004/def-L0.
 
     Example:
-        >>> from isometer.theory.kernels._bounds import separation_depth
+        >>> from isometer.theory.kernels import separation_depth
         >>> separation_depth(1e-3, 1.0), separation_depth(0.6, 1.0)
         (16, 0)
     """
@@ -160,7 +160,7 @@ def correlation_bound(depth: float, delta: float, nonlinearity: float) -> float:
     """B_ν(L, δ): 1 − δ(1 + ν/2)^L up to L₀(δ), then ½(1 − ν/2)^{L − L₀} (004/def-B, 004/lem-22, 004/thm-3).
 
     Example:
-        >>> from isometer.theory.kernels._bounds import correlation_bound
+        >>> from isometer.theory.kernels import correlation_bound
         >>> correlation_bound(0, 0.25, 1.0), correlation_bound(3, 0.25, 1.0)
         (0.75, 0.25)
     """
@@ -174,7 +174,7 @@ def one_layer_bound(delta: ArrayLike, nonlinearity: float) -> Any:
     """004/lem-21: κ(1 − δ) ≤ 1 − (1 + μ/2)δ for δ ≤ ½ and (1 − μ/2)(1 − δ) beyond.
 
     Example:
-        >>> from isometer.theory.kernels._bounds import one_layer_bound
+        >>> from isometer.theory.kernels import one_layer_bound
         >>> one_layer_bound([0.1, 0.9], 1.0).round(12)
         array([0.85, 0.05])
     """
@@ -187,7 +187,7 @@ def one_layer_product_bound(delta: ArrayLike, nonlinearity: float) -> Any:
     """(1 − δ)(1 − μδ), the sharper middle step in the proof of 004/lem-21.
 
     Example:
-        >>> from isometer.theory.kernels._bounds import one_layer_product_bound
+        >>> from isometer.theory.kernels import one_layer_product_bound
         >>> one_layer_product_bound(0.5, 1.0)
         0.25
     """
@@ -199,7 +199,7 @@ def uncentred_depth(delta: float, nonaffinity: float, fixed_point: float, kernel
     """L₀ of 004/lem-35: max{⌈log((1 − ρ̄)/2δ)/log(1 + μ̃(1 − ρ̄)/2)⌉, ⌈1/σ̂(0)⌉}.
 
     Example:
-        >>> from isometer.theory.kernels._bounds import uncentred_depth
+        >>> from isometer.theory.kernels import uncentred_depth
         >>> uncentred_depth(0.01, 0.5, 0.5, 0.25)
         28
     """
@@ -220,7 +220,7 @@ def uncentred_bound(kernel: KernelMap, delta: float, depth: int) -> float:
 
     Example:
         >>> from isometer.theory import kernel_map
-        >>> from isometer.theory.kernels._bounds import uncentred_bound
+        >>> from isometer.theory.kernels import uncentred_bound
         >>> gelu = kernel_map("gelu")
         >>> uncentred_bound(gelu, 0.1, 0), uncentred_bound(gelu, 0.1, 5000) < 1e-3
         (inf, True)
@@ -246,7 +246,7 @@ def knife_edge_depth(epsilon: float, nonaffinity: float, kernel_at_zero: float) 
     max{⌈log(2/ε)/(−log(1 − εμ/2))⌉, ⌈1/σ̂(0)⌉}; the lemma writes μ where its proof has μ̃, which is what is passed here.
 
     Example:
-        >>> from isometer.theory.kernels._bounds import knife_edge_depth
+        >>> from isometer.theory.kernels import knife_edge_depth
         >>> knife_edge_depth(0.1, 0.18, 1 / 3.141592653589793)
         332
     """

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from isometer.activations import Activation
-from isometer.theory.kernels._inputs import Batch
 from isometer.theory.kernels._bounds import correlation_bound, separation_depth, uncentred_bound
+from isometer.theory.kernels._inputs import Batch
 from isometer.theory.kernels._kernel_map import KernelMap, Norm, Position
 from isometer.theory.kernels._kernel_matrix import KernelMatrix
 from isometer.theory.lengths._length_map import UNIT, checked_residual, length_contraction, settling_depth
@@ -31,7 +31,7 @@ def top_layer_depth(n: int, delta: float, nonlinearity: float) -> int:
     """L₁(δ) = ⌈log n/(−log(1 − μ/2))⌉ + L₀(δ) of 004/cor-4.
 
     Example:
-        >>> from isometer.theory.kernels._conditioning import top_layer_depth
+        >>> from isometer.theory.kernels import top_layer_depth
         >>> top_layer_depth(16, 0.6, 1.0)
         4
     """
@@ -42,7 +42,7 @@ def tangent_depth(n: int, delta: float, nonlinearity: float) -> int:
     """L₂(δ) = ⌈2 log 2n/(−log(1 − μ/2))⌉ + 2L₀(δ) of 004/cor-6.
 
     Example:
-        >>> from isometer.theory.kernels._conditioning import tangent_depth
+        >>> from isometer.theory.kernels import tangent_depth
         >>> tangent_depth(8, 0.6, 1.0)
         8
     """
@@ -53,7 +53,7 @@ def top_layer_condition_bound(n: int, depth: int, delta: float, nonlinearity: fl
     """1 + 2n(1 − μ/2)^{L − L₁} of 004/cor-4, for L ≥ L₁; `inf` before.
 
     Example:
-        >>> from isometer.theory.kernels._conditioning import top_layer_condition_bound
+        >>> from isometer.theory.kernels import top_layer_condition_bound
         >>> top_layer_condition_bound(16, 3, 0.6, 1.0), top_layer_condition_bound(16, 9, 0.6, 1.0)
         (inf, 2.0)
     """
@@ -65,7 +65,7 @@ def tangent_condition_bound(n: int, depth: int, delta: float, nonlinearity: floa
     """1 + 4n(1 − μ/2)^{L/2 − L₂} of 004/cor-6, for L ≥ L₂; `inf` before (the exponent as printed).
 
     Example:
-        >>> from isometer.theory.kernels._conditioning import tangent_condition_bound
+        >>> from isometer.theory.kernels import tangent_condition_bound
         >>> tangent_condition_bound(8, 16, 0.6, 1.0)
         33.0
     """
@@ -80,7 +80,7 @@ def top_layer_condition_bound_separated(n: int, depth: int, delta: float, nonlin
     """1 + (n/δ)(1 + μ/2)^{−L} of 004/cor-8, under λ_min of the inputs' Gram matrix ≥ δ.
 
     Example:
-        >>> from isometer.theory.kernels._conditioning import top_layer_condition_bound_separated
+        >>> from isometer.theory.kernels import top_layer_condition_bound_separated
         >>> top_layer_condition_bound_separated(4, 0, 0.5, 1.0)
         9.0
     """
@@ -91,7 +91,7 @@ def tangent_condition_bound_separated(n: int, depth: int, delta: float, nonlinea
     """1 + (2n/δ)(1 + μ/2)^{−L/2} of 004/cor-10, for L ≥ 4L₀; `inf` before.
 
     Example:
-        >>> from isometer.theory.kernels._conditioning import tangent_condition_bound_separated
+        >>> from isometer.theory.kernels import tangent_condition_bound_separated
         >>> tangent_condition_bound_separated(4, 0, 0.5, 1.0)
         17.0
     """
@@ -109,8 +109,8 @@ class BoundCheck:
 
     Example:
         >>> import numpy as np
-        >>> from isometer.theory.kernels._conditioning import conditioning_bounds
-        >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+        >>> from isometer.theory.kernels import conditioning_bounds
+        >>> from isometer.theory.kernels import kernel_matrix
         >>> checks = conditioning_bounds(kernel_matrix("normalized(relu)", np.eye(4), 5))
         >>> [(c.reference, c.holds) for c in checks if c.applies][0]
         ('004/thm-3', True)
@@ -191,8 +191,8 @@ def conditioning_bounds(
 
     Example:
         >>> import numpy as np
-        >>> from isometer.theory.kernels._conditioning import conditioning_bounds
-        >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+        >>> from isometer.theory.kernels import conditioning_bounds
+        >>> from isometer.theory.kernels import kernel_matrix
         >>> [c.reference for c in conditioning_bounds(kernel_matrix("tanh", np.eye(3), 2, "ntk"))]
         ['004/thm-5', '004/cor-6', '004/thm-9', '004/cor-10']
     """
@@ -257,8 +257,8 @@ def bound_quantities(
 
     Example:
         >>> import numpy as np
-        >>> from isometer.theory.kernels._conditioning import bound_quantities
-        >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+        >>> from isometer.theory.kernels import bound_quantities
+        >>> from isometer.theory.kernels import kernel_matrix
         >>> found = bound_quantities(kernel_matrix("normalized(relu)", np.eye(4), 3))
         >>> found["delta_A"], found["L_0"], found["L_1"]
         (1.0, 0.0, 10.0)

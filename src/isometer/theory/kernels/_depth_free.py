@@ -28,8 +28,8 @@ from isometer._numerics.piecewise_legendre import legendre_rule
 from isometer.activations import Activation
 from isometer.errors import IsometerError
 from isometer.theory.kernels._kernel_map import Norm, Position
-from isometer.theory.lengths._length_map import SignalFamily
 from isometer.theory.kernels._layer_maps import Layers, Stage, coordinates, cosine_of, gaps
+from isometer.theory.lengths._length_map import SignalFamily
 
 Floats = NDArray[np.float64]
 REACH = 37.0  # |s| up to here is tabulated: angles from 2e-16
@@ -222,7 +222,7 @@ class SphereKernel:
 
     Example:
         >>> import math
-        >>> from isometer.theory.kernels._depth_free import SphereKernel
+        >>> from isometer.theory.kernels import SphereKernel
         >>> deep = SphereKernel("unit(relu)", depth=1_000_000)
         >>> round(math.exp(deep.log_diagonal("ntk")))
         1000001
@@ -259,7 +259,7 @@ class SphereKernel:
         """The same network at another depth; what was composed for one depth is used for the other.
 
         Example:
-            >>> from isometer.theory.kernels._depth_free import SphereKernel
+            >>> from isometer.theory.kernels import SphereKernel
             >>> SphereKernel("unit(relu)", 100).at_depth(3).depth
             3
         """
@@ -311,7 +311,7 @@ class SphereKernel:
 
         Example:
             >>> import numpy as np
-            >>> from isometer.theory.kernels._depth_free import SphereKernel
+            >>> from isometer.theory.kernels import SphereKernel
             >>> nngp, ntk = SphereKernel("unit(relu)", 1).values(np.array([0.0]))  # orthogonal inputs
             >>> round(float(nngp[0]), 9), round(float(ntk[0]), 9)  # 1/π and 1/2π
             (0.318309886, 0.159154943)
@@ -335,7 +335,7 @@ class SphereKernel:
 
         Example:
             >>> import numpy as np
-            >>> from isometer.theory.kernels._depth_free import SphereKernel
+            >>> from isometer.theory.kernels import SphereKernel
             >>> kernel, s = SphereKernel("unit(relu)", 1000), np.linspace(-20, 20, 7)
             >>> bool(np.max(np.abs(kernel.tabulated(s)[0] - kernel.values(s)[0])) < 1e-11)
             True
@@ -357,7 +357,7 @@ class SphereKernel:
         """The kernel over its diagonal at cosines.
 
         Example:
-            >>> from isometer.theory.kernels._depth_free import SphereKernel
+            >>> from isometer.theory.kernels import SphereKernel
             >>> SphereKernel("unit(relu)", 50).at_cosine([1.0], "ntk")
             array([1.])
         """
@@ -370,7 +370,7 @@ class SphereKernel:
         """The kernel over its diagonal at gaps 1 − ρ, as small as 1e-300.
 
         Example:
-            >>> from isometer.theory.kernels._depth_free import SphereKernel
+            >>> from isometer.theory.kernels import SphereKernel
             >>> round(SphereKernel("sign", 10).at_gap(1e-100), 3)
             0.307
         """
@@ -392,7 +392,7 @@ class SphereKernel:
         """log of the kernel of an input with itself; the NTK's is log Σ_h σ̂′(1)^h for unit second moment.
 
         Example:
-            >>> from isometer.theory.kernels._depth_free import SphereKernel
+            >>> from isometer.theory.kernels import SphereKernel
             >>> SphereKernel("relu", 2).log_diagonal() / __import__("math").log(2)
             -2.0
         """

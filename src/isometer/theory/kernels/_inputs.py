@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.errors import IsometerError
-from isometer.theory.lengths._length_map import UNIT
 from isometer.theory.kernels._mixed_lengths import NEAR, ROWS, sharpen
+from isometer.theory.lengths._length_map import UNIT
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ class Batch:
         """Check an (n, d) array.
 
         Example:
-            >>> from isometer.theory.kernels._inputs import Batch
+            >>> from isometer.theory.kernels import Batch
             >>> Batch.of([[3.0, 4.0]]).squared_lengths
             array([25.])
         """
@@ -74,7 +74,7 @@ class Batch:
         """Which inputs are the zero vector.
 
         Example:
-            >>> from isometer.theory.kernels._inputs import Batch
+            >>> from isometer.theory.kernels import Batch
             >>> Batch.of([[0.0, 0.0], [1.0, 0.0]]).zeros
             array([0])
         """

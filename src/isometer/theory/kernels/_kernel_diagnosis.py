@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from isometer.theory.kernels._inputs import Batch
 from isometer.theory.kernels._depth_free import SphereKernel
+from isometer.theory.kernels._inputs import Batch
 from isometer.theory.kernels._kernel_map import Norm, Position
 from isometer.theory.kernels._kernel_matrix import KernelMatrix
-from isometer.theory.lengths._length_map import SignalFamily, checked_residual
 from isometer.theory.kernels._layer_maps import coordinates
+from isometer.theory.lengths._length_map import SignalFamily, checked_residual
 
 EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
 NEAR_SINGULAR = 1e4  # a condition number from which on a kernel gets a diagnosis
@@ -28,8 +28,8 @@ class KernelDiagnosis:
 
     Example:
         >>> import numpy as np
-        >>> from isometer.theory.kernels._kernel_diagnosis import diagnose_kernel
-        >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+        >>> from isometer.theory.kernels import diagnose_kernel
+        >>> from isometer.theory.kernels import kernel_matrix
         >>> x = np.random.default_rng(0).standard_normal((8, 20))
         >>> x /= np.linalg.norm(x, axis=1, keepdims=True)
         >>> found = diagnose_kernel(kernel_matrix("unit(softplus)", x, 60))
@@ -62,8 +62,8 @@ def diagnose_kernel(
 
     Example:
         >>> import numpy as np
-        >>> from isometer.theory.kernels._kernel_diagnosis import diagnose_kernel
-        >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+        >>> from isometer.theory.kernels import diagnose_kernel
+        >>> from isometer.theory.kernels import kernel_matrix
         >>> diagnose_kernel(kernel_matrix("normalized(relu)", np.eye(4), 10)) is None
         True
     """

@@ -18,12 +18,12 @@ from scipy import linalg
 
 from isometer.activations import Activation
 from isometer.errors import IsometerError
-from isometer.theory.kernels._inputs import Batch, blocks
 from isometer.theory.kernels._depth_free import SphereKernel, checked_depth
+from isometer.theory.kernels._inputs import Batch, blocks
 from isometer.theory.kernels._kernel_map import Norm, Position
-from isometer.theory.lengths._length_map import SignalFamily, checked_residual, checked_variance
-from isometer.theory.kernels._mixed_lengths import Architecture, Signals, mixed_kernels, unit_gaps
 from isometer.theory.kernels._layer_maps import coordinates
+from isometer.theory.kernels._mixed_lengths import Architecture, Signals, mixed_kernels, unit_gaps
+from isometer.theory.lengths._length_map import SignalFamily, checked_residual, checked_variance
 
 Floats = NDArray[np.float64]
 Kind = Literal["nngp", "ntk"]
@@ -36,7 +36,7 @@ class KernelMatrix:
 
     Example:
         >>> import numpy as np
-        >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+        >>> from isometer.theory.kernels import kernel_matrix
         >>> kernel = kernel_matrix("unit(relu)", np.eye(3), depth=7, kind="ntk")
         >>> np.exp(kernel.log_diagonal).round(9)
         array([8., 8., 8.])
@@ -58,7 +58,7 @@ class KernelMatrix:
 
         Example:
             >>> import numpy as np
-            >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+            >>> from isometer.theory.kernels import kernel_matrix
             >>> kernel_matrix("identity", np.eye(2), 3).eigenvalues
             array([1., 1.])
         """
@@ -69,7 +69,7 @@ class KernelMatrix:
         """λ_max of `matrix`.
 
         Example:
-            >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+            >>> from isometer.theory.kernels import kernel_matrix
             >>> kernel_matrix("relu", [[2.0]], 1).largest_eigenvalue
             1.0
         """
@@ -80,7 +80,7 @@ class KernelMatrix:
         """n ε λ_max: smaller eigenvalues of a float64 matrix are rounding.
 
         Example:
-            >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+            >>> from isometer.theory.kernels import kernel_matrix
             >>> kernel_matrix("relu", [[2.0]], 1).resolution < 1e-15
             True
         """
@@ -91,7 +91,7 @@ class KernelMatrix:
         """λ_min of `matrix`; 0 when it is singular by construction or below what float64 resolves.
 
         Example:
-            >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+            >>> from isometer.theory.kernels import kernel_matrix
             >>> kernel_matrix("relu", [[1.0, 0.0], [1.0, 0.0]], 1).smallest_eigenvalue
             0.0
         """
@@ -103,7 +103,7 @@ class KernelMatrix:
         """λ_max/λ_min (004/def-kappa); `inf` where λ_min is zero.
 
         Example:
-            >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+            >>> from isometer.theory.kernels import kernel_matrix
             >>> kernel_matrix("relu", [[1.0, 0.0], [1.0, 0.0]], 1).condition_number
             inf
         """
@@ -116,7 +116,7 @@ class KernelMatrix:
 
         Example:
             >>> import numpy as np
-            >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+            >>> from isometer.theory.kernels import kernel_matrix
             >>> round(kernel_matrix("identity", np.eye(5), 3).effective_rank, 9)
             5.0
         """
@@ -141,7 +141,7 @@ def kernel_matrix(
     """The NNGP or NTK matrix of a batch; see `kernel_matrices`.
 
     Example:
-        >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+        >>> from isometer.theory.kernels import kernel_matrix
         >>> kernel_matrix("unit(relu)", [[1.0, 0.0], [0.0, 1.0]], depth=1).matrix.round(6)
         array([[1.     , 0.31831],
                [0.31831, 1.     ]])
@@ -198,7 +198,7 @@ def kernel_matrices(
 
     Example:
         >>> import numpy as np
-        >>> from isometer.theory.kernels._kernel_matrix import kernel_matrices
+        >>> from isometer.theory.kernels import kernel_matrices
         >>> x = np.array([[1.0, 0.0], [0.6, 0.8]])
         >>> both = kernel_matrices("normalized(relu)", x, depth=1000)
         >>> both["ntk"].matrix.round(9) + 0.0

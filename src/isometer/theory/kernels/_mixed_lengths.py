@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer._numerics.piecewise_legendre import legendre_rule, panel_nodes
-from isometer.activations import Activation, _gaussian as gaussian
+from isometer.activations import Activation
+from isometer.activations import _gaussian as gaussian
 from isometer.activations._dual import PiecewiseFunction, angle_of_gap, pair_expectation
 from isometer.activations._gaussian import density
 from isometer.errors import InfiniteMomentError, IsometerError
 from isometer.theory.kernels._kernel_map import Norm, Position
-from isometer.theory.lengths._length_map import OVERFLOW, RaysDual, SignalFamily, diverging
 from isometer.theory.kernels._layer_maps import coordinates, cosine_of, gaps
+from isometer.theory.lengths._length_map import OVERFLOW, RaysDual, SignalFamily, diverging
 
 Floats = NDArray[np.float64]
 ROWS = 128  # rows of a matrix worked on at a time: scratch stays far below n × n

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import sqrt
 from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims._fits import exponent
 from isometer_papers.claims.agarwal2021.instances import (
@@ -20,6 +19,7 @@ from isometer_papers.claims.agarwal2021.instances import (
     unit_scale,
 )
 from isometer_papers.claims.agarwal2021.simulations import kernel_draws
+from isometer_papers.float_or_mpmath import sqrt
 from isometer_papers.theory.duals.exact_duals import dual_slope, dual_value
 from isometer_papers.theory.duals.kernel_tables import parameter_count
 

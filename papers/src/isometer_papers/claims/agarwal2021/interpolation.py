@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Instance
-from isometer_papers.claims.agarwal2021.instances import Rng, correlations, unit_scale
 from isometer_papers.claims._precise import eigenvalues
+from isometer_papers.claims.agarwal2021.instances import Rng, correlations, unit_scale
 from isometer_papers.theory.duals.exact_duals import dual_slope, iterated_dual
 from isometer_papers.theory.duals.small_interpolation import distinct_probability, interpolant_risk
 from isometer_papers.theory.kernel_learning.interpolation import (

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import log, sqrt
+from isometer.theory.kernels import correlation_bound, one_layer_bound
+from isometer.theory.lengths import SignalFamily
 from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
 from isometer_papers.claims.agarwal2021.lengths import contraction, mixture, sigma, simple
-from isometer_papers.claims._precise import mpmath
-from isometer.theory.kernels._bounds import correlation_bound, one_layer_bound
+from isometer_papers.float_or_mpmath import log, sqrt
 from isometer_papers.theory.duals.odd_mixtures import as_printed_hermite_pairing, mixture_step
 from isometer_papers.theory.duals.soft_clip import SoftClip
-from isometer.theory.lengths._length_map import SignalFamily
 
 
 def _pairs(

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from isometer.theory.lengths import SignalFamily, length_contraction
 from isometer_papers.claims._claim import Claim, Instance, Search
-from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
 from isometer_papers.claims._precise import mpmath
+from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
 from isometer_papers.theory.duals.length_counterexamples import hinge_length, sigmoid_at_zero, staircase_length
 from isometer_papers.theory.duals.odd_mixtures import OddMixture
-from isometer.theory.lengths._length_map import SignalFamily, length_contraction
 
 NAMED = ("tanh", "arctan", "softsign")
 

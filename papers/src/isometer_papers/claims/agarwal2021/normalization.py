@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import sqrt
 from isometer_papers.claims._claim import Claim, Instance
-from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
 from isometer_papers.claims._precise import elementwise
+from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
+from isometer_papers.float_or_mpmath import sqrt
 from isometer_papers.theory.duals.normalized_networks import batch_norm_network, layer_norm_network, printed_mean_gap
 
 FUNCTIONS = ("tanh", "sin", "relu", "arctan")

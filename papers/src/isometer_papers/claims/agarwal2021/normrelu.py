@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from isometer_papers.float_or_mpmath import exp, ncdf, npdf, sqrt
 from isometer.activations import activation
 from isometer_papers.claims._claim import Claim, Instance, Search
-from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
 from isometer_papers.claims._precise import mpmath
-from isometer_papers.theory.duals.normrelu_pairs import normrelu_constants, normrelu_correlations
+from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
+from isometer_papers.float_or_mpmath import exp, ncdf, npdf, sqrt
 from isometer_papers.theory.duals.normrelu import NORMRELU_KINK, NormReLU, normrelu_bound, normrelu_settling_depth
+from isometer_papers.theory.duals.normrelu_pairs import normrelu_constants, normrelu_correlations
 
 
 def _paper(rng: Rng, count: int) -> Iterator[Instance]:
@@ -131,7 +131,7 @@ def _library(which: str) -> tuple[Callable[[Instance], Any], Callable[[Instance]
     """The same two sides in float64: the library's quadrature, and `NormReLU`."""
 
     def measured(i: Instance) -> float:
-        from isometer.theory.lengths._length_map import SignalFamily
+        from isometer.theory.lengths import SignalFamily
 
         unit, gamma = NormReLU(float(i["c"])), float(i["gamma"])
         family = SignalFamily(f"relu(x - ({unit.kink!r})) + ({unit.shift!r})")

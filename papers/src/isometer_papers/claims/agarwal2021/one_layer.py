@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import cos, cosh, exp, log, ncdf, pi_like, sqrt
 from isometer_papers.claims._claim import Claim, Estimate, Instance
-from isometer_papers.claims.agarwal2021.instances import Rng
 from isometer_papers.claims._precise import eigenvalues
+from isometer_papers.claims.agarwal2021.instances import Rng
+from isometer_papers.float_or_mpmath import cos, cosh, exp, log, ncdf, pi_like, sqrt
 from isometer_papers.theory.duals.kernel_tables import relu_dual
 from isometer_papers.theory.duals.one_layer_relu import (
     circle_spectrum,

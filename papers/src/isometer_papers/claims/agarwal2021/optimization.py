@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import log
 from isometer.activations import activation
+from isometer.run import seed_of
 from isometer_papers.claims._claim import Claim, Estimate, Instance
-from isometer_papers.claims.agarwal2021.instances import Rng, correlations, unit_scale
 from isometer_papers.claims._precise import eigenvalues
-from isometer.run._seeds import seed_of
+from isometer_papers.claims.agarwal2021.instances import Rng, correlations, unit_scale
+from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.duals.exact_duals import dual_slope, iterated_dual, relative_tangent
 from isometer_papers.theory.duals.small_interpolation import least_squares_path, residual_floor, stochastic_path
 from isometer_papers.theory.kernel_learning.optimization import (

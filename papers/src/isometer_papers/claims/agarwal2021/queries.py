@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import asin, cosh, exp, log, ncdf, pi_like, sqrt
 from isometer.activations import activation
+from isometer.theory.kernels import correlation_bound
 from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims._fits import exponent
+from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
 from isometer_papers.claims.agarwal2021.simulations import dense_cosines, kernel_draws, unit_cosines
-from isometer_papers.claims._precise import mpmath
-from isometer.theory.kernels._bounds import correlation_bound
+from isometer_papers.float_or_mpmath import asin, cosh, exp, log, ncdf, pi_like, sqrt
 from isometer_papers.theory.duals.exact_duals import dual_slope, iterated_dual
 from isometer_papers.theory.kernel_learning.queries import cosine_floor, half_cube, subgaussian_norm
 

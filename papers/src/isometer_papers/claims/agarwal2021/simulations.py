@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from isometer.activations import activation
-from isometer.run._seeds import seed_of
+from isometer.run import seed_of
 
 
 @lru_cache(maxsize=64)

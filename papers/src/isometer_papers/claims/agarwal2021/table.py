@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import exp, pi_like
 from isometer.activations import activation
 from isometer_papers.claims._claim import Claim, Instance
-from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
 from isometer_papers.claims._precise import mpmath
+from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
+from isometer_papers.float_or_mpmath import exp, pi_like
 from isometer_papers.theory.duals.kernel_tables import (
     EXPONENTIAL_PRINTED,
     RELU_SQUARE_PRINTED,

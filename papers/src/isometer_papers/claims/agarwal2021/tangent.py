@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from isometer.theory.kernels import (
+    correlation_bound,
+    separation_depth,
+    tangent_condition_bound,
+    tangent_condition_bound_separated,
+    tangent_depth,
+)
 from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.claims.agarwal2021.instances import (
     Rng,
     apart,
@@ -22,13 +30,6 @@ from isometer_papers.claims.agarwal2021.instances import (
     simple_duals,
     smallest,
     some_dual,
-)
-from isometer_papers.claims._precise import eigenvalues
-from isometer.theory.kernels._bounds import correlation_bound, separation_depth
-from isometer.theory.kernels._conditioning import (
-    tangent_condition_bound,
-    tangent_condition_bound_separated,
-    tangent_depth,
 )
 from isometer_papers.theory.duals.exact_duals import (
     dual_slope,

@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from isometer.theory.kernels import (
+    correlation_bound,
+    one_layer_bound,
+    one_layer_product_bound,
+    separation_depth,
+    top_layer_condition_bound,
+    top_layer_condition_bound_separated,
+    top_layer_depth,
+)
 from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.claims.agarwal2021.instances import (
     NAMES,
     Rng,
@@ -26,18 +36,6 @@ from isometer_papers.claims.agarwal2021.instances import (
     simple_duals,
     smallest,
     some_dual,
-)
-from isometer_papers.claims._precise import eigenvalues
-from isometer.theory.kernels._bounds import (
-    correlation_bound,
-    one_layer_bound,
-    one_layer_product_bound,
-    separation_depth,
-)
-from isometer.theory.kernels._conditioning import (
-    top_layer_condition_bound,
-    top_layer_condition_bound_separated,
-    top_layer_depth,
 )
 from isometer_papers.theory.duals.exact_duals import dual_value, iterated_dual
 

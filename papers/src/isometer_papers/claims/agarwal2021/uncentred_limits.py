@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from isometer.theory.kernels import knife_edge_depth, uncentred_depth
 from isometer_papers.claims._claim import Claim, Instance, Search
 from isometer_papers.claims.agarwal2021.instances import Rng, dual_of, like, nonaffinity, random_squares
 from isometer_papers.claims.agarwal2021.uncentred import critical, critical_cases, fixed_point, fixed_slope, simple
-from isometer.theory.kernels._bounds import knife_edge_depth, uncentred_depth
 from isometer_papers.theory.duals.exact_duals import dual_slope, dual_value, iterated_dual
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from isometer.run import seed_of
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._fits import combined, exponent
 from isometer_papers.claims.daneshmand2020.instances import Rng
-from isometer.run._seeds import seed_of
 
 TAUS = (0.25, 0.5, 0.75)
 _BATCHES = 16
@@ -34,8 +34,8 @@ def averages(width: int, gamma: float, layers: int, function: str = "identity", 
 
 @lru_cache(maxsize=64)
 def _averages(width: int, gamma: float, layers: int, function: str, start: str) -> Averages:
-    from isometer.simulate import ergodic_average
     from isometer.data import make_batch
+    from isometer.simulate import ergodic_average
     from isometer.spec import recurrence
 
     seed = seed_of(f"002 chain {width} {gamma} {layers} {function} {start}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims._fits import intercept
+from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.claims.daneshmand2020.instances import (
     Rng,
     equal_spectra,
@@ -18,9 +19,7 @@ from isometer_papers.claims.daneshmand2020.instances import (
     spectra,
     unit_scale,
 )
-from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.simulate.rank_steps import weak_layer_change, weak_layer_statistics
-from isometer_papers.theory.rank.residual_step import frobenius_drift
 from isometer_papers.theory.rank.bounds import (
     equal_row_drift,
     equal_row_moments,
@@ -30,6 +29,7 @@ from isometer_papers.theory.rank.bounds import (
     two_level_norms_as_printed,
     two_level_spectrum,
 )
+from isometer_papers.theory.rank.residual_step import frobenius_drift
 
 UNIT = {"random": random_unit, "extreme": extreme_unit}
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims._fits import exponent
+from isometer_papers.claims._precise import elementwise, numerical_rank
 from isometer_papers.claims.daneshmand2020.chains import averages, growth_cases, growth_of, run_of
 from isometer_papers.claims.daneshmand2020.instances import Rng, shapes
-from isometer_papers.claims._precise import elementwise, numerical_rank
 from isometer_papers.simulate.rank_steps import plain_chain
 from isometer_papers.theory.rank.bounds import second_moments, soft_rank_bound
 from isometer_papers.theory.rank.chain import normalized_step

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
-from isometer_papers.claims.daneshmand2020.instances import Rng
 from isometer_papers.claims._precise import elementwise
+from isometer_papers.claims.daneshmand2020.instances import Rng
 from isometer_papers.simulate.rank_steps import uniform_weights
 from isometer_papers.theory.rank.chain import multiple_residual, neuron_gradient
 
@@ -26,8 +26,7 @@ def _law(name: str, width: int, rng: Rng) -> Any:
     """Weights of a law of the simulation, many rows of them."""
     import torch
 
-    from isometer.simulate._streams import Streams
-    from isometer.simulate._weights import draw_weights, weight_factor
+    from isometer.simulate import Streams, draw_weights, weight_factor
     from isometer.spec import Spec
 
     rows = _DRAWS // width

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import hadamard
 
-from isometer_papers.claims._claim import Instance, Search
 from isometer.metrics import batch_normalize
+from isometer_papers.claims._claim import Instance, Search
 
 Rng = np.random.Generator
 ODD_FUNCTIONS = {"identity": 1.0, "tanh": 1.0, "sin": 1.0, "arctan": 1.0, "hardtanh": 1.0, "double": 2.0}  # F: B

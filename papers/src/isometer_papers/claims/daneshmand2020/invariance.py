@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._precise import elementwise, numerical_rank
 from isometer_papers.claims.daneshmand2020.instances import (
     ODD_FUNCTIONS,
     Rng,
@@ -16,7 +17,6 @@ from isometer_papers.claims.daneshmand2020.instances import (
     unit_features,
     unit_scale,
 )
-from isometer_papers.claims._precise import elementwise, numerical_rank
 from isometer_papers.simulate.rank_steps import plain_chain, uniform_weights
 from isometer_papers.theory.rank.bounds import second_moments
 from isometer_papers.theory.rank.chain import normalized_step, several_invariant_laws

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from isometer.metrics import batch_normalize, rank
 from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._precise import elementwise, numerical_rank
 from isometer_papers.claims.daneshmand2020.instances import Rng, random_any, steps, unit_scale
 from isometer_papers.claims.daneshmand2020.ranks import square_gap
-from isometer_papers.claims._precise import elementwise, numerical_rank
-from isometer.metrics import batch_normalize, rank
 from isometer_papers.theory.rank.chain import batch_norm_as_printed, normalized_step, residual_step, whitened
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from isometer.metrics import rank, soft_rank, stable_rank
 from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._precise import eigenvalues, numerical_rank
 from isometer_papers.claims.daneshmand2020.instances import (
     Rng,
     extreme_unit,
@@ -18,8 +20,6 @@ from isometer_papers.claims.daneshmand2020.instances import (
     unit_scale,
     with_threshold,
 )
-from isometer_papers.claims._precise import eigenvalues, numerical_rank
-from isometer.metrics import rank, soft_rank, stable_rank
 from isometer_papers.theory.rank.bounds import power_sums, second_moments, soft_rank_bound
 
 UNIT = {"random": random_unit, "extreme": extreme_unit}

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims.daneshmand2020.instances import Rng, equal_spectra, search_unit, spectra
 from isometer_papers.claims.daneshmand2020.invariance import UNIQUE, unique_law, weak_chains, why_not_unique
 from isometer_papers.claims.daneshmand2020.stationary import UNIT
-from isometer_papers.claims._precise import mpmath
 from isometer_papers.theory.rank.bounds import (
     power_sums,
     second_moments,

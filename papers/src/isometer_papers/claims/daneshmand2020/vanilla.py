@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims._precise import elementwise, numerical_rank
 from isometer_papers.claims.daneshmand2020.instances import (
     ODD_FUNCTIONS,
     Rng,
@@ -17,7 +18,6 @@ from isometer_papers.claims.daneshmand2020.instances import (
     unit_scale,
 )
 from isometer_papers.claims.daneshmand2020.invariance import CORNER
-from isometer_papers.claims._precise import elementwise, numerical_rank
 from isometer_papers.simulate.rank_steps import growth_exponents, plain_chain
 from isometer_papers.theory.rank.bounds import moment_change_bound
 from isometer_papers.theory.rank.chain import (

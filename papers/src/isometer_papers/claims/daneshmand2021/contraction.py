@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from isometer.theory.batch_norm import ratio_expectation, smallest_share_bound, spectrum_map
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims.daneshmand2021.instances import SPECTRA, Rng, cases, spectrum_search, unit_scale
 from isometer_papers.claims.daneshmand2021.shares import derivative, precise_share, sides
 from isometer_papers.claims.daneshmand2021.source import Source
-from isometer_papers.claims._precise import mpmath
-from isometer.theory.batch_norm._gram_maps import ratio_expectation, smallest_share_bound, spectrum_map
 from isometer_papers.theory.orthogonality.bounds import share_contraction, spectral_gap, unit_trace
 from isometer_papers.theory.orthogonality.spectrum_shares import (
     share_integrand,

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from isometer.metrics import orthogonality_gap
 from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims.daneshmand2021.instances import (
     SPECTRA,
     Rng,
@@ -19,8 +21,6 @@ from isometer_papers.claims.daneshmand2021.instances import (
     with_weights,
 )
 from isometer_papers.claims.daneshmand2021.source import Source
-from isometer_papers.claims._precise import mpmath
-from isometer.metrics import orthogonality_gap
 from isometer_papers.theory.orthogonality.bounds import gap_of, lyapunov_of, spectral_gap, unit_features, unit_trace
 from isometer_papers.theory.rank.chain import whitened
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from isometer.theory.batch_norm import spectrum_map
 from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.claims.daneshmand2021.chains import spectra_along, squares_of
 from isometer_papers.claims.daneshmand2021.instances import SPECTRA, Rng, batches, cases, unit_scale, widths
 from isometer_papers.claims.daneshmand2021.shares import precise_share
 from isometer_papers.claims.daneshmand2021.source import Source
-from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.simulate.orthogonality_steps import gram_statistics
-from isometer.theory.batch_norm._gram_maps import spectrum_map
 from isometer_papers.theory.orthogonality.bounds import (
     averaged_drift_bound,
     gram_spread,

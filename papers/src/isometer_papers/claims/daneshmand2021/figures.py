@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from isometer.run import seed_of
 from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims.daneshmand2021.chains import (
     gaps,
@@ -20,7 +21,6 @@ from isometer_papers.claims.daneshmand2021.chains import (
 )
 from isometer_papers.claims.daneshmand2021.instances import Rng, cases, unit_scale
 from isometer_papers.claims.daneshmand2021.source import Source
-from isometer.run._seeds import seed_of
 from isometer_papers.simulate.orthogonality_steps import dense_chain, feature_chain, smallest_singular_value
 from isometer_papers.theory.orthogonality.bounds import survival_bound
 

@@ -164,7 +164,7 @@ def _unfolded_gap(i: Instance) -> float:
     import torch
     from torch import nn
 
-    from isometer.init._iterative import patches
+    from isometer.init import patches
 
     kernel, image = torch.as_tensor(np.asarray(i["kernel"])), torch.as_tensor(np.asarray(i["image"]))[None]
     out, channels, side, _ = kernel.shape

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from isometer.metrics import activity_sparsity, mean_angle_deg, odd_point_statistics, stable_rank
+from isometer.run import seed_of
+from isometer.theory.batch_norm import gram_chain
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims.nachum2024.instances import Rng
-from isometer.metrics import activity_sparsity, mean_angle_deg, stable_rank
-from isometer.metrics._odd_point import odd_point_statistics
-from isometer.run._seeds import seed_of
-from isometer.theory.batch_norm._gram_maps import gram_chain
 from isometer_papers.theory.odd_point.chain import cluster_spread, sampled_last_layer
 from isometer_papers.theory.odd_point.layer import recentred_relu_gram
 

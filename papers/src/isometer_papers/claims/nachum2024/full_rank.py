@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
-from isometer_papers.claims.nachum2024.instances import Rng, cases, collinear, proportion
 from isometer_papers.claims._precise import numerical_rank
+from isometer_papers.claims.nachum2024.instances import Rng, cases, collinear, proportion
 from isometer_papers.theory.rank.relu import (
     circle_batch,
     expected_neurons_bound,

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from isometer.metrics import batch_normalize
 from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims.nachum2024.instances import Rng, cases, unit_scale
-from isometer.metrics import batch_normalize
 from isometer_papers.theory.odd_point.layer import centred_batch, expected_square, invariant_batch
 from isometer_papers.theory.rank.relu import rectified
 

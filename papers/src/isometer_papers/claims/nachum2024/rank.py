@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
-from isometer_papers.claims.nachum2024.instances import Rng, collinear, plane_batches, proportion, unit_scale
 from isometer_papers.claims._precise import numerical_rank
+from isometer_papers.claims.nachum2024.instances import Rng, collinear, plane_batches, proportion, unit_scale
 from isometer_papers.theory.rank.relu import (
     circle_batch,
     circle_cell_volumes,

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import log
+from isometer.run import seed_of
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
 from isometer_papers.claims.nachum2024.instances import Rng, plane_batches, proportion
-from isometer.run._seeds import seed_of
+from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.rank.relu import (
     chernoff_exponent,
     chernoff_point,

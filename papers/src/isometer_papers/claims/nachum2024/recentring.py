@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from isometer.theory.batch_norm import gram_map
 from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims.nachum2024.instances import Rng, cases, unit_scale
-from isometer.theory.batch_norm._gram_maps import gram_map
 from isometer_papers.theory.odd_point.layer import cluster_centre, expected_product
 from isometer_papers.theory.rank.relu import rectified
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from isometer_papers.float_or_mpmath import angle_of_cosine
 from isometer_papers.claims._claim import Claim, Instance
 from isometer_papers.claims.nachum2024.instances import Rng
 from isometer_papers.claims.nachum2024.tree_limits import DEPTH, cosine, extreme_angle, size
@@ -26,6 +25,7 @@ from isometer_papers.claims.nachum2024.tree_three import (
     settles,
     to_first,
 )
+from isometer_papers.float_or_mpmath import angle_of_cosine
 from isometer_papers.theory.odd_point.tree import angle_bound, cosine_limit, extreme_cosine_bound
 
 

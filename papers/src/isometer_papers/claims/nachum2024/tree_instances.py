@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Instance
-from isometer_papers.claims.nachum2024.instances import Rng
 from isometer_papers.claims._precise import mpmath
+from isometer_papers.claims.nachum2024.instances import Rng
 from isometer_papers.simulate.tree import (
     brute_force_tree,
     cluster_values,

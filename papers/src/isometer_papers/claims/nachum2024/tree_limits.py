@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import angle_of_cosine
 from isometer_papers.claims._claim import Claim, Instance
 from isometer_papers.claims.nachum2024.instances import Rng, unit_scale
 from isometer_papers.claims.nachum2024.tree_instances import (
@@ -19,6 +18,7 @@ from isometer_papers.claims.nachum2024.tree_instances import (
     higher_rows,
     whole_rows,
 )
+from isometer_papers.float_or_mpmath import angle_of_cosine
 from isometer_papers.theory.odd_point.tree import angle_bound
 
 

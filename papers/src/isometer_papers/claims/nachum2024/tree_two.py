@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import angle_of_cosine, pi_like
 from isometer_papers.claims._claim import Claim, Instance, Search
 from isometer_papers.claims.nachum2024.instances import Rng, unit_scale
 from isometer_papers.claims.nachum2024.tree_instances import by_fractions, fractions, path, tree
 from isometer_papers.claims.nachum2024.tree_limits import DEPTH, TREES, cosine, samples
+from isometer_papers.float_or_mpmath import angle_of_cosine, pi_like
 from isometer_papers.simulate.tree import two_cluster_energy
 from isometer_papers.theory.odd_point.tree import (
     cosine_limit,

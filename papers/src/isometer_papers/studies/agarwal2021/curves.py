@@ -9,8 +9,9 @@ import numpy as np
 import xarray
 from numpy.typing import NDArray
 
-from isometer_papers.studies.cells.normrelu_training import rates_of
 from isometer_papers.studies._drawing import band, new_figure
+from isometer_papers.studies._readings import measured, ordered, surely_less
+from isometer_papers.studies._study import Choice, Measured, Scale
 from isometer_papers.studies.agarwal2021.hyperparameters import (
     DROPS,
     EPOCHS,
@@ -19,8 +20,7 @@ from isometer_papers.studies.agarwal2021.hyperparameters import (
     printed_axes,
     printed_rates,
 )
-from isometer_papers.studies._readings import measured, ordered, surely_less
-from isometer_papers.studies._study import Choice, Measured, Scale
+from isometer_papers.studies.cells.normrelu_training import rates_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

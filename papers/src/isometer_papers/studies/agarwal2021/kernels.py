@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer_papers.studies.cells.activations import curve_cell, nonlinearity_cell, normrelu_cell
 from isometer_papers.studies._drawing import PALETTE, new_figure
 from isometer_papers.studies._study import Measured, Reading, Scale, Study
 from isometer_papers.studies._tables import table_picture
+from isometer_papers.studies.cells.activations import curve_cell, nonlinearity_cell, normrelu_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xarray
 
-from isometer_papers.studies.cells.normrelu_training import training_cell
+from isometer_papers.studies._study import Choice, Measured, Reading, Study
 from isometer_papers.studies.agarwal2021.curves import (
     CHOICES,
     COMMON,
@@ -20,7 +20,7 @@ from isometer_papers.studies.agarwal2021.curves import (
     similar,
     speed,
 )
-from isometer_papers.studies._study import Choice, Measured, Reading, Study
+from isometer_papers.studies.cells.normrelu_training import training_cell
 
 _QUICK, _MEDIUM = [20], [32, 56]
 _MORE = {"runs": 8, "epochs": 9, "every": 3}  # one depth, so that there is time for runs enough to tell methods apart

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import xarray
 
-from isometer_papers.studies.cells.normrelu_training import training_cell
 from isometer_papers.studies._drawing import PALETTE, band, new_figure
+from isometer_papers.studies._readings import measured, ordered
+from isometer_papers.studies._study import Choice, Measured, Reading, Study
 from isometer_papers.studies.agarwal2021.curves import (
     CHOICES,
     COMMON,
@@ -23,8 +24,7 @@ from isometer_papers.studies.agarwal2021.curves import (
     similar,
     speed,
 )
-from isometer_papers.studies._readings import measured, ordered
-from isometer_papers.studies._study import Choice, Measured, Reading, Study
+from isometer_papers.studies.cells.normrelu_training import training_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

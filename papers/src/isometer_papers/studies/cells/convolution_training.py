@@ -14,7 +14,7 @@ from isometer.errors import IsometerError
 if TYPE_CHECKING:
     from torch import nn
 
-    from isometer.run._checkpoints import Checkpoint
+    from isometer.run import Checkpoint
     from isometer_papers.training import Sets
 
 SCHEMES = ("Xavier", "iterative")

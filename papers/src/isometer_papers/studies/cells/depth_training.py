@@ -15,7 +15,7 @@ from isometer_papers.studies.cells.rank_training import named
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from isometer.run._checkpoints import Checkpoint
+    from isometer.run import Checkpoint
     from isometer_papers.training import Sets
 
 CLIPPING = {"AGC, λ = 0.1": 0.1, "AGC, λ = 1": 1.0}  # adaptive gradient clipping, on top of Xavier weights

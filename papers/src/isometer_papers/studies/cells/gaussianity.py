@@ -26,8 +26,8 @@ def wasserstein_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Data
         >>> dict(wasserstein_cell(cell, 0).sizes)
         {'run': 2, 'depth': 2}
     """
-    from isometer.simulate import ConvolutionSpec, simulate, simulate_convolution
     from isometer.data import make_batch
+    from isometer.simulate import ConvolutionSpec, simulate, simulate_convolution
     from isometer.spec import recurrence
 
     c = configuration

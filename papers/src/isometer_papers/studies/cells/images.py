@@ -44,7 +44,7 @@ def images(data: str, samples: int, distinct: int, runs: int, seed: int) -> np.n
         >>> batch.shape, bool((batch[:, 0] == batch[:, 2]).all())
         ((3, 4, 5), True)
     """
-    from isometer.data._batches import make_batch
+    from isometer.data import make_batch
 
     if not 1 <= distinct <= samples:
         raise IsometerError(f"{distinct} different images of {samples}; expected 1 to {samples} — change `distinct`")

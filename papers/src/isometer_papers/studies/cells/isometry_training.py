@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from isometer.run._checkpoints import Checkpoint
+    from isometer.run import Checkpoint
 
 Array = np.ndarray[Any, Any]
 MEASURES = ("weight_gap", "gradient_norm", "moved")

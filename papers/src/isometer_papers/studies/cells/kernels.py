@@ -86,12 +86,7 @@ def convergence_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Data
         (3, 1.0)
     """
     from isometer.theory import kernel_map
-    from isometer.theory.kernels._bounds import (
-        centred_potential_bound,
-        centred_rate,
-        global_convergence_bound,
-        potential,
-    )
+    from isometer.theory.kernels import centred_potential_bound, centred_rate, global_convergence_bound, potential
 
     c = configuration
     kernel = kernel_map(c["activation"])

@@ -26,8 +26,8 @@ def gram_error_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Datas
     import torch
 
     from isometer.activations import activation
-    from isometer.metrics import batch_normalize, gram, gram_distance
     from isometer.data import make_batch
+    from isometer.metrics import batch_normalize, gram, gram_distance
     from isometer.simulate import simulate
     from isometer.spec import Norm, Spec
     from isometer.theory.batch_norm import batch_norm_fixed_point

@@ -77,10 +77,10 @@ def _pair(c: Mapping[str, Any], seed: int) -> tuple[Any, Any]:
 
 def _law(c: Mapping[str, Any], seed: int) -> Any:
     """W H for a fixed H has Gaussian rows of covariance HᵀH/d: sampled covariance against it, in standard errors."""
-    from isometer.metrics import gram
     from isometer.data import make_batch
-    from isometer_papers.simulate.stationary import stationary_gram
+    from isometer.metrics import gram
     from isometer.spec import recurrence
+    from isometer_papers.simulate.stationary import stationary_gram
 
     batch = make_batch("gaussian", c["samples"], c["width"], seed=seed)
     spec = recurrence("001/rec-2.vanilla", width=c["width"], depth=1)

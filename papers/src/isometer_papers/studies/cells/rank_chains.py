@@ -38,8 +38,8 @@ def depth_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
         >>> depth_cell(cell, 0)["rank"].values.tolist()
         [[4, 4], [4, 4]]
     """
-    from isometer_papers.claims._precise import elementwise
     from isometer.metrics import rank, soft_rank
+    from isometer_papers.claims._precise import elementwise
     from isometer_papers.simulate.rank_steps import plain_chain
 
     c = configuration
@@ -86,8 +86,8 @@ def average_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
         >>> sorted(average_cell(cell, 0).data_vars)[:4]
         ['layers_done', 'mean', 'regularity', 'regularity_error']
     """
-    from isometer.simulate import ergodic_average
     from isometer.data import make_batch
+    from isometer.simulate import ergodic_average
     from isometer.spec import recurrence
 
     c = configuration

@@ -23,11 +23,11 @@ def stationary_distance_cell(configuration: Mapping[str, Any], seed: int) -> xar
     """
     import torch
 
-    from isometer.metrics import gram_distance
     from isometer.data import make_batch
+    from isometer.metrics import gram_distance
     from isometer.simulate import simulate
-    from isometer_papers.simulate.stationary import stationary_gram
     from isometer.spec import recurrence
+    from isometer_papers.simulate.stationary import stationary_gram
 
     c = configuration
     own, other, weights, others = (int(s.generate_state(1)[0]) for s in np.random.SeedSequence(seed).spawn(4))

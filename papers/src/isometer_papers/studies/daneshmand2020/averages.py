@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer_papers.studies.cells.rank_chains import average_cell
 from isometer_papers.studies._drawing import PALETTE, new_figure, plain_logs
-from isometer_papers.studies.daneshmand2020.labels import MARKERS, gamma_label
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies.cells.rank_chains import average_cell
+from isometer_papers.studies.daneshmand2020.labels import MARKERS, gamma_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

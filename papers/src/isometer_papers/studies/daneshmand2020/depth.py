@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer_papers.studies.cells.rank_chains import depth_cell, spectrum_cell
 from isometer_papers.studies._drawing import LINES, PALETTE, band, new_figure
-from isometer_papers.studies.daneshmand2020.labels import MARKERS, gamma_label
 from isometer_papers.studies._readings import measured, surely_less
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
 from isometer_papers.studies._tables import table_picture
+from isometer_papers.studies.cells.rank_chains import depth_cell, spectrum_cell
+from isometer_papers.studies.daneshmand2020.labels import MARKERS, gamma_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,10 +12,10 @@ import numpy as np
 import xarray
 from scipy import stats
 
-from isometer_papers.studies.cells.rank_training import mlp_cell
 from isometer_papers.studies._drawing import PALETTE, band, new_figure, plain_logs
 from isometer_papers.studies._readings import all_of, measured, ordered
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies.cells.rank_training import mlp_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

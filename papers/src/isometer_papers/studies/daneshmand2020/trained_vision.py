@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import xarray
 
-from isometer_papers.studies.cells.vision_training import vision_cell
 from isometer_papers.studies._drawing import LINES, band, new_figure, plain_logs
+from isometer_papers.studies._readings import all_of, epochs_measured, measured, ordered, surely_less
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies.cells.vision_training import vision_cell
 from isometer_papers.studies.daneshmand2020.trained import (
     CHANCE,
     accuracy_of,
@@ -20,8 +22,6 @@ from isometer_papers.studies.daneshmand2020.trained import (
     learns,
     legends_below,
 )
-from isometer_papers.studies._readings import all_of, epochs_measured, measured, ordered, surely_less
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

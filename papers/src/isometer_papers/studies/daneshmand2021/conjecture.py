@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer_papers.studies.cells.stationarity import stationary_distance_cell
 from isometer_papers.studies._drawing import PALETTE, new_figure
 from isometer_papers.studies._readings import log_slope, mean_interval, surely_less
 from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Study
+from isometer_papers.studies.cells.stationarity import stationary_distance_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer_papers.studies.cells.orthogonality import average_gap_cell, cosine_cell, gap_cell
 from isometer_papers.studies._drawing import band, new_figure, plain_logs
 from isometer_papers.studies._readings import log_slope, measured, surely_less
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies.cells.orthogonality import average_gap_cell, cosine_cell, gap_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,10 +9,10 @@ import numpy as np
 import xarray
 
 from isometer_papers.report.gallery import number
-from isometer_papers.studies.cells.gaussianity import NETWORKS, wasserstein_cell
 from isometer_papers.studies._readings import log_slope, measured, surely_less
 from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Study
 from isometer_papers.studies._tables import table_picture
+from isometer_papers.studies.cells.gaussianity import NETWORKS, wasserstein_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

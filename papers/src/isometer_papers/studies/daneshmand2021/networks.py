@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer_papers.studies.cells.architectures import image_gap_cell
 from isometer_papers.studies._drawing import LINES, PALETTE, new_figure
 from isometer_papers.studies._readings import measured, surely_less
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies.cells.architectures import image_gap_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import xarray
 
 from isometer_papers.report.gallery import number
-from isometer_papers.studies.cells.notation import SYMBOLS, notation_cell
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
 from isometer_papers.studies._tables import table_picture
+from isometer_papers.studies.cells.notation import SYMBOLS, notation_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

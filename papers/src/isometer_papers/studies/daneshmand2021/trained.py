@@ -13,10 +13,10 @@ import numpy as np
 import xarray
 from scipy import stats
 
-from isometer_papers.studies.cells.depth_training import depth_training_cell
 from isometer_papers.studies._drawing import PALETTE, band, new_figure
 from isometer_papers.studies._readings import line_slope, measured, ordered, surely_less
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies.cells.depth_training import depth_training_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

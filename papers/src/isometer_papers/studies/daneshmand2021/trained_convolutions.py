@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
+from isometer_papers.studies._drawing import band, new_figure
+from isometer_papers.studies._readings import measured, ordered
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._tables import table_picture
 from isometer_papers.studies.cells.convolution_training import (
     convolution_training_cell,
     expanded,
     printed_rows,
     table_cell,
 )
-from isometer_papers.studies._drawing import band, new_figure
 from isometer_papers.studies.daneshmand2021.trained import BOTH, ROOT, WHY_GAIN, losses
-from isometer_papers.studies._readings import measured, ordered
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
-from isometer_papers.studies._tables import table_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

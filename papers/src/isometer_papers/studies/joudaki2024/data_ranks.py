@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer_papers.studies.cells.data_ranks import rank_cell
 from isometer_papers.studies._drawing import PALETTE, new_figure
-from isometer_papers.studies.joudaki2024.depths import MARKERS
 from isometer_papers.studies._readings import measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies.cells.data_ranks import rank_cell
+from isometer_papers.studies.joudaki2024.depths import MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

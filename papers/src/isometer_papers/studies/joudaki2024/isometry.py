@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer_papers.studies.cells.first_gradient import first_gradient_cell
-from isometer_papers.studies.cells.isometry import isometry_gap_cell
+from isometer.theory.batch_norm import gradient_growth, isometry_gap_rate
 from isometer_papers.studies._drawing import LINES, PALETTE, band, new_figure
-from isometer_papers.studies.joudaki2024.depths import curve, draw_depths, explodes, flat, growth
 from isometer_papers.studies._readings import line_slope, measured, straightness, surely_less
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
-from isometer.theory.batch_norm._growth import gradient_growth
-from isometer.theory.batch_norm._haar import isometry_gap_rate
+from isometer_papers.studies.cells.first_gradient import first_gradient_cell
+from isometer_papers.studies.cells.isometry import isometry_gap_cell
+from isometer_papers.studies.joudaki2024.depths import curve, draw_depths, explodes, flat, growth
 from isometer_papers.theory.isometry import gap_bound, printed_decay_time
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ import numpy as np
 import xarray
 from scipy import stats
 
-from isometer_papers.studies.cells.kernels import convergence_cell, hermite_cell, parallelepiped_cell, property_cell
 from isometer_papers.studies._drawing import PALETTE, new_figure
-from isometer_papers.studies.joudaki2024.sketches import draw_parallelepipeds
 from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Study
 from isometer_papers.studies._tables import table_picture
+from isometer_papers.studies.cells.kernels import convergence_cell, hermite_cell, parallelepiped_cell, property_cell
+from isometer_papers.studies.joudaki2024.sketches import draw_parallelepipeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

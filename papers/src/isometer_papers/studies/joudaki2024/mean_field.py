@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer_papers.studies.cells.mean_field import gram_error_cell
+from isometer.theory.batch_norm import batch_norm_fixed_point, gram_fluctuations
 from isometer_papers.studies._drawing import PALETTE, band, new_figure, plain_logs
 from isometer_papers.studies._readings import log_slope, measured, surely_less
 from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Study
-from isometer.theory.batch_norm import batch_norm_fixed_point, gram_fluctuations
+from isometer_papers.studies.cells.mean_field import gram_error_cell
 from isometer_papers.theory.mean_field.gram_concentration import concentration_bound
 
 if TYPE_CHECKING:

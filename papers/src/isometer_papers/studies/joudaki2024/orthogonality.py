@@ -10,13 +10,13 @@ import numpy as np
 import xarray
 from scipy import stats
 
-from isometer_papers.studies.cells.orthogonality import average_gap_cell, survival_cell
+from isometer.theory.batch_norm import stationary_orthogonality_gap
 from isometer_papers.studies._drawing import PALETTE, new_figure
-from isometer_papers.studies.daneshmand2021.depth_and_width import FIGURE_1, FIGURE_2A, FIGURE_2B, draw_average
-from isometer_papers.studies.daneshmand2021.gaussian_table import gaussian_table
 from isometer_papers.studies._readings import log_slope, measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
-from isometer.theory.batch_norm import stationary_orthogonality_gap
+from isometer_papers.studies.cells.orthogonality import average_gap_cell, survival_cell
+from isometer_papers.studies.daneshmand2021.depth_and_width import FIGURE_1, FIGURE_2A, FIGURE_2B, draw_average
+from isometer_papers.studies.daneshmand2021.gaussian_table import gaussian_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

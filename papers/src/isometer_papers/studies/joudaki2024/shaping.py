@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
+from isometer_papers.studies._drawing import new_figure
+from isometer_papers.studies._readings import jackknife, measured, surely_less
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
 from isometer_papers.studies.cells.first_gradient import first_gradient_cell, rate_cell
 from isometer_papers.studies.cells.isometry import image_gap_cell
-from isometer_papers.studies._drawing import new_figure
 from isometer_papers.studies.joudaki2024.depths import (
     curve,
     depth_axis,
@@ -22,8 +24,6 @@ from isometer_papers.studies.joudaki2024.depths import (
     growth,
 )
 from isometer_papers.studies.joudaki2024.isometry import DEPTHS, IMAGES, LAYER, images_scale
-from isometer_papers.studies._readings import jackknife, measured, surely_less
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
 from isometer_papers.theory.isometry.gain_schedules import GainFit, fit_gain, growth_exponent
 
 if TYPE_CHECKING:

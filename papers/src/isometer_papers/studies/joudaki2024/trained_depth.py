@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import xarray
 
-from isometer_papers.studies.cells.depth_training import CLIPPING, SCHEMES, depth_training_cell
 from isometer_papers.studies._drawing import band, new_figure
+from isometer_papers.studies._readings import measured, ordered, surely_less
+from isometer_papers.studies._study import Choice, Reading, Scale, Study
+from isometer_papers.studies.cells.depth_training import CLIPPING, SCHEMES, depth_training_cell
 from isometer_papers.studies.daneshmand2021.trained import (
     FIGURE_3A,
     FIGURE_3B,
@@ -27,8 +29,6 @@ from isometer_papers.studies.daneshmand2021.trained import (
     WHY_GAIN,
     final_losses,
 )
-from isometer_papers.studies._readings import measured, ordered, surely_less
-from isometer_papers.studies._study import Choice, Reading, Scale, Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer_papers.studies.cells.isometry_training import isometry_training_cell
 from isometer_papers.studies._drawing import band, new_figure, plain_logs
+from isometer_papers.studies._readings import epochs_measured, measured, ordered
+from isometer_papers.studies._study import Choice, Measured, Reading, Study
+from isometer_papers.studies.cells.isometry_training import isometry_training_cell
 from isometer_papers.studies.joudaki2024.trained_isometry import (
     BRIEF,
     BRIEFLY,
@@ -22,8 +24,6 @@ from isometer_papers.studies.joudaki2024.trained_isometry import (
     surely_positive,
     training_scale,
 )
-from isometer_papers.studies._readings import epochs_measured, measured, ordered
-from isometer_papers.studies._study import Choice, Measured, Reading, Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

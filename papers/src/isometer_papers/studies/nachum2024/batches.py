@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer_papers.studies.cells.odd_points import activity_cell, angles_cell, odd_point_cell
 from isometer_papers.studies._drawing import PALETTE, new_figure
 from isometer_papers.studies._readings import measured
 from isometer_papers.studies._study import Choice, Reading, Scale, Study
+from isometer_papers.studies.cells.odd_points import activity_cell, angles_cell, odd_point_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,6 +7,8 @@ from typing import Any
 
 import xarray
 
+from isometer_papers.studies._readings import all_of, measured, ordered
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
 from isometer_papers.studies.cells.rank_training import mlp_cell
 from isometer_papers.studies.daneshmand2020.trained import (
     BETWEEN,
@@ -28,8 +30,6 @@ from isometer_papers.studies.daneshmand2020.trained import (
     draw_depths,
     numbers_of,
 )
-from isometer_papers.studies._readings import all_of, measured, ordered
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
 
 NEAR = 0.1  # of accuracy
 

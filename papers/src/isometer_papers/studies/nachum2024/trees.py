@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer_papers.studies.cells.odd_points import tree_cell
 from isometer_papers.studies._drawing import PALETTE, new_figure
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies.cells.odd_points import tree_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

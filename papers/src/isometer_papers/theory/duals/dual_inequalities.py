@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from isometer.activations import Activation, activation
 from isometer.errors import IsometerError
-from isometer.theory.kernels._bounds import one_layer_bound
-from isometer.theory.kernels._kernel_map import KernelMap
-from isometer.theory.lengths._length_map import SignalFamily
+from isometer.theory.kernels import KernelMap, one_layer_bound
+from isometer.theory.lengths import SignalFamily
 
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import acos, asin, cosh, exp, is_precise, pi_like, sinh, sqrt
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import acos, asin, cosh, exp, is_precise, pi_like, sinh, sqrt
 
 __all__ = [
     "NORMALIZED",

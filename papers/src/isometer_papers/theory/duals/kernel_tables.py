@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from isometer_papers.float_or_mpmath import acos, exp, pi_like, sqrt
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import acos, exp, pi_like, sqrt
 
 __all__ = [
     "EXPONENTIAL_PRINTED",

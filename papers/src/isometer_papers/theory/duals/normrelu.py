@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from scipy.special import ndtr
 
 from isometer.errors import IsometerError
-from isometer.theory.kernels._bounds import correlation_bound
+from isometer.theory.kernels import correlation_bound
 
 NORMRELU_KINK = -1.5975  # c of the paper
 NORMRELU_RATE = 0.0798  # α′, as printed

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from isometer_papers.float_or_mpmath import asin, exp, pi_like, sinh, sqrt
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import asin, exp, pi_like, sinh, sqrt
 
 __all__ = ["OddMixture", "as_printed_hermite_pairing", "mixture_step"]
 

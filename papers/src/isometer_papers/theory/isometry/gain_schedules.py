@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import brentq
 
-from isometer.activations import Activation, activation
-from isometer.activations._closed_forms import as_two_rays
+from isometer.activations import Activation, activation, as_two_rays
 from isometer.errors import IsometerError
 from isometer.spec import Norm, PowerLaw
-from isometer.theory.batch_norm._growth import gradient_growth
+from isometer.theory.batch_norm import gradient_growth
 
 __all__ = ["GainFit", "GainSchedule", "fit_gain", "gain_schedule", "growth_exponent", "measured_gain_schedule"]
 

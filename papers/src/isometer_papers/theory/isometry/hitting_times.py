@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isometer.errors import IsometerError
-from isometer.theory.batch_norm._haar import isometry_gap_rate
+from isometer.theory.batch_norm import isometry_gap_rate
 
 __all__ = ["JacobianNorm", "batch_norm_jacobian_norm", "isometry_hitting_time", "printed_hitting_bound"]
 

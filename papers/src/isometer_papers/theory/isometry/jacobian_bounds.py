@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import log
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.isometry.matrices import normalized_rows, row_norms
 
 __all__ = [

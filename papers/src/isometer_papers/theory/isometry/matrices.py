@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import absolute_determinant, log
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import absolute_determinant, log
 
 __all__ = [
     "column_gap",

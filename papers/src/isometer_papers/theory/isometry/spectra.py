@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import log, log1p
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import log, log1p
 
 __all__ = [
     "deviation_root",

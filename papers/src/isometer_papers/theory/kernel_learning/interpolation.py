@@ -16,8 +16,7 @@ from scipy import linalg
 from scipy.special import betainc, betaincinv
 
 from isometer.errors import IsometerError
-from isometer.theory.kernels._bounds import separation_depth
-from isometer.theory.kernels._depth_free import SphereKernel
+from isometer.theory.kernels import SphereKernel, separation_depth
 
 Floats = NDArray[np.float64]
 
@@ -119,7 +118,7 @@ def sphere_covariance_spectrum(kernel: SphereKernel, dimension: int, degrees: in
     multiplicity of degree l is that of the harmonics. ‖Σ‖ is their maximum.
 
     Example:
-        >>> from isometer.theory.kernels._depth_free import SphereKernel
+        >>> from isometer.theory.kernels import SphereKernel
         >>> from isometer_papers.theory.kernel_learning.interpolation import sphere_covariance_spectrum
         >>> sphere_covariance_spectrum(SphereKernel("identity", 5), 4, 3).round(12) + 0.0  # x·x′: degree one only
         array([0.  , 0.25, 0.  , 0.  ])
@@ -204,7 +203,7 @@ def interpolate(kernel: ArrayLike, means: ArrayLike, sample: ArrayLike, labels: 
     Example:
         >>> import numpy as np
         >>> from isometer_papers.theory.kernel_learning.interpolation import interpolate
-        >>> from isometer.theory.kernels._kernel_matrix import kernel_matrix
+        >>> from isometer.theory.kernels import kernel_matrix
         >>> x = np.random.default_rng(0).standard_normal((40, 8))
         >>> x /= np.linalg.norm(x, axis=1, keepdims=True)
         >>> found = interpolate(kernel_matrix("unit(tanh)", x, 3).matrix, x[:, 0], range(10), x[:10, 0])

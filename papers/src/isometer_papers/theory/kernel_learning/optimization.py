@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from isometer.errors import IsometerError
-from isometer.theory.kernels._bounds import separation_depth
+from isometer.theory.kernels import separation_depth
 
 Floats = NDArray[np.float64]
 Loss = Literal["mean", "half-sum"]
@@ -180,7 +180,7 @@ def conditioning_depth(n: int, delta: float, nonlinearity: float) -> int:
     It is the constant behind the Θ of 004/thm-13 and 004/thm-44.
 
     Example:
-        >>> from isometer.theory.kernels._conditioning import top_layer_condition_bound
+        >>> from isometer.theory.kernels import top_layer_condition_bound
         >>> from isometer_papers.theory.kernel_learning.optimization import conditioning_depth
         >>> depth = conditioning_depth(100, 1e-3, 0.5)
         >>> top_layer_condition_bound(100, depth, 1e-3, 0.5) <= 3

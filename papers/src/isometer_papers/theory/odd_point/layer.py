@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isometer_papers.float_or_mpmath import angle_of_cosine, gamma, pi_like
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import angle_of_cosine, gamma, pi_like
 from isometer_papers.theory.rank.bounds import numeric
 
 __all__ = [

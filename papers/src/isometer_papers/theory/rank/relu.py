@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isometer_papers.float_or_mpmath import atan2, log, pi_like
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import atan2, log, pi_like
 from isometer_papers.theory.rank.bounds import numeric
 
 __all__ = [

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from isometer.doctor.diagnosis import _limits as limits
-from isometer.doctor.diagnosis.checks._case import Case
 from isometer.doctor.diagnosis._findings import Finding
 from isometer.doctor.diagnosis._prescriptions import prescribe
+from isometer.doctor.diagnosis.checks._case import Case
 from isometer.errors import IsometerError
 
 _INFINITE = 3  # values per statistic up to which the expected squared gradient is infinite

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from isometer.doctor.diagnosis import _limits as limits
-from isometer.doctor.diagnosis.checks._case import Case
 from isometer.doctor.diagnosis._findings import Finding
 from isometer.doctor.diagnosis._prescriptions import prescribe
 from isometer.doctor.diagnosis._redraws import Statistic
+from isometer.doctor.diagnosis.checks._case import Case
 
 
 def gradient_growth(case: Case) -> Iterator[Finding]:

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from isometer.doctor.diagnosis import _limits as limits
-from isometer.doctor.diagnosis.checks._case import Case
 from isometer.doctor.diagnosis._findings import Finding
 from isometer.doctor.diagnosis._prescriptions import prescribe
 from isometer.doctor.diagnosis._signal_path import View
+from isometer.doctor.diagnosis.checks._case import Case
 
 _REFERENCES = ("001/prop-5.1", "004/thm-12")
 _DTYPES = ("float16", "bfloat16", "float32")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from isometer import metrics
 from isometer.doctor.diagnosis import _limits as limits
-from isometer.doctor.diagnosis.checks._case import Case
 from isometer.doctor.diagnosis._findings import Finding
 from isometer.doctor.diagnosis._prescriptions import prescribe
 from isometer.doctor.diagnosis._redraws import Statistic
+from isometer.doctor.diagnosis.checks._case import Case
 
 _RIGHT_ANGLE = 45.0  # degrees, halfway to one
 

@@ -11,10 +11,10 @@ from scipy import stats
 
 from isometer.activations import activation
 from isometer.doctor.diagnosis import _limits as limits
-from isometer.doctor.diagnosis.checks._case import Case
 from isometer.doctor.diagnosis._findings import Finding
 from isometer.doctor.diagnosis._prescriptions import prescribe
 from isometer.doctor.diagnosis._signal_path import View
+from isometer.doctor.diagnosis.checks._case import Case
 from isometer.errors import IsometerError
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from scipy import stats
 
 from isometer.doctor.diagnosis import _limits as limits
-from isometer.doctor.diagnosis.checks._case import Case
 from isometer.doctor.diagnosis._findings import Finding
 from isometer.doctor.diagnosis._prescriptions import prescribe
+from isometer.doctor.diagnosis.checks._case import Case
 
 _SYMPTOMS = (
     "activation-explosion",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import exp, log
+from isometer.theory.batch_norm import isometry_gap_step
 from isometer_papers.claims._claim import Claim, Instance, always
 from isometer_papers.claims.joudaki2024.isometry.instances import (
     MATRICES,
@@ -27,7 +27,7 @@ from isometer_papers.claims.joudaki2024.isometry.instances import (
     unit_scale,
     with_gap,
 )
-from isometer.theory.batch_norm._haar import isometry_gap_step
+from isometer_papers.float_or_mpmath import exp, log
 from isometer_papers.theory.isometry import (
     decay_time,
     deviation_root,

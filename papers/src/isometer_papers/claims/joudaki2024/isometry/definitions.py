@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import log
 from isometer.activations import activation
+from isometer.metrics import batch_normalize
 from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._precise import eigenvalues, elementwise, mpmath, numerical_rank
 from isometer_papers.claims.joudaki2024.isometry.instances import (
     MATRICES,
     UNIT,
@@ -22,8 +23,7 @@ from isometer_papers.claims.joudaki2024.isometry.instances import (
     singular,
     unit_scale,
 )
-from isometer_papers.claims._precise import eigenvalues, elementwise, mpmath, numerical_rank
-from isometer.metrics import batch_normalize
+from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.isometry import (
     column_gap,
     gain_factor,

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from isometer.run import seed_of
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims.joudaki2024.isometry.instances import Family, Rng, rotation, with_gap
-from isometer.run._seeds import seed_of
 from isometer_papers.simulate.rotations import RotationChain, rotated_row_norms, rotation_chain
 from isometer_papers.theory.isometry import spectrum_gap
 

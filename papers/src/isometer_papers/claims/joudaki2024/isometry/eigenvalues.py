@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from isometer_papers.float_or_mpmath import log
 from isometer_papers.claims._claim import Claim, Instance
 from isometer_papers.claims.joudaki2024.isometry.instances import (
     NEAR,
@@ -15,6 +14,7 @@ from isometer_papers.claims.joudaki2024.isometry.instances import (
     search_spectrum,
     unit_scale,
 )
+from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.isometry import (
     eigenvalue_product_bound,
     smallest_eigenvalue_bound,

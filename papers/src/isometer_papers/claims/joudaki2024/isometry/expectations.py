@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import log
+from isometer.theory.batch_norm import isometry_gap_step
 from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.claims.joudaki2024.isometry.draws import mean_over, polar_row_norms, row_norms_of, some_spectra
 from isometer_papers.claims.joudaki2024.isometry.instances import (
     SPECTRA,
@@ -24,8 +25,7 @@ from isometer_papers.claims.joudaki2024.isometry.instances import (
     search_spectrum,
     unit_scale,
 )
-from isometer_papers.claims._precise import eigenvalues
-from isometer.theory.batch_norm._haar import isometry_gap_step
+from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.isometry import (
     eigenvalue_variance,
     gain_factor,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from isometer_papers.float_or_mpmath import log
 from isometer_papers.claims._claim import Claim, Instance
 from isometer_papers.claims.joudaki2024.isometry.decay import deviation, gap, implied, one_step, size
 from isometer_papers.claims.joudaki2024.isometry.instances import (
@@ -20,6 +19,7 @@ from isometer_papers.claims.joudaki2024.isometry.instances import (
     search_spectrum,
     unit_scale,
 )
+from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.isometry import (
     deviation_root,
     deviation_root_as_printed,

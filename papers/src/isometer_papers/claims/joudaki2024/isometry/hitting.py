@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import exp
 from isometer_papers.claims._claim import Claim, Instance
 from isometer_papers.claims.joudaki2024.isometry.draws import chain_of, chains, hitting_times, of_chain, start_gap
 from isometer_papers.claims.joudaki2024.isometry.instances import Family, Rng, nought
+from isometer_papers.float_or_mpmath import exp
 from isometer_papers.simulate.rotations import RotationChain
-from isometer_papers.theory.isometry.hitting_times import printed_hitting_bound
 from isometer_papers.theory.isometry import decay_time, gap_bound, hitting_bound, tail_bound
+from isometer_papers.theory.isometry.hitting_times import printed_hitting_bound
 
 
 def _layered(*cases: tuple[int, float, int, int]) -> Family:

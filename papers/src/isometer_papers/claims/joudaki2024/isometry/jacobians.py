@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import log
 from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.claims.joudaki2024.isometry.instances import (
     MATRICES,
     TRACED,
@@ -20,7 +20,7 @@ from isometer_papers.claims.joudaki2024.isometry.instances import (
     search_matrix,
     unit_scale,
 )
-from isometer_papers.claims._precise import eigenvalues
+from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.isometry import (
     chain_jacobian,
     isometry_of,

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import exp, log
 from isometer_papers.claims._claim import Claim, Instance, Search
 from isometer_papers.claims.joudaki2024.isometry.instances import Rng, nought, singular, unit_scale
+from isometer_papers.float_or_mpmath import exp, log
 from isometer_papers.theory.isometry import (
     cross_entropy_gradient,
     isometry_of,

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from isometer.run import seed_of
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims.joudaki2024.isometry.instances import Family, Rng
-from isometer.run._seeds import seed_of
 
 _DEFAULTS: dict[str, Any] = {
     "n": None,

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import log
 from isometer_papers.claims._claim import Claim, Instance
-from isometer_papers.claims.joudaki2024.isometry.instances import UNIT, Rng, one, rotation, small_matrices, unit_scale
 from isometer_papers.claims._precise import eigenvalues
+from isometer_papers.claims.joudaki2024.isometry.instances import UNIT, Rng, one, rotation, small_matrices, unit_scale
+from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.isometry import (
     chain_jacobian,
     gradient_through_layers,

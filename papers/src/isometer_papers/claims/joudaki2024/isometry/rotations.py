@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import absolute_determinant, log
 from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims.joudaki2024.isometry.instances import (
     MATRICES,
     nought,
@@ -16,7 +16,7 @@ from isometer_papers.claims.joudaki2024.isometry.instances import (
     singular,
     unit_scale,
 )
-from isometer_papers.claims._precise import mpmath
+from isometer_papers.float_or_mpmath import absolute_determinant, log
 from isometer_papers.theory.isometry import isometry_of, normalized_rows, row_norms, variation_bound
 
 

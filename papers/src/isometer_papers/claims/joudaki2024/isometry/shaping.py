@@ -73,7 +73,7 @@ def _total_bound(i: Instance) -> Any:
 def _excess(phi: str, gain: float) -> float:
     """Growth of gradients at infinite width over that of the identity, 100 samples."""
     from isometer.activations import activation
-    from isometer.theory.batch_norm._growth import gradient_growth
+    from isometer.theory.batch_norm import gradient_growth
 
     return gradient_growth(activation(phi).gain(gain), 100) - gradient_growth("identity", 100)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from isometer.run import seed_of
 from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims.joudaki2024.isometry.instances import Rng
-from isometer.run._seeds import seed_of
 
 _TABLE = {16: 16.0, 32: 32.0, 64: 64.0, 128: 128.0, 256: 238.19, 512: 275.37}
 

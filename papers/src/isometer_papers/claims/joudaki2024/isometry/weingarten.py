@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from isometer.run import seed_of
 from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims.joudaki2024.isometry.draws import polar_factors
 from isometer_papers.claims.joudaki2024.isometry.instances import Rng, whole
-from isometer.run._seeds import seed_of
 from isometer_papers.simulate.rotations import haar_matrices
 from isometer_papers.theory.isometry import pairing_moment, pairing_moment_as_printed
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Estimate, Instance
-from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng
-from isometer_papers.claims._precise import mpmath
-from isometer.run._seeds import seed_of
+from isometer.run import seed_of
 from isometer.theory.batch_norm import batch_norm_fixed_point, gram_fluctuations
+from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._precise import mpmath
+from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng
 from isometer_papers.theory.mean_field.total_variation import scale_tv
 from isometer_papers.theory.mean_field.two_samples import image_statistic, mixing_limit, tv_bound
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from isometer.theory.batch_norm import batch_norm_chain, batch_norm_fixed_point, batch_norm_map
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
 from isometer_papers.claims._fits import exponent
+from isometer_papers.claims._precise import elementwise
 from isometer_papers.claims.joudaki2024.mean_field.chains import equal_samples, given
 from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng
-from isometer_papers.claims._precise import elementwise
-from isometer.theory.batch_norm import batch_norm_chain, batch_norm_fixed_point, batch_norm_map
 from isometer_papers.theory.isometry.gap_steps import batch_norm_rows
 from isometer_papers.theory.mean_field.power_rates import power_local_rate
 

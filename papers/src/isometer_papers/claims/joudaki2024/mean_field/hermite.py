@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Instance, Search
-from isometer_papers.claims.joudaki2024.mean_field.kernels import ALL, Rng, affine_too, kernel, search
 from isometer_papers.claims._precise import mpmath
+from isometer_papers.claims.joudaki2024.mean_field.kernels import ALL, Rng, affine_too, kernel, search
 from isometer_papers.theory.duals.hermite_identities import (
     gaussian_moment,
     hermite_coefficients,

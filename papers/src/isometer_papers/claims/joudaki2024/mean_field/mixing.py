@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims._precise import elementwise
 from isometer_papers.claims.joudaki2024.mean_field.chains import (
     SEVERAL,
     dense_tv,
@@ -26,7 +27,6 @@ from isometer_papers.claims.joudaki2024.mean_field.chains import (
     why_several,
 )
 from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng
-from isometer_papers.claims._precise import elementwise
 from isometer_papers.theory.isometry.gap_steps import batch_norm_rows
 from isometer_papers.theory.mean_field.total_variation import contraction, finite_tv, scale_tv
 from isometer_papers.theory.mean_field.two_samples import (

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from isometer.theory.batch_norm import batch_norm_map
 from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims._precise import elementwise
 from isometer_papers.claims.joudaki2024.mean_field.chains import (
     dense_tv,
     exponent_between,
@@ -22,8 +24,6 @@ from isometer_papers.claims.joudaki2024.mean_field.chains import (
     why_excluded,
 )
 from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng
-from isometer_papers.claims._precise import elementwise
-from isometer.theory.batch_norm import batch_norm_map
 from isometer_papers.theory.isometry.gap_steps import batch_norm_rows
 from isometer_papers.theory.mean_field.covariance_concentration import deviation_tail_as_printed
 from isometer_papers.theory.mean_field.total_variation import (

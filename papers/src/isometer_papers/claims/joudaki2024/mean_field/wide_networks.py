@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from isometer.run import seed_of
 from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims._fits import exponent
-from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng, kernel
 from isometer_papers.claims._precise import elementwise, mpmath
-from isometer.run._seeds import seed_of
+from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng, kernel
 from isometer_papers.theory.duals.global_convergence import case_of
 from isometer_papers.theory.duals.hermite_identities import cosine_after_sparse_input, sine_kernel_at
 
@@ -29,8 +29,7 @@ def _cosine(h: Any) -> Any:
 def _cosines(phi: str, norm: str, position: str, weights: str, width: int, depth: int, rho: float, runs: int) -> Any:
     """ρ_ℓ of independent networks, (runs, depth + 1); inputs of length √d with cosine ρ."""
     from isometer.simulate import simulate
-    from isometer.spec import Norm, Spec
-    from isometer.spec._network import POST_NORM, PRE_NORM
+    from isometer.spec import POST_NORM, PRE_NORM, Norm, Spec
 
     seed = seed_of(f"001 cosines {phi} {norm} {position} {weights} {width} {depth} {rho} {runs}") & 0x7FFFFFFF
     q = np.linalg.qr(np.random.default_rng(seed).standard_normal((width, 2)))[0].T * math.sqrt(width)

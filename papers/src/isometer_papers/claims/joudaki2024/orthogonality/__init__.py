@@ -1,8 +1,6 @@
 """The claims of the thesis (001), chapters 1 and 2 and Appendix A. Most are also printed in 003, often otherwise."""
 
 from isometer_papers.claims._claim import Claim
-from isometer_papers.claims.joudaki2024.orthogonality import assumptions, products
-from isometer_papers.claims.joudaki2024.orthogonality.source import THESIS
 from isometer_papers.claims.daneshmand2021 import (
     contraction,
     definitions,
@@ -12,6 +10,8 @@ from isometer_papers.claims.daneshmand2021 import (
     initialisation,
     rates,
 )
+from isometer_papers.claims.joudaki2024.orthogonality import assumptions, products
+from isometer_papers.claims.joudaki2024.orthogonality.source import THESIS
 
 CLAIMS: tuple[Claim, ...] = (
     *assumptions.INTRODUCTION,

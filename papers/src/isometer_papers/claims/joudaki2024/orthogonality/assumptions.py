@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.claims.daneshmand2021.chains import path
 from isometer_papers.claims.daneshmand2021.figures import SQUARES, dense_least_ratio, least_ratio
 from isometer_papers.claims.daneshmand2021.instances import Rng, cases, unit_scale
-from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.simulate.orthogonality_steps import singular_value_gap
 from isometer_papers.theory.orthogonality.spectrum_shares import two_level_chain
 

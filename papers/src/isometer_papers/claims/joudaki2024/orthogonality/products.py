@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import integrate, stats
 
+from isometer.run import seed_of
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
-from isometer_papers.claims.daneshmand2021.instances import Rng, cases
 from isometer_papers.claims._precise import mpmath
-from isometer.run._seeds import seed_of
+from isometer_papers.claims.daneshmand2021.instances import Rng, cases
 from isometer_papers.simulate.orthogonality_steps import product_exponents_sample
 from isometer_papers.theory.rank.gaussian_products import (
     distance_from_rank_one,

@@ -1,4 +1,4 @@
-"""What the ledger and the clinic need of rooms that are heavy to load."""
+"""What the clinic needs of the doctor, which is heavy to load."""
 
 from __future__ import annotations
 
@@ -17,39 +17,6 @@ EXAMPLES = (
     "resnet-20",
 )
 """Built-in patients that the clinic offers."""
-
-
-def claims() -> list[dict[str, Any]]:
-    """Every claim with its verdict, as the package ships them.
-
-    Example:
-        >>> {row["verdict"] for row in claims()} <= {"holds", "refuted", "vacuous", "inconclusive"}
-        True
-    """
-    from isometer_papers.claims import ledger
-
-    return [result.to_dict() for result in ledger()]
-
-
-def studies() -> list[dict[str, Any]]:
-    """What every figure and table shows, as declared.
-
-    Example:
-        >>> sorted(studies()[0])
-        ['data', 'id', 'published', 'shows', 'title']
-    """
-    from isometer_papers.studies import all_studies
-
-    return [
-        {
-            "id": study.id,
-            "title": study.title,
-            "shows": study.shows,
-            "published": {str(name): value for name, value in study.published.items()},
-            "data": study.data,
-        }
-        for study in all_studies()
-    ]
 
 
 def examined(name: str) -> dict[str, Any]:

@@ -11,11 +11,12 @@ from typing import Any
 from dash import Dash, Input, Output, State, html
 
 from isometer.errors import IsometerError
-from isometer.explore.labs import _parts as parts
-from isometer_papers.explore import ledger_pictures as pictures
-from isometer.explore._state import PAPERS, LedgerState
-from isometer.explore._desk import Desk, Job
-from isometer.report._cards import number as shown
+from isometer.explore import Desk, Job
+from isometer.explore.labs import parts
+from isometer.report import number as shown
+from isometer_papers.claims import papers
+from isometer_papers.explore import _pictures as pictures
+from isometer_papers.explore._lab import LedgerState
 from isometer_papers.report.gallery import number, order, read_records
 
 PARTS = {
@@ -39,7 +40,7 @@ def layout(state: LedgerState) -> html.Div:
         verdicts |= {word: f"{word} ({group})" for word in words}
     controls = [
         parts.select("view", "Show", t["view"], {"claims": "claims", "studies": "figures and tables"}),
-        parts.select("paper", "Paper", t["paper"], {"": "all", **{one: one for one in PAPERS}}),
+        parts.select("paper", "Paper", t["paper"], {"": "all", **{one: one for one in papers()}}),
         parts.select("verdict", "Verdict", t["verdict"], verdicts),
         parts.text("find", "Find", t["find"], example="words of an ID or a statement"),
         parts.hidden("page", t["page"]),

@@ -12,8 +12,8 @@ from typing import Any
 from dash import dcc, html
 from dash.exceptions import PreventUpdate
 
-from isometer.explore._state import LIMITS
 from isometer.explore._desk import Desk, Job, Superseded
+from isometer.explore._state import LIMITS
 
 GRAPH: Any = {"displaylogo": False, "responsive": True, "displayModeBar": False}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from isometer.explore.pictures._theme import Figure, colours, frame, series
+from isometer.explore import Figure, colours, frame, series
 
 
 def claim_picture(points: Sequence[Sequence[Any]], relation: str, theme: str) -> Figure:

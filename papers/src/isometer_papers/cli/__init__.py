@@ -1,0 +1,1 @@
+"""Commands of the companion: `isometer claims` and `isometer reproduce`."""

@@ -1,0 +1,2 @@
+from ._lab import LAB as LAB
+from ._lab import LedgerState as LedgerState

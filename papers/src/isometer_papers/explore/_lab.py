@@ -1,0 +1,48 @@
+"""What the explorer needs to know of the ledger before anybody opens it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from isometer.explore import Lab, Reader, State, choice, line, whole
+from isometer_papers.claims import papers
+
+
+@dataclass(frozen=True)
+class LedgerState(State):
+    """The ledger: claims or studies, and what they are filtered by."""
+
+    view: str = "claims"
+    paper: str = ""
+    verdict: str = ""
+    find: str = ""
+    page: int = 1
+    chosen: str = ""
+
+    readers: ClassVar[Mapping[str, Reader]] = {
+        "view": choice("view", ("claims", "studies")),
+        "paper": choice("paper", ("", *papers())),
+        "verdict": choice(
+            "verdict",
+            ("", "holds", "refuted", "vacuous", "inconclusive", "agree", "partly", "disagree", "unclear", "not made"),
+        ),
+        "find": line("find"),
+        "page": whole("page"),
+        "chosen": line("chosen"),
+    }
+
+
+_CLAIMS, _STUDIES = ("isometer_papers.claims",), ("isometer_papers.studies",)
+LAB = Lab(
+    "ledger",
+    "Ledger",
+    LedgerState,
+    "isometer_papers.explore._page",
+    {
+        "claims": ("isometer_papers.explore._jobs", "claims", _CLAIMS),
+        "studies": ("isometer_papers.explore._jobs", "studies", _STUDIES),
+    },
+)
+"""Joined through the entry points of the group `isometer.labs`."""

@@ -1,0 +1,1 @@
+"""Pages of the ledger and of the gallery."""

@@ -1,0 +1,1 @@
+"""Simulators that only claims and studies use."""

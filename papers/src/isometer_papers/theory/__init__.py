@@ -1,0 +1,1 @@
+"""Formulas of the papers that only claims and studies call."""

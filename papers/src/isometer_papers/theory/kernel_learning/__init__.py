@@ -1,0 +1,1 @@
+"""What conditioning means for learning with kernels: optimization, interpolation, statistical queries (004)."""

@@ -1,0 +1,16 @@
+from ._version import __version__ as __version__
+from .activations._activation import Activation as Activation
+from .activations._make import activation as activation
+from .doctor.diagnosis._diagnose import diagnose as diagnose
+from .doctor.diagnosis._report import Report as Report
+from .doctor.probe._examination import Examination as Examination
+from .doctor.probe._examine import probe as probe
+from .doctor.treatment._apply import treat as treat
+from .doctor.treatment._record import Treatment as Treatment
+from .errors import ActivationError as ActivationError
+from .errors import InfiniteMomentError as InfiniteMomentError
+from .errors import IsometerError as IsometerError
+from .spec._network import Spec as Spec
+from .theory._explanation import explain as explain
+from .theory.kernels._kernel_map import KernelMap as KernelMap
+from .theory.kernels._kernel_map import kernel_map as kernel_map

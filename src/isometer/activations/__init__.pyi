@@ -1,0 +1,12 @@
+from ._activation import Activation as Activation
+from ._activation import checked_correlation as checked_correlation
+from ._activation import expectation as expectation
+from ._closed_forms import as_two_rays as as_two_rays
+from ._dual import Dual as Dual
+from ._gaussian import Estimate as Estimate
+from ._make import activation as activation
+from ._registry import ALIASES as ALIASES
+from ._registry import ENTRIES as ENTRIES
+from ._registry import Entry as Entry
+from ._registry import normrelu_constants as normrelu_constants
+from ._registry import registry as registry

@@ -1,0 +1,11 @@
+from ._long_work import DaskAddress as DaskAddress
+from ._long_work import Workers as Workers
+from ._long_work import cells_bar as cells_bar
+from ._long_work import describe as describe
+from ._long_work import duration as duration
+from ._long_work import tell_failures as tell_failures
+from ._main import main as main
+from ._shared import app as app
+from ._shared import console as console
+from ._shared import emit as emit
+from ._shared import progress_bar as progress_bar

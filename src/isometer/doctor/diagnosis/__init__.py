@@ -1,0 +1,5 @@
+"""Diagnose: from readings to findings, each with evidence, layers and what to change."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,5 @@
+"""Probe: one traced pass forward and backward, every operation a site with its readings."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,2 @@
+from ._examination import Examination as Examination
+from ._examine import probe as probe

@@ -1,0 +1,5 @@
+"""Watch: the doctor's readings while a model trains."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,1 @@
+from ._monitor import SignalMonitor as SignalMonitor

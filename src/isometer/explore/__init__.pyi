@@ -1,0 +1,16 @@
+from ._desk import Desk as Desk
+from ._desk import Job as Job
+from ._labs import Lab as Lab
+from ._labs import labs as labs
+from ._page import make_app as make_app
+from ._server import serve as serve
+from ._state import LIMITS as LIMITS
+from ._state import Reader as Reader
+from ._state import State as State
+from ._state import choice as choice
+from ._state import line as line
+from ._state import whole as whole
+from .pictures._theme import Figure as Figure
+from .pictures._theme import colours as colours
+from .pictures._theme import frame as frame
+from .pictures._theme import series as series

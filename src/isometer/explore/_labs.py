@@ -1,0 +1,82 @@
+"""Which labs there are. Labs of other distributions join through the entry points of the group `isometer.labs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, ClassVar
+
+from isometer.explore._state import ActivationState, ClinicState, DepthState, Reader, State
+
+GROUP = "isometer.labs"
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab of the explorer. Its page is imported when the page is made: processes that compute do without Dash.
+
+    Attributes:
+        name: in addresses.
+        title: for people.
+        state: what of it is in the address.
+        page: module with `PARTS` (which values each part depends on), `layout(state)` and
+            `register(app, desk, gallery)`.
+        jobs: what it has computed, besides the explorer's own: name → module, function, packages loaded before.
+
+    Example:
+        >>> labs()["depth"].title
+        'Depth'
+    """
+
+    name: str
+    title: str
+    state: type[State]
+    page: str
+    jobs: Mapping[str, tuple[str, str, tuple[str, ...]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NoState(State):
+    """Of a page on which nothing can be set."""
+
+    readers: ClassVar[Mapping[str, Reader]] = {}
+
+
+_OWN = (
+    Lab("activation", "Activations", ActivationState, "isometer.explore.labs._activation"),
+    Lab("depth", "Depth", DepthState, "isometer.explore.labs._depth"),
+    Lab("clinic", "Clinic", ClinicState, "isometer.explore.labs._clinic"),
+)
+_ABSENT = Lab("ledger", "Ledger", NoState, "isometer.explore.labs._absent")
+
+
+@cache
+def labs() -> dict[str, Lab]:
+    """Every lab by name, the explorer's own first.
+
+    Example:
+        >>> list(labs())[:3]
+        ['activation', 'depth', 'clinic']
+    """
+    joined = [entry.load() for entry in entry_points(group=GROUP)]
+    found = {lab.name: lab for lab in (*_OWN, *joined)}
+    return found if _ABSENT.name in found else {**found, _ABSENT.name: _ABSENT}
+
+
+def read_state(lab: str, query: str | Mapping[str, Any]) -> tuple[Any, list[str]]:
+    """The state of a lab in a query, and what was changed to make it one.
+
+    Args:
+        lab: its name.
+        query: of a URL, or the values by name.
+
+    Returns:
+        As `State.read`.
+
+    Example:
+        >>> read_state("clinic", "axis=depth")[0].axis
+        'depth'
+    """
+    return labs()[lab].state.read(query)

@@ -1,0 +1,12 @@
+from ._activation import Activation as Activation
+from ._activation import NormReLU as NormReLU
+from ._clipping import AdaptiveClipping as AdaptiveClipping
+from ._network import Layer as Layer
+from ._network import Network as Network
+from ._network import build as build
+from ._normalization import BatchNormParts as BatchNormParts
+from ._normalization import SampleNorm as SampleNorm
+from ._normalization import Whitening as Whitening
+from ._shaping import GainFit as GainFit
+from ._shaping import fit_gain as fit_gain
+from ._shaping import shaped_activations as shaped_activations

@@ -1,0 +1,15 @@
+from ._chain import Chain as Chain
+from ._convolution import ConvolutionSpec as ConvolutionSpec
+from ._convolution import simulate_convolution as simulate_convolution
+from ._cotangents import LOSSES as LOSSES
+from ._engine import checked_batch as checked_batch
+from ._engine import checked_engine as checked_engine
+from ._engine import one_thread as one_thread
+from ._engine import simulate as simulate
+from ._ergodic import ergodic_average as ergodic_average
+from ._jacobian import jacobian_spectrum as jacobian_spectrum
+from ._measure import METRICS as METRICS
+from ._states import representations as representations
+from ._streams import Streams as Streams
+from ._weights import draw_weights as draw_weights
+from ._weights import weight_factor as weight_factor

@@ -1,0 +1,11 @@
+from ._checks import SpecError as SpecError
+from ._network import POST_NORM as POST_NORM
+from ._network import PRE_NORM as PRE_NORM
+from ._network import WEIGHT_LAWS as WEIGHT_LAWS
+from ._network import Spec as Spec
+from ._network import Step as Step
+from ._norm import Norm as Norm
+from ._recurrences import RECURRENCES as RECURRENCES
+from ._recurrences import recurrence as recurrence
+from ._schedule import PowerLaw as PowerLaw
+from ._schedule import Schedule as Schedule

@@ -1,0 +1,5 @@
+"""Kernels at infinite width: kernel maps, NNGP and NTK at any depth, their conditioning, published bounds."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

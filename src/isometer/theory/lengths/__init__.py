@@ -1,0 +1,5 @@
+"""Lengths of signals at infinite width: length maps, order and chaos, moments of Jacobians."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,15 @@
+from ._jacobian_moments import JacobianMoments as JacobianMoments
+from ._jacobian_moments import jacobian_moments as jacobian_moments
+from ._length_map import LengthMap as LengthMap
+from ._length_map import SignalFamily as SignalFamily
+from ._length_map import length_bound as length_bound
+from ._length_map import length_contraction as length_contraction
+from ._length_map import settling_depth as settling_depth
+from ._phase import EdgeOfChaos as EdgeOfChaos
+from ._phase import PhaseDiagram as PhaseDiagram
+from ._phase import PhasePoint as PhasePoint
+from ._phase import edge_of_chaos as edge_of_chaos
+from ._phase import phase_diagram as phase_diagram
+from ._phase import phase_point as phase_point
+from ._signal_path import SignalPath as SignalPath
+from ._signal_path import signal_path as signal_path

@@ -1,0 +1,12 @@
+from ._comparison import Departure as Departure
+from ._comparison import departures as departures
+from ._coverage import Coverage as Coverage
+from ._coverage import coverage as coverage
+from ._fluctuations import LARGEST as LARGEST
+from ._limits import Limits as Limits
+from ._limits import limits as limits
+from ._measures import PREDICTED as PREDICTED
+from ._trajectories import finite_width as finite_width
+from ._trajectories import finite_width_gap as finite_width_gap
+from ._trajectories import missing_bands as missing_bands
+from ._trajectories import predict as predict
