@@ -72,7 +72,7 @@ It leaves model, gradients, buffers and generators as they were, skips an observ
 the training time, catches and logs whatever goes wrong inside, and goes on after a resume through `state_dict`.
 `isometer.doctor.watch.lightning.SignalCallback` does the same in a Lightning trainer.
 
-`isometer.doctor.diagnosis._widths.width_check(factory, [64, 128, 256], batch)` measures the same model at several widths and says
+`isometer.doctor.width_check(factory, [64, 128, 256], batch)` measures the same model at several widths and says
 how each representation scales with it, at the start or after some steps of training.
 """
 

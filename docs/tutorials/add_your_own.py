@@ -30,7 +30,7 @@ assert soft.mean == 0
 import torch  # noqa: E402
 
 from isometer import Spec  # noqa: E402
-from isometer.data import make_batch
+from isometer.data import make_batch  # noqa: E402
 from isometer.simulate import simulate  # noqa: E402
 
 

@@ -56,8 +56,8 @@ assert abs(growth - 1.5**0.5) < 1e-6
 # were found.
 
 from isometer import Spec  # noqa: E402
-from isometer.data import make_batch
-from isometer.simulate import simulate
+from isometer.data import make_batch  # noqa: E402
+from isometer.simulate import simulate  # noqa: E402
 from isometer.trajectory import summarize  # noqa: E402
 
 a, b, c, d = shaped.input_scale, shaped.input_shift, shaped.output_scale, shaped.output_shift

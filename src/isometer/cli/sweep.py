@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from isometer.cli._long_work import DaskAddress, Workers, cells_display, tell_failures
+from isometer.cli._long_work import DaskAddress, Workers, cells_display, duration, tell_failures
 from isometer.cli._shared import Json, app, console, emit
 from isometer.cli._targets import TARGETS, Target, converted
 from isometer.errors import IsometerError

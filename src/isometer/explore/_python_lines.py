@@ -66,9 +66,11 @@ def depth_lines(state: DepthState) -> str:
     return "\n".join(
         [
             "from isometer import Spec, activation",
+            "from isometer.data import make_batch",
             "from isometer.metrics import cosines",
-            "from isometer.data import make_batch; from isometer.simulate import representations, simulate; from isometer.trajectory import summarize",
+            "from isometer.simulate import representations, simulate",
             "from isometer.theory.prediction import finite_width, missing_bands, predict",
+            "from isometer.trajectory import summarize",
             "",
             f"spec = Spec(width={state.width}, depth={state.depth}, activation={state.activation!r}, norm={norm},",
             f"            weights={state.weights!r}, gain={gain}, {skip}",

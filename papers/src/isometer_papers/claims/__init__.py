@@ -8,7 +8,7 @@ check(find("002/lem-1")[0]).verdict  # 'refuted'
 from isometer_papers.claims._claim import Claim, Estimate, Search
 from isometer_papers.claims._ledger import ledger, tally
 from isometer_papers.claims._mutation import tightened
-from isometer_papers.claims._registry import Entry, all_claims, claims_of, find, inventory, papers
+from isometer_papers.claims._registry import Entry, all_claims, claims_of, find, inventory
 from isometer_papers.claims._result import Result
 from isometer_papers.claims._running import check_here, check_many
 from isometer_papers.claims._verdict import check
@@ -27,7 +27,6 @@ __all__ = [
     "find",
     "inventory",
     "ledger",
-    "papers",
     "tally",
     "tightened",
 ]

@@ -11,21 +11,19 @@ from importlib.resources import files
 from pathlib import Path
 
 from isometer.errors import IsometerError
-from isometer_papers.claims._registry import PAPERS
+from isometer_papers._papers import paper, papers
 from isometer_papers.claims._result import VERDICTS, Result
 
 
-def ledger(paper: str | None = None) -> tuple[Result, ...]:
-    """The shipped results, of one paper or of all.
+def ledger(name: str | None = None) -> tuple[Result, ...]:
+    """The shipped results, of one paper (by number or citation key) or of all.
 
     Example:
         >>> {result.id: result.verdict for result in ledger("002")}["002/lem-1"]
         'refuted'
     """
-    if paper is not None and paper not in PAPERS:
-        raise IsometerError(f"there is no ledger of paper {paper!r}; expected one of {', '.join(PAPERS)}")
     found: list[Result] = []
-    for number in PAPERS if paper is None else (paper,):
+    for number in papers() if name is None else (paper(name).number,):
         file = files("isometer_papers.claims") / "ledger" / f"{number}.json"
         if file.is_file():
             found += parsed(file.read_text(encoding="utf-8"))

@@ -11,15 +11,8 @@ from importlib.resources import files
 from typing import Any
 
 from isometer.errors import IsometerError
+from isometer_papers._papers import paper, papers
 from isometer_papers.claims._claim import Claim
-
-PAPERS = (
-    "000",
-    "001",
-    "002",
-    "003",
-    "004",
-)  # a new paper is a number here, a line in _module, and a file in claims/inventory
 
 
 @dataclass(frozen=True)
@@ -41,52 +34,32 @@ class Entry:
     reason: str
 
 
-def papers() -> tuple[str, ...]:
-    """The numbers of the papers that have claims.
-
-    Example:
-        >>> "002" in papers()
-        True
-    """
-    return PAPERS
-
-
 @cache
-def claims_of(paper: str) -> tuple[Claim, ...]:
-    """The claims of a paper, in its order.
+def claims_of(name: str) -> tuple[Claim, ...]:
+    """The claims of a paper, by its number or citation key, in its order.
 
     Example:
         >>> claims_of("002")[0].paper
         '002'
     """
-    if paper not in PAPERS:
-        raise IsometerError(f"there are no claims of paper {paper!r}; expected one of {', '.join(PAPERS)}")
-    found = _module(paper)
+    found = _claims(paper(name).key)
     check_consistent(found)
     return found
 
 
-def _module(paper: str) -> tuple[Claim, ...]:
-    """Imported when asked for, by name, so that the code version of a check covers it."""
-    if paper == "000":
-        from isometer_papers.claims.nachum2024 import CLAIMS as CLAIMS_000
-
-        return CLAIMS_000
-    if paper == "001":
-        from isometer_papers.claims.joudaki2024 import CLAIMS as CLAIMS_001
-
-        return CLAIMS_001
-    if paper == "002":
-        from isometer_papers.claims.daneshmand2020 import CLAIMS as CLAIMS_002
-
-        return CLAIMS_002
-    if paper == "003":
-        from isometer_papers.claims.daneshmand2021 import CLAIMS as CLAIMS_003
-
-        return CLAIMS_003
-    from isometer_papers.claims.agarwal2021 import CLAIMS as CLAIMS_004
-
-    return CLAIMS_004
+def _claims(key: str) -> tuple[Claim, ...]:
+    """Imported when asked for, and by name, so that the code version of a check covers it."""
+    if key == "nachum2024":
+        from isometer_papers.claims import nachum2024 as module
+    elif key == "joudaki2024":
+        from isometer_papers.claims import joudaki2024 as module
+    elif key == "daneshmand2020":
+        from isometer_papers.claims import daneshmand2020 as module
+    elif key == "daneshmand2021":
+        from isometer_papers.claims import daneshmand2021 as module
+    else:
+        from isometer_papers.claims import agarwal2021 as module
+    return module.CLAIMS
 
 
 def all_claims() -> tuple[Claim, ...]:
@@ -96,7 +69,7 @@ def all_claims() -> tuple[Claim, ...]:
         >>> len(all_claims()) > 50
         True
     """
-    return tuple(claim for paper in PAPERS for claim in claims_of(paper))
+    return tuple(claim for number in papers() for claim in claims_of(number))
 
 
 def find(identifier: str) -> tuple[Claim, ...]:
@@ -106,7 +79,8 @@ def find(identifier: str) -> tuple[Claim, ...]:
         >>> [claim.id for claim in find("002/lem-1")]
         ['002/lem-1', '002/lem-1#corrected']
     """
-    known = claims_of(identifier.partition("/")[0]) if identifier.partition("/")[0] in PAPERS else all_claims()
+    number = identifier.partition("/")[0]
+    known = claims_of(number) if number in papers() else all_claims()
     exact = tuple(claim for claim in known if claim.id == identifier)
     if exact and ("#" in identifier or ":" in identifier):
         return exact
@@ -138,13 +112,13 @@ def check_consistent(claims: Iterable[Claim]) -> None:
 
 
 @cache
-def inventory(paper: str) -> tuple[Entry, ...]:
+def inventory(number: str) -> tuple[Entry, ...]:
     """The IDs of a paper, with the reason where one cannot be checked.
 
     Example:
         >>> {entry.id: entry for entry in inventory("002")}["002/eq-2"].checkable
         False
     """
-    text = (files("isometer_papers.claims") / "inventory" / f"{paper}.json").read_text(encoding="utf-8")
+    text = (files("isometer_papers.claims") / "inventory" / f"{number}.json").read_text(encoding="utf-8")
     rows: list[dict[str, Any]] = json.loads(text)["ids"]
     return tuple(Entry(row["id"], bool(row["checkable"]), str(row.get("reason", ""))) for row in rows)

@@ -75,7 +75,8 @@ def show(
 
     Example: [bold]isometer claims show 002/lem-1[/]
     """
-    from isometer_papers.claims import find, inventory, ledger, papers
+    from isometer_papers import papers
+    from isometer_papers.claims import find, inventory, ledger
 
     number = identifier.partition("/")[0]
     entries = {entry.id: entry for entry in inventory(number)} if number in papers() else {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from isometer.explore import Lab, Reader, State, choice, line, whole
-from isometer_papers.claims import papers
+from isometer_papers import papers
 
 
 @dataclass(frozen=True)

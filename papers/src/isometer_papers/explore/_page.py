@@ -14,7 +14,7 @@ from isometer.errors import IsometerError
 from isometer.explore import Desk, Job
 from isometer.explore.labs import parts
 from isometer.report import number as shown
-from isometer_papers.claims import papers
+from isometer_papers import papers
 from isometer_papers.explore import _pictures as pictures
 from isometer_papers.explore._lab import LedgerState
 from isometer_papers.report.gallery import number, order, read_records

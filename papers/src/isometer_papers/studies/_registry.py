@@ -6,48 +6,37 @@ import difflib
 from functools import cache
 
 from isometer.errors import IsometerError
+from isometer_papers._papers import paper, papers
 from isometer_papers.studies._study import Study
-
-PAPERS = ("000", "001", "002", "003", "004")
 
 
 @cache
-def studies_of(paper: str) -> tuple[Study, ...]:
-    """The studies of a paper, in its order.
+def studies_of(name: str) -> tuple[Study, ...]:
+    """The studies of a paper, by its number or citation key, in its order.
 
     Example:
         >>> studies_of("003")[0].id
         '003/fig-1'
     """
-    if paper not in PAPERS:
-        raise IsometerError(f"there are no studies of paper {paper!r}; expected one of {', '.join(PAPERS)}")
-    found = _module(paper)
+    found = _studies(paper(name).key)
     twice = {one.id for one in found if sum(other.id == one.id for other in found) > 1}
     if twice:
         raise IsometerError(f"two studies have the ID {sorted(twice)[0]!r} — rename one")
     return found
 
 
-def _module(paper: str) -> tuple[Study, ...]:
-    if paper == "000":
-        from isometer_papers.studies.nachum2024 import STUDIES as STUDIES_000
-
-        return STUDIES_000
-    if paper == "001":
-        from isometer_papers.studies.joudaki2024 import STUDIES as STUDIES_001
-
-        return STUDIES_001
-    if paper == "002":
-        from isometer_papers.studies.daneshmand2020 import STUDIES as STUDIES_002
-
-        return STUDIES_002
-    if paper == "003":
-        from isometer_papers.studies.daneshmand2021 import STUDIES as STUDIES_003
-
-        return STUDIES_003
-    from isometer_papers.studies.agarwal2021 import STUDIES as STUDIES_004
-
-    return STUDIES_004
+def _studies(key: str) -> tuple[Study, ...]:
+    if key == "nachum2024":
+        from isometer_papers.studies import nachum2024 as module
+    elif key == "joudaki2024":
+        from isometer_papers.studies import joudaki2024 as module
+    elif key == "daneshmand2020":
+        from isometer_papers.studies import daneshmand2020 as module
+    elif key == "daneshmand2021":
+        from isometer_papers.studies import daneshmand2021 as module
+    else:
+        from isometer_papers.studies import agarwal2021 as module
+    return module.STUDIES
 
 
 def all_studies() -> tuple[Study, ...]:
@@ -57,7 +46,7 @@ def all_studies() -> tuple[Study, ...]:
         >>> len(all_studies()) > 3
         True
     """
-    return tuple(study for paper in PAPERS for study in studies_of(paper))
+    return tuple(study for number in papers() for study in studies_of(number))
 
 
 def find(identifier: str) -> Study:

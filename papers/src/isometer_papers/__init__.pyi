@@ -1,0 +1,5 @@
+from ._papers import Paper as Paper
+from ._papers import paper as paper
+from ._papers import papers as papers
+
+__version__: str

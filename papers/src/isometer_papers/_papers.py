@@ -1,0 +1,66 @@
+"""The papers as people cite them, read from `papers.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from isometer.errors import IsometerError
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper of the ledger.
+
+    Attributes:
+        number: first part of its IDs, such as `001`.
+        key: its citation key, which names folders.
+        title: its title.
+        authors: all of them.
+        cited: how a sentence cites it.
+        year: of publication.
+        venue: where it was published.
+        link: where it can be read.
+
+    Example:
+        >>> paper("003").cited
+        'Daneshmand et al. 2021'
+    """
+
+    number: str
+    key: str
+    title: str
+    authors: tuple[str, ...]
+    cited: str
+    year: int
+    venue: str
+    link: str
+
+
+@cache
+def papers() -> dict[str, Paper]:
+    """Every paper by number.
+
+    Example:
+        >>> list(papers())
+        ['000', '001', '002', '003', '004']
+    """
+    text = (files("isometer_papers") / "papers.toml").read_text(encoding="utf-8")
+    rows = [{**row, "authors": tuple(row["authors"])} for row in tomllib.loads(text)["paper"]]
+    return {row["number"]: Paper(**row) for row in rows}
+
+
+def paper(name: str) -> Paper:
+    """The paper of a number or a citation key.
+
+    Example:
+        >>> paper("agarwal2021").number
+        '004'
+    """
+    found = next((one for one in papers().values() if name in (one.number, one.key)), None)
+    if found is None:
+        known = ", ".join(f"{one.number} ({one.key})" for one in papers().values())
+        raise IsometerError(f"there is no paper {name!r}; expected one of {known}")
+    return found
