@@ -12,8 +12,7 @@ from scipy import integrate, special, stats
 from isometer.activations import activation
 from isometer.errors import IsometerError
 from isometer.theory import KernelMap
-from isometer.theory.kernels import SphereKernel
-from isometer.theory.lengths import SignalFamily, length_contraction
+from isometer.theory.kernels import SignalFamily, SphereKernel, length_contraction
 from isometer_papers import float_or_mpmath as either
 from isometer_papers.claims import find, ledger
 from isometer_papers.claims.agarwal2021.simulations import dense_cosines, kernel_draws, unit_cosines

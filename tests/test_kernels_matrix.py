@@ -16,6 +16,7 @@ from isometer.cli import kernel as kernel_commands  # noqa: F401  (registers `ke
 from isometer.errors import IsometerError
 from isometer.theory.kernels import (
     Batch,
+    SignalFamily,
     SphereKernel,
     conditioning_bounds,
     diagnose_kernel,
@@ -24,7 +25,6 @@ from isometer.theory.kernels import (
 )
 from isometer.theory.kernels import _kernel_matrix as kernels
 from isometer.theory.kernels._mixed_lengths import Architecture
-from isometer.theory.lengths import SignalFamily
 
 
 def sphere(n: int, d: int, seed: int = 0) -> np.ndarray:

@@ -16,12 +16,11 @@ from isometer.cli import app
 from isometer.cli import kernel as kernel_commands  # noqa: F401  (registers `kernel`)
 from isometer.errors import IsometerError
 from isometer.theory import KernelMap, LengthMap, kernel_matrices, kernel_matrix, signal_path
-from isometer.theory.kernels import Batch, SphereKernel, conditioning_bounds, diagnose_kernel
+from isometer.theory.kernels import Batch, SignalFamily, SphereKernel, conditioning_bounds, diagnose_kernel
 from isometer.theory.kernels._depth_free import State, through
 from isometer.theory.kernels._kernel_matrix import _by_layers, _first_signals
 from isometer.theory.kernels._layer_maps import coordinates, cosine_of, gaps
 from isometer.theory.kernels._mixed_lengths import Architecture, mixed_kernels
-from isometer.theory.lengths import SignalFamily
 
 DIGITS = 50
 

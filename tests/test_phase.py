@@ -14,7 +14,7 @@ from isometer import activation
 from isometer.cli import app
 from isometer.cli import kernel as kernel_commands  # noqa: F401
 from isometer.errors import IsometerError
-from isometer.theory.lengths import (
+from isometer.theory.phases import (
     LengthMap,
     SignalFamily,
     edge_of_chaos,

@@ -1,3 +1,4 @@
+from ._commands import app as app
 from ._long_work import DaskAddress as DaskAddress
 from ._long_work import Workers as Workers
 from ._long_work import cells_bar as cells_bar
@@ -5,7 +6,6 @@ from ._long_work import describe as describe
 from ._long_work import duration as duration
 from ._long_work import tell_failures as tell_failures
 from ._main import main as main
-from ._shared import app as app
 from ._shared import console as console
 from ._shared import emit as emit
 from ._shared import progress_bar as progress_bar

@@ -58,16 +58,10 @@ class Commands(TyperGroup):
         if cmd_name not in self.commands:
             if cmd_name in modules():
                 import_module(modules()[cmd_name])
-                self.commands.update(typer.main.get_group(_application()).commands)
+                self.commands.update(typer.main.get_group(app).commands)
             elif cmd_name in _COMPANION:
                 self.commands[cmd_name] = _stand_in(cmd_name)
         return super().get_command(ctx, cmd_name)
-
-
-def _application() -> typer.Typer:
-    from isometer.cli._shared import app
-
-    return app
 
 
 def _stand_in(name: str) -> Command:
@@ -82,3 +76,14 @@ def _stand_in(name: str) -> Command:
 
     found: Any = typer.main.get_command(alone)
     return found  # type: ignore[no-any-return]
+
+
+app = typer.Typer(
+    name="isometer",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Signal propagation in deep networks: what depth does to a batch of signals, predicted and explained.",
+)

@@ -12,17 +12,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from isometer.cli._commands import Commands
+from isometer.cli._commands import app
 
-app = typer.Typer(
-    name="isometer",
-    cls=Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    help="Signal propagation in deep networks: what depth does to a batch of signals, predicted and explained.",
-)
+__all__ = ["Json", "Plot", "PositionChoice", "PositionOption", "app", "console", "emit", "progress_bar"]
 
 
 class PositionChoice(StrEnum):

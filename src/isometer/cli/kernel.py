@@ -60,7 +60,7 @@ def kernel(
     from isometer.theory.kernels._inputs import Batch
     from isometer.theory.kernels._kernel_diagnosis import diagnose_kernel
     from isometer.theory.kernels._kernel_matrix import kernel_matrices
-    from isometer.theory.lengths._length_map import SignalFamily
+    from isometer.theory.kernels._length_map import SignalFamily
 
     wanted = _depths(depth, depths)
     for target in (plot, out):
@@ -111,7 +111,7 @@ def phase(
     Examples: [bold]isometer phase --activation tanh --plot phase.png[/],
     [bold]isometer phase --activation gelu --json[/]
     """
-    from isometer.theory.lengths._phase import phase_diagram
+    from isometer.theory.phases._phase import phase_diagram
 
     diagram = phase_diagram(activation, weight_limit=weight_limit, bias_limit=bias_limit)
     if plot is not None:

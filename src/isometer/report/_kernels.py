@@ -18,7 +18,7 @@ from isometer.report._pictures import PALETTE, new_figure
 from isometer.theory.kernels._conditioning import BoundCheck
 from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis
 from isometer.theory.kernels._kernel_matrix import KernelMatrix
-from isometer.theory.lengths._phase import PhaseDiagram
+from isometer.theory.phases._phase import PhaseDiagram
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -167,7 +167,7 @@ def phase_card(diagram: PhaseDiagram) -> Panel:
         >>> import io
         >>> from rich.console import Console
         >>> from isometer.report import phase_card
-        >>> from isometer.theory.lengths import phase_diagram
+        >>> from isometer.theory.phases import phase_diagram
         >>> page = io.StringIO()
         >>> Console(width=120, file=page).print(phase_card(phase_diagram("tanh", points=5)))
         >>> "chaotic" in page.getvalue()
@@ -205,7 +205,7 @@ def phase_picture(diagram: PhaseDiagram) -> Figure:
 
     Example:
         >>> from isometer.report import phase_picture
-        >>> from isometer.theory.lengths import phase_diagram
+        >>> from isometer.theory.phases import phase_diagram
         >>> len(phase_picture(phase_diagram("tanh", points=5)).axes)  # two panels, two colour bars
         4
     """

@@ -122,7 +122,7 @@ def _source_path(module: str) -> Path | None:
 
 def _imports(source: bytes, module: str, is_package: bool) -> Iterator[str]:
     """Modules whose names a source uses. `import package` alone counts for nothing: its version is known."""
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if "." in alias.name)
         elif isinstance(node, ast.ImportFrom):
@@ -133,6 +133,15 @@ def _imports(source: bytes, module: str, is_package: bool) -> Iterator[str]:
                 base = ".".join([*anchor, *([node.module] if node.module else [])])
             for alias in node.names:
                 yield _definer(base, alias.name)
+
+
+def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node but those that only a type checker reads."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from _nodes(node)
 
 
 def _definer(module: str, name: str) -> str:

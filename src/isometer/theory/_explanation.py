@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.activations import Activation
-from isometer.theory._shaping import length_slope
 from isometer.theory.kernels._kernel_map import KernelMap, Norm, Position
+from isometer.theory.kernels._shaping import length_slope
 
 DEPTHS = (10, 100, 1000)
 NEARBY = 1e-3  # 1 − cos of the nearly equal pair of inputs whose fate is reported

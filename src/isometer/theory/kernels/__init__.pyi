@@ -31,3 +31,12 @@ from ._kernel_map import kernel_map as kernel_map
 from ._kernel_matrix import KernelMatrix as KernelMatrix
 from ._kernel_matrix import kernel_matrices as kernel_matrices
 from ._kernel_matrix import kernel_matrix as kernel_matrix
+from ._length_map import LengthMap as LengthMap
+from ._length_map import SignalFamily as SignalFamily
+from ._length_map import length_bound as length_bound
+from ._length_map import length_contraction as length_contraction
+from ._length_map import settling_depth as settling_depth
+from ._shaping import ShapedActivation as ShapedActivation
+from ._shaping import length_slope as length_slope
+from ._shaping import shape_activation as shape_activation
+from ._shaping import tailored_leaky_relu as tailored_leaky_relu

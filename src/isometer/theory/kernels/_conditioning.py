@@ -18,7 +18,7 @@ from isometer.theory.kernels._bounds import correlation_bound, separation_depth,
 from isometer.theory.kernels._inputs import Batch
 from isometer.theory.kernels._kernel_map import KernelMap, Norm, Position
 from isometer.theory.kernels._kernel_matrix import KernelMatrix
-from isometer.theory.lengths._length_map import UNIT, checked_residual, length_contraction, settling_depth
+from isometer.theory.kernels._length_map import UNIT, checked_residual, length_contraction, settling_depth
 from isometer_papers.theory.duals.normrelu import NORMRELU_EXCESS, normrelu_bound
 
 Floats = NDArray[np.float64]

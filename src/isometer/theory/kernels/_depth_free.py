@@ -29,7 +29,7 @@ from isometer.activations import Activation
 from isometer.errors import IsometerError
 from isometer.theory.kernels._kernel_map import Norm, Position
 from isometer.theory.kernels._layer_maps import Layers, Stage, coordinates, cosine_of, gaps
-from isometer.theory.lengths._length_map import SignalFamily
+from isometer.theory.kernels._length_map import SignalFamily
 
 Floats = NDArray[np.float64]
 REACH = 37.0  # |s| up to here is tabulated: angles from 2e-16

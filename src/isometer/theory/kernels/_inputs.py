@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.errors import IsometerError
+from isometer.theory.kernels._length_map import UNIT
 from isometer.theory.kernels._mixed_lengths import NEAR, ROWS, sharpen
-from isometer.theory.lengths._length_map import UNIT
 
 Floats = NDArray[np.float64]
 

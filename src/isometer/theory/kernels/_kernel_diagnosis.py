@@ -14,7 +14,7 @@ from isometer.theory.kernels._inputs import Batch
 from isometer.theory.kernels._kernel_map import Norm, Position
 from isometer.theory.kernels._kernel_matrix import KernelMatrix
 from isometer.theory.kernels._layer_maps import coordinates
-from isometer.theory.lengths._length_map import SignalFamily, checked_residual
+from isometer.theory.kernels._length_map import SignalFamily, checked_residual
 
 EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
 NEAR_SINGULAR = 1e4  # a condition number from which on a kernel gets a diagnosis

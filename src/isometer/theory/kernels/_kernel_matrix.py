@@ -22,8 +22,8 @@ from isometer.theory.kernels._depth_free import SphereKernel, checked_depth
 from isometer.theory.kernels._inputs import Batch, blocks
 from isometer.theory.kernels._kernel_map import Norm, Position
 from isometer.theory.kernels._layer_maps import coordinates
+from isometer.theory.kernels._length_map import SignalFamily, checked_residual, checked_variance
 from isometer.theory.kernels._mixed_lengths import Architecture, Signals, mixed_kernels, unit_gaps
-from isometer.theory.lengths._length_map import SignalFamily, checked_residual, checked_variance
 
 Floats = NDArray[np.float64]
 Kind = Literal["nngp", "ntk"]

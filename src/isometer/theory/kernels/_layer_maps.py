@@ -19,7 +19,7 @@ from isometer.activations import Activation
 from isometer.activations._dual import AffineDual, AngleDual, ClosedDual
 from isometer.errors import InfiniteMomentError, IsometerError
 from isometer.theory.kernels._kernel_map import Norm, Position
-from isometer.theory.lengths._length_map import (
+from isometer.theory.kernels._length_map import (
     OVERFLOW,
     UNIT,
     GaussianView,

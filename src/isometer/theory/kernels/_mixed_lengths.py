@@ -25,7 +25,7 @@ from isometer.activations._gaussian import density
 from isometer.errors import InfiniteMomentError, IsometerError
 from isometer.theory.kernels._kernel_map import Norm, Position
 from isometer.theory.kernels._layer_maps import coordinates, cosine_of, gaps
-from isometer.theory.lengths._length_map import OVERFLOW, RaysDual, SignalFamily, diverging
+from isometer.theory.kernels._length_map import OVERFLOW, RaysDual, SignalFamily, diverging
 
 Floats = NDArray[np.float64]
 ROWS = 128  # rows of a matrix worked on at a time: scratch stays far below n × n

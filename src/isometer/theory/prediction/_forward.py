@@ -14,7 +14,7 @@ from isometer.spec import Norm, Spec
 from isometer.spec._weight_laws import weight_factor
 from isometer.theory.batch_norm._layer_map import batch_norm_map
 from isometer.theory.batch_norm._parts import Position
-from isometer.theory.lengths._length_map import SignalFamily
+from isometer.theory.kernels._length_map import SignalFamily
 from isometer.theory.prediction._columns import (
     Activate,
     Affine,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
-from isometer.theory.lengths._length_map import GaussianView, SignalFamily
+from isometer.theory.kernels._length_map import GaussianView, SignalFamily
 
 Floats = NDArray[np.float64]
 _EQUAL = 1e-4  # relative differences of variances below this are left out of the dual

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from isometer.theory.kernels import correlation_bound, one_layer_bound
-from isometer.theory.lengths import SignalFamily
+from isometer.theory.kernels import SignalFamily, correlation_bound, one_layer_bound
 from isometer_papers.claims._claim import Claim, Instance, Search
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale

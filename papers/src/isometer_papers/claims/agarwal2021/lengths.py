@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from isometer.theory.lengths import SignalFamily, length_contraction
+from isometer.theory.kernels import SignalFamily, length_contraction
 from isometer_papers.claims._claim import Claim, Instance, Search
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale

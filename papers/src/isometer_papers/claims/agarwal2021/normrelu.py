@@ -131,7 +131,7 @@ def _library(which: str) -> tuple[Callable[[Instance], Any], Callable[[Instance]
     """The same two sides in float64: the library's quadrature, and `NormReLU`."""
 
     def measured(i: Instance) -> float:
-        from isometer.theory.lengths import SignalFamily
+        from isometer.theory.kernels import SignalFamily
 
         unit, gamma = NormReLU(float(i["c"])), float(i["gamma"])
         family = SignalFamily(f"relu(x - ({unit.kink!r})) + ({unit.shift!r})")

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from isometer.activations import Activation, activation
 from isometer.errors import IsometerError
-from isometer.theory.kernels import KernelMap, one_layer_bound
-from isometer.theory.lengths import SignalFamily
+from isometer.theory.kernels import KernelMap, SignalFamily, one_layer_bound
 
 Floats = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Lengths of signals at infinite width: length maps, order and chaos, moments of Jacobians."""
+"""Order and chaos at infinite width: phases, signal paths, moments of Jacobians."""
 
 import lazy_loader
 

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 from isometer.activations import Activation
 from isometer.errors import ActivationError, IsometerError
-from isometer.theory.lengths._length_map import UNIT, LengthMap, SignalFamily, checked_variance, scan
+from isometer.theory.kernels._length_map import UNIT, LengthMap, SignalFamily, checked_variance, scan
 
 Floats = NDArray[np.float64]
 Phase = Literal["ordered", "critical", "chaotic", "unbounded"]
@@ -29,7 +29,7 @@ class PhasePoint:
     """What depth does at one (σ_w², σ_b²), for inputs of unit length.
 
     Example:
-        >>> from isometer.theory.lengths import phase_point
+        >>> from isometer.theory.phases import phase_point
         >>> point = phase_point("tanh", 2.0, 0.1)
         >>> point.phase, round(point.cosine, 4)
         ('chaotic', 0.988)
@@ -50,7 +50,7 @@ class PhasePoint:
         """One sentence.
 
         Example:
-            >>> from isometer.theory.lengths import phase_point
+            >>> from isometer.theory.phases import phase_point
             >>> phase_point("relu", 2.0, 0.0).verdict
             'At the edge of chaos: cosines change slower than exponentially, gradients keep their size.'
         """
@@ -75,7 +75,7 @@ def phase_point(
     """Fixed points, χ, phase and depth scales at one point of the plane.
 
     Example:
-        >>> from isometer.theory.lengths import phase_point
+        >>> from isometer.theory.phases import phase_point
         >>> phase_point("erf", 0.5, 0.1).phase
         'ordered'
     """
@@ -159,7 +159,7 @@ class EdgeOfChaos:
     """The curve χ = 1, parametrised by its q*: σ_w² = 1/E φ′(√q X)², σ_b² = q − σ_w² E φ(√q X)².
 
     Example:
-        >>> from isometer.theory.lengths import edge_of_chaos
+        >>> from isometer.theory.phases import edge_of_chaos
         >>> edge = edge_of_chaos("tanh")
         >>> bool(edge.weight_variance[0] < 1.01), bool(edge.bias_variance[0] < 1e-3)
         (True, True)
@@ -173,7 +173,7 @@ class EdgeOfChaos:
         """σ_w² of the edge at a bias variance; NaN where the curve does not pass.
 
         Example:
-            >>> from isometer.theory.lengths import edge_of_chaos
+            >>> from isometer.theory.phases import edge_of_chaos
             >>> round(edge_of_chaos("relu").weight_at(0.0), 12)
             2.0
         """
@@ -200,7 +200,7 @@ def edge_of_chaos(source: str | Activation | SignalFamily | Any) -> EdgeOfChaos:
     jumps has none.
 
     Example:
-        >>> from isometer.theory.lengths import edge_of_chaos
+        >>> from isometer.theory.phases import edge_of_chaos
         >>> edge_of_chaos("sign").variance.size
         0
     """
@@ -244,7 +244,7 @@ class PhaseDiagram:
     """q* and χ over a grid of σ_w² (columns) and σ_b² (rows), with the edge of chaos.
 
     Example:
-        >>> from isometer.theory.lengths import phase_diagram
+        >>> from isometer.theory.phases import phase_diagram
         >>> diagram = phase_diagram("tanh", points=5)
         >>> diagram.chi.shape
         (5, 5)
@@ -262,7 +262,7 @@ class PhaseDiagram:
         """Plain numbers, for JSON; infinities as text.
 
         Example:
-            >>> from isometer.theory.lengths import phase_diagram
+            >>> from isometer.theory.phases import phase_diagram
             >>> sorted(phase_diagram("tanh", points=3).to_dict())[:3]
             ['activation', 'bias_variances', 'chi']
         """
@@ -312,7 +312,7 @@ def phase_diagram(
     The default weight limit is four times the σ_w² of the edge at σ_b² = 0.
 
     Example:
-        >>> from isometer.theory.lengths import phase_diagram
+        >>> from isometer.theory.phases import phase_diagram
         >>> {p.phase for p in phase_diagram("tanh", points=5).table} >= {"ordered", "chaotic"}
         True
     """

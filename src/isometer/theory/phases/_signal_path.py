@@ -14,7 +14,7 @@ from isometer.errors import IsometerError
 from isometer.theory.kernels._depth_free import checked_depth
 from isometer.theory.kernels._kernel_map import Norm, Position
 from isometer.theory.kernels._layer_maps import Layers, cosine_of
-from isometer.theory.lengths._length_map import SignalFamily
+from isometer.theory.kernels._length_map import SignalFamily
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +24,7 @@ class SignalPath:
     """Pre-activations of two inputs over layers 0 … L: log of their variance, cosine, and 1 − cosine.
 
     Example:
-        >>> from isometer.theory.lengths import signal_path
+        >>> from isometer.theory.phases import signal_path
         >>> signal_path("unit(relu)", 2, cosine=0.0).cosine.round(6)
         array([0.      , 0.31831 , 0.493731])
     """
@@ -60,7 +60,7 @@ def signal_path(
         bias, norm, norm_position, residual: as in `kernel_matrices`.
 
     Example:
-        >>> from isometer.theory.lengths import signal_path
+        >>> from isometer.theory.phases import signal_path
         >>> path = signal_path("tanh", 10, gap=1e-20, residual=0.5)
         >>> bool(path.log_variance[10] > 0.7), bool(1e-20 < path.gap[10] < 1e-19)
         (True, True)

@@ -21,7 +21,7 @@ from isometer.activations._closed_forms import as_two_rays, two_rays_dual
 from isometer.activations._dual import AffineDual, ClosedDual, SeriesDual
 from isometer.activations._expression import split_affine_output
 from isometer.errors import ActivationError, InfiniteMomentError, IsometerError
-from isometer.theory._shaping import length_slope
+from isometer.theory.kernels._shaping import length_slope
 
 Floats = NDArray[np.float64]
 OVERFLOW = 1e150  # a variance beyond this has diverged: its square is no longer a number
@@ -50,7 +50,7 @@ def gaussian_rule() -> tuple[Floats, Floats]:
     """Nodes and weights of E f(X) for smooth f of moderate growth.
 
     Example:
-        >>> from isometer.theory.lengths._length_map import gaussian_rule
+        >>> from isometer.theory.kernels._length_map import gaussian_rule
         >>> x, w = gaussian_rule()
         >>> round(float(x**4 @ w), 12)
         3.0
@@ -120,7 +120,7 @@ class SignalFamily:
     Implements 004/def-sigma-l, 004/def-sigma-c, 004/def-mu-gamma, 004/def-bias.
 
     Example:
-        >>> from isometer.theory.lengths import SignalFamily
+        >>> from isometer.theory.kernels import SignalFamily
         >>> SignalFamily("relu").second_moment(4.0)
         2.0
     """
@@ -133,7 +133,7 @@ class SignalFamily:
         """φ(tx) = tφ(x) for t > 0: norms factor out of every layer.
 
         Example:
-            >>> from isometer.theory.lengths import SignalFamily
+            >>> from isometer.theory.kernels import SignalFamily
             >>> SignalFamily("leaky_relu").homogeneous, SignalFamily("gelu").homogeneous
             (True, False)
         """
@@ -147,7 +147,7 @@ class SignalFamily:
         """Everything at one variance q > 0.
 
         Example:
-            >>> from isometer.theory.lengths import SignalFamily
+            >>> from isometer.theory.kernels import SignalFamily
             >>> view = SignalFamily("tanh").at(0.25)
             >>> round(view.second_moment, 12), view.odd
             (0.173516143432, True)
@@ -172,7 +172,7 @@ class SignalFamily:
         """σ̂_l(q) = E φ(√q X)² (004/def-sigma-l).
 
         Example:
-            >>> from isometer.theory.lengths import SignalFamily
+            >>> from isometer.theory.kernels import SignalFamily
             >>> round(SignalFamily("normrelu").second_moment(0.5), 3)  # 004/fact-1
             0.54
         """
@@ -182,7 +182,7 @@ class SignalFamily:
         """E φ′(√q X)²; `inf` where φ jumps.
 
         Example:
-            >>> from isometer.theory.lengths import SignalFamily
+            >>> from isometer.theory.kernels import SignalFamily
             >>> SignalFamily("relu").slope_second(9.0)
             0.5
         """
@@ -208,7 +208,7 @@ class SignalFamily:
         """d/dq E φ(√q X)² = E φ(√q X)φ′(√q X)X/√q; at q = 1 it is E φφ′X.
 
         Example:
-            >>> from isometer.theory.lengths import SignalFamily
+            >>> from isometer.theory.kernels import SignalFamily
             >>> round(SignalFamily("normrelu").slope(1.0), 4)  # 004/fact-1
             0.8428
         """
@@ -222,7 +222,7 @@ class SignalFamily:
         """a_j^{γ} = E φ(z) h_j^{γ}(z), z ~ N(0, γ): the Hermite coefficients of x ↦ φ(√γ x) (004/def-sigma-c).
 
         Example:
-            >>> from isometer.theory.lengths import SignalFamily
+            >>> from isometer.theory.kernels import SignalFamily
             >>> SignalFamily("cube").hermite(4.0, 3).round(9) + 0.0  # 8(3 he₁ + √6 he₃)
             array([ 0.        , 24.        ,  0.        , 19.59591794])
         """
@@ -232,7 +232,7 @@ class SignalFamily:
         """bias(γ) = (a_0^{γ})²/Σ_j (a_j^{γ})² (004/def-bias).
 
         Example:
-            >>> from isometer.theory.lengths import SignalFamily
+            >>> from isometer.theory.kernels import SignalFamily
             >>> f"{SignalFamily('normrelu').bias(2.0):.4f}"  # 004/fact-1
             '0.0029'
         """
@@ -243,7 +243,7 @@ class SignalFamily:
         """μ^{γ} = 1 − (a_1^{γ})²/Σ_j (a_j^{γ})², the sum from j = 0 (004/def-mu-gamma).
 
         Example:
-            >>> from isometer.theory.lengths import SignalFamily
+            >>> from isometer.theory.kernels import SignalFamily
             >>> family = SignalFamily("tanh")
             >>> family.nonlinearity(0.1) < family.nonlinearity(1.0)
             True
@@ -258,7 +258,7 @@ class SignalFamily:
 
         Example:
             >>> import numpy as np
-            >>> from isometer.theory.lengths import SignalFamily
+            >>> from isometer.theory.kernels import SignalFamily
             >>> SignalFamily("sin").coefficients(np.array([1.0, 2.0])).shape[0]
             2
         """
@@ -308,7 +308,7 @@ class SignalFamily:
         """The homogeneous function that φ is for such small signals, to rounding; None if it is not one.
 
         Example:
-            >>> from isometer.theory.lengths import SignalFamily
+            >>> from isometer.theory.kernels import SignalFamily
             >>> SignalFamily("tanh").small_signal_limit(1e-40).second_moment
             1e-40
         """
@@ -329,7 +329,7 @@ class LengthFixedPoint:
     """A fixed point q* of the length map, with the slope there: stable below one.
 
     Example:
-        >>> from isometer.theory.lengths import LengthMap
+        >>> from isometer.theory.kernels import LengthMap
         >>> [round(p.variance, 6) for p in LengthMap("tanh", weight_variance=4.0).fixed_points if p.stable]
         [2.121474]
     """
@@ -349,7 +349,7 @@ class LengthMap:
     With a residual strength γ it is q ↦ q + γ²(σ_w² E φ(√q X)² + σ_b²), for layers h + γ(Wφ(h) + b).
 
     Example:
-        >>> from isometer.theory.lengths import LengthMap
+        >>> from isometer.theory.kernels import LengthMap
         >>> LengthMap("relu", weight_variance=2.0)(3.0)
         3.0
         >>> LengthMap("relu", weight_variance=2.0, residual=0.5)(4.0)
@@ -382,7 +382,7 @@ class LengthMap:
         """Derivative of the map.
 
         Example:
-            >>> from isometer.theory.lengths import LengthMap
+            >>> from isometer.theory.kernels import LengthMap
             >>> LengthMap("relu", weight_variance=2.0).slope(1.0)
             1.0
         """
@@ -393,7 +393,7 @@ class LengthMap:
         """q_0 … q_depth; the layer at which it diverges is named.
 
         Example:
-            >>> from isometer.theory.lengths import LengthMap
+            >>> from isometer.theory.kernels import LengthMap
             >>> LengthMap("exp").iterate(1.0, 10)
             Traceback (most recent call last):
             ...
@@ -417,7 +417,7 @@ class LengthMap:
         With a skip connection the variance grows by what the branch adds: only a branch that is zero at 0 leaves one.
 
         Example:
-            >>> from isometer.theory.lengths import LengthMap
+            >>> from isometer.theory.kernels import LengthMap
             >>> [p.variance for p in LengthMap("tanh", weight_variance=0.5).fixed_points]
             [0.0]
         """
@@ -517,7 +517,7 @@ def length_contraction(source: str | Activation | Any, smallest: float = 0.5) ->
     With another smallest squared length γ₀ the chord of the proof gives (σ̂_l(γ₀) − γ₀)/(1 − γ₀) (004/rem-38).
 
     Example:
-        >>> from isometer.theory.lengths import length_contraction
+        >>> from isometer.theory.kernels import length_contraction
         >>> 0 < length_contraction("unit(tanh)") < 1
         True
     """
@@ -537,7 +537,7 @@ def length_bound(source: str | Activation | Any, squared_length: float, depth: A
     """Both readings of 004/thm-37 on |k̄(x, x) − 1|: as displayed, with |‖x‖² − 1| squared, and as its proof gives it.
 
     Example:
-        >>> from isometer.theory.lengths import length_bound
+        >>> from isometer.theory.kernels import length_bound
         >>> bound = length_bound("unit(tanh)", 1.5, 0)
         >>> bound["printed"], bound["proved"]
         (0.25, 0.5)
@@ -553,7 +553,7 @@ def settling_depth(source: str | Activation | Any, squared_lengths: ArrayLike) -
     """L̂ of 004/thm-12 (prefactor α_σ, as printed) and of 004/thm-42 (prefactor 1/α_σ, as proved).
 
     Example:
-        >>> from isometer.theory.lengths import settling_depth
+        >>> from isometer.theory.kernels import settling_depth
         >>> depth = settling_depth("unit(tanh)", [0.5, 2.0])
         >>> depth["printed"] < depth["proved"]
         True

@@ -1,10 +1,5 @@
 from ._jacobian_moments import JacobianMoments as JacobianMoments
 from ._jacobian_moments import jacobian_moments as jacobian_moments
-from ._length_map import LengthMap as LengthMap
-from ._length_map import SignalFamily as SignalFamily
-from ._length_map import length_bound as length_bound
-from ._length_map import length_contraction as length_contraction
-from ._length_map import settling_depth as settling_depth
 from ._phase import EdgeOfChaos as EdgeOfChaos
 from ._phase import PhaseDiagram as PhaseDiagram
 from ._phase import PhasePoint as PhasePoint

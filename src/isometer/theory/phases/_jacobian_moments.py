@@ -11,7 +11,7 @@ import numpy as np
 from isometer.activations import Activation
 from isometer.errors import IsometerError
 from isometer.theory.kernels._depth_free import checked_depth
-from isometer.theory.lengths._length_map import (
+from isometer.theory.kernels._length_map import (
     OVERFLOW,
     UNIT,
     LengthMap,
@@ -30,7 +30,7 @@ class JacobianMoments:
     """log of the mean squared singular value of J = ∏ D_l W_l, and the variance over the squared mean.
 
     Example:
-        >>> from isometer.theory.lengths import jacobian_moments
+        >>> from isometer.theory.phases import jacobian_moments
         >>> jacobian_moments("unit(relu)", 50).log_mean_square
         0.0
     """
@@ -45,7 +45,7 @@ class JacobianMoments:
         """E σ²; `inf` when it overflows.
 
         Example:
-            >>> from isometer.theory.lengths import jacobian_moments
+            >>> from isometer.theory.phases import jacobian_moments
             >>> round(jacobian_moments("relu", 10).mean_square * 2**10, 9)
             1.0
         """
@@ -74,7 +74,7 @@ def jacobian_moments(
         squared_length: ‖x‖² of the input in the NTK parametrisation (‖x‖²/d otherwise).
 
     Example:
-        >>> from isometer.theory.lengths import jacobian_moments
+        >>> from isometer.theory.phases import jacobian_moments
         >>> relu = [jacobian_moments("unit(relu)", 10, weights=w).relative_variance for w in ("gaussian", "orthogonal")]
         >>> [round(v, 9) for v in relu]
         [20.0, 10.0]
