@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from isometer._version import __version__
 from isometer.extras import MissingExtraError, missing
 
 if TYPE_CHECKING:
@@ -87,3 +88,18 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Signal propagation in deep networks: what depth does to a batch of signals, predicted and explained.",
 )
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"isometer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Signal propagation in deep networks: what depth does to a batch of signals."""
