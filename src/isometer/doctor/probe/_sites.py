@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -121,6 +121,7 @@ class Site:
     dead: float = math.nan
     saturated: float = math.nan
     input_rms: float = math.nan  # of what an activation reads
+    readings: dict[str, float] = field(default_factory=dict)  # metrics of the representation
     statistics: int = 0  # values behind each statistic of a normalisation that uses those of the batch
     # weights
     weight_count: int = 0
