@@ -29,6 +29,8 @@ from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.doctor.patients._inputs import pick
 from isometer.doctor.treatment import ELSEWHERE, REMEDIES, Treatment, treat, trial
+from isometer.files import write_whole
+from isometer.serialize import json_text
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "treatments.json"
@@ -241,9 +243,9 @@ def write(patients: dict[str, Any], extra: dict[str, Any]) -> None:
     rows = [f"{json.dumps(name)}: {json.dumps(record, ensure_ascii=False)}" for name, record in ordered.items()]
     head = {"data": "Fashion-MNIST, training set, standardised", "steps": STEPS, **extra}
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
-    _move(RESULTS, "{\n" + ",\n".join([*lines, '"patients": {\n' + ",\n".join(rows) + "\n}"]) + "\n}\n")
+    write_whole(RESULTS, "{\n" + ",\n".join([*lines, '"patients": {\n' + ",\n".join(rows) + "\n}"]) + "\n}\n")
     text = INTRODUCTION + "\n".join([*findings_table(), *remedies_table(), *results_table(ordered)]) + "\n"
-    _move(PAGE, text + "\n".join(deep_section()) + MONITOR)
+    write_whole(PAGE, text + "\n".join(deep_section()) + MONITOR)
     truth = json.loads(TRUTH.read_text())["patients"] if TRUTH.exists() else {}
     shipped = {}
     for name in PATIENTS:
@@ -253,20 +255,10 @@ def write(patients: dict[str, Any], extra: dict[str, Any]) -> None:
             entry["loss"] = round(float(np.mean(truth[name]["best_losses"])), 3)
         if name in ordered:
             record = ordered[name]
-            result = {
-                key: ["inf" if np.isinf(v) else v for v in value] if isinstance(value, list) else value
-                for key, value in outcome(record).items()
-            }
-            entry["treatment"] = {"applied": record["applied"], "left": list(record["after"]), **result}
+            entry["treatment"] = {"applied": record["applied"], "left": list(record["after"]), **outcome(record)}
         if entry:
             shipped[name] = entry
-    _move(SHIPPED, json.dumps(shipped, indent=0, allow_nan=False) + "\n")
-
-
-def _move(path: Path, text: str) -> None:
-    scratch = path.with_suffix(".tmp")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(path)
+    write_whole(SHIPPED, json_text(shipped, indent=0) + "\n")
 
 
 def main() -> None:

@@ -26,7 +26,9 @@ from isometer.doctor.patients import PATIENTS, patient
 from isometer.doctor.treatment import (
     ELSEWHERE,
     REMEDIES,
+    Arm,
     Skip,
+    TreatmentTrial,
     add_norm_,
     add_skips_,
     batch_free_norm_,
@@ -563,7 +565,7 @@ def test_command_on_a_terminal_and_its_errors(tmp_path: Path) -> None:
     for arguments, words in (
         (["--trial", "5"], "need --treat"),
         (["--treat", "--save", "x.pt"], "safetensors"),
-        (["--treat", "nonsense"], "no prescription"),
+        (["--treat", "nonsense"], "unknown prescription"),
         (["--treat", "--trial", "0"], "at least 1"),
     ):
         problem = CliRunner().invoke(app, ["doctor", "mlp-relu-default-10", *arguments]).exception
@@ -596,3 +598,11 @@ def test_patients_are_listed_with_condition_and_outcome() -> None:
     assert rows["mlp-dead-10"]["treatment"]["applied"] == ["zero-bias"]
     assert "mlp-dead-10" in CliRunner().invoke(app, ["patients", "--family", "mlp"]).stdout
     assert isinstance(CliRunner().invoke(app, ["patients", "--family", "x"]).exception, IsometerError)
+
+
+def test_a_loss_that_is_no_number_is_not_written_as_infinite() -> None:
+    arm = Arm(((math.nan, math.inf),), 0, ((2.0, math.nan),))
+    record = TreatmentTrial(2, (0.1, 0.2), (0,), arm, arm, 2.0).to_dict()
+    assert record["before"]["final"] == [[None, "inf"]]
+    assert record["after"]["curve"]["mean"] == [2.0, None]
+    assert "nan" not in loss_curves(record)

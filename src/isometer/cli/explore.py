@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from isometer.cli._shared import Json, app, console, emit
-from isometer.errors import IsometerError
+from isometer.files import existing_folder
 
 
 @app.command()
@@ -40,8 +40,8 @@ def explore(
     """
     from isometer.explore import labs, serve
 
-    if gallery is not None and not gallery.is_dir():
-        raise IsometerError(f"there is no folder {str(gallery)!r} — make one with `isometer reproduce --all`")
+    if gallery is not None:
+        existing_folder(gallery, fix="make one with `isometer reproduce --all`")
     folder = gallery if gallery is not None else Path("gallery") if Path("gallery").is_dir() else None
 
     def ready(url: str) -> None:

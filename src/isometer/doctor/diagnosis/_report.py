@@ -13,6 +13,7 @@ import xarray
 from isometer.doctor.diagnosis._findings import Finding
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examination import Examination
+from isometer.serialize import json_data
 
 if TYPE_CHECKING:
     from isometer.doctor.prediction._predict_chain import Prediction
@@ -86,7 +87,7 @@ class Report:
             "batch": {"samples": examined["samples"], "description": self.batch},
             "healthy": self.healthy,
             "summary": self.summary,
-            "findings": [_plain(finding.to_dict()) for finding in self.findings],
+            "findings": json_data([finding.to_dict() for finding in self.findings]),
             "layers": [{key: value for key, value in row.items() if key != "metrics"} for row in rows],
             "metrics": columns,
             "events": {key: value for key, value in examined.items() if key != "samples"},
@@ -141,19 +142,3 @@ class Report:
 
     def __str__(self) -> str:
         return self.summary
-
-
-def _plain(value: Any) -> Any:
-    """Numbers as JSON has them."""
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if isinstance(value, (float, np.floating)):
-        number = float(value)
-        if math.isnan(number):
-            return None
-        return number if math.isfinite(number) else ("inf" if number > 0 else "-inf")
-    if isinstance(value, np.integer):
-        return int(value)
-    return value

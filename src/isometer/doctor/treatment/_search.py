@@ -45,7 +45,7 @@ class Route:
 
 
 @dataclass
-class Search:
+class TreatmentSearch:
     """Tries prescriptions on one model, which every method leaves treated.
 
     Attributes:
