@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy import stats
 
-from isometer.doctor.diagnosis import FINDINGS
+from isometer.doctor.conditions._conditions import CONDITIONS
 from isometer.doctor.patients import PATIENTS, Images, Patient, TrainingCurve, Trial, judge, patient, train, trial
 from isometer.doctor.patients._inputs import INPUTS, LEVELS, repeated
 from isometer.doctor.patients._layers import initialise_
@@ -36,7 +36,7 @@ def test_enough_patients_and_every_finding() -> None:
     sick = [one for one in PATIENTS.values() if not one.healthy]
     assert len(sick) >= 22
     assert len(PATIENTS) - len(sick) >= 12
-    assert {finding for one in sick for finding in one.findings} == set(FINDINGS)
+    assert {finding for one in sick for finding in one.findings} == set(CONDITIONS)
     assert sum(one.requires == "transformers" for one in PATIENTS.values()) >= 4
 
 

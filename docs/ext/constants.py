@@ -20,7 +20,6 @@ WORDS = {  # where the source has none
     "isometer.activations.ENTRIES": "The built-in activations by name: formula, parameters, aliases.",
     "isometer.cli.app": "The typer application behind `isometer`; all commands are registered in it.",
     "isometer.data.CATALOG": "The data sets that are known, by name: sizes, checksums, where they can be had.",
-    "isometer.doctor.diagnosis.checks.Check": "The type of a check: from a `Case` to the findings in it.",
     "isometer.explore.LABS": "The labs of the page, by name.",
     "isometer_papers.architectures.ACTIVATIONS": "Names of activations that the architectures take.",
     "isometer_papers.architectures.INITIALIZERS": "Names of weight initialisations that the architectures take.",

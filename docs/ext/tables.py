@@ -1,4 +1,4 @@
-"""Tables made at build time from the data of the repository: benchmarks, notation, the ledger of claims."""
+"""Tables made at build time from the data of the repository: benchmarks, notation, the ledger of claims, conditions."""
 
 from __future__ import annotations
 
@@ -184,6 +184,28 @@ class LedgerCounts(SphinxDirective):
         return [table(head, rows)]
 
 
+def condition_rows() -> Iterator[list[str]]:
+    """The conditions of the doctor and their variants with limits of their own.
+
+    >>> next(condition_rows())[:4]
+    ['rank-collapse', '1 − mean |cos| of samples, or of tokens, before the readout', '0.025', '0.005']
+    """
+    from isometer.doctor import CONDITIONS
+
+    for one in CONDITIONS.values():
+        forms = [("", one.limits), *((f", {v.when}", v.limits) for v in one.variants.values() if v.limits is not None)]
+        for when, limits in forms:
+            yield [f"{one.id}{when}", one.reads, *limits.words, f"{limits.reason} ({limits.derived})", one.harm]
+
+
+class Conditions(SphinxDirective):
+    """The conditions that the doctor knows: what is read, where harm begins, and why."""
+
+    def run(self) -> list[nodes.Node]:
+        head = ("condition", "what is read", "moderate", "severe", "why there, and where it is from", "what it does")
+        return [table(head, condition_rows())]
+
+
 def own_names(module: ModuleType) -> list[tuple[str, str]]:
     """Public classes and functions that a module defines, each with the first line of its docstring."""
     return [
@@ -226,5 +248,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("notation", Notation)
     app.add_directive("ledger", Ledger)
     app.add_directive("ledger-counts", LedgerCounts)
+    app.add_directive("conditions", Conditions)
     app.add_directive("modules", Modules)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -18,8 +18,8 @@ def explore(
         typer.Option(
             "--host",
             metavar="ADDRESS",
-            help="Address to listen on; others than this machine's own "
-            "loopback let anyone on the network use the page.",
+            help="Address to listen on; others than this machine's own loopback let anyone on the network use the "
+            "page.",
         ),
     ] = "127.0.0.1",
     port: Annotated[

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer.doctor.diagnosis._findings import Finding
+from isometer.doctor.conditions._findings import Finding
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examination import Examination
 from isometer.serialize import json_data
@@ -109,7 +109,7 @@ class Report:
             gram = self.examination.gram(layer)
             assert gram is not None
             lengths = np.sqrt(np.maximum(np.diag(gram), 0.0))
-            lengths = np.where(lengths > 0, lengths, np.inf)
+            lengths = np.where(lengths > 0, lengths, np.inf)  # a zero sample has cosine 0 with all, itself included
             matrices.append(np.round(gram / lengths[:, None] / lengths[None, :], 4).tolist())
         return {"layers": chosen, "matrices": matrices}
 

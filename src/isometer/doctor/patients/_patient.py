@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from isometer.doctor.diagnosis._findings import FINDINGS
+from isometer.doctor.conditions._conditions import CONDITIONS
 from isometer.doctor.patients._inputs import CLASSES, INPUTS, Images, Shape, gaussian, pick
 from isometer.errors import IsometerError, unknown_name
 
@@ -83,9 +83,9 @@ class Patient:
     requires: str | None = None
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.findings if name not in FINDINGS]
+        unknown = [name for name in self.findings if name not in CONDITIONS]
         if unknown:
-            raise unknown_name(f"finding of the patient {self.name}:", unknown[0], FINDINGS)
+            raise unknown_name(f"finding of the patient {self.name}:", unknown[0], CONDITIONS)
         if self.input not in INPUTS:
             raise unknown_name(f"input of the patient {self.name}:", self.input, INPUTS)
 

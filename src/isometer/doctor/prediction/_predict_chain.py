@@ -1,5 +1,4 @@
-"""The trajectory that theory predicts for a chain in a model, with the band that chance leaves, beside the "
-"measured one."""
+"""The trajectory that theory predicts for a chain in a model and its band of chance, beside the measured one."""
 
 from __future__ import annotations
 

@@ -96,8 +96,7 @@ def rollout(
 
 
 def _root(gram: Floats, width: int, resolution: float) -> tuple[Floats, list[int]]:
-    """F `(n, min(n, width))` with `F Fᵀ = width · gram` as far as the width allows, and for each sample its first "
-    "equal."""
+    """F `(n, min(n, width))` with `F Fᵀ = width · gram` as far as the width allows; for each sample its first equal."""
     values, vectors = np.linalg.eigh((gram + gram.T) / 2)
     rank = min(len(gram), width)
     kept = np.sqrt(np.clip(values[::-1][:rank], 0.0, None) * width)

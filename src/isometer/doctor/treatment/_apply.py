@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from isometer.doctor.conditions._prescription import code
+from isometer.doctor.conditions._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._diagnose import diagnose
-from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.treatment._record import Treatment
-from isometer.doctor.treatment._remedies import code
 from isometer.doctor.treatment._search import TreatmentSearch, everything
 from isometer.doctor.treatment._surgery import Snapshot, inner
 from isometer.errors import IsometerError, unknown_name
