@@ -17,7 +17,7 @@ from isometer.theory import explain, kernel_matrix
 from isometer_papers.studies import find, reproduce
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from browser import CHROMIUM, FLAGS
+from support.browser import CHROMIUM, FLAGS
 
 PICTURES = Path(__file__).parent / "pictures"
 STUDIES = {  # pictures of the pages on theory

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from browser import CHROMIUM, FLAGS
+from support.browser import CHROMIUM, FLAGS
 
 FOLDER = Path(__file__).parent / "pictures"
 LARGEST = 250_000
