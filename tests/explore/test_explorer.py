@@ -29,7 +29,7 @@ dash = pytest.importorskip("dash", reason="needs Dash: pip install 'isometer[exp
 
 import plotly.graph_objects as go  # noqa: E402
 
-from isometer.explore import LABS, LIMITS, Desk, Job, make_app  # noqa: E402
+from isometer.explore import LIMITS, Computation, Desk, labs, make_app  # noqa: E402
 from isometer.explore._desk import Superseded  # noqa: E402
 from isometer.explore._guard import allowed_host  # noqa: E402
 from isometer.explore._python_lines import activation_lines, depth_lines  # noqa: E402
@@ -101,7 +101,7 @@ ODD_TEXT = st.one_of(
 )
 
 
-@pytest.mark.parametrize("lab", LABS)
+@pytest.mark.parametrize("lab", labs())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_query_becomes_a_state_that_comes_back(lab: Any, data: st.DataObject) -> None:
@@ -548,7 +548,7 @@ def test_command_says_where_it_listens(refused: Callable[..., str]) -> None:
             assert line, "it ended before it listened"
             text += line
         told = json.loads(text)
-        assert told["labs"] == list(LABS)
+        assert told["labs"] == list(labs())
         assert told["url"].startswith("http://127.0.0.1:")
         with urllib.request.urlopen(told["url"]) as answer:
             assert answer.status == 200
