@@ -7,9 +7,10 @@ import torch
 
 from isometer.data import make_batch
 from isometer.errors import IsometerError
-from isometer.nn import fit_gain, shaped_activations
+from isometer.nn import shaped_activations
 from isometer.simulate import simulate
 from isometer.spec import PowerLaw, Spec
+from isometer.theory.batch_norm import fit_gain
 from support.models import draw
 
 # --- activations ------------------------------------------------------------------------------------------------------

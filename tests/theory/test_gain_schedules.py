@@ -9,14 +9,14 @@ import pytest
 
 from isometer import Spec, activation
 from isometer.errors import IsometerError
-from isometer.theory.batch_norm import gradient_growth
-from isometer.theory.prediction import predict
-from isometer_papers.theory.isometry.gain_schedules import (
+from isometer.theory.batch_norm import (
     fit_gain,
     gain_schedule,
+    gradient_growth,
     growth_exponent,
     measured_gain_schedule,
 )
+from isometer.theory.prediction import predict
 from isometer_papers.theory.isometry.hitting_times import (
     batch_norm_jacobian_norm,
     isometry_hitting_time,

@@ -12,7 +12,7 @@ from scipy import integrate, special, stats
 from isometer.activations import activation
 from isometer.errors import IsometerError
 from isometer.theory import KernelMap
-from isometer.theory.kernels import SignalFamily, SphereKernel, length_contraction
+from isometer.theory.kernels import NormReLUMoments, SignalFamily, SphereKernel, length_contraction
 from isometer_papers import float_or_mpmath as either
 from isometer_papers.float_or_mpmath import is_precise
 from isometer_papers.theory.duals.exact_duals import (
@@ -28,7 +28,6 @@ from isometer_papers.theory.duals.exact_duals import (
 from isometer_papers.theory.duals.kernel_tables import parameter_count, table_dual, table_nonlinearity
 from isometer_papers.theory.duals.length_counterexamples import hinge_length, staircase_length
 from isometer_papers.theory.duals.normalized_networks import batch_norm_network, layer_norm_network, standardized
-from isometer_papers.theory.duals.normrelu import NormReLUMoments
 from isometer_papers.theory.duals.normrelu_pairs import normrelu_constants, normrelu_correlations, normrelu_pair
 from isometer_papers.theory.duals.odd_mixtures import OddMixture, as_printed_hermite_pairing, mixture_step
 from isometer_papers.theory.duals.small_interpolation import (

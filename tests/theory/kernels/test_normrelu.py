@@ -11,11 +11,11 @@ import pytest
 from isometer import activation
 from isometer.errors import IsometerError
 from isometer.theory import LengthMap, kernel_matrix
-from isometer.theory.kernels import conditioning_bounds
-from isometer_papers.theory.duals.normrelu import (
+from isometer.theory.kernels import (
     NORMRELU_EXCESS,
     NORMRELU_RATE,
     NormReLU,
+    conditioning_bounds,
     normrelu_bound,
     normrelu_settling_depth,
 )

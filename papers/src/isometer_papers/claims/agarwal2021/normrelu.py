@@ -6,7 +6,12 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from isometer.activations import activation
+from isometer.activations import NORMRELU_KINK, activation
+from isometer.theory.kernels import (
+    NormReLUMoments,
+    normrelu_bound,
+    normrelu_settling_depth,
+)
 from isometer_papers.claims._claim import Claim, Instance, Search
 from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import mpmath
@@ -20,12 +25,6 @@ from isometer_papers.claims._statements import (
     vanishes,
 )
 from isometer_papers.float_or_mpmath import exp, ncdf, npdf, sqrt
-from isometer_papers.theory.duals.normrelu import (
-    NORMRELU_KINK,
-    NormReLUMoments,
-    normrelu_bound,
-    normrelu_settling_depth,
-)
 from isometer_papers.theory.duals.normrelu_pairs import normrelu_constants, normrelu_correlations
 
 _paper = cases({"c": NORMRELU_KINK})

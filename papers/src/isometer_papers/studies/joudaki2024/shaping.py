@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray
 
+from isometer.theory.batch_norm import GainFit, fit_gain, growth_exponent
 from isometer_papers.studies._drawing import Figure, new_figure, single_panel
 from isometer_papers.studies._readings import jackknife, measured, surely_less
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
@@ -24,7 +25,6 @@ from isometer_papers.studies.joudaki2024.depths import (
     growth,
 )
 from isometer_papers.studies.joudaki2024.isometry import DEPTHS, IMAGES, LAYER, images_scale
-from isometer_papers.theory.isometry.gain_schedules import GainFit, fit_gain, growth_exponent
 
 CURVED = ("sin", "tanh")
 _ALL = ["identity", "sin", "tanh"]

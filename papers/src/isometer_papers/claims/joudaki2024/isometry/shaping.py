@@ -6,6 +6,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
+from isometer.theory.batch_norm import growth_exponent, measured_gain_schedule
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._statements import (
@@ -21,7 +22,6 @@ from isometer_papers.claims._statements import (
 )
 from isometer_papers.claims.joudaki2024.isometry.figures import DENSE, grows
 from isometer_papers.claims.joudaki2024.isometry.networks import final_gap, growth, measured, rate_again, rate_at
-from isometer_papers.theory.isometry.gain_schedules import growth_exponent, measured_gain_schedule
 
 
 def _drift_of_gap(i: Instance, rng: Rng) -> Estimate:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from scipy.special import ndtr
 
+from isometer.activations._registry import NORMRELU_KINK
 from isometer.errors import IsometerError
-from isometer.theory.kernels import correlation_bound
+from isometer.theory.kernels._bounds import correlation_bound
 
-NORMRELU_KINK = -1.5975  # c of the paper
 NORMRELU_RATE = 0.0798  # α′, as printed
 NORMRELU_EXCESS = 0.0185  # δ′, as printed
 _NONLINEARITY = 0.0156  # μ at that c, to the digits of 004/normrelu
@@ -27,7 +27,7 @@ class NormReLUMoments:
     Implements 004/eq-4, 004/normrelu, 004/fact-1.
 
     Example:
-        >>> from isometer_papers.theory.duals.normrelu import NormReLUMoments
+        >>> from isometer.theory.kernels import NormReLUMoments
         >>> unit = NormReLUMoments()
         >>> round(unit.scale, 2), round(unit.shift, 4), round(unit.nonlinearity, 4)
         (1.05, -1.6209, 0.0156)
@@ -58,7 +58,7 @@ class NormReLUMoments:
         """a_0^{γ}, the mean at variance γ.
 
         Example:
-            >>> from isometer_papers.theory.duals.normrelu import NormReLUMoments
+            >>> from isometer.theory.kernels import NormReLUMoments
             >>> abs(NormReLUMoments().mean(1.0)) < 1e-15
             True
         """
@@ -70,7 +70,7 @@ class NormReLUMoments:
         """σ̂_l(γ), the length map.
 
         Example:
-            >>> from isometer_papers.theory.duals.normrelu import NormReLUMoments
+            >>> from isometer.theory.kernels import NormReLUMoments
             >>> round(NormReLUMoments().second_moment(1.0), 12)
             1.0
         """
@@ -82,7 +82,7 @@ class NormReLUMoments:
         """σ̂_l′(γ).
 
         Example:
-            >>> from isometer_papers.theory.duals.normrelu import NormReLUMoments
+            >>> from isometer.theory.kernels import NormReLUMoments
             >>> round(NormReLUMoments().slope(1.0), 4)
             0.8428
         """
@@ -93,7 +93,7 @@ class NormReLUMoments:
         """bias(γ) = (a_0^{γ})²/σ̂_l(γ).
 
         Example:
-            >>> from isometer_papers.theory.duals.normrelu import NormReLUMoments
+            >>> from isometer.theory.kernels import NormReLUMoments
             >>> round(NormReLUMoments().bias(2.0), 4)
             0.0029
         """
@@ -115,7 +115,7 @@ def normrelu_settling_depth(epsilon: float) -> float:
     """L̂ = (2/α′) log(3/min(ε, μ/4)) of 004/thm-59, with the printed α′.
 
     Example:
-        >>> from isometer_papers.theory.duals.normrelu import normrelu_settling_depth
+        >>> from isometer.theory.kernels import normrelu_settling_depth
         >>> round(normrelu_settling_depth(0.5), 1)
         166.6
     """
@@ -133,7 +133,7 @@ def normrelu_bound(depth: int, delta: float, epsilon: float) -> float:
     Implements 004/thm-59.
 
     Example:
-        >>> from isometer_papers.theory.duals.normrelu import normrelu_bound
+        >>> from isometer.theory.kernels import normrelu_bound
         >>> normrelu_bound(100, 0.5, 0.1), round(normrelu_bound(2000, 0.5, 0.1), 5)
         (inf, 0.00225)
     """
