@@ -32,9 +32,10 @@ import plotly.graph_objects as go  # noqa: E402
 from isometer.explore import LIMITS, Computation, Desk, labs, make_app  # noqa: E402
 from isometer.explore._desk import Superseded  # noqa: E402
 from isometer.explore._guard import allowed_host  # noqa: E402
+from isometer.explore._labs import read_state  # noqa: E402
 from isometer.explore._python_lines import activation_lines, depth_lines  # noqa: E402
 from isometer.explore._reports import Shelf, parsed  # noqa: E402
-from isometer.explore._requests import (
+from isometer.explore._requests import (  # noqa: E402
     card_jobs,
     geometry_job,
     own_width_job,
@@ -43,7 +44,7 @@ from isometer.explore._requests import (
     prediction_job,
     simulation_job,
 )
-from isometer.explore._state import STATES, ActivationState, DepthState, read_state, split_names  # noqa: E402
+from isometer.explore._state import ActivationState, DepthState, split_names  # noqa: E402
 from isometer.explore.jobs import job  # noqa: E402
 from isometer.explore.labs import _clinic_pieces as clinic_pieces  # noqa: E402
 from isometer.explore.pictures import _activation as activation_pictures  # noqa: E402
@@ -105,7 +106,7 @@ ODD_TEXT = st.one_of(
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_query_becomes_a_state_that_comes_back(lab: Any, data: st.DataObject) -> None:
-    names = [field.name for field in fields(STATES[lab])]  # type: ignore[arg-type]
+    names = [field.name for field in fields(labs()[lab].state)]  # type: ignore[arg-type]
     values = data.draw(st.dictionaries(st.sampled_from([*names, "other thing"]), ODD_TEXT, max_size=8))
     state, _ = read_state(lab, values)
     again, notes = read_state(lab, state.query())

@@ -18,7 +18,6 @@ import xarray
 from scipy import stats
 
 from isometer.errors import IsometerError
-from isometer.run.trial import walk
 from isometer_papers.studies import Measured, Reading, Scale, Study, find, overridden, parse_changes, read_again
 from isometer_papers.studies import reproduce as make
 from isometer_papers.studies._drawing import band, new_figure, plain_logs

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from isometer.doctor import CONDITIONS, diagnose
+from isometer.doctor import CONDITIONS, PRESCRIPTIONS, diagnose
 from isometer.doctor.diagnosis import Report
 from isometer.doctor.patients import PATIENTS, patient
 from isometer.doctor.treatment import add_norm_, treat

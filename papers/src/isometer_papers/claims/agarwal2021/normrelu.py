@@ -7,11 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from isometer.activations import NORMRELU_KINK, activation
-from isometer.theory.kernels import (
-    NormReLUMoments,
-    normrelu_bound,
-    normrelu_settling_depth,
-)
+from isometer.theory.kernels import NormReLUMoments, normrelu_bound, normrelu_settling_depth
 from isometer_papers.claims._claim import Claim, Instance, Search
 from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import mpmath

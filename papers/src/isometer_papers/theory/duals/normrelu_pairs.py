@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from isometer.theory.kernels import NORMRELU_KINK
+from isometer.activations import NORMRELU_KINK
 from isometer_papers.float_or_mpmath import is_precise, ncdf, npdf, sqrt
 
 __all__ = ["NORMRELU_CONSTANTS", "normrelu_constants", "normrelu_correlations", "normrelu_pair"]
