@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from isometer.doctor import diagnose
-from isometer.doctor.treatment import treat, trial
+from isometer.doctor.treatment import Arm, TreatmentTrial, treat, trial
 from isometer.errors import IsometerError
 from isometer.report._treatment import loss_curves, treatment_section
 from support.models import batch, chain, same, state
@@ -62,3 +62,11 @@ def test_section_escapes_texts() -> None:
     section = treatment_section(treatment)
     assert "<script>" not in section
     assert "&lt;x&gt;" in section
+
+
+def test_a_loss_that_is_no_number_is_not_written_as_infinite() -> None:
+    arm = Arm(((math.nan, math.inf),), 0, ((2.0, math.nan),))
+    record = TreatmentTrial(2, (0.1, 0.2), (0,), arm, arm, 2.0).to_dict()
+    assert record["before"]["final"] == [[None, "inf"]]
+    assert record["after"]["curve"]["mean"] == [2.0, None]
+    assert "nan" not in loss_curves(record)

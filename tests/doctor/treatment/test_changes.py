@@ -1,4 +1,4 @@
-"""Every remedy: what it changes in a model and what it keeps."""
+"""What carries out each prescription: what it changes in a model and what it keeps."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
 from torch import Tensor, nn
 from torch.nn import functional
 
+from isometer.doctor import PRESCRIPTIONS
 from isometer.doctor.treatment import (
-    ELSEWHERE,
-    REMEDIES,
     Skip,
     add_norm_,
     add_skips_,
@@ -34,15 +32,21 @@ from support.models import batch, chain
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def test_every_prescription_is_carried_out_or_says_why_not() -> None:
-    assert set(REMEDIES) | set(ELSEWHERE) == set(PRESCRIPTIONS)
-    assert not set(REMEDIES) & set(ELSEWHERE)
-    for remedy in REMEDIES.values():
-        assert remedy.kind in ("weights", "architecture")
-        assert all((remedy.theory, remedy.cost, remedy.side_effects, remedy.cannot, remedy.calls))
+def test_what_is_carried_out_says_why_at_what_price_and_where_not() -> None:
+    for one in PRESCRIPTIONS.values():
+        if one.calls:
+            assert one.kind in ("weights", "architecture")
+            assert all((one.theory, one.cost, one.side_effects, one.cannot))
+    assert {one.id for one in PRESCRIPTIONS.values() if not one.calls} == {
+        "larger-batch",
+        "distinct-samples",
+        "clip-gradients",
+        "fewer-layers",
+        "finite-weights",
+    }
 
 
-# --- what each remedy does, against its definition --------------------------------------------------------------------
+# --- what each change does, against its definition --------------------------------------------------------------------
 
 
 def test_normalized_activations_have_mean_zero_and_mean_square_one() -> None:
