@@ -1,6 +1,6 @@
 """A perceptron of 1000 layers with batch norm and tanh(αx)/α: with orthogonal weights it trains, with Gaussian not.
 
-    python docs/thousand_layers.py [--steps 100] [--seeds 0,1,2] [--depth 1000] [--width 32] [--samples 256]
+    python tools/thousand_layers.py [--steps 100] [--seeds 0,1,2] [--depth 1000] [--width 32] [--samples 256]
 
 Writes docs/thousand-layers.json: for each law of the weights the losses of every seed at the learning rate with the
 lowest mean loss of the last ten steps, how many runs diverged, and the gradient norms of the first and the last layer
@@ -25,7 +25,7 @@ from isometer.doctor.patients import Images, TrainingCurve, train
 from isometer.doctor.patients._layers import Scaled
 from isometer.doctor.patients._mlps import mlp
 
-OUT = Path(__file__).with_name("thousand-layers.json")
+OUT = Path(__file__).parents[1] / "docs" / "thousand-layers.json"
 RATES = (1e-4, 1e-3, 1e-2)
 GAIN = -0.4  # exponent of the gain of tanh over the layer, 001/rec-6.11
 

@@ -4,7 +4,7 @@ Every patient is trained for 200 steps at three learning rates from several seed
 its healthy sibling by `isometer.doctor.patients.judge`. Where the batch is part of the condition, a control without
 batch norm is trained on the same batches. Seeds that the file has already are not trained again.
 
-    python docs/make_patients_truth.py [FOLDER] [--patients NAME,NAME] [--seeds 0,1,2] [--out FILE] [--again]
+    python tools/make_patients_truth.py [FOLDER] [--patients NAME,NAME] [--seeds 0,1,2] [--out FILE] [--again]
 
 FOLDER is where the data set lies, if not where `isometer data` finds it.
 """
@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--patients", default=",".join(PATIENTS), help="names, with commas between them")
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("patients-truth.json"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "patients-truth.json")
     parser.add_argument("--again", action="store_true", help="train also what the file has already")
     options = parser.parse_args()
     torch.set_num_threads(1)

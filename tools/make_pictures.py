@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
@@ -16,10 +15,9 @@ from isometer.report import activation_picture, kernel_picture, save_figure
 from isometer.theory import explain, kernel_matrix
 from isometer_papers.studies import find, reproduce
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from browser import CHROMIUM, FLAGS
+from chromium import CHROMIUM, FLAGS
 
-PICTURES = Path(__file__).parent / "pictures"
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 STUDIES = {  # pictures of the pages on theory
     "theory-kernels": "001/fig-5.2",
     "theory-rank": "002/fig-1",

@@ -1,6 +1,6 @@
 """Screenshots of the explorer's labs and of a doctor's report, into docs/pictures.
 
-    python docs/make_screenshots.py [--gallery DIR] [--only NAME]
+    python tools/make_screenshots.py [--gallery DIR] [--only NAME]
 
 Needs playwright and a Chromium. Every picture is reduced to 256 colours, which keeps it below 250 kB.
 """
@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from browser import CHROMIUM, FLAGS
+from chromium import CHROMIUM, FLAGS
 
-FOLDER = Path(__file__).parent / "pictures"
+FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 LARGEST = 250_000
 PATIENCE = 300_000  # milliseconds
 
