@@ -33,23 +33,32 @@ def address(path: Path) -> str | None:
 
 
 class LinksAcross(SphinxTransform):
-    """Links to files of the other site become relative addresses."""
+    """Links to files of the other site become relative addresses, and so do links of included files of the root."""
 
     default_priority = 5
 
     def apply(self, **kwargs: Any) -> None:
         here = Path(self.env.doc2path(self.env.docname))
-        for node in list(self.document.findall(lambda n: n.get("reftype") == "myst" if hasattr(n, "get") else False)):
-            target, _, anchor = node["reftarget"].partition("#")
-            source = Path(self.env.srcdir) if isinstance(node, addnodes.pending_xref) and node["refdomain"] == "doc" else here.parent
-            path = Path(os.path.normpath(source / target))
-            path = path if path.suffix in (".md", ".py") else path.with_name(f"{path.name}.md")
-            place, own = address(path), address(here)
-            if path.is_relative_to(self.env.srcdir) or place is None or own is None or not path.is_file():
-                continue
-            anchor = node.get("reftargetid") or anchor
-            link = os.path.relpath(place, os.path.dirname(own) or ".") + (f"#{anchor}" if anchor else "")
-            node.replace_self(nodes.reference("", "", *node.children, refuri=link, internal=False))
+        for kind in (addnodes.pending_xref, addnodes.download_reference):
+            for node in list(self.document.findall(kind)):
+                if node.get("reftype") == "myst" and (link := self._link(here, node)):
+                    node.replace_self(nodes.reference("", "", *node.children, refuri=link, internal=False))
+
+    def _link(self, here: Path, node: Any) -> str | None:
+        """The address of a file of the other site or of a file that is named from the root; nothing for all others."""
+        target, _, anchor = node["reftarget"].partition("#")
+        base = Path(self.env.srcdir) if node.get("refdomain") == "doc" else here.parent
+        for folder, own_too in ((base, False), (ROOT, True)):
+            for suffix in ("", ".md", ".py"):
+                path = Path(os.path.normpath(folder / f"{target}{suffix}"))
+                if target and path.is_file() and (own_too or not path.is_relative_to(self.env.srcdir)):
+                    place = address(path)
+                    if place is None:
+                        return None
+                    link = os.path.relpath(place, os.path.dirname(address(here) or "") or ".")
+                    anchor = node.get("reftargetid") or anchor
+                    return f"{link}#{anchor}" if anchor else link
+        return None
 
 
 def _inventory(app: Sphinx, config: Any) -> None:

@@ -1,11 +1,11 @@
 # # Read a theorem's verdict
 #
-# The package ships a ledger: every checkable statement of five papers, tested by a program. This is how to read one
-# entry, and how to check it yourself.
+# The companion ships a ledger: every checkable statement of five papers, tested by a program. This tutorial reads one
+# entry and checks it again.
 #
 # ## Look it up
 #
-# Theorem 5.11 of the thesis (number 001) says how fast the cosine of two inputs converges with depth, in four cases.
+# Theorem 5.11 of Joudaki 2024 (number 001) says how fast the cosine of two inputs converges with depth, in four cases.
 # The first is about activations with κ(0) = 0, such as tanh.
 
 from isometer_papers.claims import check, find, ledger
@@ -17,13 +17,13 @@ print(printed.verdict, "·", printed.certified_by)
 # → κ(0) = 0 ⇒ Ψ(ρ_ℓ) ≤ Ψ(ρ₀) (1/κ′(1))^ℓ
 # → refuted · mpmath, 50 digits
 
-# *Refuted* means: somebody can recompute one concrete case in which the statement fails. That case is stored.
+# *Refuted* means that the statement fails in a concrete case that anyone can recompute. The ledger stores that case.
 
 print(printed.counterexample)
 # → {'instance': {'phi': 'erf', 'rho': 0.1, 'depth': 5}, 'value': 0.0681..., 'bound': 0.0401...}
 
 # For the activation erf, two inputs of cosine 0.1, after five layers: the left side is 0.068, and the bound says at
-# most 0.040. You can do this calculation in four lines, without the ledger:
+# most 0.040. Four lines repeat the calculation without the ledger:
 
 from isometer import kernel_map  # noqa: E402
 
@@ -62,6 +62,6 @@ assert again["001/thm-5.11:case-1"].verdict == printed.verdict
 # ## The other verdicts
 #
 # *Vacuous*: the hypotheses are never met, or the bound is nowhere better than what is known anyway. *Inconclusive*:
-# the test had not the power to tell. [The ledger of claims](../claims.md) has the exact rules, and [the
+# the test did not have the power to decide. [How claims are checked](../claims.md) has the exact rules, and [the
 # tables](../ledger/index.md) all verdicts. On the command line: `isometer claims list --verdict refuted`, `isometer
 # claims show 001/thm-5.11`.

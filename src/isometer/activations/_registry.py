@@ -113,7 +113,9 @@ ENTRIES: dict[str, Entry] = {
         Entry("normrelu", "λ(c)·(max(x − c, 0) + b(c))", _normrelu, (NORMRELU_KINK,)),
     )
 }
+"""The built-in activations by name: formula, parameters, aliases."""
 ALIASES = {alias: entry.name for entry in ENTRIES.values() for alias in entry.aliases}
+"""Other names of built-in activations, each with the name it stands for."""
 
 
 def registry() -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 Figure = dict[str, Any]
+"""A Plotly figure as plain data."""
 
 _LIGHT = {
     "surface": "#ffffff",
