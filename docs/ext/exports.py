@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 
@@ -97,8 +99,16 @@ def _elsewhere(app: Sphinx, what: str, name: str, value: object, options: Any, l
         lines += ["", f"It also exports, documented under ``{above}``: {links}.", ""]
 
 
+def _titles(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Links name the public path of a class: annotations know only the private module."""
+    for link in doctree.findall(nodes.reference):
+        if "reftitle" in link:
+            link["reftitle"] = re.sub(r"\._\w+", "", link["reftitle"])
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", _constants)
     app.connect("autodoc-skip-member", _skip)
+    app.connect("doctree-resolved", _titles)
     app.connect("autodoc-process-docstring", _elsewhere, priority=900)  # after `docstrings` has escaped the text
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
