@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 
 ROOTS = ("isometer", "isometer_papers")
+PRIVATE = re.compile(r"~?isometer(_papers)?(\.[a-z]\w*)*\._\w+\.")
 
 
 @cache
@@ -78,7 +80,7 @@ def _constants(app: Sphinx, docname: str, source: list[str]) -> None:
             analyzer.analyze()
             for name in homes(package):
                 if text := constant_text(package, name):
-                    analyzer.attr_docs["", name] = list(text)
+                    analyzer.attr_docs["", name] = [*text, "", ":meta hide-value:"]
 
 
 def _skip(app: Sphinx, what: str, name: str, value: object, skip: bool, options: Any) -> bool | None:
@@ -100,10 +102,14 @@ def _elsewhere(app: Sphinx, what: str, name: str, value: object, options: Any, l
 
 
 def _titles(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Links name the public path of a class: annotations know only the private module."""
+    """Links and signatures name the public path of a class: annotations know only the private module."""
     for link in doctree.findall(nodes.reference):
         if "reftitle" in link:
             link["reftitle"] = re.sub(r"\._\w+", "", link["reftitle"])
+    for signature in doctree.findall(addnodes.desc_signature):
+        for text in list(signature.findall(nodes.Text)):
+            if PRIVATE.search(text):
+                text.parent.replace(text, nodes.Text(PRIVATE.sub("", text)))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

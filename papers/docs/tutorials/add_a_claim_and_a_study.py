@@ -48,19 +48,20 @@ print(check(tightened(claim, result)).verdict)
 import tempfile  # noqa: E402
 from concurrent.futures import ThreadPoolExecutor  # noqa: E402
 
+from matplotlib.figure import Figure  # noqa: E402
 from my_cells import gap_cell  # noqa: E402
 
 from isometer_papers.studies import Measured, Reading, Scale, Study, reproduce  # noqa: E402
-from isometer_papers.studies._drawing import band, new_figure  # noqa: E402
 
 
 def draw(result, settings):
-    figure, axes = new_figure(1)
-    for i, name in enumerate(settings["activation"]):
-        curve = result["orthogonality_gap"].sel(activation=name).transpose("run", "layer")
-        band(axes[0, 0], curve["layer"], curve.values, label=name, index=i)
-    axes[0, 0].set(xlabel="layer", ylabel="orthogonality gap")
-    axes[0, 0].legend()
+    figure = Figure(layout="constrained")
+    axes = figure.subplots()
+    for name in settings["activation"]:
+        curve = result["orthogonality_gap"].sel(activation=name).mean("run")
+        axes.plot(curve["layer"], curve, label=name)
+    axes.set(xlabel="layer", ylabel="orthogonality gap")
+    axes.legend()
     return figure
 
 
