@@ -6,10 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from scipy import special
-
 from isometer.activations._activation import Activation
-from isometer.activations._expression import Constant, Expression, X, call
+from isometer.activations._expression import Constant, Expression, X, call, special
 from isometer.errors import ActivationError
 
 NORMRELU_KINK = -1.5975  # the value used throughout 004

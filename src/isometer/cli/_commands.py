@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperGroup
@@ -15,68 +13,84 @@ from isometer.extras import MissingExtraError, missing
 
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
+    from typer._click.formatting import HelpFormatter
 
 GROUP = "isometer.commands"
 """Entry points of this group are commands of other distributions."""
 
 _OWN = {
-    "explain": "activations",
-    "compare": "activations",
-    "activations": "activations",
-    "demo": "demo",
-    "doctor": "doctor",
-    "explore": "explore",
-    "kernel": "kernel",
-    "phase": "kernel",
-    "patients": "patients",
-    "predict": "predict",
-    "simulate": "simulate",
-    "data": "data",
-    "sweep": "sweep",
-    "runs": "runs",
+    "explain": ("activations", "one activation: moments, gains, kernel map, its fate in depth"),
+    "compare": ("activations", "several activations side by side"),
+    "activations": ("activations", "the built-in activations"),
+    "predict": ("predict", "what theory says depth does to a batch"),
+    "simulate": ("simulate", "what happens to a batch in random networks of finite width"),
+    "kernel": ("kernel", "the kernel of a batch at infinite width, and its conditioning"),
+    "phase": ("kernel", "order, chaos and the edge between them"),
+    "doctor": ("doctor", "examine a PyTorch model: what is wrong, where, what to change"),
+    "patients": ("patients", "the built-in models that the doctor knows"),
+    "sweep": ("sweep", "a command over a grid of its options"),
+    "runs": ("runs", "stores of long work: list, resume, verify, clean"),
+    "data": ("data", "real data sets: list, download, show"),
+    "explore": ("explore", "the explorer, a local web page"),
+    "demo": ("demo", "a tour of all of this"),
 }
 _COMPANION = {
-    "claims": "Published statements as checks: what holds, what does not.",
-    "reproduce": "Reproduce figures and tables of the papers, each with a verdict.",
+    "claims": "statements of the papers as checks with verdicts",
+    "reproduce": "figures and tables of the papers, each with a verdict",
 }
-"""Commands of the companion, told where it is not installed."""
+"""Commands of the companion, which say how to install it where it is missing."""
 
 
-@cache
-def modules() -> dict[str, str]:
-    """Module of every command, the instrument's first."""
-    joined = {entry.name: entry.value for entry in entry_points(group=GROUP)}
-    return {name: f"isometer.cli.{module}" for name, module in _OWN.items()} | joined
+def module_of(name: str) -> str | None:
+    """The module of a command: one of the instrument's, or what an entry point names."""
+    if name in _OWN:
+        return f"isometer.cli.{_OWN[name][0]}"
+    from importlib.metadata import entry_points  # slower to load than everything else that the overview needs
+
+    return next((entry.value for entry in entry_points(group=GROUP, name=name)), None)
 
 
 class Commands(TyperGroup):
-    """The group `isometer`, whose commands are imported when they are asked for."""
+    """The group `isometer`: a command is imported when it is asked for, so that the overview loads nothing."""
 
     def list_commands(self, ctx: Context) -> list[str]:
-        return [*modules(), *(name for name in _COMPANION if name not in modules())]
+        return [*_OWN, *_COMPANION]
 
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         if cmd_name not in self.commands:
-            if cmd_name in modules():
-                import_module(modules()[cmd_name])
+            module = module_of(cmd_name)
+            if module is not None:
+                import_module(module)
                 self.commands.update(typer.main.get_group(app).commands)
             elif cmd_name in _COMPANION:
                 self.commands[cmd_name] = _stand_in(cmd_name)
         return super().get_command(ctx, cmd_name)
 
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+        self.rich_markup_mode = None  # of the overview alone: loading Rich would be most of its time
+        own = ctx.make_formatter()
+        super().format_help(ctx, own)
+        typer.echo(own.getvalue().rstrip("\n"))  # at once, as Typer does: it prints nothing itself without arguments
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in _OWN.items()])
+        with formatter.section("Commands of the companion, isometer-papers"):
+            formatter.write_dl(list(_COMPANION.items()))
+        formatter.write_paragraph()
+        formatter.write_text("`isometer COMMAND --help` explains a command, with examples.")
+
 
 def _stand_in(name: str) -> Command:
     """A command of the companion where it is not installed: it says what installs it."""
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
 
-    @alone.command(
-        name, help=_COMPANION[name], context_settings={"ignore_unknown_options": True, "allow_extra_args": True}
-    )
+    @alone.command(name, help=f"{_COMPANION[name]} (needs isometer-papers)", context_settings=anything)
     def say(ctx: typer.Context) -> None:
         raise MissingExtraError(missing("isometer_papers", f"`isometer {name}`"))
 
-    found: Any = typer.main.get_command(alone)
-    return found  # type: ignore[no-any-return]
+    return typer.main.get_command(alone)
 
 
 app = typer.Typer(

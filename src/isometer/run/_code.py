@@ -96,13 +96,29 @@ def _closure(start: str, packages: set[str]) -> list[tuple[str, bytes]]:
         path = _source_path(module)
         if path is None:
             continue
-        source = path.read_bytes()
-        found.append((module, source))
-        for name in _imports(source, module, path.name == "__init__.py"):
+        found.append((module, path.read_bytes()))
+        for name in imports_of(module):
             if name.partition(".")[0] in packages and name not in seen:
                 seen.add(name)
                 waiting.append(name)
     return found
+
+
+def imports_of(module: str) -> set[str]:
+    """The modules that a module imports, inside functions or outside, found without importing anything.
+
+    A name that a package hands on lazily counts as an import of the module that defines it; a package that is imported
+    itself, as all that it hands on. What only a type checker reads does not count.
+
+    Example:
+        >>> "isometer.theory.kernels._kernel_map" in imports_of("isometer.theory._explanation")
+        True
+    """
+    path = _source_path(module)
+    if path is None:
+        return set()
+    is_package = path.name == "__init__.py"
+    return {*_imports(path.read_bytes(), module, is_package), *_stub(module).values()} - {module}
 
 
 @lru_cache(maxsize=4096)

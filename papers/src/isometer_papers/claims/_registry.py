@@ -50,16 +50,24 @@ def claims_of(name: str) -> tuple[Claim, ...]:
 def _claims(key: str) -> tuple[Claim, ...]:
     """Imported when asked for, and by name, so that the code version of a check covers it."""
     if key == "nachum2024":
-        from isometer_papers.claims import nachum2024 as module
-    elif key == "joudaki2024":
-        from isometer_papers.claims import joudaki2024 as module
-    elif key == "daneshmand2020":
-        from isometer_papers.claims import daneshmand2020 as module
-    elif key == "daneshmand2021":
-        from isometer_papers.claims import daneshmand2021 as module
-    else:
-        from isometer_papers.claims import agarwal2021 as module
-    return module.CLAIMS
+        from isometer_papers.claims import nachum2024
+
+        return nachum2024.CLAIMS
+    if key == "joudaki2024":
+        from isometer_papers.claims import joudaki2024
+
+        return joudaki2024.CLAIMS
+    if key == "daneshmand2020":
+        from isometer_papers.claims import daneshmand2020
+
+        return daneshmand2020.CLAIMS
+    if key == "daneshmand2021":
+        from isometer_papers.claims import daneshmand2021
+
+        return daneshmand2021.CLAIMS
+    from isometer_papers.claims import agarwal2021
+
+    return agarwal2021.CLAIMS
 
 
 def all_claims() -> tuple[Claim, ...]:

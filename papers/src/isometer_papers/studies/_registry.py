@@ -27,16 +27,24 @@ def studies_of(name: str) -> tuple[Study, ...]:
 
 def _studies(key: str) -> tuple[Study, ...]:
     if key == "nachum2024":
-        from isometer_papers.studies import nachum2024 as module
-    elif key == "joudaki2024":
-        from isometer_papers.studies import joudaki2024 as module
-    elif key == "daneshmand2020":
-        from isometer_papers.studies import daneshmand2020 as module
-    elif key == "daneshmand2021":
-        from isometer_papers.studies import daneshmand2021 as module
-    else:
-        from isometer_papers.studies import agarwal2021 as module
-    return module.STUDIES
+        from isometer_papers.studies import nachum2024
+
+        return nachum2024.STUDIES
+    if key == "joudaki2024":
+        from isometer_papers.studies import joudaki2024
+
+        return joudaki2024.STUDIES
+    if key == "daneshmand2020":
+        from isometer_papers.studies import daneshmand2020
+
+        return daneshmand2020.STUDIES
+    if key == "daneshmand2021":
+        from isometer_papers.studies import daneshmand2021
+
+        return daneshmand2021.STUDIES
+    from isometer_papers.studies import agarwal2021
+
+    return agarwal2021.STUDIES
 
 
 def all_studies() -> tuple[Study, ...]:

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from isometer._numerics.piecewise_legendre import legendre_rule
 from isometer.activations import Activation, activation, checked_correlation
@@ -261,6 +260,7 @@ class KernelMap:
             return 1.0
         if self.case in (2, 3):
             return 0.0
+        from scipy.optimize import brentq  # slow to load, seldom needed
 
         def excess(log_gap: float) -> float:  # decreasing: κ'(1) − 1 > 0 at small gaps, −κ(0) < 0 at gap 1
             gap = math.exp(log_gap)

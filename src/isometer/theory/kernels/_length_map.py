@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from isometer._numerics.piecewise_legendre import Piecewise, panel_nodes, resolve
 from isometer.activations import Activation, Dual, activation
@@ -421,6 +420,8 @@ class LengthMap:
             >>> [p.variance for p in LengthMap("tanh", weight_variance=0.5).fixed_points]
             [0.0]
         """
+        from scipy.optimize import brentq  # slow to load, seldom needed
+
         sigma, shift, found = self.weight_variance, self.bias_variance, []
         if self.residual is not None:
             silent = shift == 0.0 and self.family.activation(0.0) == 0.0

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq, least_squares
 
 from isometer.activations import Activation, activation
 from isometer.activations._closed_forms import as_two_rays
@@ -153,6 +152,8 @@ def _finish(
 def _solve(
     conditions: Callable[[np.ndarray], np.ndarray], starts: Sequence[tuple[float, ...]], name: str, wanted: str
 ) -> tuple[np.ndarray, float]:
+    from scipy.optimize import least_squares  # slow to load, seldom needed
+
     best: Any = None
     for start in starts:
         try:
@@ -240,6 +241,8 @@ def tailored_leaky_relu(depth: int, output_value: float = 0.9, input_cosine: flo
         >>> round(float(kernel_map(phi).iterate(0.0, 100).cosine[-1]), 9)
         0.9
     """
+    from scipy.optimize import brentq  # slow to load, seldom needed
+
     if depth < 1 or depth != int(depth):
         raise IsometerError(f"depth must be a whole number ≥ 1; got {depth!r}")
 
