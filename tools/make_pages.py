@@ -27,7 +27,7 @@ PART = re.compile(r"(<!-- ([\w ]+): made by tools/make_pages.py -->\n).*?(<!-- e
 
 def title(paper: Paper) -> str:
     """Heading and reference of a paper's page."""
-    return f"# {paper.cited} ({paper.number})\n\n{reference(paper)}"
+    return f"# {paper.label}\n\n{reference(paper)}"
 
 
 def reference(paper: Paper) -> str:

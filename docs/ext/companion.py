@@ -40,7 +40,7 @@ class Notation(SphinxDirective):
         rows = [row for row in notation() if row["topic"] == self.arguments[0]]
         if not rows:
             raise self.error(f"no rows of the topic {self.arguments[0]!r} in {NOTATION.name}")
-        head = ("what", *(f"{one.cited} ({number})" for number, one in papers().items()), "ours")
+        head = ("what", *(one.label for one in papers().values()), "ours")
         return [table(head, ([row["what"], *(row.get(p, "") for p in papers()), self._ours(row)] for row in rows))]
 
     def _ours(self, row: Mapping[str, Any]) -> list[nodes.Node]:
