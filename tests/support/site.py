@@ -161,7 +161,7 @@ def listed_in_pages(site: Path) -> set[str]:
         for name in re.findall(r"\.\. automodule:: (\S+)", page.read_text(encoding="utf-8")):
             module = importlib.import_module(name)
             own = [one for one, value in vars(module).items() if getattr(value, "__module__", "") == name]
-            names = [one for one in getattr(module, "__all__", own) if not one.startswith("__")]
+            names = [one for one in getattr(module, "__all__", own) if not one.startswith("_")]
             found |= {f"{name}.{one}" for one in names if not exports.documented_above(name, one)}
     return found
 

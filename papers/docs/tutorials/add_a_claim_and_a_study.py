@@ -35,6 +35,7 @@ print(result.verdict, "·", result.note)
 
 print(check(tightened(claim, result)).verdict)
 # → refuted
+assert result.verdict == "holds"
 
 # ## A study
 #
