@@ -93,7 +93,7 @@ def test_a_file_of_inputs_pictures_and_netcdf(tmp_path: Path) -> None:
     [
         (["--norm", "btch"], "expected none"),
         (["--input", "correlated:2"], "can have"),
-        (["--metric", "nonsense"], "expected a function or one of"),
+        (["--metric", "orthogonality_gep"], "did you mean 'orthogonality_gap'"),
         (["--batch", "1", "--norm", "batch"], "need at least 2"),
         (["--gain", "lots"], "a number or 'forward'"),
         (["--spec", "missing.json"], "cannot read the spec"),

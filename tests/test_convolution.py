@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from isometer import metrics as metric_library
 from isometer.errors import IsometerError
 from isometer.simulate import ConvolutionSpec, simulate_convolution
-from isometer.simulate._convolution import METRICS, convolution_matrix, draw_kernel
+from isometer.simulate._convolution import convolution_matrix, draw_kernel
 from isometer.theory.batch_norm import spectrum_map
 
 
@@ -113,9 +113,10 @@ def test_chain_equals_the_dense_network(options, at):
 
 def test_dataset_has_the_trajectory_format(tmp_path):
     spec = ConvolutionSpec(channels=4, depth=3, norm="batch")
-    chain = simulate_convolution(spec, images(), 2, METRICS, seed=0)
+    every = metric_library.names("gram", "products", "representation")
+    chain = simulate_convolution(spec, images(), 2, every, seed=0)
     assert dict(chain.sizes) == {"run": 2, "layer": 4}
-    assert set(chain.data_vars) == {*METRICS, "log_norm"}
+    assert set(chain.data_vars) == {*every, "log_norm"}
     assert chain.depth.values.tolist() == chain.layer.values.tolist() == [0, 1, 2, 3]
     assert chain.op.values.tolist() == ["input", *["convolution norm activation"] * 3]
     assert set(chain.site.values[1:].tolist()) == {"output"}
@@ -295,7 +296,7 @@ def test_batches_are_checked(options, batch, message):
 def test_names_are_checked():
     spec = ConvolutionSpec(4, 2)
     for metrics, runs, at, message in (
-        (["gradient_log_norm"], 1, "post", "'gradient_log_norm' is not one number per batch"),
+        (["gradient_log_norm"], 1, "post", "metric is 'gradient_log_norm'; expected one of"),
         (["rank"], 0, "post", "runs is 0"),
         (["rank"], 1, "middle", "at is 'middle'"),
     ):

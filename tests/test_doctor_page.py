@@ -27,9 +27,11 @@ from rich.console import Console
 from doctor_reports import HOSTILE, finding, hostile_report, long_report, measured_report
 from isometer.doctor import probe
 from isometer.errors import IsometerError
+from isometer.metrics import METRICS
+from isometer.metrics._catalogue import describe
 from isometer.report import doctor_page, print_report, save_page
 from isometer.report._doctor_fragments import notebook_html, setting, sparkline
-from isometer.report._doctor_metrics import QUANTITIES, columns, evidence_rows, layer_runs, quantity, reading, where
+from isometer.report._doctor_metrics import columns, evidence_rows, layer_runs, reading, where
 from isometer.report._doctor_page import embedded
 
 VOID = {"meta", "input", "br", "img", "link", "hr", "base"}
@@ -285,8 +287,8 @@ def test_small_curve_is_to_scale() -> None:
 
 def test_every_metric_of_the_probe_has_a_name() -> None:
     found = probe(torch.nn.Linear(3, 3), torch.randn(4, 3), spectra=True)
-    assert set(found.values) <= set(QUANTITIES)
-    assert quantity("brand_new").group == "Other"
+    assert set(found.values) <= set(METRICS)
+    assert describe("brand_new").group == "Other"
     assert list(columns(long_report(3)))[-1] == "wave 21"
 
 

@@ -1,4 +1,4 @@
-"""One-layer ReLU, NormReLU and the inequalities about duals in paper 004, against closed forms and quadrature."""
+"""One-layer ReLU and NormReLU of paper 004, against closed forms and quadrature."""
 
 from __future__ import annotations
 
@@ -10,17 +10,8 @@ import pytest
 
 from isometer import activation
 from isometer.errors import IsometerError
-from isometer.theory import KernelMap, LengthMap, kernel_matrix
+from isometer.theory import LengthMap, kernel_matrix
 from isometer.theory.kernels import conditioning_bounds
-from isometer_papers.theory.duals.dual_inequalities import (
-    chord_inequality,
-    eigenvalue_lower_bound,
-    hermite_pairing,
-    length_map_shape,
-    lengths_inequality,
-    one_step_inequality,
-    slope_inequality,
-)
 from isometer_papers.theory.duals.normrelu import (
     NORMRELU_EXCESS,
     NORMRELU_RATE,
@@ -175,81 +166,7 @@ def test_normrelu_bound_beside_kernels() -> None:
             normrelu_bound(500, bad, 0.1)
 
 
-# --- inequalities about duals -----------------------------------------------------------------------------------------
-
-CENTRED = ("normalized(relu)", "unit(tanh)", "normalized(gelu)", "unit(sin)", "normalized(exp)", "normalized(square)")
-
-
-@pytest.mark.parametrize("name", CENTRED)
-def test_slopes_and_eigenvalues(name: str) -> None:
-    left, right = slope_inequality(name, np.linspace(-1, 1, 401))
-    assert (left <= right + 1e-12).all()
-    kernel = KernelMap(name)
-    for n, d in ((6, 9), (8, 8)):
-        x = sphere(n, d)
-        low = float(np.linalg.eigvalsh(x @ x.T)[0])
-        for depth in (1, 3, 20):
-            bound = eigenvalue_lower_bound(kernel, depth, low)
-            assert kernel_matrix(name, x, depth).eigenvalues[0] >= bound - 1e-12
-            assert 0 < bound <= 1
-
-
-def test_eigenvalue_bound_is_attained() -> None:
-    """For ρ ↦ ρ² and equicorrelated inputs at δ = 1: f(1) − f(0) = 1 is the smallest eigenvalue itself."""
-    assert eigenvalue_lower_bound(KernelMap("normalized(square)"), 1, 1.0) == pytest.approx(1.0)
-    assert eigenvalue_lower_bound(KernelMap("normalized(square)"), 1, 0.5) == pytest.approx(1 - 0.25)
-
-
-@pytest.mark.parametrize("name", ["gelu", "relu", "softplus", "unit(tanh)", "exp", "elu"])
-def test_uncentred_one_step_bounds(name: str) -> None:
-    kernel = KernelMap(name)
-    low, high = chord_inequality(kernel, np.linspace(0, 1, 101))
-    assert (low <= high + 1e-13).all()
-    left, right = one_step_inequality(kernel, np.linspace(-1, 1, 801))
-    assert (left <= right + 1e-12).all()
-
-
-def test_lengths_inequality_for_odd_activations() -> None:
-    for name in ("tanh", "erf", "arctan"):
-        for p, q in ((0.5, 2.0), (1.0, 1.0), (3.0, 0.1)):
-            for rho in (0.1, 0.5, 0.7, 0.999, -0.8):
-                left, right = lengths_inequality(name, rho, p, q)
-                assert left <= right + 1e-12
-                assert left <= abs(rho) + 1e-12
-    left, _ = lengths_inequality("erf", 0.4, 0.5, 2.0)
-    size = math.sqrt(2.0 * 5.0)
-    value = math.asin(2 * 0.4 * 1.0 / size) / math.sqrt(math.asin(1 / 2.0) * math.asin(4 / 5.0))
-    assert left == pytest.approx(value, rel=1e-12)
-    with pytest.raises(IsometerError, match="odd"):
-        lengths_inequality("relu", 0.5, 1.0, 1.0)
-
-
-def test_generalised_hermite_pairing() -> None:
-    """Against a two-dimensional Gauss–Hermite rule, which is exact for these polynomials."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(20)
-    weights = weights / weights.sum()
-    p, q, c = 2.5, 0.7, -0.9
-    u = math.sqrt(p) * nodes[:, None] + 0 * nodes
-    v = c / math.sqrt(p) * nodes[:, None] + math.sqrt(q - c * c / p) * nodes[None, :]
-
-    def polynomial(degree: int, z: np.ndarray, variance: float) -> np.ndarray:
-        unit = np.eye(degree + 1)[degree]
-        return np.polynomial.hermite_e.hermeval(z / math.sqrt(variance), unit) / math.sqrt(math.factorial(degree))
-
-    for i in range(5):
-        for j in range(5):
-            found = np.sum(np.outer(weights, weights) * polynomial(i, u, p) * polynomial(j, v, q))
-            assert found == pytest.approx(hermite_pairing(i, j, (p, q), c), abs=1e-12)
-    with pytest.raises(IsometerError, match="no Gaussian pair"):
-        hermite_pairing(1, 1, (1.0, 1.0), 2.0)
-
-
-@pytest.mark.parametrize(("name", "concave"), [("tanh", True), ("erf", True), ("arctan", True), ("cube", False)])
-def test_shape_of_length_maps(name: str, concave: bool) -> None:
-    """004/lem-39 for concave odd functions; x³ is convex on the right, and so is its length map 15q³."""
-    slope, bend = length_map_shape(name, np.linspace(0.1, 4.0, 25))
-    assert slope > 0
-    assert (bend < 0) is concave
+# --- lengths ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["relu(x) - 1", "unit(relu(x) - 1)"])

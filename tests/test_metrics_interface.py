@@ -77,12 +77,13 @@ def batch_of(seed: int, *shape: int) -> np.ndarray:
 
 
 def test_every_public_function_is_exercised_here_and_documented() -> None:
-    functions = {name for name in metrics.__all__ if name[0].islower()}
+    catalogue = {"metric", "names", "register", "unregister"}  # tests/test_metrics_catalogue.py
+    functions = {name for name in metrics.__all__ if name[0].islower()} - catalogue
     assert functions - set(ALL_METRICS) == set()
-    for name in metrics.__all__:
+    for name in set(metrics.__all__) - {"METRICS"}:
         text = getattr(metrics, name).__doc__
         assert text
-        if name[0].islower():
+        if name in functions:
             assert all(section in text for section in ("Args:", "Returns:", "Example:", ">>>", "Implements:")), name
 
 

@@ -22,9 +22,10 @@ from isometer.theory.batch_norm import (
     stationary_orthogonality_gap,
 )
 from isometer.theory.kernels import kernel_matrix
-from isometer.theory.prediction import PREDICTED, coverage, departures, finite_width, finite_width_gap, limits, predict
+from isometer.theory.prediction import coverage, departures, finite_width, finite_width_gap, limits, predict
 from isometer.theory.prediction._fluctuations import gram_laws
 from isometer.theory.prediction._forward import Forward
+from isometer.theory.prediction._measures import predicted_metrics
 
 FORWARD = ["log_norm", "mean_cosine", "orthogonality_gap", "effective_rank"]
 METRICS = [*FORWARD, "gradient_log_norm"]
@@ -410,7 +411,7 @@ def test_metrics_are_those_of_the_simulation_for_the_same_batch() -> None:
     """At layer 0 both read the same numbers off the same batch."""
     spec = Spec(width=30, depth=1)
     batch = make_batch("gaussian", 6, 30, seed=5)
-    names = [name for name in PREDICTED if name != "gradient_log_norm"]
+    names = [name for name in predicted_metrics() if name != "gradient_log_norm"]
     simulated, predicted = simulate(spec, batch, runs=1, metrics=names), predict(spec, batch, metrics=names)
     for name in names:
         assert float(predicted[name][0, 0]) == pytest.approx(float(simulated[name][0, 0]), rel=1e-8, abs=1e-9), name

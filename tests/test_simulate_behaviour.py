@@ -10,12 +10,14 @@ import xarray
 
 from isometer.data import make_batch
 from isometer.errors import IsometerError
-from isometer.simulate import METRICS, simulate
+from isometer.metrics import names
+from isometer.metrics._catalogue import SIMULATED
+from isometer.simulate import simulate
 from isometer.simulate._engine import chunk_size
 from isometer.spec import WEIGHT_LAWS, Spec, recurrence
 from isometer.trajectory import DEFAULT_METRICS, summarize
 
-EVERY = [*METRICS]
+EVERY = names(*SIMULATED)
 
 
 def same(first: xarray.Dataset, second: xarray.Dataset, runs: int) -> None:
@@ -67,9 +69,9 @@ def test_the_format_is_that_of_a_trajectory(tmp_path: object) -> None:
     spec = Spec(width=(12, 9, 12), activation="tanh", norm="batch", input_width=7)
     data = simulate(spec, make_batch("gaussian", 5, 7), runs=3, metrics=EVERY, seed=5)
     assert dict(data.sizes) == {"run": 3, "layer": 4}
-    assert set(data.data_vars) == set(METRICS)
+    assert set(data.data_vars) == set(EVERY)
     assert all(
-        np.isfinite(data[name].values).all() for name in METRICS if name not in ("isometry_gap", "condition_number")
+        np.isfinite(data[name].values).all() for name in EVERY if name not in ("isometry_gap", "condition_number")
     )
     assert data["layer"].values.tolist() == data["depth"].values.tolist() == [0, 1, 2, 3]
     assert data["name"].values.tolist() == ["input", "layer 1", "layer 2", "layer 3"]
@@ -222,7 +224,7 @@ BAD = {
     "half": (np.ones((3, 8)), {"dtype": "float16"}, "dtype is float16; expected float32 or float64"),
     "runs": (np.ones((3, 8)), {"runs": 0}, "runs is 0; expected a whole number of at least 1"),
     "batches": (np.ones((2, 3, 8)), {"runs": 3}, "batch has 2 inputs for 3 runs"),
-    "metric": (np.ones((3, 8)), {"metrics": ["rnak"]}, "metric is 'rnak'; expected a function or one of"),
+    "metric": (np.ones((3, 8)), {"metrics": ["rnak"]}, "metric is 'rnak'; expected one of .* did you mean 'rank'"),
     "lambda": (np.ones((3, 8)), {"metrics": [lambda h: h]}, "has no name; expected a name or a function"),
     "engine": (np.ones((3, 8)), {"engine": "fast"}, "engine is 'fast'; expected auto, gram or dense"),
     "at": (np.ones((3, 8)), {"at": "middle"}, "at is 'middle'; expected 'post' or 'pre'"),
@@ -262,7 +264,7 @@ def test_degenerate_batches_have_an_answer(weights: str, norm: str | None) -> No
     for batch in (repeated, with_zero, np.zeros((4, 16)), np.ones((4, 16))):
         spec = Spec(width=16, depth=3, norm=norm, weights=weights)
         data = simulate(spec, batch, runs=2, metrics=EVERY)
-        for name in METRICS:
+        for name in EVERY:
             assert not np.isnan(data[name].values).any(), name
         if batch is not with_zero or norm not in ("batch", "batch-recenter"):  # which give a zero sample a direction
             assert (data["isometry_gap"].values == math.inf).all()

@@ -79,7 +79,7 @@ class Analysis:
         mean, second = e(lambda x, y: y), e(lambda x, y: y * y)
         if exact is not None:
             second = Estimate(exact.second_moment, exact.error)
-            root = math.sqrt(exact.at_zero)
+            root = math.sqrt(exact.at_zero)  # |E φ|; quadrature has the sign
             if abs(abs(mean.value) - root) <= 1e-9 * (1.0 + root):
                 mean = Estimate(math.copysign(root, mean.value) if root else 0.0, 4e-16 * (1.0 + root))
         elif abs(mean.value) <= max(_CENTRED * math.sqrt(second.value), 4 * mean.error * (mean.error < 1e-10)):
@@ -146,10 +146,12 @@ class Analysis:
                 break
         else:
             return None
+        # drop the terms at the end that add nothing to κ(1) and κ′(1)
         keep = int(np.flatnonzero(np.cumsum(squares[::-1] * (1 + k[::-1])) > 1e-19 * squares.sum())[0])
         squares = squares[: max(2, order + 1 - keep)]
         error = abs(lost) + moments["second"].error
         series = SeriesDual(squares, moments["second"].value, slope.value, error)
+        # a long series is good for sampling κ′, from which the angle series is built without quadrature
         if len(squares) <= _LONG_SERIES:
             return series
         return self._angle_dual(lambda theta: series.slope(np.cos(theta)), noise=len(squares) * 1e-16)

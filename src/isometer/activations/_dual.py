@@ -113,7 +113,7 @@ class SeriesDual(Dual):
 def _horner(coefficients: Floats, x: Floats) -> Floats:
     flat = np.ravel(np.asarray(x, dtype=float))
     out = np.empty(flat.shape)
-    for start in range(0, flat.size, _CHUNK):
+    for start in range(0, flat.size, _CHUNK):  # a block stays in the cache while all coefficients pass over it
         block = flat[start : start + _CHUNK]
         total = np.zeros_like(block)
         for coefficient in coefficients[::-1]:
@@ -272,7 +272,7 @@ def pair_expectation(f: PiecewiseFunction, g: PiecewiseFunction, theta: float) -
         top = np.maximum(np.minimum(np.minimum(f.edges[-1] - w, g.edges[-1] + w), c * high), bottom)
         borders = np.concatenate([f.edges[None, :] - w[:, None], g.edges[None, :] + w[:, None]], axis=1)
         borders = np.sort(np.clip(borders, bottom[:, None], top[:, None]), axis=1)
-        used = (borders[:, 1:] - borders[:, :-1]).max(axis=0) > 0
+        used = (borders[:, 1:] - borders[:, :-1]).max(axis=0) > 0  # clipping leaves panels that are empty for every w
         y, weight = panel_nodes(borders[:, :-1][:, used], borders[:, 1:][:, used], 24)  # (v, panel, node)
         shift = w[:, None, None]
         values = f.function((y + shift).ravel()) * g.function((y - shift).ravel())
@@ -302,7 +302,7 @@ def pair_expectation(f: PiecewiseFunction, g: PiecewiseFunction, theta: float) -
 def conditional_expectation(f: PiecewiseFunction, point: float, theta: float) -> float:
     """E f(Y) given X = point, corr = cos θ: E f(point·cos θ + sin θ Z)."""
     rho, sine = math.cos(theta), math.sin(theta)
-    if sine < 1e-14:
+    if sine < 1e-14:  # Y is known; at a jump of f its two sides count half each
         values = f.function(np.array([rho * point - 1e-13, rho * point + 1e-13]))
         return float(values.mean())
     borders = np.clip((f.edges - rho * point) / sine, -9.5, 9.5)
@@ -322,8 +322,11 @@ def sample_slope(f: PiecewiseFunction, jumps: Sequence[tuple[float, float]]) -> 
             return 0.0
         if theta <= math.pi / 2:
             return pair_expectation(f, f, theta)
+        # f(Y) is the mirror image of f at −Y, which has the correlation −cos θ ≥ 0 with X
         return pair_expectation(f, mirror, math.pi - theta)
 
+    # A jump of φ is a point mass of φ′. In E φ′(X)φ′(Y) each meets the smooth part twice (X or Y at the jump) and each
+    # other mass once, with the density of (X, Y) there: exp(exponent)/(2π sin θ). The factor sin θ keeps all bounded.
     def flux(theta: float) -> float:
         rho, sine = math.cos(theta), math.sin(theta)
         total = sine * regular(theta)
@@ -332,6 +335,7 @@ def sample_slope(f: PiecewiseFunction, jumps: Sequence[tuple[float, float]]) -> 
             if not flat:
                 total += 2 * size * weight * sine * conditional_expectation(f, place, theta)
             for other, other_size in jumps:
+                # the quadratic form of the last case at equal and at opposite places, where sin θ → 0 is a 0/0
                 if other == place:
                     exponent = -(place * place) / (1 + rho) if rho > -1 else (0.0 if place == 0 else -math.inf)
                 elif other == -place:
@@ -349,6 +353,7 @@ def sample_slope(f: PiecewiseFunction, jumps: Sequence[tuple[float, float]]) -> 
 
 def _mirror(half: Piecewise, sign: int) -> Piecewise:
     """Extend a series on [0, π/2] to [0, π] by f(π − θ) = sign·f(θ)."""
+    # P_k(−x) = (−1)^k P_k(x) turns each panel around
     flip = sign * (-1.0) ** np.arange(half.coefficients.shape[1])
     edges = np.concatenate([half.edges, np.pi - half.edges[-2::-1]])
     return Piecewise(edges, np.concatenate([half.coefficients, half.coefficients[::-1] * flip]))
@@ -381,6 +386,8 @@ def build_angle_dual(
     rule_nodes, rule_weights, _ = legendre_rule(40)
     edges = series.edges
     total, rows = 0.0, []
+    # κ(1) − κ(cos θ) = ∫₀^θ κ′(cos t) sin t dt at the nodes of every panel. It vanishes like θ^power: divided by that
+    # it is smooth and of order one at θ = 0, so that its series is accurate there in relative terms.
     for left, right in pairwise(edges):
         upper = np.append((left + right) / 2 + (right - left) / 2 * nodes, right)
         t = left + (upper[:, None] - left) * (rule_nodes + 1) / 2

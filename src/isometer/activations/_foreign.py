@@ -8,7 +8,6 @@ surrogate. Torch functions are differentiated by autograd instead.
 from __future__ import annotations
 
 import copy
-import math
 import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -56,6 +55,7 @@ class ForeignFunction:
             )
         if values.dtype.kind not in "fiub":
             raise ActivationError(f"{self.name} returned values of type {values.dtype}; expected real numbers")
+        # the same points once more, and every other one in reverse: an elementwise function does not see the difference
         again, part = self._tried(_PROBE), self._tried(_PROBE[::-2].copy())
         if not np.array_equal(values, again, equal_nan=True):
             raise ActivationError(
@@ -134,6 +134,7 @@ class ForeignFunction:
         )
         if found.exhausted:
             refuse(found, self.name)
+        # refinement halves the panel that holds a kink until it is tiny, and smooth parts keep wide ones
         width = np.diff(found.series.edges)
         narrow = np.flatnonzero(width < 2e-3)
         candidates: list[float] = []
@@ -157,7 +158,7 @@ class ForeignFunction:
             nearest = round(middle, digits)
             if abs(nearest - middle) <= 2 * slack:
                 return nearest + 0.0
-        sixth = round(middle * 6) / 6
+        sixth = round(middle * 6) / 6  # thirds and sixths are round too, though not in decimals
         return sixth if abs(sixth - middle) <= 2 * slack else middle
 
     @cached_property
@@ -185,6 +186,7 @@ class ForeignFunction:
         growth = np.exp(clipped * clipped * b / 2)
         if order == 1:
             return self._surrogate_slope(clipped) * growth
+        # φ = g exp(bx²/2) differentiated twice: (g″ + 2bx g′ + (b + b²x²) g) exp(bx²/2)
         first = g.derivative()
         second = first.derivative()
         inner = second(clipped) + 2 * b * clipped * first(clipped) + (b + (b * clipped) ** 2) * g(clipped)
@@ -219,9 +221,9 @@ def _from_torch(function: Any) -> bool:
     if isinstance(function, torch.nn.Module):
         return True
     home = getattr(function, "__module__", None) or type(function).__module__
-    if str(home).partition(".")[0] == "torch" or type(function).__name__ == "builtin_function_or_method":
-        return str(home).partition(".")[0] == "torch" or function in _torch_builtins(torch)
-    try:  # a user's function written with torch calls fails on arrays and works on tensors
+    if str(home).partition(".")[0] == "torch":
+        return True
+    try:  # torch's built-in functions have no home; they and functions that call them fail on arrays and take tensors
         with np.errstate(all="ignore"):
             function(_PROBE.copy())
         return False
@@ -233,79 +235,9 @@ def _from_torch(function: Any) -> bool:
             return False
 
 
-def _torch_builtins(torch: Any) -> tuple[Any, ...]:
-    names = ("relu", "tanh", "sigmoid", "sin", "cos", "exp", "erf", "abs", "sign", "square", "selu", "celu")
-    return tuple(getattr(torch, name) for name in names if hasattr(torch, name))
-
-
 def _double(function: Any) -> Any:
     """A float64 copy of a module in eval mode (the caller's module is not touched); functions as they are."""
     torch = sys.modules["torch"]
     if isinstance(function, torch.nn.Module):
         return copy.deepcopy(function).double().eval()
     return function
-
-
-def known_torch(function: Any) -> str | None:
-    """Registry text for torch's own activations, so that they keep their closed forms; None when unknown."""
-    if "torch" not in sys.modules:
-        return None
-    torch = sys.modules["torch"]
-    nn, functional = torch.nn, torch.nn.functional
-    plain = {
-        nn.Identity: "identity",
-        nn.ReLU: "relu",
-        nn.SELU: "selu",
-        nn.SiLU: "silu",
-        nn.Mish: "mish",
-        nn.Hardswish: "hardswish",
-        nn.Softsign: "softsign",
-        nn.Sigmoid: "sigmoid",
-        nn.Hardsigmoid: "hardsigmoid",
-        nn.Tanh: "tanh",
-    }
-    kind = type(function)
-    if kind in plain:
-        return plain[kind]
-    if kind is nn.GELU:
-        return "gelu" if function.approximate == "none" else "gelu_tanh"
-    if kind is nn.LeakyReLU:
-        return f"leaky_relu({function.negative_slope!r})"
-    if kind is nn.ELU:
-        return f"elu({float(function.alpha)!r})"
-    if kind is nn.CELU:
-        return f"celu({float(function.alpha)!r})"
-    if kind is nn.Hardtanh:
-        return f"hardtanh({float(function.min_val)!r}, {float(function.max_val)!r})"
-    if kind is nn.Softplus and math.isclose(function.beta, 1.0):
-        return "softplus"
-    by_function = {
-        torch.relu: "relu",
-        functional.relu: "relu",
-        functional.gelu: "gelu",
-        functional.silu: "silu",
-        functional.mish: "mish",
-        functional.selu: "selu",
-        functional.elu: "elu",
-        functional.celu: "celu",
-        functional.leaky_relu: "leaky_relu",
-        functional.hardswish: "hardswish",
-        functional.hardtanh: "hardtanh",
-        functional.hardsigmoid: "hardsigmoid",
-        functional.softplus: "softplus",
-        functional.softsign: "softsign",
-        torch.sigmoid: "sigmoid",
-        functional.sigmoid: "sigmoid",
-        torch.tanh: "tanh",
-        functional.tanh: "tanh",
-        torch.sin: "sin",
-        torch.cos: "cos",
-        torch.erf: "erf",
-        torch.exp: "exp",
-        torch.abs: "abs",
-        torch.sign: "sign",
-    }
-    try:
-        return by_function.get(function)
-    except TypeError:  # unhashable callables
-        return None

@@ -67,7 +67,7 @@ def gaussian_domain(functions: Sequence[Function], name: str, decay: float = _DE
     """Interval outside of which |φ|√p is below e^−decay of its largest value, for all the given functions."""
     grid = np.linspace(0.0, REACH, 961)[1:]
     left, right = 1.0, 1.0
-    inside = np.linspace(-6.0, 6.0, 193) + 1e-3
+    inside = np.linspace(-6.0, 6.0, 193) + 1e-3  # beside 0 and other round points, where functions vanish or break
     for function in functions:
         with np.errstate(all="ignore"):
             core = np.log(np.abs(call_checked(function, inside, name))) - inside**2 / 4
@@ -76,6 +76,7 @@ def gaussian_domain(functions: Sequence[Function], name: str, decay: float = _DE
             for side in (-1.0, 1.0):
                 values = np.abs(np.asarray(function(side * grid), dtype=float))
                 finite = np.isfinite(values)
+                # φ may overflow long after φ√p has died out: judge up to the first point that does
                 known = len(grid) if finite.all() else int(np.argmin(finite))
                 if known == 0:
                     raise ActivationError(f"{name} is not finite near x = {side * grid[0]:.3g}")
@@ -89,7 +90,7 @@ def gaussian_domain(functions: Sequence[Function], name: str, decay: float = _DE
         for side, (level, known) in zip((-1.0, 1.0), ends, strict=True):
             alive = np.flatnonzero(level > peak - decay)
             last = int(alive[-1]) if len(alive) else 0
-            if last >= known - 1:
+            if last >= known - 1:  # still alive at the last point that can be judged
                 end = side * grid[known - 1]
                 with np.errstate(all="ignore"):
                     nan = known < len(grid) and np.isnan(np.asarray(function(side * grid[known : known + 1]))).any()
@@ -227,7 +228,7 @@ def panel_edges(
         )
     if found.exhausted:
         refuse(found, name)
-    if len(found.unresolved):
+    if len(found.unresolved):  # an integrable singularity has no mass in the panels that close in on it; a pole has
         height = np.abs(found.series.coefficients).max(axis=1)
         mass = height**2 * np.diff(found.series.edges)
         tiny = np.isin(found.series.edges[:-1], found.unresolved[:, 0])

@@ -7,7 +7,8 @@ from typing import Any
 
 from isometer.activations._activation import Activation
 from isometer.activations._expression import Opaque, X
-from isometer.activations._foreign import ForeignFunction, known_torch
+from isometer.activations._foreign import ForeignFunction
+from isometer.activations._names import find_torch
 from isometer.activations._parser import parse
 from isometer.errors import ActivationError
 
@@ -20,8 +21,8 @@ def activation(
 ) -> Activation:
     """An activation from a name, an expression, a Python callable on arrays, or a torch module or function.
 
-    Text is parsed, never executed: registry names (`"relu"`, `"leaky_relu(0.1)"`), the algebra
-    (`"normalized(relu)"`, `"gain(tanh, 0.5)"`) and expressions in x (`"x * tanh(softplus(x))"`).
+    Text is parsed, never executed: registry names (`"relu"`, `"leaky_relu(0.1)"`) and torch's (`"ReLU"`, `"nn.GELU"`),
+    the algebra (`"normalized(relu)"`, `"gain(tanh, 0.5)"`) and expressions in x (`"x * tanh(softplus(x))"`).
 
     Args:
         source: what to make an activation of.
@@ -49,9 +50,9 @@ def activation(
         raise ActivationError(
             f"expected a name, an expression, a callable or a torch module; got {type(source).__name__} {source!r}"
         )
-    known = known_torch(source)
+    known = find_torch(source)
     if known is not None:
-        return activation(known, name=name)
+        return activation(known.text, name=name)
     label = name or getattr(source, "__name__", None) or type(source).__name__
     if label == "<lambda>":
         label = "lambda"

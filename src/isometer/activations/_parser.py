@@ -22,6 +22,7 @@ from isometer.activations._expression import (
     substitute,
     walk,
 )
+from isometer.activations._names import find
 from isometer.activations._registry import ALIASES, ENTRIES, build
 from isometer.errors import ActivationError
 
@@ -76,6 +77,20 @@ def parse(text: str) -> Activation:
     return Activation(value.expression, " ".join(text.split()))
 
 
+def _is_torch_path(node: ast.AST) -> bool:
+    """Whether the node is a name in one of torch's rooms, as nn.GELU or torch.nn.functional.silu."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+        if isinstance(node, ast.Name):
+            return node.id in ("torch", "nn", "functional", "F")
+    return False
+
+
+def reserved_names() -> frozenset[str]:
+    """What text means already, besides the activations of the registry."""
+    return frozenset({"x", "compose", *_NUMBERS, *_ALGEBRA, *_SYNONYMS, *FUNCTIONS})
+
+
 class _Reader:
     """Turns checked syntax nodes into expressions (functions of x, numbers) or activations (functions)."""
 
@@ -89,6 +104,8 @@ class _Reader:
             return self._number(node)
         if isinstance(node, ast.Name):
             return self._name(node.id)
+        if _is_torch_path(node):
+            return self._name(ast.unparse(node))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             value = self._expression(node.operand, depth)
             return -value if isinstance(node.op, ast.USub) else value
@@ -128,12 +145,13 @@ class _Reader:
             return Variable()
         if name in _NUMBERS:
             return Constant(_NUMBERS[name])
-        if name in ENTRIES or name in ALIASES:
-            return build(name)
+        found = find(name)
+        if found is not None:
+            return build(found.entry.name, *found.parameters)
         if name in FUNCTIONS and PRIMITIVES[name].arity == 1:
             return Activation(call(name, Variable()), name)
         known = [*ENTRIES, *ALIASES, *_ALGEBRA, *FUNCTIONS, "x"]
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        close = difflib.get_close_matches(name.rpartition(".")[2].casefold(), known, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise ActivationError(f"unknown activation or name {name[:60]!r}; {hint}{_HELP}")
 
@@ -157,9 +175,10 @@ class _Reader:
         if isinstance(node.func, ast.Call):  # leaky_relu(0.1)(x)
             function = self.read(node.func, depth + 1)
             return self._apply(function, [self.read(argument, depth + 1) for argument in node.args])
-        if not isinstance(node.func, ast.Name):
+        if not isinstance(node.func, ast.Name) and not _is_torch_path(node.func):
             raise ActivationError(f"only known functions can be called; got {ast.unparse(node.func)[:60]!r} — {_HELP}")
-        name = _SYNONYMS.get(node.func.id, node.func.id)
+        written = ast.unparse(node.func)
+        name = _SYNONYMS.get(written, written)
         if name in _ALGEBRA:
             return self._algebra(name, node.args, depth)
         if name == "compose":
@@ -171,19 +190,21 @@ class _Reader:
         if name in PRIMITIVES and name in FUNCTIONS and PRIMITIVES[name].arity == 2:
             expressions = [self._plain(value) for value in arguments]
             if len(expressions) < 2:
-                raise ActivationError(f"{node.func.id} takes at least two arguments; got {len(expressions)}")
+                raise ActivationError(f"{written} takes at least two arguments; got {len(expressions)}")
             total = expressions[0]
             for other in expressions[1:]:
                 total = call(name, total, other)
             return self._checked(total)
-        entry = ENTRIES.get(ALIASES.get(name, name))
+        found = find(name)
+        # ReLU6 has its parameters already: what stands in the brackets is its argument
+        entry = None if found is None or found.parameters else found.entry
         if entry is not None and entry.defaults and arguments and all(isinstance(a, Constant) for a in arguments):
-            return build(name, *(a.value for a in arguments if isinstance(a, Constant)))
+            return build(entry.name, *(a.value for a in arguments if isinstance(a, Constant)))
         if entry is not None and len(arguments) > 1:  # leaky_relu(x, 0.1): the argument, then parameters
             numbers = [a.value for a in arguments[1:] if isinstance(a, Constant)]
             if len(numbers) != len(arguments) - 1:
                 raise ActivationError(f"the parameters of {name} must be numbers")
-            return self._apply(build(name, *numbers), arguments[:1])
+            return self._apply(build(entry.name, *numbers), arguments[:1])
         return self._apply(self._name(name), arguments)
 
     def _plain(self, value: Value) -> Expression:

@@ -1,15 +1,20 @@
-"""The activations known by name, each written once as an expression."""
+"""The activations known by name, each written once: its expression, its other names and how torch writes it.
+
+What torch calls them is text, so that torch is not imported; `names.py` compares it with torch's own objects.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Literal
 
 from isometer.activations._activation import Activation
 from isometer.activations._expression import Constant, Expression, X, call, special
 from isometer.errors import ActivationError
 
+Builds = Literal["networks", "specs", "nothing"]
 NORMRELU_KINK = -1.5975  # the value used throughout 004
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 
@@ -35,14 +40,51 @@ def normrelu_constants(c: float = NORMRELU_KINK) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
+class TorchForm:
+    """One way in which torch writes an activation.
+
+    Attributes:
+        module: the class, as a name in `torch.nn` or with its full path.
+        function: the name in `torch`, `torch.nn.functional` or `torch.Tensor`, or a function of one's own with its full
+            path.
+        arguments: attributes of the module that are, in this order, the parameters of the activation. The function
+            takes them in the same order behind its input.
+        only: the form holds where the arguments have these values; they are not parameters then.
+        values: parameters of the activation that this form has fixed.
+        arithmetic: models also calculate with the function, so that a call alone is no activation to the doctor.
+        builds: what is built with the module: all networks, those of a spec, or nothing. The others evaluate the
+            expression, which rounds differently.
+
+    Example:
+        >>> from isometer.activations import ENTRIES
+        >>> [(form.module, form.function, form.values) for form in ENTRIES["hardtanh"].torch]
+        [('Hardtanh', 'hardtanh', ()), ('ReLU6', 'relu6', (0.0, 6.0))]
+    """
+
+    module: str = ""
+    function: str = ""
+    arguments: tuple[str, ...] = ()
+    only: tuple[object, ...] = ()
+    values: tuple[float, ...] = ()
+    arithmetic: bool = False
+    builds: Builds = "networks"
+
+
+@dataclass(frozen=True)
 class Entry:
-    """One row of the registry."""
+    """One row of the registry.
+
+    `flat(share, *parameters)` are the outputs at or beyond which |φ′| is at most `share` of its largest value, for
+    activations that saturate.
+    """
 
     name: str
     formula: str
     build: Callable[..., Expression]
     defaults: tuple[float, ...] = ()
-    aliases: tuple[str, ...] = field(default=())
+    aliases: tuple[str, ...] = ()
+    torch: tuple[TorchForm, ...] = ()
+    flat: Callable[..., tuple[float, float]] | None = None
 
 
 def _ramp(low: float, high: float, inner: Expression) -> Expression:
@@ -76,53 +118,160 @@ def _normrelu(c: float) -> Expression:
 _GELU_TANH = math.sqrt(2 / math.pi) * (X + 0.044715 * X**3)
 _HARD_SIGMOID = _ramp(0.0, 1.0, X / 6.0 + 0.5)
 
-ENTRIES: dict[str, Entry] = {
-    entry.name: entry
-    for entry in (
-        Entry("identity", "x", lambda: X, aliases=("linear",)),
-        Entry("relu", "max(x, 0)", lambda: call("relu", X)),
-        Entry("leaky_relu", "max(x, 0) + a·min(x, 0)", lambda a: call("relu", X) - a * call("relu", -X), (0.01,)),
-        Entry("abs", "|x|", lambda: call("abs", X)),
-        Entry("step", "1 if x ≥ 0 else 0", lambda: call("step", X), aliases=("heaviside",)),
-        Entry("sign", "sign(x)", lambda: call("sign", X)),
-        Entry("relu2", "max(x, 0)²", lambda: call("relu", X) ** 2, aliases=("relu_squared", "squared_relu", "relu²")),
-        Entry("square", "x²", lambda: X**2),
-        Entry("cube", "x³", lambda: X**3),
-        Entry("elu", "x if x > 0 else a(eˣ − 1)", _elu, (1.0,)),
-        Entry("selu", "1.0507·elu(x; 1.6733)", lambda: _elu(_SELU_ALPHA, _SELU_SCALE)),
-        Entry("celu", "x if x > 0 else a(e^{x/a} − 1)", _celu, (1.0,)),
-        Entry("gelu", "x·Φ(x)", lambda: X * call("ndtr", X)),
-        Entry("gelu_tanh", "½x(1 + tanh(√(2/π)(x + 0.044715x³)))", lambda: 0.5 * X * (1.0 + call("tanh", _GELU_TANH))),
-        Entry("silu", "x·sigmoid(x)", lambda: X * call("sigmoid", X), aliases=("swish",)),
-        Entry("mish", "x·tanh(softplus(x))", lambda: X * call("tanh", call("softplus", X))),
-        Entry("hardswish", "x·clip(x/6 + ½, 0, 1)", lambda: X * _HARD_SIGMOID),
-        Entry("hardtanh", "clip(x, min, max)", lambda low, high: _ramp(low, high, X), (-1.0, 1.0)),
-        Entry("softplus", "log(1 + e^{bx})/b", _softplus, (1.0,)),
-        Entry("softsign", "x/(1 + |x|)", lambda: X / (1.0 + call("abs", X))),
-        Entry("sigmoid", "1/(1 + e⁻ˣ)", lambda: call("sigmoid", X), aliases=("logistic",)),
-        Entry("hardsigmoid", "clip(x/6 + ½, 0, 1)", lambda: _HARD_SIGMOID),
-        Entry("tanh", "tanh(x)", lambda: call("tanh", X)),
-        Entry("arctan", "arctan(x)", lambda: call("arctan", X), aliases=("atan",)),
-        Entry("sin", "sin(x)", lambda: call("sin", X)),
-        Entry("cos", "cos(x)", lambda: call("cos", X)),
-        Entry("erf", "erf(x)", lambda: call("erf", X)),
-        Entry("exp", "eˣ", lambda: call("exp", X)),
-        Entry("gaussian", "exp(−x²)", lambda: call("exp", -(X * X)), aliases=("gaussian_bump", "bump")),
-        Entry("normrelu", "λ(c)·(max(x − c, 0) + b(c))", _normrelu, (NORMRELU_KINK,)),
-    )
-}
-"""The built-in activations by name: formula, parameters, aliases."""
-ALIASES = {alias: entry.name for entry in ENTRIES.values() for alias in entry.aliases}
-"""Other names of built-in activations, each with the name it stands for."""
+
+def _called(module: str, function: str, *arguments: str, builds: Builds = "networks") -> tuple[TorchForm, ...]:
+    return (TorchForm(module, function, arguments, builds=builds),)
+
+
+def _calculates(*functions: str) -> tuple[TorchForm, ...]:
+    return tuple(TorchForm("", function, arithmetic=True) for function in functions)
+
+
+def _tanh_ends(share: float) -> tuple[float, float]:
+    end = math.sqrt(1 - share)
+    return -end, end
+
+
+def _sigmoid_ends(share: float) -> tuple[float, float]:
+    end = math.sqrt(1 - share)
+    return (1 - end) / 2, (1 + end) / 2
+
+
+def _erf_ends(share: float) -> tuple[float, float]:
+    end = math.erf(math.sqrt(-math.log(share)))
+    return -end, end
+
+
+_BUILT_IN = (
+    Entry("identity", "x", lambda: X, aliases=("linear",), torch=_called("Identity", "")),
+    Entry("relu", "max(x, 0)", lambda: call("relu", X), torch=_called("ReLU", "relu")),
+    Entry(
+        "leaky_relu",
+        "max(x, 0) + a·min(x, 0)",
+        lambda a: call("relu", X) - a * call("relu", -X),
+        (0.01,),
+        torch=_called("LeakyReLU", "leaky_relu", "negative_slope", builds="specs"),
+    ),
+    Entry("abs", "|x|", lambda: call("abs", X), torch=_calculates("abs", "absolute")),
+    Entry("step", "1 if x ≥ 0 else 0", lambda: call("step", X), aliases=("heaviside",)),
+    Entry("sign", "sign(x)", lambda: call("sign", X), torch=_calculates("sign")),
+    Entry("relu2", "max(x, 0)²", lambda: call("relu", X) ** 2, aliases=("relu_squared", "squared_relu", "relu²")),
+    Entry("square", "x²", lambda: X**2, torch=_calculates("square")),
+    Entry("cube", "x³", lambda: X**3),
+    Entry("elu", "x if x > 0 else a(eˣ − 1)", _elu, (1.0,), torch=_called("ELU", "elu", "alpha", builds="nothing")),
+    Entry("selu", "1.0507·elu(x; 1.6733)", lambda: _elu(_SELU_ALPHA, _SELU_SCALE), torch=_called("SELU", "selu")),
+    Entry(
+        "celu",
+        "x if x > 0 else a(e^{x/a} − 1)",
+        _celu,
+        (1.0,),
+        torch=_called("CELU", "celu", "alpha", builds="nothing"),
+    ),
+    Entry(
+        "gelu",
+        "x·Φ(x)",
+        lambda: X * call("ndtr", X),
+        torch=(TorchForm("GELU", "gelu", ("approximate",), only=("none",), builds="specs"),),
+    ),
+    Entry(
+        "gelu_tanh",
+        "½x(1 + tanh(√(2/π)(x + 0.044715x³)))",
+        lambda: 0.5 * X * (1.0 + call("tanh", _GELU_TANH)),
+        torch=(TorchForm("GELU", "gelu", ("approximate",), only=("tanh",), builds="nothing"),),
+    ),
+    Entry(
+        "silu",
+        "x·sigmoid(x)",
+        lambda: X * call("sigmoid", X),
+        aliases=("swish",),
+        torch=_called("SiLU", "silu", builds="specs"),
+    ),
+    Entry(
+        "mish",
+        "x·tanh(softplus(x))",
+        lambda: X * call("tanh", call("softplus", X)),
+        torch=_called("Mish", "mish", builds="specs"),
+    ),
+    Entry(
+        "hardswish",
+        "x·clip(x/6 + ½, 0, 1)",
+        lambda: X * _HARD_SIGMOID,
+        torch=_called("Hardswish", "hardswish", builds="nothing"),
+    ),
+    Entry(
+        "hardtanh",
+        "clip(x, min, max)",
+        lambda low, high: _ramp(low, high, X),
+        (-1.0, 1.0),
+        torch=(
+            *_called("Hardtanh", "hardtanh", "min_val", "max_val", builds="nothing"),
+            TorchForm("ReLU6", "relu6", values=(0.0, 6.0), builds="nothing"),
+        ),
+        flat=lambda share, low, high: (low, high),
+    ),
+    Entry(
+        "softplus",
+        "log(1 + e^{bx})/b",
+        _softplus,
+        (1.0,),
+        torch=(
+            TorchForm("Softplus", "softplus", ("beta",), only=(1.0,), builds="specs"),
+            TorchForm("Softplus", "softplus", ("beta",), builds="nothing"),
+        ),
+    ),
+    Entry(
+        "softsign",
+        "x/(1 + |x|)",
+        lambda: X / (1.0 + call("abs", X)),
+        torch=_called("Softsign", "softsign"),
+        flat=lambda share: (math.sqrt(share) - 1, 1 - math.sqrt(share)),
+    ),
+    Entry(
+        "sigmoid",
+        "1/(1 + e⁻ˣ)",
+        lambda: call("sigmoid", X),
+        aliases=("logistic",),
+        torch=_called("Sigmoid", "sigmoid"),
+        flat=_sigmoid_ends,
+    ),
+    Entry(
+        "hardsigmoid",
+        "clip(x/6 + ½, 0, 1)",
+        lambda: _HARD_SIGMOID,
+        torch=_called("Hardsigmoid", "hardsigmoid", builds="nothing"),
+        flat=lambda share: (0.0, 1.0),
+    ),
+    Entry("tanh", "tanh(x)", lambda: call("tanh", X), torch=_called("Tanh", "tanh"), flat=_tanh_ends),
+    Entry("arctan", "arctan(x)", lambda: call("arctan", X), aliases=("atan",), torch=_calculates("arctan", "atan")),
+    Entry("sin", "sin(x)", lambda: call("sin", X), torch=_called("", "sin")),
+    Entry("cos", "cos(x)", lambda: call("cos", X), torch=_calculates("cos")),
+    Entry("erf", "erf(x)", lambda: call("erf", X), torch=_called("", "erf"), flat=_erf_ends),
+    Entry("exp", "eˣ", lambda: call("exp", X), torch=_calculates("exp")),
+    Entry("gaussian", "exp(−x²)", lambda: call("exp", -(X * X)), aliases=("gaussian_bump", "bump")),
+    Entry(
+        "normrelu",
+        "λ(c)·(max(x − c, 0) + b(c))",
+        _normrelu,
+        (NORMRELU_KINK,),
+        torch=_called("isometer.nn.NormReLU", "", "kink"),
+    ),
+)
+UNREGISTERED = frozenset({"prelu", "rrelu", "glu", "logsigmoid", "hardshrink", "softshrink", "tanhshrink", "threshold"})
+"""Functions of torch that are activations, yet not of this registry: the doctor sees them and says so."""
+
+ENTRIES: dict[str, Entry] = {entry.name: entry for entry in _BUILT_IN}
+"""The activations by name: formula, parameters, aliases, what torch calls them."""
+ALIASES = {alias: entry.name for entry in _BUILT_IN for alias in entry.aliases}
+"""Other names of activations, each with the name it stands for."""
 
 
 def registry() -> list[str]:
-    """Names of all built-in activations.
+    """Names of all activations.
 
     Example:
         >>> from isometer.activations import registry
-        >>> "gelu" in registry()
-        True
+        >>> registry()[:4]
+        ['identity', 'relu', 'leaky_relu', 'abs']
     """
     return list(ENTRIES)
 

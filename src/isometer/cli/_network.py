@@ -15,6 +15,8 @@ import typer
 
 from isometer.cli._shared import PositionChoice, PositionOption
 from isometer.errors import IsometerError
+from isometer.metrics import names
+from isometer.metrics._catalogue import SIMULATED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,7 +67,11 @@ BiasVariance = Annotated[float, typer.Option("--bias-variance", help="Variance o
 Runs = Annotated[int, typer.Option("--runs", metavar="R", help="Independent networks.")]
 MetricNames = Annotated[
     list[str] | None,
-    typer.Option("--metric", metavar="M", help="Repeat for several; the default is the common ones."),
+    typer.Option(
+        "--metric",
+        metavar="M",
+        help=f"Repeat for several; the default is the common ones. {', '.join(names(*SIMULATED))}.",
+    ),
 ]
 Backward = Annotated[bool, typer.Option("--backward", help="Also measure gradients, by a backward pass.")]
 Loss = Annotated[LossChoice, typer.Option("--loss", help="What the gradients are of.")]

@@ -24,6 +24,7 @@ from typing import Any
 
 from isometer.errors import IsometerError
 from isometer.explore._state import LIMITS
+from isometer.explore._worker import handed_on
 
 __all__ = ["Desk", "Job", "Superseded"]
 
@@ -105,7 +106,7 @@ class _Process:
             stderr=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
-            env={**os.environ, **dict.fromkeys(_THREADS, "1")},
+            env={**os.environ, **dict.fromkeys(_THREADS, "1"), **handed_on()},
         )
         self.started += 1
         threading.Thread(target=_forward, args=(self._popen, self._inbox), daemon=True).start()

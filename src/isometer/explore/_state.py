@@ -12,6 +12,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 from urllib.parse import parse_qsl, urlencode
 
+from isometer.metrics import METRICS
+from isometer.metrics._catalogue import added
+
 __all__ = [
     "LIMITS",
     "ActivationState",
@@ -306,6 +309,18 @@ WEIGHTS = (
     "orthogonalized-xavier",
 )
 INPUTS = ("gaussian", "orthogonal", "correlated:0.9", "collinear:0.1", "degenerate:2", "power-law:1")
+_RANKS = ("effective_rank", "stable_rank", "soft_rank", "rank")
+
+
+def rank_choices() -> dict[str, str]:
+    """The ranks to choose from and what to call them; metrics registered at run time are offered beside them.
+
+    Example:
+        >>> rank_choices()
+        {'effective_rank': 'effective', 'stable_rank': 'stable', 'soft_rank': 'soft', 'rank': 'numerical'}
+    """
+    more = [one.name for one in added() if one.reads in ("gram", "products")]
+    return {name: METRICS[name].title.removesuffix(" rank") for name in (*_RANKS, *more)}
 
 
 @dataclass(frozen=True)
@@ -342,7 +357,7 @@ class DepthState(State):
         "source": choice("source", INPUTS),
         "seed": whole("seed"),
         "layer": lambda text: whole("depth")(text) if text.strip() != "0" else (0, None),
-        "rank": choice("rank", ("effective_rank", "stable_rank", "soft_rank", "rank")),
+        "rank": lambda text: choice("rank", tuple(rank_choices()))(text),
         "own_width": choice("own_width", ("on", "off")),
     }
 

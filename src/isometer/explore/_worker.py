@@ -10,10 +10,12 @@ loading libraries is never interrupted. It ends when its input does.
 from __future__ import annotations
 
 import _thread
+import base64
 import contextlib
 import json
 import math
 import os
+import pickle
 import queue
 import signal
 import sys
@@ -24,8 +26,31 @@ from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 from isometer.errors import IsometerError
+from isometer.metrics import register
+from isometer.metrics._catalogue import added
 
+_ADDED = "ISOMETER_WORKER_METRICS"
 _WATCH = 0.1  # seconds between two looks at the clock
+
+
+def handed_on() -> dict[str, str]:
+    """The metrics registered at run time, for the environment of a worker that can import their functions.
+
+    Example:
+        >>> handed_on()
+        {}
+    """
+    texts = []
+    for one in added():
+        with contextlib.suppress(pickle.PicklingError, AttributeError):  # the worker's error names what it lacks
+            texts.append(base64.b64encode(pickle.dumps(one)).decode())
+    return {_ADDED: " ".join(texts)} if texts else {}
+
+
+def _take_over() -> None:
+    for text in os.environ.get(_ADDED, "").split():
+        with contextlib.suppress(ImportError, AttributeError):
+            register(pickle.loads(base64.b64decode(text)))
 
 
 class Cancelled(BaseException):
@@ -134,6 +159,7 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     from isometer.explore.jobs import WARM, job
 
+    _take_over()
     source = os.fdopen(os.dup(sys.stdin.fileno()), encoding="utf-8")
     Worker(job, source, sink, WARM).serve()
 

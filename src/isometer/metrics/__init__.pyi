@@ -6,6 +6,12 @@ from ._angles import cosines as cosines
 from ._angles import mean_abs_cosine as mean_abs_cosine
 from ._angles import mean_angle_deg as mean_angle_deg
 from ._angles import mean_cosine as mean_cosine
+from ._catalogue import METRICS as METRICS
+from ._catalogue import Metric as Metric
+from ._catalogue import metric as metric
+from ._catalogue import names as names
+from ._catalogue import register as register
+from ._catalogue import unregister as unregister
 from ._entries import ActivitySparsity as ActivitySparsity
 from ._entries import Moments as Moments
 from ._entries import activity_sparsity as activity_sparsity

@@ -2,56 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from isometer.metrics import _orthogonality as orthogonality
-from isometer.metrics import _volume as volume
-from isometer.metrics._angles import cosine_matrix, mean_abs_cosine_of, mean_angle_deg_of
+from isometer.metrics._angles import cosine_matrix
 from isometer.metrics._arrays import Array
 from isometer.metrics._batch import Batch
 from isometer.metrics._gradients import alignment_of
-from isometer.metrics._ranks import effective_rank_of, stable_rank_of
 
-_OF_SCALED: dict[str, Callable[[Batch], Array]] = {
-    "orthogonality_gap": orthogonality.gap_of,
-    "stable_rank": stable_rank_of,
-    "effective_rank": effective_rank_of,
-}
-_OF_COSINES: dict[str, Callable[[Batch, Array, Array], Array]] = {
-    "mean_abs_cosine": mean_abs_cosine_of,
-    "mean_angle_deg": mean_angle_deg_of,
-}
+if TYPE_CHECKING:
+    from isometer.metrics._catalogue import Metric
 
 
-def several(gram: Array, names: Sequence[str]) -> dict[str, Array]:
-    """What the metrics of these names give for `gram`, to the last bit, with what they share computed once.
+class Shared:
+    """Gram matrices with what several metrics need of them, each part computed once."""
+
+    def __init__(self, gram: Array) -> None:
+        self.batch = Batch(None, gram)
+
+    @cached_property
+    def scaled(self) -> Batch:
+        return self.batch.scaled()
+
+    @cached_property
+    def cosines(self) -> tuple[Array, Array]:
+        return cosine_matrix(self.scaled)
+
+
+def several(gram: Array, metrics: Sequence[Metric]) -> dict[str, Array]:
+    """What metrics of a Gram matrix give for `gram`, to the last bit, with what they share computed once.
 
     Args:
         gram: `(…, n, n)`, n > 1. Not checked: floating point, finite, symmetric, a non-negative diagonal.
-        names: of `orthogonality_gap`, `isometry_gap`, `stable_rank`, `effective_rank`, `mean_abs_cosine`,
-            `mean_angle_deg`.
+        metrics: entries of the catalogue.
 
     Returns:
         One array of the leading shape per name.
 
     Example:
         >>> import numpy as np
-        >>> found = several(np.array([[3.0, 0.0], [0.0, 1.0]]), ["stable_rank", "mean_abs_cosine"])
+        >>> from isometer.metrics import METRICS
+        >>> chosen = [METRICS["stable_rank"], METRICS["mean_abs_cosine"]]
+        >>> found = several(np.array([[3.0, 0.0], [0.0, 1.0]]), chosen)
         >>> {name: float(value) for name, value in found.items()}
         {'stable_rank': 1.6, 'mean_abs_cosine': 0.0}
     """
-    batch = Batch(None, gram)
-    scaled = batch.scaled()
-    cosines = cosine_matrix(scaled) if any(name in _OF_COSINES for name in names) else None
-    values = {}
-    for name in names:
-        if name in _OF_SCALED:
-            values[name] = _OF_SCALED[name](scaled)
-        elif name == "isometry_gap":
-            values[name] = volume.gap_of(batch)
-        elif cosines is not None:
-            values[name] = _OF_COSINES[name](scaled, *cosines)
-    return values
+    shared = Shared(gram)
+    return {one.name: one.of_gram(gram) if one.shared is None else one.shared(shared) for one in metrics}
 
 
 def gradient_alignment_unchecked(gram: Array) -> tuple[Array, Array]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,21 +9,11 @@ from torch import nn
 
 from isometer import activations
 from isometer.activations import normrelu_constants
+from isometer.activations._names import torch_module
+from isometer.activations._registry import NORMRELU_KINK
 from isometer.spec import Spec
 
 Tensor = torch.Tensor
-_NORMRELU_KINK = -1.5975  # 004/normrelu
-_PLAIN: dict[str, Callable[[], nn.Module]] = {
-    "relu": nn.ReLU,
-    "tanh": nn.Tanh,
-    "sigmoid": nn.Sigmoid,
-    "silu": nn.SiLU,
-    "gelu": nn.GELU,
-    "mish": nn.Mish,
-    "selu": nn.SELU,
-    "softplus": nn.Softplus,
-    "softsign": nn.Softsign,
-}
 
 
 class Activation(nn.Module):
@@ -76,7 +64,7 @@ class NormReLU(nn.Module):
     Implements: 004/eq-4, 004/normrelu.
     """
 
-    def __init__(self, kink: float = _NORMRELU_KINK) -> None:
+    def __init__(self, kink: float = NORMRELU_KINK) -> None:
         super().__init__()
         self.kink = float(kink)
         self.shift, self.scale = normrelu_constants(self.kink)
@@ -91,11 +79,5 @@ class NormReLU(nn.Module):
 def activation_module(spec: Spec, layer: int) -> nn.Module:
     """The module of a spec's activation at a layer: torch's own where it has one, which other tools recognise."""
     gain = spec.at("activation_gain", layer)
-    if gain == 1.0 and spec.activation in _PLAIN:
-        return _PLAIN[spec.activation]()
-    leaky = re.fullmatch(r"leaky_relu\(([^()]+)\)", spec.activation)
-    if gain == 1.0 and leaky is not None:
-        return nn.LeakyReLU(float(leaky[1]))
-    if spec.activation == "normrelu" and gain == 1.0:
-        return NormReLU()
-    return Activation(spec.phi, gain=gain)
+    own: nn.Module | None = torch_module(spec.activation, spec=True) if gain == 1.0 else None
+    return Activation(spec.phi, gain=gain) if own is None else own

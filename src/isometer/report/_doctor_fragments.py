@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from isometer.metrics._catalogue import describe
 from isometer.report._doctor_metrics import (
     VITALS,
     checked,
@@ -15,7 +16,6 @@ from isometer.report._doctor_metrics import (
     evidence_rows,
     look_at,
     ordered,
-    quantity,
     reading,
     shown,
     where,
@@ -93,7 +93,7 @@ def vitals(report: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     for name, heading in VITALS:
         if name not in table:
             continue
-        known = quantity(name)
+        known = describe(name)
         defined = [v for v in table[name] if not math.isnan(v)]
         first, last = (reading(v, known.unit, 3) for v in (defined[0], defined[-1]))
         rows.append((name, heading, f"{first} → {last}", sparkline(table[name], log=known.axis == "log")))
@@ -104,7 +104,7 @@ def compared(comparison: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Quantity, reading before and reading now, of the numbers of a comparison if it has any."""
     rows = []
     for row in comparison.get("numbers", ()):
-        unit = quantity(row["metric"]).unit
+        unit = describe(row["metric"]).unit
         before, after = (reading(value, unit) for value in shown(row["metric"], [row["before"], row["after"]]))
         rows.append((str(row["quantity"]), before, after))
     return rows

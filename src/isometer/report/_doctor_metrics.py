@@ -1,132 +1,22 @@
-"""What the numbers of a doctor's report are called, how they are grouped, and how a person reads them."""
+"""Which numbers of a doctor's report are shown, in which order, and how a person reads them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from isometer.errors import IsometerError
+from isometer.metrics import METRICS
+from isometer.metrics._catalogue import GAIN_RATIO, GROUPS, added, describe
 from isometer.report._cards import number
 
 SCHEMA = 1
-GROUPS = ("Signal", "Scale", "Gradients", "Weights", "Units", "Tokens", "Other")
-GAIN_RATIO = "gain_ratio"
-"""Derived by the report: the gain of the weights over the principled one."""
-
-_LN10 = math.log(10.0)
 _SEVERITY = {"severe": 0, "moderate": 1}
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """How one metric is shown.
-
-    Example:
-        >>> quantity("dead_fraction").title, quantity("brand_new").group
-        ('dead units', 'Other')
-
-    Attributes:
-        title: what a person reads.
-        group: one of `GROUPS`.
-        unit: `%`, `°`, `decades`, `log₁₀` or nothing. Natural logarithms are shown as `log₁₀`, fractions as `%`.
-        axis: `log`, `linear`, or `auto` (logarithmic where positive values span a factor of 50).
-        about: one sentence.
-        companion: a metric drawn beside it.
-        reference: a value worth a line.
-    """
-
-    title: str
-    group: str
-    unit: str = ""
-    axis: str = "linear"
-    about: str = ""
-    companion: str | None = None
-    reference: float | None = None
-
-
-def _headroom(dtype: str) -> dict[str, Quantity]:
-    suffix = f"_{dtype}" if dtype else ""
-    what = dtype or "its own dtype"
-    over = f"Factors of ten from the largest entry to the largest number of {what}."
-    under = f"Factors of ten from the smallest normal number of {what} to the rms."
-    return {
-        f"overflow_headroom{suffix}": Quantity(
-            f"room to overflow ({what})", "Scale", "decades", about=over, reference=0.0
-        ),
-        f"underflow_headroom{suffix}": Quantity(
-            f"room to underflow ({what})", "Scale", "decades", about=under, reference=0.0
-        ),
-    }
-
-
-QUANTITIES: dict[str, Quantity] = {
-    "mean_abs_cosine": Quantity(
-        "mean |cos| between samples", "Signal", about="1: all samples point the same way, the layer tells none apart."
-    ),
-    "effective_rank": Quantity(
-        "effective rank", "Signal", about="Directions the batch really uses: exp of the entropy of its spectrum."
-    ),
-    "stable_rank": Quantity("stable rank", "Signal", about="Squared Frobenius norm over squared spectral norm."),
-    "orthogonality_gap": Quantity(
-        "orthogonality gap", "Signal", axis="auto", about="Distance of the normalised Gram matrix from the identity's."
-    ),
-    "isometry_gap": Quantity(
-        "isometry gap", "Signal", axis="auto", about="0: orthogonal samples of one length; ∞: linearly dependent ones."
-    ),
-    "mean_angle_deg": Quantity("mean angle between samples", "Signal", "°", about="90°: orthogonal; 0°: collapsed."),
-    "rms": Quantity("rms of entries", "Scale", axis="log", about="Root mean square of what the layer puts out."),
-    "max_abs": Quantity("largest |entry|", "Scale", axis="log", about="The largest absolute value of the output."),
-    **_headroom(""),
-    **_headroom("float16"),
-    **_headroom("bfloat16"),
-    "output_gradient_log_norm": Quantity(
-        "‖∂loss/∂output‖", "Gradients", "log₁₀", about="Norm of the loss's gradient by what the layer puts out."
-    ),
-    "gradient_log_norm": Quantity(
-        "‖∂loss/∂weights‖", "Gradients", "log₁₀", about="Norm of the gradient by the weights (layer 0: by the input)."
-    ),
-    "gradient_alignment": Quantity(
-        "alignment of samples' gradients",
-        "Gradients",
-        about="Mean |cos| between the samples' contributions; 1: every sample asks for the same step.",
-    ),
-    "gradient_top_share": Quantity(
-        "share of the leading gradient direction", "Gradients", "%", about="Of the samples' squared gradient norm."
-    ),
-    "shared_gradient_cosine": Quantity(
-        "likeness of gradients of samples with one error",
-        "Gradients",
-        about="Mean |cos| over samples with parallel gradients by the output; 1: the network cannot tell them apart.",
-    ),
-    "weight_gain": Quantity(
-        "gain of the weights",
-        "Weights",
-        axis="auto",
-        about="Standard deviation times √fan-in, beside the gain that keeps the scale.",
-        companion="principled_gain",
-    ),
-    GAIN_RATIO: Quantity(
-        "gain / principled gain", "Weights", axis="auto", about="1: the weights keep the scale.", reference=1.0
-    ),
-    "principled_gain": Quantity(
-        "principled gain", "Weights", axis="auto", about="The gain that keeps the scale under the next activation."
-    ),
-    "weight_asymmetry": Quantity(
-        "asymmetry of the weights", "Weights", about="Mean over standard deviation, times √fan-in.", reference=0.0
-    ),
-    "weight_spectral_norm": Quantity("spectral norm of the weights", "Weights", axis="auto"),
-    "weight_isometry_gap": Quantity("isometry gap of the weights", "Weights", axis="auto"),
-    "dead_fraction": Quantity("dead units", "Units", "%", about="Units which are zero on the whole batch."),
-    "saturated_fraction": Quantity("saturated units", "Units", "%", about="Entries where the activation is flat."),
-    "token_mean_abs_cosine": Quantity(
-        "mean |cos| between tokens", "Tokens", about="Within a sample; 1: all tokens point the same way."
-    ),
-    "token_stable_rank": Quantity("stable rank of tokens", "Tokens", about="Within a sample."),
-    "token_orthogonality_gap": Quantity("orthogonality gap of tokens", "Tokens", axis="auto", about="Within a sample."),
-}
-"""The metrics of a report in the order in which they are offered."""
+_FIRST = ("mean_abs_cosine", "effective_rank", "stable_rank", "token_mean_abs_cosine", "token_stable_rank")
+"""What leads its group where quantities are offered; the others follow as in the catalogue."""
 
 OVERVIEW = (
     "rms",
@@ -175,11 +65,6 @@ _BETTER = (
 )
 
 
-def quantity(name: str) -> Quantity:
-    """How a metric is shown; one that is not known keeps its own name, in the group `Other`."""
-    return QUANTITIES.get(name) or Quantity(name.replace("_", " "), "Other", axis="auto")
-
-
 def checked(report: Mapping[str, Any]) -> Mapping[str, Any]:
     """The report itself, if it can be drawn.
 
@@ -213,20 +98,35 @@ def shown(name: str, values: Iterable[Any]) -> list[float]:
         >>> shown("dead_fraction", [0.5, None]), shown("rms", ["inf"])
         ([50.0, nan], [inf])
     """
-    unit = quantity(name).unit
-    factor = 100.0 if unit == "%" else 1.0 / _LN10 if unit == "log₁₀" else 1.0
+    factor = describe(name).factor
     return [real(value) * factor for value in values]
 
 
 def columns(report: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Every metric which is defined somewhere, in the unit in which it is shown, in the order of `QUANTITIES`."""
+    """Every metric which is defined somewhere, in the unit in which it is shown, by group."""
     metrics = dict(report["metrics"])
     if "weight_gain" in metrics and "principled_gain" in metrics:
         pairs = zip(metrics["weight_gain"], metrics["principled_gain"], strict=True)
         metrics[GAIN_RATIO] = [_ratio(real(gain), real(best)) for gain, best in pairs]
-    order = [*(name for name in QUANTITIES if name in metrics), *(n for n in metrics if n not in QUANTITIES)]
+    known = sorted((name for name in METRICS if name in metrics), key=_place)
+    order = [*known, *(name for name in metrics if name not in METRICS)]
     every = {name: shown(name, metrics[name]) for name in order}
     return {name: values for name, values in every.items() if not all(map(math.isnan, values))}
+
+
+def _place(name: str) -> tuple[int, int]:
+    return GROUPS.index(METRICS[name].group), _FIRST.index(name) if name in _FIRST else len(_FIRST)
+
+
+def overview(names: Iterable[str]) -> list[str]:
+    """Which of these quantities the table of layers shows: the usual ones, and those registered at run time.
+
+    Example:
+        >>> overview(["stable_rank", "effective_rank", "rms"])
+        ['rms', 'effective_rank']
+    """
+    known = set(names)
+    return [name for name in (*OVERVIEW, *(one.name for one in added())) if name in known]
 
 
 def _ratio(gain: float, best: float) -> float:
@@ -269,8 +169,8 @@ def evidence_rows(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _label(key: str) -> str:
-    if key in QUANTITIES:
-        return QUANTITIES[key].title
+    if key in METRICS:
+        return METRICS[key].title
     text = key.replace("_", " ").removesuffix(" deg")
     for plain, better in _BETTER:
         text = text.replace(plain, better)
@@ -287,8 +187,8 @@ def _evidence(key: str, value: Any) -> str:
         return ", ".join(f"{name}: {_evidence(str(name), item)}" for name, item in value.items())
     if isinstance(value, str) and value not in ("inf", "-inf"):
         return value
-    if key in QUANTITIES:
-        return reading(shown(key, [value])[0], QUANTITIES[key].unit)
+    if key in METRICS:
+        return reading(shown(key, [value])[0], METRICS[key].unit)
     if "factor" in key.split("_"):
         return f"×{reading(real(value))}"
     unit = "%" if key.endswith(("_fraction", "_share")) else "°" if key.endswith("_deg") else ""

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
+from isometer.metrics._catalogue import GROUPS, describe
 from isometer.report._doctor_fragments import (
     compared,
     finding_cards,
@@ -29,18 +30,7 @@ from isometer.report._doctor_fragments import (
     verdict,
     vitals,
 )
-from isometer.report._doctor_metrics import (
-    GROUPS,
-    OVERVIEW,
-    checked,
-    columns,
-    look_at,
-    ordered,
-    quantity,
-    real,
-    shown,
-    where,
-)
+from isometer.report._doctor_metrics import checked, columns, look_at, ordered, overview, real, shown, where
 from isometer.report._treatment import treatment_section
 
 __all__ = ["doctor_page", "notebook_html", "save_page"]
@@ -210,7 +200,7 @@ def _vitals(report: Mapping[str, Any]) -> str:
     return "".join(
         f'<button type="button" class="vital" data-vital="{escape(name)}" aria-pressed="false">'
         f'<span class="label">{escape(heading)}</span><span class="value">{escape(text)}</span>{curve}'
-        f'<span class="label small">{escape(quantity(name).title)}</span></button>'
+        f'<span class="label small">{escape(describe(name).title)}</span></button>'
         for name, heading, text, curve in vitals(report)
     )
 
@@ -221,7 +211,7 @@ def _payload(report: Mapping[str, Any]) -> dict[str, Any]:
     table = columns(report)
     metrics = []
     for name, values in table.items():
-        known = quantity(name)
+        known = describe(name)
         metrics.append(
             {
                 "name": name,
@@ -229,7 +219,7 @@ def _payload(report: Mapping[str, Any]) -> dict[str, Any]:
                 "group": known.group,
                 "unit": known.unit,
                 "axis": known.axis,
-                "about": known.about,
+                "about": known.sentence,
                 "companion": known.companion if known.companion in table else None,
                 "reference": known.reference,
                 "values": _numbers(values),
@@ -242,7 +232,7 @@ def _payload(report: Mapping[str, Any]) -> dict[str, Any]:
         "call": [int(layer["call"]) for layer in layers],
         "shape": ["×".join(map(str, layer["shape"])) for layer in layers],
         "groups": list(GROUPS),
-        "overview": [name for name in OVERVIEW if name in table],
+        "overview": overview(table),
         "metrics": metrics,
         "findings": [
             {

@@ -11,10 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from isometer.metrics._catalogue import GAIN_RATIO, added
 from isometer.report._cards import number
 from isometer.report._doctor_fragments import compared, setting, verdict
 from isometer.report._doctor_metrics import (
-    GAIN_RATIO,
     checked,
     columns,
     concerns_tokens,
@@ -132,7 +132,8 @@ def _print_layers(
     """First and last layers; names take the room that numbers leave."""
     rows, values = report["layers"], columns(report)
     tokens = any(concerns_tokens(finding) for finding in findings)
-    shown = [(name, title) for name, title in _COLUMNS if name in values and (tokens or name != _TOKENS)]
+    every = (*_COLUMNS, *((one.name, one.heading) for one in added()))
+    shown = [(name, title) for name, title in every if name in values and (tokens or name != _TOKENS)]
     titles = ["layer", "op", "depth", *(title for _, title in shown), *(["flags"] if findings else [])]
     flags = _flags(findings)
     kept, left_out = _ends(len(rows), limit)

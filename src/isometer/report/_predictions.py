@@ -14,9 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from isometer.metrics._catalogue import describe
 from isometer.report._cards import number
 from isometer.report._pictures import PALETTE, new_figure
-from isometer.report._trajectories import TITLES, setting, told_layers
+from isometer.report._trajectories import setting, told_layers
 from isometer.theory.prediction import Departure
 from isometer.trajectory import summarize
 
@@ -67,7 +68,7 @@ def _print_table(
     table = Table(box=SIMPLE, padding=(0, 1), header_style="bold")
     table.add_column("layer", justify="right")
     for name in names:
-        table.add_column(TITLES.get(name, name), justify="right")
+        table.add_column(describe(name).heading, justify="right")
         if summary is not None:
             table.add_column("simulated", justify="right")
     for layer in told_layers(predicted.sizes["layer"] - 1):
@@ -134,7 +135,7 @@ def missing_lines(missing: Mapping[str, str]) -> list[str]:
     """
     lines = []
     for reason in dict.fromkeys(missing.values()):
-        names = ", ".join(TITLES.get(name, name) for name, why in missing.items() if why == reason)
+        names = ", ".join(describe(name).heading for name, why in missing.items() if why == reason)
         lines.append(f"no band of this width for {names}: {reason}")
     return lines
 
@@ -148,7 +149,7 @@ def departure_lines(departures: Sequence[Departure], layers: int) -> list[str]:
     """
     lines = []
     for found in departures:
-        what = f"{TITLES.get(found.metric, found.metric)}: infinite width {_leaves(found.infinite, layers)}"
+        what = f"{describe(found.metric).heading}: infinite width {_leaves(found.infinite, layers)}"
         if found.finite is not None:
             what += f", theory of this width {_leaves(found.finite, layers)}"
         lines.append(what.replace("leaves", "leaves the 99.9 % interval of the simulated mean", 1))
@@ -175,7 +176,7 @@ def prediction_picture(
     figure, axes = new_figure(columns, math.ceil(len(names) / columns), width=4.2, height=2.9)
     for axis, name in zip(axes.ravel(), names, strict=False):
         _draw(axis, name, predicted, band, simulated)
-        axis.set_title(TITLES.get(name, name), fontsize=10)
+        axis.set_title(describe(name).heading, fontsize=10)
         axis.set_xlabel("layer")
     for axis in axes.ravel()[len(names) :]:
         axis.set_axis_off()
@@ -207,13 +208,13 @@ def comparison_picture(
             if place >= len(panels) - columns:
                 axis.set_xlabel("layer")
             if place % columns == 0:
-                axis.set_ylabel(TITLES.get(metric, metric))
+                axis.set_ylabel(describe(metric).heading)
         for axis in own[len(panels) :]:
             axis.set_axis_off()
     handles, labels = axes.ravel()[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
     first = next(iter(panels.values()))[0]
-    title = ", ".join(TITLES.get(metric, metric) for metric in metrics)
+    title = ", ".join(describe(metric).heading for metric in metrics)
     figure.suptitle(f"{title} · {_without_activation(first)}", fontsize=9, x=0.01, ha="left")
     return figure
 
@@ -259,7 +260,7 @@ def print_comparison(console: Console, answers: Mapping[str, tuple[xarray.Datase
         table.add_column(title, justify="left" if title == "activation" else "right")
     names = [found.metric for found in next(iter(answers.values()))[1]]
     for metric in names:
-        table.add_column(f"{TITLES.get(metric, metric)} outside", justify="right")
+        table.add_column(f"{describe(metric).heading} outside", justify="right")
     for name, (data, departures) in answers.items():
         point = json.loads(data.attrs["fixed_point"])
         diagonal = "–" if point is None else number(point["diagonal"], 4)

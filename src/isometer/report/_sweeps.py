@@ -15,9 +15,9 @@ from rich.box import SIMPLE
 from rich.table import Table
 from scipy import stats
 
+from isometer.metrics._catalogue import describe
 from isometer.report._cards import number
 from isometer.report._pictures import PALETTE, new_figure
-from isometer.report._trajectories import TITLES
 from isometer.trajectory import summarize
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def fit_slopes(summary: xarray.Dataset) -> list[Slope]:
     slopes = []
     data = _means(summary)
     for name, variable in data.data_vars.items():
-        for axis in () if _is_logarithm(str(name)) else numeric_axes(data):
+        for axis in () if describe(str(name)).scaling == "logarithmic" else numeric_axes(data):
             for at, line in _series(variable, axis):
                 x, y = np.asarray(line[axis].values, dtype=float), line.sel(statistic="mean").values
                 usable = (x > 0) & np.isfinite(x) & (y > 0) & np.isfinite(y)
@@ -194,14 +194,6 @@ def fit_slopes(summary: xarray.Dataset) -> list[Slope]:
                     slope, half = _fit(np.log(x[usable]), np.log(y[usable]))
                     slopes.append(Slope(str(name), axis, at, slope, slope - half, slope + half, int(usable.sum())))
     return slopes
-
-
-def _is_logarithm(name: str) -> bool:
-    return "log" in name.split("_")
-
-
-def _title(name: str) -> str:
-    return TITLES.get(name, name.replace("_", " "))
 
 
 def _fit(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> tuple[float, float]:
@@ -227,7 +219,7 @@ def slope_table(slopes: Sequence[Slope], limit: int = 24) -> Table:
     for slope in slopes[:limit]:
         interval = f"{number(slope.low, 3)} … {number(slope.high, 3)}"
         at = ", ".join(f"{key}={value}" for key, value in slope.at.items())
-        table.add_row(_title(slope.variable), slope.axis, at, number(slope.slope, 4), interval)
+        table.add_row(describe(slope.variable).heading, slope.axis, at, number(slope.slope, 4), interval)
     if len(slopes) > limit:
         table.add_row("…", "", f"and {len(slopes) - limit} more", "", "")
     return table
@@ -255,7 +247,7 @@ def sweep_picture(summary: xarray.Dataset, slopes: Sequence[Slope], title: str) 
             _draw_lines(panel, data[name], along[0], fitted)
         else:
             _draw_cells(panel, data[name])
-        panel.set_title(_title(name), fontsize=10)
+        panel.set_title(describe(name).heading, fontsize=10)
     for panel in axes.ravel()[len(names) :]:
         panel.set_axis_off()
     hidden = len(data.data_vars) - len(names)
@@ -287,7 +279,7 @@ def _draw_lines(panel: Any, variable: xarray.DataArray, axis: str, slopes: Seque
         if len(values) <= 8:
             panel.set_xticks(values, [f"{value:g}" for value in values])
             panel.set_xticks([], minor=True)
-    if panel.has_data() and positive and not _is_logarithm(str(variable.name)):
+    if panel.has_data() and positive and describe(str(variable.name)).scaling != "logarithmic":
         panel.set_yscale("log")
     if not panel.has_data():
         panel.text(0.5, 0.5, "infinite or undefined\nin every cell", ha="center", transform=panel.transAxes)

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from isometer.metrics._catalogue import describe
 from isometer.report._cards import number
 from isometer.report._pictures import PALETTE, new_figure
 from isometer.trajectory import summarize
@@ -22,18 +23,6 @@ from isometer.trajectory import summarize
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLES = {
-    "orthogonality_gap": "orthogonality gap",
-    "isometry_gap": "isometry gap",
-    "stable_rank": "stable rank",
-    "soft_rank": "soft rank",
-    "rank": "rank",
-    "effective_rank": "effective rank",
-    "mean_abs_cosine": "mean |cos|",
-    "mean_angle_deg": "mean angle (°)",
-    "log_norm": "log ‖H‖",
-    "gradient_log_norm": "log ‖gradient‖",
-}
 _ROWS = (0, 1, 2, 5)
 _MATTERS = math.log(10.0)  # a factor of ten over the whole depth is worth a word
 
@@ -68,7 +57,7 @@ def print_trajectory(console: Console, dataset: xarray.Dataset) -> None:
         table = Table(box=SIMPLE, padding=(0, 1), header_style="bold")
         table.add_column("layer", justify="right")
         for name in names[start : start + 4]:
-            table.add_column(TITLES.get(name, name), justify="right")
+            table.add_column(describe(name).heading, justify="right")
         for layer in told_layers(dataset.sizes["layer"] - 1):
             cells = []
             for name in names[start : start + 4]:
@@ -146,9 +135,9 @@ def trajectory_picture(dataset: xarray.Dataset) -> Figure:
         if not finite.any():
             axis.text(0.5, 0.5, "infinite or undefined\nat every layer", ha="center", transform=axis.transAxes)
         positive = mean[finite & (mean > 0)]
-        if name.endswith("gap") and len(positive) == finite.sum() > 1 and positive.max() > 50 * positive.min():
+        if len(positive) == finite.sum() > 1 and describe(name).log_axis(positive):
             axis.set_yscale("log")
-        axis.set_title(TITLES.get(name, name), fontsize=10)
+        axis.set_title(describe(name).heading, fontsize=10)
         axis.set_xlabel("layer")
     for axis in axes.ravel()[len(names) :]:
         axis.set_axis_off()
@@ -188,7 +177,7 @@ def theory_over_simulation(
         axis.fill_between(layers, low, high, color=color, alpha=0.25, linewidth=0)
         axis.plot(layers, line, color=color, label=name)
     axis.set_xlabel("layer")
-    axis.set_ylabel("mean cosine between samples")
+    axis.set_ylabel(describe("mean_cosine").title)
     axis.set_ylim(-0.1, 1.05)
     axis.legend(frameon=False, title="line: theory (infinite width); band: simulated runs", ncols=2, fontsize=9)
     axis.set_title(title, fontsize=10)

@@ -8,7 +8,6 @@ from ._engine import one_thread as one_thread
 from ._engine import simulate as simulate
 from ._ergodic import ergodic_average as ergodic_average
 from ._jacobian import jacobian_spectrum as jacobian_spectrum
-from ._measure import METRICS as METRICS
 from ._states import representations as representations
 from ._streams import Streams as Streams
 from ._weights import draw_weights as draw_weights

@@ -19,10 +19,10 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from isometer import metrics as metric_library
 from isometer.activations import activation
 from isometer.activations._closed_forms import as_two_rays
 from isometer.errors import IsometerError
+from isometer.metrics import METRICS, Metric, metric, names, soft_rank
 from isometer.trajectory import versions
 
 __all__ = ["ConvolutionSpec", "convolution_matrix", "draw_kernel", "simulate_convolution"]
@@ -31,25 +31,6 @@ PADDINGS = ("circular", "zero")
 WEIGHTS = ("gaussian", "orthogonal", "uniform", "pytorch")
 NORMS = (None, "batch", "batch-rescale")
 POSITIONS = ("pre", "post")
-# One number per batch, from the flattened representation alone.
-METRICS = (
-    "average_dot_product",
-    "clusters",
-    "condition_number",
-    "effective_rank",
-    "isometry",
-    "isometry_gap",
-    "lyapunov_gap",
-    "mean_abs_cosine",
-    "mean_angle_deg",
-    "mean_cosine",
-    "orthogonality_gap",
-    "rank",
-    "soft_rank",
-    "spectral_variance",
-    "stable_rank",
-    "wasserstein_to_isotropic",
-)
 
 
 @dataclass(frozen=True)
@@ -262,7 +243,8 @@ def simulate_convolution(
         spec: the chain.
         batch: `(n, channels, height, width)`.
         runs: independent draws of all weights.
-        metrics: names from `isometer.metrics`, read off the flattened `(n, channels · height · width)`.
+        metrics: names of `isometer.metrics.METRICS` that need no gradient, read off the flattened
+            `(n, channels · height · width)`.
         seed: of all runs.
         at: `post`, what a layer hands to the next one, or `pre`, what its activation is given (after a norm in that
             place), the output of a block that begins with its activation (003/fig-5).
@@ -283,12 +265,8 @@ def simulate_convolution(
     Implements: 003/fig-5, 003/net-torch.
     """
     images = _checked_batch(spec, batch, dtype, device)
-    unknown = [name for name in metrics if name not in METRICS]
-    if unknown:
-        raise IsometerError(
-            f"metric {unknown[0]!r} is not one number per batch read off a representation; expected some of "
-            f"{', '.join(METRICS)}"
-        )
+    for name in metrics:
+        metric(name, names("gram", "products", "representation"))
     if runs < 1:
         raise IsometerError(f"runs is {runs}; expected a whole number of at least 1")
     if at not in POSITIONS:
@@ -366,9 +344,17 @@ def _read(
             array[run, layer] = math.log(norm) + math.log(largest) + log_scale if largest > 0 else -math.inf
         elif name == "soft_rank":  # the one metric with a threshold in absolute units: τ = ½ of the unscaled batch
             tau = 0.5 * math.exp(min(max(-2 * log_scale, -700.0), 700.0))
-            array[run, layer] = float(metric_library.soft_rank(representation, tau=tau))
+            array[run, layer] = float(soft_rank(representation, tau=tau))
         else:
-            array[run, layer] = float(getattr(metric_library, name)(representation))
+            array[run, layer] = _number(METRICS[name], representation, log_scale)
+
+
+def _number(metric: Metric, representation: torch.Tensor, log_scale: float) -> float:
+    """A metric of `exp(log_scale) · representation`."""
+    if metric.scaling == "absolute":
+        return float(metric.of(representation * math.exp(min(max(log_scale, -700.0), 700.0))))
+    value = float(metric.of(representation))
+    return float(metric.at_scale(value, log_scale))
 
 
 def _convolve(images: torch.Tensor, kernel: torch.Tensor, padding: str) -> torch.Tensor:

@@ -11,10 +11,11 @@ import torch
 import xarray
 
 from isometer.errors import IsometerError
+from isometer.metrics._catalogue import describe
 from isometer.simulate._chain import Chain, Engine
 from isometer.simulate._cotangents import check_loss, output_cotangent
 from isometer.simulate._gram import uses_frames
-from isometer.simulate._measure import Metric, Recorder
+from isometer.simulate._measure import Measured, Recorder
 from isometer.simulate._streams import Streams
 from isometer.simulate._weights import GRAM_LAWS
 from isometer.spec import Spec
@@ -31,7 +32,7 @@ def simulate(
     batch: Any,
     *,
     runs: int = 16,
-    metrics: Sequence[Metric] = DEFAULT_METRICS,
+    metrics: Sequence[Measured] = DEFAULT_METRICS,
     seed: int = 0,
     engine: Literal["auto", "gram", "dense"] = "auto",
     at: Literal["post", "pre"] = "post",
@@ -54,7 +55,8 @@ def simulate(
         spec: the network.
         batch: the input, `(n, d)` for all runs or `(runs, n, d)`; half precision and integers are converted to `dtype`.
         runs: number of independent networks.
-        metrics: names of `isometer.simulate.METRICS`, or functions of a tensor `(runs, n, d)` with one number per run.
+        metrics: names of `isometer.metrics.METRICS`, those of sites and tokens excepted, or functions of a tensor
+            `(runs, n, d)` with one number per run.
         seed: seed of the weights.
         engine: `"gram"`, `"dense"`, or `"auto"` for Gram wherever the law allows.
         at: measure what a layer hands on (`"post"`) or what enters its activation (`"pre"`).
@@ -105,7 +107,7 @@ def simulate(
             piece = {}
             for name, values in recorder.values.items():
                 kept = values[: len(indices)]
-                lost = (layer[:, None] >= 0) & np.ones_like(after) if name.startswith("gradient_") else after
+                lost = (layer[:, None] >= 0) & np.ones_like(after) if describe(name).reads == "gradient" else after
                 piece[name] = np.where(lost, np.nan, kept)
             pieces.append(piece)
             overflow += [int(value) for value in layer]
@@ -128,7 +130,7 @@ def _run_chunk(
     inputs: torch.Tensor,
     runs: range,
     slots: int,
-    metrics: Sequence[Metric],
+    metrics: Sequence[Measured],
     seed: int,
     at: str,
     loss: Any,

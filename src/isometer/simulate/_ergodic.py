@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from isometer.errors import IsometerError
+from isometer.metrics import METRICS, names
 from isometer.simulate._chain import Chain, Engine
 from isometer.simulate._engine import checked_batch, checked_engine, one_thread
 from isometer.simulate._gram import triangle
-from isometer.simulate._measure import OF_FACTORS, OF_GRADIENTS, OF_REPRESENTATIONS, Factors, Metric, metric_name
+from isometer.simulate._measure import Factors, Measured, metric_name, of_factors, of_representation
 from isometer.spec import Spec
 from isometer.trajectory import versions
 
@@ -31,7 +32,7 @@ def ergodic_average(
     batch: Any,
     *,
     layers: int,
-    metrics: Sequence[Metric] = ("stable_rank", "soft_rank"),
+    metrics: Sequence[Measured] = ("stable_rank", "soft_rank"),
     seed: int = 0,
     burn_in: int | None = None,
     chains: int = 1,
@@ -91,8 +92,8 @@ def ergodic_average(
     _check_counts(layers, burn_in, chains, every, batches)
     inputs = checked_batch(spec, batch, 1, device, dtype)
     chosen = checked_engine(spec, engine)
-    names = [metric_name(metric) for metric in metrics]
-    if any(name in OF_GRADIENTS for name in names):
+    chosen_names = [metric_name(metric) for metric in metrics]
+    if any(name in names("gradient") for name in chosen_names):
         raise IsometerError("gradients have no time average along a chain; expected other metrics — use simulate")
     burned = layers // 10 if burn_in is None else burn_in
     states = inputs.reshape(-1, *inputs.shape[-2:])[:1].expand(chains, -1, -1).contiguous()
@@ -121,7 +122,7 @@ def ergodic_average(
             averages.add(start, block, scale, probe(block[chosen_layers]), chosen_layers)
             if progress is not None:
                 progress(burned + every * (start + size), burned + layers)
-    data, scalars = averages.result(names)
+    data, scalars = averages.result(chosen_names)
     attrs = {
         "spec": spec.to_json(),
         "engine": chosen,
@@ -136,7 +137,7 @@ def ergodic_average(
     }
     variables: dict[str, Any] = {name: ("metric", values) for name, values in data.items()}
     variables.update({name: ((), value) for name, value in scalars.items()})
-    return xarray.Dataset(variables, coords={"metric": names}, attrs=attrs)
+    return xarray.Dataset(variables, coords={"metric": chosen_names}, attrs=attrs)
 
 
 def _repeatable(spec: Spec) -> Spec:
@@ -187,7 +188,9 @@ def _probe(
 class _Averages:
     """Sums per batch of layers, from which means, errors and checks follow."""
 
-    def __init__(self, metrics: Sequence[Metric], chains: int, layers: int, batches: int, features: int | None) -> None:
+    def __init__(
+        self, metrics: Sequence[Measured], chains: int, layers: int, batches: int, features: int | None
+    ) -> None:
         self._metrics, self._layers, self._batches = list(metrics), layers, batches
         count = len(self._metrics)
         self._sums = np.zeros((count, chains, batches))
@@ -272,11 +275,11 @@ def _factors(block: torch.Tensor, scale: torch.Tensor) -> Factors:
     return Factors(triangle(block).mT if n < d else block, scale, d)
 
 
-def _evaluated(metric: Metric, block: torch.Tensor, factors: Factors) -> Floats:
-    if isinstance(metric, str) and metric in OF_FACTORS:
-        values = OF_FACTORS[metric](factors)
+def _evaluated(metric: Measured, block: torch.Tensor, factors: Factors) -> Floats:
+    if isinstance(metric, str) and METRICS[metric].reads != "representation":
+        values = of_factors(METRICS[metric], factors)
     else:
-        values = (OF_REPRESENTATIONS[metric] if isinstance(metric, str) else metric)(block)
+        values = of_representation(metric)(block)
     return np.asarray(values.to(torch.float64).cpu().numpy())
 
 

@@ -10,8 +10,9 @@ from typing import ParamSpec
 import torch
 from torch import nn
 
+from isometer.activations._names import torch_module
 from isometer.errors import IsometerError
-from isometer.nn import Activation, BatchNormParts, NormReLU
+from isometer.nn import Activation, BatchNormParts
 
 Tensor = torch.Tensor
 Weighted = nn.Linear | nn.Conv2d
@@ -77,14 +78,8 @@ def activation_layer(name: str) -> nn.Module:
         >>> activation_layer("relu"), activation_layer("normrelu").kink < 0
         (ReLU(), True)
     """
-    plain: dict[str, Callable[[], nn.Module]] = {
-        "relu": nn.ReLU,
-        "normrelu": NormReLU,
-        "selu": nn.SELU,
-        "tanh": nn.Tanh,
-        "identity": nn.Identity,
-    }
-    return plain[name]() if name in plain else Activation(name)
+    own: nn.Module | None = torch_module(name)
+    return Activation(name) if own is None else own
 
 
 def initialize_(module: nn.Module, name: str, generator: torch.Generator) -> nn.Module:

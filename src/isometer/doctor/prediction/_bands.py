@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from isometer.metrics._catalogue import describe
+
 Floats = NDArray[np.float64]
 LEVEL = 0.95
 """Chance that a network of the law stays inside all its bands."""
@@ -91,7 +93,7 @@ def _gap(floor: float, samples: int) -> _Pair:
 def _scale(name: str, samples: int, resolution: float) -> _Pair:
     """A scale on which draws are roughly normal, and the way back; what is not resolved is all the same on it."""
     floor = max(resolution, 1e-15)
-    if name == "output_gradient_log_norm":
+    if not _from_zero(name):
         return (lambda x: x), (lambda x: x)
     if name == "mean_abs_cosine":
         return _share(floor)
@@ -100,6 +102,12 @@ def _scale(name: str, samples: int, resolution: float) -> _Pair:
     if name == "orthogonality_gap":
         return _gap(floor, samples)
     return _positive(_angle(floor) if name == "mean_angle_deg" else floor if name == "isometry_gap" else 1e-300)
+
+
+def _from_zero(name: str) -> bool:
+    """Whether a quantity is never negative."""
+    lower = describe(name).lower
+    return lower is not None and lower >= 0
 
 
 def _angle(resolution: float) -> float:
@@ -162,7 +170,7 @@ def _band(
     high = np.where(finite, np.where(moving, back(mean + half), average) + slack, math.nan)
     if name == "mean_angle_deg":
         high = np.minimum(high, 180.0)
-    return Band(average, low if name == "output_gradient_log_norm" else np.maximum(low, 0.0), high)
+    return Band(average, np.maximum(low, 0.0) if _from_zero(name) else low, high)
 
 
 def _departures(scaled: Floats) -> Floats:
@@ -188,7 +196,7 @@ def _student(largest: Floats, level: float) -> float:
 def _slack(name: str, average: Floats, resolution: float) -> Floats:
     if name == "mean_angle_deg":
         return np.full_like(average, _angle(resolution))
-    if name == "output_gradient_log_norm":
+    if describe(name).scaling == "logarithmic":
         return np.full_like(average, resolution)
     if name == "rms":
         return np.asarray(resolution * average)

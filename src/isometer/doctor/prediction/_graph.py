@@ -11,12 +11,14 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from isometer.activations._names import find_call, find_torch
 from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._restore import preserved
@@ -91,7 +93,13 @@ def _recorded(model: nn.Module, shape: tuple[int, ...], dtype: torch.dtype) -> l
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     draw = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(device=device, dtype=dtype)
     recorder = _Recorder(draw)
-    with contextlib.suppress(Exception), preserved(model, seed=0), torch.no_grad(), recorder:
+    with (
+        contextlib.suppress(Exception),
+        preserved(model, seed=0),
+        torch.no_grad(),
+        recorder.modules_of(model),
+        recorder,
+    ):
         model(draw)
         return recorder.nodes
     return None
@@ -105,11 +113,36 @@ class _Recorder(TorchFunctionMode):
         self.nodes = [Node("input", "input")]
         self._of: dict[int, int] = {id(start): 0}
         self._alive: list[Tensor] = [start]  # so that no identity is used twice
+        self._inside = 0  # modules that are one node: what they calculate is not seen
+
+    @contextlib.contextmanager
+    def modules_of(self, model: nn.Module) -> Iterator[None]:
+        """Makes one node of each module, other than torch's own, which the registry knows."""
+        with contextlib.ExitStack() as hooks:
+            for module in model.modules():
+                found = None if type(module).__module__.startswith("torch.") else find_torch(module)
+                if found is not None:
+                    hooks.callback(module.register_forward_pre_hook(self._enter).remove)
+                    hooks.callback(module.register_forward_hook(partial(self._leave, found.text)).remove)
+            yield
+
+    def _enter(self, module: nn.Module, args: Any) -> None:
+        self._inside += 1
+
+    def _leave(self, text: str, module: nn.Module, args: Any, output: Any) -> None:
+        self._inside -= 1
+        read = [self._of[id(tensor)] for tensor in tensors(args) if id(tensor) in self._of]
+        if read and isinstance(output, Tensor) and not self._inside:
+            self.nodes.append(Node("activation", type(module).__name__, (read[0],), activation=text))
+            self._of[id(output)] = len(self.nodes) - 1
+            self._alive.append(output)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = {} if kwargs is None else kwargs
+        if self._inside:
+            return func(*args, **kwargs)
         given = [*tensors(args), *tensors(kwargs)]
         read = [self._of[id(tensor)] for tensor in given if id(tensor) in self._of]
         before = given[0] if given else None
@@ -158,10 +191,10 @@ def _node(
         reason = norm if isinstance(norm, str) else "" if flat else f"{name} acts on more than (samples, features)"
         return Node("norm", name, read[:1], norm=None if isinstance(norm, str) else norm, reason=reason)
     if kind == "activation":
-        text = room.activation_text(name, args, kwargs) if len(read) == 1 else None
-        return Node(
-            "activation", name, read[:1], activation=text, reason="" if text else f"{name} is not in the registry"
-        )
+        found = find_call(name, args, kwargs) if len(read) == 1 else None
+        if found is None:
+            return Node("activation", name, read[:1], reason=f"{name} is not in the registry")
+        return Node("activation", name, read[:1], activation=found.text)
     if name in room.ADDITIONS and len(read) == 2 and len(args) >= 2 and args[0].shape == args[1].shape == output.shape:
         second = float(kwargs.get("alpha", 1.0)) * (-1.0 if "sub" in name else 1.0)
         return Node("add", name, read, factors=(1.0, second))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer import metrics
+from isometer.metrics import Metric
+from isometer.metrics._catalogue import probed
 from isometer.spec import Norm, Spec
 from isometer.theory import SignalFamily
 from isometer.theory.prediction import coverage, predict
@@ -17,13 +18,17 @@ from isometer.theory.prediction._moments import ActivationMoments
 
 Floats = NDArray[np.float64]
 _COST = 36_000  # samples squared times layers of batch norm: about three seconds
-NAMES: dict[str, Callable[[Floats], float]] = {
-    "rms": lambda gram: math.sqrt(max(0.0, float(np.trace(gram)) / len(gram))),
-    "mean_abs_cosine": lambda gram: float(metrics.mean_abs_cosine(gram=gram)),
-    "mean_angle_deg": lambda gram: float(metrics.mean_angle_deg(gram=gram)),
-    "orthogonality_gap": lambda gram: float(metrics.orthogonality_gap(gram=gram)),
-    "stable_rank": lambda gram: float(metrics.stable_rank(gram=gram)),
-}
+_SMALLEST = ("isometry_gap", "effective_rank")  # hang on small eigenvalues, which the fast series do not resolve
+
+
+def _of_gram(samples: int) -> list[Metric]:
+    """Metrics that are read off a Gram matrix of infinite width."""
+    known = [one for one in probed("gram") if one.scaling == "invariant" and one.name not in _SMALLEST]
+    return sorted(known, key=lambda one: one.name) if samples > 1 else []
+
+
+def _rms(gram: Floats) -> float:
+    return math.sqrt(max(0.0, float(np.trace(gram)) / len(gram)))
 
 
 def covered(spec: Spec) -> bool:
@@ -56,8 +61,9 @@ def infinite_width(spec: Spec, gram: Floats, at: Sequence[int] | None = None) ->
         at: the layers to read, all from 0 to the last unless given.
 
     Returns:
-        `rms`, `mean_abs_cosine`, `mean_angle_deg`, `orthogonality_gap`, `stable_rank`; without normalisation also
-        `output_gradient_log_norm`, up to a constant, for gradients of one size at the end.
+        `rms`, `mean_abs_cosine`, `mean_angle_deg`, `orthogonality_gap`, `stable_rank`, and probed metrics of the Gram
+        matrix that were registered at run time; without normalisation also `output_gradient_log_norm`, up to a
+        constant, for gradients of one size at the end.
 
     Example:
         >>> spec = Spec(width=8, depth=2, gain=2**0.5)
@@ -69,8 +75,8 @@ def infinite_width(spec: Spec, gram: Floats, at: Sequence[int] | None = None) ->
     layers = range(spec.layers + 1) if at is None else at
     if not covered(spec):
         return _by_theory(spec, gram, layers)
-    names = [name for name in NAMES if len(gram) > 1 or name == "rms"]
-    values = {name: np.full(len(layers), math.nan) for name in names}
+    metrics = _of_gram(len(gram))
+    values = {name: np.full(len(layers), math.nan) for name in ("rms", *(one.name for one in metrics))}
     places = {layer: place for place, layer in enumerate(layers)}
     moments, variances = ActivationMoments(SignalFamily(spec.phi)), []
     here: Floats | None = (gram + gram.T) / 2
@@ -82,8 +88,9 @@ def infinite_width(spec: Spec, gram: Floats, at: Sequence[int] | None = None) ->
             break
         variances.append(np.diag(here).copy())
         if layer in places:
-            for name in names:
-                values[name][places[layer]] = NAMES[name](here)
+            values["rms"][places[layer]] = _rms(here)
+            for one in metrics:
+                values[one.name][places[layer]] = float(one.of_gram(here))
     if len(variances) < 2:
         return {}
     if spec.norm is None and len(variances) == spec.layers + 1:
@@ -100,10 +107,10 @@ def _by_theory(spec: Spec, gram: Floats, layers: Sequence[int]) -> dict[str, Flo
         if any(isinstance(getattr(spec, name), tuple) for name in ("gain", "activation_gain", "residual")):
             return {}
         spec = replace(spec, width=spec.widths[:depth], depth=None)
-    names = [name for name in NAMES if name != "rms"]
+    names = [one.name for one in _of_gram(len(gram))]
     found = predict(spec, gram=(gram + gram.T) / 2, metrics=[*names, "second_moment"])
     reached = [layer for layer in layers if layer <= depth]
-    values = {name: np.full(len(layers), math.nan) for name in NAMES}
+    values = {name: np.full(len(layers), math.nan) for name in ("rms", *names)}
     for name in names:
         values[name][: len(reached)] = found[name].values[0, reached]
     values["rms"][: len(reached)] = np.sqrt(found["second_moment"].values[0, reached])

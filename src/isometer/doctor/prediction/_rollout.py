@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isometer import metrics
+from isometer.metrics._catalogue import probed
 from isometer.simulate._chain import Chain
 from isometer.simulate._engine import checked_engine, one_thread
 from isometer.simulate._measure import log_norm
@@ -25,14 +25,6 @@ from isometer.spec import Spec
 
 Floats = NDArray[np.float64]
 Tensor = torch.Tensor
-OF_GRAM = (
-    "orthogonality_gap",
-    "isometry_gap",
-    "stable_rank",
-    "effective_rank",
-    "mean_abs_cosine",
-    "mean_angle_deg",
-)
 GRADIENT = "output_gradient_log_norm"
 _SCHEDULES: tuple[Literal["gain", "residual", "activation_gain"], ...] = ("gain", "residual", "activation_gain")
 _BLOCK = 32  # layers whose metrics are evaluated together
@@ -214,7 +206,8 @@ class _Recorder:
 
     def __init__(self, runs: int, places: int, samples: int, resolution: float) -> None:
         self._resolution = resolution
-        names = ("rms", *(OF_GRAM if samples > 1 else ()))
+        self._metrics = [one for one in probed("gram") if one.scaling == "invariant"] if samples > 1 else []
+        names = ("rms", *(one.name for one in self._metrics))
         self.values: dict[str, Floats] = {name: np.full((runs, places), math.nan) for name in names}
         self._pending: list[tuple[int, Tensor, Tensor]] = []
 
@@ -230,17 +223,17 @@ class _Recorder:
             self.flush()
 
     def flush(self) -> None:
-        if not self._pending or len(self.values) == 1:
+        if not self._pending or not self._metrics:
             return
         layers = [layer for layer, _, _ in self._pending]
         stacked = torch.stack([gram for _, gram, _ in self._pending])
         stacked = (stacked + stacked.mT) / 2
         bad = torch.stack([lost for _, _, lost in self._pending])
-        for name in OF_GRAM:
-            numbers = getattr(metrics, name)(gram=stacked).to(torch.float64)
-            if name == "isometry_gap":
+        for one in self._metrics:
+            numbers = one.of_gram(stacked).to(torch.float64)
+            if one.name == "isometry_gap":
                 numbers = torch.where(_resolved(stacked, self._resolution), numbers, math.nan)
-            self.values[name][:, layers] = torch.where(bad, math.nan, numbers).numpy().T
+            self.values[one.name][:, layers] = torch.where(bad, math.nan, numbers).numpy().T
         self._pending = []
 
 

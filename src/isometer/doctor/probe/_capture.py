@@ -22,6 +22,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from isometer.activations import Activation
+from isometer.activations._names import find_call, find_torch
 from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._module_stack import ROOT, Frame, Frames
@@ -188,7 +189,8 @@ class Capture(TorchFunctionMode):
             made.weights = None
 
     def _activation(self, site: Site, call: Operation, source: Site | None, behind: tuple[Site, bool] | None) -> None:
-        site.activation = room.activation_text(call.name, call.args, call.kwargs)
+        found = find_call(call.name, call.args, call.kwargs)
+        site.activation = None if found is None else found.text
         limits = room.saturation_limits(call.name, call.args, call.kwargs)
         if limits is not None and site.finite:
             site.saturated = saturated_fraction(call.output.detach(), limits)
@@ -211,7 +213,8 @@ class Capture(TorchFunctionMode):
             return
         tag = self._tags.of(outputs[0])
         if tag is not None and tag.site is None and frame.computed():
-            site = self._record(type(place.module).__name__, frame.kind(), outputs[0], tag, frame)
+            kind = frame.kind() if find_torch(place.module) is None else "activation"
+            site = self._record(type(place.module).__name__, kind, outputs[0], tag, frame)
             self._follow_module(site, place.module, tag, frame.inputs)
 
     def _follow_module(self, site: Site, module: nn.Module, made: Tag, inputs: Sequence[Tensor]) -> None:
@@ -221,8 +224,9 @@ class Capture(TorchFunctionMode):
             return
         if site.kind == "activation":
             made.weights = None
-            phi = getattr(module, "activation", None)
-            site.activation = phi.name if isinstance(phi, Activation) else None
+            phi, found = getattr(module, "activation", None), find_torch(module)
+            known = None if found is None else found.text
+            site.activation = phi.name if isinstance(phi, Activation) else known
             _join(site, before.site, before.weights)
         elif site.kind == "norm":
             made.weights = None if before.weights is None else (before.weights[0], True)

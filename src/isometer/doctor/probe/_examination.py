@@ -13,22 +13,16 @@ import xarray
 from numpy.typing import NDArray
 
 from isometer.doctor.probe._sites import Site, principled_gain
+from isometer.metrics import METRICS, Metric, names
+from isometer.metrics._catalogue import probed
 from isometer.metrics._several import gradient_alignment_unchecked, several
 from isometer.trajectory import versions
 
 Floats = NDArray[np.float64]
 _DTYPES = ("float16", "bfloat16")
-_OF_SAMPLES = (
-    "orthogonality_gap",
-    "isometry_gap",
-    "stable_rank",
-    "effective_rank",
-    "mean_abs_cosine",
-    "mean_angle_deg",
-)
+_ALIGNMENT = "gradient_alignment"
 _BLOCK = 1 << 18  # entries of Gram matrices of tokens at a time, so that intermediate results stay in the cache
 _PARALLEL = 0.99  # |cosine| of gradients by the output from which on two samples ask for the same change
-_OF_TOKENS = ("orthogonality_gap", "stable_rank", "mean_abs_cosine")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +40,7 @@ class Examination:
         sites: what was read, one per site.
         values: one array `(layers,)` per quantity, nan where it is not defined:
 
+            - every probed metric of `isometer.metrics.METRICS`, also those registered at run time;
             - of the samples' Gram matrix `orthogonality_gap`, `isometry_gap`, `stable_rank`, `effective_rank`,
               `mean_abs_cosine`, `mean_angle_deg`; of tokens within a sample, averaged over a few samples,
               `token_orthogonality_gap`, `token_stable_rank`, `token_mean_abs_cosine`;
@@ -169,11 +164,17 @@ def tabulate(sites: Sequence[Site], cotangents: torch.Tensor | None = None) -> d
     """
     rms = np.array([site.rms for site in sites])
     largest = np.array([site.largest for site in sites])
-    values = {name: np.full(len(sites), math.nan) for name in _OF_SAMPLES}
-    values.update({f"token_{name}": np.full(len(sites), math.nan) for name in _OF_TOKENS})
-    _evaluate(values, [(i, site.gram) for i, site in enumerate(sites) if site.gram is not None], _OF_SAMPLES, "")
+    of_samples, of_tokens = probed("gram"), probed("tokens")
+    values = {one.name: np.full(len(sites), math.nan) for one in (*of_samples, *of_tokens)}
+    invariant = [one for one in of_samples if one.scaling == "invariant"]
+    _evaluate(values, [(i, site.gram) for i, site in enumerate(sites) if site.gram is not None], invariant)
     tokens = [(i, site.token_gram) for i, site in enumerate(sites) if site.token_gram is not None]
-    _evaluate(values, tokens, _OF_TOKENS, "token_")
+    _evaluate(values, tokens, of_tokens)
+    for one in of_samples:
+        if one.scaling != "invariant":
+            values[one.name][:] = [_at_own_scale(one, site) for site in sites]
+    for one in probed("products", "representation"):
+        values[one.name] = np.array([site.readings.get(one.name, math.nan) for site in sites])
     values["rms"], values["max_abs"] = rms, largest
     ranges: list[tuple[str, Floats, Floats]] = [_range("", [site.dtype for site in sites])]
     ranges += [_range(f"_{name}", [name] * len(sites)) for name in _DTYPES]
@@ -193,7 +194,9 @@ def tabulate(sites: Sequence[Site], cotangents: torch.Tensor | None = None) -> d
     ):
         values[name] = np.array([float(getattr(site, attribute)) for site in sites])
     values["principled_gain"] = np.array([_principled(site) for site in sites])
-    values["gradient_alignment"] = np.full(len(sites), math.nan)
+    of_gradients = [METRICS[name] for name in names("gradient") if name not in ("gradient_log_norm", _ALIGNMENT)]
+    values[_ALIGNMENT] = np.full(len(sites), math.nan)
+    values.update({one.name: np.full(len(sites), math.nan) for one in of_gradients})
     values["gradient_top_share"] = np.full(len(sites), math.nan)
     values["shared_gradient_cosine"] = np.full(len(sites), math.nan)
     parallel = _parallel(cotangents)
@@ -201,8 +204,10 @@ def tabulate(sites: Sequence[Site], cotangents: torch.Tensor | None = None) -> d
     for layers, grams in _stacks(gradients):
         if grams.shape[-1] > 1:
             cosine, share = gradient_alignment_unchecked(grams)
-            values["gradient_alignment"][layers] = cosine.cpu().numpy()
+            values[_ALIGNMENT][layers] = cosine.cpu().numpy()
             values["gradient_top_share"][layers] = share.cpu().numpy()
+            for one in of_gradients:
+                values[one.name][layers] = one.of_gram(grams).to(torch.float64).cpu().numpy()
             if parallel is not None and parallel.shape == grams.shape[1:]:
                 cosines = _cosines(grams).cpu().numpy()[:, parallel]
                 values["shared_gradient_cosine"][layers] = np.abs(cosines).mean(axis=1)
@@ -256,15 +261,23 @@ def _stacks(grams: Sequence[tuple[int, torch.Tensor]]) -> list[tuple[list[int], 
     return stacks
 
 
-def _evaluate(
-    values: dict[str, Floats], grams: Sequence[tuple[int, torch.Tensor]], names: Sequence[str], prefix: str
-) -> None:
+def _at_own_scale(metric: Metric, site: Site) -> float:
+    """A metric of the Gram matrix `H Hᵀ / d` that depends on its scale."""
+    if site.gram is None or site.gram.shape[-1] < 2 or not bool(site.gram.isfinite().all()):
+        return math.nan
+    gram = (site.gram + site.gram.mT).double() / (2 * site.features)
+    if metric.scaling == "absolute":
+        return float(metric.of_gram(gram * 4.0**site.exponent))
+    return float(metric.at_scale(float(metric.of_gram(gram)), site.exponent * math.log(2.0)))
+
+
+def _evaluate(values: dict[str, Floats], grams: Sequence[tuple[int, torch.Tensor]], metrics: Sequence[Metric]) -> None:
     for layers, stacked in _stacks(grams):
         if stacked.shape[-1] < 2:  # nothing to compare
             continue
         block = max(1, _BLOCK // stacked[0].numel()) if stacked.dim() > 3 else len(layers)
         for start in range(0, len(layers), block):
-            for name, numbers in several(stacked[start : start + block], names).items():
+            for name, numbers in several(stacked[start : start + block], metrics).items():
                 numbers = numbers.to(torch.float64)
                 numbers = numbers.flatten(1).mean(1) if numbers.dim() > 1 else numbers
-                values[prefix + name][layers[start : start + block]] = numbers.cpu().numpy()
+                values[name][layers[start : start + block]] = numbers.cpu().numpy()

@@ -53,7 +53,7 @@ class Frame:
         functions = {name.removesuffix("_") for name in self.functions}
         if functions & room.ATTENTION:
             return "attention"
-        if functions & room.NONLINEAR and not functions & (room.PRODUCTS | room.WEIGHTS | {"mean", "var", "sum"}):
+        if room.is_nonlinear(functions) and not functions & (room.PRODUCTS | room.WEIGHTS | {"mean", "var", "sum"}):
             return "activation"
         return "norm" if functions & {"rsqrt", "var", "std", "sqrt", "norm"} else "other"
 

@@ -19,6 +19,7 @@ import torch
 
 from isometer import metrics
 from isometer.doctor.probe._sites import Site
+from isometer.metrics._catalogue import probed
 
 MAX_SAMPLES = 64
 MAX_TOKENS = 64
@@ -92,11 +93,17 @@ def scaled(x: Tensor, exponent: int) -> Tensor:
     return x * 2.0**-half * 2.0 ** (half - exponent)
 
 
-def inner_products(x: Tensor) -> Tensor:
-    """`x xᵀ` of samples `(n, …)`, at most 64 of them."""
+def _samples(x: Tensor) -> Tensor:
+    """Samples `(n, …)` as rows, at most 64 of them, in at least float32."""
     x = single(x if x.shape[0] <= MAX_SAMPLES else x[:: every(x.shape[0], MAX_SAMPLES)])
     if x.dim() != 2:
         x = x.flatten(1) if x.dim() > 2 else x[:, None]
+    return x
+
+
+def inner_products(x: Tensor) -> Tensor:
+    """`x xᵀ` of samples `(n, …)`, at most 64 of them."""
+    x = _samples(x)
     return x @ x.mT
 
 
@@ -129,6 +136,9 @@ def measure(site: Site, x: Tensor, samples: int, *, channels_first: bool, tokens
     site.finite = math.isfinite(site.largest)
     if not site.finite:
         return
+    if view is not None and view.shape[0] > 1:
+        for metric in probed("products", "representation"):
+            site.readings[metric.name] = float(metric.of(_samples(view)))
     exponent = power_of_two(site.largest)
     if view is None:
         norm = float(torch.linalg.vector_norm(scaled(single(x), exponent)))

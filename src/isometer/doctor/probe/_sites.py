@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import torch
 
 from isometer.activations import activation
+from isometer.activations._names import find_call, is_activation_call
 from isometer.errors import IsometerError
 
 CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
@@ -31,56 +32,11 @@ DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_d
 # What hands on each entry or reorders them: layout and the weights behind a tensor stay known.
 ELEMENTWISE = frozenset({"mul", "mul_", "div", "div_", "clone", "contiguous", "to", "float", "double", "half", "neg"})
 
-_PLAIN = {
-    "relu": "relu",
-    "tanh": "tanh",
-    "sigmoid": "sigmoid",
-    "silu": "silu",
-    "mish": "mish",
-    "selu": "selu",
-    "hardswish": "hardswish",
-    "hardsigmoid": "hardsigmoid",
-    "softsign": "softsign",
-    "relu6": "hardtanh(0.0, 6.0)",
-    "sin": "sin",
-    "erf": "erf",
-}
-_WITH_PARAMETERS: dict[str, tuple[tuple[str, float], ...]] = {
-    "leaky_relu": (("negative_slope", 0.01),),
-    "elu": (("alpha", 1.0),),
-    "celu": (("alpha", 1.0),),
-    "hardtanh": (("min_val", -1.0), ("max_val", 1.0)),
-}
-_OTHER_ACTIVATIONS = frozenset(
-    {"gelu", "softplus", "prelu", "rrelu", "glu", "logsigmoid", "hardshrink", "softshrink", "tanhshrink", "threshold"}
-)
-ACTIVATIONS = frozenset({*_PLAIN, *_WITH_PARAMETERS, *_OTHER_ACTIVATIONS})
-NONLINEAR = ACTIVATIONS | {
-    "exp",
-    "pow",
-    "__pow__",
-    "square",
-    "clamp",
-    "abs",
-    "log",
-    "cos",
-    "where",
-    "maximum",
-    "minimum",
-}
+# Elementary functions that make a module which is written out in them nonlinear; a call alone is no activation.
+_NONLINEAR = frozenset({"exp", "pow", "__pow__", "square", "clamp", "abs", "log", "cos", "where", "maximum", "minimum"})
 
 SATURATION = 0.05
 """An entry of a bounded activation is saturated where |φ′| is at most this share of its largest value."""
-
-_ROOT = math.sqrt(1 - SATURATION)  # |2σ − 1| and |tanh| where the slope is SATURATION of the largest
-_SATURATED = {
-    "tanh": (-_ROOT, _ROOT),
-    "sigmoid": ((1 - _ROOT) / 2, (1 + _ROOT) / 2),
-    "softsign": (math.sqrt(SATURATION) - 1, 1 - math.sqrt(SATURATION)),
-    "erf": (-math.erf(math.sqrt(-math.log(SATURATION))), math.erf(math.sqrt(-math.log(SATURATION)))),
-    "hardsigmoid": (0.0, 1.0),
-    "relu6": (0.0, 6.0),
-}
 
 
 def kind_of(name: str) -> str | None:
@@ -90,10 +46,18 @@ def kind_of(name: str) -> str | None:
         >>> kind_of("conv2d"), kind_of("relu_"), kind_of("reshape")
         ('weight', 'activation', None)
     """
-    kinds = _KINDS.get(name)
-    if kinds is None and name.endswith("_") and not name.endswith("__"):
-        return "activation" if name[:-1] in ACTIVATIONS else None
-    return kinds
+    plain = name[:-1] if name.endswith("_") and not name.endswith("__") else name
+    return "activation" if is_activation_call(plain) else _KINDS.get(name)
+
+
+def is_nonlinear(functions: Collection[str]) -> bool:
+    """Whether one of the functions is an activation or bends what it is given.
+
+    Example:
+        >>> is_nonlinear({"tanh", "mul"}), is_nonlinear({"clamp"}), is_nonlinear({"mul", "add"})
+        (True, True, False)
+    """
+    return any(name in _NONLINEAR or is_activation_call(name) for name in functions)
 
 
 _KINDS: dict[str, str] = {
@@ -101,33 +65,9 @@ _KINDS: dict[str, str] = {
     **dict.fromkeys(RECURRENT, "recurrent"),
     **dict.fromkeys(NORMS, "norm"),
     **dict.fromkeys(ATTENTION, "attention"),
-    **dict.fromkeys(ACTIVATIONS, "activation"),
     **dict.fromkeys(POOLS, "pool"),
     **dict.fromkeys(DROPOUTS, "dropout"),
 }
-
-
-def activation_text(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
-    """The registry's text for a call of torch's activation `name`, `None` for one the registry does not have.
-
-    Example:
-        >>> activation_text("leaky_relu", (torch.zeros(1), 0.2), {}), activation_text("relu_", (), {})
-        ('leaky_relu(0.2)', 'relu')
-    """
-    name = name[:-1] if name.endswith("_") else name
-    if name in _PLAIN:
-        return _PLAIN[name]
-    if name in _WITH_PARAMETERS:
-        values = [
-            float(args[i] if len(args) > i else kwargs.get(key, default))
-            for i, (key, default) in enumerate(_WITH_PARAMETERS[name], start=1)
-        ]
-        return f"{name}({', '.join(repr(value) for value in values)})"
-    if name == "gelu":
-        return "gelu" if kwargs.get("approximate", "none") == "none" else "gelu_tanh"
-    if name == "softplus":
-        return "softplus" if float(args[1] if len(args) > 1 else kwargs.get("beta", 1.0)) == 1.0 else None
-    return None
 
 
 def saturation_limits(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -137,14 +77,9 @@ def saturation_limits(name: str, args: Sequence[Any], kwargs: Mapping[str, Any])
         >>> [round(limit, 4) for limit in saturation_limits("tanh", (), {})]
         [-0.9747, 0.9747]
     """
-    name = name[:-1] if name.endswith("_") else name
-    if name == "hardtanh":
-        low, high = (
-            args[i] if len(args) > i else kwargs.get(key, default)
-            for i, (key, default) in enumerate(_WITH_PARAMETERS[name], start=1)
-        )
-        return float(low), float(high)
-    return _SATURATED.get(name)
+    found = find_call(name, args, kwargs)
+    flat = None if found is None else found.entry.flat
+    return None if found is None or flat is None else flat(SATURATION, *found.parameters)
 
 
 @lru_cache(maxsize=256)
@@ -186,6 +121,7 @@ class Site:
     dead: float = math.nan
     saturated: float = math.nan
     input_rms: float = math.nan  # of what an activation reads
+    readings: dict[str, float] = field(default_factory=dict)  # metrics of the representation
     statistics: int = 0  # values behind each statistic of a normalisation that uses those of the batch
     # weights
     weight_count: int = 0

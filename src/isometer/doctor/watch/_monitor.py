@@ -20,6 +20,7 @@ from isometer.doctor.probe._tensor_trees import map_tensors, tensors
 from isometer.doctor.treatment._surgery import inner
 from isometer.doctor.watch._log_writers import Outlet, outlets
 from isometer.errors import IsometerError
+from isometer.metrics._catalogue import added
 
 _LOGGER = logging.getLogger("isometer.monitor")
 _KEPT = 1000  # observations that are remembered
@@ -224,7 +225,7 @@ def _by_layer(layers: Sequence[int], examination: Examination) -> dict[str, floa
     for layer in layers:
         site = examination.sites[layer]
         label = site.name if site.call == 0 else f"{site.name}#{site.call}"
-        for metric in _PER_LAYER:
+        for metric in (*_PER_LAYER, *(one.name for one in added() if one.name in examination.values)):
             value = float(examination.values[metric][layer])
             if not math.isnan(value):
                 found[f"{metric}/{label}/{site.op}"] = value

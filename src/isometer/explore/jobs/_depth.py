@@ -13,7 +13,7 @@ from isometer.metrics import cosines
 from isometer.spec import Norm, Spec
 
 GRADIENT = "gradient_log_norm"
-METRICS = ("orthogonality_gap", "isometry_gap", GRADIENT)
+_ALWAYS = ("orthogonality_gap", "isometry_gap", GRADIENT)
 
 
 def metrics_with(rank: str) -> list[str]:
@@ -23,7 +23,7 @@ def metrics_with(rank: str) -> list[str]:
         >>> metrics_with("stable_rank")
         ['orthogonality_gap', 'stable_rank', 'isometry_gap', 'gradient_log_norm']
     """
-    return [METRICS[0], rank, *METRICS[1:]]
+    return [_ALWAYS[0], rank, *_ALWAYS[1:]]
 
 
 def network(

@@ -12,17 +12,9 @@ from isometer.explore._reports import Report, Shelf
 from isometer.explore._state import ClinicState
 from isometer.explore.jobs._clinic import EXAMPLES
 from isometer.explore.labs import parts
+from isometer.metrics._catalogue import GROUPS, describe
 from isometer.report._doctor_fragments import setting, title_of, verdict
-from isometer.report._doctor_metrics import (
-    GROUPS,
-    OVERVIEW,
-    columns,
-    evidence_rows,
-    look_at,
-    quantity,
-    reading,
-    where,
-)
+from isometer.report._doctor_metrics import columns, evidence_rows, look_at, overview, reading, where
 
 PATIENT = "patient:"
 _ROWS = 25
@@ -80,7 +72,7 @@ def finding_card(one: Mapping[str, Any], report: Report) -> html.Article:
     picked = layers if len(layers) <= 6 else [*layers[:4], *layers[-2:]]
     links = [parts.give(f"layer {layer}", "layer", str(layer), className="inline") for layer in picked]
     if metric is not None:
-        links.insert(0, parts.give(f"Show {quantity(metric).title}", "metric", metric, className="inline"))
+        links.insert(0, parts.give(f"Show {describe(metric).title}", "metric", metric, className="inline"))
     return html.Article(
         [
             html.Header([html.Span(one["severity"], className=f"badge {severity}"), html.H3(title_of(one))]),
@@ -105,8 +97,8 @@ def metric_choice(report: Report, chosen: str) -> Any:
     known = columns(report)
     groups = []
     for group in GROUPS:
-        own = [name for name in known if quantity(name).group == group]
-        options = [html.Option(quantity(name).title, value=name, selected=name == chosen) for name in own]
+        own = [name for name in known if describe(name).group == group]
+        options = [html.Option(describe(name).title, value=name, selected=name == chosen) for name in own]
         groups += [html.Optgroup(options, label=group)] if options else []
     return parts.control("metric", "Quantity", html.Select(groups, id="control-metric"))
 
@@ -120,7 +112,7 @@ def layer_facts(report: Report, layer: int) -> list[Any]:
     facts: list[Any] = []
     for name, values in columns(report).items():
         if not math.isnan(values[layer]):
-            facts += [html.Dt(quantity(name).title), html.Dd(reading(values[layer], quantity(name).unit))]
+            facts += [html.Dt(describe(name).title), html.Dd(reading(values[layer], describe(name).unit))]
     stepper = html.Div(
         [
             parts.give("‹", "layer", str(layer - 1), disabled=layer <= 0, **parts.aria(label="Previous layer")),
@@ -153,13 +145,15 @@ def layer_table(report: Report, state: ClinicState) -> list[Any]:
     ]
     count = max(1, math.ceil(len(rows) / _ROWS))
     page = min(state.page, count)
-    known = {name: values for name, values in columns(report).items() if name in OVERVIEW}
-    head = [html.Th(text, scope="col") for text in ("layer", "name", "operation", *(quantity(n).title for n in known))]
+    every = columns(report)
+    shown = set(overview(every))
+    known = {name: values for name, values in every.items() if name in shown}
+    head = [html.Th(text, scope="col") for text in ("layer", "name", "operation", *(describe(n).title for n in known))]
     body = []
     for row in rows[(page - 1) * _ROWS : page * _ROWS]:
         at = row["layer"]
         cells = [
-            html.Td(reading(values[at], quantity(name).unit, 3), className="number") for name, values in known.items()
+            html.Td(reading(values[at], describe(name).unit, 3), className="number") for name, values in known.items()
         ]
         link = html.Td(parts.give(str(at), "layer", str(at), className="inline"))
         text = [html.Td(row["name"], className="path", title=row["name"]), html.Td(row["op"])]

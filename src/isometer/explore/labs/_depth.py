@@ -12,7 +12,8 @@ from isometer.errors import IsometerError
 from isometer.explore import _python_lines as python_lines
 from isometer.explore import _requests as requests
 from isometer.explore._desk import Desk, Job
-from isometer.explore._state import INPUTS, NORMS, WEIGHTS, DepthState
+from isometer.explore._state import INPUTS, NORMS, WEIGHTS, DepthState, rank_choices
+from isometer.explore.jobs._depth import metrics_with
 from isometer.explore.labs import parts
 from isometer.explore.pictures import _depth as pictures
 from isometer.report._cards import number as shown
@@ -55,7 +56,6 @@ _INPUT_NAMES = {
     "degenerate:2": "only two distinct samples",
     "power-law:1": "power-law spectrum",
 }
-_RANKS = {"effective_rank": "effective", "stable_rank": "stable", "soft_rank": "soft", "rank": "numerical"}
 _GRAPHS = ("depth-gap", "depth-rank", "depth-isometry", "depth-gradient")
 
 
@@ -78,7 +78,7 @@ def layout(state: DepthState) -> html.Div:
         parts.select("source", "Samples", t["source"], {one: _INPUT_NAMES[one] for one in INPUTS}),
         parts.number("seed", "Seed", t["seed"]),
         html.H2("Shown"),
-        parts.select("rank", "Rank", t["rank"], _RANKS),
+        parts.select("rank", "Rank", t["rank"], rank_choices()),
         parts.select(
             "own_width",
             "Theory of this width",
@@ -161,8 +161,7 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         jobs = (requests.simulation_job(state), requests.prediction_job(state), requests.own_width_job(state))
         simulation, theory, expansion = (desk.remembered(job) for job in jobs)
         results = (simulation, theory, expansion if state.own_width == "on" else None)
-        metrics = ("orthogonality_gap", state.rank, "isometry_gap", "gradient_log_norm")
-        figures = [pictures.trajectory_picture(metric, *results, theme) for metric in metrics]
+        figures = [pictures.trajectory_picture(metric, *results, theme) for metric in metrics_with(state.rank)]
         done = [one or {} for one in (simulated, predicted, own)]
         problems = [
             one.get("problem") if one.get("key") == job.key else None for one, job in zip(done, jobs, strict=True)

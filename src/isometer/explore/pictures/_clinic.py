@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isometer.explore.pictures._theme import Figure, colours, faded, finite, frame, positive
-from isometer.report._doctor_metrics import columns, quantity, shown
+from isometer.metrics._catalogue import describe
+from isometer.report._doctor_metrics import columns, shown
 
 Report = Mapping[str, Any]
 
@@ -28,7 +29,7 @@ def metric_picture(
         The figure.
     """
     c = colours(theme)
-    known = quantity(metric)
+    known = describe(metric)
     data: list[dict[str, Any]] = []
     for index, (name, report) in enumerate(reports):
         values = columns(report).get(metric)
@@ -54,12 +55,11 @@ def metric_picture(
     if reports:
         data += _marks(reports[0][1], metric, axis, marked, c)
     values = [v for one in data for v in one["y"] if v is not None]
-    scaled = known.axis == "log" or (known.axis == "auto" and _wide(values))
+    scaled = known.log_axis(values)
     if scaled:
         for one in data:
             one["y"] = positive(one["y"])
-    title = f"{known.title} ({known.unit})" if known.unit else known.title
-    layout = frame(theme, axis, _plain(title), yaxis={"type": "log" if scaled else "linear"})
+    layout = frame(theme, axis, _plain(known.label), yaxis={"type": "log" if scaled else "linear"})
     at = _position(reports, layer, axis)
     if at is not None:
         line = {"color": c["soft"], "width": 1.5, "dash": "dot"}
@@ -117,8 +117,3 @@ def _marks(report: Report, metric: str, axis: str, marked: Sequence[int], c: Map
             "hoverinfo": "skip",
         }
     ]
-
-
-def _wide(values: Sequence[float]) -> bool:
-    over = [v for v in values if v > 0]
-    return len(over) > 1 and max(over) > 50 * min(over)

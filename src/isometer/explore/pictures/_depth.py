@@ -7,19 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isometer.explore.pictures._theme import Figure, colours, faded, finite, frame, positive
+from isometer.metrics._catalogue import describe
 
 Result = Mapping[str, Any] | None
-_LN10 = math.log(10.0)
-TITLES = {
-    "orthogonality_gap": "orthogonality gap",
-    "isometry_gap": "isometry gap",
-    "effective_rank": "effective rank",
-    "stable_rank": "stable rank",
-    "soft_rank": "soft rank",
-    "rank": "numerical rank",
-    "gradient_log_norm": "log₁₀ ‖∂loss/∂W‖",
-}
-_GAPS = ("orthogonality_gap", "isometry_gap")
 
 
 def trajectory_picture(metric: str, simulated: Result, predicted: Result, own: Result, theme: str) -> Figure:
@@ -49,16 +39,17 @@ def trajectory_picture(metric: str, simulated: Result, predicted: Result, own: R
     curve = None if predicted is None else predicted["metrics"].get(metric)
     if curve is not None:
         data.append(_line(layers, _unit(metric, curve), c["predicted"], "theory, ∞ width", "dashdot", 2))
-    if metric == "gradient_log_norm":  # layer 0 is the gradient by the input, another quantity
+    entry = describe(metric)
+    if entry.reads == "gradient":  # layer 0 is the gradient by the input, another quantity
         data = [{**one, "x": one["x"][1:], "y": one["y"][1:]} for one in data]
-    scaled = metric in _GAPS and _spread(data) > 30
+    scaled = entry.log_axis(_values(data))
     if scaled:
         for one in data:
             one["y"] = positive(one["y"])
-    layout = frame(theme, "layer", TITLES[metric], hovermode="x unified", legend={"font": {"size": 11}})
+    layout = frame(theme, "layer", entry.label, hovermode="x unified", legend={"font": {"size": 11}})
     if scaled:
         layout["yaxis"] |= {"type": "log", "dtick": "D2" if _spread(data) < 1e3 else max(1, round(_decades(data) / 5))}
-    elif metric != "gradient_log_norm":
+    elif entry.lower is not None and entry.lower >= 0:
         layout["yaxis"]["rangemode"] = "tozero"
     return {"data": data, "layout": layout}
 
@@ -68,8 +59,9 @@ def _rows(result: Result, metric: str) -> Mapping[str, Sequence[float]] | None:
 
 
 def _unit(metric: str, values: Sequence[float]) -> list[float | None]:
-    """Logarithms of norms in powers of ten."""
-    return finite([value / _LN10 for value in values] if metric == "gradient_log_norm" else values)
+    """As reports show it: logarithms of norms in powers of ten."""
+    factor = describe(metric).factor
+    return finite([value * factor for value in values])
 
 
 def _line(x: Sequence[int], y: list[Any], colour: str, name: str, dash: str, width: float) -> dict[str, Any]:

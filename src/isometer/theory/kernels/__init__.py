@@ -1,4 +1,4 @@
-"""Kernels at infinite width: length and kernel maps, NNGP and NTK at any depth, their conditioning, published bounds."""
+"""Kernels at infinite width: length and kernel maps, NNGP and NTK at any depth, conditioning, published bounds."""
 
 import lazy_loader
 

@@ -5,7 +5,7 @@ from ._coverage import coverage as coverage
 from ._fluctuations import LARGEST as LARGEST
 from ._limits import Limits as Limits
 from ._limits import limits as limits
-from ._measures import PREDICTED as PREDICTED
+from ._measures import predicted_metrics as predicted_metrics
 from ._trajectories import finite_width as finite_width
 from ._trajectories import finite_width_gap as finite_width_gap
 from ._trajectories import missing_bands as missing_bands

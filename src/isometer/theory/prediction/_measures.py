@@ -3,57 +3,61 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer import metrics as room
 from isometer.errors import IsometerError
+from isometer.metrics import METRICS, Metric, metric, names
 
 Floats = NDArray[np.float64]
 _SINGULAR = 1e-12  # eigenvalues below this share of the largest are rounding
-_OF_FACTORS: dict[str, Callable[[Floats], Floats]] = {
-    "orthogonality_gap": room.orthogonality_gap,
-    "lyapunov_gap": room.lyapunov_gap,
-    "spectral_variance": room.spectral_variance,
-    "isometry_gap": room.isometry_gap,
-    "isometry": room.isometry,
-    "stable_rank": room.stable_rank,
-    "rank": room.rank,
-    "effective_rank": room.effective_rank,
-    "condition_number": room.condition_number,
-    "mean_cosine": room.mean_cosine,
-    "mean_abs_cosine": room.mean_abs_cosine,
-    "mean_angle_deg": room.mean_angle_deg,
-    "average_dot_product": room.average_dot_product,
-    "clusters": room.clusters,
-    "wasserstein_to_isotropic": room.wasserstein_to_isotropic,
-    "odd_norm_ratio": lambda f: room.odd_point_statistics(f).rest_norm_ratio,
-    "odd_second_norm_ratio": lambda f: room.odd_point_statistics(f).second_norm_ratio,
-    "odd_angle_deg": lambda f: room.odd_point_statistics(f).angle_to_rest_mean,
-    "cluster_angle_deg": lambda f: room.odd_point_statistics(f).angle_within_rest_mean,
-    "top_eigenvalue_share": lambda f: _top_share(f),
-}
-_OF_SCALE = ("soft_rank", "smallest_singular_value", "largest_singular_value", "log_norm", "second_moment")
-PREDICTED = (*_OF_FACTORS, *_OF_SCALE, "gradient_log_norm")
-"""Every metric that theory predicts; those of single features and of gradients beyond their norm it does not."""
 
 
-def checked_metrics(names: Sequence[str]) -> list[str]:
+def _log_norm(grams: Floats, log_scale: Floats, features: Floats) -> Floats:
+    return np.asarray(_log_root_trace(grams, log_scale) + 0.5 * np.log(features))
+
+
+def _second_moment(grams: Floats, log_scale: Floats, features: Floats) -> Floats:
+    return np.asarray(np.exp(np.minimum(2 * _log_root_trace(grams, log_scale), 700.0)) / grams.shape[-1])
+
+
+def _log_root_trace(grams: Floats, log_scale: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.asarray(0.5 * np.log(np.trace(grams, axis1=-2, axis2=-1)) + log_scale)
+
+
+_OF_TRACES = {"log_norm": _log_norm, "second_moment": _second_moment}  # at any scale, without a representation
+GRADIENT = "gradient_log_norm"
+
+
+def predicted_metrics() -> list[str]:
+    """Names of the metrics that theory predicts: of single features, and of gradients beyond their norm, it has none.
+
+    Example:
+        >>> "rank" in predicted_metrics(), "kurtosis" in predicted_metrics()
+        (True, False)
+    """
+    return [*names("gram", "products"), "second_moment", GRADIENT]
+
+
+def checked_metrics(chosen: Sequence[str]) -> list[str]:
     """The names, or an error that says which ones theory has.
 
     Example:
         >>> checked_metrics(["rank"])
         ['rank']
     """
-    for name in names:
-        if name not in PREDICTED:
+    known = predicted_metrics()
+    for name in chosen:
+        if name in METRICS and name not in known:
             raise IsometerError(
-                f"metric is {name!r}; expected one that depends on the Gram matrix: {', '.join(PREDICTED)} — simulate "
-                "the others"
+                f"metric is {name!r}; expected one that depends on the Gram matrix: {', '.join(known)} — simulate the "
+                "others"
             )
-    return list(names)
+        metric(name, known)
+    return list(chosen)
 
 
 def factor_of(gram: Floats) -> Floats:
@@ -69,11 +73,11 @@ def factor_of(gram: Floats) -> Floats:
     return np.asarray(vectors * np.sqrt(np.where(values > _SINGULAR * top, values, 0.0))[..., None, :])
 
 
-def measured(names: Sequence[str], grams: Floats, log_scale: Floats, features: Floats) -> dict[str, Floats]:
+def measured(chosen: Sequence[str], grams: Floats, log_scale: Floats, features: Floats) -> dict[str, Floats]:
     """Metrics of representations `H = √(d) e^s F`, `F Fᵀ` the Gram matrices.
 
     Args:
-        names: metrics.
+        chosen: names of metrics; gradients are left out.
         grams: `(…, n, n)`.
         log_scale: s, `(…)`.
         features: d, `(…)`.
@@ -87,32 +91,20 @@ def measured(names: Sequence[str], grams: Floats, log_scale: Floats, features: F
     """
     factors = factor_of(grams)
     out = {}
-    for name in names:
-        if name in _OF_FACTORS:
-            out[name] = np.asarray(_OF_FACTORS[name](factors), dtype=np.float64)
-        elif name in _OF_SCALE:
-            out[name] = _scaled(name, grams, factors, log_scale, features)
+    for name in chosen:
+        if name in _OF_TRACES:
+            out[name] = _OF_TRACES[name](grams, log_scale, features)
+        elif name != GRADIENT:
+            entry = METRICS[name]
+            scaled = factors if entry.scaling == "invariant" else factors * _size(entry, grams, log_scale, features)
+            out[name] = np.asarray(entry.of(scaled), dtype=np.float64)
     return out
 
 
-def _scaled(name: str, grams: Floats, factors: Floats, log_scale: Floats, features: Floats) -> Floats:
-    if name in ("log_norm", "second_moment"):
-        with np.errstate(divide="ignore"):
-            logs = 0.5 * np.log(np.trace(grams, axis1=-2, axis2=-1)) + log_scale
-        if name == "second_moment":
-            return np.asarray(np.exp(np.minimum(2 * logs, 700.0)) / grams.shape[-1])
-        return np.asarray(logs + 0.5 * np.log(features))
-    size = np.exp(np.clip(log_scale + 0.5 * np.log(features), -300.0, 300.0))[..., None, None]
-    if name == "soft_rank":
-        return np.asarray(room.soft_rank(factors * size), dtype=np.float64)
-    values = np.linalg.svd(factors * size, compute_uv=False)
-    return np.asarray(values[..., -1 if name == "smallest_singular_value" else 0])
-
-
-def _top_share(factors: Floats) -> Floats:
-    values = room.spectrum(factors)
-    total = values.sum(-1)
-    return np.asarray(np.where(total > 0, values[..., 0] / np.where(total > 0, total, 1.0), 1.0))
+def _size(entry: Metric, grams: Floats, log_scale: Floats, features: Floats) -> Floats:
+    """What makes factors a representation at its own scale: with the same `H Hᵀ`, or the same `H Hᵀ / d`."""
+    columns = features if entry.reads == "products" else np.full_like(log_scale, grams.shape[-1])
+    return np.asarray(np.exp(np.clip(log_scale + 0.5 * np.log(columns), -300.0, 300.0))[..., None, None])
 
 
 def half_width(level: float) -> float:

@@ -18,7 +18,7 @@ from isometer.theory.prediction._coverage import check_covered
 from isometer.theory.prediction._fluctuations import LARGEST, band_gap, gram_laws
 from isometer.theory.prediction._forward import Forward
 from isometer.theory.prediction._limits import limits
-from isometer.theory.prediction._measures import checked_metrics, half_width, measured
+from isometer.theory.prediction._measures import GRADIENT, checked_metrics, half_width, measured
 from isometer.trajectory import DEFAULT_METRICS, trajectory, versions
 
 Floats = NDArray[np.float64]
@@ -46,7 +46,7 @@ def predict(
         batch: the input `(n, d)`.
         gram: or its Gram matrix `H Hᵀ / d`, which suffices unless steps precede the first weights; Gaussian features
             are assumed then.
-        metrics: names of `isometer.theory.prediction.PREDICTED`; the common ones unless given.
+        metrics: names of `isometer.theory.prediction.predicted_metrics()`; the common ones unless given.
         backward: also `gradient_log_norm`.
         at: what a layer hands on (`"post"`) or what enters its activation (`"pre"`).
 
@@ -66,9 +66,9 @@ def predict(
     Implements: 001/map-3.3, 001/eq-5.11, 001/eq-5.12, 002/eq-rec-vanilla and 000/def-layer at infinite width.
     """
     names = checked_metrics(list(DEFAULT_METRICS) if metrics is None else list(metrics))
-    if backward and "gradient_log_norm" not in names:
-        names.append("gradient_log_norm")
-    wanted = "gradient_log_norm" in names
+    if backward and GRADIENT not in names:
+        names.append(GRADIENT)
+    wanted = GRADIENT in names
     if at not in ("post", "pre"):
         raise IsometerError(f"at is {at!r}; expected 'post' or 'pre' — pass one of them")
     start, is_gram = checked_start(spec, batch, gram)
@@ -81,7 +81,7 @@ def predict(
     values = {}
     for name in names:
         full = np.full((1, spec.layers + 1), math.nan)
-        if name == "gradient_log_norm":
+        if name == GRADIENT:
             if path.diverged < 0:
                 full[0] = gradient_log_norms(forward, path, None if is_gram else start.T)
         else:
@@ -138,7 +138,7 @@ def finite_width(
 
     Implements: 001/thm-3.2, 001/fig-2.2b at every layer, for any activation.
     """
-    names = [n for n in checked_metrics(list(DEFAULT_METRICS) if metrics is None else list(metrics)) if n != _GRADIENT]
+    names = [n for n in checked_metrics(list(DEFAULT_METRICS) if metrics is None else list(metrics)) if n != GRADIENT]
     if runs < 1:
         raise IsometerError(f"runs is {runs}; expected a whole number of at least 1 — pass the number of networks")
     quantile = half_width(level)
@@ -171,7 +171,6 @@ def finite_width(
 
 
 _REACH = 1.0  # of `GramLaw.reach`: fluctuations as large as what fluctuates
-_GRADIENT = "gradient_log_norm"
 
 
 def finite_width_gap(spec: Spec, samples: int) -> str | None:
@@ -194,9 +193,9 @@ def missing_bands(spec: Spec, samples: int, metrics: Sequence[str]) -> dict[str,
         ['gradient_log_norm']
     """
     reason = finite_width_gap(spec, samples)
-    found = {name: reason for name in metrics if reason is not None and name != _GRADIENT}
-    if _GRADIENT in metrics:
-        found[_GRADIENT] = _NO_GRADIENT_BAND
+    found = {name: reason for name in metrics if reason is not None and name != GRADIENT}
+    if GRADIENT in metrics:
+        found[GRADIENT] = _NO_GRADIENT_BAND
     return found
 
 

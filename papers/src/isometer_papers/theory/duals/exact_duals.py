@@ -22,6 +22,7 @@ __all__ = [
     "dual_value",
     "iterated_dual",
     "relative_tangent",
+    "relu_arc",
     "smallest_fixed_point",
     "tangent_as_printed",
     "tangent_by_layers",
@@ -33,17 +34,22 @@ NORMALIZED = ("relu", "exp", "sin", "erf", "sign")
 UNCENTRED = ("unit-relu", "unit-exp", "unit-cos")
 
 
-def _arc(rho: Any) -> Any:
-    """√(1 − ρ²) + (π − arccos ρ)ρ."""
+def relu_arc(rho: Any) -> Any:
+    """√(1 − ρ²) + (π − arccos ρ)ρ, the dual of ReLU times 2π.
+
+    Example:
+        >>> float(relu_arc(0.0))
+        1.0
+    """
     return sqrt((1 - rho) * (1 + rho)) + (pi_like(rho) - acos(rho)) * rho
 
 
 def _named(name: str, rho: Any) -> Any:
     pi, one = pi_like(rho), rho * 0 + 1
     if name == "relu":
-        return (_arc(rho) - 1) / (pi - 1)
+        return (relu_arc(rho) - 1) / (pi - 1)
     if name == "unit-relu":
-        return _arc(rho) / pi
+        return relu_arc(rho) / pi
     if name == "sign":
         return 2 * asin(rho) / pi
     if name == "exp":

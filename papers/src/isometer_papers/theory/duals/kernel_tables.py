@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import acos, exp, pi_like, sqrt
+from isometer_papers.float_or_mpmath import acos, exp, pi_like
+from isometer_papers.theory.duals.exact_duals import relu_arc
 
 __all__ = [
     "EXPONENTIAL_PRINTED",
@@ -42,8 +43,7 @@ def relu_dual(rho: Any) -> Any:
 
     Implements: 004/tab-mu.
     """
-    pi = pi_like(rho)
-    return (sqrt((1 - rho) * (1 + rho)) + (pi - acos(rho)) * rho) / (2 * pi)
+    return relu_arc(rho) / (2 * pi_like(rho))
 
 
 def step_dual(rho: Any) -> Any:

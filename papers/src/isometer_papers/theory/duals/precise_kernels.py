@@ -12,59 +12,23 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from isometer.errors import IsometerError
+from isometer_papers.theory.duals.exact_duals import dual_slope, dual_value
 
 __all__ = ["CLOSED", "SAMPLED", "PreciseKernel", "precise_kernel"]
 
 _SPACING, _REACH = 8, 14
 
 
-def _relu(m: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any], Any, Any, Any]:
-    def value(rho: Any) -> Any:
-        return (m.sqrt(max(1 - rho * rho, 0 * rho)) + rho * (m.pi - m.acos(rho))) / m.pi
-
-    return value, lambda rho: 1 - m.acos(rho) / m.pi, 1 / (+m.pi), 0.5, 1
-
-
-def _erf(m: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any], Any, Any, Any]:
-    top = m.asin(2 * m.exp(0) / 3)
-    s = 2 * m.exp(0) / 3
-    return (
-        lambda rho: m.asin(s * rho) / top,
-        lambda rho: s / m.sqrt(1 - (s * rho) ** 2) / top,
-        0,
-        s / top,
-        s / m.sqrt(1 - s * s) / top,
-    )
-
-
-CLOSED: dict[str, Callable[[Any], tuple[Any, ...]]] = {
-    "identity": lambda m: (lambda rho: rho, lambda rho: 1 + 0 * rho, 0, 1, 1),
-    "relu": _relu,
-    "exp": lambda m: (lambda r: m.exp(r - 1), lambda r: m.exp(r - 1), m.exp(-1), m.exp(-1), 1),
-    "sin": lambda m: (
-        lambda r: m.sinh(r) / m.sinh(1),
-        lambda r: m.cosh(r) / m.sinh(1),
-        0,
-        1 / m.sinh(1),
-        m.cosh(1) / m.sinh(1),
-    ),
-    "cos": lambda m: (
-        lambda r: m.cosh(r) / m.cosh(1),
-        lambda r: m.sinh(r) / m.cosh(1),
-        1 / m.cosh(1),
-        0,
-        m.sinh(1) / m.cosh(1),
-    ),
-    "erf": _erf,
-    "sign": lambda m: (
-        lambda r: 2 * m.asin(r) / m.pi,
-        lambda r: 2 / (m.pi * m.sqrt(1 - r * r)),
-        0,
-        2 / (+m.pi),
-        m.inf,
-    ),
+CLOSED: dict[str, Any] = {
+    "identity": (0.0, 1.0),
+    "relu": "unit-relu",
+    "exp": "unit-exp",
+    "sin": "sin",
+    "cos": "unit-cos",
+    "erf": "erf",
+    "sign": "sign",
 }
-"""Kernel maps with κ(1) = 1 in closed form: library ↦ (κ, κ′, κ(0), κ′(0), κ′(1))."""
+"""Kernel maps with κ(1) = 1 in closed form, each as a dual of `exact_duals`."""
 
 SAMPLED: dict[str, Callable[[Any], tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
     "tanh": lambda m: (m.tanh, lambda x: 1 - m.tanh(x) ** 2),
@@ -105,17 +69,19 @@ class PreciseKernel:
             known = ", ".join([*CLOSED, *SAMPLED])
             raise IsometerError(f"no precise kernel of {name!r}; expected one of {known}")
         self.name, self.library, self.centred = name, library, centred
+        self._closed = CLOSED.get(name)
 
-    @cached_property
-    def _closed(self) -> tuple[Any, ...] | None:
-        return CLOSED[self.name](self.library) if self.name in CLOSED else None
+    @property
+    def _one(self) -> Any:
+        """1 in the precision that the library is set to now."""
+        return self.library.exp(0)
 
     @cached_property
     def _rule(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
         """Points, weights, φ and φ′ there, φ divided by √E φ²."""
         m = self.library
         function, derivative = SAMPLED[self.name](m)
-        points = [m.exp(0) * k / _SPACING for k in range(-_SPACING * _REACH, _SPACING * _REACH + 1)]
+        points = [self._one * k / _SPACING for k in range(-_SPACING * _REACH, _SPACING * _REACH + 1)]
         weights = [m.exp(-x * x / 2) / (_SPACING * m.sqrt(2 * m.pi)) for x in points]
         values, slopes = [function(x) for x in points], [derivative(x) for x in points]
         size = m.sqrt(sum(w * v * v for w, v in zip(weights, values, strict=True)))
@@ -138,12 +104,12 @@ class PreciseKernel:
         return total
 
     def _raw(self, rho: Any) -> Any:
-        return self._closed[0](rho) if self._closed is not None else self._pair(rho, 0)
+        return dual_value(self._closed, rho) if self._closed is not None else self._pair(rho, 0)
 
     @property
     def _raw_at_zero(self) -> Any:
         if self._closed is not None:
-            return self._closed[2]
+            return dual_value(self._closed, 0 * self._one)
         if self.name == "tanh":  # odd
             return 0
         _, weights, values, _ = self._rule
@@ -165,7 +131,7 @@ class PreciseKernel:
             >>> PreciseKernel("exp", math).slope(1.0)
             1.0
         """
-        return self._gain * (self._closed[1](rho) if self._closed is not None else self._pair(rho, 1))
+        return self._gain * (dual_slope(self._closed, rho) if self._closed is not None else self._pair(rho, 1))
 
     @property
     def at_zero(self) -> Any:
@@ -188,7 +154,7 @@ class PreciseKernel:
             0.5
         """
         if self._closed is not None:
-            return self._gain * self._closed[3]
+            return self._gain * dual_slope(self._closed, 0 * self._one)
         points, weights, values, _ = self._rule
         return self._gain * sum(w * v * x for x, w, v in zip(points, weights, values, strict=True)) ** 2
 
@@ -201,8 +167,10 @@ class PreciseKernel:
             >>> PreciseKernel("sign", math).slope_at_one
             inf
         """
+        if self.name == "sign":
+            return self.library.inf
         if self._closed is not None:
-            return self._gain * self._closed[4]
+            return self._gain * dual_slope(self._closed, self._one)
         _, weights, _, slopes = self._rule
         return self._gain * sum(w * s * s for w, s in zip(weights, slopes, strict=True))
 
@@ -245,6 +213,6 @@ def precise_kernel(name: str, library: Any, centred: bool = False) -> PreciseKer
     Example:
         >>> import math
         >>> precise_kernel("sin", math).at_zero
-        0
+        0.0
     """
     return PreciseKernel(name, library, centred)

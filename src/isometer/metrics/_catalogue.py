@@ -1,0 +1,844 @@
+"""Every metric by name: what it reads, how it scales, and how people read it.
+
+Simulation, prediction, the doctor, reports, the explorer and the command know metrics from here only. To add one, write
+its entry below, or call `register` at run time.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache, partial
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from isometer.errors import IsometerError
+from isometer.metrics import _orthogonality as orthogonality
+from isometer.metrics import _volume as volume
+from isometer.metrics._angles import (
+    average_dot_product,
+    clusters,
+    mean_abs_cosine,
+    mean_abs_cosine_of,
+    mean_angle_deg,
+    mean_angle_deg_of,
+    mean_cosine,
+)
+from isometer.metrics._arrays import Array, namespace, svdvals
+from isometer.metrics._entries import activity_sparsity, moments
+from isometer.metrics._gradients import gradient_alignment, gradient_log_norm
+from isometer.metrics._gram_matrix import gram as gram_of
+from isometer.metrics._gram_matrix import spectrum
+from isometer.metrics._odd_point import odd_point_statistics
+from isometer.metrics._ranks import (
+    condition_number,
+    effective_rank,
+    effective_rank_of,
+    rank,
+    soft_rank,
+    stable_rank,
+    stable_rank_of,
+)
+from isometer.metrics._several import Shared
+from isometer.metrics._wasserstein import wasserstein_to_isotropic
+
+Reads = Literal["gram", "products", "representation", "gradient", "tokens", "site"]
+SIMULATED: tuple[Reads, ...] = ("gram", "products", "representation", "gradient")
+"""What the metrics of a simulation read; the others need a model."""
+
+Scaling = Literal["invariant", "linear", "quadratic", "logarithmic", "absolute"]
+Axis = Literal["linear", "log", "auto"]
+GROUPS = ("Signal", "Scale", "Gradients", "Weights", "Units", "Tokens", "Other")
+GAIN_RATIO = "gain_ratio"
+"""Derived by reports: the gain of the weights over the principled one."""
+
+_WIDE = 50  # spread of positive values from which on a logarithmic axis is easier to read
+_FACTORS = {"%": 100.0, "log₁₀": 1.0 / math.log(10.0)}  # from the number to what is shown
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number per batch, layer or site.
+
+    Functions take NumPy arrays and torch tensors `(…, n, d)` and return `(…)`.
+
+    Attributes:
+        name: an identifier; the key in datasets and JSON.
+        function: computes the number; None for numbers that the doctor's hooks read.
+        reads: what the number depends on:
+
+            - `gram`: the Gram matrix `G = H Hᵀ / d`; the function takes `gram=G` and, to keep all digits, may take H;
+            - `products`: `H Hᵀ`, so the width matters too; the function takes H;
+            - `representation`: the entries of H; the function takes H;
+            - `gradient`: the Gram matrix of the samples' gradients, of any scale; the function takes `gram=G`;
+            - `tokens`: the Gram matrix of the tokens within a sample;
+            - `site`: a number of one operation in a model.
+        scaling: what `c H` has, c > 0, if H has v: `invariant` v, `linear` c v, `quadratic` c² v, `logarithmic`
+            v + log c; `absolute`: none of these.
+        title: for people; the name with spaces unless given.
+        heading: short, for columns and panels; the title unless given.
+        unit: `%`, `°`, `decades`, `log₁₀` or nothing. Reports show fractions as `%`, natural logarithms as `log₁₀`.
+        axis: `linear`, `log`, or `auto`: logarithmic where positive values span a factor of 50.
+        sentence: what a value means.
+        group: one of `GROUPS`.
+        lower: no value is below; None for no bound.
+        upper: no value is above; None for no bound.
+        probed: whether the doctor measures it at every site; of `gram`, `products` and `representation`.
+        companion: a metric to draw beside it.
+        reference: a value to mark by a line.
+        shared: the same as `function` for Gram matrices known to be sound, from what metrics share.
+
+    Example:
+        >>> trace = Metric("mean_square", lambda gram: gram.trace() / len(gram), "gram", "quadratic", unit="")
+        >>> trace.title, float(trace.of([[1.0, 1.0], [3.0, 1.0]]))
+        ('mean square', 3.0)
+    """
+
+    name: str
+    function: Callable[..., Array] | None
+    reads: Reads
+    scaling: Scaling = "invariant"
+    title: str = ""
+    heading: str = ""
+    unit: str = ""
+    axis: Axis = "auto"
+    sentence: str = ""
+    group: str = "Other"
+    lower: float | None = None
+    upper: float | None = None
+    probed: bool = True
+    companion: str | None = None
+    reference: float | None = None
+    shared: Callable[[Shared], Array] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "title", self.title or self.name.replace("_", " "))
+        object.__setattr__(self, "heading", self.heading or self.title)
+
+    def of(self, representation: Array) -> Array:
+        """The number of a representation `(…, n, d)`.
+
+        Example:
+            >>> int(metric("rank").of([[1.0, 0.0], [2.0, 0.0]]))
+            1
+        """
+        function = self._function()
+        if self.reads == "gram" and not _takes_representation(function):
+            return function(gram=gram_of(representation))
+        return function(representation)
+
+    def of_gram(self, gram: Array) -> Array:
+        """The number of a Gram matrix `(…, n, n)`.
+
+        Example:
+            >>> float(metric("stable_rank").of_gram([[3.0, 0.0], [0.0, 1.0]]))
+            1.6
+        """
+        return self._function()(gram=gram)
+
+    def at_scale(self, value: Array, log_scale: Array) -> Array:
+        """The number of `exp(log_scale) H`, given that of H.
+
+        Example:
+            >>> float(metric("log_norm").at_scale(1.5, 2.0))
+            3.5
+        """
+        if self.scaling == "invariant":
+            return value
+        if self.scaling == "logarithmic":
+            return value + log_scale
+        if self.scaling == "absolute":
+            raise IsometerError(f"{self.name} does not follow from another scale — evaluate it at the scale it is at")
+        xp = namespace(log_scale)
+        with np.errstate(over="ignore"):
+            factor = xp.exp(log_scale if self.scaling == "linear" else 2 * log_scale)
+        return xp.where(value == 0, 0.0, value * factor)  # a zero stays one where the factor overflows
+
+    def log_axis(self, values: Iterable[float]) -> bool:
+        """Whether a logarithmic axis suits the values.
+
+        Example:
+            >>> metric("isometry_gap").log_axis([1e-6, 1.0]), metric("isometry_gap").log_axis([0.5, 1.0])
+            (True, False)
+        """
+        positive = [value for value in values if value > 0]
+        wide = len(positive) > 1 and max(positive) > _WIDE * min(positive)
+        return self.axis == "log" or (self.axis == "auto" and wide)
+
+    @property
+    def factor(self) -> float:
+        """From the number to what reports show in its unit."""
+        return _FACTORS.get(self.unit, 1.0)
+
+    @property
+    def label(self) -> str:
+        """Title and unit, for an axis."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+    def _function(self) -> Callable[..., Array]:
+        if self.function is None:
+            raise IsometerError(f"{self.name} has no function of a batch; the doctor reads it off a model — use probe")
+        return self.function
+
+
+def _check(metric: Metric) -> None:
+    if not metric.name.isidentifier():
+        raise IsometerError(f"the name of a metric is {metric.name!r}; expected an identifier — rename it")
+    for field, options in (("reads", Reads), ("scaling", Scaling), ("axis", Axis)):
+        if getattr(metric, field) not in get_args(options):
+            expected = ", ".join(get_args(options))
+            raise IsometerError(f"{field} of {metric.name} is {getattr(metric, field)!r}; expected one of {expected}")
+    if metric.group not in GROUPS:
+        raise IsometerError(f"group of {metric.name} is {metric.group!r}; expected one of {', '.join(GROUPS)}")
+    if metric.reads == "site":
+        return
+    if metric.reads == "gradient" and metric.scaling != "invariant":
+        raise IsometerError(
+            f"{metric.name} reads gradients and its scaling is {metric.scaling!r}; expected 'invariant', as their "
+            "scale is that of the loss — normalise it"
+        )
+    if (
+        metric.reads in ("gram", "gradient", "tokens")
+        and "gram" not in inspect.signature(metric._function()).parameters
+    ):
+        raise IsometerError(
+            f"the function of {metric.name} has no parameter 'gram'; expected one, as the metric reads a Gram matrix — "
+            "name the parameter so, or pass reads='representation'"
+        )
+
+
+@lru_cache
+def _takes_representation(function: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(function).parameters.values()
+    return any(p.name != "gram" and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+
+
+def _part(function: Callable[..., Any], field: str) -> Callable[..., Array]:
+    """One of several statistics of a Gram matrix."""
+
+    def of(representation: Array | None = None, *, gram: Array | None = None) -> Array:
+        return getattr(function(representation, gram=gram), field)
+
+    return of
+
+
+def _top_share(representation: Array | None = None, *, gram: Array | None = None) -> Array:
+    values = spectrum(representation, gram=gram)
+    xp = namespace(values)
+    total = values.sum(-1)
+    return xp.where(total > 0, values[..., 0] / xp.where(total > 0, total, 1.0), 1.0)
+
+
+def _singular_value(which: int) -> Callable[[Array], Array]:
+    def of(representation: Array) -> Array:
+        values = svdvals(representation)
+        if which < 0 and representation.shape[-2] > representation.shape[-1]:
+            return namespace(values).zeros_like(values[..., 0])
+        return values[..., which]
+
+    return of
+
+
+# of simulations and predictions alone: the doctor does not measure these unless asked to
+_more = partial(Metric, probed=False, axis="linear", group="Signal")
+_site = partial(Metric, function=None, reads="site")
+
+
+def _headroom(dtype: str) -> list[Metric]:
+    suffix, what = (f"_{dtype}", dtype) if dtype else ("", "its own dtype")
+    ends = (
+        ("overflow", f"Factors of ten from the largest entry to the largest number of {what}."),
+        ("underflow", f"Factors of ten from the smallest normal number of {what} to the rms."),
+    )
+    return [
+        _site(
+            f"{end}_headroom{suffix}",
+            scaling="logarithmic",
+            title=f"room to {end} ({what})",
+            unit="decades",
+            axis="linear",
+            sentence=sentence,
+            group="Scale",
+            reference=0.0,
+        )
+        for end, sentence in ends
+    ]
+
+
+_BUILT_IN = (
+    Metric(
+        "orthogonality_gap",
+        orthogonality.orthogonality_gap,
+        "gram",
+        sentence="Distance of the normalised Gram matrix from the identity's.",
+        group="Signal",
+        lower=0.0,
+        upper=1.0,
+        shared=lambda s: orthogonality.gap_of(s.scaled),
+    ),
+    _more(
+        "lyapunov_gap",
+        orthogonality.lyapunov_gap,
+        "gram",
+        axis="auto",
+        sentence="What the smallest eigenvalue lacks of its share 1/n of the trace.",
+        lower=0.0,
+        upper=1.0,
+    ),
+    _more(
+        "spectral_variance",
+        orthogonality.spectral_variance,
+        "gram",
+        sentence="Variance of the eigenvalues of the Gram matrix, scaled to mean 1.",
+        lower=0.0,
+    ),
+    Metric(
+        "isometry_gap",
+        volume.isometry_gap,
+        "gram",
+        sentence="0: orthogonal samples of one length; ∞: linearly dependent ones.",
+        group="Signal",
+        lower=0.0,
+        shared=lambda s: volume.gap_of(s.batch),
+    ),
+    _more(
+        "isometry",
+        volume.isometry,
+        "gram",
+        sentence="Geometric over arithmetic mean of the Gram matrix's eigenvalues; 1: orthogonal, of one length.",
+        lower=0.0,
+        upper=1.0,
+    ),
+    Metric(
+        "stable_rank",
+        stable_rank,
+        "gram",
+        axis="linear",
+        sentence="Squared sum over sum of squares of the eigenvalues of the Gram matrix.",
+        group="Signal",
+        lower=0.0,
+        shared=lambda s: stable_rank_of(s.scaled),
+    ),
+    _more(
+        "soft_rank",
+        soft_rank,
+        "products",
+        "absolute",
+        sentence="Eigenvalues of the second moments of at least ½.",
+        lower=0.0,
+    ),
+    _more(
+        "rank",
+        rank,
+        "gram",
+        title="numerical rank",
+        heading="rank",
+        sentence="Singular values above rounding.",
+        lower=0.0,
+    ),
+    Metric(
+        "effective_rank",
+        effective_rank,
+        "gram",
+        axis="linear",
+        sentence="Directions the batch really uses: exp of the entropy of its spectrum.",
+        group="Signal",
+        lower=0.0,
+        shared=lambda s: effective_rank_of(s.scaled),
+    ),
+    _more(
+        "condition_number",
+        condition_number,
+        "gram",
+        sentence="Largest over smallest eigenvalue of the Gram matrix; ∞: linearly dependent samples.",
+        lower=1.0,
+    ),
+    _more(
+        "mean_cosine",
+        mean_cosine,
+        "gram",
+        title="mean cosine between samples",
+        heading="mean cos",
+        sentence="1: all samples point the same way; 0: none does on average.",
+        lower=-1.0,
+        upper=1.0,
+    ),
+    Metric(
+        "mean_abs_cosine",
+        mean_abs_cosine,
+        "gram",
+        title="mean |cos| between samples",
+        heading="mean |cos|",
+        axis="linear",
+        sentence="1: all samples point the same way, the layer tells none apart.",
+        group="Signal",
+        lower=0.0,
+        upper=1.0,
+        shared=lambda s: mean_abs_cosine_of(s.scaled, *s.cosines),
+    ),
+    Metric(
+        "mean_angle_deg",
+        mean_angle_deg,
+        "gram",
+        title="mean angle between samples",
+        heading="mean angle (°)",
+        unit="°",
+        axis="linear",
+        sentence="90°: orthogonal; 0°: collapsed.",
+        group="Signal",
+        lower=0.0,
+        upper=180.0,
+        shared=lambda s: mean_angle_deg_of(s.scaled, *s.cosines),
+    ),
+    _more(
+        "average_dot_product",
+        average_dot_product,
+        "gram",
+        sentence="Mean inner product of different samples over the mean squared length.",
+        lower=-1.0,
+        upper=1.0,
+    ),
+    _more(
+        "clusters",
+        clusters,
+        "gram",
+        title="clusters of directions",
+        heading="clusters",
+        sentence="Groups of samples within a degree of each other.",
+        lower=1.0,
+    ),
+    _more(
+        "wasserstein_to_isotropic",
+        wasserstein_to_isotropic,
+        "gram",
+        title="Wasserstein distance to isotropic",
+        heading="W₂ to isotropic",
+        sentence="Distance of a Gaussian with the batch's normalised Gram matrix to the isotropic one.",
+        lower=0.0,
+    ),
+    _more(
+        "odd_norm_ratio",
+        _part(odd_point_statistics, "rest_norm_ratio"),
+        "gram",
+        title="mean length of the others over the longest sample",
+        heading="others/longest",
+        sentence="Small: one sample stands out.",
+        lower=0.0,
+        upper=1.0,
+    ),
+    _more(
+        "odd_second_norm_ratio",
+        _part(odd_point_statistics, "second_norm_ratio"),
+        "gram",
+        title="second longest over the longest sample",
+        heading="second/longest",
+        sentence="Small: one sample stands out.",
+        lower=0.0,
+        upper=1.0,
+    ),
+    _more(
+        "odd_angle_deg",
+        _part(odd_point_statistics, "angle_to_rest_mean"),
+        "gram",
+        title="mean angle from the longest sample to the others",
+        heading="angle to others (°)",
+        unit="°",
+        sentence="90°: the odd point of recentring and ReLU.",
+        lower=0.0,
+        upper=180.0,
+    ),
+    _more(
+        "cluster_angle_deg",
+        _part(odd_point_statistics, "angle_within_rest_mean"),
+        "gram",
+        title="mean angle among the others",
+        heading="angle of others (°)",
+        unit="°",
+        sentence="0°: all samples but the longest point the same way.",
+        lower=0.0,
+        upper=180.0,
+    ),
+    _more(
+        "top_eigenvalue_share",
+        _top_share,
+        "gram",
+        title="share of the leading direction",
+        heading="top share",
+        sentence="Largest eigenvalue of the Gram matrix over its trace; 1: all samples on one line.",
+        lower=0.0,
+        upper=1.0,
+    ),
+    _more(
+        "smallest_singular_value",
+        _singular_value(-1),
+        "products",
+        "linear",
+        heading="smallest σ",
+        sentence="Of the representation; 0: linearly dependent samples.",
+        lower=0.0,
+    ),
+    _more(
+        "largest_singular_value",
+        _singular_value(0),
+        "products",
+        "linear",
+        heading="largest σ",
+        sentence="Of the representation: its spectral norm.",
+        lower=0.0,
+    ),
+    _more(
+        "log_norm",
+        gradient_log_norm,
+        "products",
+        "logarithmic",
+        title="logarithm of the norm of the representation",
+        heading="log ‖H‖",
+        sentence="Natural logarithm of the Frobenius norm.",
+        group="Scale",
+    ),
+    _more(
+        "activity_sparsity",
+        lambda h: activity_sparsity(h).sparsity.mean(-1),
+        "representation",
+        sentence="0: neurons respond to all samples alike; 1: each to one sample only.",
+        group="Units",
+        lower=0.0,
+        upper=1.0,
+    ),
+    _more(
+        "active_fraction",
+        lambda h: activity_sparsity(h).active_fraction.mean(-1),
+        "representation",
+        sentence="Share of the samples that a neuron responds to.",
+        group="Units",
+        lower=0.0,
+        upper=1.0,
+    ),
+    _more(
+        "widely_active_share",
+        lambda h: activity_sparsity(h).widely_active_share,
+        "representation",
+        sentence="Share of the neurons which respond to more than 80 % of the samples.",
+        group="Units",
+        lower=0.0,
+        upper=1.0,
+    ),
+    _more(
+        "second_moment",
+        lambda h: moments(h).second_moment,
+        "representation",
+        "quadratic",
+        sentence="Mean square of the entries.",
+        group="Scale",
+        lower=0.0,
+    ),
+    _more(
+        "kurtosis",
+        lambda h: moments(h).kurtosis,
+        "representation",
+        sentence="Of the entries; 3 for Gaussian ones.",
+        group="Scale",
+        lower=1.0,
+    ),
+    _site(
+        "rms",
+        scaling="linear",
+        title="rms of entries",
+        axis="log",
+        sentence="Root mean square of what the layer puts out.",
+        group="Scale",
+        lower=0.0,
+    ),
+    _site(
+        "max_abs",
+        scaling="linear",
+        title="largest |entry|",
+        axis="log",
+        sentence="The largest absolute value of the output.",
+        group="Scale",
+        lower=0.0,
+    ),
+    *_headroom(""),
+    *_headroom("float16"),
+    *_headroom("bfloat16"),
+    _site(
+        "output_gradient_log_norm",
+        scaling="logarithmic",
+        title="‖∂loss/∂output‖",
+        unit="log₁₀",
+        axis="linear",
+        sentence="Norm of the loss's gradient by what the layer puts out.",
+        group="Gradients",
+    ),
+    Metric(
+        "gradient_log_norm",
+        gradient_log_norm,
+        "gradient",
+        "logarithmic",
+        title="‖∂loss/∂weights‖",
+        heading="log ‖gradient‖",
+        unit="log₁₀",
+        axis="linear",
+        sentence="Norm of the gradient by the weights (layer 0: by the input).",
+        group="Gradients",
+    ),
+    Metric(
+        "gradient_alignment",
+        _part(gradient_alignment, "mean_abs_cosine"),
+        "gradient",
+        title="alignment of samples' gradients",
+        heading="gradient alignment",
+        axis="linear",
+        sentence="Mean |cos| between the samples' contributions; 1: every sample asks for the same step.",
+        group="Gradients",
+        lower=0.0,
+        upper=1.0,
+    ),
+    _site(
+        "gradient_top_share",
+        title="share of the leading gradient direction",
+        unit="%",
+        axis="linear",
+        sentence="Of the samples' squared gradient norm.",
+        group="Gradients",
+        lower=0.0,
+        upper=1.0,
+    ),
+    _site(
+        "shared_gradient_cosine",
+        title="likeness of gradients of samples with one error",
+        axis="linear",
+        sentence="Mean |cos| over samples with parallel gradients by the output; 1: the network cannot tell them "
+        "apart.",
+        group="Gradients",
+        lower=0.0,
+        upper=1.0,
+    ),
+    _site(
+        "weight_gain",
+        scaling="linear",
+        title="gain of the weights",
+        sentence="Standard deviation times √fan-in, beside the gain that keeps the scale.",
+        group="Weights",
+        lower=0.0,
+        companion="principled_gain",
+    ),
+    _site(
+        GAIN_RATIO,
+        scaling="linear",
+        title="gain / principled gain",
+        sentence="1: the weights keep the scale.",
+        group="Weights",
+        lower=0.0,
+        reference=1.0,
+    ),
+    _site(
+        "principled_gain",
+        title="principled gain",
+        sentence="The gain that keeps the scale under the next activation.",
+        group="Weights",
+        lower=0.0,
+    ),
+    _site(
+        "weight_asymmetry",
+        title="asymmetry of the weights",
+        axis="linear",
+        sentence="Mean over standard deviation, times √fan-in.",
+        group="Weights",
+        reference=0.0,
+    ),
+    _site("weight_spectral_norm", scaling="linear", title="spectral norm of the weights", group="Weights", lower=0.0),
+    _site("weight_isometry_gap", title="isometry gap of the weights", group="Weights", lower=0.0),
+    _site(
+        "dead_fraction",
+        title="dead units",
+        unit="%",
+        axis="linear",
+        sentence="Units which are zero on the whole batch.",
+        group="Units",
+        lower=0.0,
+        upper=1.0,
+    ),
+    _site(
+        "saturated_fraction",
+        title="saturated units",
+        scaling="absolute",
+        unit="%",
+        axis="linear",
+        sentence="Entries where the activation is flat.",
+        group="Units",
+        lower=0.0,
+        upper=1.0,
+    ),
+    Metric(
+        "token_orthogonality_gap",
+        orthogonality.orthogonality_gap,
+        "tokens",
+        title="orthogonality gap of tokens",
+        sentence="Within a sample.",
+        group="Tokens",
+        lower=0.0,
+        upper=1.0,
+        shared=lambda s: orthogonality.gap_of(s.scaled),
+    ),
+    Metric(
+        "token_stable_rank",
+        stable_rank,
+        "tokens",
+        title="stable rank of tokens",
+        axis="linear",
+        sentence="Within a sample.",
+        group="Tokens",
+        lower=0.0,
+        shared=lambda s: stable_rank_of(s.scaled),
+    ),
+    Metric(
+        "token_mean_abs_cosine",
+        mean_abs_cosine,
+        "tokens",
+        title="mean |cos| between tokens",
+        axis="linear",
+        sentence="Within a sample; 1: all tokens point the same way.",
+        group="Tokens",
+        lower=0.0,
+        upper=1.0,
+        shared=lambda s: mean_abs_cosine_of(s.scaled, *s.cosines),
+    ),
+)
+_METRICS = {entry.name: entry for entry in _BUILT_IN}
+_OWN = frozenset(_METRICS)
+METRICS: Mapping[str, Metric] = MappingProxyType(_METRICS)
+"""Every metric by name, those registered at run time last."""
+
+
+def register(metric: Metric, *, replace: bool = False) -> Metric:
+    """Add a metric to the catalogue, for everything that takes metrics by name in this process.
+
+    Args:
+        metric: the metric.
+        replace: whether it may take the place of one that was registered before; never of a built-in one.
+
+    Returns:
+        The metric.
+
+    Example:
+        >>> def spread(representation=None, *, gram=None):
+        ...     values = spectrum(representation, gram=gram)
+        ...     return values[..., 0] - values[..., -1]
+        >>> register(Metric("spread", spread, "gram", "quadratic", lower=0.0)).title
+        'spread'
+        >>> "spread" in METRICS, unregister("spread"), "spread" in METRICS
+        (True, None, False)
+    """
+    _check(metric)
+    if metric.name in _METRICS and (metric.name in _OWN or not replace):
+        which = "a built-in metric" if metric.name in _OWN else "registered already"
+        fix = "choose another name" if metric.name in _OWN else "choose another name, or pass replace=True"
+        raise IsometerError(f"the metric {metric.name!r} is {which}; expected a new name — {fix}")
+    _METRICS[metric.name] = metric
+    return metric
+
+
+def unregister(name: str) -> None:
+    """Take a metric that was registered at run time out of the catalogue.
+
+    Args:
+        name: of the metric.
+
+    Returns:
+        None.
+
+    Example:
+        >>> unregister("rank")
+        Traceback (most recent call last):
+        ...
+        isometer.errors.IsometerError: 'rank' is not a metric registered at run time; expected one of: none — ...
+    """
+    if name not in _METRICS or name in _OWN:
+        known = ", ".join(one.name for one in added()) or "none"
+        raise IsometerError(
+            f"{name!r} is not a metric registered at run time; expected one of: {known} — built-in ones stay"
+        )
+    del _METRICS[name]
+
+
+def added() -> list[Metric]:
+    """The metrics that were registered at run time.
+
+    Example:
+        >>> added()
+        []
+    """
+    return [entry for name, entry in METRICS.items() if name not in _OWN]
+
+
+def metric(name: str, among: Iterable[str] | None = None) -> Metric:
+    """The metric of a name.
+
+    Args:
+        name: of the metric.
+        among: names that will do; all unless given.
+
+    Returns:
+        Its entry.
+
+    Raises:
+        IsometerError: there is none; the message suggests the nearest name.
+
+    Example:
+        >>> metric("rank").title
+        'numerical rank'
+        >>> metric("rnak", ["rank", "soft_rank"])
+        Traceback (most recent call last):
+        ...
+        isometer.errors.IsometerError: metric is 'rnak'; expected one of rank, soft_rank — did you mean 'rank'?
+    """
+    known = list(METRICS if among is None else among)
+    if name in known and name in METRICS:
+        return METRICS[name]
+    near = get_close_matches(str(name), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "correct it, or register one with isometer.metrics.register"
+    raise IsometerError(f"metric is {name!r}; expected one of {', '.join(known)} — {hint}")
+
+
+def names(*reads: Reads) -> list[str]:
+    """Names of the metrics that read one of these; of all unless given.
+
+    Args:
+        reads: what they read, see `Metric.reads`.
+
+    Returns:
+        The names, in the order of the catalogue.
+
+    Example:
+        >>> names("gradient")
+        ['gradient_log_norm', 'gradient_alignment']
+    """
+    return [name for name, entry in METRICS.items() if not reads or entry.reads in reads]
+
+
+def probed(*reads: Reads) -> list[Metric]:
+    """The metrics of these readings that the doctor measures at every site.
+
+    Example:
+        >>> [entry.name for entry in probed("gram")][:2], probed("products", "representation")
+        (['orthogonality_gap', 'isometry_gap'], [])
+    """
+    return [entry for entry in METRICS.values() if entry.probed and entry.reads in reads]
+
+
+def describe(name: str) -> Metric:
+    """How to show a quantity: the catalogue's entry, or what its name says where there is none.
+
+    Example:
+        >>> describe("dead_fraction").title, describe("log_diagonal").title, describe("log_diagonal").scaling
+        ('dead units', 'log diagonal', 'logarithmic')
+    """
+    if name in METRICS:
+        return METRICS[name]
+    return Metric(name, None, "site", "logarithmic" if "log" in name.split("_") else "absolute")
