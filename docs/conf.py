@@ -7,9 +7,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "ext"))
 
-from shared_conf import *  # noqa: E402, F403
-
-from isometer import __version__  # noqa: E402
+from isometer import __version__
+from shared_conf import *  # noqa: F403
 
 project = html_title = "Isometer"
 version = release = __version__

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from chromium import CHROMIUM, FLAGS
 from isometer.cli.demo import demo
 from isometer.doctor import diagnose
 from isometer.doctor.patients import patient
 from isometer.report import activation_picture, kernel_picture, save_figure
 from isometer.theory import explain, kernel_matrix
 from isometer_papers.studies import find, reproduce
-
-from chromium import CHROMIUM, FLAGS
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 STUDIES = {  # pictures of the pages on theory

@@ -16,9 +16,9 @@ from docutils.parsers.rst import directives
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-from tables import table, text_nodes
 
 from isometer_papers import papers
+from tables import table, text_nodes
 
 NOTATION = Path(__file__).parents[2] / "papers" / "docs" / "notation.toml"
 

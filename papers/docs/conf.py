@@ -8,9 +8,8 @@ from pathlib import Path
 DOCS = Path(__file__).parents[2] / "docs"
 sys.path.insert(0, str(DOCS / "ext"))
 
-from shared_conf import *  # noqa: E402, F403
-
 from isometer_papers import __version__  # noqa: E402
+from shared_conf import *  # noqa: E402, F403
 
 project = html_title = "Isometer: the papers"
 version = release = __version__

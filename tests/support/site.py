@@ -143,7 +143,7 @@ def unreachable(site: Path) -> list[Path]:
 
 
 def public_packages(root: str) -> list[str]:
-    """Packages with a list of public names; those inside commands, pages, claims and studies serve their own package."""
+    """Packages with a list of public names; those inside commands, pages, claims and studies serve their own."""
     found = []
     for module in pkgutil.walk_packages(importlib.import_module(root).__path__, f"{root}."):
         private = any(part.startswith("_") for part in module.name.split("."))

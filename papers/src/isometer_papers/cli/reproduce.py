@@ -233,7 +233,9 @@ def _list(studies: list[Study], paper: str | None, as_json: bool) -> None:
         table.add_row(study.id, title, data, *(duration(seconds) for seconds in study.seconds))
     page = console()
     page.print(table)
-    page.print(f"{len(chosen)} studies; [bold]isometer reproduce ID[/] reproduces one, --all all of them.", highlight=False)
+    page.print(
+        f"{len(chosen)} studies; [bold]isometer reproduce ID[/] reproduces one, --all all of them.", highlight=False
+    )
     page.print("Times are on two cores; at paper size, training wants [bold]--device cuda[/].", highlight=False)
     for name in sorted(missing):
         page.print(f"[red]{name}[/] is not on this computer: [bold]isometer data get {name}[/]", highlight=False)

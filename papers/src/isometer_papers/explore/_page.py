@@ -40,7 +40,9 @@ def layout(state: LedgerState) -> html.Div:
         verdicts |= {word: f"{word} ({group})" for word in words}
     controls = [
         parts.select("view", "Show", t["view"], {"claims": "claims", "studies": "figures and tables"}),
-        parts.select("paper", "Paper", t["paper"], {"": "all", **{number: one.label for number, one in papers().items()}}),
+        parts.select(
+            "paper", "Paper", t["paper"], {"": "all", **{number: one.label for number, one in papers().items()}}
+        ),
         parts.select("verdict", "Verdict", t["verdict"], verdicts),
         parts.text("find", "Find", t["find"], example="words of an ID or a statement"),
         parts.hidden("page", t["page"]),
