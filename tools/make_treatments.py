@@ -69,7 +69,7 @@ for x, y in loader:
 ```
 
 It leaves model, gradients, buffers and generators as they were, skips an observation that would take more than 3 % of
-the training time, catches and logs whatever goes wrong inside, and goes on after a resume through `state_dict`.
+the training time, catches and logs its own errors, and resumes through `state_dict`.
 `isometer.doctor.watch.lightning.SignalCallback` does the same in a Lightning trainer.
 
 `isometer.doctor.width_check(factory, [64, 128, 256], batch)` measures the same model at several widths and says

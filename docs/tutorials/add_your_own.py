@@ -20,7 +20,7 @@ for phi in (squareplus, soft):
 assert soft.mean == 0
 
 # Text is parsed, never executed. The object works wherever a name does: `shape_activation(soft, depth=50, …)`,
-# `isometer.nn.Activation(squareplus)`. A [spec](../reference/spec.md) is plain data and wants text: the expression,
+# `isometer.nn.Activation(squareplus)`. A [spec](../reference/spec.md) is plain data and needs text: the expression,
 # or `"import:package.module:function"` for a function of yours.
 #
 # ## A metric

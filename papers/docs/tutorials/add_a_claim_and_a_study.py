@@ -40,7 +40,7 @@ assert result.verdict == "holds"
 # ## A study
 #
 # A figure: a grid of cells, a function that computes one, a picture, and the rule of the verdict. The rule is fixed
-# before the study runs. The cell's function is in a file of its own, since workers import it:
+# before the study runs. The cell's function is in its own file, since workers import it:
 #
 # ```{literalinclude} my_cells.py
 # :language: python

@@ -1,4 +1,4 @@
-"""The cell of the study in `add_your_own.py`: workers import it by name, so it lives in a file of its own."""
+"""The cell of the study in `add_a_claim_and_a_study.py`: workers import it by name, so it has its own file."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ assert abs(left - printed.counterexample["value"]) < 1e-9
 
 # ## What is true instead
 #
-# A refuted statement names a corrected one, with a verdict of its own.
+# A refuted statement names a corrected one, which has its own verdict.
 
 corrected = verdicts[printed.corrected]
 print(corrected.statement)
