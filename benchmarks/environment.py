@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import time
@@ -13,6 +12,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from isometer.files import write_whole
+from isometer.serialize import json_text
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -56,7 +58,5 @@ def write(name: str, result: dict[str, Any]) -> Path:
     """Commit-ready JSON, written whole or not at all."""
     RESULTS.mkdir(exist_ok=True)
     target = RESULTS / f"{name}.json"
-    partial = target.with_suffix(".tmp")
-    partial.write_text(json.dumps({"environment": environment(), **result}, indent=2) + "\n", encoding="utf-8")
-    os.replace(partial, target)
+    write_whole(target, json_text({"environment": environment(), **result}, indent=2) + "\n")
     return target

@@ -8,18 +8,39 @@ Run with `python -m benchmarks run`.
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import xarray
 
 from benchmarks.environment import show
 from isometer.run import Job
 from isometer.run import run as run_job
-from isometer.run.trial import busy, nothing
 
 CELLS = 64
 SECONDS = 1.0
 EMPTY = 500
+
+
+def nothing(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
+    """An empty cell: what remains is overhead."""
+    return xarray.Dataset()
+
+
+def busy(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
+    """Half the `seconds` of arithmetic on one core (measured in processor time), half of waiting."""
+    half = float(cell["seconds"]) / 2
+    time.sleep(half)
+    start, rounds, state = time.process_time(), 0, b""
+    while time.process_time() - start < half:
+        for _ in range(1000):
+            state = hashlib.sha256(state).digest()
+        rounds += 1
+    return xarray.Dataset({"rounds": rounds})
 
 
 def speed_up() -> dict[str, float]:

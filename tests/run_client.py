@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from isometer.run import Job, run
-from isometer.run.trial import walk
+from run_cells import walk
 
 
 def walks(cells: int, seconds: float) -> Job:

@@ -30,7 +30,7 @@ from isometer_papers.theory.duals.exact_duals import (
 from isometer_papers.theory.duals.kernel_tables import parameter_count, table_dual, table_nonlinearity
 from isometer_papers.theory.duals.length_counterexamples import hinge_length, staircase_length
 from isometer_papers.theory.duals.normalized_networks import batch_norm_network, layer_norm_network, standardized
-from isometer_papers.theory.duals.normrelu import NormReLU
+from isometer_papers.theory.duals.normrelu import NormReLUMoments
 from isometer_papers.theory.duals.normrelu_pairs import normrelu_constants, normrelu_correlations, normrelu_pair
 from isometer_papers.theory.duals.odd_mixtures import OddMixture, as_printed_hermite_pairing, mixture_step
 from isometer_papers.theory.duals.small_interpolation import (
@@ -103,7 +103,7 @@ def test_squares() -> None:
     assert dual_value(np.array([0.0, 0.1, 0.2]), 1.0) == 1.0
     assert smallest_fixed_point(np.array([0.25, 0.0, 0.75])) == pytest.approx(1 / 3)
     assert smallest_fixed_point(np.array([0.6, 0.2, 0.2])) == 1.0
-    with pytest.raises(IsometerError, match="no dual 'cube'"):
+    with pytest.raises(IsometerError, match="unknown dual 'cube'"):
         dual_value("cube", 0.5)
 
 
@@ -221,7 +221,7 @@ def test_networks_against_torch() -> None:
 
 
 def test_normrelu_constants_against_the_closed_forms() -> None:
-    found, unit = normrelu_constants(), NormReLU()
+    found, unit = normrelu_constants(), NormReLUMoments()
     assert found["shift"] == pytest.approx(unit.shift)
     assert found["scale"] == pytest.approx(unit.scale)
     assert found["nonlinearity"] == pytest.approx(unit.nonlinearity)
@@ -233,7 +233,7 @@ def test_normrelu_constants_against_the_closed_forms() -> None:
 def test_normrelu_pairs() -> None:
     import mpmath
 
-    unit = NormReLU()
+    unit = NormReLUMoments()
 
     def plain(x: Any) -> Any:
         return unit.scale * (np.maximum(x - unit.kink, 0) + unit.shift)

@@ -18,12 +18,13 @@ from typer.testing import CliRunner
 
 from isometer.cli import app
 from isometer.errors import IsometerError
+from isometer.serialize import json_data
 from isometer_papers.claims import Claim, Estimate, Result, Search, check, find, inventory, ledger, tally, tightened
 from isometer_papers.claims._fits import combined, exponent, intercept
 from isometer_papers.claims._ledger import parsed, save, written
 from isometer_papers.claims._precise import certified, eigenvalues, elementwise, lifted, numerical_rank
 from isometer_papers.claims._registry import all_claims, check_consistent, claims_of, papers
-from isometer_papers.claims._result import KEYS, plain
+from isometer_papers.claims._result import KEYS
 from isometer_papers.claims._verdict import LEVEL
 from isometer_papers.cli import claims as command
 from isometer_papers.report.ledger_page import claims_html, claims_markdown
@@ -268,7 +269,7 @@ def test_results_are_json_and_round_trip() -> None:
     assert tuple(result.summary()) == KEYS
     data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert Result.from_dict(data) == result
-    assert plain({"a": np.float64(1.0), "b": -math.inf, "c": (1, np.ones(1))}) == {
+    assert json_data({"a": np.float64(1.0), "b": -math.inf, "c": (1, np.ones(1))}, nonfinite="text") == {
         "a": 1.0,
         "b": "-inf",
         "c": [1, [1.0]],
@@ -303,7 +304,7 @@ def test_claims_that_contradict_themselves_are_refused() -> None:
 def test_unknown_ids_get_a_hint() -> None:
     with pytest.raises(IsometerError, match="did you mean '002/lem-1'"):
         find("002/lem1")
-    with pytest.raises(IsometerError, match="no claims of paper '999'"):
+    with pytest.raises(IsometerError, match="unknown paper '999'"):
         claims_of("999")
 
 

@@ -91,7 +91,7 @@ def test_a_file_of_inputs_pictures_and_netcdf(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--norm", "btch"], "expected none"),
+        (["--norm", "btch"], "expected one of none"),
         (["--input", "correlated:2"], "can have"),
         (["--metric", "orthogonality_gep"], "did you mean 'orthogonality_gap'"),
         (["--batch", "1", "--norm", "batch"], "need at least 2"),

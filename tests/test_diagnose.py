@@ -10,13 +10,12 @@ import torch
 from scipy import stats
 from torch import nn
 
-from isometer.doctor import FINDINGS, diagnose, probe
+from isometer.doctor import CONDITIONS, PRESCRIPTIONS, diagnose, probe
 from isometer.doctor.diagnosis._comparison import compare
-from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._redraws import Redraws
 from isometer.doctor.diagnosis._signal_path import View, robust_slope
+from isometer.doctor.diagnosis.checks import Case
 from isometer.doctor.diagnosis.checks._units import nonlinear_share
-from isometer.doctor.diagnosis.checks._weights import asymmetric_weights
 from isometer.doctor.patients import PATIENTS, Patient
 
 AVAILABLE = [name for name, one in PATIENTS.items() if one.available]
@@ -65,10 +64,10 @@ def test_patients(name: str) -> None:
 
 
 def test_every_finding_has_a_patient() -> None:
-    assert {finding for name in QUICK for finding in PATIENTS[name].findings} >= set(FINDINGS) - {
+    assert {finding for name in QUICK for finding in PATIENTS[name].findings} >= set(CONDITIONS) - {
         "activation-explosion"
     }
-    assert {finding for one in PATIENTS.values() for finding in one.findings} == set(FINDINGS)
+    assert {finding for one in PATIENTS.values() for finding in one.findings} == set(CONDITIONS)
 
 
 @pytest.mark.slow
@@ -139,7 +138,7 @@ def test_every_finding_is_complete() -> None:
         report = diagnose(patient.model(), inputs, target=targets, loss=patient.loss, predict=False)
         for finding in report.findings:
             seen.add(finding.id)
-            assert finding.id in FINDINGS
+            assert finding.id in CONDITIONS
             assert finding.layers
             assert finding.evidence
             assert finding.references
@@ -206,9 +205,7 @@ def test_symmetric_weights_are_never_called_asymmetric() -> None:
                 linear.weight.normal_(generator=generator)
             layers += [linear, nn.ReLU()]
         examination = probe(nn.Sequential(*layers), torch.randn(4, 8, generator=generator))
-        from isometer.doctor.diagnosis.checks import Case
-
-        assert not list(asymmetric_weights(Case(View(examination), None)))  # type: ignore[arg-type]
+        assert not list(CONDITIONS["asymmetric-init"].found_in(Case(View(examination), None)))  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

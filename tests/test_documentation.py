@@ -37,7 +37,7 @@ ROOMS = (
     *(f"isometer.theory.{m.name}" for m in pkgutil.iter_modules(isometer.theory.__path__) if m.name not in INNER),
 )
 # records whose fields are documented beside the function that returns them
-RECORDS = {"Entry", "DepthOutlook", "Dual"}
+RECORDS = {"ActivationEntry", "DepthOutlook", "Dual"}
 
 
 def public(room: str) -> list[tuple[str, object]]:

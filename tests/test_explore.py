@@ -30,7 +30,7 @@ dash = pytest.importorskip("dash", reason="needs Dash: pip install 'isometer[exp
 import plotly.graph_objects as go  # noqa: E402
 
 from doctor_reports import HOSTILE, hostile_report, long_report  # noqa: E402
-from isometer.explore import LABS, LIMITS, Desk, Job, make_app  # noqa: E402
+from isometer.explore import LABS, LIMITS, Computation, Desk, make_app  # noqa: E402
 from isometer.explore._desk import Superseded  # noqa: E402
 from isometer.explore._guard import allowed_host  # noqa: E402
 from isometer.explore._python_lines import activation_lines, depth_lines  # noqa: E402
@@ -137,7 +137,7 @@ def test_values_outside_are_told() -> None:
     assert notes[0] == "width 9999 is outside 2 … 500; 500 is used"
     assert "runs is 'x'; expected a number" in notes
     assert notes[-1] == "depth 400 at this width and batch needs too much memory; 75 is used"
-    assert any(note.startswith("norm is 'magic'; expected one of none, batch") for note in notes)
+    assert any(note.startswith("unknown norm 'magic'; expected one of none, batch") for note in notes)
     assert ActivationState.read("activations=" + ",".join("abcdefgh"))[1] == ["8 activations; the first 6 are shown"]
 
 
@@ -148,7 +148,7 @@ def test_names_are_split_outside_parentheses() -> None:
 # --- work -------------------------------------------------------------------------------------------------------------
 
 
-def asking(desk: Desk, tab: str, slot: str, jobs: Sequence[Job]) -> tuple[threading.Thread, list[Any]]:
+def asking(desk: Desk, tab: str, slot: str, jobs: Sequence[Computation]) -> tuple[threading.Thread, list[Any]]:
     """Ask in a thread of its own, as a request does; the answer, or the exception, comes into the list."""
     answer: list[Any] = []
 
@@ -226,10 +226,10 @@ for line in sys.stdin:
 def test_processes_that_do_not_listen_are_replaced() -> None:
     used = Desk(workers=1, seconds=0.05, command=[sys.executable, "-c", STUBBORN])
     try:
-        assert "stopped after" in str(used.ask("a", "b", [Job("hang", {})])[0])
-        assert used.ask("a", "b", [Job("other", {})]) == ["fine"]
-        assert "ended unexpectedly" in str(used.ask("a", "b", [Job("die", {})])[0])
-        assert used.ask("a", "b", [Job("another", {})]) == ["fine"]
+        assert "stopped after" in str(used.ask("a", "b", [Computation("hang", {})])[0])
+        assert used.ask("a", "b", [Computation("other", {})]) == ["fine"]
+        assert "ended unexpectedly" in str(used.ask("a", "b", [Computation("die", {})])[0])
+        assert used.ask("a", "b", [Computation("another", {})]) == ["fine"]
         assert used.starts == 3
     finally:
         used.close()
@@ -262,9 +262,9 @@ def test_hostile_expressions_do_nothing(attack: str, desk: Desk, tmp_path: Path)
 
 
 def test_forged_requests_stay_within_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    used, seen = Desk(workers=1), list[Job]()
+    used, seen = Desk(workers=1), list[Computation]()
 
-    def ask(tab: str, slot: str, jobs: Sequence[Job]) -> list[Any]:
+    def ask(tab: str, slot: str, jobs: Sequence[Computation]) -> list[Any]:
         seen.extend(jobs)
         return [IsometerError("not computed here") for _ in jobs]
 
@@ -574,7 +574,7 @@ def test_command_says_where_it_listens(refused: Callable[..., str]) -> None:
 
 
 def test_command_refuses_a_missing_gallery_and_a_foreign_address(refused: Callable[..., str]) -> None:
-    assert "there is no folder '/no/such/folder'" in refused("--gallery", "/no/such/folder")
+    assert "the folder '/no/such/folder' does not exist" in refused("--gallery", "/no/such/folder")
     assert "'192.0.2.1' is not an address of this machine" in refused("--host", "192.0.2.1", "--port", "8051")
 
 

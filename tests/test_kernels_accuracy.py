@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from isometer.theory.kernels import SphereKernel, kernel_matrices
-from isometer.theory.kernels._depth_free import State, coordinates, gaps, through
+from isometer.theory.kernels._depth_free import AngleState, coordinates, gaps, through
 
 PROMISED = 1e-9  # of the diagonal
 DEPTHS = (1, 2, 3, 10, 33, 100, 317, 1000)
@@ -176,7 +176,7 @@ def test_blocks_agree_with_layer_by_layer(name: str) -> None:
     assert kernel.constant is not None
     gap, mirror = gaps(s)
     cosine = np.where(gap < 1, 1 - gap, mirror - 1)
-    state = State(s, cosine if kernel.tangent else None, 0.0)
+    state = AngleState(s, cosine if kernel.tangent else None, 0.0)
     for stage in kernel.transient:
         state = through(stage, state)
     state = through(kernel.constant, state, kernel.depth - len(kernel.transient))

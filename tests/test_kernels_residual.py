@@ -17,7 +17,7 @@ from isometer.cli import kernel as kernel_commands  # noqa: F401  (registers `ke
 from isometer.errors import IsometerError
 from isometer.theory import KernelMap, LengthMap, kernel_matrices, kernel_matrix, signal_path
 from isometer.theory.kernels import Batch, SignalFamily, SphereKernel, conditioning_bounds, diagnose_kernel
-from isometer.theory.kernels._depth_free import State, through
+from isometer.theory.kernels._depth_free import AngleState, through
 from isometer.theory.kernels._kernel_matrix import _by_layers, _first_signals
 from isometer.theory.kernels._layer_maps import coordinates, cosine_of, gaps
 from isometer.theory.kernels._mixed_lengths import Architecture, mixed_kernels
@@ -203,7 +203,7 @@ def test_residual_blocks_agree_with_single_layers() -> None:
     s = np.linspace(-30, 30, 121)
     kernel = SphereKernel("unit(relu)", 2000, residual=0.05)
     assert kernel.constant is not None
-    state = through(kernel.constant, State(s, cosine_of(*gaps(s)), 0.0), 2000)
+    state = through(kernel.constant, AngleState(s, cosine_of(*gaps(s)), 0.0), 2000)
     weight = 1 / (1 + math.exp(state.log_ratio))
     nngp, ntk = kernel.values(s)
     assert ntk is not None

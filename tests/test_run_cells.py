@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from isometer.errors import IsometerError
 from isometer.run import Cell, Job, code_version, combine_grid, parse_axes, seed_of
 from isometer.run import _code as code_module
-from isometer.run._cells import canonical, plain, restored
+from isometer.run._cells import canonical, recorded, restored
 from isometer.run._code import name_of
-from isometer.run.trial import power, walk
+from isometer.run.trial import power
+from run_cells import walk
 
 NAMES = ["width", "depth", "activation", "gamma", "norm_position"]
 
@@ -97,7 +98,7 @@ def test_functions_must_be_found_by_name() -> None:
 @pytest.mark.parametrize("value", [object(), {1: 2}, b"bytes", np.array(["text"])])
 def test_what_a_configuration_cannot_hold(value: object) -> None:
     with pytest.raises(IsometerError):
-        plain({"a": value})
+        recorded({"a": value})
 
 
 def test_code_version_follows_the_imports_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +157,7 @@ def test_grid_texts(text: str, values: list[str]) -> None:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["widht=1"], "unknown key 'widht'; did you mean 'width'"),
+        (["widht=1"], "unknown key of the grid 'widht'; did you mean 'width'"),
         (["zzz=1"], "expected one of activation, depth"),
         (["width"], "expected name=values"),
         (["width="], "no values for 'width'"),

@@ -116,7 +116,7 @@ def test_a_sweep_of_kernels_carries_its_inputs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--grid", "widht=1,2"], "unknown key 'widht'; did you mean 'width'"),
+        (["--grid", "widht=1,2"], "unknown key of the grid 'widht'; did you mean 'width'"),
         ([], "the grid is empty"),
         (["--grid", "width="], "no values for 'width'"),
         (["--grid", "width=8,0"], "the cell width=0: width is 0; expected a whole number"),
@@ -126,7 +126,7 @@ def test_a_sweep_of_kernels_carries_its_inputs(tmp_path: Path) -> None:
         (["--grid", "weights=gaussian,uniform", "--engine", "gram"], "the cell weights=uniform: engine='gram'"),
         (["--grid", "batch=1,4", "--norm", "batch"], "the cell batch=1: batch has 1 sample"),
         (["--grid", "input=gaussian,correlated:2"], "the cell input=correlated:2: .*cosine is 2"),
-        (["--grid", "metric=rank"], "unknown key 'metric'"),
+        (["--grid", "metric=rank"], "unknown key of the grid 'metric'"),
         (["--grid", "width=8", "--metric", "nonsense"], "the cell width=8: .*nonsense"),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isometer.simulate import Chain
+from isometer.simulate._chain import LayerChain
 from isometer.simulate._layers import activate_backward, normalize, normalize_backward
 from isometer.simulate._measure import Recorder
 from isometer.spec import POST_NORM, Norm, PowerLaw, Spec, recurrence
@@ -139,11 +139,11 @@ def test_a_chain_is_the_network_of_its_spec_forward_and_backward(name: str) -> N
     spec = CASES[name]
     generator = torch.Generator().manual_seed(1)
     batch = torch.randn(2, 4, spec.fan_in[0], dtype=torch.float64, generator=generator)
-    chain = Chain(spec, "dense", batch, seed=0, runs=[0, 1], rows=4)
+    chain = LayerChain(spec, "dense", batch, seed=0, runs=[0, 1], rows=4)
     for layer in range(1, spec.layers + 1):
         chain.step(layer)
     weights, biases = [], []
-    draws = Chain(spec, "dense", batch, seed=0, runs=[0, 1], rows=4)
+    draws = LayerChain(spec, "dense", batch, seed=0, runs=[0, 1], rows=4)
     for (tape, _), width in zip(chain._tape, spec.widths, strict=True):
         product = dict(tape)["weights"]
         weights.append((product.weights * product.scale).clone().requires_grad_())
@@ -168,7 +168,7 @@ def test_several_cotangents_see_one_network() -> None:
     cotangent = torch.randn(2, 3, 4, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     cotangent[:, 2] = cotangent[:, 0] - 2 * cotangent[:, 1]
     for law in ("gaussian", "orthogonal"):
-        chain = Chain(spec.replace(weights=law), "gram", batch, seed=0, runs=[0, 1], rows=12)
+        chain = LayerChain(spec.replace(weights=law), "gram", batch, seed=0, runs=[0, 1], rows=12)
         for layer in range(1, 4):
             chain.step(layer)
         back = chain.backward(cotangent, torch.zeros(2, dtype=torch.float64), lambda *_: None)
@@ -207,7 +207,7 @@ def test_the_jacobian_is_that_of_automatic_differentiation(weights: str) -> None
     batch = np.random.default_rng(0).standard_normal((3, 4))
     found = jacobian_spectrum(spec, batch, runs=2, seed=3, engine="dense")
     for run in range(2):
-        chain = Chain(spec, "dense", torch.as_tensor(batch)[None], seed=3, runs=[run], rows=45)
+        chain = LayerChain(spec, "dense", torch.as_tensor(batch)[None], seed=3, runs=[run], rows=45)
         for layer in (1, 2):
             chain.step(layer)
         products = [dict(tape)["weights"] for tape, _ in chain._tape]

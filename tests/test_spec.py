@@ -46,8 +46,8 @@ def test_an_activation_value_is_written_as_text() -> None:
         ({"depth": 2.5}, "depth is 2.5; expected a whole number"),
         ({"width": 0}, "width is 0; expected a whole number of at least 1 — pass the number of features"),
         ({"width": (8, 4), "depth": 3}, "width has 2 numbers, depth is 3; expected as many — drop depth"),
-        ({"weights": "normal"}, "weights is 'normal'; expected one of gaussian, uniform"),
-        ({"norm": "bacth"}, "norm is 'bacth'; expected none, group:K or one of batch"),
+        ({"weights": "normal"}, "unknown weights 'normal'; did you mean .xavier-normal.* expected one of gaussian"),
+        ({"norm": "bacth"}, "unknown norm 'bacth'; did you mean 'batch'"),
         ({"norm": 3}, "norm is 3; expected a Norm, a name or None"),
         ({"activation": 3}, "activation is 3; expected text such as 'relu'"),
         ({"activation": "import:nowhere:f"}, "cannot be imported .*expected import:package.module:function"),
@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_refused_with_the_reason(fields: dict[str, object],
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"over": "time"}, "norm.over is 'time'; expected one of batch, features, groups"),
+        ({"over": "time"}, "unknown norm.over 'time'; expected one of batch, features, groups"),
         ({"recenter": False, "rescale": False}, "neither recentres nor rescales; expected one of them at least"),
         ({"eps": -1.0}, "norm.eps is -1.0; expected a number of at least 0"),
         ({"groups": 4}, "norm.groups is 4 over 'batch'; expected 1"),
@@ -92,7 +92,7 @@ def test_norms_that_do_not_exist_are_refused(fields: dict[str, object], message:
         ("[1]", "the spec is a JSON list; expected an object"),
         ('{"width": 8, "deepth": 3}', "unknown field 'deepth'"),
         ('{"depth": 3}', "the spec has no width"),
-        ('{"width": 8, "depth": 3, "norm": {"axis": 1}}', "norm has the unknown field 'axis'"),
+        ('{"width": 8, "depth": 3, "norm": {"axis": 1}}', "unknown field of norm 'axis'"),
         ('{"width": 8, "depth": 3, "gain": {"slope": 1}}', "gain has the unknown field 'slope'"),
     ],
 )

@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 
 from isometer.cli import app
 from isometer.errors import IsometerError
-from isometer.run.trial import power, walk
+from isometer.run.trial import power
 from isometer_papers.cli import reproduce as command
 from isometer_papers.report.gallery import gallery_html, gallery_markdown, number, order, read_records, study_html
 from isometer_papers.studies import (
@@ -47,6 +47,7 @@ from isometer_papers.studies._readings import log_slope, mean_interval, measured
 from isometer_papers.studies._records import settings_of
 from isometer_papers.studies._running import make_job
 from isometer_papers.training.loop import augmented
+from run_cells import walk
 
 assert command
 
@@ -167,7 +168,7 @@ def test_settings_can_be_changed() -> None:
     [
         ({"bas": "1"}, "did you mean 'base'"),
         ({"exponent": "two"}, "expected something like 2"),
-        ({"zzz": "1"}, "it has base, exponent"),
+        ({"zzz": "1"}, "expected one of base, exponent"),
     ],
 )
 def test_wrong_settings(changes: dict[str, str], message: str) -> None:
@@ -430,7 +431,7 @@ def test_bad_requests(tmp_path: Path) -> None:
         (["003/fig1"], "did you mean '003/fig-1'"),
         (["--resume"], "nothing to resume"),
         (["003/fig-1", "--set", "widht=3"], "did you mean 'width'"),
-        (["--paper", "009"], "no studies of paper"),
+        (["--paper", "009"], "unknown paper"),
         (["--read-again"], "no result of any study"),
         (["--read-again", "003/fig-1", "--set", "width=3"], "computes nothing"),
     ):

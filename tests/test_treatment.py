@@ -19,14 +19,13 @@ from torch.nn import functional
 from typer.testing import CliRunner
 
 from isometer.cli import app
-from isometer.doctor import FINDINGS, diagnose
+from isometer.doctor import CONDITIONS, PRESCRIPTIONS, diagnose
 from isometer.doctor.diagnosis import Report
-from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
 from isometer.doctor.patients import PATIENTS, patient
 from isometer.doctor.treatment import (
-    ELSEWHERE,
-    REMEDIES,
+    Arm,
     Skip,
+    TreatmentTrial,
     add_norm_,
     add_skips_,
     batch_free_norm_,
@@ -72,12 +71,18 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def test_every_prescription_is_carried_out_or_says_why_not() -> None:
-    assert set(REMEDIES) | set(ELSEWHERE) == set(PRESCRIPTIONS)
-    assert not set(REMEDIES) & set(ELSEWHERE)
-    for remedy in REMEDIES.values():
-        assert remedy.kind in ("weights", "architecture")
-        assert all((remedy.theory, remedy.cost, remedy.side_effects, remedy.cannot, remedy.calls))
+def test_what_is_carried_out_says_why_at_what_price_and_where_not() -> None:
+    for one in PRESCRIPTIONS.values():
+        if one.calls:
+            assert one.kind in ("weights", "architecture")
+            assert all((one.theory, one.cost, one.side_effects, one.cannot))
+    assert {one.id for one in PRESCRIPTIONS.values() if not one.calls} == {
+        "larger-batch",
+        "distinct-samples",
+        "clip-gradients",
+        "fewer-layers",
+        "finite-weights",
+    }
 
 
 # --- what each remedy does, against its definition --------------------------------------------------------------------
@@ -563,7 +568,7 @@ def test_command_on_a_terminal_and_its_errors(tmp_path: Path) -> None:
     for arguments, words in (
         (["--trial", "5"], "need --treat"),
         (["--treat", "--save", "x.pt"], "safetensors"),
-        (["--treat", "nonsense"], "no prescription"),
+        (["--treat", "nonsense"], "unknown prescription"),
         (["--treat", "--trial", "0"], "at least 1"),
     ):
         problem = CliRunner().invoke(app, ["doctor", "mlp-relu-default-10", *arguments]).exception
@@ -580,7 +585,7 @@ def test_every_treatable_patient_is_cured(name: str) -> None:
     one = patient(name)
     model, (inputs, targets) = one.model(1), one.example(seed=1)
     report: Report = diagnose(model, inputs, target=targets, loss=one.loss, predict=False)
-    assert {f.id for f in report.findings} <= set(FINDINGS)
+    assert {f.id for f in report.findings} <= set(CONDITIONS)
     treatment = treat(model, report, batch=inputs, target=targets, loss=one.loss)
     assert treatment.cured, treatment.summary
 
@@ -596,3 +601,11 @@ def test_patients_are_listed_with_condition_and_outcome() -> None:
     assert rows["mlp-dead-10"]["treatment"]["applied"] == ["zero-bias"]
     assert "mlp-dead-10" in CliRunner().invoke(app, ["patients", "--family", "mlp"]).stdout
     assert isinstance(CliRunner().invoke(app, ["patients", "--family", "x"]).exception, IsometerError)
+
+
+def test_a_loss_that_is_no_number_is_not_written_as_infinite() -> None:
+    arm = Arm(((math.nan, math.inf),), 0, ((2.0, math.nan),))
+    record = TreatmentTrial(2, (0.1, 0.2), (0,), arm, arm, 2.0).to_dict()
+    assert record["before"]["final"] == [[None, "inf"]]
+    assert record["after"]["curve"]["mean"] == [2.0, None]
+    assert "nan" not in loss_curves(record)

@@ -9,6 +9,7 @@ import torch
 
 from isometer.doctor import diagnose
 from isometer.doctor.patients import PATIENTS
+from isometer.files import write_whole
 
 HERE = Path(__file__).parents[1] / "docs"
 SEEDS = (0, 1, 2)
@@ -64,9 +65,7 @@ def main() -> None:
         print(rows[-1], flush=True)
     text = INTRODUCTION.format(seeds=len(SEEDS), sizes=" and ".join(map(str, SIZES))) + "\n".join(rows)
     text += f"\n\nOver all of them the doctor agrees with training in {right} of {total} examinations.\n"
-    temporary = HERE / "patients.md.tmp"
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(HERE / "patients.md")
+    write_whole(HERE / "patients.md", text)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ import torch
 from isometer.data import load
 from isometer.doctor.patients import PATIENTS, Images, Patient, Trial, judge, patient, trial
 from isometer.doctor.patients._outcomes import CHANCE, LEARNED, LEARNING_RATES, MATERIAL, SIGNIFICANT, WINDOW
+from isometer.files import write_whole
 
 STEPS = 200
 CONTROLS = {"mlp-bn-small-batch-10": "mlp-relu-10", "mlp-bn-repeated-10": "mlp-relu-10"}
@@ -163,9 +164,7 @@ def write(out: Path, found: dict[str, Any]) -> None:
         for name, one in PATIENTS.items()
         if name in found
     ]
-    scratch = out.with_suffix(".tmp")
-    scratch.write_text("{\n" + ",\n".join([*lines, '"patients": {\n' + ",\n".join(rows) + "\n}"]) + "\n}\n")
-    scratch.replace(out)
+    write_whole(out, "{\n" + ",\n".join([*lines, '"patients": {\n' + ",\n".join(rows) + "\n}"]) + "\n}\n")
 
 
 if __name__ == "__main__":

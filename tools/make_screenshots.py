@@ -101,10 +101,10 @@ def take(browser: Any, url: str, shot: Shot) -> None:
 
 def report(browser: Any, desk: Any) -> None:
     """The page that `isometer doctor --html` writes."""
-    from isometer.explore import Job
+    from isometer.explore import Computation
     from isometer.report import save_page
 
-    [document] = desk.ask("screenshots", "report", [Job("examined", {"name": "mlp-relu-100"})])
+    [document] = desk.ask("screenshots", "report", [Computation("examined", {"name": "mlp-relu-100"})])
     with tempfile.TemporaryDirectory() as folder:
         path = save_page(document, Path(folder) / "report.html")
         page = browser.new_context(viewport={"width": 1280, "height": 1000}).new_page()

@@ -12,7 +12,6 @@ again.
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import time
 from pathlib import Path
@@ -22,13 +21,13 @@ import numpy as np
 import torch
 from torch import nn
 
-import isometer.doctor.diagnosis.checks
 from isometer.data import load
-from isometer.doctor import FINDINGS, diagnose
-from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
+from isometer.doctor import CONDITIONS, PRESCRIPTIONS, Condition, diagnose
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.doctor.patients._inputs import pick
-from isometer.doctor.treatment import ELSEWHERE, REMEDIES, Treatment, treat, trial
+from isometer.doctor.treatment import Treatment, treat, trial
+from isometer.files import write_whole
+from isometer.serialize import json_text
 
 HERE = Path(__file__).parents[1] / "docs"
 RESULTS = HERE / "treatments.json"
@@ -78,21 +77,18 @@ how each representation scales with it, at the start or after some steps of trai
 
 
 def findings_table() -> list[str]:
-    """Which findings list which prescriptions, read from the checks themselves."""
-    listed: dict[str, list[str]] = {one: [] for one in FINDINGS}
-    for path in sorted(Path(isometer.doctor.diagnosis.checks.__file__).parent.glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding"):
-                continue
-            ids = [c.value for c in ast.walk(node.args[0]) if isinstance(c, ast.Constant) and c.value in FINDINGS]
-            for call in ast.walk(node):
-                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "prescribe":
-                    for one in ids:
-                        listed[one] += [c.value for c in call.args if isinstance(c, ast.Constant)]
-    return [f"| {one} | {', '.join(f'`{p}`' for p in dict.fromkeys(listed[one]))} |" for one in FINDINGS]
+    """Which conditions list which prescriptions."""
+    return [f"| {one.id} | {_advice(one)} |" for one in CONDITIONS.values()]
 
 
-def remedies_table() -> list[str]:
+def _advice(one: Condition) -> str:
+    """Prescriptions of the usual form, then those of the forms in which they differ."""
+    forms = {"": one.prescriptions, **{v.when: v.prescriptions for v in one.variants.values() if v.prescriptions}}
+    lists = {when: ", ".join(f"`{p}`" for p in ids) for when, ids in forms.items()}
+    return "; ".join(f"{when}: {ids}" if when else ids for when, ids in lists.items())
+
+
+def prescriptions_table() -> list[str]:
     """What each prescription does, why, and at what price."""
     rows = ["", "## The prescriptions", ""]
     for kind, words in (("weights", "set weights only"), ("architecture", "change the architecture")):
@@ -102,13 +98,13 @@ def remedies_table() -> list[str]:
             "| prescription | what it does | why | cost | side effects | cannot apply |",
         ]
         rows.append("|---|---|---|---|---|---|")
-        for one, remedy in REMEDIES.items():
-            if remedy.kind == kind:
-                cells = (PRESCRIPTIONS[one].text, remedy.theory, remedy.cost, remedy.side_effects, remedy.cannot)
-                rows.append(f"| `{one}` | {' | '.join(cells)} |")
+        for one in PRESCRIPTIONS.values():
+            if one.calls and one.kind == kind:
+                cells = (one.text, one.theory, one.cost, one.side_effects, one.cannot)
+                rows.append(f"| `{one.id}` | {' | '.join(cells)} |")
         rows.append("")
     rows += ["### Those that no function on the model carries out", "", "| prescription | why |", "|---|---|"]
-    rows += [f"| `{one}` | {reason} |" for one, reason in ELSEWHERE.items()]
+    rows += [f"| `{one.id}` | {one.elsewhere} |" for one in PRESCRIPTIONS.values() if not one.calls]
     return rows
 
 
@@ -241,9 +237,9 @@ def write(patients: dict[str, Any], extra: dict[str, Any]) -> None:
     rows = [f"{json.dumps(name)}: {json.dumps(record, ensure_ascii=False)}" for name, record in ordered.items()]
     head = {"data": "Fashion-MNIST, training set, standardised", "steps": STEPS, **extra}
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
-    _move(RESULTS, "{\n" + ",\n".join([*lines, '"patients": {\n' + ",\n".join(rows) + "\n}"]) + "\n}\n")
-    text = INTRODUCTION + "\n".join([*findings_table(), *remedies_table(), *results_table(ordered)]) + "\n"
-    _move(PAGE, text + "\n".join(deep_section()) + MONITOR)
+    write_whole(RESULTS, "{\n" + ",\n".join([*lines, '"patients": {\n' + ",\n".join(rows) + "\n}"]) + "\n}\n")
+    text = INTRODUCTION + "\n".join([*findings_table(), *prescriptions_table(), *results_table(ordered)]) + "\n"
+    write_whole(PAGE, text + "\n".join(deep_section()) + MONITOR)
     truth = json.loads(TRUTH.read_text())["patients"] if TRUTH.exists() else {}
     shipped = {}
     for name in PATIENTS:
@@ -253,20 +249,10 @@ def write(patients: dict[str, Any], extra: dict[str, Any]) -> None:
             entry["loss"] = round(float(np.mean(truth[name]["best_losses"])), 3)
         if name in ordered:
             record = ordered[name]
-            result = {
-                key: ["inf" if np.isinf(v) else v for v in value] if isinstance(value, list) else value
-                for key, value in outcome(record).items()
-            }
-            entry["treatment"] = {"applied": record["applied"], "left": list(record["after"]), **result}
+            entry["treatment"] = {"applied": record["applied"], "left": list(record["after"]), **outcome(record)}
         if entry:
             shipped[name] = entry
-    _move(SHIPPED, json.dumps(shipped, indent=0, allow_nan=False) + "\n")
-
-
-def _move(path: Path, text: str) -> None:
-    scratch = path.with_suffix(".tmp")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(path)
+    write_whole(SHIPPED, json_text(shipped, indent=0) + "\n")
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ at the start.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +23,8 @@ from isometer.data import load
 from isometer.doctor.patients import Images, TrainingCurve, train
 from isometer.doctor.patients._layers import Scaled
 from isometer.doctor.patients._mlps import mlp
+from isometer.files import write_whole
+from isometer.serialize import json_text
 
 OUT = Path(__file__).parents[1] / "docs" / "thousand-layers.json"
 RATES = (1e-4, 1e-3, 1e-2)
@@ -108,9 +109,7 @@ def main() -> None:
             "last": [None if curve.diverged else ended(curve) for curve in curves[best]],
             "losses": [[round(x, 4) for x in curve.losses if math.isfinite(x)] for curve in curves[best]],
         }
-    scratch = OUT.with_suffix(".tmp")
-    scratch.write_text(json.dumps(found, allow_nan=False) + "\n", encoding="utf-8")
-    scratch.replace(OUT)
+    write_whole(OUT, json_text(found) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tables made at build time from the data of the repository: benchmarks."""
+"""Tables made at build time from the data of the repository: benchmarks and conditions."""
 
 from __future__ import annotations
 
@@ -100,6 +100,29 @@ class Benchmarks(SphinxDirective):
         return found
 
 
+def condition_rows() -> Iterator[list[str]]:
+    """The conditions of the doctor and their variants with limits of their own.
+
+    >>> next(condition_rows())[:4]
+    ['rank-collapse', '1 − mean |cos| of samples, or of tokens, before the readout', '0.025', '0.005']
+    """
+    from isometer.doctor import CONDITIONS
+
+    for one in CONDITIONS.values():
+        forms = [("", one.limits), *((f", {v.when}", v.limits) for v in one.variants.values() if v.limits is not None)]
+        for when, limits in forms:
+            yield [f"{one.id}{when}", one.reads, *limits.words, f"{limits.reason} ({limits.derived})", one.harm]
+
+
+class Conditions(SphinxDirective):
+    """The conditions that the doctor knows: what is read, where harm begins, and why."""
+
+    def run(self) -> list[nodes.Node]:
+        head = ("condition", "measured", "moderate", "severe", "reason for the limit (source)", "why it harms")
+        return [table(head, condition_rows())]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("benchmarks", Benchmarks)
+    app.add_directive("conditions", Conditions)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from isometer.errors import IsometerError
+from isometer.errors import unknown_name
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,5 @@ def paper(name: str) -> Paper:
     """
     found = next((one for one in papers().values() if name in (one.number, one.key)), None)
     if found is None:
-        known = ", ".join(f"{one.number} ({one.key})" for one in papers().values())
-        raise IsometerError(f"there is no paper {name!r}; expected one of {known}")
+        raise unknown_name("paper", name, [text for one in papers().values() for text in (one.number, one.key)])
     return found

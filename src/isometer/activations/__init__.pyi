@@ -3,13 +3,13 @@ from ._activation import checked_correlation as checked_correlation
 from ._activation import expectation as expectation
 from ._closed_forms import as_two_rays as as_two_rays
 from ._dual import Dual as Dual
-from ._gaussian import Estimate as Estimate
+from ._gaussian import NumericalEstimate as NumericalEstimate
 from ._make import activation as activation
 from ._registration import register_activation as register_activation
 from ._registration import unregister_activation as unregister_activation
 from ._registry import ALIASES as ALIASES
 from ._registry import ENTRIES as ENTRIES
-from ._registry import Entry as Entry
+from ._registry import ActivationEntry as ActivationEntry
 from ._registry import TorchForm as TorchForm
 from ._registry import normrelu_constants as normrelu_constants
 from ._registry import registry as registry

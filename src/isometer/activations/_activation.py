@@ -26,7 +26,7 @@ from isometer.activations._expression import (
     substitute,
     walk,
 )
-from isometer.activations._gaussian import Estimate
+from isometer.activations._gaussian import NumericalEstimate
 from isometer.errors import ActivationError
 
 Floats = NDArray[np.float64]
@@ -235,7 +235,7 @@ class Activation:
     def _analysis(self) -> Analysis:
         return Analysis(self)
 
-    def expectation(self, function: Callable[[Floats, Floats], Floats]) -> Estimate:
+    def expectation(self, function: Callable[[Floats, Floats], Floats]) -> NumericalEstimate:
         """E f(X, φ(X)) with an error estimate; f acts on arrays (x, φ(x)).
 
         Example:
@@ -247,7 +247,7 @@ class Activation:
         return gaussian.refined_expectation(lambda x: function(x, self(x)), self._analysis.edges)
 
     @cached_property
-    def moments(self) -> dict[str, Estimate]:
+    def moments(self) -> dict[str, NumericalEstimate]:
         """E φ, E φ², E φ′² (almost everywhere), E Xφ and E φ(X)φ(−X), each with its error.
 
         Example:
@@ -271,7 +271,9 @@ class Activation:
                 "variance": scale**2 * raw["variance"].value,
             }
             grow = scale**2 + abs(scale)
-            return {k: Estimate(v, grow * raw[k].error + 4e-16 * (abs(v) + shift**2)) for k, v in affine.items()}
+            return {
+                k: NumericalEstimate(v, grow * raw[k].error + 4e-16 * (abs(v) + shift**2)) for k, v in affine.items()
+            }
         return self._analysis.moments
 
     @property
@@ -544,7 +546,7 @@ def _interned(core: Expression, name: str) -> Activation:
     return _CORES[core]
 
 
-def expectation(function: Callable[[Floats], Floats], kinks: Sequence[float] = ()) -> Estimate:
+def expectation(function: Callable[[Floats], Floats], kinks: Sequence[float] = ()) -> NumericalEstimate:
     """E f(X) for X ~ N(0, 1), f on arrays, with an honest error estimate; kinks may be declared.
 
     Example:

@@ -14,7 +14,7 @@ from isometer.activations import _gaussian as gaussian
 from isometer.activations._closed_forms import closed_dual
 from isometer.activations._dual import Dual, PiecewiseFunction, SeriesDual, build_angle_dual, sample_slope
 from isometer.activations._expression import Opaque, walk
-from isometer.activations._gaussian import Estimate
+from isometer.activations._gaussian import NumericalEstimate
 from isometer.errors import ActivationError, InfiniteMomentError
 
 if TYPE_CHECKING:
@@ -68,33 +68,33 @@ class Analysis:
         return max(2e-12, 30 * self.precision) if opaque else 0.0
 
     @cached_property
-    def moments(self) -> dict[str, Estimate]:
+    def moments(self) -> dict[str, NumericalEstimate]:
         """As `Activation.moments`, by quadrature."""
         self.phi.jumps  # noqa: B018  (raises early for functions without one-sided limits)
 
-        def e(function: Callable[[Floats, Floats], Floats]) -> Estimate:
+        def e(function: Callable[[Floats, Floats], Floats]) -> NumericalEstimate:
             return gaussian.gaussian_expectation(lambda x: function(x, self.phi(x)), self.edges)
 
         exact = closed_dual(self.phi.expression)
         mean, second = e(lambda x, y: y), e(lambda x, y: y * y)
         if exact is not None:
-            second = Estimate(exact.second_moment, exact.error)
+            second = NumericalEstimate(exact.second_moment, exact.error)
             root = math.sqrt(exact.at_zero)  # |E φ|; quadrature has the sign
             if abs(abs(mean.value) - root) <= 1e-9 * (1.0 + root):
-                mean = Estimate(math.copysign(root, mean.value) if root else 0.0, 4e-16 * (1.0 + root))
+                mean = NumericalEstimate(math.copysign(root, mean.value) if root else 0.0, 4e-16 * (1.0 + root))
         elif abs(mean.value) <= max(_CENTRED * math.sqrt(second.value), 4 * mean.error * (mean.error < 1e-10)):
-            mean = Estimate(0.0, max(mean.error, abs(mean.value)))  # odd functions: exactly centred
+            mean = NumericalEstimate(0.0, max(mean.error, abs(mean.value)))  # odd functions: exactly centred
         centre = mean.value
         variance = e(lambda x, y: (y - centre) ** 2)
         if exact is not None:
-            variance = Estimate(exact.second_moment - exact.at_zero, exact.error)
+            variance = NumericalEstimate(exact.second_moment - exact.at_zero, exact.error)
         slope = gaussian.gaussian_expectation(lambda x: self.slope(x) ** 2, self.edges)
         if slope.error > 1e-3 * slope.value and slope.error > 1e-6 * second.value:
-            slope = Estimate(math.inf, 0.0)  # φ′ is not square-integrable (a cusp): halving keeps adding to it
+            slope = NumericalEstimate(math.inf, 0.0)  # φ′ is not square-integrable (a cusp): halving keeps adding to it
         elif slope.value <= (1e-10 * (self.slope_noise > 0)) ** 2 * second.value:
-            slope = Estimate(0.0, slope.value)  # nothing but the noise of a surrogate: piecewise constant
+            slope = NumericalEstimate(0.0, slope.value)  # nothing but the noise of a surrogate: piecewise constant
         else:
-            slope = Estimate(slope.value, slope.error + self.slope_noise * max(slope.value, second.value))
+            slope = NumericalEstimate(slope.value, slope.error + self.slope_noise * max(slope.value, second.value))
         # E φ(X)φ(−X) needs panels broken at the kinks of both factors
         both = np.unique(np.concatenate([self.edges, -self.edges]))
         both = both[(both >= self.domain[0]) & (both <= self.domain[1])]

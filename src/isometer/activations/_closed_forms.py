@@ -10,7 +10,7 @@ from numpy.polynomial import hermite_e
 from numpy.typing import NDArray
 
 from isometer.activations._dual import ClosedDual, Dual, SeriesDual, angle_of, angle_of_gap
-from isometer.activations._expression import Call, Constant, Expression, Variable, as_affine
+from isometer.activations._expression import Constant, Expression, FunctionCall, Variable, as_affine
 
 Floats = NDArray[np.float64]
 
@@ -23,18 +23,18 @@ def closed_dual(core: Expression) -> Dual | None:
     ray = as_two_rays(core)
     if ray is not None:
         return two_rays_dual(*ray)
-    if isinstance(core, Call) and core.name == "power" and core.arguments[1] == Constant(2.0):
+    if isinstance(core, FunctionCall) and core.name == "power" and core.arguments[1] == Constant(2.0):
         inner = core.arguments[0]
-        if isinstance(inner, Call) and inner.name == "relu":
+        if isinstance(inner, FunctionCall) and inner.name == "relu":
             gain = _pure_gain(inner.arguments[0])
             return None if gain is None else _squared_relu_dual(gain)
-    if isinstance(core, Call) and core.name == "exp":
+    if isinstance(core, FunctionCall) and core.name == "exp":
         bump = as_polynomial(core.arguments[0])
         if bump is not None and len(bump) == 3 and bump[0] == bump[1] == 0.0 and bump[2] < 0:
             return _bump_dual(-bump[2])
         affine = as_affine(core.arguments[0])
         return None if affine is None else _exponential_dual(*affine)
-    if isinstance(core, Call) and core.name in ("sin", "cos", "erf", "step", "sign"):
+    if isinstance(core, FunctionCall) and core.name in ("sin", "cos", "erf", "step", "sign"):
         gain = _pure_gain(core.arguments[0])
         if gain is None:
             return None
@@ -59,7 +59,7 @@ def as_polynomial(expression: Expression) -> Floats | None:
         return np.array([0.0, 1.0])
     if isinstance(expression, Constant):
         return np.array([expression.value])
-    if not isinstance(expression, Call):
+    if not isinstance(expression, FunctionCall):
         return None
     if expression.name == "power":
         base, exponent = as_polynomial(expression.arguments[0]), expression.arguments[1]
@@ -102,7 +102,7 @@ def as_two_rays(expression: Expression) -> tuple[float, float] | None:
     """(right slope, left slope) when the tree is positively homogeneous of degree one by construction."""
     if isinstance(expression, Variable):
         return 1.0, 1.0
-    if not isinstance(expression, Call):
+    if not isinstance(expression, FunctionCall):
         return None
     if expression.name in ("relu", "abs", "negative"):
         inner = as_two_rays(expression.arguments[0])

@@ -95,7 +95,7 @@ class Constant(Expression):
 
 
 @dataclass(frozen=True, eq=False)
-class Call(Expression):
+class FunctionCall(Expression):
     """A primitive applied to sub-expressions."""
 
     name: str
@@ -131,7 +131,7 @@ _LONGEST = 300  # an expression of more operations is not written out
 @lru_cache(maxsize=65536)
 def size(expression: Expression) -> int:
     """Number of operations when written out, shared parts counted every time."""
-    if isinstance(expression, Call):
+    if isinstance(expression, FunctionCall):
         return 1 + sum(size(argument) for argument in expression.arguments)
     return 1 + size(expression.argument) if isinstance(expression, Opaque) else 1
 
@@ -147,7 +147,7 @@ def _bracketed(argument: Expression, parent: str, position: int) -> str:
     if isinstance(argument, Constant):
         inner = 2 if argument.value < 0 else 9
     else:
-        inner = _PRECEDENCE.get(argument.name, 9) if isinstance(argument, Call) else 9
+        inner = _PRECEDENCE.get(argument.name, 9) if isinstance(argument, FunctionCall) else 9
     # the right operand of - and / and the base of ** need brackets at equal strength too
     tie = (parent in ("subtract", "divide") and position == 1) or parent == "power"
     return f"({argument})" if inner < outer or (tie and inner == outer) else str(argument)
@@ -289,7 +289,7 @@ def call(name: str, *arguments: Expression) -> Expression:
             return arguments[0]
         if arguments[1] == ZERO:
             return ONE
-    return Call(name, arguments)
+    return FunctionCall(name, arguments)
 
 
 def evaluate(expression: Expression, x: Array) -> Array:
@@ -322,7 +322,7 @@ def _evaluate(expression: Expression, x: Any, torch: ModuleType | None, known: d
         foreign, order = expression.function, expression.order
         value = foreign.evaluate(np.asarray(inner), order) if torch is None else foreign.evaluate_torch(inner, order)
     else:
-        assert isinstance(expression, Call)
+        assert isinstance(expression, FunctionCall)
         values = [_evaluate(argument, x, torch, known) for argument in expression.arguments]
         if torch is None:
             value = PRIMITIVES[expression.name].numpy(*values)
@@ -344,7 +344,7 @@ def differentiate(expression: Expression) -> Expression:
     if isinstance(expression, Opaque):
         inner = differentiate(expression.argument)
         return call("multiply", Opaque(expression.function, expression.argument, expression.order + 1), inner)
-    assert isinstance(expression, Call)
+    assert isinstance(expression, FunctionCall)
     total: Expression = ZERO
     partials = PRIMITIVES[expression.name].partials(*expression.arguments)
     for argument, partial in zip(expression.arguments, partials, strict=True):
@@ -363,7 +363,7 @@ def substitute(expression: Expression, inner: Expression) -> Expression:
         return expression
     if isinstance(expression, Opaque):
         return Opaque(expression.function, substitute(expression.argument, inner), expression.order)
-    assert isinstance(expression, Call)
+    assert isinstance(expression, FunctionCall)
     return call(expression.name, *(substitute(argument, inner) for argument in expression.arguments))
 
 
@@ -377,7 +377,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
             continue
         seen.add(node)
         yield node
-        if isinstance(node, Call):
+        if isinstance(node, FunctionCall):
             pending += reversed(node.arguments)
         elif isinstance(node, Opaque):
             pending.append(node.argument)
@@ -387,7 +387,7 @@ def kink_equations(expression: Expression) -> list[Expression]:
     """Expressions whose real zeros contain every point where the tree is not smooth (opaque functions apart)."""
     found: dict[Expression, None] = {}
     for node in walk(expression):
-        if isinstance(node, Call):
+        if isinstance(node, FunctionCall):
             for equation in PRIMITIVES[node.name].kinks(*node.arguments):
                 if not isinstance(equation, Constant):
                     found[equation] = None
@@ -401,7 +401,7 @@ def as_affine(expression: Expression) -> tuple[float, float] | None:
         return 1.0, 0.0
     if isinstance(expression, Constant):
         return 0.0, expression.value
-    if not isinstance(expression, Call):
+    if not isinstance(expression, FunctionCall):
         return None
     parts = [as_affine(argument) for argument in expression.arguments]
     if any(part is None for part in parts):
@@ -429,7 +429,7 @@ def as_affine(expression: Expression) -> tuple[float, float] | None:
 def split_affine_output(expression: Expression) -> tuple[float, float, Expression]:
     """Write the tree as scale·core + shift, peeling off outer arithmetic with constants."""
     scale, shift, core = 1.0, 0.0, expression
-    while isinstance(core, Call):
+    while isinstance(core, FunctionCall):
         if core.name == "negative":
             scale, core = -scale, core.arguments[0]
             continue

@@ -28,7 +28,7 @@ _EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
-class Estimate:
+class NumericalEstimate:
     """A number and a bound on its error.
 
     Example:
@@ -257,7 +257,7 @@ def refuse(found: Resolution, name: str) -> None:
     )
 
 
-def integrate(integrand: Function, edges: Floats, order: int = 32) -> Estimate:
+def integrate(integrand: Function, edges: Floats, order: int = 32) -> NumericalEstimate:
     """∫ over the panels; the error is ten times the change of panels under halving, plus rounding.
 
     Halving changes a smooth integrand's sum by nothing but rounding. At an algebraic singularity it takes off a fixed
@@ -274,7 +274,7 @@ def integrate(integrand: Function, edges: Floats, order: int = 32) -> Estimate:
     fine, size = rule(halved(edges))
     change = float(np.abs(fine[::2] + fine[1::2] - coarse).sum())
     rounding = 4 * _EPS * size
-    return Estimate(float(fine.sum()), 10 * max(change - rounding, 0.0) + rounding)
+    return NumericalEstimate(float(fine.sum()), 10 * max(change - rounding, 0.0) + rounding)
 
 
 def halved(edges: Floats) -> Floats:
@@ -282,12 +282,12 @@ def halved(edges: Floats) -> Floats:
     return np.sort(np.concatenate([edges, (edges[1:] + edges[:-1]) / 2]))
 
 
-def gaussian_expectation(function: Function, edges: Floats) -> Estimate:
+def gaussian_expectation(function: Function, edges: Floats) -> NumericalEstimate:
     """E f(X) over panels that resolve f."""
     return integrate(lambda x: function(x) * density(x), edges)
 
 
-def refined_expectation(function: Function, edges: Floats) -> Estimate:
+def refined_expectation(function: Function, edges: Floats) -> NumericalEstimate:
     """E f(X) for an f that may have kinks of its own: panels are refined around them first."""
 
     def weighted(x: Floats) -> Floats:
@@ -296,7 +296,7 @@ def refined_expectation(function: Function, edges: Floats) -> Estimate:
 
     found = resolve(weighted, edges, order=32, tolerance=1e-13, smallest=1e-13, budget=6000, guard=True)
     estimate = integrate(weighted, found.series.edges)
-    return Estimate(estimate.value, estimate.error + (abs(estimate.value) if found.exhausted else 0.0))
+    return NumericalEstimate(estimate.value, estimate.error + (abs(estimate.value) if found.exhausted else 0.0))
 
 
 def hermite_coefficients(function: Function, edges: Floats, order: int) -> Floats:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from numbers import Real
 from typing import Any, NamedTuple
 
-from isometer.activations._registry import ALIASES, ENTRIES, UNREGISTERED, Entry, TorchForm
+from isometer.activations._registry import ALIASES, ENTRIES, UNREGISTERED, ActivationEntry, TorchForm
 
 _ROOMS = ("torch", "torch.nn", "torch.nn.functional", "nn", "nn.functional", "functional", "F")
 _MODULES, _FUNCTIONS = ("torch.nn",), ("torch", "torch.nn.functional", "torch.Tensor")
@@ -18,7 +18,7 @@ _MODULES, _FUNCTIONS = ("torch.nn",), ("torch", "torch.nn.functional", "torch.Te
 class Found(NamedTuple):
     """An entry with the parameters that a name, a call or a module gives it; defaults are not filled in."""
 
-    entry: Entry
+    entry: ActivationEntry
     parameters: tuple[float, ...] = ()
 
     @property
@@ -30,8 +30,8 @@ class Found(NamedTuple):
 
 class _Index(NamedTuple):
     spellings: dict[str, Found]  # in lower case; what torch has stands there a second time behind a dot
-    functions: dict[str, list[tuple[Entry, TorchForm]]]  # by the last part of their path
-    classes: dict[str, list[tuple[Entry, TorchForm]]]
+    functions: dict[str, list[tuple[ActivationEntry, TorchForm]]]  # by the last part of their path
+    classes: dict[str, list[tuple[ActivationEntry, TorchForm]]]
     calls: frozenset[str]  # functions whose call is an activation
 
 
@@ -169,7 +169,7 @@ def _written(text: str) -> Found | None:
     return Found(found.entry, numbers) if len(numbers) <= len(found.entry.defaults) else None
 
 
-def _with_arguments(entry: Entry, form: TorchForm, given: Sequence[Any]) -> Found | None:
+def _with_arguments(entry: ActivationEntry, form: TorchForm, given: Sequence[Any]) -> Found | None:
     """The entry if the form holds for the arguments; `None` among them stands for an argument that was left out."""
     if form.only:  # left out, an argument has its default: the first form in the registry stands for it
         holds = all(value is None or value == wanted for value, wanted in zip(given, form.only, strict=True))

@@ -7,7 +7,6 @@ The text goes through Python's grammar but is never evaluated as Python: every n
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 from collections.abc import Callable
 
@@ -24,7 +23,7 @@ from isometer.activations._expression import (
 )
 from isometer.activations._names import find
 from isometer.activations._registry import ALIASES, ENTRIES, build
-from isometer.errors import ActivationError
+from isometer.errors import ActivationError, unknown_name
 
 MAX_LENGTH = 2000
 MAX_NODES = 400
@@ -67,7 +66,7 @@ def parse(text: str) -> Activation:
     if sum(1 for _ in ast.walk(tree)) > 2 * MAX_NODES:
         raise ActivationError(f"the expression is too large: more than {MAX_NODES} operations")
     try:
-        value = _Reader(text).read(tree.body, 0)
+        value = _ExpressionReader(text).read(tree.body, 0)
         if isinstance(value, Expression):
             if not any(isinstance(node, Variable) for node in walk(value)):
                 raise ActivationError(f"{text!r} does not depend on x; an activation is a function of x — {_HELP}")
@@ -91,7 +90,7 @@ def reserved_names() -> frozenset[str]:
     return frozenset({"x", "compose", *_NUMBERS, *_ALGEBRA, *_SYNONYMS, *FUNCTIONS})
 
 
-class _Reader:
+class _ExpressionReader:
     """Turns checked syntax nodes into expressions (functions of x, numbers) or activations (functions)."""
 
     def __init__(self, text: str) -> None:
@@ -151,9 +150,7 @@ class _Reader:
         if name in FUNCTIONS and PRIMITIVES[name].arity == 1:
             return Activation(call(name, Variable()), name)
         known = [*ENTRIES, *ALIASES, *_ALGEBRA, *FUNCTIONS, "x"]
-        close = difflib.get_close_matches(name.rpartition(".")[2].casefold(), known, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ActivationError(f"unknown activation or name {name[:60]!r}; {hint}{_HELP}")
+        raise unknown_name("activation or name", name, known, error=ActivationError, fix=_HELP)
 
     def _expression(self, node: ast.AST, depth: int) -> Expression:
         return self._plain(self.read(node, depth + 1))

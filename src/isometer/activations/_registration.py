@@ -8,7 +8,7 @@ from isometer.activations._activation import Activation
 from isometer.activations._expression import Expression
 from isometer.activations._names import find, forget_names
 from isometer.activations._parser import parse, reserved_names
-from isometer.activations._registry import ALIASES, ENTRIES, Entry, TorchForm
+from isometer.activations._registry import ALIASES, ENTRIES, ActivationEntry, TorchForm
 from isometer.errors import ActivationError
 
 _ADDED: set[str] = set()
@@ -35,7 +35,7 @@ def register_activation(
         defaults: default values of the parameters.
         aliases: other names.
         torch: modules and functions that compute it, which are then recognised and built.
-        flat: where it saturates; see `Entry`.
+        flat: where it saturates; see `ActivationEntry`.
 
     Returns:
         The activation, with its default parameters.
@@ -60,7 +60,7 @@ def register_activation(
         return parse(expression if isinstance(expression, str) else expression(*parameters)).expression
 
     shown = formula or (expression if isinstance(expression, str) else str(tree(*defaults)))
-    entry = Entry(name, shown, tree, tuple(map(float, defaults)), tuple(aliases), tuple(torch), flat)
+    entry = ActivationEntry(name, shown, tree, tuple(map(float, defaults)), tuple(aliases), tuple(torch), flat)
     made = Activation(tree(*entry.defaults), name)
     ENTRIES[name] = entry
     ALIASES.update(dict.fromkeys(entry.aliases, name))

@@ -71,7 +71,7 @@ class TorchForm:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ActivationEntry:
     """One row of the registry.
 
     `flat(share, *parameters)` are the outputs at or beyond which |φ′| is at most `share` of its largest value, for
@@ -143,62 +143,68 @@ def _erf_ends(share: float) -> tuple[float, float]:
 
 
 _BUILT_IN = (
-    Entry("identity", "x", lambda: X, aliases=("linear",), torch=_called("Identity", "")),
-    Entry("relu", "max(x, 0)", lambda: call("relu", X), torch=_called("ReLU", "relu")),
-    Entry(
+    ActivationEntry("identity", "x", lambda: X, aliases=("linear",), torch=_called("Identity", "")),
+    ActivationEntry("relu", "max(x, 0)", lambda: call("relu", X), torch=_called("ReLU", "relu")),
+    ActivationEntry(
         "leaky_relu",
         "max(x, 0) + a·min(x, 0)",
         lambda a: call("relu", X) - a * call("relu", -X),
         (0.01,),
         torch=_called("LeakyReLU", "leaky_relu", "negative_slope", builds="specs"),
     ),
-    Entry("abs", "|x|", lambda: call("abs", X), torch=_calculates("abs", "absolute")),
-    Entry("step", "1 if x ≥ 0 else 0", lambda: call("step", X), aliases=("heaviside",)),
-    Entry("sign", "sign(x)", lambda: call("sign", X), torch=_calculates("sign")),
-    Entry("relu2", "max(x, 0)²", lambda: call("relu", X) ** 2, aliases=("relu_squared", "squared_relu", "relu²")),
-    Entry("square", "x²", lambda: X**2, torch=_calculates("square")),
-    Entry("cube", "x³", lambda: X**3),
-    Entry("elu", "x if x > 0 else a(eˣ − 1)", _elu, (1.0,), torch=_called("ELU", "elu", "alpha", builds="nothing")),
-    Entry("selu", "1.0507·elu(x; 1.6733)", lambda: _elu(_SELU_ALPHA, _SELU_SCALE), torch=_called("SELU", "selu")),
-    Entry(
+    ActivationEntry("abs", "|x|", lambda: call("abs", X), torch=_calculates("abs", "absolute")),
+    ActivationEntry("step", "1 if x ≥ 0 else 0", lambda: call("step", X), aliases=("heaviside",)),
+    ActivationEntry("sign", "sign(x)", lambda: call("sign", X), torch=_calculates("sign")),
+    ActivationEntry(
+        "relu2", "max(x, 0)²", lambda: call("relu", X) ** 2, aliases=("relu_squared", "squared_relu", "relu²")
+    ),
+    ActivationEntry("square", "x²", lambda: X**2, torch=_calculates("square")),
+    ActivationEntry("cube", "x³", lambda: X**3),
+    ActivationEntry(
+        "elu", "x if x > 0 else a(eˣ − 1)", _elu, (1.0,), torch=_called("ELU", "elu", "alpha", builds="nothing")
+    ),
+    ActivationEntry(
+        "selu", "1.0507·elu(x; 1.6733)", lambda: _elu(_SELU_ALPHA, _SELU_SCALE), torch=_called("SELU", "selu")
+    ),
+    ActivationEntry(
         "celu",
         "x if x > 0 else a(e^{x/a} − 1)",
         _celu,
         (1.0,),
         torch=_called("CELU", "celu", "alpha", builds="nothing"),
     ),
-    Entry(
+    ActivationEntry(
         "gelu",
         "x·Φ(x)",
         lambda: X * call("ndtr", X),
         torch=(TorchForm("GELU", "gelu", ("approximate",), only=("none",), builds="specs"),),
     ),
-    Entry(
+    ActivationEntry(
         "gelu_tanh",
         "½x(1 + tanh(√(2/π)(x + 0.044715x³)))",
         lambda: 0.5 * X * (1.0 + call("tanh", _GELU_TANH)),
         torch=(TorchForm("GELU", "gelu", ("approximate",), only=("tanh",), builds="nothing"),),
     ),
-    Entry(
+    ActivationEntry(
         "silu",
         "x·sigmoid(x)",
         lambda: X * call("sigmoid", X),
         aliases=("swish",),
         torch=_called("SiLU", "silu", builds="specs"),
     ),
-    Entry(
+    ActivationEntry(
         "mish",
         "x·tanh(softplus(x))",
         lambda: X * call("tanh", call("softplus", X)),
         torch=_called("Mish", "mish", builds="specs"),
     ),
-    Entry(
+    ActivationEntry(
         "hardswish",
         "x·clip(x/6 + ½, 0, 1)",
         lambda: X * _HARD_SIGMOID,
         torch=_called("Hardswish", "hardswish", builds="nothing"),
     ),
-    Entry(
+    ActivationEntry(
         "hardtanh",
         "clip(x, min, max)",
         lambda low, high: _ramp(low, high, X),
@@ -209,7 +215,7 @@ _BUILT_IN = (
         ),
         flat=lambda share, low, high: (low, high),
     ),
-    Entry(
+    ActivationEntry(
         "softplus",
         "log(1 + e^{bx})/b",
         _softplus,
@@ -219,14 +225,14 @@ _BUILT_IN = (
             TorchForm("Softplus", "softplus", ("beta",), builds="nothing"),
         ),
     ),
-    Entry(
+    ActivationEntry(
         "softsign",
         "x/(1 + |x|)",
         lambda: X / (1.0 + call("abs", X)),
         torch=_called("Softsign", "softsign"),
         flat=lambda share: (math.sqrt(share) - 1, 1 - math.sqrt(share)),
     ),
-    Entry(
+    ActivationEntry(
         "sigmoid",
         "1/(1 + e⁻ˣ)",
         lambda: call("sigmoid", X),
@@ -234,21 +240,23 @@ _BUILT_IN = (
         torch=_called("Sigmoid", "sigmoid"),
         flat=_sigmoid_ends,
     ),
-    Entry(
+    ActivationEntry(
         "hardsigmoid",
         "clip(x/6 + ½, 0, 1)",
         lambda: _HARD_SIGMOID,
         torch=_called("Hardsigmoid", "hardsigmoid", builds="nothing"),
         flat=lambda share: (0.0, 1.0),
     ),
-    Entry("tanh", "tanh(x)", lambda: call("tanh", X), torch=_called("Tanh", "tanh"), flat=_tanh_ends),
-    Entry("arctan", "arctan(x)", lambda: call("arctan", X), aliases=("atan",), torch=_calculates("arctan", "atan")),
-    Entry("sin", "sin(x)", lambda: call("sin", X), torch=_called("", "sin")),
-    Entry("cos", "cos(x)", lambda: call("cos", X), torch=_calculates("cos")),
-    Entry("erf", "erf(x)", lambda: call("erf", X), torch=_called("", "erf"), flat=_erf_ends),
-    Entry("exp", "eˣ", lambda: call("exp", X), torch=_calculates("exp")),
-    Entry("gaussian", "exp(−x²)", lambda: call("exp", -(X * X)), aliases=("gaussian_bump", "bump")),
-    Entry(
+    ActivationEntry("tanh", "tanh(x)", lambda: call("tanh", X), torch=_called("Tanh", "tanh"), flat=_tanh_ends),
+    ActivationEntry(
+        "arctan", "arctan(x)", lambda: call("arctan", X), aliases=("atan",), torch=_calculates("arctan", "atan")
+    ),
+    ActivationEntry("sin", "sin(x)", lambda: call("sin", X), torch=_called("", "sin")),
+    ActivationEntry("cos", "cos(x)", lambda: call("cos", X), torch=_calculates("cos")),
+    ActivationEntry("erf", "erf(x)", lambda: call("erf", X), torch=_called("", "erf"), flat=_erf_ends),
+    ActivationEntry("exp", "eˣ", lambda: call("exp", X), torch=_calculates("exp")),
+    ActivationEntry("gaussian", "exp(−x²)", lambda: call("exp", -(X * X)), aliases=("gaussian_bump", "bump")),
+    ActivationEntry(
         "normrelu",
         "λ(c)·(max(x − c, 0) + b(c))",
         _normrelu,
@@ -259,7 +267,7 @@ _BUILT_IN = (
 UNREGISTERED = frozenset({"prelu", "rrelu", "glu", "logsigmoid", "hardshrink", "softshrink", "tanhshrink", "threshold"})
 """Functions of torch that are activations, yet not of this registry: the doctor sees them and says so."""
 
-ENTRIES: dict[str, Entry] = {entry.name: entry for entry in _BUILT_IN}
+ENTRIES: dict[str, ActivationEntry] = {entry.name: entry for entry in _BUILT_IN}
 """The activations by name: formula, parameters, aliases, what torch calls them."""
 ALIASES = {alias: entry.name for entry in _BUILT_IN for alias in entry.aliases}
 """Other names of activations, each with the name it stands for."""

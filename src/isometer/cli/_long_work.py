@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
+
+from isometer.serialize import json_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -35,7 +36,7 @@ def tell_failures(failures: tuple[Failure, ...] | list[Failure]) -> None:
     for i, failure in enumerate(failures):
         page.print(f"[bold red]failed:[/] {escape(failure.label)}: {escape(failure.error)}", highlight=False)
         if i < _TOLD:
-            page.print(f"configuration: {escape(json.dumps(failure.configuration))}", highlight=False)
+            page.print(f"configuration: {escape(json_text(failure.configuration))}", highlight=False)
             page.print(escape(failure.traceback.rstrip()), highlight=False, style="dim")
 
 

@@ -15,6 +15,7 @@ import typer
 
 from isometer.cli._shared import PositionChoice, PositionOption
 from isometer.errors import IsometerError
+from isometer.files import existing_folder
 from isometer.metrics import names
 from isometer.metrics._catalogue import SIMULATED
 
@@ -249,12 +250,5 @@ def spec_from_options(
 def check_folders(*targets: Path | None) -> None:
     """Raise before any work if a file could not be written at its end."""
     for target in targets:
-        if target is not None and not target.parent.is_dir():
-            raise IsometerError(f"the folder {str(target.parent)!r} does not exist — create it first")
-
-
-def plain(value: float) -> Any:
-    """A number for JSON: null for nan, text for infinities."""
-    if math.isnan(value):
-        return None
-    return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+        if target is not None:
+            existing_folder(target.parent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -13,6 +12,7 @@ import typer
 from rich.console import Console
 
 from isometer.cli._commands import app
+from isometer.serialize import json_text
 
 __all__ = ["Json", "Plot", "PositionChoice", "PositionOption", "app", "console", "emit", "progress_bar"]
 
@@ -34,7 +34,7 @@ def console() -> Console:
 
 def emit(value: Any) -> None:
     """Where programs read; nothing that is not JSON."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    typer.echo(json_text(value, indent=2, ensure_ascii=False))
 
 
 @contextmanager

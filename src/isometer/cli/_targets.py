@@ -16,7 +16,7 @@ from isometer.cli import _network
 from isometer.cli import kernel as kernel_command
 from isometer.cli import predict as predict_command
 from isometer.cli import simulate as simulate_command
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +25,7 @@ _OWN = ("plot", "out", "as_json")  # a sweep has its own
 
 
 @dataclass(frozen=True)
-class Target:
+class SweepTarget:
     """A command that can be swept.
 
     Args:
@@ -85,7 +85,7 @@ def converted(name: str, text: str, parameter: inspect.Parameter) -> Any:
     kind = next(kind for kind in _kinds(parameter) if kind is not type(None))
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         if text not in list(kind):
-            raise IsometerError(f"the grid has {name}={text}; expected one of {', '.join(kind)} — correct it")
+            raise unknown_name(f"value of the grid's {name}:", text, kind)
         return kind(text)
     if kind in (int, float):
         try:
@@ -160,20 +160,20 @@ def _frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 TARGETS = {  # a new target is an entry here
-    "simulate": Target(
+    "simulate": SweepTarget(
         simulate_command.simulate,
         "isometer.run.targets.simulation:simulate_cell",
         simulation_configuration,
         "isometer.run.targets.simulation:check_simulation",
     ),
-    "predict": Target(
+    "predict": SweepTarget(
         predict_command.predict,
         "isometer.run.targets.predict:predict_cell",
         prediction_configuration,
         "isometer.run.targets.predict:check_prediction",
         dropped=("against_simulation", "compare", "runs", "engine", "dtype", "loss"),
     ),
-    "kernel": Target(
+    "kernel": SweepTarget(
         kernel_command.kernel,
         "isometer.run.targets.kernel:kernel_cell",
         kernel_configuration,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from typer.core import TyperCommand
 
 from isometer.cli._shared import progress_bar
 from isometer.errors import IsometerError
+from isometer.files import existing_folder, write_whole
 
 if TYPE_CHECKING:
     from isometer.cli.doctor import Prepared
@@ -39,8 +39,8 @@ def check_options(treat: str | None, trial: int | None, save: Path | None) -> No
         raise IsometerError(f"--trial is {trial}; expected at least 1 step")
     if save is not None and save.suffix != ".safetensors":
         raise IsometerError(f"--save is {str(save)!r}; expected a name that ends in .safetensors")
-    if save is not None and not save.parent.is_dir():
-        raise IsometerError(f"the folder {str(save.parent)!r} does not exist — create it first")
+    if save is not None:
+        existing_folder(save.parent)
 
 
 def treated(
@@ -99,11 +99,4 @@ def save_treated(model: Any, path: Path) -> None:
     from safetensors.torch import save_file
 
     state = {name: tensor.detach().clone().contiguous() for name, tensor in model.state_dict().items()}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        save_file(state, temporary)
-        os.replace(temporary, path)
-    except OSError as problem:
-        raise IsometerError(f"cannot write {str(path)!r}: {problem.strerror or problem}") from problem
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, lambda partial: save_file(state, partial))

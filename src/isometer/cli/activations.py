@@ -96,10 +96,9 @@ def compare(
 def activations(as_json: Json = False) -> None:
     """The built-in activations with their formulas, gains and what depth does to cosines."""
     from isometer.report._cards import print_registry, registry_rows
-    from isometer.theory._explanation import jsonable
 
     rows = registry_rows()
     if as_json:
-        emit([jsonable(row) for row in rows])
+        emit(rows)
         return
     print_registry(console(), rows)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from isometer.cli._shared import app, console
-from isometer.errors import IsometerError
+from isometer.files import writable_folder
 
 _ACTIVATIONS = ("relu", "tanh", "gelu", "normalized(relu)")
 _PATIENTS = ("mlp-tanh-large-gain-20", "mlp-tanh-20")
@@ -35,10 +35,7 @@ def demo(
     from isometer.theory import explain
     from isometer.trajectory import summarize
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise IsometerError(f"cannot create the folder {str(out)!r}: {problem.strerror}") from problem
+    writable_folder(out)
     page = console()
     cards = [explain(name) for name in _ACTIVATIONS]
     page.print("[bold]1. Predict.[/] What depth does to two inputs at infinite width, one column per activation.")

@@ -13,6 +13,7 @@ import typer
 from isometer.cli._shared import Json, app, console, emit, progress_bar
 from isometer.cli._treatment import OptionalTreat, check_options, save_treated, treated
 from isometer.errors import IsometerError
+from isometer.extras import need
 
 if TYPE_CHECKING:
     from isometer.doctor._loading import Target
@@ -104,6 +105,7 @@ def doctor(
             )
         _gallery(data, n, seed, as_json)
         return
+    need("torch", "this part of isometer")
     from isometer.doctor._loading import load_baseline, load_target, load_weights
     from isometer.doctor.diagnosis._comparison import compare
 

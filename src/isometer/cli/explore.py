@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from isometer.cli._shared import Json, app, console, emit
-from isometer.errors import IsometerError
+from isometer.files import existing_folder
 
 
 @app.command()
@@ -18,8 +18,8 @@ def explore(
         typer.Option(
             "--host",
             metavar="ADDRESS",
-            help="Address to listen on; others than this machine's own "
-            "loopback let anyone on the network use the page.",
+            help="Address to listen on; others than this machine's own loopback let anyone on the network use the "
+            "page.",
         ),
     ] = "127.0.0.1",
     port: Annotated[
@@ -40,8 +40,8 @@ def explore(
     """
     from isometer.explore import all_labs, serve
 
-    if gallery is not None and not gallery.is_dir():
-        raise IsometerError(f"there is no folder {str(gallery)!r} — make one with `isometer reproduce --all`")
+    if gallery is not None:
+        existing_folder(gallery, fix="make one with `isometer reproduce --all`")
     folder = gallery if gallery is not None else Path("gallery") if Path("gallery").is_dir() else None
 
     def ready(url: str) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from isometer.cli._network import check_folders
 from isometer.cli._shared import Json, Plot, PositionChoice, PositionOption, app, console, emit
 from isometer.cli.activations import NormChoice, NormOption, ResidualOption
 from isometer.errors import IsometerError
+from isometer.files import write_whole
 
 if TYPE_CHECKING:
     from isometer.theory.kernels._conditioning import BoundCheck
@@ -63,9 +64,7 @@ def kernel(
     from isometer.theory.kernels._length_map import SignalFamily
 
     wanted = _depths(depth, depths)
-    for target in (plot, out):
-        if target is not None and not target.parent.is_dir():
-            raise IsometerError(f"the folder {str(target.parent)!r} does not exist — create it first")
+    check_folders(plot, out)
     if out is not None and out.suffix not in (".npy", ".npz"):
         raise IsometerError(f"a kernel is saved as .npy or .npz; got {str(out)!r} — add one of these endings")
     family, batch = SignalFamily(activation), Batch.of(_load(inputs))
@@ -157,18 +156,14 @@ def _save(matrix: KernelMatrix, path: Path) -> None:
     """Written whole or not at all."""
     import numpy as np
 
-    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    def write(partial: Path) -> None:
         with partial.open("wb") as file:
             if path.suffix == ".npy":
                 np.save(file, matrix.matrix)
             else:
                 np.savez(file, kernel=matrix.matrix, log_diagonal=matrix.log_diagonal)
-        os.replace(partial, path)
-    except OSError as problem:
-        raise IsometerError(f"cannot write {str(path)!r}: {problem.strerror or problem}") from problem
-    finally:
-        partial.unlink(missing_ok=True)
+
+    write_whole(path, write)
 
 
 def _summary(
@@ -180,18 +175,18 @@ def _summary(
 ) -> dict[str, Any]:
     import numpy as np
 
-    from isometer.theory.kernels._conditioning import bound_quantities, plain_number
+    from isometer.theory.kernels._conditioning import bound_quantities
 
     def diagonal(matrix: KernelMatrix) -> Any:
         logs = matrix.log_diagonal
         same = bool((logs == logs[0]).all()) or float(np.ptp(logs[np.isfinite(logs)])) < 1e-12
         whole = bool(np.isfinite(logs).all()) or bool((logs == logs[0]).all())
-        return plain_number(float(logs[0])) if same and whole else [plain_number(float(v)) for v in logs]
+        return logs[0] if same and whole else logs
 
     def numbers(matrix: KernelMatrix) -> dict[str, Any]:
         return {
             "depth": matrix.depth,
-            "condition_number": plain_number(matrix.condition_number),
+            "condition_number": matrix.condition_number,
             "smallest_eigenvalue": matrix.smallest_eigenvalue,
             "largest_eigenvalue": matrix.largest_eigenvalue,
             "effective_rank": matrix.effective_rank,
@@ -204,11 +199,10 @@ def _summary(
         "kind": last.kind,
         "inputs": n,
         **layout,
-        "residual": plain_number(layout["residual"]),
         **numbers(last),
         "singular": last.singular,
         "bounds": {
-            **{key: plain_number(value) for key, value in bound_quantities(last, **layout).items()},
+            **bound_quantities(last, **layout),
             **{check.reference: check.to_dict() for check in checks},
         },
         "diagnosis": None
@@ -220,5 +214,5 @@ def _summary(
             "text": diagnosis.text,
         },
         "curve": [numbers(matrix) for matrix in curve],
-        "kernel": [[float(v) for v in row] for row in last.matrix] if n <= _LISTED else None,
+        "kernel": last.matrix if n <= _LISTED else None,
     }

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from isometer.cli._shared import Json, app, console, emit
+from isometer.errors import unknown_name
 
 
 @app.command()
@@ -44,11 +45,10 @@ def patients(
 
 def _rows(family: str | None) -> list[dict[str, Any]]:
     from isometer.doctor.patients import PATIENTS
-    from isometer.errors import IsometerError
 
     families = sorted({one.family for one in PATIENTS.values()})
     if family is not None and family not in families:
-        raise IsometerError(f"--family is {family!r}; expected one of {', '.join(families)}")
+        raise unknown_name("--family", family, families)
     kept = files("isometer.doctor.patients").joinpath("outcomes.json")
     known = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
     return [

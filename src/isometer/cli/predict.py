@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isometer.cli._network import LossChoice, Out, Setting, check_folders, plain, takes_setting
+from isometer.cli._network import LossChoice, Out, Setting, check_folders, takes_setting
 from isometer.cli._shared import Json, Plot, app, console, emit, progress_bar
 from isometer.errors import IsometerError
 
@@ -172,10 +172,10 @@ def as_record(answer: Answer, setting: Setting) -> dict[str, Any]:
     data = answer.predicted
     metrics: dict[str, Any] = {}
     for name in map(str, data.data_vars):
-        own: dict[str, Any] = {"mean": [plain(float(v)) for v in data[name].values[0]], "low": None, "high": None}
+        own: dict[str, Any] = {"mean": data[name].values[0], "low": None, "high": None}
         own |= {"band": None, "no_band_because": answer.missing.get(name)}
         if answer.band is not None and name in answer.band:
-            rows = {s: [plain(float(v)) for v in answer.band[name].sel(statistic=s).values] for s in _STATISTICS}
+            rows = {s: answer.band[name].sel(statistic=s).values for s in _STATISTICS}
             own |= {"low": rows["low"], "high": rows["high"], "finite_width_mean": rows["mean"], "band": 0.95}
         metrics[name] = own
     record = {
@@ -188,9 +188,9 @@ def as_record(answer: Answer, setting: Setting) -> dict[str, Any]:
         "at": data.attrs["at"],
         "first_nonfinite_layer": [int(layer) for layer in data.attrs["first_nonfinite_layer"]],
         "fixed_point": json.loads(data.attrs["fixed_point"]),
-        "local_rate": plain(data.attrs["local_rate"]),
-        "gradient_growth_per_layer": plain(data.attrs["gradient_growth_per_layer"]),
-        "depth_scale": plain(data.attrs["depth_scale"]),
+        "local_rate": data.attrs["local_rate"],
+        "gradient_growth_per_layer": data.attrs["gradient_growth_per_layer"],
+        "depth_scale": data.attrs["depth_scale"],
         "note": data.attrs["note"],
         "band_until": None if answer.band is None else int(answer.band.attrs["band_until"]),
     }

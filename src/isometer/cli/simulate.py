@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isometer.cli._network import Out, Setting, check_folders, plain, takes_setting
+from isometer.cli._network import Out, Setting, check_folders, takes_setting
 from isometer.cli._shared import Json, Plot, app, console, emit, progress_bar
-from isometer.errors import IsometerError
+from isometer.files import write_whole
 
 if TYPE_CHECKING:
     import xarray
@@ -62,15 +61,8 @@ def simulate(setting: Setting, plot: Plot = None, out: Out = None, as_json: Json
 
 
 def save_dataset(dataset: xarray.Dataset, path: Path) -> None:
-    """netCDF under a temporary name, then renamed."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        dataset.to_netcdf(partial, engine="h5netcdf")
-        os.replace(partial, path)
-    except OSError as problem:
-        raise IsometerError(f"cannot write {str(path)!r}: {problem.strerror or problem}") from problem
-    finally:
-        partial.unlink(missing_ok=True)
+    """Write netCDF, whole or not at all."""
+    write_whole(path, lambda partial: dataset.to_netcdf(partial, engine="h5netcdf"))
 
 
 def as_record(dataset: xarray.Dataset, runs: int, seed: int) -> dict[str, Any]:
@@ -83,7 +75,7 @@ def as_record(dataset: xarray.Dataset, runs: int, seed: int) -> dict[str, Any]:
 
     statistics = ("mean", "low", "high")
     metrics = {
-        str(name): {s: [plain(float(v)) for v in variable.sel(statistic=s).values] for s in statistics}
+        str(name): {s: variable.sel(statistic=s).values for s in statistics}
         for name, variable in summary.data_vars.items()
     }
     return {

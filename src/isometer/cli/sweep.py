@@ -13,7 +13,7 @@ from rich.console import Console
 
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, duration, tell_failures
 from isometer.cli._shared import Json, app, console, emit
-from isometer.cli._targets import TARGETS, Target, converted
+from isometer.cli._targets import TARGETS, SweepTarget, converted
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ sweep_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="A c
 app.add_typer(sweep_app, name="sweep")
 
 
-def _register(name: str, target: Target) -> None:
+def _register(name: str, target: SweepTarget) -> None:
     """A subcommand with the options of the command that it sweeps."""
     own = [("axes", MoreAxes, None), ("grid", Grid, None)]
     end = [("workers", Workers, None), ("dask", DaskAddress, None), ("out", Out, None), ("as_json", Json, False)]
@@ -70,7 +70,7 @@ def _register(name: str, target: Target) -> None:
     sweep_app.command(name)(command)
 
 
-def make_job(name: str, target: Target, texts: list[str], options: Mapping[str, Any]) -> Job:
+def make_job(name: str, target: SweepTarget, texts: list[str], options: Mapping[str, Any]) -> Job:
     """The job of a sweep, every cell of it checked before any is run."""
     from isometer.run import Cell, Job, parse_axes
     from isometer.run._cells import grid_points
@@ -139,9 +139,9 @@ def _store_for(job: Job, out: Path | None) -> Store:
 
 def _difference(record: Mapping[str, Any], job: Job) -> str:
     """The first option that was another when the store was filled, in words."""
-    from isometer.run._cells import plain
+    from isometer.run._cells import recorded
 
-    before, now = record["notes"].get("options", {}), plain(job.notes["options"])
+    before, now = record["notes"].get("options", {}), recorded(job.notes["options"])
     for key in sorted(set(before) & set(now)):
         if before[key] != now[key]:
             return f"its {key} is {before[key]}, not {now[key]}"
@@ -172,11 +172,11 @@ def execute(job: Job, store: Store, name: str, workers: int | None, dask: str | 
 
 
 def _write(job: Job, store: Store, name: str, outcome: Outcome) -> tuple[dict[str, Path], list[Slope]]:
+    from isometer.files import write_whole
     from isometer.report._pictures import save_figure
     from isometer.report._sweeps import fit_slopes, summary_csv, sweep_picture, sweep_summary
     from isometer.run import results
     from isometer.run._files import netcdf
-    from isometer.run._store import write_whole
 
     stem = "result" if name == JOB else name
     paths = {"result": store.path / f"{stem}.nc"}
@@ -185,7 +185,7 @@ def _write(job: Job, store: Store, name: str, outcome: Outcome) -> tuple[dict[st
     slopes = fit_slopes(summary)
     if summary.data_vars:
         paths["summary"] = store.path / ("summary.csv" if name == JOB else f"{name}.csv")
-        write_whole(paths["summary"], summary_csv(job, summary).encode())
+        write_whole(paths["summary"], summary_csv(job, summary))
         paths["picture"] = store.path / ("picture.png" if name == JOB else f"{name}.png")
         title = f"{job.notes.get('target', name)} over {', '.join(job.axes)}"
         save_figure(sweep_picture(summary, slopes, title), paths["picture"])

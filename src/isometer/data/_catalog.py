@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from typing import Literal
 
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 
 Split = Literal["train", "test"]
 SPLITS: tuple[Split, ...] = ("train", "test")
@@ -194,13 +193,10 @@ def facts_of(name: str) -> Facts:
         >>> facts_of("FashionMNIST").name, facts_of("CIFAR-10").shape
         ('fashion-mnist', (3, 32, 32))
     """
-    plain = {_plain(known): known for known in CATALOG}
-    found = plain.get(_plain(str(name)))
-    if found is not None:
-        return CATALOG[found]
-    close = difflib.get_close_matches(_plain(str(name)), plain, n=1, cutoff=0.5)
-    hint = f"did you mean {plain[close[0]]!r}?" if close else "choose one of these"
-    raise IsometerError(f"unknown data set {name!r}; expected {', '.join(CATALOG)} — {hint}")
+    found = next((facts for known, facts in CATALOG.items() if _plain(known) == _plain(str(name))), None)
+    if found is None:
+        raise unknown_name("data set", name, CATALOG, fix="choose one of these")
+    return found
 
 
 def _plain(name: str) -> str:

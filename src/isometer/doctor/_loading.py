@@ -141,9 +141,8 @@ def _module_by_name(name: str) -> Any:
     except ModuleNotFoundError as problem:
         if problem.name is not None and (name == problem.name or name.startswith(f"{problem.name}.")):
             raise IsometerError(
-                f"there is no module {name!r}; expected one that can be imported from here — give the path of a "
-                f"file as "
-                "path/to/file.py:factory"
+                f"there is no module {name!r}; expected one that can be imported from here — give the path of a file "
+                "as path/to/file.py:factory"
             ) from problem
         raise
     finally:
@@ -165,8 +164,7 @@ def _made(module: Any, name: str, text: str) -> tuple[nn.Module, Any, Any]:
         if required:
             raise IsometerError(
                 f"{name!r} needs the arguments {', '.join(required)}; expected a function without required ones — "
-                f"write one "
-                "that calls it"
+                "write one that calls it"
             )
         made = made()
     parts = made if isinstance(made, tuple) else (made,)
@@ -219,8 +217,7 @@ def _read_tensors(path: Path) -> Any:
     except Exception as problem:  # torch raises many kinds for one reason
         raise IsometerError(
             f"{str(path)!r} cannot be loaded as data only ({type(problem).__name__}); expected tensors saved by "
-            f"torch.save — "
-            "save the state dict alone, or use safetensors"
+            "torch.save — save the state dict alone, or use safetensors"
         ) from problem
 
 
@@ -359,8 +356,7 @@ def _gaussian(model: nn.Module, n: int, shape: tuple[int, ...] | None, seed: int
         else:
             raise IsometerError(
                 "the shape of the model's input cannot be told from its layers — pass --shape, for example --shape "
-                "3,32,32, "
-                "or --batch FILE, or let the factory return (model, batch)"
+                "3,32,32, or --batch FILE, or let the factory return (model, batch)"
             )
     return torch.randn((n, *shape), generator=generator).to(dtype)
 

@@ -1,5 +1,5 @@
+from ._desk import Computation as Computation
 from ._desk import Desk as Desk
-from ._desk import Job as Job
 from ._labs import Lab as Lab
 from ._labs import all_labs as all_labs
 from ._page import make_app as make_app

@@ -26,7 +26,7 @@ from isometer.errors import IsometerError
 from isometer.explore._state import LIMITS
 from isometer.explore._worker import handed_on
 
-__all__ = ["Desk", "Job", "Superseded"]
+__all__ = ["Computation", "Desk", "Superseded"]
 
 _START = 120.0  # seconds that a process may take to load its libraries
 _SLOWER = 6.0  # times the limit by the clock on the wall, since other programs run too
@@ -45,11 +45,11 @@ class Superseded(Exception):
 
 
 @dataclass(frozen=True)
-class Job:
+class Computation:
     """What to compute: the name of a function of `isometer.explore.jobs` and its arguments, as JSON data.
 
     Example:
-        >>> Job("card", {"activation": "relu"}).key
+        >>> Computation("card", {"activation": "relu"}).key
         'card {"activation": "relu"}'
     """
 
@@ -72,8 +72,8 @@ class _Ticket:
 
 
 @dataclass(eq=False)
-class _Task:
-    job: Job
+class _Pending:
+    job: Computation
     ticket: _Ticket
     done: threading.Event = field(default_factory=threading.Event)
     outcome: Any = None
@@ -114,7 +114,7 @@ class _Process:
             self.end()
             raise IsometerError("a worker process did not start — is isometer installed in this Python?")
 
-    def run(self, task: _Task, seconds: float) -> Any:
+    def run(self, task: _Pending, seconds: float) -> Any:
         """The outcome of a task: a result, or an exception that says why there is none."""
         try:
             self.start()
@@ -202,7 +202,7 @@ def _stopped(seconds: float) -> str:
 
 def _outcome(reply: dict[str, Any], seconds: float) -> Any:
     if "result" in reply:
-        return _Result(reply["result"], reply["size"])
+        return _Reply(reply["result"], reply["size"])
     if "cancelled" in reply:
         return Superseded()
     if "stopped" in reply:
@@ -211,7 +211,7 @@ def _outcome(reply: dict[str, Any], seconds: float) -> Any:
 
 
 @dataclass(frozen=True)
-class _Result:
+class _Reply:
     value: Any
     size: int
 
@@ -220,16 +220,16 @@ class _Cache:
     """The results that were used last, bounded in number and size."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[str, _Result] = OrderedDict()
+        self._held: OrderedDict[str, _Reply] = OrderedDict()
         self._bytes = 0
 
-    def get(self, key: str) -> _Result | None:
+    def get(self, key: str) -> _Reply | None:
         found = self._held.get(key)
         if found is not None:
             self._held.move_to_end(key)
         return found
 
-    def put(self, key: str, result: _Result) -> None:
+    def put(self, key: str, result: _Reply) -> None:
         if key in self._held:
             return
         self._held[key] = result
@@ -249,7 +249,7 @@ class Desk:
 
     Example:
         >>> desk = Desk(workers=1)
-        >>> [card] = desk.ask("a tab", "a slot", [Job("card", {"activation": "relu"})])
+        >>> [card] = desk.ask("a tab", "a slot", [Computation("card", {"activation": "relu"})])
         >>> card["case"]
         3
         >>> desk.close()
@@ -260,8 +260,8 @@ class Desk:
         self.seconds = longest if seconds is None else min(seconds, longest)
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)
-        self._waiting: deque[_Task] = deque()
-        self._running: list[_Task] = []
+        self._waiting: deque[_Pending] = deque()
+        self._running: list[_Pending] = []
         self._latest: OrderedDict[tuple[str, str], _Ticket] = OrderedDict()
         self._cache = _Cache()
         self._closed = False
@@ -286,7 +286,7 @@ class Desk:
             thread.start()
         atexit.register(self.close)
 
-    def ask(self, tab: str, slot: str, jobs: Sequence[Job]) -> list[Any]:
+    def ask(self, tab: str, slot: str, jobs: Sequence[Computation]) -> list[Any]:
         """Results in the order of the jobs; an `IsometerError` in the place of one that has none.
 
         Args:
@@ -302,7 +302,7 @@ class Desk:
         """
         self.open()
         ticket = _Ticket(tab, slot)
-        tasks = [_Task(job, ticket) for job in jobs]
+        tasks = [_Pending(job, ticket) for job in jobs]
         with self._arrived:
             self._supersede(ticket)
             for task in tasks:
@@ -319,9 +319,9 @@ class Desk:
             task.done.wait()
         if ticket.cancelled.is_set() or any(isinstance(task.outcome, Superseded) for task in tasks):
             raise Superseded
-        return [task.outcome.value if isinstance(task.outcome, _Result) else task.outcome for task in tasks]
+        return [task.outcome.value if isinstance(task.outcome, _Reply) else task.outcome for task in tasks]
 
-    def remembered(self, job: Job) -> Any:
+    def remembered(self, job: Computation) -> Any:
         """The result of a job if it was computed and is still kept, otherwise None."""
         with self._lock:
             found = self._cache.get(job.key)
@@ -364,7 +364,7 @@ class Desk:
                 self.counts["cancelled"] += 1
                 task.process.wake()
 
-    def _next(self) -> _Task | None:
+    def _next(self) -> _Pending | None:
         """The next task: of a tab for which nothing runs, if there is one, so that no tab waits for another's queue."""
         with self._arrived:
             while not self._waiting and not self._closed:
@@ -389,7 +389,7 @@ class Desk:
             with self._lock:
                 self._running.remove(task)
                 task.process = None
-                if isinstance(outcome, _Result):
+                if isinstance(outcome, _Reply):
                     self._cache.put(task.job.key, outcome)
                     self.counts["computed"] += 1
                 elif isinstance(outcome, IsometerError):

@@ -5,35 +5,35 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from isometer.explore._desk import Job
+from isometer.explore._desk import Computation
 from isometer.explore._state import LIMITS, ActivationState, DepthState
 
 _NETWORK = ("activation", "norm", "position", "weights", "gain", "residual", "depth", "width")
 
 
-def card_jobs(state: ActivationState) -> list[Job]:
+def card_jobs(state: ActivationState) -> list[Computation]:
     """The analysis of each activation.
 
     Example:
         >>> [job.arguments["activation"] for job in card_jobs(ActivationState())]
         ['tanh', 'relu', 'gelu']
     """
-    return [Job("card", {"activation": name, **_layer(state)}) for name in state.activations]
+    return [Computation("card", {"activation": name, **_layer(state)}) for name in state.activations]
 
 
-def path_jobs(state: ActivationState) -> list[Job]:
+def path_jobs(state: ActivationState) -> list[Computation]:
     """The cosine's way from ρ₀, for each activation."""
     more = {"rho": state.rho, "layers": state.layers}
-    return [Job("path", {"activation": name, **_layer(state), **more}) for name in state.activations]
+    return [Computation("path", {"activation": name, **_layer(state), **more}) for name in state.activations]
 
 
-def phase_jobs(state: ActivationState) -> list[Job]:
+def phase_jobs(state: ActivationState) -> list[Computation]:
     """The plane of variances, and the present point of it."""
     limits = {"weight_limit": LIMITS["sigma_w"].high ** 2, "bias_limit": LIMITS["sigma_b"].high ** 2}
     point = {"weight_variance": state.sigma_w**2, "bias_variance": state.sigma_b**2}
     return [
-        Job("phase", {"activation": state.phase_of, **limits}),
-        Job("phase_point", {"activation": state.phase_of, **point}),
+        Computation("phase", {"activation": state.phase_of, **limits}),
+        Computation("phase_point", {"activation": state.phase_of, **point}),
     ]
 
 
@@ -57,21 +57,21 @@ def network_arguments(state: DepthState) -> dict[str, Any]:
     }
 
 
-def simulation_job(state: DepthState) -> Job:
+def simulation_job(state: DepthState) -> Computation:
     """The simulated trajectory."""
-    return Job("simulated", {**network_arguments(state), "runs": state.runs, "rank": state.rank})
+    return Computation("simulated", {**network_arguments(state), "runs": state.runs, "rank": state.rank})
 
 
-def prediction_job(state: DepthState) -> Job:
+def prediction_job(state: DepthState) -> Computation:
     """The trajectory at infinite width."""
-    return Job("predicted", {**network_arguments(state), "rank": state.rank})
+    return Computation("predicted", {**network_arguments(state), "rank": state.rank})
 
 
-def own_width_job(state: DepthState) -> Job:
+def own_width_job(state: DepthState) -> Computation:
     """The trajectory that theory predicts for this width."""
-    return Job("own_width", {**network_arguments(state), "rank": state.rank})
+    return Computation("own_width", {**network_arguments(state), "rank": state.rank})
 
 
-def geometry_job(state: DepthState) -> Job:
+def geometry_job(state: DepthState) -> Computation:
     """The batch in the chosen layer."""
-    return Job("geometry", {**network_arguments(state), "layer": state.layer})
+    return Computation("geometry", {**network_arguments(state), "layer": state.layer})

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 from urllib.parse import parse_qsl, urlencode
 
+from isometer.errors import unknown_name
 from isometer.metrics import METRICS
 from isometer.metrics._catalogue import added
 
@@ -105,9 +106,7 @@ def choice(name: str, options: tuple[str, ...]) -> Reader:
 
     def read(text: str) -> tuple[Any, str | None]:
         if text not in options:
-            raise Problem(
-                f"{name} is {text[:40]!r}; expected one of {', '.join(option or '(none)' for option in options)}"
-            )
+            raise unknown_name(name, text, [option or "(none)" for option in options], error=Problem)
         return text, None
 
     return read

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 from isometer.explore import _requests as requests
 from isometer.explore._desk import Desk
 from isometer.explore._labs import read_state
@@ -41,7 +41,7 @@ def table(lab: str, curve: str, query: str, desk: Desk, tab: str) -> Columns:
         IsometerError: there is no such curve, or it cannot be computed.
     """
     if curve not in CURVES.get(lab, ()):
-        raise IsometerError(f"there is no curve {curve!r} of {lab!r}; expected one of {', '.join(CURVES.get(lab, ()))}")
+        raise unknown_name(f"curve of the lab {lab!r}:", curve, CURVES.get(lab, ()))
     state, _ = read_state(lab, query)
     if isinstance(state, ActivationState):
         return _activation(state, curve, desk, tab)

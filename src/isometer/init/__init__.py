@@ -1,8 +1,8 @@
 """Initialisers for torch: in place, seeded without global generators, all or nothing, and they say what they did.
 
 Each takes a weight tensor, a layer or a model (those that need data: a model and a batch), checks everything before it
-writes, and returns an `Outcome`. Frozen, tied, computed, quantised and meta weights are refused; `layers=[…]` names the
-ones to set. Those that run the model take its layers in the order of execution, the others in that of definition.
+writes, and returns an `InitOutcome`. Frozen, tied, computed, quantised and meta weights are refused; `layers=[…]` names
+the ones to set. Those that run the model take its layers in the order of execution, the others in that of definition.
 """
 
 import lazy_loader

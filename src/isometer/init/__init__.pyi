@@ -5,8 +5,8 @@ from ._neurons import one_neuron_per_sample_ as one_neuron_per_sample_
 from ._orthogonal import delta_orthogonal_ as delta_orthogonal_
 from ._orthogonal import haar_orthogonal_ as haar_orthogonal_
 from ._orthogonal import orthogonalized_xavier_ as orthogonalized_xavier_
+from ._outcome import InitOutcome as InitOutcome
 from ._outcome import LayerOutcome as LayerOutcome
-from ._outcome import Outcome as Outcome
 from ._rank import rank_pretraining_ as rank_pretraining_
 from ._variances import asymmetric_ as asymmetric_
 from ._variances import invariance_variance as invariance_variance

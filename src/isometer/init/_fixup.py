@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from torch import nn
 
 from isometer.errors import IsometerError
-from isometer.init._outcome import Outcome
-from isometer.init._targets import Target, normals, targets, unwrapped
+from isometer.init._outcome import InitOutcome
+from isometer.init._targets import WeightTarget, normals, targets, unwrapped
 
 _NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm)
 
@@ -22,7 +22,7 @@ def fixup_(
     classifier: str | None = None,
     shortcuts: str | Sequence[str] = ("*shortcut*", "*downsample*"),
     seed: int = 0,
-) -> Outcome:
+) -> InitOutcome:
     """Fixup initialisation of a residual network with L branches of m weight layers each.
 
     He weights everywhere (variance 2/fan_in); those of a branch times `L^{−1/(2m−2)}`; the last layer of every branch
@@ -80,12 +80,12 @@ def fixup_(
         for name, module in model.named_modules()
         if isinstance(module, _NORMS)
     )
-    return Outcome("fixup", tuple(t.outcome(factor=factors[t.name]) for t in found), (*skipped, *left))
+    return InitOutcome("fixup", tuple(t.outcome(factor=factors[t.name]) for t in found), (*skipped, *left))
 
 
 def _branches(
-    model: nn.Module, found: Sequence[Target], patterns: Sequence[str], aside: Sequence[str]
-) -> list[list[Target]]:
+    model: nn.Module, found: Sequence[WeightTarget], patterns: Sequence[str], aside: Sequence[str]
+) -> list[list[WeightTarget]]:
     """The weight layers of each branch; of nested matches the outermost counts."""
     names = [name for name, _ in model.named_modules() if name and _matches(name, patterns)]
     outer = [name for name in names if not any(name.startswith(f"{other}.") for other in names)]

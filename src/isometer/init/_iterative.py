@@ -11,8 +11,8 @@ from torch import nn
 
 from isometer.errors import IsometerError
 from isometer.init._orthogonal import haar_matrices
-from isometer.init._outcome import LayerOutcome, Outcome
-from isometer.init._targets import Target, all_or_nothing, finite, run, targets, unwrapped
+from isometer.init._outcome import InitOutcome, LayerOutcome
+from isometer.init._targets import WeightTarget, all_or_nothing, finite, run, targets, unwrapped
 
 Tensor = torch.Tensor
 Frame = Literal["polar", "qr", "slice", "haar"]
@@ -30,7 +30,7 @@ def iterative_orthogonalization_(
     rectangular: bool = False,
     seed: int = 0,
     layers: Sequence[str] | str | None = None,
-) -> Outcome:
+) -> InitOutcome:
     """Set the weights of each layer from the singular values of what reaches it, in one run of the model.
 
     With the batch at a layer written as H = U Σ Vᵀ (features × samples; unfolded patches for a convolution):
@@ -84,7 +84,7 @@ def iterative_orthogonalization_(
     chosen, left = _eligible(found, rectangular)
     reached: dict[str, LayerOutcome] = {}
 
-    def prepare(index: int, t: Target) -> Callable[..., None]:
+    def prepare(index: int, t: WeightTarget) -> Callable[..., None]:
         def before(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             if t.name in reached:
                 raise IsometerError(
@@ -101,10 +101,10 @@ def iterative_orthogonalization_(
 
     visit(model, batch, [(t, prepare(index, t)) for index, t in enumerate(chosen)], seed)
     missed = tuple((t.name, "the batch does not reach it") for t in chosen if t.name not in reached)
-    return Outcome("iterative-orthogonalization", tuple(reached.values()), (*skipped, *left, *missed))
+    return InitOutcome("iterative-orthogonalization", tuple(reached.values()), (*skipped, *left, *missed))
 
 
-def visit(model: nn.Module, batch: Any, hooks: Sequence[tuple[Target, Callable[..., None]]], seed: int) -> None:
+def visit(model: nn.Module, batch: Any, hooks: Sequence[tuple[WeightTarget, Callable[..., None]]], seed: int) -> None:
     """Run a model once with a function before each layer that may set it; all or nothing."""
     from isometer.doctor.probe._restore import preserved
 
@@ -121,7 +121,7 @@ def visit(model: nn.Module, batch: Any, hooks: Sequence[tuple[Target, Callable[.
                 handle.remove()
 
 
-def _eligible(found: Sequence[Target], rectangular: bool) -> tuple[list[Target], list[tuple[str, str]]]:
+def _eligible(found: Sequence[WeightTarget], rectangular: bool) -> tuple[list[WeightTarget], list[tuple[str, str]]]:
     chosen, left = [], []
     for t in found:
         rows, columns = t.weight.shape[:2]
@@ -140,7 +140,7 @@ def _eligible(found: Sequence[Target], rectangular: bool) -> tuple[list[Target],
 
 
 def _solve(
-    t: Target, inputs: Tensor, exponent: float, frame: Frame, output_norm: float | None, seed: int, index: int
+    t: WeightTarget, inputs: Tensor, exponent: float, frame: Frame, output_norm: float | None, seed: int, index: int
 ) -> tuple[Tensor, dict[str, float]]:
     """The weights `(out, in · k …)` in float64, and what was measured."""
     rows, columns = t.weight.shape[0], t.fan_in
@@ -175,7 +175,7 @@ def _solve(
     }
 
 
-def second_moments(t: Target, inputs: Tensor, rows: int) -> tuple[Tensor, int, Tensor]:
+def second_moments(t: WeightTarget, inputs: Tensor, rows: int) -> tuple[Tensor, int, Tensor]:
     """`Σ x xᵀ` over samples or patches x, their number, and `rows` evenly spaced ones, all in float64."""
     module = t.module
     if isinstance(module, nn.Linear):

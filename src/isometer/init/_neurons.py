@@ -12,13 +12,13 @@ from scipy.optimize import linprog
 from torch import nn
 
 from isometer.errors import IsometerError
-from isometer.init._outcome import Outcome
+from isometer.init._outcome import InitOutcome
 from isometer.init._targets import finite, targets
 
 Floats = NDArray[np.float64]
 
 
-def one_neuron_per_sample_(layer: Any, batch: Any, *, margin: float = 0.5) -> Outcome:
+def one_neuron_per_sample_(layer: Any, batch: Any, *, margin: float = 0.5) -> InitOutcome:
     """Set weights and biases such that after a ReLU each neuron answers to one sample of the batch and to no other.
 
     Neuron i has a direction a with `a·x_i > a·x_j` for all other samples j: the sample itself, the sample with the mean
@@ -81,7 +81,7 @@ def one_neuron_per_sample_(layer: Any, batch: Any, *, margin: float = 0.5) -> Ou
     with torch.no_grad():
         target.write(torch.as_tensor(weight))
         bias.copy_(torch.as_tensor(-thresholds))
-    return Outcome("one-neuron-per-sample", (target.outcome(gap=float(gaps.min()), solved=float(solved)),))
+    return InitOutcome("one-neuron-per-sample", (target.outcome(gap=float(gaps.min()), solved=float(solved)),))
 
 
 def _directions(x: Floats) -> tuple[Floats, Floats, int]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from isometer.init._outcome import Outcome
-from isometer.init._targets import Target, finite, normals, targets
+from isometer.init._outcome import InitOutcome
+from isometer.init._targets import WeightTarget, finite, normals, targets
 from isometer.simulate._weights import haar_frame
 
 Tensor = torch.Tensor
@@ -17,7 +17,7 @@ Tensor = torch.Tensor
 
 def haar_orthogonal_(
     target: Any, *, gain: float = 1.0, seed: int = 0, layers: Sequence[str] | str | None = None
-) -> Outcome:
+) -> InitOutcome:
     """Set weights to `gain` times Haar-distributed orthogonal matrices.
 
     Rows are orthonormal where there are no more of them than columns, else columns are. A kernel is the matrix
@@ -52,7 +52,7 @@ def haar_orthogonal_(
 
 def delta_orthogonal_(
     target: Any, *, gain: float = 1.0, seed: int = 0, layers: Sequence[str] | str | None = None
-) -> Outcome:
+) -> InitOutcome:
     """Set kernels to zero except for their centre, which is `gain` times a Haar-distributed orthogonal matrix.
 
     With stride 1 and circular padding such a convolution keeps every norm if it has no more inputs than outputs. The
@@ -80,7 +80,7 @@ def delta_orthogonal_(
     """
     gain = finite(gain, "gain")
 
-    def draw(t: Target, index: int) -> Tensor:
+    def draw(t: WeightTarget, index: int) -> Tensor:
         rows, columns = t.weight.shape[0] // t.groups, t.weight.shape[1]
         kernel = torch.zeros(*t.weight.shape[:2], math.prod(t.weight.shape[2:]), dtype=torch.float64)
         middle = 0
@@ -92,7 +92,7 @@ def delta_orthogonal_(
     return _apply("delta-orthogonal", target, layers, draw)
 
 
-def orthogonalized_xavier_(target: Any, *, seed: int = 0, layers: Sequence[str] | str | None = None) -> Outcome:
+def orthogonalized_xavier_(target: Any, *, seed: int = 0, layers: Sequence[str] | str | None = None) -> InitOutcome:
     """Draw Gaussian Xavier weights U diag(s) Vᵀ and set the weights to `mean(s) U Vᵀ`.
 
     Args:
@@ -115,7 +115,7 @@ def orthogonalized_xavier_(target: Any, *, seed: int = 0, layers: Sequence[str] 
     Implements: 001/init-orthxavier (A.5).
     """
 
-    def draw(t: Target, index: int) -> tuple[Tensor, float]:
+    def draw(t: WeightTarget, index: int) -> tuple[Tensor, float]:
         drawn = normals(t.matrices, seed, index) * math.sqrt(2 / (t.fan_in + t.fan_out))
         left, values, right = torch.linalg.svd(drawn, full_matrices=False)
         mean = values.mean(-1)
@@ -127,7 +127,7 @@ def orthogonalized_xavier_(target: Any, *, seed: int = 0, layers: Sequence[str] 
         weight, size = draw(t, index)
         t.write(weight)
         outcomes.append(t.outcome(singular_value=size))
-    return Outcome("orthogonalized-xavier", tuple(outcomes), skipped)
+    return InitOutcome("orthogonalized-xavier", tuple(outcomes), skipped)
 
 
 def haar_matrices(rows: int, columns: int, seed: int, index: int, groups: int | None = None) -> Tensor:
@@ -138,9 +138,9 @@ def haar_matrices(rows: int, columns: int, seed: int, index: int, groups: int | 
 
 
 def _apply(
-    scheme: str, target: Any, layers: Sequence[str] | str | None, draw: Callable[[Target, int], Tensor]
-) -> Outcome:
+    scheme: str, target: Any, layers: Sequence[str] | str | None, draw: Callable[[WeightTarget, int], Tensor]
+) -> InitOutcome:
     found, skipped = targets(target, layers)
     for index, t in enumerate(found):
         t.write(draw(t, index))
-    return Outcome(scheme, tuple(t.outcome() for t in found), skipped)
+    return InitOutcome(scheme, tuple(t.outcome() for t in found), skipped)

@@ -29,7 +29,7 @@ class LayerOutcome:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class InitOutcome:
     """What an initialiser did: the layers that it set, in order, and those which it left alone and why.
 
     Example:

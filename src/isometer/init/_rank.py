@@ -12,8 +12,8 @@ from torch import nn
 
 from isometer.errors import IsometerError
 from isometer.init._iterative import visit
-from isometer.init._outcome import LayerOutcome, Outcome
-from isometer.init._targets import Target, finite, targets
+from isometer.init._outcome import InitOutcome, LayerOutcome
+from isometer.init._targets import WeightTarget, finite, targets
 from isometer.metrics import stable_rank
 
 Tensor = torch.Tensor
@@ -28,7 +28,7 @@ def rank_pretraining_(
     learning_rate: float = 0.1,
     seed: int = 0,
     layers: Sequence[str] | str | None = None,
-) -> Outcome:
+) -> InitOutcome:
     """Raise the stable rank `r(H) = (tr M)²/‖M‖_F²` of each layer's output by stochastic gradient ascent.
 
     Layers are treated in the order of execution: `steps` steps on random minibatches of what reaches the layer, the
@@ -72,7 +72,7 @@ def rank_pretraining_(
     found, skipped = targets(model, layers)
     reached: dict[str, LayerOutcome] = {}
 
-    def prepare(index: int, t: Target) -> Callable[..., None]:
+    def prepare(index: int, t: WeightTarget) -> Callable[..., None]:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(index,)))
 
         def before(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
@@ -87,11 +87,11 @@ def rank_pretraining_(
 
     visit(model, batch, [(t, prepare(index, t)) for index, t in enumerate(found)], seed)
     missed = tuple((t.name, "the batch does not reach it") for t in found if t.name not in reached)
-    return Outcome("rank-pretraining", tuple(reached.values()), (*skipped, *missed))
+    return InitOutcome("rank-pretraining", tuple(reached.values()), (*skipped, *missed))
 
 
 def _ascend(
-    t: Target, inputs: Tensor, steps: int, batch_size: int, learning_rate: float, rng: np.random.Generator
+    t: WeightTarget, inputs: Tensor, steps: int, batch_size: int, learning_rate: float, rng: np.random.Generator
 ) -> LayerOutcome:
     module, samples = t.module, inputs.shape[0]
     assert module is not None

@@ -22,7 +22,7 @@ _LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class WeightTarget:
     """A weight that may be written: `(out, in)` or a kernel `(out, in/groups, …)`."""
 
     name: str
@@ -57,7 +57,7 @@ class Target:
 
 def targets(
     target: Any, layers: Sequence[str] | str | None = None, *, order: Sequence[str] | None = None
-) -> tuple[list[Target], tuple[tuple[str, str], ...]]:
+) -> tuple[list[WeightTarget], tuple[tuple[str, str], ...]]:
     """The weights of a tensor, a layer or a whole model, and what is left alone and why.
 
     Args:
@@ -74,14 +74,14 @@ def targets(
                 f"weight has shape {tuple(target.shape)}; expected (out, in) or (out, in, …) — pass a matrix or kernel"
             )
         _check(target, "the weight", allow_frozen=not isinstance(target, nn.Parameter))
-        return [Target("", target)], ()
+        return [WeightTarget("", target)], ()
     if not isinstance(target, nn.Module):
         raise IsometerError(
             f"target is a {type(target).__name__}; expected a tensor, a layer or a model — pass a torch.nn.Module"
         )
     target = unwrapped(target)
     patterns = [layers] if isinstance(layers, str) else layers
-    found: list[Target] = []
+    found: list[WeightTarget] = []
     skipped: list[tuple[str, str]] = []
     for name, module in target.named_modules():
         if patterns is not None and not any(fnmatchcase(name, pattern) for pattern in patterns):
@@ -108,7 +108,7 @@ def targets(
     return found, tuple(skipped)
 
 
-def _target(name: str, module: nn.Module) -> Target:
+def _target(name: str, module: nn.Module) -> WeightTarget:
     label = f"{name}.weight" if name else "weight"
     if parametrize.is_parametrized(module, "weight") or "weight" not in module._parameters:
         raise IsometerError(
@@ -120,7 +120,7 @@ def _target(name: str, module: nn.Module) -> Target:
     bias = module._parameters.get("bias")
     _check(weight, repr(label))
     groups = int(getattr(module, "groups", 1))
-    return Target(name, weight, bias, module, groups)
+    return WeightTarget(name, weight, bias, module, groups)
 
 
 def _check(weight: Tensor, label: str, *, allow_frozen: bool = False) -> None:
@@ -145,7 +145,7 @@ def _check(weight: Tensor, label: str, *, allow_frozen: bool = False) -> None:
         )
 
 
-def _check_ties(model: nn.Module, found: Sequence[Target]) -> None:
+def _check_ties(model: nn.Module, found: Sequence[WeightTarget]) -> None:
     owners: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         if parameter.numel() and not parameter.is_meta and parameter.layout is torch.strided:
@@ -160,7 +160,7 @@ def _check_ties(model: nn.Module, found: Sequence[Target]) -> None:
 
 
 @contextmanager
-def all_or_nothing(found: Sequence[Target]) -> Iterator[None]:
+def all_or_nothing(found: Sequence[WeightTarget]) -> Iterator[None]:
     """Put weights and biases back if anything raises."""
     kept = [(tensor, tensor.detach().clone()) for t in found for tensor in (t.weight, t.bias) if tensor is not None]
     try:

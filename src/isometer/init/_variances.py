@@ -12,8 +12,8 @@ from torch import nn
 from isometer.activations import Activation, activation
 from isometer.errors import IsometerError
 from isometer.init._orthogonal import haar_matrices
-from isometer.init._outcome import Outcome
-from isometer.init._targets import Target, all_or_nothing, finite, normals, targets, uniforms, unwrapped
+from isometer.init._outcome import InitOutcome
+from isometer.init._targets import WeightTarget, all_or_nothing, finite, normals, targets, uniforms, unwrapped
 
 Tensor = torch.Tensor
 Law = Literal["gaussian", "uniform", "orthogonal", "keep"]
@@ -27,7 +27,7 @@ def principled_gain_(
     law: Law = "gaussian",
     seed: int = 0,
     layers: Sequence[str] | str | None = None,
-) -> Outcome:
+) -> InitOutcome:
     """Set weights to the gain `1/√(E φ(z)²)` of the activation φ that follows them, 1 where none does.
 
     The variance of an entry is gain²/fan_in, so that the second moment is kept through layer and activation. Layers
@@ -80,10 +80,14 @@ def principled_gain_(
     with all_or_nothing(found):
         for index, t in enumerate(found):
             t.write(gains[t.name] * _unit(t, law, seed, index))
-        return Outcome(f"principled-gain ({law})", tuple(t.outcome(principled=gains[t.name]) for t in found), skipped)
+        return InitOutcome(
+            f"principled-gain ({law})", tuple(t.outcome(principled=gains[t.name]) for t in found), skipped
+        )
 
 
-def asymmetric_(target: Any, *, gain: float = 1.0, seed: int = 0, layers: Sequence[str] | str | None = None) -> Outcome:
+def asymmetric_(
+    target: Any, *, gain: float = 1.0, seed: int = 0, layers: Sequence[str] | str | None = None
+) -> InitOutcome:
     """Draw weights from U(0, 2 gain/√fan_in): torch's default variance with a mean that collapses ranks.
 
     It breaks networks on purpose, also those with batch norm.
@@ -112,7 +116,7 @@ def asymmetric_(target: Any, *, gain: float = 1.0, seed: int = 0, layers: Sequen
     found, skipped = targets(target, layers)
     for index, t in enumerate(found):
         t.write(uniforms(t.matrices, seed, index) * (factor / math.sqrt(t.fan_in)))
-    return Outcome("asymmetric", tuple(t.outcome() for t in found), skipped)
+    return InitOutcome("asymmetric", tuple(t.outcome() for t in found), skipped)
 
 
 def invariance_variance(samples: int, width: int) -> float:
@@ -162,7 +166,7 @@ def odd_point_(
     radius: float | None = None,
     seed: int = 0,
     layers: Sequence[str] | str | None = None,
-) -> Outcome:
+) -> InitOutcome:
     """Draw Gaussian weights with the variance of 000/thm-13, or of 000/thm-14 if a radius is given.
 
     With recentring over the batch and ReLU after them, such weights keep one odd point and a cluster of the others at
@@ -197,10 +201,10 @@ def odd_point_(
         t.write(math.sqrt(variance) * normals(t.matrices, seed, index))
     scheme = "odd point, invariance" if radius is None else "odd point, stability"
     outcomes = (t.outcome(variance=variance) for t, variance in zip(found, variances, strict=True))
-    return Outcome(scheme, tuple(outcomes), skipped)
+    return InitOutcome(scheme, tuple(outcomes), skipped)
 
 
-def _unit(t: Target, law: Law, seed: int, index: int) -> Tensor:
+def _unit(t: WeightTarget, law: Law, seed: int, index: int) -> Tensor:
     """Weights of gain 1."""
     if law == "orthogonal":
         return haar_matrices(*t.matrices[1:], seed, index, t.groups)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from isometer.errors import IsometerError
 from isometer.metrics._arrays import Array, count, identity, result
-from isometer.metrics._batch import Batch
+from isometer.metrics._batch import MetricInput
 
 
 def cosines(representation: Array | None = None, *, gram: Array | None = None) -> Array:
@@ -32,7 +32,7 @@ def cosines(representation: Array | None = None, *, gram: Array | None = None) -
 
     Implements: 001/metric-cos (5.2), 003/metric-cos.
     """
-    return cosine_matrix(Batch.of(representation, gram))[0]
+    return cosine_matrix(MetricInput.of(representation, gram))[0]
 
 
 def mean_cosine(representation: Array | None = None, *, gram: Array | None = None) -> Array:
@@ -90,7 +90,7 @@ def mean_abs_cosine(representation: Array | None = None, *, gram: Array | None =
     return result(mean_abs_cosine_of(batch, *cosine_matrix(batch)))
 
 
-def mean_abs_cosine_of(batch: Batch, matrix: Array, directed: Array) -> Array:
+def mean_abs_cosine_of(batch: MetricInput, matrix: Array, directed: Array) -> Array:
     """The mean |cosine|, given the matrix of cosines and which samples have a direction."""
     return _mean(batch, batch.xp.abs(matrix), _different(batch, directed), empty=1.0)
 
@@ -150,7 +150,7 @@ def mean_angle_deg(representation: Array | None = None, *, gram: Array | None = 
     return result(mean_angle_deg_of(batch, *cosine_matrix(batch)))
 
 
-def mean_angle_deg_of(batch: Batch, matrix: Array, directed: Array) -> Array:
+def mean_angle_deg_of(batch: MetricInput, matrix: Array, directed: Array) -> Array:
     """The mean angle, given the matrix of cosines and which samples have a direction."""
     return _mean(batch, _angles_deg(batch, matrix), _different(batch, directed), empty=0.0)
 
@@ -228,7 +228,7 @@ def clusters(representation: Array | None = None, *, gram: Array | None = None, 
     """
     if not 0 <= tolerance_deg <= 180:
         raise IsometerError(f"tolerance_deg is {tolerance_deg}; expected 0 to 180 — pass an angle in degrees")
-    batch = Batch.of(representation, gram).scaled()
+    batch = MetricInput.of(representation, gram).scaled()
     xp = batch.xp
     angles, directed = angle_matrix_deg(batch)
     together = directed[..., :, None] & directed[..., None, :] & (angles <= tolerance_deg)
@@ -241,13 +241,13 @@ def clusters(representation: Array | None = None, *, gram: Array | None = None, 
     return result(xp.sum(~has_earlier_member, axis=-1))
 
 
-def angle_matrix_deg(batch: Batch) -> tuple[Array, Array]:
+def angle_matrix_deg(batch: MetricInput) -> tuple[Array, Array]:
     """Angles between all samples in degrees `(…, n, n)`, and which samples have a direction `(…, n)`."""
     cosine, directed = cosine_matrix(batch)
     return _angles_deg(batch, cosine), directed
 
 
-def _angles_deg(batch: Batch, cosine: Array) -> Array:
+def _angles_deg(batch: MetricInput, cosine: Array) -> Array:
     xp = batch.xp
     equal = identity(cosine, batch.samples) > 0
     angles = xp.where(equal, 0.0, xp.arccos(cosine))
@@ -264,11 +264,11 @@ def _angles_deg(batch: Batch, cosine: Array) -> Array:
     return xp.rad2deg(xp.where(steep, xp.stack(rows, -2), angles))
 
 
-def _pairs_batch(representation: Array | None, gram: Array | None) -> Batch:
-    return Batch.of(representation, gram, need=2, purpose="angles between samples").scaled()
+def _pairs_batch(representation: Array | None, gram: Array | None) -> MetricInput:
+    return MetricInput.of(representation, gram, need=2, purpose="angles between samples").scaled()
 
 
-def cosine_matrix(batch: Batch) -> tuple[Array, Array]:
+def cosine_matrix(batch: MetricInput) -> tuple[Array, Array]:
     """Cosines with the exact diagonal, and which samples have a direction."""
     xp = batch.xp
     directed = batch.norms() > 0
@@ -277,12 +277,12 @@ def cosine_matrix(batch: Batch) -> tuple[Array, Array]:
     return xp.where(one > 0, directed[..., None] * one, matrix), directed
 
 
-def _different(batch: Batch, directed: Array) -> Array:
+def _different(batch: MetricInput, directed: Array) -> Array:
     """Which entries of a matrix over samples belong to two different samples with a direction."""
     return directed[..., :, None] & directed[..., None, :] & (identity(batch.data, batch.samples) == 0)
 
 
-def _mean(batch: Batch, values: Array, chosen: Array, *, empty: float) -> Array:
+def _mean(batch: MetricInput, values: Array, chosen: Array, *, empty: float) -> Array:
     xp = batch.xp
     number = count(chosen, (-2, -1), values)
     total = xp.sum(xp.where(chosen, values, 0.0), axis=(-2, -1))

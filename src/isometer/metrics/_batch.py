@@ -21,7 +21,7 @@ from isometer.metrics._arrays import (
 
 
 @dataclass(frozen=True)
-class Batch:
+class MetricInput:
     """What a metric reads: a representation `(…, n, d)` or, where that is all there is, a Gram matrix `(…, n, n)`.
 
     Exactly one of the two fields is set. Gram matrices are `H Hᵀ / d`, and so are their eigenvalues.

@@ -10,14 +10,13 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 from isometer.metrics import _orthogonality as orthogonality
 from isometer.metrics import _volume as volume
 from isometer.metrics._angles import (
@@ -796,14 +795,12 @@ def metric(name: str, among: Iterable[str] | None = None) -> Metric:
         >>> metric("rnak", ["rank", "soft_rank"])
         Traceback (most recent call last):
         ...
-        isometer.errors.IsometerError: metric is 'rnak'; expected one of rank, soft_rank — did you mean 'rank'?
+        isometer.errors.IsometerError: unknown metric 'rnak'; did you mean 'rank'? expected one of rank, soft_rank ...
     """
     known = list(METRICS if among is None else among)
     if name in known and name in METRICS:
         return METRICS[name]
-    near = get_close_matches(str(name), known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "correct it, or register one with isometer.metrics.register"
-    raise IsometerError(f"metric is {name!r}; expected one of {', '.join(known)} — {hint}")
+    raise unknown_name("metric", name, known, fix=f"pass one of {', '.join(known)}, or register it")
 
 
 def names(*reads: Reads) -> list[str]:

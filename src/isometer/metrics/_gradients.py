@@ -6,7 +6,7 @@ from typing import NamedTuple
 from isometer.errors import IsometerError
 from isometer.metrics._angles import cosine_matrix, mean_abs_cosine_of
 from isometer.metrics._arrays import Array, as_floating, as_matrices, binary_scale, count, namespace, result
-from isometer.metrics._batch import Batch
+from isometer.metrics._batch import MetricInput
 
 
 def gradient_log_norm(gradient: Array) -> Array:
@@ -88,7 +88,7 @@ def linear_gradient_gram(inputs: Array, cotangents: Array) -> Array:
 
     Implements: 002/prop-8 (all neurons of the layer together).
     """
-    first, second = Batch.of(inputs), Batch.of(cotangents)
+    first, second = MetricInput.of(inputs), MetricInput.of(cotangents)
     if first.samples != second.samples:
         raise IsometerError(
             f"inputs have {first.samples} samples, cotangents {second.samples}; expected as many — pass the same batch"
@@ -123,11 +123,11 @@ def gradient_alignment(representation: Array | None = None, *, gram: Array | Non
 
     Implements: 002/prop-8.
     """
-    batch = Batch.of(representation, gram, need=2, purpose="angles between gradients").scaled()
+    batch = MetricInput.of(representation, gram, need=2, purpose="angles between gradients").scaled()
     return GradientAlignment(*(result(value) for value in alignment_of(batch)))
 
 
-def alignment_of(batch: Batch) -> tuple[Array, Array]:
+def alignment_of(batch: MetricInput) -> tuple[Array, Array]:
     """Both measures of a scaled batch."""
     xp = batch.xp
     number = count(batch.norms() > 0, -1, batch.data)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from isometer.errors import IsometerError
 from isometer.metrics._arrays import Array, as_matrices, filled, result
-from isometer.metrics._batch import Batch
+from isometer.metrics._batch import MetricInput
 
 
 def gram(representation: Array) -> Array:
@@ -24,7 +24,7 @@ def gram(representation: Array) -> Array:
 
     Implements: 001/def-3.2, 001/def-4.1 (which leaves out the 1/d).
     """
-    return Batch.of(representation).gram_matrix()
+    return MetricInput.of(representation).gram_matrix()
 
 
 def spectrum(representation: Array | None = None, *, gram: Array | None = None, top: int | None = None) -> Array:
@@ -47,7 +47,7 @@ def spectrum(representation: Array | None = None, *, gram: Array | None = None, 
 
     Implements: 001/lem-4.2, 003/claim-vanilla-rank1 (the share of the first).
     """
-    batch = Batch.of(representation, gram)
+    batch = MetricInput.of(representation, gram)
     count = batch.samples if top is None else top
     if not 1 <= count <= batch.samples:
         raise IsometerError(f"top is {count}; expected 1 to {batch.samples}, the number of samples — lower it")
@@ -85,7 +85,7 @@ def gram_distance(representation: Array | None = None, *, gram: Array | None = N
 
     Implements: 001/thm-3.2, 001/fig-3.1 to 3.4.
     """
-    batch = Batch.of(representation, gram)
+    batch = MetricInput.of(representation, gram)
     target = as_matrices(reference, "reference", "samples, samples")
     if tuple(target.shape[-2:]) != (batch.samples, batch.samples):
         raise IsometerError(

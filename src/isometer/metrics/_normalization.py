@@ -17,7 +17,7 @@ from isometer.metrics._arrays import (
     subtract_mean,
     to_unit_mean_square,
 )
-from isometer.metrics._batch import Batch
+from isometer.metrics._batch import MetricInput
 
 
 def layer_normalize(representation: Array) -> Array:
@@ -104,7 +104,7 @@ def isometry_gap_decrease(representation: Array | None = None, *, gram: Array | 
 
     Implements: 001/thm-4.3 (the identity in its proof), 001/lem-6.2.
     """
-    batch = Batch.of(representation, gram)
+    batch = MetricInput.of(representation, gram)
     xp, lengths = batch.xp, batch.norms()
     zero = lengths == 0
     some, every = xp.any(zero, axis=-1), xp.all(zero, axis=-1)
@@ -153,7 +153,7 @@ def isometry_gain_bound(representation: Array | None = None, *, gram: Array | No
 
     Implements: 001/thm-4.3, 001/cor-4.4, 001/lem-C.1; on the transpose 001/cor-4.5 with ā the mean.
     """
-    batch = Batch.of(representation, gram).scaled()
+    batch = MetricInput.of(representation, gram).scaled()
     xp, lengths = batch.xp, batch.norms()
     mean = xp.mean(lengths, axis=-1, keepdims=True)
     deviation = (lengths - mean) / xp.where(mean > 0, mean, 1.0)
@@ -179,7 +179,7 @@ def batch_norm_gain_bound_as_printed(representation: Array) -> Array:
 
     Implements: 001/cor-4.5 as printed.
     """
-    batch = Batch.of(representation).scaled()
+    batch = MetricInput.of(representation).scaled()
     xp, n = batch.xp, batch.samples
     lengths = root_mean_square(batch.representation, -2)[..., 0, :]  # a common factor does not matter
     reference = xp.sum(lengths, axis=-1, keepdims=True) / n

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from isometer.metrics._angles import angle_matrix_deg
 from isometer.metrics._arrays import Array, count, indices, result
-from isometer.metrics._batch import Batch
+from isometer.metrics._batch import MetricInput
 
 
 class OddPointStatistics(NamedTuple):
@@ -43,7 +43,7 @@ def odd_point_statistics(representation: Array | None = None, *, gram: Array | N
 
     Implements: 000/metric-odd, 000/def-12.
     """
-    batch = Batch.of(representation, gram, need=3, purpose="an odd point and a cluster").scaled()
+    batch = MetricInput.of(representation, gram, need=3, purpose="an odd point and a cluster").scaled()
     xp, n = batch.xp, batch.samples
     norms = batch.norms()
     largest = xp.amax(norms, axis=-1, keepdims=True)

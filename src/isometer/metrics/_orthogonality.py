@@ -3,7 +3,7 @@
 import math
 
 from isometer.metrics._arrays import Array, identity, result
-from isometer.metrics._batch import Batch
+from isometer.metrics._batch import MetricInput
 
 
 def orthogonality_gap(representation: Array | None = None, *, gram: Array | None = None) -> Array:
@@ -26,10 +26,10 @@ def orthogonality_gap(representation: Array | None = None, *, gram: Array | None
 
     Implements: 001/def-2.2, 001/metric-orthgap, 003/def-V.
     """
-    return result(gap_of(Batch.of(representation, gram).scaled()))
+    return result(gap_of(MetricInput.of(representation, gram).scaled()))
 
 
-def gap_of(batch: Batch) -> Array:
+def gap_of(batch: MetricInput) -> Array:
     """The orthogonality gap of a scaled batch."""
     xp, n = batch.xp, batch.samples
     matrix = batch.smaller_gram()
@@ -67,7 +67,7 @@ def spectral_variance(representation: Array | None = None, *, gram: Array | None
 
     Implements: 001/metric-sigma-lambda (C.51).
     """
-    batch = Batch.of(representation, gram)
+    batch = MetricInput.of(representation, gram)
     return result(batch.samples * orthogonality_gap(batch.representation, gram=batch.given_gram) ** 2)
 
 
@@ -90,7 +90,7 @@ def lyapunov_gap(representation: Array | None = None, *, gram: Array | None = No
 
     Implements: 001/metric-lyap (A.5), 003/def-Vhat.
     """
-    batch = Batch.of(representation, gram).scaled()
+    batch = MetricInput.of(representation, gram).scaled()
     xp, n = batch.xp, batch.samples
     if batch.largest_rank < n:
         return result(batch.full(1 / n))

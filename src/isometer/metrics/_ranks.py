@@ -4,7 +4,7 @@ import math
 
 from isometer.errors import IsometerError
 from isometer.metrics._arrays import Array, count, epsilon, result
-from isometer.metrics._batch import Batch
+from isometer.metrics._batch import MetricInput
 
 
 def rank(
@@ -68,7 +68,7 @@ def soft_rank(representation: Array, *, tau: float = 0.5) -> Array:
     """
     if not tau >= 0:
         raise IsometerError(f"tau is {tau}; expected a number of at least 0 — the papers use 0.5")
-    batch = Batch.of(representation)
+    batch = MetricInput.of(representation)
     n, d = (int(length) for length in batch.data.shape[-2:])
     number = batch.xp.sum(batch.eigenvalues() * (d / n) >= tau, axis=-1)
     return result(number + (d - batch.largest_rank if tau == 0 else 0))
@@ -102,7 +102,7 @@ def stable_rank(
     return result(value / attainable if relative else value)
 
 
-def stable_rank_of(batch: Batch) -> Array:
+def stable_rank_of(batch: MetricInput) -> Array:
     """The stable rank of a scaled batch."""
     xp, matrix = batch.xp, batch.smaller_gram()
     trace = xp.sum(xp.linalg.diagonal(matrix), axis=-1)
@@ -137,7 +137,7 @@ def effective_rank(
     return result(value / attainable if relative else value)
 
 
-def effective_rank_of(batch: Batch) -> Array:
+def effective_rank_of(batch: MetricInput) -> Array:
     """The effective rank of a scaled batch."""
     xp, values = batch.xp, batch.eigenvalues()
     total = xp.sum(values, axis=-1)
@@ -165,7 +165,7 @@ def condition_number(representation: Array | None = None, *, gram: Array | None 
 
     Implements: 004/def-kappa, 001/fix-G* (κ of a fixed point).
     """
-    batch = Batch.of(representation, gram).scaled()
+    batch = MetricInput.of(representation, gram).scaled()
     xp = batch.xp
     if batch.largest_rank < batch.samples:
         return result(batch.full(math.inf))
@@ -176,10 +176,10 @@ def condition_number(representation: Array | None = None, *, gram: Array | None 
     return result(xp.where(deficient, math.inf, ratio * ratio))
 
 
-def _prepared(representation: Array | None, gram: Array | None, centered: bool) -> tuple[Batch, int]:
+def _prepared(representation: Array | None, gram: Array | None, centered: bool) -> tuple[MetricInput, int]:
     """The batch to take the rank of, and the rank it can have at most."""
     if not centered:
-        batch = Batch.of(representation, gram).scaled()
+        batch = MetricInput.of(representation, gram).scaled()
         return batch, batch.largest_rank
-    batch = Batch.of(representation, gram, need=2, purpose="ranks of centred batches").scaled()
+    batch = MetricInput.of(representation, gram, need=2, purpose="ranks of centred batches").scaled()
     return batch.centered(), min(batch.samples - 1, batch.largest_rank)

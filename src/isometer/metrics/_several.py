@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from isometer.metrics._angles import cosine_matrix
 from isometer.metrics._arrays import Array
-from isometer.metrics._batch import Batch
+from isometer.metrics._batch import MetricInput
 from isometer.metrics._gradients import alignment_of
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ class Shared:
     """Gram matrices with what several metrics need of them, each part computed once."""
 
     def __init__(self, gram: Array) -> None:
-        self.batch = Batch(None, gram)
+        self.batch = MetricInput(None, gram)
 
     @cached_property
-    def scaled(self) -> Batch:
+    def scaled(self) -> MetricInput:
         return self.batch.scaled()
 
     @cached_property
@@ -60,4 +60,4 @@ def gradient_alignment_unchecked(gram: Array) -> tuple[Array, Array]:
         >>> [round(float(value), 12) for value in gradient_alignment_unchecked(np.eye(2))]
         [0.0, 0.5]
     """
-    return alignment_of(Batch(None, gram).scaled())
+    return alignment_of(MetricInput(None, gram).scaled())

@@ -3,7 +3,7 @@
 import math
 
 from isometer.metrics._arrays import Array, log_mean_minus_mean_log, namespace, result
-from isometer.metrics._batch import Batch
+from isometer.metrics._batch import MetricInput
 
 
 def isometry_gap(representation: Array | None = None, *, gram: Array | None = None) -> Array:
@@ -30,10 +30,10 @@ def isometry_gap(representation: Array | None = None, *, gram: Array | None = No
 
     Implements: 001/metric-isogap (6.5), 001/def-6.5, 001/def-4.1.
     """
-    return result(gap_of(Batch.of(representation, gram)))
+    return result(gap_of(MetricInput.of(representation, gram)))
 
 
-def gap_of(batch: Batch) -> Array:
+def gap_of(batch: MetricInput) -> Array:
     """The isometry gap of a batch."""
     xp = batch.xp
     if batch.largest_rank < batch.samples:

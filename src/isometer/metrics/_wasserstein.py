@@ -4,7 +4,7 @@ import math
 
 from isometer.errors import IsometerError
 from isometer.metrics._arrays import Array, epsilon, namespace, result
-from isometer.metrics._batch import Batch, checked_gram
+from isometer.metrics._batch import MetricInput, checked_gram
 
 
 def wasserstein_to_isotropic(representation: Array | None = None, *, gram: Array | None = None) -> Array:
@@ -28,7 +28,7 @@ def wasserstein_to_isotropic(representation: Array | None = None, *, gram: Array
 
     Implements: 001/lem-2.2, 001/metric-w2, 003/lem-2.
     """
-    batch = Batch.of(representation, gram).scaled()
+    batch = MetricInput.of(representation, gram).scaled()
     xp, n = batch.xp, batch.samples
     values = batch.singular_values()
     # The root of a rounding error in a singular Gram matrix would be 1e-8 in float64.

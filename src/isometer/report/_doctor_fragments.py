@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from isometer.doctor.conditions._conditions import CONDITIONS
 from isometer.metrics._catalogue import describe
 from isometer.report._doctor_metrics import (
     VITALS,
@@ -142,9 +143,9 @@ def _card(index: int, finding: Mapping[str, Any], names: Sequence[str], availabl
 
 
 def title_of(finding: Mapping[str, Any]) -> str:
-    """The id of a finding as words."""
-    text = str(finding["id"]).replace("-", " ")
-    return (text[:1].upper() + text[1:]).removesuffix(" bn") + (" batch norm" if text.endswith(" bn") else "")
+    """What a finding is called; one of a condition that is not known here is called by its id."""
+    text = str(finding["id"])
+    return CONDITIONS[text].title if text in CONDITIONS else (text[:1].upper() + text[1:]).replace("-", " ")
 
 
 def _links(index: int, layers: Sequence[int], names: Sequence[str]) -> str:

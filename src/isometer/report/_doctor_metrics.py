@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from isometer.doctor.conditions._conditions import CONDITIONS
 from isometer.errors import IsometerError
 from isometer.metrics import METRICS
 from isometer.metrics._catalogue import GAIN_RATIO, GROUPS, added, describe
@@ -37,24 +38,6 @@ VITALS = (
     ("output_gradient_log_norm", "Gradient size"),
 )
 """What the small curves at the top show."""
-
-_LOOK_AT = {
-    "rank-collapse": "mean_abs_cosine",
-    "activation-explosion": "rms",
-    "activation-vanishing": "rms",
-    "gradient-explosion": "output_gradient_log_norm",
-    "gradient-vanishing": "output_gradient_log_norm",
-    "gradient-alignment": "gradient_alignment",
-    "odd-point": "mean_abs_cosine",
-    "degenerate-batch": "effective_rank",
-    "small-batch-bn": "output_gradient_log_norm",
-    "asymmetric-init": "weight_asymmetry",
-    "wrong-gain": "weight_gain",
-    "dead-units": "dead_fraction",
-    "saturation": "saturated_fraction",
-    "effectively-linear": "mean_abs_cosine",
-}
-
 
 _BETTER = (
     ("p value", "p-value"),
@@ -203,7 +186,8 @@ def ordered(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def look_at(finding: Mapping[str, Any], available: Iterable[str]) -> str | None:
     """The metric whose curve shows a finding best, of those available."""
     known = list(available)
-    usual = _LOOK_AT.get(finding["id"], "")
+    condition = CONDITIONS.get(finding["id"])
+    usual = condition.metrics[0] if condition is not None and condition.metrics else ""
     if concerns_tokens(finding):
         usual = f"token_{usual}"
     if usual in known:

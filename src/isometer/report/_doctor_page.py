@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
-import math
-import os
-import secrets
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
+from isometer.files import existing_folder, write_whole
 from isometer.metrics._catalogue import GROUPS, describe
 from isometer.report._doctor_fragments import (
     compared,
@@ -32,6 +29,7 @@ from isometer.report._doctor_fragments import (
 )
 from isometer.report._doctor_metrics import checked, columns, look_at, ordered, overview, real, shown, where
 from isometer.report._treatment import treatment_section
+from isometer.serialize import json_data, json_text
 
 __all__ = ["doctor_page", "notebook_html", "save_page"]
 
@@ -107,27 +105,13 @@ def save_page(report: Mapping[str, Any], path: Path, *, title: str | None = None
         >>> save_page({}, Path("/no/such/folder/report.html"))
         Traceback (most recent call last):
         ...
-        isometer.errors.IsometerError: folder /no/such/folder of the report does not exist; create it ...
+        isometer.errors.IsometerError: the folder '/no/such/folder' does not exist — create it or name a file elsewhere
     """
     path = Path(path)
-    folder = path.parent
-    if not folder.is_dir():
-        raise IsometerError(f"folder {folder} of the report does not exist; create it or name a file elsewhere")
+    existing_folder(path.parent, fix="create it or name a file elsewhere")
     if path.is_dir():
         raise IsometerError(f"expected the name of a file for the report, got the folder {path}; add a file name")
-    content = doctor_page(report, title=title).encode()
-    temporary = folder / f".{path.name[:80]}.{secrets.token_hex(6)}.part"
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except OSError as error:
-        reason = error.strerror or error
-        raise IsometerError(
-            f"cannot write the report to {path} ({reason}); name a file in a writable folder"
-        ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, doctor_page(report, title=title), fix="name a file in a writable folder")
     return path
 
 
@@ -138,7 +122,7 @@ def embedded(value: Any) -> str:
         >>> print(embedded({"name": "</script>"}))
         {"name":"\u003c/script\u003e"}
     """
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = json_text(value, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -222,7 +206,7 @@ def _payload(report: Mapping[str, Any]) -> dict[str, Any]:
                 "about": known.sentence,
                 "companion": known.companion if known.companion in table else None,
                 "reference": known.reference,
-                "values": _numbers(values),
+                "values": _rounded(values),
             }
         )
     texts = {key: [str(layer[key]) for layer in layers] for key in ("name", "op", "kind", "site", "dtype")}
@@ -249,17 +233,7 @@ def _payload(report: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _numbers(values: Sequence[float]) -> list[float | str | None]:
-    """Six digits are more than a screen shows."""
-    plain: list[float | str | None] = []
-    for value in values:
-        if math.isnan(value):
-            plain.append(None)
-        elif math.isinf(value):
-            plain.append("inf" if value > 0 else "-inf")
-        else:
-            plain.append(float(f"{value:.6g}"))
-    return plain
+_rounded = partial(json_data, digits=6)  # more than a screen shows
 
 
 def _prediction(prediction: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -267,9 +241,9 @@ def _prediction(prediction: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     metrics: dict[str, dict[str, Any]] = {}
     for name, band in prediction["metrics"].items():
-        metrics[name] = {key: _numbers(shown(name, band[key])) for key in ("mean", "low", "high") if key in band}
+        metrics[name] = {key: _rounded(shown(name, band[key])) for key in ("mean", "low", "high") if key in band}
     for name, values in prediction.get("infinite", {}).items():
-        metrics.setdefault(name, {})["infinite"] = _numbers(shown(name, values))
+        metrics.setdefault(name, {})["infinite"] = _rounded(shown(name, values))
     outside: dict[str, list[int]] = {}
     for place in prediction.get("leaves_band", ()):
         outside.setdefault(place["metric"], []).append(int(place["layer"]))

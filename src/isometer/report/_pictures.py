@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from isometer.errors import IsometerError
+from isometer.files import existing_folder, write_whole
 from isometer.theory import Explanation, KernelMap
 from isometer.theory.kernels._bounds import global_convergence_bound
 
@@ -53,17 +53,9 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
         raise IsometerError(
             f"a picture is written as {', '.join(FORMATS)}; got {str(path)!r} — add one of these endings"
         )
-    if not target.parent.is_dir():
-        raise IsometerError(f"the folder {str(target.parent)!r} does not exist — create it first")
-    partial = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        kind = target.suffix[1:].lower()  # no dates inside: the same picture is the same file
-        figure.savefig(partial, dpi=130, format=kind, metadata=_UNDATED.get(kind))
-        os.replace(partial, target)
-    except OSError as problem:
-        raise IsometerError(f"cannot write {str(target)!r}: {problem.strerror or problem}") from problem
-    finally:
-        partial.unlink(missing_ok=True)
+    existing_folder(target.parent)
+    kind = target.suffix[1:].lower()  # no dates inside: the same picture is the same file
+    write_whole(target, lambda partial: figure.savefig(partial, dpi=130, format=kind, metadata=_UNDATED.get(kind)))
     return target
 
 

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from isometer.report._doctor_fragments import compared
-from isometer.report._doctor_metrics import printable
+from isometer.report._doctor_metrics import printable, real
 
 _MARKS = {"applied": ("✓", "green"), "undone": ("↶", "yellow"), "refused": ("–", "dim")}
 _ARMS = (("before", "untreated", "#D55E00"), ("after", "treated", "#0072B2"))
@@ -148,8 +148,9 @@ def loss_curves(trial: Mapping[str, Any]) -> str:
     )
 
 
-def _floats(values: Sequence[float | str]) -> list[float]:
-    return [math.inf if isinstance(value, str) else float(value) for value in values]
+def _floats(values: Sequence[float | str | None]) -> list[float]:
+    """Losses; one that is no number is drawn where an infinite one is."""
+    return [math.inf if math.isnan(real(value)) else real(value) for value in values]
 
 
 def _robust_top(values: Sequence[float]) -> float:
@@ -160,5 +161,6 @@ def _robust_top(values: Sequence[float]) -> float:
     return 1.1 * max(ordered[min(len(ordered) - 1, int(0.97 * len(ordered)))], 1e-6)
 
 
-def _number(value: float | str) -> str:
-    return "∞" if isinstance(value, str) else f"{value:.3f}"
+def _number(value: float | str | None) -> str:
+    loss = real(value)
+    return "–" if math.isnan(loss) else f"{loss:.3f}".replace("inf", "∞")

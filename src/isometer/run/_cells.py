@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,42 +18,30 @@ from isometer.errors import IsometerError
 from isometer.run._code import code_version, function_named, name_of
 from isometer.run._combine import combine_grid
 from isometer.run._seeds import seed_of
+from isometer.serialize import NUMBER, json_data
 
 ARRAY = "$array"  # stands for an array in JSON; its value is the digest of the array
-NUMBER = "$number"  # stands for a number that JSON does not have
 Coordinate = str | int | float | bool
 
 
-def plain(value: Any) -> Any:
+def recorded(value: Any) -> Any:
     """A configuration as JSON data: arrays become their digests, infinities are spelt out.
 
     Example:
-        >>> plain({"width": 64, "gamma": float("inf"), "x": np.zeros(2)})
+        >>> recorded({"width": 64, "gamma": float("inf"), "x": np.zeros(2)})
         {'width': 64, 'gamma': {'$number': 'inf'}, 'x': {'$array': '5ef0...'}}
     """
-    if isinstance(value, np.ndarray):
-        return {ARRAY: array_digest(value)}
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return {NUMBER: repr(value)}
-    if value is None or isinstance(value, str | int | float):  # a bool is an int
-        return value
-    if isinstance(value, Mapping):
-        wrong = next((key for key in value if not isinstance(key, str)), None)
-        if wrong is not None:
-            raise IsometerError(f"the configuration has the key {wrong!r}; expected text — use str({wrong!r})")
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return [plain(item) for item in value]
-    raise IsometerError(
-        f"the configuration holds a {type(value).__name__}; expected numbers, text, None, lists, mappings or arrays — "
-        "pass what the object is made from"
-    )
+    return json_data(value, nonfinite="tagged", arrays=_by_digest, what="the configuration")
+
+
+def _by_digest(array: Any) -> dict[str, str]:
+    if not isinstance(array, np.ndarray):
+        raise IsometerError(f"the configuration holds a {type(array).__name__}; expected an array — use its numpy()")
+    return {ARRAY: array_digest(array)}
 
 
 def restored(value: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
-    """What `plain` was given, arrays looked up by digest.
+    """What `recorded` was given, arrays looked up by digest.
 
     Example:
         >>> restored({"gamma": {"$number": "inf"}}, {})
@@ -106,7 +93,7 @@ def canonical(value: Any) -> str:
         >>> canonical({"b": 1, "a": [0.5, None]})
         '{"a":[0.5,null],"b":1}'
     """
-    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(recorded(value), sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -224,9 +211,9 @@ class Job:
             "function": self.function_name,
             "code": self.code,
             "combine": name_of(self.combine),
-            "axes": {name: plain(list(values)) for name, values in self.axes.items()},
-            "cells": [plain(cell.configuration) for cell in self.cells],
-            "notes": plain(self.notes),
+            "axes": {name: recorded(list(values)) for name, values in self.axes.items()},
+            "cells": [recorded(cell.configuration) for cell in self.cells],
+            "notes": recorded(self.notes),
         }
 
     @classmethod

@@ -71,9 +71,9 @@ def code_version(function: Callable[..., Any]) -> str:
         `"version+digest"`.
 
     Example:
-        >>> from isometer.run.trial import power, walk
-        >>> code_version(power) == code_version(walk)  # one file
-        True
+        >>> from isometer.run.trial import power
+        >>> code_version(power) == code_version(code_version)  # other files
+        False
     """
     module = function.__module__
     package = module.partition(".")[0]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +9,7 @@ import numpy as np
 import xarray
 
 from isometer.errors import IsometerError
+from isometer.serialize import json_text
 
 if TYPE_CHECKING:
     from isometer.run._cells import Job
@@ -56,13 +55,8 @@ def combine_grid(job: Job, results: Mapping[str, xarray.Dataset]) -> xarray.Data
         name: _filled(name, present, axes, shape, indexes) for name in _union([data.data_vars for data in datasets])
     }
     combined = xarray.Dataset(variables, coords=coordinates, attrs=_shared_attributes(datasets))
-    combined.attrs["axes"] = json.dumps({name: [_plain(value) for value in values] for name, values in axes.items()})
+    combined.attrs["axes"] = json_text(axes, nonfinite="text")
     return combined.assign_coords(_shared_coordinates(datasets, combined, set(axes)))
-
-
-def _plain(value: Any) -> Any:
-    """Infinities spelt out: JSON has none."""
-    return repr(float(value)) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _union(groups: list[Any]) -> list[Any]:

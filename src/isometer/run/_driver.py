@@ -12,12 +12,13 @@ from typing import Any
 
 import xarray
 
-from isometer.run._cells import Cell, Job, plain
+from isometer.files import write_whole
+from isometer.run._cells import Cell, Job, recorded
 from isometer.run._executors import Dask, Given, Processes, Workers
 from isometer.run._files import CellFileError
 from isometer.run._locks import Lease
 from isometer.run._progress import Meter, Observer
-from isometer.run._store import Failure, Store, write_whole
+from isometer.run._store import Failure, Store, StoreError
 from isometer.run._worker import Raised, Task, compute, wants_checkpoint
 
 _POLL = 0.25  # seconds between looks at cells of other processes, checkpoints and the clock
@@ -294,7 +295,7 @@ class _Drive:
 
     def _fail(self, key: str, raised: Raised) -> None:
         for cell in self._cells[key]:
-            failure = Failure(key, cell.label, plain(cell.configuration), raised.error, raised.traceback)
+            failure = Failure(key, cell.label, recorded(cell.configuration), raised.error, raised.traceback)
             self._failures.append(failure)
             self._store.note_failure(failure)
         self._give_back(key)
@@ -328,7 +329,7 @@ class _Drive:
             return
         for key, saved in self._workers.arrived():
             if key[:64] in self._leases:
-                write_whole(self._store.checkpoint_path(key), saved)
+                write_whole(self._store.checkpoint_path(key), saved, error=StoreError)
         for key in self._futures.values():
             text = self._store.note(key)
             if text is not None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Collection, Sequence
 
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 
 _FORMS = "a list 1,2,4, a range START:STOP:STEP, or log:START:STOP:COUNT"
 
@@ -37,9 +36,7 @@ def parse_axes(texts: Sequence[str], known: Collection[str]) -> dict[str, list[s
         if not equals or not name:
             raise IsometerError(f"the grid has {text!r}; expected name=values — width=64,128,256, say")
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1, 0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(sorted(known))}"
-            raise IsometerError(f"the grid has the unknown key {name!r}; {hint}")
+            raise unknown_name("key of the grid", name, sorted(known))
         if name in axes:
             raise IsometerError(f"the grid has {name!r} twice — put all its values in one list")
         parts = _split(values, text)

@@ -17,9 +17,8 @@ import contextlib
 import io
 import json
 import os
-import uuid
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,12 @@ import numpy as np
 import xarray
 
 from isometer.errors import IsometerError
+from isometer.files import write_whole
 from isometer.run._cells import Job, array_digest
 from isometer.run._checkpoints import NOTE, is_whole
 from isometer.run._files import CellFileError, checked, decoded
 from isometer.run._locks import Lease
+from isometer.serialize import json_text
 
 MARK = {"format": "isometer-store", "version": 1}
 FOLDERS = ("jobs", "data", "cells", "checkpoints", "failures", "locks")
@@ -68,33 +69,6 @@ class Failure:
     configuration: Any
     error: str
     traceback: str
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write under a temporary name, flush to the disk, rename; on failure the old file stays and no debris is left.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write_whole(Path(folder) / "a", b"whole")
-        ...     sorted(path.name for path in Path(folder).iterdir())
-        ['a']
-    """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except OSError as problem:
-        raise StoreError(
-            f"cannot write {str(path)!r}: {problem.strerror or problem} — check space and rights; what was written "
-            "before is kept"
-        ) from problem
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -138,7 +112,7 @@ class Store:
                 f"cannot make a store at {str(folder)!r}: {problem.strerror or problem} — pass a folder you can write"
             ) from None
         if not mark.is_file():
-            write_whole(mark, json.dumps(MARK).encode())
+            write_whole(mark, json_text(MARK), error=StoreError)
         return cls.open(folder)
 
     @classmethod
@@ -190,7 +164,7 @@ class Store:
 
     def put(self, key: str, content: bytes) -> None:
         """Keep a cell's file, and forget its checkpoint and failure."""
-        write_whole(self.cell_path(key), checked(content, key))
+        write_whole(self.cell_path(key), checked(content, key), error=StoreError)
         self.checkpoint_path(key).unlink(missing_ok=True)
         self._failure_path(key).unlink(missing_ok=True)
 
@@ -246,7 +220,7 @@ class Store:
 
     def note_failure(self, failure: Failure) -> None:
         """Keep the report of a cell that failed."""
-        write_whole(self._failure_path(failure.key), json.dumps(asdict(failure), indent=2).encode())
+        write_whole(self._failure_path(failure.key), json_text(failure, indent=2), error=StoreError)
 
     def failure(self, key: str) -> Failure | None:
         """The report of a cell that failed, if it did."""
@@ -268,10 +242,10 @@ class Store:
             if not target.is_file():
                 page = io.BytesIO()
                 np.save(page, array, allow_pickle=False)
-                write_whole(target, page.getvalue())
-        path, content = self.path / "jobs" / f"{name}.json", json.dumps(job.to_record(), indent=1).encode()
+                write_whole(target, page.getvalue(), error=StoreError)
+        path, content = self.path / "jobs" / f"{name}.json", json_text(job.to_record(), indent=1).encode()
         if not path.is_file() or path.read_bytes() != content:
-            write_whole(path, content)
+            write_whole(path, content, error=StoreError)
 
     def job_record(self, name: str) -> dict[str, Any]:
         """What `save_job` kept, as JSON data."""

@@ -17,7 +17,8 @@ from typing import Any
 import xarray
 
 from isometer.errors import IsometerError
-from isometer.run._cells import plain
+from isometer.files import write_whole
+from isometer.run._cells import recorded
 from isometer.run._checkpoints import NOTE, Checkpoint
 from isometer.run._code import code_version, function_named, library_versions
 from isometer.run._files import Header, encoded
@@ -95,7 +96,7 @@ def compute(task: Task) -> bytes | Raised:
         if not isinstance(result, xarray.Dataset):
             raise IsometerError(f"{task.function} returned a {type(result).__name__}; expected an xarray.Dataset")
         libraries = json.loads(library_versions())
-        configuration = plain(task.configuration)
+        configuration = recorded(task.configuration)
         return encoded(result, Header(task.key, task.function, task.code, configuration, task.seed, libraries))
     except (Exception, SystemExit) as problem:
         error = "".join(traceback.format_exception_only(problem)).strip()
@@ -113,9 +114,9 @@ def wants_checkpoint(function: Callable[..., Any]) -> bool:
     """Whether a function has a parameter `checkpoint`.
 
     Example:
-        >>> from isometer.run.trial import patient, power
-        >>> wants_checkpoint(patient), wants_checkpoint(power)
-        (True, False)
+        >>> from isometer.run.trial import power
+        >>> wants_checkpoint(power), wants_checkpoint(lambda cell, seed, checkpoint: None)
+        (False, True)
     """
     return "checkpoint" in inspect.signature(function).parameters
 
@@ -132,9 +133,9 @@ class KeepInFolder:
     folder: str
 
     def __call__(self, key: str, saved: bytes) -> None:
-        from isometer.run._store import write_whole
+        from isometer.run._store import StoreError
 
-        write_whole(Path(self.folder) / key, saved)
+        write_whole(Path(self.folder) / key, saved, error=StoreError)
 
 
 def prepare() -> None:

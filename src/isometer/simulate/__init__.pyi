@@ -1,4 +1,4 @@
-from ._chain import Chain as Chain
+from ._chain import LayerChain as LayerChain
 from ._convolution import ConvolutionSpec as ConvolutionSpec
 from ._convolution import simulate_convolution as simulate_convolution
 from ._cotangents import LOSSES as LOSSES

@@ -17,7 +17,7 @@ from isometer.spec import Spec
 Engine = Literal["gram", "dense"]
 
 
-class Chain:
+class LayerChain:
     """Representations of the runs in `slots` slots, one layer after the other.
 
     The representation of a slot is `value · exp(log_scale)`. Only chains of degree 1 (`Spec.homogeneity`) have a scale
@@ -34,7 +34,7 @@ class Chain:
         endless: there will be far more steps than the spec has layers.
 
     Example:
-        >>> chain = Chain(Spec(width=5, depth=3, norm="batch"), "gram", torch.eye(2, 5)[None], seed=0, runs=[0])
+        >>> chain = LayerChain(Spec(width=5, depth=3, norm="batch"), "gram", torch.eye(2, 5)[None], seed=0, runs=[0])
         >>> for layer in range(1, 4):
         ...     chain.step(layer)
         >>> chain.value.shape

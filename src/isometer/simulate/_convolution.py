@@ -6,11 +6,10 @@ metric reads the flattened `(n, channels · height · width)`.
 
 from __future__ import annotations
 
-import json
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,9 @@ from torch.nn import functional
 
 from isometer.activations import activation
 from isometer.activations._closed_forms import as_two_rays
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 from isometer.metrics import METRICS, Metric, metric, names, soft_rank
+from isometer.serialize import json_text
 from isometer.trajectory import versions
 
 __all__ = ["ConvolutionSpec", "convolution_matrix", "draw_kernel", "simulate_convolution"]
@@ -96,7 +96,7 @@ class ConvolutionSpec:
             ("norm_position", self.norm_position, POSITIONS),
         ):
             if value not in allowed:
-                raise IsometerError(f"{name} is {value!r}; expected one of {', '.join(map(repr, allowed))}")
+                raise unknown_name(name, value, allowed)
         if not (math.isfinite(self.gain) and self.gain > 0):
             raise IsometerError(f"gain is {self.gain}; expected a finite number above 0")
         activation(self.activation)  # raises an ActivationError of its own
@@ -289,7 +289,7 @@ def simulate_convolution(
             "op": ("layer", np.array(["input", *[op] * (layers - 1)], dtype=object)),
             "site": ("layer", np.array(["output", *[site] * (layers - 1)], dtype=object)),
         },
-        attrs={"spec": json.dumps(asdict(spec)), "at": at, "seed": seed, "versions": versions()},
+        attrs={"spec": json_text(spec), "at": at, "seed": seed, "versions": versions()},
     )
 
 

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from isometer.errors import IsometerError
-from isometer.simulate._chain import Chain
+from isometer.errors import IsometerError, unknown_name
+from isometer.simulate._chain import LayerChain
 from isometer.simulate._streams import Streams
 
 LOSSES = ("gaussian", "squared", "cross-entropy")
 """Losses by name; any array of the shape of the output is a cotangent too."""
 
 
-def output_cotangent(loss: Any, chain: Chain, streams: Streams) -> tuple[torch.Tensor, torch.Tensor]:
+def output_cotangent(loss: Any, chain: LayerChain, streams: Streams) -> tuple[torch.Tensor, torch.Tensor]:
     """The cotangent at the output of a chain, and the logarithm of its scale.
 
     `"gaussian"`: independent standard normals. `"squared"`: of `mean_i ½‖h_i − y_i‖²`, y standard normal.
@@ -59,10 +59,10 @@ def output_cotangent(loss: Any, chain: Chain, streams: Streams) -> tuple[torch.T
         logits = logits * chain.log_scale.clamp(max=limit).exp().to(output.dtype)[:, None, None]
         labels = normals.argmax(-1)  # uniform over the classes
         return (logits.softmax(-1) - torch.nn.functional.one_hot(labels, features).to(output.dtype)) / samples, zero
-    raise IsometerError(f"loss is {loss!r}; expected an array or one of {', '.join(LOSSES)} — correct it")
+    raise unknown_name("loss", loss, LOSSES, fix="pass one of them or an array")
 
 
 def check_loss(loss: Any) -> None:
     """Raise early for a loss that does not exist."""
     if isinstance(loss, str) and loss not in LOSSES:
-        raise IsometerError(f"loss is {loss!r}; expected an array or one of {', '.join(LOSSES)} — correct it")
+        raise unknown_name("loss", loss, LOSSES, fix="pass one of them or an array")

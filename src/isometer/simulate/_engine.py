@@ -10,9 +10,9 @@ import numpy as np
 import torch
 import xarray
 
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 from isometer.metrics._catalogue import describe
-from isometer.simulate._chain import Chain, Engine
+from isometer.simulate._chain import Engine, LayerChain
 from isometer.simulate._cotangents import check_loss, output_cotangent
 from isometer.simulate._gram import uses_frames
 from isometer.simulate._measure import Measured, Recorder
@@ -136,11 +136,11 @@ def _run_chunk(
     loss: Any,
     backward: bool,
     report: Callable[[int], None] | None,
-) -> tuple[Recorder, Chain]:
+) -> tuple[Recorder, LayerChain]:
     own = inputs[runs.start : runs.stop] if inputs.dim() == 3 else inputs.expand(len(runs), *inputs.shape)
     batch = torch.cat([own, own[:1].expand(slots - len(runs), *own.shape[1:])]).contiguous()
     samples = batch.shape[-2]
-    chain = Chain(spec, engine, batch, seed=seed, runs=runs, rows=samples if backward else None)
+    chain = LayerChain(spec, engine, batch, seed=seed, runs=runs, rows=samples if backward else None)
     recorder = Recorder(metrics, slots, spec.layers, at)
     recorder.record(chain, 0)
     for layer in range(1, spec.layers + 1):
@@ -203,7 +203,7 @@ def checked_batch(
 def checked_engine(spec: Spec, engine: str) -> Engine:
     """The engine to use, or an error if it cannot draw the law of the weights."""
     if engine not in ("auto", "gram", "dense"):
-        raise IsometerError(f"engine is {engine!r}; expected auto, gram or dense — pass one of them")
+        raise unknown_name("engine", engine, ("auto", "gram", "dense"), fix="pass one of them")
     if engine == "gram" and spec.weights not in GRAM_LAWS:
         raise IsometerError(
             f"engine='gram' with weights={spec.weights!r}; expected one of {', '.join(GRAM_LAWS)}, whose law is "

@@ -14,7 +14,7 @@ from scipy import stats
 
 from isometer.errors import IsometerError
 from isometer.metrics import METRICS, names
-from isometer.simulate._chain import Chain, Engine
+from isometer.simulate._chain import Engine, LayerChain
 from isometer.simulate._engine import checked_batch, checked_engine, one_thread
 from isometer.simulate._gram import triangle
 from isometer.simulate._measure import Factors, Measured, metric_name, of_factors, of_representation
@@ -99,9 +99,9 @@ def ergodic_average(
     states = inputs.reshape(-1, *inputs.shape[-2:])[:1].expand(chains, -1, -1).contiguous()
     measured = layers // every
     together = max(_PROBE, min(_BLOCK, _NUMBERS // states.numel()))
-    averages = _Averages(metrics, chains, measured, batches, spec.widths[0] if moments else None)
+    averages = _LayerSums(metrics, chains, measured, batches, spec.widths[0] if moments else None)
     with one_thread(), torch.no_grad():
-        chain = Chain(spec, chosen, states, seed=seed, runs=range(chains), endless=True)
+        chain = LayerChain(spec, chosen, states, seed=seed, runs=range(chains), endless=True)
         for done in range(burned):
             chain.step(1)
             if progress is not None and done % _BLOCK == 0:
@@ -172,7 +172,7 @@ def _probe(
     slots = -(-together // _PROBE) * chains
     first = states[:1].expand(slots, -1, -1).contiguous()
     runs = [1_000_000 + slot for slot in range(slots)]
-    other = Chain(spec, engine, first, seed=seed, runs=runs, endless=True)
+    other = LayerChain(spec, engine, first, seed=seed, runs=runs, endless=True)
 
     def apply(block: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         flat = block.reshape(-1, *block.shape[-2:])
@@ -185,7 +185,7 @@ def _probe(
     return apply
 
 
-class _Averages:
+class _LayerSums:
     """Sums per batch of layers, from which means, errors and checks follow."""
 
     def __init__(

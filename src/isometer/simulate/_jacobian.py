@@ -10,7 +10,7 @@ import torch
 import xarray
 
 from isometer.errors import IsometerError
-from isometer.simulate._chain import Chain
+from isometer.simulate._chain import LayerChain
 from isometer.simulate._engine import checked_batch, checked_engine, one_thread
 from isometer.spec import Spec
 from isometer.trajectory import versions
@@ -67,7 +67,7 @@ def jacobian_spectrum(
     with one_thread(), torch.no_grad():
         for run in range(runs):
             own = inputs if inputs.dim() == 2 else inputs[run]
-            chain = Chain(spec, chosen, own[None].contiguous(), seed=seed, runs=[run], rows=rows * samples)
+            chain = LayerChain(spec, chosen, own[None].contiguous(), seed=seed, runs=[run], rows=rows * samples)
             for layer in range(1, spec.layers + 1):
                 chain.step(layer)
             unit = torch.eye(rows, dtype=own.dtype, device=own.device).reshape(1, rows, samples, fan_out)

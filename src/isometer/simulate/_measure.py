@@ -16,7 +16,7 @@ import torch
 from isometer.errors import IsometerError
 from isometer.metrics import METRICS, Metric, metric, names, rank
 from isometer.metrics._catalogue import SIMULATED
-from isometer.simulate._chain import Chain
+from isometer.simulate._chain import LayerChain
 from isometer.simulate._gram import Product, triangle
 
 Tensor = torch.Tensor
@@ -113,7 +113,7 @@ class Recorder:
     def needs_backward(self) -> bool:
         return bool(self._of_gradients)
 
-    def record(self, chain: Chain, layer: int) -> None:
+    def record(self, chain: LayerChain, layer: int) -> None:
         """Measure the representation the chain is at."""
         pre = self.at == "pre" and layer > 0
         value = chain.pre if pre else chain.value
@@ -147,7 +147,7 @@ class Recorder:
         self._pending = []
 
     def visit(self, layer: int, product: Product | None, cotangent: Tensor, log_scale: Tensor) -> None:
-        """Measure the gradient at a weights step, or at the input for layer 0; see `Chain.backward`."""
+        """Measure the gradient at a weights step, or at the input for layer 0; see `LayerChain.backward`."""
         for one in self._of_gradients:
             if one.name == "gradient_log_norm":
                 norm = log_norm(cotangent if product is None else gradient_factor(product, cotangent))

@@ -10,7 +10,7 @@ import torch
 import xarray
 
 from isometer.errors import IsometerError
-from isometer.simulate._chain import Chain
+from isometer.simulate._chain import LayerChain
 from isometer.simulate._engine import checked_batch, checked_engine, chunk_size, one_thread
 from isometer.spec import Spec
 
@@ -75,7 +75,7 @@ def representations(
             indices = range(start, min(start + slots, runs))
             own = inputs[indices.start : indices.stop] if inputs.dim() == 3 else inputs.expand(len(indices), -1, -1)
             padding = own[:1].expand(slots - len(indices), *own.shape[1:])
-            chain = Chain(spec, chosen, torch.cat([own, padding]).contiguous(), seed=seed, runs=indices)
+            chain = LayerChain(spec, chosen, torch.cat([own, padding]).contiguous(), seed=seed, runs=indices)
             for layer in range(wanted[-1] + 1):
                 if layer:
                     chain.step(layer)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 
 
 class SpecError(IsometerError):
@@ -38,4 +38,4 @@ def number(value: Any, name: str, *, infinite: bool = False) -> float:
 
 def one_of(value: Any, allowed: Sequence[str], name: str) -> None:
     if value not in allowed:
-        raise SpecError(f"{name} is {value!r}; expected one of {', '.join(allowed)} — pass one of them")
+        raise unknown_name(name, value, allowed, error=SpecError, fix="pass one of them")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from isometer.errors import unknown_name
 from isometer.spec._checks import SpecError, number, one_of, whole
 
 
@@ -88,9 +89,7 @@ class Norm:
         if name.startswith("group:") and name[6:].isdigit():
             return cls(over="groups", groups=int(name[6:]))
         if name not in _NORMS:
-            raise SpecError(
-                f"norm is {name!r}; expected none, group:K or one of {', '.join(_NORMS)} — pass one of them"
-            )
+            raise unknown_name("norm", name, ["none", "group:K", *_NORMS], error=SpecError, fix="pass one of them")
         return cls(**_NORMS[name])
 
     @classmethod
@@ -104,7 +103,7 @@ class Norm:
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(record) - known)
         if unknown:
-            raise SpecError(f"norm has the unknown field {unknown[0]!r}; expected {', '.join(sorted(known))}")
+            raise unknown_name("field of norm", unknown[0], sorted(known), error=SpecError)
         return cls(**record)
 
 

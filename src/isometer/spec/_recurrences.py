@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from isometer.errors import unknown_name
 from isometer.spec._checks import SpecError
 from isometer.spec._network import POST_NORM, Spec
 from isometer.spec._schedule import PowerLaw
@@ -58,5 +59,5 @@ def recurrence(name: str, **fields_of_spec: Any) -> Spec:
     Implements: the recurrences of the module's table.
     """
     if name not in RECURRENCES:
-        raise SpecError(f"recurrence is {name!r}; expected one of {', '.join(RECURRENCES)} — pass an inventory ID")
+        raise unknown_name("recurrence", name, RECURRENCES, error=SpecError)
     return Spec(**{**RECURRENCES[name], **fields_of_spec})

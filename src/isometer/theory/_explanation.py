@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.activations import Activation
+from isometer.serialize import json_data
 from isometer.theory.kernels._kernel_map import KernelMap, Norm, Position
 from isometer.theory.kernels._shaping import length_slope
 
@@ -156,18 +157,7 @@ class Explanation:
             "depths": [vars(row) for row in self.outlook],
             "conclusion": self.conclusion,
         }
-        return {key: jsonable(value) for key, value in values.items()}
-
-
-def jsonable(value: Any) -> Any:
-    """Infinities as strings, all through a structure."""
-    if isinstance(value, float) and math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    if isinstance(value, list):
-        return [jsonable(item) for item in value]
-    if isinstance(value, dict):
-        return {key: jsonable(item) for key, item in value.items()}
-    return value
+        return {key: json_data(value) for key, value in values.items()}
 
 
 def explain(

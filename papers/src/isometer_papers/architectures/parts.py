@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from isometer.activations._names import torch_module
-from isometer.errors import IsometerError
+from isometer.errors import unknown_name
 from isometer.nn import Activation, BatchNormParts
 
 Tensor = torch.Tensor
@@ -68,7 +68,7 @@ def norm_layer(name: str, channels: int, *, images: bool) -> nn.Module:
         return BatchNormParts(channels, "batch-rescale", affine=True)
     if name == "layer":
         return nn.GroupNorm(1, channels) if images else nn.LayerNorm(channels)
-    raise IsometerError(f"norm is {name!r}; expected one of {', '.join(NORMS)}")
+    raise unknown_name("norm", name, NORMS)
 
 
 def activation_layer(name: str) -> nn.Module:
@@ -102,7 +102,7 @@ def initialize_(module: nn.Module, name: str, generator: torch.Generator) -> nn.
     Implements: 000/init-he, 002/alg-asym.
     """
     if name not in INITIALIZERS:
-        raise IsometerError(f"init is {name!r}; expected one of {', '.join(INITIALIZERS)}")
+        raise unknown_name("init", name, INITIALIZERS)
     for layer in module.modules():
         if isinstance(layer, Weighted):
             _draw(layer, name, generator)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 
 Kind = Literal["deterministic", "expectation", "probability", "asymptotic", "empirical"]
 Relation = Literal["<", "<=", "==", ">=", ">"]
@@ -151,7 +151,7 @@ class Claim:
         if not self.generators:
             raise IsometerError(f"the claim {self.id} has no generators; expected at least one family of instances")
         if self.kind not in KINDS:
-            raise IsometerError(f"the claim {self.id} is of kind {self.kind!r}; expected one of {', '.join(KINDS)}")
+            raise unknown_name(f"kind of the claim {self.id}:", self.kind, KINDS)
         object.__setattr__(self, "inventory", self.id.partition("#")[0].partition(":")[0])
 
     @property

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections import Counter
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
-from isometer.errors import IsometerError
+from isometer.files import existing_folder, write_whole
+from isometer.serialize import json_text
 from isometer_papers._papers import paper, papers
 from isometer_papers.claims._result import VERDICTS, Result
 
@@ -48,7 +47,7 @@ def written(results: Iterable[Result]) -> str:
         {"results": [
         ]}
     """
-    rows = [json.dumps(result.to_dict(), ensure_ascii=False, allow_nan=False) for result in results]
+    rows = [json_text(result.to_dict(), ensure_ascii=False) for result in results]
     return '{"results": [\n' + ",\n".join(rows) + ("\n" if rows else "") + "]}\n"
 
 
@@ -61,16 +60,8 @@ def save(results: Iterable[Result], path: Path) -> None:
         ...
         isometer.errors.IsometerError: the folder '/no/such/folder' does not exist — create it first
     """
-    if not path.parent.is_dir():
-        raise IsometerError(f"the folder {str(path.parent)!r} does not exist — create it first")
-    partial = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.part")
-    try:
-        partial.write_text(written(results), encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as problem:
-        raise IsometerError(f"cannot write {str(path)!r}: {problem.strerror or problem}") from problem
-    finally:
-        partial.unlink(missing_ok=True)
+    existing_folder(path.parent)
+    write_whole(path, written(results))
 
 
 def tally(results: Iterable[Result]) -> dict[str, int]:

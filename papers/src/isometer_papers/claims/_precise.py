@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 from isometer_papers.claims._claim import Claim, Instance, slack
 
 DIGITS = 50
@@ -128,7 +128,7 @@ def elementwise(name: str) -> Any:
         return _FLOAT[name](values)
 
     if name not in _FLOAT:
-        raise IsometerError(f"no function {name!r} for claims; expected one of {', '.join(_FLOAT)}")
+        raise unknown_name("function", name, _FLOAT)
     return apply
 
 

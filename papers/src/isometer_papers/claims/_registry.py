@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 from isometer_papers._papers import paper, papers
 from isometer_papers.claims._claim import Claim
 
@@ -95,9 +94,8 @@ def find(identifier: str) -> tuple[Claim, ...]:
     family = tuple(claim for claim in known if claim.inventory == identifier)
     if family:
         return family
-    near = difflib.get_close_matches(identifier, [claim.id for claim in all_claims()], 1, 0.5)
-    hint = f"did you mean {near[0]!r}?" if near else "`isometer claims list` shows all"
-    raise IsometerError(f"there is no claim {identifier!r}; {hint}")
+    identifiers = [claim.id for claim in all_claims()]
+    raise unknown_name("claim", identifier, identifiers, fix="`isometer claims list` shows all")
 
 
 def check_consistent(claims: Iterable[Claim]) -> None:

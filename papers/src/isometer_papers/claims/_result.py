@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-import numpy as np
+from isometer.serialize import json_data
 
 Verdict = Literal["refuted", "vacuous", "holds", "inconclusive"]
 VERDICTS: tuple[Verdict, ...] = ("holds", "refuted", "vacuous", "inconclusive")
@@ -78,7 +77,7 @@ class Result:
             >>> Result("000/x", "000", "", "holds", "deterministic", "").to_dict()["points"]
             []
         """
-        data: dict[str, Any] = plain(asdict(self))
+        data: dict[str, Any] = json_data(self, nonfinite="text")
         return data
 
     def summary(self) -> dict[str, Any]:
@@ -104,23 +103,3 @@ class Result:
         given = {key: value for key, value in data.items() if key in names}
         given["points"] = tuple((family, value, bound) for family, value, bound in given.get("points", ()))
         return cls(**given)
-
-
-def plain(value: Any) -> Any:
-    """JSON data: arrays become lists, numbers that JSON does not have become text.
-
-    Example:
-        >>> plain({"h": np.eye(2), "g": math.inf})
-        {'h': [[1.0, 0.0], [0.0, 1.0]], 'g': 'inf'}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
-    return value

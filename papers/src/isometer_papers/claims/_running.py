@@ -11,6 +11,7 @@ import xarray
 
 from isometer.errors import IsometerError
 from isometer.run import Failure, Job, Store, results, run
+from isometer.serialize import json_text
 from isometer_papers.claims._claim import Claim, Effort, index_of
 from isometer_papers.claims._registry import find
 from isometer_papers.claims._result import Result
@@ -27,7 +28,7 @@ def claim_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
     """
     chosen = next(claim for claim in find(cell["claim"]) if claim.id == cell["claim"])
     result = check(chosen, effort=cell["effort"])
-    return xarray.Dataset({"seconds": result.seconds}, attrs={"result": json.dumps(result.to_dict())})
+    return xarray.Dataset({"seconds": result.seconds}, attrs={"result": json_text(result.to_dict())})
 
 
 def check_here(

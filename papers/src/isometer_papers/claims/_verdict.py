@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections import Counter
@@ -14,9 +13,10 @@ import numpy as np
 from scipy import optimize, stats
 
 from isometer.run import seed_of
+from isometer.serialize import json_data, json_text
 from isometer_papers.claims._claim import Claim, Effort, Estimate, Instance, index_of, slack
 from isometer_papers.claims._precise import certified
-from isometer_papers.claims._result import Result, Verdict, plain
+from isometer_papers.claims._result import Result, Verdict
 
 LEVEL = 1e-6  # chance of calling a true statistical statement refuted
 POWER = 0.99  # a statistical statement holds only if a violation of the stated size would be seen with this chance
@@ -104,7 +104,7 @@ def _observed(claim: Claim, family: str, instance: Instance, rng: np.random.Gene
         estimate = Estimate(float(claim.quantity(instance)), 0.0)
     bound = float(claim.bound(instance))
     if math.isnan(estimate.value) or math.isnan(bound):
-        raise ArithmeticError(f"{claim.id}: NaN at {plain(instance)}")
+        raise ArithmeticError(f"{claim.id}: NaN at {json_data(instance, nonfinite='text')}")
     trivial = None if claim.trivial is None else float(claim.trivial(instance))
     size = max(abs(estimate.value), abs(bound)) if claim.scale is None else float(claim.scale(instance))
     return Observation(family, instance, estimate, bound, trivial, size if size > 0 else 1.0)
@@ -231,7 +231,7 @@ def _power(claim: Claim, seen: Observation, level: float) -> float:
 
 def _weight(instance: Instance) -> int:
     """How long an instance is when written down: short ones can be recomputed by hand."""
-    return len(json.dumps(plain(instance)))
+    return len(json_text(instance, nonfinite="text"))
 
 
 def _tightness(claim: Claim, seen: list[Observation]) -> str:
@@ -249,7 +249,8 @@ def _result(claim: Claim, judged: _Judged, seen: list[Observation], counts: Coun
     worst, counterexample = judged.worst, None
     if judged.verdict == "refuted":
         assert worst is not None
-        counterexample = {"instance": plain(worst.instance), "value": worst.value, "bound": worst.bound}
+        instance = json_data(worst.instance, nonfinite="text")
+        counterexample = {"instance": instance, "value": worst.value, "bound": worst.bound}
         if worst.estimate.error:
             counterexample["standard_error"] = worst.estimate.error
     notes = [judged.note, claim.remark, f"scope: {claim.scope}" if claim.scope else ""]

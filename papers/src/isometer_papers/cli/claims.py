@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +16,8 @@ from rich.table import Table
 
 from isometer.cli import app, console, emit, progress_bar
 from isometer.errors import IsometerError
+from isometer.files import existing_folder, write_whole
+from isometer.serialize import json_text
 
 if TYPE_CHECKING:
     from isometer_papers.claims import Claim, Result
@@ -115,8 +116,8 @@ def check(
     """
     from isometer_papers.claims import check_here
 
-    if out is not None and not out.parent.is_dir():
-        raise IsometerError(f"the folder {str(out.parent)!r} does not exist — create it first")
+    if out is not None:
+        existing_folder(out.parent)
     chosen = _chosen(identifiers or [], paper, every)
     if len(chosen) <= _HERE and workers is None and dask is None:
         with progress_bar("claims") as report:
@@ -157,9 +158,8 @@ def report(
     for path, write in ((html, claims_html), (markdown, claims_markdown)):
         if path is None:
             continue
-        if not path.parent.is_dir():
-            raise IsometerError(f"the folder {str(path.parent)!r} does not exist — create it first")
-        path.write_text(write(rows), encoding="utf-8")
+        existing_folder(path.parent)
+        write_whole(path, write(rows))
         console().print(f"report: {path}", highlight=False, soft_wrap=True)
 
 
@@ -226,7 +226,7 @@ def _print_one(row: Result) -> None:
     page.print(f"[bold]{escape(row.id)}[/] ({escape(f'{source}, {row.place}, {row.kind}')}): {verdict}")
     page.print(f"  {escape(row.statement)}", highlight=False)
     if row.counterexample is not None:
-        page.print(f"  counterexample: {escape(json.dumps(dict(row.counterexample)))}", highlight=False)
+        page.print(f"  counterexample: {escape(json_text(row.counterexample))}", highlight=False)
         page.print(f"  certified by: {row.certified_by}", highlight=False)
     tried = ", ".join(f"{number} {family}" for family, number in row.instances.items())
     page.print(f"  tried: {escape(tried) or 'nothing'}", highlight=False)

@@ -17,6 +17,8 @@ from rich.table import Table
 
 from isometer.cli import DaskAddress, Workers, app, cells_bar, console, describe, duration, emit, tell_failures
 from isometer.errors import IsometerError
+from isometer.files import writable_folder, write_whole
+from isometer.serialize import json_text
 
 if TYPE_CHECKING:
     from isometer.run import Status
@@ -144,13 +146,7 @@ def _last_request(folder: Path) -> dict[str, Any]:
 
 
 def _remember(folder: Path, request: dict[str, Any]) -> None:
-    from isometer.run._store import write_whole
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise IsometerError(f"cannot make the folder {str(folder)!r}: {problem.strerror or problem}") from None
-    write_whole(folder / _REQUEST, json.dumps(request, indent=1).encode())
+    write_whole(writable_folder(folder) / _REQUEST, json_text(request, indent=1))
 
 
 def _run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Any
 from dash import Dash, Input, Output, State, html
 
 from isometer.errors import IsometerError
-from isometer.explore import Desk, Job
+from isometer.explore import Computation, Desk
 from isometer.explore.labs import parts
 from isometer.report import number as shown
+from isometer.serialize import json_text
 from isometer_papers import papers
 from isometer_papers.explore import _pictures as pictures
 from isometer_papers.explore._lab import LedgerState
@@ -104,7 +104,7 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
 
 def _rows(desk: Desk, tab: str, view: str, gallery: Path | None, slot: str = "list") -> tuple[list[Row], str]:
     """Claims, or studies with what the gallery has of them; and why something is missing."""
-    [found] = parts.asked(desk, tab, f"ledger-{slot}", [Job(view, {})])
+    [found] = parts.asked(desk, tab, f"ledger-{slot}", [Computation(view, {})])
     problem = str(found) if isinstance(found, IsometerError) else ""
     rows: list[Row] = [] if problem else found
     if view == "claims":
@@ -199,7 +199,7 @@ def _spelt(example: Mapping[str, Any]) -> list[str]:
     instance = example.get("instance")
     entries = {**instance, **example} if isinstance(instance, Mapping) else dict(example)
     return [
-        f"{name} = {json.dumps(value, ensure_ascii=False)}"
+        f"{name} = {json_text(value, ensure_ascii=False)}"
         for name, value in entries.items()
         if name != "instance" or not isinstance(instance, Mapping)
     ]

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from isometer.run._store import write_whole
+from isometer.files import write_whole
 from isometer_papers._papers import papers
 
 __all__ = ["gallery_html", "gallery_markdown", "read_records", "study_html", "write_gallery"]
@@ -103,10 +103,10 @@ def write_gallery(folder: Path) -> Path:
     """
     records = read_records(folder)
     for name, record in records:
-        write_whole(folder / name / "index.html", study_html(record, (folder / name / "figure.png").is_file()).encode())
-    write_whole(folder / "summary.md", gallery_markdown([record for _, record in records]).encode())
+        write_whole(folder / name / "index.html", study_html(record, (folder / name / "figure.png").is_file()))
+    write_whole(folder / "summary.md", gallery_markdown([record for _, record in records]))
     index = folder / "index.html"
-    write_whole(index, gallery_html(records).encode())
+    write_whole(index, gallery_html(records))
     return index
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from isometer.serialize import json_text
 from isometer_papers._papers import papers
 
 __all__ = ["claims_html", "claims_markdown"]
@@ -160,7 +160,7 @@ def _counterexample(found: Mapping[str, Any]) -> str:
 def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.17g}"
-    text = json.dumps(value) if isinstance(value, list) else str(value)
+    text = json_text(value) if isinstance(value, list) else str(value)
     return text if len(text) <= 400 else f"{text[:400]}…"
 
 

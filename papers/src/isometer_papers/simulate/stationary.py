@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
-from isometer.simulate import Chain, checked_batch, checked_engine, one_thread
+from isometer.simulate import checked_batch, checked_engine, one_thread
+from isometer.simulate._chain import LayerChain
 from isometer.spec import Spec
 
 __all__ = ["stationary_gram"]
@@ -51,7 +52,7 @@ def stationary_gram(
     states = (inputs if inputs.dim() == 3 else inputs.expand(chains, *inputs.shape)).contiguous()
     total = torch.zeros(*states.shape[:2], states.shape[1], dtype=torch.float64)
     with one_thread(), torch.no_grad():
-        chain = Chain(spec, checked_engine(spec, "auto"), states, seed=seed, runs=range(chains), endless=True)
+        chain = LayerChain(spec, checked_engine(spec, "auto"), states, seed=seed, runs=range(chains), endless=True)
         for done in range(burn_in + layers):
             chain.step(1)
             if done >= burn_in:

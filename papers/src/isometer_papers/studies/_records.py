@@ -12,15 +12,15 @@ from typing import Any
 import xarray
 
 from isometer.errors import IsometerError
+from isometer.files import write_whole
 from isometer.report import save_figure
 from isometer.run import Failure, library_versions, netcdf
-from isometer.run._store import write_whole
+from isometer.serialize import json_text
 from isometer_papers.studies._drawing import captioned
 from isometer_papers.studies._study import Reading, Scale, Study
 
 RECORD = "study.json"
 RESULT = "result.nc"
-_INFINITE = "∞"
 
 
 @dataclass(frozen=True)
@@ -140,14 +140,14 @@ def keep_picture(
 
 def keep_result(study: Study, result: xarray.Dataset, settings: Mapping[str, Any], folder: Path) -> None:
     """Write the numbers."""
-    described = result.assign_attrs(study=study.id, settings=json.dumps(_spelt_out(settings)))
+    described = result.assign_attrs(study=study.id, settings=json_text(settings, nonfinite="sign"))
     write_whole(folder / RESULT, netcdf(described))
 
 
 def keep_record(study: Study, folder: Path, record: Mapping[str, Any], failures: tuple[Failure, ...] = ()) -> Made:
     """Write `study.json`; what it holds is what was made."""
-    text = json.dumps(_spelt_out(record), indent=1, ensure_ascii=False, allow_nan=False)
-    write_whole(folder / RECORD, (text + "\n").encode())
+    text = json_text(record, nonfinite="sign", indent=1, ensure_ascii=False)
+    write_whole(folder / RECORD, text + "\n")
     return Made(study, folder, json.loads(text), failures)
 
 
@@ -163,19 +163,10 @@ def record_in(folder: Path) -> dict[str, Any]:
     return dict(record)
 
 
-def _spelt_out(value: Any) -> Any:
-    """Infinities as text: JSON has none."""
-    if isinstance(value, Mapping):
-        return {key: _spelt_out(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_spelt_out(item) for item in value]
-    return _INFINITE if isinstance(value, float) and math.isinf(value) and value > 0 else value
-
-
 def _as_numbers(value: Any) -> Any:
-    """The other way round."""
+    """Infinities, which are text in the file, as numbers."""
     if isinstance(value, Mapping):
         return {key: _as_numbers(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_as_numbers(item) for item in value]
-    return math.inf if value == _INFINITE else value
+    return math.inf if value == "∞" else value

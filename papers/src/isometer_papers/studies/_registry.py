@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 from isometer_papers._papers import paper, papers
 from isometer_papers.studies._study import Study
 
@@ -64,11 +63,9 @@ def find(identifier: str) -> Study:
         >>> find("003/fig2b")
         Traceback (most recent call last):
         ...
-        isometer.errors.IsometerError: there is no study '003/fig2b'; did you mean '003/fig-2b'?
+        isometer.errors.IsometerError: unknown study '003/fig2b'; did you mean '003/fig-2b'? ...
     """
     known = {study.id: study for study in all_studies()}
     if identifier in known:
         return known[identifier]
-    near = difflib.get_close_matches(identifier, known, 1, 0.5)
-    hint = f"did you mean {near[0]!r}?" if near else "`isometer reproduce list` shows all"
-    raise IsometerError(f"there is no study {identifier!r}; {hint}")
+    raise unknown_name("study", identifier, known, fix="`isometer reproduce list` shows all")

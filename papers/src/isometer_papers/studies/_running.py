@@ -12,8 +12,9 @@ from typing import Any
 
 from isometer.data import cache_folder
 from isometer.errors import IsometerError
+from isometer.files import writable_folder, write_whole
 from isometer.run import Cell, Dask, Failure, Given, Job, Processes, Standing, Status, Store, Workers, grid_points, run
-from isometer.run._store import write_whole
+from isometer.serialize import json_text
 from isometer_papers.studies._records import (
     Made,
     declared,
@@ -132,8 +133,7 @@ def _made(
     pool: Standing,
     observer: Observer | None,
 ) -> Made:
-    folder = out / folder_name(study.id)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = writable_folder(out / folder_name(study.id))
     scale = overridden(study, scale_name, changes, data=data, device=device)
     clock = _Clock(folder / ".seconds.json", {"scale": scale_name, "settings": settings_of(scale)})
     record: dict[str, Any] = declared(study, scale_name, scale)
@@ -236,7 +236,7 @@ class _Clock:
             if math.floor(self._now) != self._written:
                 self._written = math.floor(self._now)
                 saved = {"purpose": self._purpose, "seconds": self._before + self._now}
-                write_whole(self._path, json.dumps(saved).encode())
+                write_whole(self._path, json_text(saved))
             if observer is not None:
                 observer(status)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 from isometer.run import parse_axes
 from isometer_papers.studies._study import Scale, Study
 
@@ -42,9 +41,7 @@ def overridden(
             reading[name] = _like(reading[name], value, name)
         else:
             known = [*axes, *constants, *reading]
-            near = difflib.get_close_matches(name, known, 1, 0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
-            raise IsometerError(f"the study {study.id} has no setting {name!r}; {hint}")
+            raise unknown_name(f"setting of the study {study.id}:", name, known)
     if data is not None and study.data is not None:
         if "data" in axes:
             axes["data"] = [data]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 
 OPTIMIZERS = ("sgd", "momentum", "adam")
 
@@ -52,7 +52,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if self.optimizer not in OPTIMIZERS:
-            raise IsometerError(f"optimizer is {self.optimizer!r}; expected one of {', '.join(OPTIMIZERS)}")
+            raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
         if not (self.learning_rate > 0 and self.epochs >= 1 and self.batch >= 1):
             given = f"learning_rate is {self.learning_rate}, epochs {self.epochs} and batch {self.batch}"
             raise IsometerError(f"{given}; expected positive numbers")

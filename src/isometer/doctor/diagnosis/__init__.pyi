@@ -1,7 +1,4 @@
 from ._diagnose import diagnose as diagnose
-from ._findings import FINDINGS as FINDINGS
-from ._findings import Finding as Finding
-from ._findings import Prescription as Prescription
 from ._report import Report as Report
 from ._widths import WidthCheck as WidthCheck
 from ._widths import width_check as width_check

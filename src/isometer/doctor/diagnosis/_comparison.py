@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from isometer.doctor.diagnosis._findings import SEVERITIES
+from isometer.doctor.conditions._findings import SEVERITIES
 
 _RANK = {severity: index for index, severity in enumerate(SEVERITIES)}  # 0 is the worst
-_MATERIAL = math.log(2.0)
 _QUANTITIES = {
-    # name: (metric, which layers, what a large change means)
+    # what it is called: (metric, first or last layer that has it)
     "scale of the last representation": ("rms", "last"),
     "gradient by the input side": ("output_gradient_log_norm", "first"),
     "mean |cosine| of samples at the end": ("mean_abs_cosine", "last"),

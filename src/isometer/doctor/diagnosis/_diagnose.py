@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from isometer.doctor.diagnosis._findings import SEVERITIES
+from isometer.doctor.conditions._conditions import CONDITIONS
+from isometer.doctor.conditions._findings import SEVERITIES
 from isometer.doctor.diagnosis._redraws import Redraws
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.diagnosis._signal_path import View
-from isometer.doctor.diagnosis.checks import CHECKS, Case
+from isometer.doctor.diagnosis.checks import Case
 from isometer.doctor.probe._examine import probe
 from isometer.doctor.probe._tensor_trees import tensors
 from isometer.errors import IsometerError
@@ -67,17 +68,17 @@ def diagnose(
     if redraws < 3:
         raise IsometerError(f"redraws is {redraws}; expected at least 3 — the fluctuation between them is needed")
 
-    if loss is None and target is None:
+    if loss is None and target is None:  # alignment is read off samples with parallel gradients: make some
         loss = _paired(seed)
 
     def examine() -> Any:
         return probe(model, batch, target=target, loss=loss, mode=mode, seed=seed)
 
     examination = examine()
-    inner = getattr(model, "_orig_mod", model)
+    inner = getattr(model, "_orig_mod", model)  # of a compiled model
     case = Case(View(examination), Redraws(examine, inner, number=redraws, seed=seed))
-    for check in CHECKS:
-        case.found.extend(check(case))
+    for condition in sorted(CONDITIONS.values(), key=lambda one: one.order):  # later checks read what was found before
+        case.found.extend(condition.found_in(case))
     order = sorted(case.found, key=lambda finding: SEVERITIES.index(finding.severity))
     prediction, reason = None, ""
     if predict and examination.nonfinite_layer is not None:
@@ -115,9 +116,8 @@ def _paired(seed: int) -> Callable[[Any], torch.Tensor]:
         floating = [tensor for tensor in tensors(output) if tensor.is_floating_point() and tensor.numel()]
         if not floating:
             raise IsometerError(
-                f"the model returned a {type(output).__name__} without a floating point tensor; expected one to "
-                f"start the "
-                "backward pass from — pass loss=, or wrap the model so that it returns its representations"
+                f"the model returned a {type(output).__name__} without a floating point tensor; expected one to start "
+                "the backward pass from — pass loss=, or wrap the model so that it returns its representations"
             )
         for tensor in floating:
             rows = tensor.shape[0] if tensor.dim() else 1

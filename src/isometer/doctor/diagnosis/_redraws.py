@@ -43,9 +43,11 @@ def redrawn(model: nn.Module, seed: int) -> Iterator[None]:
     generator = torch.Generator().manual_seed(seed)
     kept: list[tuple[nn.Parameter, torch.Tensor]] = []
     try:
-        for parameter in dict.fromkeys(model.parameters()):
+        for parameter in dict.fromkeys(model.parameters()):  # shared ones once
+            # Vectors are biases and scales of norms: they belong to units, and have no arrangement to redraw.
             if parameter.dim() > 1 and parameter.layout is torch.strided:
                 order = torch.randperm(parameter.numel(), generator=generator).to(parameter.device)
+                # The permuted weights are a copy: afterwards the very storage of before is put back.
                 kept.append((parameter, parameter.data))
                 parameter.data = parameter.data.reshape(-1)[order].reshape(parameter.shape)
         yield
@@ -74,7 +76,7 @@ class Redraws:
         if self._views is None:
             self._views = []
             for index in range(self._number):
-                with redrawn(self._model, self._seed + 7919 * (index + 1)):
+                with redrawn(self._model, self._seed + 7919 * (index + 1)):  # a prime apart from the caller's seeds
                     self._views.append(View(self._examine()))
         return self._views
 
@@ -89,12 +91,12 @@ class Redraws:
         if values.size < 3 or math.isnan(value):
             return 1.0
         if math.isinf(value):
-            return 0.0
+            return 0.0  # no spread of finite numbers reaches it
         own = _two_sided(value - neutral, float(values.std(ddof=1)), values.size - 1)
         together = np.append(values, value)
         error = float(together.std(ddof=1)) / math.sqrt(together.size)
         shared = _two_sided(float(together.mean()) - neutral, error, values.size)
-        return min(1.0, 2 * min(own, shared))
+        return min(1.0, 2 * min(own, shared))  # two tests were made, so Bonferroni's factor is 2
 
 
 def _two_sided(distance: float, error: float, freedom: int) -> float:

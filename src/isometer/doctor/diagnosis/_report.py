@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer.doctor.diagnosis._findings import Finding
+from isometer.doctor.conditions._findings import Finding
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examination import Examination
+from isometer.serialize import json_data
 
 if TYPE_CHECKING:
     from isometer.doctor.prediction._predict_chain import Prediction
@@ -86,7 +87,7 @@ class Report:
             "batch": {"samples": examined["samples"], "description": self.batch},
             "healthy": self.healthy,
             "summary": self.summary,
-            "findings": [_plain(finding.to_dict()) for finding in self.findings],
+            "findings": json_data([finding.to_dict() for finding in self.findings]),
             "layers": [{key: value for key, value in row.items() if key != "metrics"} for row in rows],
             "metrics": columns,
             "events": {key: value for key, value in examined.items() if key != "samples"},
@@ -108,7 +109,7 @@ class Report:
             gram = self.examination.gram(layer)
             assert gram is not None
             lengths = np.sqrt(np.maximum(np.diag(gram), 0.0))
-            lengths = np.where(lengths > 0, lengths, np.inf)
+            lengths = np.where(lengths > 0, lengths, np.inf)  # a zero sample has cosine 0 with all, itself included
             matrices.append(np.round(gram / lengths[:, None] / lengths[None, :], 4).tolist())
         return {"layers": chosen, "matrices": matrices}
 
@@ -141,19 +142,3 @@ class Report:
 
     def __str__(self) -> str:
         return self.summary
-
-
-def _plain(value: Any) -> Any:
-    """Numbers as JSON has them."""
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if isinstance(value, (float, np.floating)):
-        number = float(value)
-        if math.isnan(number):
-            return None
-        return number if math.isfinite(number) else ("inf" if number > 0 else "-inf")
-    if isinstance(value, np.integer):
-        return int(value)
-    return value

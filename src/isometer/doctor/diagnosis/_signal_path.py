@@ -46,6 +46,7 @@ class View:
     @cached_property
     def readout(self) -> bool:
         """Whether the model ends in weights."""
+        # A softmax behind the weights, or pooling and dropout between them, is still part of the readout.
         final = [site for site in self.sites if site.depth == self.depth and site.op not in _SOFTMAX]
         return bool(final) and all(site.kind in ("weight", "pool", "dropout") for site in final)
 
@@ -128,7 +129,7 @@ class View:
         start, end = float(self.values["rms"][self.first]), self.best("rms", self.last, smallest=smallest)
         if math.isnan(start) or math.isnan(end) or start == 0:
             return math.nan
-        return math.log(end / start) if end > 0 else _FLOOR
+        return math.log(end / start) if end > 0 else _FLOOR  # all zeros: as far down as float32 goes
 
     # --- gradients back -----------------------------------------------------------------------------------------------
 
@@ -136,6 +137,7 @@ class View:
     def trunk(self) -> tuple[int, ...]:
         """The layers gradients are compared over: sums where there are skip connections, else what weights give."""
         sums = tuple(layer for layer in self.hidden if self.sites[layer].kind == "add")
+        # Few sums among many weights are no trunk: a skip or two around a long chain.
         return sums if len(sums) >= 3 and 2 * len(sums) >= 0.5 * len(self.weights) else self.weights
 
     @cached_property
@@ -147,6 +149,7 @@ class View:
     @cached_property
     def gradient_rate(self) -> float:
         """Growth of the gradient's log-norm per layer of depth toward the input, a robust slope."""
+        # Depth counts from the input, gradients run the other way: hence the sign.
         return -robust_slope(self.depths[list(self.trunk)].astype(float), self.gradients)
 
     @cached_property
@@ -185,7 +188,7 @@ class View:
         shares = []
         for layer in layers:
             gram = self.sites[layer].gram
-            if gram is not None and gram.shape[0] > 2:
+            if gram is not None and gram.shape[0] > 2:  # of two samples one always has half
                 squares = gram.double().diagonal()
                 total = float(squares.sum())
                 if math.isfinite(total) and total > 0:
@@ -204,5 +207,5 @@ def robust_slope(x: Floats, y: Floats) -> float:
     x, y = x[good], y[good]
     if x.size < 3 or np.ptp(x) == 0:
         return math.nan
-    step = -(-x.size // _MOST_POINTS)
+    step = -(-x.size // _MOST_POINTS)  # pairs grow with the square of the points
     return float(stats.theilslopes(y[::step], x[::step]).slope)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from isometer.doctor.probe._examine import probe
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 
 Floats = NDArray[np.float64]
 FLAT = 0.1
@@ -144,7 +144,7 @@ def width_check(
                 for step in range(steps + 1):
                     found = probe(model, batch, target=target, loss=loss, seed=seed)
                     if metric not in found.values:
-                        raise IsometerError(f"there is no metric {metric!r}; expected one of {', '.join(found.values)}")
+                        raise unknown_name("metric", metric, found.values)
                     here = tuple(site.name for site in found.sites[1:])
                     if names is None:
                         names, ops = here, tuple(site.op for site in found.sites[1:])

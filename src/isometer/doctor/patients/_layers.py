@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 Tensor = torch.Tensor
-LAWS = ("gaussian", "orthogonal", "asymmetric", "default")
 
 
 def initialise_(layer: nn.Linear | nn.Conv2d, law: str, gain: float = 1.0, bias: float = 0.0) -> None:

@@ -20,7 +20,7 @@ from torch import nn
 
 from isometer.doctor.patients._inputs import CLASSES, Images, pick
 from isometer.doctor.patients._patient import Patient
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 
 Tensor = torch.Tensor
 Sampler = Callable[[int], tuple[Tensor, Tensor]]
@@ -96,7 +96,7 @@ def train(
         True
     """
     if optimizer not in LEARNING_RATES:
-        raise IsometerError(f"optimizer is {optimizer!r}; expected one of {', '.join(LEARNING_RATES)}")
+        raise unknown_name("optimizer", optimizer, LEARNING_RATES)
     parameters = list(model.parameters())
     stepper: torch.optim.Optimizer
     if optimizer == "sgd":

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from isometer.doctor.diagnosis._findings import FINDINGS
+from isometer.doctor.conditions._conditions import CONDITIONS
 from isometer.doctor.patients._inputs import CLASSES, INPUTS, Images, Shape, gaussian, pick
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 
 Tensor = torch.Tensor
 Build = Callable[[int, Shape, int], nn.Module]
@@ -83,13 +83,11 @@ class Patient:
     requires: str | None = None
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.findings if name not in FINDINGS]
+        unknown = [name for name in self.findings if name not in CONDITIONS]
         if unknown:
-            raise IsometerError(
-                f"patient {self.name!r} lists the finding {unknown[0]!r}; expected one of {', '.join(FINDINGS)}"
-            )
+            raise unknown_name(f"finding of the patient {self.name}:", unknown[0], CONDITIONS)
         if self.input not in INPUTS:
-            raise IsometerError(f"patient {self.name!r} takes {self.input!r}; expected one of {', '.join(INPUTS)}")
+            raise unknown_name(f"input of the patient {self.name}:", self.input, INPUTS)
 
     @property
     def healthy(self) -> bool:

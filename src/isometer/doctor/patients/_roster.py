@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -10,7 +9,7 @@ from isometer.doctor.patients import _convnets as convnets
 from isometer.doctor.patients import _mlps as mlps
 from isometer.doctor.patients import _transformers as transformers
 from isometer.doctor.patients._patient import Patient
-from isometer.errors import IsometerError
+from isometer.errors import unknown_name
 
 _ROOMS = (mlps, convnets, transformers)
 PATIENTS: Mapping[str, Patient] = MappingProxyType(
@@ -34,10 +33,8 @@ def patient(name: str) -> Patient:
         >>> patient("vgg-bn-9")
         Traceback (most recent call last):
         ...
-        isometer.errors.IsometerError: there is no patient 'vgg-bn-9'; did you mean 'vgg-bn-8'? ...
+        isometer.errors.IsometerError: unknown patient 'vgg-bn-9'; did you mean 'vgg-bn-8'? ...
     """
     if name in PATIENTS:
         return PATIENTS[name]
-    near = difflib.get_close_matches(name, PATIENTS, 1, 0.4)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise IsometerError(f"there is no patient {name!r}; {hint}expected one of {', '.join(PATIENTS)}")
+    raise unknown_name("patient", name, PATIENTS, fix="`isometer patients` shows all")

@@ -18,7 +18,7 @@ _LETTERS: dict[str, str] = {"weight": "w", "norm": "n", "activation": "a", "add"
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class Segment:
     """Nodes from one boundary to the next.
 
     Attributes:
@@ -43,7 +43,7 @@ class Block:
         return None if position < 0 else self.nodes[position]
 
 
-def runs_of_blocks(graph: Flow) -> tuple[list[list[Block]], list[str]]:
+def runs_of_blocks(graph: Flow) -> tuple[list[list[Segment]], list[str]]:
     """Runs of blocks of one kind, longest first, and what is wrong with the others.
 
     Example:
@@ -58,13 +58,13 @@ def runs_of_blocks(graph: Flow) -> tuple[list[list[Block]], list[str]]:
         depths.append(max((depths[i] for i in node.inputs), default=0) + (node.kind == "weight"))
     read = {source for node in nodes for source in node.inputs}
     sinks = sorted((i for i in range(len(nodes)) if i not in read), key=lambda i: -depths[i])[:_SINKS]
-    runs: list[list[Block]] = []
+    runs: list[list[Segment]] = []
     reasons: list[str] = []
     for sink in sinks:
         path, skips = _path(nodes, depths, sink)
         for blocks in (_residual_blocks(nodes, path, skips), _plain_blocks(nodes, path, skips)):
             reasons += [block.reason for block in blocks if block.reason]
-            run: list[Block] = []
+            run: list[Segment] = []
             for block in blocks:
                 if run and not (block.start == run[-1].nodes[-1] and _alike(nodes, run[-1], block)):
                     runs.append(run)
@@ -87,7 +87,7 @@ def _path(nodes: Sequence[Node], depths: Sequence[int], sink: int) -> tuple[list
     return path[::-1], skips
 
 
-def _plain_blocks(nodes: Sequence[Node], path: Sequence[int], skips: dict[int, int]) -> list[Block]:
+def _plain_blocks(nodes: Sequence[Node], path: Sequence[int], skips: dict[int, int]) -> list[Segment]:
     starts = [position for position, index in enumerate(path) if nodes[index].kind == "weight" and position]
     blocks = []
     for begin, end in pairwise([*starts, len(path)]):
@@ -108,7 +108,7 @@ def _until_foreign(nodes: Sequence[Node], inside: list[int]) -> list[int]:
     return kept
 
 
-def _residual_blocks(nodes: Sequence[Node], path: Sequence[int], skips: dict[int, int]) -> list[Block]:
+def _residual_blocks(nodes: Sequence[Node], path: Sequence[int], skips: dict[int, int]) -> list[Segment]:
     position = {index: place for place, index in enumerate(path)}
     starts = [position[skips[index]] for index in path if index in skips and skips[index] in position]
     if not starts:
@@ -125,7 +125,7 @@ def _residual_blocks(nodes: Sequence[Node], path: Sequence[int], skips: dict[int
     return blocks
 
 
-def _block(nodes: Sequence[Node], start: int, inside: list[int], skips: dict[int, int]) -> Block:
+def _block(nodes: Sequence[Node], start: int, inside: list[int], skips: dict[int, int]) -> Segment:
     letters = "".join(_LETTERS.get(nodes[index].kind, "?") for index in inside)
     reason = next((nodes[index].reason for index in inside if nodes[index].reason), "")
     factors: dict[int, float] = {}
@@ -142,7 +142,7 @@ def _block(nodes: Sequence[Node], start: int, inside: list[int], skips: dict[int
     if not reason:
         reason = _grammar(letters)
     end = next((index for index in reversed(inside) if nodes[index].kind != "scale"), start)
-    return Block(letters, start, end, tuple(inside), factors, reason)
+    return Segment(letters, start, end, tuple(inside), factors, reason)
 
 
 def _grammar(letters: str) -> str:
@@ -161,8 +161,8 @@ def _grammar(letters: str) -> str:
     return ""
 
 
-def _alike(nodes: Sequence[Node], one: Block, two: Block) -> bool:
-    def features(block: Block) -> tuple[object, ...]:
+def _alike(nodes: Sequence[Node], one: Segment, two: Segment) -> bool:
+    def features(block: Segment) -> tuple[object, ...]:
         norm, phi = block.step("n"), block.step("a")
         kept = None if norm is None else nodes[norm].norm
         return block.letters, kept, None if phi is None else nodes[phi].activation

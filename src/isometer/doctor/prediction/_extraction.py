@@ -16,7 +16,7 @@ from typing import cast
 import torch
 from torch import nn
 
-from isometer.doctor.prediction._blocks import Block, runs_of_blocks
+from isometer.doctor.prediction._blocks import Segment, runs_of_blocks
 from isometer.doctor.prediction._graph import Flow, Node, flow
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._reductions import MAX_SAMPLES
@@ -128,7 +128,7 @@ def _find(model: nn.Module, examination: Examination) -> Chain | str:
     return f"{reason} ({reasons[0]})" if reasons else reason
 
 
-def _described(run: list[Block], graph: Flow, examination: Examination) -> Chain | str:
+def _described(run: list[Segment], graph: Flow, examination: Examination) -> Chain | str:
     """The chain of a run, or why there is none."""
     nodes = graph.nodes
     while run and (nodes[run[0].start].site is None or _width_at(nodes, run[0], examination) != _fan_in(nodes, run[0])):
@@ -176,30 +176,30 @@ def _described(run: list[Block], graph: Flow, examination: Examination) -> Chain
     return Chain(spec, tuple(ends), note, text, modules, _closed(graph, run), _head(graph, run))
 
 
-def _weights(block: Block) -> int:
+def _weights(block: Segment) -> int:
     index = block.step("w")
     assert index is not None  # the grammar
     return index
 
 
-def _matrix(nodes: Sequence[Node], block: Block) -> torch.Tensor:
+def _matrix(nodes: Sequence[Node], block: Segment) -> torch.Tensor:
     weight = nodes[_weights(block)].weight
     assert weight is not None  # or the node has a reason
     return weight
 
 
-def _fan_in(nodes: Sequence[Node], block: Block) -> int:
+def _fan_in(nodes: Sequence[Node], block: Segment) -> int:
     return int(_matrix(nodes, block).shape[1])
 
 
-def _width_at(nodes: Sequence[Node], block: Block, examination: Examination) -> int:
+def _width_at(nodes: Sequence[Node], block: Segment, examination: Examination) -> int:
     site = examination.sites[nodes[block.start].site or 0]
     return site.features if site.gram is not None else 0
 
 
-def _square(nodes: Sequence[Node], run: list[Block]) -> list[Block]:
+def _square(nodes: Sequence[Node], run: list[Segment]) -> list[Segment]:
     """Skips need one width: the longest part of the run that has it."""
-    parts: list[list[Block]] = [[]]
+    parts: list[list[Segment]] = [[]]
     for block in run:
         rows, columns = _matrix(nodes, block).shape
         if rows != columns or (parts[-1] and _fan_in(nodes, parts[-1][0]) != columns):
@@ -209,7 +209,7 @@ def _square(nodes: Sequence[Node], run: list[Block]) -> list[Block]:
     return max(parts, key=len)
 
 
-def _even_biases(nodes: Sequence[Node], run: list[Block]) -> list[Block]:
+def _even_biases(nodes: Sequence[Node], run: list[Segment]) -> list[Segment]:
     """A spec has one variance of biases: leave out a first layer which has another, as after few inputs."""
     norm = run[0].step("n") if run else None
     kept = None if norm is None else nodes[norm].norm
@@ -223,7 +223,7 @@ def _even_biases(nodes: Sequence[Node], run: list[Block]) -> list[Block]:
     return run
 
 
-def _bias_variance(nodes: Sequence[Node], run: Sequence[Block]) -> float:
+def _bias_variance(nodes: Sequence[Node], run: Sequence[Segment]) -> float:
     """Mean square of the biases; a number behind the weights multiplies them too."""
     squares = []
     for block in run:
@@ -236,7 +236,7 @@ def _bias_variance(nodes: Sequence[Node], run: Sequence[Block]) -> float:
     return sum(squares) / max(1, len(squares))
 
 
-def _unsuited(nodes: Sequence[Node], run: Sequence[Block], examination: Examination) -> str:
+def _unsuited(nodes: Sequence[Node], run: Sequence[Segment], examination: Examination) -> str:
     """What speaks against a law of independent, centred weights and statistics of the whole batch."""
     seen: dict[tuple[object, ...], int] = {}
     for layer, block in enumerate(run):
@@ -311,7 +311,7 @@ def _pooled(gains: list[float], matrices: Sequence[torch.Tensor], orthogonal: bo
     return [math.exp(mean)] * len(gains)
 
 
-def _schedules(run: Sequence[Block], gains: Sequence[float]) -> tuple[Schedule, Schedule, Schedule]:
+def _schedules(run: Sequence[Segment], gains: Sequence[float]) -> tuple[Schedule, Schedule, Schedule]:
     """Gains, γ and activation gains with the numbers that the model multiplies by taken in."""
     weights, gamma, phi = list(gains), [], []
     carried = 1.0
@@ -349,7 +349,7 @@ def _order(letters: str) -> tuple[Step, ...]:
     return tuple(present)
 
 
-def _closed(graph: Flow, run: Sequence[Block]) -> bool:
+def _closed(graph: Flow, run: Sequence[Segment]) -> bool:
     """Whether only the chain itself reads what is inside it."""
     inside = {index for block in run for index in block.nodes}
     readers = graph.consumers()
@@ -357,7 +357,7 @@ def _closed(graph: Flow, run: Sequence[Block]) -> bool:
     return all(reader in inside for index in (inside - last) | {run[0].start} for reader in readers[index])
 
 
-def _head(graph: Flow, run: Sequence[Block]) -> int | None:
+def _head(graph: Flow, run: Sequence[Segment]) -> int | None:
     readers = graph.consumers()
     index = run[-1].end
     while len(readers[index]) == 1:

@@ -92,7 +92,7 @@ def flow(model: nn.Module, examination: Examination) -> Flow:
 def _recorded(model: nn.Module, shape: tuple[int, ...], dtype: torch.dtype) -> list[Node] | None:
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     draw = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(device=device, dtype=dtype)
-    recorder = _Recorder(draw)
+    recorder = _GraphRecorder(draw)
     with (
         contextlib.suppress(Exception),
         preserved(model, seed=0),
@@ -105,7 +105,7 @@ def _recorded(model: nn.Module, shape: tuple[int, ...], dtype: torch.dtype) -> l
     return None
 
 
-class _Recorder(TorchFunctionMode):
+class _GraphRecorder(TorchFunctionMode):
     """Every torch function whose arguments come from the input, as a node."""
 
     def __init__(self, start: Tensor) -> None:

@@ -1,5 +1,4 @@
-"""The trajectory that theory predicts for a chain in a model, with the band that chance leaves, beside the "
-"measured one."""
+"""The trajectory that theory predicts for a chain in a model and its band of chance, beside the measured one."""
 
 from __future__ import annotations
 
@@ -19,6 +18,7 @@ from isometer.doctor.prediction._rollout import GRADIENT, rollout
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._reductions import MAX_SAMPLES
 from isometer.errors import IsometerError
+from isometer.serialize import json_data
 from isometer.spec import Spec
 
 Floats = NDArray[np.float64]
@@ -68,14 +68,14 @@ class Prediction:
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON: nan is `None`, infinities are `"inf"` and `"-inf"`."""
         bands = {
-            name: {part: _plain(getattr(found, part)) for part in ("mean", "low", "high")}
+            name: {part: json_data(getattr(found, part)) for part in ("mean", "low", "high")}
             for name, found in self.metrics.items()
         }
         return {
             "spec": json.loads(self.spec.to_json()),
             "layers": list(self.layers),
             "metrics": bands,
-            "infinite": {name: _plain(values) for name, values in self.infinite.items()},
+            "infinite": json_data(self.infinite),
             "note": self.note,
             "runs": self.runs,
             "leaves_band": [{"metric": metric, "layer": layer} for metric, layer in self.leaves_band],
@@ -224,10 +224,3 @@ def _note(chain: Chain, used: int, asked: int, backward: bool) -> str:
     elif chain.head is None:
         parts.append("The gradient at the chain's end is taken as independent Gaussian.")
     return " ".join(parts)
-
-
-def _plain(values: Floats) -> list[float | str | None]:
-    return [
-        None if math.isnan(v) else v if math.isfinite(v) else ("inf" if v > 0 else "-inf")
-        for v in (float(value) for value in values)
-    ]

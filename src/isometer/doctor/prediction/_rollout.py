@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from isometer.metrics._catalogue import probed
-from isometer.simulate._chain import Chain
+from isometer.simulate._chain import LayerChain
 from isometer.simulate._engine import checked_engine, one_thread
 from isometer.simulate._measure import log_norm
 from isometer.simulate._weights import haar_frame
@@ -96,8 +96,7 @@ def rollout(
 
 
 def _root(gram: Floats, width: int, resolution: float) -> tuple[Floats, list[int]]:
-    """F `(n, min(n, width))` with `F Fᵀ = width · gram` as far as the width allows, and for each sample its first "
-    "equal."""
+    """F `(n, min(n, width))` with `F Fᵀ = width · gram` as far as the width allows; for each sample its first equal."""
     values, vectors = np.linalg.eigh((gram + gram.T) / 2)
     rank = min(len(gram), width)
     kept = np.sqrt(np.clip(values[::-1][:rank], 0.0, None) * width)
@@ -130,15 +129,15 @@ def _chunk(
         haar_frame(torch.randn(width, rank, dtype=torch.float64, generator=_generator(seed, run, 100))) for run in runs
     ]
     value = torch.matmul(torch.from_numpy(root), torch.stack(frames).mT).to(dtype)[:, twins]
-    recorder = _Recorder(len(runs), len(stretches) + 1, samples, resolution)
+    recorder = _RolloutRecorder(len(runs), len(stretches) + 1, samples, resolution)
     log_scale = torch.zeros(len(runs), dtype=torch.float64)
     lost = torch.zeros(len(runs), dtype=torch.bool)
     recorder.record(0, value, log_scale, lost)
-    chains: list[Chain] = []
+    chains: list[LayerChain] = []
     engine, rows = checked_engine(stretches[0], "auto"), samples if backward else None
     for place, stretch in enumerate(stretches, start=1):
         own = int(np.random.SeedSequence(seed, spawn_key=(place,)).generate_state(1)[0])
-        chain = Chain(stretch, engine, value, seed=own, runs=runs, rows=rows)
+        chain = LayerChain(stretch, engine, value, seed=own, runs=runs, rows=rows)
         for layer in range(1, stretch.layers + 1):
             chain.step(layer)
         value, log_scale = chain.value, log_scale + chain.log_scale
@@ -183,7 +182,7 @@ def _top(value: Tensor, gram: Floats | None, runs: Sequence[int], seed: int) -> 
     return torch.from_numpy(root).to(value) @ normals
 
 
-def _gradients(chains: list[Chain], cotangent: Tensor, lost: Tensor) -> Floats:
+def _gradients(chains: list[LayerChain], cotangent: Tensor, lost: Tensor) -> Floats:
     logs = torch.zeros(len(cotangent), dtype=torch.float64)
     out = np.full((len(cotangent), len(chains) + 1), math.nan)
     out[:, -1] = (log_norm(cotangent) + logs).numpy()
@@ -201,7 +200,7 @@ def _gradients(chains: list[Chain], cotangent: Tensor, lost: Tensor) -> Floats:
     return out
 
 
-class _Recorder:
+class _RolloutRecorder:
     """Metrics of Gram matrices, gathered over a block of layers."""
 
     def __init__(self, runs: int, places: int, samples: int, resolution: float) -> None:

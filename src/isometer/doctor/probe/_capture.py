@@ -85,7 +85,7 @@ class Capture(TorchFunctionMode):
         if self._frames.paused:
             return func(*args, **kwargs)
         name: str = getattr(func, "__name__", "")
-        if kwargs or name[-1:] == "_":
+        if kwargs or name[-1:] == "_":  # only these can write; every other call is spared the look
             self._save_before_write(name, args, kwargs)
         output = func(*args, **kwargs)  # in here, and below, the mode is off
         if isinstance(output, Tensor):
@@ -97,6 +97,7 @@ class Capture(TorchFunctionMode):
         return output
 
     def _save_before_write(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        # `add_` and `__iadd__` write to their first argument, `__add__` does not.
         in_place = name[-1:] == "_" and (name[-2:] != "__" or name in ("__setitem__",) or name[:3] == "__i")
         if (in_place or kwargs.get("inplace")) and args and isinstance(args[0], Tensor):
             self._state.before_write(args[0])
@@ -106,7 +107,7 @@ class Capture(TorchFunctionMode):
 
     def _see(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any, first: Tensor) -> None:
         """Tag what a function returned, and make a site of it if it is one."""
-        name = name[1:] if name[:1] == "_" and name[:2] != "__" else name
+        name = name[1:] if name[:1] == "_" and name[:2] != "__" else name  # torch's inner spellings of the same
         frame = self._frames.innermost
         if frame is not None:
             frame.functions.add(name)
@@ -120,6 +121,7 @@ class Capture(TorchFunctionMode):
                 tags.append(tag)
                 depth = max(depth, tag.depth)
         kind, weight = self._kind(call, depth)
+        # Without a tag it is on no known way from the input (a mask, an initial state), unless it has the batch's size.
         if not tags and kind is not None and not (first.dim() and first.shape[0] == self._samples):
             kind = None
         if not tags and kind is None:
@@ -132,6 +134,7 @@ class Capture(TorchFunctionMode):
             depth += 2
         layout, behind = _layout(name, kind, tags), None
         if kind != "add" and kind != "weight":
+            # Views and elementwise steps hand the weights on; where two layers of weights meet, neither is behind it.
             weights = [tag.weights for tag in tags if tag.weights is not None]
             behind = weights[0] if weights and all(w[0] is weights[0][0] for w in weights) else None
         made = Tag(first, depth, layout, behind)
@@ -155,6 +158,7 @@ class Capture(TorchFunctionMode):
             return ("weight" if weight is not None else None), weight
         if name in room.ADDITIONS:
             shape = call.output.shape
+            # A bias or a scalar is no skip connection: two summands of full size are, once weights were applied.
             full = [t for t in call.given if t.shape == shape and self._tags.of(t) is not None]
             return ("add" if len(full) > 1 and depth > 0 else None), None
         if kind == "weight":
@@ -165,7 +169,7 @@ class Capture(TorchFunctionMode):
 
     def _weight_of_product(self, name: str, given: list[Tensor]) -> Tensor | None:
         """The operand of a product that does not come from the input but is trained, or was made to be."""
-        operands = given[-2:]
+        operands = given[-2:]  # addmm and its kin have the bias in front
         if len(operands) < 2 or name == "einsum":
             return None
         untagged = [t for t in operands if self._tags.of(t) is None]
@@ -201,13 +205,14 @@ class Capture(TorchFunctionMode):
         if isinstance(output, Tensor):
             tag = self._tags.of(output)
             if tag is not None and tag.site is not None:
-                return
+                return  # the usual case, and the fast one: a function inside made the site
         place = frame.place
         outputs = [t for t in tensors(output) if t.is_floating_point()]
         applies_weights = place.leaf and not place.torch_leaf and next(place.module.parameters(), None) is not None
         for tensor in outputs:
             if self._tags.of(tensor) is None:
                 self._tags.put(tensor, Tag(tensor, frame.depth + applies_weights))
+        # A model that is itself a leaf has its functions listed; it is a site only where none of them was one.
         accounted_for = place.module is self._model and len(self.sites) > 1
         if not place.leaf or accounted_for or not outputs or any(outputs[0] is tensor for tensor in frame.inputs):
             return
@@ -247,12 +252,12 @@ class Capture(TorchFunctionMode):
         """Read the output of a site, and its gradient when it comes."""
         channels_first = output.dim() > 3 if tag.channels_first is None else tag.channels_first
         tokens_first, device = self._tokens_first and not channels_first, output.device.type
-        if torch.is_autocast_enabled(device):
+        if torch.is_autocast_enabled(device):  # inner products in half precision would measure the precision
             with torch.autocast(device, enabled=False):
                 measure(site, output, self._samples, channels_first=channels_first, tokens_first=tokens_first)
         else:
             measure(site, output, self._samples, channels_first=channels_first, tokens_first=tokens_first)
-        tag.site, tag.version = site, version(output)
+        tag.site, tag.version = site, version(output)  # written to later, the tensor is no longer what was measured
         self._backward.watch_output(site, output)
 
 

@@ -16,6 +16,7 @@ from isometer.doctor.probe._sites import Site, principled_gain
 from isometer.metrics import METRICS, Metric, names
 from isometer.metrics._catalogue import probed
 from isometer.metrics._several import gradient_alignment_unchecked, several
+from isometer.serialize import json_data
 from isometer.trajectory import versions
 
 Floats = NDArray[np.float64]
@@ -130,7 +131,7 @@ class Examination:
                 "normalized": site.normalized,
                 "alignment": site.alignment or None,
             }
-            row["metrics"] = {name: _plain(float(values[layer])) for name, values in self.values.items()}
+            row["metrics"] = json_data({name: values[layer] for name, values in self.values.items()})
             rows.append(row)
         return {"samples": self.samples, "seed": self.seed, **self._events(), "layers": rows}
 
@@ -147,12 +148,6 @@ class Examination:
 
 def _place(site: Site) -> str:
     return "pre-activation" if site.pre_activation else "output"
-
-
-def _plain(value: float) -> float | str | None:
-    if math.isnan(value):
-        return None
-    return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
 
 
 def tabulate(sites: Sequence[Site], cotangents: torch.Tensor | None = None) -> dict[str, Floats]:

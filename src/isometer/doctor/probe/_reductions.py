@@ -60,7 +60,7 @@ def samples_first(x: Tensor, samples: int, *, tokens_first: bool = False) -> Ten
         return x.transpose(0, 1)
     if x.shape[0] == samples:
         return x
-    if x.shape[0] % samples == 0:
+    if x.shape[0] % samples == 0:  # sample by sample: that is how attention folds its heads
         return x.reshape(samples, -1, *x.shape[1:])
     return None
 
@@ -128,7 +128,7 @@ def measure(site: Site, x: Tensor, samples: int, *, channels_first: bool, tokens
         return
     x = x.detach()
     view = samples_first(x, samples, tokens_first=tokens_first)
-    low, high = torch.aminmax(x)
+    low, high = torch.aminmax(x)  # one pass for size, finiteness and sign
     smallest = low.item()
     site.largest = max(abs(smallest), abs(high.item()))
     if site.kind == "activation" and view is not None and view.dim() > 1:
@@ -147,7 +147,7 @@ def measure(site: Site, x: Tensor, samples: int, *, channels_first: bool, tokens
     if exponent:
         view = scaled(single(view), exponent)
     site.gram, site.exponent, site.features = inner_products(view), exponent, max(1, count // samples)
-    if samples <= MAX_SAMPLES:
+    if samples <= MAX_SAMPLES:  # the diagonal has all samples, so no second pass is needed
         square = site.gram.diagonal().sum().item()
     else:
         square = float(torch.linalg.vector_norm(single(view))) ** 2
@@ -238,6 +238,7 @@ def log_norm(x: Tensor) -> float:
     """
     x = single(x)
     norm = torch.linalg.vector_norm(x).item() if x.numel() else 0.0
+    # Within these bounds no square that matters left the range of float32.
     if 1e-15 < norm < 1e18:
         return math.log(norm)
     largest = largest_modulus(x)

@@ -141,11 +141,3 @@ class Site:
     gradient_lost: bool = False  # a gradient came and was not finite
     gradient_gram: torch.Tensor | None = None
     alignment: str = ""  # "exact" or "sketch"
-
-    @property
-    def weight_log_size(self) -> float:
-        """Logarithm of the Frobenius norm of the weights, nan where there are none or all are the same."""
-        if not self.weight_count or not self.weight_gain > 0:
-            return math.nan
-        square = self.weight_gain**2 * (1 + self.weight_asymmetry**2 / self.fan_in)
-        return 0.5 * math.log(self.weight_count / self.fan_in * square)

@@ -12,10 +12,6 @@ from ._norms import full_batch_norm_ as full_batch_norm_
 from ._placement import pre_norm_ as pre_norm_
 from ._record import Step as Step
 from ._record import Treatment as Treatment
-from ._remedies import ELSEWHERE as ELSEWHERE
-from ._remedies import REMEDIES as REMEDIES
-from ._remedies import Call as Call
-from ._remedies import Remedy as Remedy
 from ._trials import Arm as Arm
 from ._trials import TreatmentTrial as TreatmentTrial
 from ._trials import trial as trial

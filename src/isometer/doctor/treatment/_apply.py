@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import copy
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
+from isometer.doctor.conditions._prescription import code
+from isometer.doctor.conditions._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._diagnose import diagnose
-from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.treatment._record import Treatment
-from isometer.doctor.treatment._remedies import code
-from isometer.doctor.treatment._search import Search, everything
+from isometer.doctor.treatment._search import TreatmentSearch, everything
 from isometer.doctor.treatment._surgery import Snapshot, inner
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 
 
 def treat(
@@ -81,7 +80,7 @@ def treat(
         )
 
     original = Snapshot(working)
-    search = Search(working, original, batch, seed, examine)
+    search = TreatmentSearch(working, original, batch, seed, examine)
     try:
         if chosen is None and choose == "recommended":
             steps, calls = search.recommended(report)
@@ -106,12 +105,7 @@ def chosen_ids(choose: str | Sequence[str]) -> tuple[str, ...] | None:
     ids = tuple(part.strip() for part in choose.split(",")) if isinstance(choose, str) else tuple(choose)
     for one in ids:
         if one not in PRESCRIPTIONS:
-            near = difflib.get_close_matches(str(one), [*PRESCRIPTIONS, "all", "recommended"], 1, 0.4)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise IsometerError(
-                f"there is no prescription {one!r}; {hint}expected 'recommended', 'all' or some of "
-                f"{', '.join(PRESCRIPTIONS)}"
-            )
+            raise unknown_name("prescription", one, ["recommended", "all", *PRESCRIPTIONS])
     if not ids:
         raise IsometerError("choose names no prescription; expected 'recommended', 'all' or at least one id")
     return ids

@@ -12,8 +12,8 @@ from torch import nn
 from isometer.doctor.treatment._norms import observe
 from isometer.doctor.treatment._surgery import own_places, seen
 from isometer.errors import IsometerError
-from isometer.init import Outcome, fixup_
-from isometer.init._targets import Target, targets
+from isometer.init import InitOutcome, fixup_
+from isometer.init._targets import WeightTarget, targets
 
 Tensor = torch.Tensor
 _WEIGHTS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -76,7 +76,7 @@ def scale_branches_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     return tuple(t.name for t in found)
 
 
-def fixup_blocks_(model: nn.Module, batch: Any, *, seed: int = 0) -> Outcome:
+def fixup_blocks_(model: nn.Module, batch: Any, *, seed: int = 0) -> InitOutcome:
     """Fixup initialisation of the residual blocks that a run of the model shows, in place.
 
     Args:
@@ -243,7 +243,7 @@ def zero_biases_(model: nn.Module) -> tuple[str, ...]:
         ('0',)
     """
     found, _ = targets(model)
-    changed: list[Target] = [t for t in found if t.bias is not None and bool((t.bias != 0).any())]
+    changed: list[WeightTarget] = [t for t in found if t.bias is not None and bool((t.bias != 0).any())]
     if not changed:
         raise IsometerError("all biases are zero already; expected one that is not — there is nothing to do")
     with torch.no_grad():

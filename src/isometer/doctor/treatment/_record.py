@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import nn
 
+from isometer.doctor.conditions._prescription import Call
 from isometer.doctor.diagnosis._comparison import compare
 from isometer.doctor.diagnosis._report import Report
-from isometer.doctor.treatment._remedies import Call
 from isometer.doctor.treatment._trials import TreatmentTrial
 
 

@@ -8,23 +8,21 @@ from typing import Any
 
 from torch import nn
 
-from isometer.doctor.diagnosis._prescriptions import PRESCRIPTIONS
+from isometer.doctor.conditions._prescription import KINDS, Call
+from isometer.doctor.conditions._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.treatment._record import Step
-from isometer.doctor.treatment._remedies import ELSEWHERE, REMEDIES, Call
 from isometer.doctor.treatment._surgery import Snapshot
 from isometer.errors import IsometerError
 
-_BURDEN = {"severe": 3, "moderate": 1}
-_KINDS = ("weights", "architecture", "batch", "training")
-_CHEAPEST = tuple(REMEDIES)  # weights only: the order of the table
+_BURDEN = {"severe": 3, "moderate": 1}  # of a finding; treatments make the sum smaller
 Calls = tuple[Call, ...]
 
 
 def everything(report: Report) -> tuple[str, ...]:
     """All prescriptions of a report, those that set weights first."""
     listed = dict.fromkeys(p.id for finding in report.findings for p in finding.prescriptions)
-    return tuple(sorted(listed, key=lambda one: _KINDS.index(PRESCRIPTIONS[one].kind)))
+    return tuple(sorted(listed, key=lambda one: KINDS.index(PRESCRIPTIONS[one].kind)))
 
 
 @dataclass
@@ -45,7 +43,7 @@ class Route:
 
 
 @dataclass
-class Search:
+class TreatmentSearch:
     """Tries prescriptions on one model, which every method leaves treated.
 
     Attributes:
@@ -66,10 +64,11 @@ class Search:
         """The way to the fewest findings: by weights alone, else by architecture, else by both."""
         routes: list[Route] = []
         for kinds in (("weights",), ("architecture",), ("weights", "architecture")):
-            self.original.restore()
+            self.original.restore()  # every route starts from the model as it came
             routes.append(self._descend(report, kinds))
             if not routes[-1].burden:
                 break
+        # Equal burdens: the route with fewer calls changes less. The model still is as the last route left it.
         best = min(routes, key=lambda route: (route.burden, len(route.calls)))
         self.original.restore()
         for call in best.calls:
@@ -77,10 +76,10 @@ class Search:
         mine = {step.id for step in best.steps}
         others = {step.id: _set_aside(step) for route in routes for step in route.steps if step.id not in mine}
         elsewhere = {
-            one: Step(one, PRESCRIPTIONS[one].kind, "refused", ELSEWHERE[one])
+            p.id: Step(p.id, p.kind, "refused", p.elsewhere)
             for finding in best.report.findings
-            for one in (p.id for p in finding.prescriptions)
-            if one in ELSEWHERE
+            for p in finding.prescriptions
+            if not p.calls
         }
         return (*others.values(), *elsewhere.values(), *best.steps), tuple(best.calls)
 
@@ -110,11 +109,12 @@ class Search:
                     continue
                 tried.append(self._try(one, route.report, base))
                 if tried[-1][2] is not None and not tried[-1][2].findings:
-                    break
+                    break  # nothing is left that another could do better
                 base.restore()
             base.restore()
             able = [(s, c, after) for s, c, after in tried if after is not None and _burden(after) < route.burden]
             best = min(able, key=lambda one: _burden(one[2]), default=None)
+            # Of a prescription that was tried in several rounds, only the last word counts.
             latest = {
                 s.id: _undone(s, after, route.burden) for s, _, after in tried if best is None or s is not best[0]
             }
@@ -122,7 +122,7 @@ class Search:
             if best is None:
                 break
             step, calls, route.report = best
-            for call in calls:
+            for call in calls:  # again: each trial was undone before the next
                 call.make(self.model, self.batch, self.seed)
             route.steps = [s for s in route.steps if s.id != step.id] + [step]
             route.calls += calls
@@ -130,16 +130,14 @@ class Search:
 
     def _try(self, one: str, now: Report, base: Snapshot) -> tuple[Step, Calls, Report | None]:
         """Carry out one prescription and examine the model; a refusal leaves it as it was and gives no report."""
-        kind = PRESCRIPTIONS[one].kind
-        if one not in REMEDIES:
-            return Step(one, kind, "refused", ELSEWHERE[one]), (), None
-        refusal = ""
-        for calls in REMEDIES[one].calls:
+        prescription = PRESCRIPTIONS[one]
+        kind, refusal = prescription.kind, prescription.elsewhere
+        for calls in prescription.calls:
             try:
                 for call in calls:
                     call.make(self.model, self.batch, self.seed)
             except IsometerError as problem:
-                refusal = refusal or str(problem)
+                refusal = refusal or str(problem)  # the first alternative is the one meant, so its reason is told
                 base.restore()
                 continue
             try:
@@ -157,13 +155,14 @@ class Search:
 
 def _candidates(report: Report, kinds: Sequence[str]) -> list[str]:
     """Prescriptions of these kinds: what sets weights from cheap to dear, architecture by its rank in the findings."""
+    cheapest = list(PRESCRIPTIONS)  # of those that set weights: the order of the table
     ranks: dict[str, tuple[int, int, int]] = {}
     for position, finding in enumerate(report.findings):
         for rank, prescription in enumerate(finding.prescriptions):
             one, kind = prescription.id, prescription.kind
-            if kind not in kinds or one not in REMEDIES:
+            if kind not in kinds or not prescription.calls:
                 continue
-            key = (0, _CHEAPEST.index(one), 0) if kind == "weights" else (1, rank, position)
+            key = (0, cheapest.index(one), 0) if kind == "weights" else (1, rank, position)
             ranks[one] = min(ranks.get(one, key), key)
     return sorted(ranks, key=lambda one: ranks[one])
 

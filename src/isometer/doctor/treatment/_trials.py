@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from isometer.doctor.patients._outcomes import LEARNING_RATES, WINDOW, TrainingCurve, train
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
+from isometer.serialize import json_data
 
 Sampler = Callable[[int, int], tuple[Any, Any]]
 Loss = Callable[[Any, Any], torch.Tensor]
@@ -160,7 +162,7 @@ def trial(
     if sampler is None and target is None:
         raise IsometerError("target was not given; expected what the loss compares with — pass target=labels")
     if optimizer not in LEARNING_RATES:
-        raise IsometerError(f"optimizer is {optimizer!r}; expected one of {', '.join(LEARNING_RATES)}")
+        raise unknown_name("optimizer", optimizer, LEARNING_RATES)
     draw = sampler or _from_batch(batch, target, samples)
     rates = tuple(learning_rates or LEARNING_RATES[optimizer])
     total = 2 * len(rates) * len(seeds)
@@ -235,19 +237,17 @@ def _arm(arm: Arm, rates: Sequence[float]) -> dict[str, Any]:
     binned = np.stack([lines[:, at : at + width].mean(axis=1) for at in edges], axis=1)
     return {
         "best_learning_rate": rates[arm.best],
-        "best_losses": [_plain(value) for value in arm.best_losses],
-        "final": [[_plain(value) for value in row] for row in arm.final],
+        "best_losses": _rounded(arm.best_losses),
+        "final": _rounded(arm.final),
         "curve": {
             "step": [min(at + (width - 1) / 2, lines.shape[1] - 1) for at in edges],
-            "mean": [_plain(value) for value in binned.mean(axis=0)],
-            "low": [_plain(value) for value in binned.min(axis=0)],
-            "high": [_plain(value) for value in binned.max(axis=0)],
+            "mean": _rounded(binned.mean(axis=0)),
+            "low": _rounded(binned.min(axis=0)),
+            "high": _rounded(binned.max(axis=0)),
         },
     }
 
 
-def _plain(value: float) -> float | str:
-    return float(f"{value:.6g}") if math.isfinite(value) else "inf"
-
+_rounded = partial(json_data, digits=6)  # more than a picture shows
 
 __all__ = ["WINDOW", "Arm", "TreatmentTrial", "trial"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from isometer.errors import IsometerError
+from isometer.files import existing_folder
 
 Outlet = Callable[[int, Mapping[str, float]], Any]
 
@@ -67,8 +68,7 @@ class CsvFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        if not path.parent.is_dir():
-            raise IsometerError(f"the folder {str(path.parent)!r} does not exist — create it first")
+        existing_folder(path.parent)
 
     def __call__(self, step: int, numbers: Mapping[str, float]) -> None:
         new = not self.path.exists() or self.path.stat().st_size == 0

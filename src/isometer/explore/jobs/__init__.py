@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from isometer.errors import IsometerError
+from isometer.errors import unknown_name
 from isometer.explore._labs import all_labs
 
 __all__ = ["WARM", "job"]
@@ -22,7 +22,7 @@ def job(name: str) -> Callable[..., Any]:
     """
     known = _JOBS | {key: value for lab in all_labs().values() for key, value in lab.jobs.items()}
     if name not in known:
-        raise IsometerError(f"there is no computation {name!r}; expected one of {', '.join(known)}")
+        raise unknown_name("computation", name, known)
     module, function, needs = known[name]
     for room in needs:
         with contextlib.suppress(ImportError):  # what is missing is told by the function

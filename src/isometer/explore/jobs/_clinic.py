@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from isometer.errors import IsometerError
+from isometer.errors import unknown_name
 
 EXAMPLES = (
     "mlp-relu-100",
@@ -30,7 +30,7 @@ def examined(name: str) -> dict[str, Any]:
     from isometer.doctor._loading import load_target, make_batch_for
 
     if name not in EXAMPLES:
-        raise IsometerError(f"there is no example {name!r}; expected one of {', '.join(EXAMPLES)}")
+        raise unknown_name("example", name, EXAMPLES)
     target = load_target(name, seed=0)
     batch, _ = make_batch_for(target, "gaussian", None, shape=None, seed=0)
     return diagnose(target.model, batch, name=name, description="gaussian", seed=0).to_dict(grams=True)

@@ -9,7 +9,7 @@ from typing import Any
 from dash import Dash, Input, Output, State, dcc, html, no_update
 
 from isometer.errors import IsometerError
-from isometer.explore._desk import Desk, Job
+from isometer.explore._desk import Computation, Desk
 from isometer.explore._reports import Report, Shelf
 from isometer.explore._state import LIMITS, ClinicState
 from isometer.explore.labs import _clinic_pieces as pieces
@@ -182,7 +182,7 @@ def _both(
         one = shelf.get(key) if key else None
         if key.startswith(pieces.PATIENT):
             [answer] = parts.asked(
-                desk, tab, f"{slot}-{len(found)}", [Job("examined", {"name": key.removeprefix(pieces.PATIENT)})]
+                desk, tab, f"{slot}-{len(found)}", [Computation("examined", {"name": key.removeprefix(pieces.PATIENT)})]
             )
             one = None if isinstance(answer, IsometerError) else answer
             problems += [str(answer)] if isinstance(answer, IsometerError) else []
@@ -213,7 +213,7 @@ def _compared(desk: Desk, tab: str, first: Report, second: Report | None) -> Any
             "metrics": {name: report["metrics"][name] for name in kept if name in report["metrics"]},
         }
 
-    job = Job("compared", {"baseline": slim(second), "report": slim(first), "name": second["model"]})
+    job = Computation("compared", {"baseline": slim(second), "report": slim(first), "name": second["model"]})
     [found] = parts.asked(desk, tab, "compared", [job])
     if isinstance(found, IsometerError):
         return html.P(str(found))

@@ -11,7 +11,7 @@ from dash import Dash, Input, Output, State, dcc, html, set_props
 from isometer.errors import IsometerError
 from isometer.explore import _python_lines as python_lines
 from isometer.explore import _requests as requests
-from isometer.explore._desk import Desk, Job
+from isometer.explore._desk import Computation, Desk
 from isometer.explore._state import INPUTS, NORMS, WEIGHTS, DepthState, rank_choices
 from isometer.explore.jobs._depth import metrics_with
 from isometer.explore.labs import parts
@@ -194,7 +194,7 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         return python_lines.depth_lines(DepthState.read(query or "")[0])
 
 
-def _computing(app: Dash, desk: Desk, name: str, job_of: Callable[[DepthState], Job]) -> None:
+def _computing(app: Dash, desk: Desk, name: str, job_of: Callable[[DepthState], Computation]) -> None:
     """A part that computes; the pictures take its result from the desk once it is done.
 
     Its result is no output of it: a page waits for all callbacks behind a picture before it draws, and theory may take

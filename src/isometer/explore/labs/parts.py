@@ -12,7 +12,7 @@ from typing import Any
 from dash import dcc, html
 from dash.exceptions import PreventUpdate
 
-from isometer.explore._desk import Desk, Job, Superseded
+from isometer.explore._desk import Computation, Desk, Superseded
 from isometer.explore._state import LIMITS
 
 GRAPH: Any = {"displaylogo": False, "responsive": True, "displayModeBar": False}
@@ -188,7 +188,7 @@ def lab_page(lab: str, title: str, lead: str, controls: list[Any], body: list[An
     )
 
 
-def asked(desk: Desk, tab: Any, slot: str, jobs: Sequence[Job]) -> list[Any]:
+def asked(desk: Desk, tab: Any, slot: str, jobs: Sequence[Computation]) -> list[Any]:
     """Results of jobs; a request that a newer one replaced changes nothing on the page."""
     try:
         return desk.ask(str(tab)[:64], slot, jobs)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from isometer.serialize import json_data
 
 Figure = dict[str, Any]
 """A Plotly figure as plain data."""
@@ -114,10 +115,11 @@ def finite(values: Iterable[float | None]) -> list[float | None]:
     """Numbers as JSON has them; what is infinite or undefined leaves a gap.
 
     Example:
-        >>> finite([1.0, math.inf, math.nan, None])
+        >>> finite([1.0, float("inf"), float("nan"), None])
         [1.0, None, None, None]
     """
-    return [value if value is not None and math.isfinite(value) else None for value in values]
+    gaps: list[float | None] = json_data(list(values), nonfinite="null")
+    return gaps
 
 
 def positive(values: Iterable[float | None]) -> list[float | None]:

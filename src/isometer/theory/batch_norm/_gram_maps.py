@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import tanhsinh
 from scipy.special import expit
 
-from isometer.activations import Activation, Estimate, activation
+from isometer.activations import Activation, NumericalEstimate, activation
 from isometer.activations._closed_forms import as_two_rays
 from isometer.errors import IsometerError
 
@@ -138,7 +138,7 @@ def spectrum_chain(eigenvalues: ArrayLike, depth: int) -> SpectrumMap:
 
     Implements: 003/p-map, 001/eq-A.10, 003/thm-1 (d = ∞).
     """
-    _check_depth(depth)
+    check_depth(depth)
     state = np.asarray(eigenvalues, dtype=np.float64)
     spectrum_map(state)  # checks the input
     # By the largest first, so that the sum of huge numbers is finite.
@@ -152,7 +152,7 @@ def spectrum_chain(eigenvalues: ArrayLike, depth: int) -> SpectrumMap:
     return SpectrumMap(np.stack(layers, axis=-2), np.stack(errors, axis=-2))
 
 
-def ratio_expectation(slope: Callable[[Floats], Floats]) -> Estimate:
+def ratio_expectation(slope: Callable[[Floats], Floats]) -> NumericalEstimate:
     """Expectation of a ratio from the joint moment generating function.
 
     `E[X₂ / X₁] = ∫_{−∞}^0 ∂φ/∂θ₂ (θ₁, 0) dθ₁` with `φ(θ₁, θ₂) = E exp(θ₁ X₁ + θ₂ X₂)`, X₁ > 0.
@@ -184,7 +184,7 @@ def ratio_expectation(slope: Callable[[Floats], Floats]) -> Estimate:
             f"the integral of the slope over θ₁ < 0 did not converge (value {value:.3g}, error {error:.3g}); "
             "expected a finite expectation E[X₂/X₁] and a slope smooth in θ₁ — check that the expectation exists"
         )
-    return Estimate(value, max(error, 8 * _EPS * abs(value)))
+    return NumericalEstimate(value, max(error, 8 * _EPS * abs(value)))
 
 
 def smallest_share_bound(deficit: float, n: int) -> float:
@@ -297,7 +297,7 @@ def gram_chain(
 
     Implements: 000/eq-8, 000/net-rc-relu, 000/odd-emergence, 000/remark-symmetric.
     """
-    _check_depth(depth)
+    check_depth(depth)
     phi = _activation(activation)
     rays = as_two_rays(phi.expression)
     if rays is None:
@@ -426,6 +426,7 @@ def _checked_gram(gram: ArrayLike) -> tuple[Floats, float]:
     return np.asarray(matrix), size
 
 
-def _check_depth(depth: int) -> None:
+def check_depth(depth: int) -> None:
+    """Refuse a depth below 0."""
     if depth < 0:
         raise IsometerError(f"depth is {depth}; expected a whole number of at least 0")

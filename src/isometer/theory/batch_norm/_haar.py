@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma
 
-from isometer.activations import Estimate
+from isometer.activations import NumericalEstimate
 from isometer.errors import IsometerError
 
 __all__ = ["haar_moment", "isometry_gap_rate", "isometry_gap_step"]
@@ -18,7 +18,7 @@ _STEP = 0.125
 _PAIRINGS = (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
 
 
-def isometry_gap_step(eigenvalues: ArrayLike) -> Estimate:
+def isometry_gap_step(eigenvalues: ArrayLike) -> NumericalEstimate:
     """Exact expected change of the isometry gap in one layer of Haar weights and batch norm (no recentring).
 
     Row norms are `‖w_jᵀX‖² = Σ λ_k w_jk²`, w_j uniform on the unit sphere, and batch norm changes the gap by the mean
@@ -60,7 +60,7 @@ def isometry_gap_step(eigenvalues: ArrayLike) -> Estimate:
     offset = float(digamma(d / 2)) + math.log(2.0)
     value = (sums[0] + sums[1]) / 2 - offset
     error = abs(sums[0] - sums[1]) + 1e-14 * (1.0 + abs(offset) + _STEP * float(np.abs(terms).sum()))
-    return Estimate(float(value), float(error))
+    return NumericalEstimate(float(value), float(error))
 
 
 def isometry_gap_rate(d: int) -> float:

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from isometer.activations import Activation, Estimate
+from isometer.activations import Activation, NumericalEstimate
 from isometer.theory.batch_norm._sphere import Floats, batch_rule
 
 
@@ -38,34 +38,34 @@ class BatchMoments:
         return slope_of(self.phi, v)
 
     @cached_property
-    def variance(self) -> Estimate:
+    def variance(self) -> NumericalEstimate:
         """E (φ(v_i) − E φ)²."""
         return self.rule.single(lambda v: self.centred(v) ** 2)
 
     @cached_property
-    def covariance(self) -> Estimate:
+    def covariance(self) -> NumericalEstimate:
         """E (φ(v_i) − E φ)(φ(v_j) − E φ), i ≠ j."""
         return self.rule.pairs([self.centred], [(0, 0)])[0]
 
     @cached_property
-    def spread(self) -> Estimate:
+    def spread(self) -> NumericalEstimate:
         """a = G*_ii − G*_ij = ½ E (φ(v_i) − φ(v_j))²."""
         first, second = self.variance, self.covariance
-        return Estimate(max(first.value - second.value, 0.0), first.error + second.error)
+        return NumericalEstimate(max(first.value - second.value, 0.0), first.error + second.error)
 
     @cached_property
-    def backward(self) -> Estimate:
+    def backward(self) -> NumericalEstimate:
         """E tr[D M D (M − uuᵀ)] n/(n−1) = (n−1) E φ′² + E φ′φ′ − E v²φ′² + E vφ′·vφ′, D = diag φ′(v)."""
         if is_flat(self.phi, math.sqrt(self.n - 1.0)):
-            return Estimate(0.0, 0.0)
+            return NumericalEstimate(0.0, 0.0)
         n = self.n
         rule = batch_rule(n, [self.slope], self.phi.kinks, self.phi.name)
         own = rule.single(lambda v: (n - 1 - v * v) * self.slope(v) ** 2)
         if own.error > 1e-3 * abs(own.value):
-            return Estimate(math.inf, 0.0)  # a cusp: φ′ is not square-integrable
+            return NumericalEstimate(math.inf, 0.0)  # a cusp: φ′ is not square-integrable
         cross = rule.pairs([self.slope, lambda v: v * self.slope(v)], [(0, 0), (1, 1)])
         value = own.value + sum(part.value for part in cross)
-        return Estimate(max(value, 0.0), own.error + sum(part.error for part in cross))
+        return NumericalEstimate(max(value, 0.0), own.error + sum(part.error for part in cross))
 
 
 def slope_of(phi: Activation, x: Floats) -> Floats:

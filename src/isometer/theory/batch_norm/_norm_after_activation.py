@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer.activations import Estimate
+from isometer.activations import NumericalEstimate
 from isometer.errors import IsometerError
 from isometer.theory.batch_norm._shared_mean import Powers, SharedMean, Sums, Term, flat_pieces
 from isometer.theory.batch_norm._sphere import Floats
@@ -67,7 +67,7 @@ def pair_after(law: SharedMean, kind: Literal["full", "rms", "std"]) -> PairAfte
     def product(s: Sums) -> Complex:
         return np.asarray(n * (s.table[1, 0] + s.m * s.table[0, 0]) ** 2 * s.table[0, 0] ** (n - 2))
 
-    off = law.integral([product], _GRAM, centred=True)[0] if n > 3 else Estimate(math.inf, 0.0)
+    off = law.integral([product], _GRAM, centred=True)[0] if n > 3 else NumericalEstimate(math.inf, 0.0)
     if math.isinf(off.value):
         raise IsometerError(
             f"{law.phi.name} divided by the deviation with the mean kept has no second moment for batches of {n}: the "

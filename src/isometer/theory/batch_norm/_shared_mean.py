@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer._numerics.piecewise_legendre import panel_nodes, resolve
-from isometer.activations import Activation, Estimate
+from isometer.activations import Activation, NumericalEstimate
 from isometer.theory.batch_norm._moments import slope_of
 from isometer.theory.batch_norm._sphere import Floats
 
@@ -229,7 +229,7 @@ class SharedMean:
 
     # --- outer integrals ----------------------------------------------------------------------------------------------
 
-    def integral(self, terms: Sequence[Term], needs: set[Powers], *, centred: bool) -> list[Estimate]:
+    def integral(self, terms: Sequence[Term], needs: set[Powers], *, centred: bool) -> list[NumericalEstimate]:
         """∫_0^∞ E term dt for each term, with exp(−t‖φ‖²) or, `centred`, exp(−t‖Mφ‖²) in it.
 
         The value is inf where the integrand does not fall. The error is what the last point that could be computed
@@ -255,7 +255,7 @@ class SharedMean:
                 break
             index += 1
         if len(found) < 10:
-            return [Estimate(0.0, math.inf)] * size
+            return [NumericalEstimate(0.0, math.inf)] * size
         keys = sorted(found)
         table = np.array([found[k] for k in keys])
         tail, open_end = np.zeros(size), np.zeros(size)
@@ -267,7 +267,7 @@ class SharedMean:
             value = float((halves[0] + halves[1]) / 2 + tail[k])
             jump = abs(halves[0] - halves[1]) if ended is None else 0.0
             error = min(jump, jump**2 / max(abs(value), 1e-300) * 100) + open_end[k]
-            out.append(Estimate(value, float(error) + 1e-13 * self._step * float(np.abs(table[:, k]).sum())))
+            out.append(NumericalEstimate(value, float(error) + 1e-13 * self._step * float(np.abs(table[:, k]).sum())))
         return out
 
     def _at(self, t: float, terms: Sequence[Term], needs: set[Powers], centred: bool) -> Floats | None:

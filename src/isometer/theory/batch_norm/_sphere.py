@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer._numerics.piecewise_legendre import panel_nodes, resolve
-from isometer.activations import Estimate
+from isometer.activations import NumericalEstimate
 from isometer.activations._gaussian import REACH, call_checked, halved
 from isometer.errors import IsometerError
 
@@ -154,11 +154,11 @@ class SphereRule:
 
     # --- integrals ------------------------------------------------------------------------------------------------
 
-    def single(self, function: Function) -> Estimate:
+    def single(self, function: Function) -> NumericalEstimate:
         """E f(v_i)."""
         if self.dimension == 1:
             values = np.asarray(function(np.array([-1.0, 1.0])), dtype=float)
-            return Estimate(float(values.mean()), 4 * _EPS * float(np.abs(values).max()))
+            return NumericalEstimate(float(values.mean()), 4 * _EPS * float(np.abs(values).max()))
         sums = []
         for edges in (self.edges, halved(self.edges)):
             v, weight = self._outer_rule(edges)[1:]
@@ -181,13 +181,13 @@ class SphereRule:
         cross = self._pair_sums(self._outer, self.edges, functions, products)[0] if products else np.zeros(0)
         return np.concatenate([own, cross])
 
-    def pairs(self, functions: Sequence[Function], products: Sequence[tuple[int, int]]) -> list[Estimate]:
+    def pairs(self, functions: Sequence[Function], products: Sequence[tuple[int, int]]) -> list[NumericalEstimate]:
         """E f_p(v_i) f_q(v_j), i ≠ j, for every (p, q) of `products`."""
         if self.dimension == 1:
             ends = np.array([[-1.0, 1.0], [-self.cosine, self.cosine]])
             table = [np.asarray(function(ends), dtype=float) for function in functions]
             values = [table[p][0] * table[q][1] for p, q in products]
-            return [Estimate(float(v.mean()), 8 * _EPS * float(np.abs(v).max())) for v in values]
+            return [NumericalEstimate(float(v.mean()), 8 * _EPS * float(np.abs(v).max())) for v in values]
         coarse = self._pair_sums(self._outer, self.edges, functions, products)[0]
         fine, size = self._pair_sums(halved(self._outer), halved(self.edges), functions, products)
         return [_estimate(float(c), float(f), float(s)) for c, f, s in zip(coarse, fine, size, strict=True)]
@@ -254,6 +254,6 @@ def _log_cosine(sine: Floats) -> Floats:
     return np.asarray(0.5 * np.log1p(-np.minimum(sine * sine, 1.0 - 0.5 * _EPS)))
 
 
-def _estimate(coarse: float, fine: float, size: float) -> Estimate:
+def _estimate(coarse: float, fine: float, size: float) -> NumericalEstimate:
     rounding = 8 * _EPS * size
-    return Estimate(fine, 2 * max(abs(fine - coarse) - rounding, 0.0) + rounding)
+    return NumericalEstimate(fine, 2 * max(abs(fine - coarse) - rounding, 0.0) + rounding)

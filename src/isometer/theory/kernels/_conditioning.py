@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from isometer.activations import Activation
+from isometer.serialize import json_data
 from isometer.theory.kernels._bounds import correlation_bound, separation_depth, uncentred_bound
 from isometer.theory.kernels._inputs import Batch
 from isometer.theory.kernels._kernel_map import KernelMap, Norm, Position
@@ -141,25 +142,12 @@ class BoundCheck:
         return {
             "quantity": self.quantity,
             "relation": self.relation,
-            "value": plain_number(self.value),
-            "measured": plain_number(self.measured),
+            "value": json_data(self.value),
+            "measured": json_data(self.measured),
             "applies": self.applies,
             "holds": self.holds,
             "reason": self.reason,
         }
-
-
-def plain_number(value: float | None) -> float | str | None:
-    """A number that JSON can hold: infinities as text.
-
-    Example:
-        >>> from isometer.theory.kernels._conditioning import plain_number
-        >>> plain_number(float("inf"))
-        'inf'
-    """
-    if value is None or math.isnan(value):
-        return None
-    return float(value) if math.isfinite(value) else ("inf" if value > 0 else "-inf")
 
 
 def effective_activation(phi: Activation, norm: Norm, norm_position: Position) -> Activation:

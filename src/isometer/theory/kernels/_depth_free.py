@@ -107,7 +107,7 @@ def _powers(order: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class Block:
+class LayerTables:
     """k equal layers at once: tables of F(s) − s, P(s) and A(s), and the logarithms that weigh them."""
 
     table: Table
@@ -128,7 +128,7 @@ class Block:
         shift = shift + low * np.minimum(s + REACH, 0.0) + high * np.maximum(s - REACH, 0.0)
         return np.clip(s + shift, -1e6, 1e6)
 
-    def apply(self, state: State) -> State:
+    def apply(self, state: AngleState) -> AngleState:
         """The state after these layers."""
         if state.tangent is None:
             return replace(state, s=self.move(state.s))
@@ -136,9 +136,9 @@ class Block:
         log_ratio = float(np.logaddexp(self.log_sum, self.log_growth + state.log_ratio))
         weight = math.exp(self.log_sum - log_ratio)
         tangent = weight * own + (1.0 - weight) * product * state.tangent
-        return State(self._shifted(state.s, shift), tangent, log_ratio)
+        return AngleState(self._shifted(state.s, shift), tangent, log_ratio)
 
-    def doubled(self, tolerance: float) -> Block:
+    def doubled(self, tolerance: float) -> LayerTables:
         """Twice as many layers."""
         weight = math.exp(self.log_sum - float(np.logaddexp(self.log_sum, self.log_sum + self.log_growth)))
         tangent = len(self.table.coefficients) == 3
@@ -156,11 +156,11 @@ class Block:
         panels = self.table.coefficients.shape[2]
         log_sum = float(np.logaddexp(self.log_sum, self.log_sum + self.log_growth))
         table = Table.fit(twice, tolerance=tolerance, width=2 * REACH / panels)
-        return Block(table, 2 * self.layers, 2 * self.log_growth, log_sum)
+        return LayerTables(table, 2 * self.layers, 2 * self.log_growth, log_sum)
 
 
 @dataclass(frozen=True)
-class State:
+class AngleState:
     """Where a set of angles is: s of the pre-activations, the NTK over its diagonal, log of the ratio of diagonals."""
 
     s: Floats
@@ -168,7 +168,7 @@ class State:
     log_ratio: float  # log (NTK diagonal / variance)
 
 
-def through(stage: Stage, state: State, times: int = 1) -> State:
+def through(stage: Stage, state: AngleState, times: int = 1) -> AngleState:
     """The same layer several times, one by one."""
     gap, mirror = gaps(state.s)
     tangent, log_ratio = state.tangent, state.log_ratio
@@ -181,10 +181,10 @@ def through(stage: Stage, state: State, times: int = 1) -> State:
             own = stage.branch_cosine(cosine_of(gap, mirror), cosine_of(*after))
             tangent = weight * own + (1.0 - weight) * stage.slope_ratio(gap, mirror) * tangent
         gap, mirror = after
-    return State(coordinates(gap, mirror), tangent, log_ratio)
+    return AngleState(coordinates(gap, mirror), tangent, log_ratio)
 
 
-def first_block(stage: Stage, tangent: bool, tolerance: float) -> Block:
+def first_block(stage: Stage, tangent: bool, tolerance: float) -> LayerTables:
     """_BLOCK equal layers, iterated at the nodes."""
 
     def function(s: Floats) -> Floats:
@@ -207,7 +207,7 @@ def first_block(stage: Stage, tangent: bool, tolerance: float) -> Block:
     log_sum = -math.inf
     for _ in range(_BLOCK):
         log_sum = float(np.logaddexp(stage.log_source, log_growth + log_sum))
-    return Block(Table.fit(function, tolerance=tolerance), _BLOCK, _BLOCK * log_growth, log_sum)
+    return LayerTables(Table.fit(function, tolerance=tolerance), _BLOCK, _BLOCK * log_growth, log_sum)
 
 
 class SphereKernel:
@@ -253,7 +253,7 @@ class SphereKernel:
         stages = [*self.transient, *([self.constant] if self.constant else [])]
         self.has_tangent = all(math.isfinite(stage.growth) for stage in stages)
         self.tangent = self.has_tangent if tangent is None else tangent and self.has_tangent
-        self._ladder: list[Block] = []  # blocks of _BLOCK·2^j layers, shared between depths
+        self._ladder: list[LayerTables] = []  # blocks of _BLOCK·2^j layers, shared between depths
 
     def at_depth(self, depth: int) -> SphereKernel:
         """The same network at another depth; what was composed for one depth is used for the other.
@@ -278,7 +278,7 @@ class SphereKernel:
         return self.depth - len(self.transient) if self.constant is not None else 0
 
     @cached_property
-    def _blocks(self) -> list[Block]:
+    def _blocks(self) -> list[LayerTables]:
         """Blocks of _BLOCK·2^j layers that are needed for the bits of the repeat count."""
         count = self._repeats // _BLOCK
         if count == 0 or self.constant is None:
@@ -289,11 +289,11 @@ class SphereKernel:
             self._ladder.append(self._ladder[-1].doubled(_TOLERANCE))
         return [self._ladder[j] for j in range(count.bit_length()) if count >> j & 1]
 
-    def _run(self, s: Floats) -> State:
+    def _run(self, s: Floats) -> AngleState:
         gap, mirror = gaps(s)
         share = self.layers.first_share
         gap, mirror = share * gap, share * mirror + 2.0 * (1.0 - share)
-        state = State(coordinates(gap, mirror), cosine_of(gap, mirror) if self.tangent else None, 0.0)
+        state = AngleState(coordinates(gap, mirror), cosine_of(gap, mirror) if self.tangent else None, 0.0)
         for stage in self.transient:
             state = through(stage, state)
         if self.constant is not None:
@@ -303,7 +303,7 @@ class SphereKernel:
         if self.layers.residual is not None and state.tangent is not None:  # the readout's own weights
             log_ratio = float(np.logaddexp(0.0, state.log_ratio))
             weight = math.exp(-log_ratio)
-            state = State(state.s, weight * -np.tanh(state.s) + (1.0 - weight) * state.tangent, log_ratio)
+            state = AngleState(state.s, weight * -np.tanh(state.s) + (1.0 - weight) * state.tangent, log_ratio)
         return state
 
     def values(self, s: Floats) -> tuple[Floats, Floats | None]:

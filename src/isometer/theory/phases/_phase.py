@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 
 from isometer.activations import Activation
 from isometer.errors import ActivationError, IsometerError
+from isometer.serialize import json_data
 from isometer.theory.kernels._length_map import UNIT, LengthMap, SignalFamily, checked_variance, scan
 
 Floats = NDArray[np.float64]
@@ -266,38 +267,35 @@ class PhaseDiagram:
             >>> sorted(phase_diagram("tanh", points=3).to_dict())[:3]
             ['activation', 'bias_variances', 'chi']
         """
+        record: dict[str, Any] = json_data(
+            {
+                "activation": self.activation,
+                "weight_variances": self.weight_variances,
+                "bias_variances": self.bias_variances,
+                "variance": self.variance,
+                "chi": self.chi,
+                "edge_of_chaos": {
+                    "weight_variance": self.edge.weight_variance,
+                    "bias_variance": self.edge.bias_variance,
+                    "variance": self.edge.variance,
+                },
+                "points": [{name: getattr(point, name) for name in _POINT} for point in self.table],
+            }
+        )
+        return record
 
-        def plain(value: float | None) -> float | str | None:
-            if value is None or math.isnan(value):
-                return None
-            return float(value) if math.isfinite(value) else ("inf" if value > 0 else "-inf")
 
-        return {
-            "activation": self.activation,
-            "weight_variances": [float(v) for v in self.weight_variances],
-            "bias_variances": [float(v) for v in self.bias_variances],
-            "variance": [[plain(v) for v in row] for row in self.variance],
-            "chi": [[plain(v) for v in row] for row in self.chi],
-            "edge_of_chaos": {
-                "weight_variance": [float(v) for v in self.edge.weight_variance],
-                "bias_variance": [float(v) for v in self.edge.bias_variance],
-                "variance": [float(v) for v in self.edge.variance],
-            },
-            "points": [
-                {
-                    "weight_variance": p.weight_variance,
-                    "bias_variance": p.bias_variance,
-                    "variance": plain(p.variance),
-                    "chi": plain(p.chi),
-                    "phase": p.phase,
-                    "cosine": plain(p.cosine),
-                    "length_scale": plain(p.length_scale),
-                    "correlation_scale": plain(p.correlation_scale),
-                    "verdict": p.verdict,
-                }
-                for p in self.table
-            ],
-        }
+_POINT = (  # what the table says of a point
+    "weight_variance",
+    "bias_variance",
+    "variance",
+    "chi",
+    "phase",
+    "cosine",
+    "length_scale",
+    "correlation_scale",
+    "verdict",
+)
 
 
 def phase_diagram(

@@ -35,7 +35,7 @@ _UNEVEN = 1e-10  # relative spread of the entries of a Gram matrix that counts a
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerMoments:
     """One layer at infinite width.
 
     `entering`: Gram matrix of what enters the weights. `pre`: the Gaussians behind it. `output`: Gram matrix of what
@@ -54,14 +54,14 @@ class Layer:
 
 @dataclass
 class Path:
-    """A batch on its way through a network of infinite width: the input's Gram matrix and one `Layer` after another.
+    """A batch on its way through a network of infinite width: the input's Gram matrix and one `LayerMoments` per layer.
 
     `diverged` is the layer at which variances left the range of numbers, −1 if none did.
     """
 
     start: Floats
     start_log_scale: float
-    layers: list[Layer] = field(default_factory=list)
+    layers: list[LayerMoments] = field(default_factory=list)
     diverged: int = -1
 
     def grams(self, at: str) -> list[tuple[Floats, float]]:
@@ -261,7 +261,7 @@ class Forward:
 
     def _step(
         self, layer: int, state: Columns, mean: Floats, given: Floats | None, log_scale: float
-    ) -> tuple[Layer, Columns, Floats]:
+    ) -> tuple[LayerMoments, Columns, Floats]:
         entering, early = self._entering(state, given, layer)
         pre = Columns(self.weight_variance(layer) * entering + self.spec.bias_variance)
         out = self.output(pre, layer)
@@ -275,7 +275,7 @@ class Forward:
             size = math.sqrt(float(np.diag(gram).max()))
             gram, after_log = gram / size**2, log_scale + math.log(size)
             out = scaled(out, 1 / size)
-        return Layer(entering, pre, gram, before, after_log, after_scale), out, mean
+        return LayerMoments(entering, pre, gram, before, after_log, after_scale), out, mean
 
     def _before_early(self, early: Columns, given: Floats | None) -> Floats:
         place = next((k for k, o in enumerate(early.operations) if isinstance(o, Activate)), len(early.operations))
@@ -287,7 +287,7 @@ class Forward:
 
     def _skip_step(
         self, layer: int, state: Columns, mean: Floats, given: Floats | None, log_scale: float
-    ) -> tuple[Layer, Columns, Floats]:
+    ) -> tuple[LayerMoments, Columns, Floats]:
         """H + γ·branch: the Gram matrices add up, and with branches of mean m so do γ(μmᵀ + mμᵀ)."""
         entering, early = self._entering(state, given, layer)
         pre = Columns(self.weight_variance(layer) * entering + self.spec.bias_variance)
@@ -315,7 +315,7 @@ class Forward:
         if self.spec.homogeneity == 1 and float(np.diag(total).max()) > 0:
             own_size = math.sqrt(float(np.diag(total).max()))
             total, mean, log_scale = total / own_size**2, mean / own_size, log_scale + math.log(own_size)
-        return Layer(entering, pre, total, before, log_scale, before_log, own), Columns(total), mean
+        return LayerMoments(entering, pre, total, before, log_scale, before_log, own), Columns(total), mean
 
 
 def scaled(columns: Columns, factor: float) -> Columns:

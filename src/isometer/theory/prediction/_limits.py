@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
+from isometer.serialize import json_text
 from isometer.spec import PowerLaw, Spec
 from isometer.theory.batch_norm._fixed_points import LocalRates, batch_norm_fixed_point
 from isometer.theory.batch_norm._growth import gradient_growth
@@ -57,9 +57,7 @@ class Limits:
         """As attributes of a trajectory: numbers with nan for None, and the fixed point as JSON."""
         point = None
         if self.diagonal is not None:
-            condition = self.condition_number
-            kept = condition if condition is not None and math.isfinite(condition) else "inf"
-            point = {"diagonal": self.diagonal, "off_diagonal": self.off_diagonal, "condition_number": kept}
+            point = {name: getattr(self, name) for name in ("diagonal", "off_diagonal", "condition_number")}
         numbers = {
             name: math.nan if value is None else value
             for name, value in (
@@ -68,7 +66,7 @@ class Limits:
                 ("depth_scale", self.depth_scale),
             )
         }
-        return {"fixed_point": json.dumps(point), **numbers, "note": self.note}
+        return {"fixed_point": json_text(point), **numbers, "note": self.note}
 
 
 def limits(spec: Spec, samples: int, path: Path | None = None) -> Limits:

@@ -1,4 +1,4 @@
-"""004, §7 and Appendix I: NormReLU."""
+"""004, §7 and Appendix I: NormReLUMoments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from isometer_papers.claims._claim import Claim, Instance, Search
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
 from isometer_papers.float_or_mpmath import exp, ncdf, npdf, sqrt
-from isometer_papers.theory.duals.normrelu import NORMRELU_KINK, NormReLU, normrelu_bound, normrelu_settling_depth
+from isometer_papers.theory.duals.normrelu import (
+    NORMRELU_KINK,
+    NormReLUMoments,
+    normrelu_bound,
+    normrelu_settling_depth,
+)
 from isometer_papers.theory.duals.normrelu_pairs import normrelu_constants, normrelu_correlations
 
 
@@ -71,7 +76,7 @@ def _moment(power: int) -> Callable[[Instance], Any]:
     """E σ or E σ² of λ(max(x − c, 0) + b) with the printed b and λ, by the library's quadrature."""
 
     def value(i: Instance) -> float:
-        unit = NormReLU(float(i["c"]))
+        unit = NormReLUMoments(float(i["c"]))
         name = f"{unit.scale!r}*(relu(x - ({unit.kink!r})) + ({unit.shift!r}))"
         phi = activation(name)
         return phi.mean if power == 1 else phi.second_moment
@@ -128,19 +133,19 @@ def _closed_form(which: str) -> Callable[[Instance], tuple[Any, Any]]:
 
 
 def _library(which: str) -> tuple[Callable[[Instance], Any], Callable[[Instance], Any]]:
-    """The same two sides in float64: the library's quadrature, and `NormReLU`."""
+    """The same two sides in float64: the library's quadrature, and `NormReLUMoments`."""
 
     def measured(i: Instance) -> float:
         from isometer.theory.kernels import SignalFamily
 
-        unit, gamma = NormReLU(float(i["c"])), float(i["gamma"])
+        unit, gamma = NormReLUMoments(float(i["c"])), float(i["gamma"])
         family = SignalFamily(f"relu(x - ({unit.kink!r})) + ({unit.shift!r})")
         if which == "mean":
             return family.activation.gain(gamma**0.5).mean
         return family.second_moment(gamma) if which == "length" else family.slope(gamma)
 
     def printed(i: Instance) -> float:
-        unit, gamma = NormReLU(float(i["c"])), float(i["gamma"])
+        unit, gamma = NormReLUMoments(float(i["c"])), float(i["gamma"])
         if which == "mean":
             return unit.mean(gamma) / unit.scale
         value = unit.second_moment(gamma) if which == "length" else unit.slope(gamma)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.errors import IsometerError
-from isometer_papers.simulate.tree.exact_rows import Batch, Floats, Number, check_depth, next_rows, numeric
+from isometer.theory.batch_norm._gram_maps import check_depth
+from isometer_papers.simulate.tree.exact_rows import DistinctValues, Floats, Number, next_rows, numeric
 from isometer_papers.simulate.tree.transformations import negative_transformation, positive_transformation
 
 _LARGEST_BRUTE_FORCE = 16
@@ -66,7 +67,7 @@ def exact_tree_grams(values: Sequence[Number] | Floats, depth: int) -> list[NDAr
 
     Implements: 000/model-tree.
     """
-    batch = Batch.of(values)
+    batch = DistinctValues.of(values)
     check_depth(depth)
     n, k = len(batch.group), len(batch.counts)
     energies = [[Fraction(0), Fraction(0)] for _ in range(k - 1)]  # lo, hi of every split

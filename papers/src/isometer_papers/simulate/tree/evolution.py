@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from isometer.errors import IsometerError
+from isometer.theory.batch_norm._gram_maps import check_depth
 from isometer_papers.simulate.tree.exact_rows import (
-    Batch,
+    DistinctValues,
     Floats,
     Integers,
     Number,
-    check_depth,
     float_and_exponent,
     next_rows,
 )
@@ -45,7 +45,7 @@ def evolve_tree(values: Sequence[Number] | Floats, depth: int) -> TreeTrajectory
 
     Implements: 000/model-tree, 000/thm-10, 000/thm-11, 000/eq-39-40.
     """
-    batch = Batch.of(values)
+    batch = DistinctValues.of(values)
     check_depth(depth)
     n, k = len(batch.group), len(batch.counts)
     below = np.cumsum(batch.counts)[:-1] / n  # share of the samples below each split

@@ -67,7 +67,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Batch:
+class DistinctValues:
     """The input: sorted distinct values as whole numbers over one denominator, and who has which."""
 
     group: Integers
@@ -76,7 +76,7 @@ class Batch:
     denominator: int
 
     @classmethod
-    def of(cls, values: Sequence[Number] | Floats) -> Batch:
+    def of(cls, values: Sequence[Number] | Floats) -> DistinctValues:
         array = np.asarray(values)
         if array.ndim != 1 or array.size == 0:
             raise IsometerError(f"values have shape {array.shape}; expected (n,), one number per sample")
@@ -123,8 +123,3 @@ def numeric(array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.kind not in "fiub":
         raise IsometerError(f"values have dtype {array.dtype}; expected real numbers or fractions")
     return array.astype(np.float64)
-
-
-def check_depth(depth: int) -> None:
-    if depth < 0:
-        raise IsometerError(f"depth is {depth}; expected a whole number of at least 0")

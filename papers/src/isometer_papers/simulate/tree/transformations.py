@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.errors import IsometerError
-from isometer_papers.simulate.tree.exact_rows import Batch, Floats, Number, numeric
+from isometer_papers.simulate.tree.exact_rows import DistinctValues, Floats, Number, numeric
 
 STABLE_CLUSTERS = 3  # 000/def-8: a row with at most this many clusters is stable
 
@@ -101,7 +101,7 @@ def stabilization_time(values: Sequence[Number] | Floats, signs: Iterable[int]) 
 
     Implements: 000/thm-10, 000/def-8.
     """
-    batch = Batch.of(values)
+    batch = DistinctValues.of(values)
     row = batch.row
     if len(row.ends) <= STABLE_CLUSTERS:
         return 0

@@ -34,11 +34,11 @@ def normrelu_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset
         1.755
     """
     from isometer.activations import activation
-    from isometer_papers.theory.duals.normrelu import NormReLU
+    from isometer_papers.theory.duals.normrelu import NormReLUMoments
 
     c = configuration
     variances = np.linspace(c["low"], c["high"], c["points"])
-    unit = NormReLU(c["kink"])
+    unit = NormReLUMoments(c["kink"])
     if c["how"] == "formula":
         rows = [(unit.second_moment(v), unit.mean(v)) for v in variances]
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer.errors import IsometerError
+from isometer.errors import unknown_name
 from isometer_papers.studies.cells.rank_training import named
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def depth_training_cell(
 
     c = configuration
     if c["scheme"] not in SCHEMES:
-        raise IsometerError(f"scheme is {c['scheme']!r}; expected one of {', '.join(SCHEMES)}")
+        raise unknown_name("scheme", c["scheme"], SCHEMES)
     sets = signed_sets(c["data"], c["train"], c["shrink"])
     model = deep_network(c, sets, seed)
     parts = (model[:-1], model[-1])  # all hidden layers, the readout

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray
 
-from isometer.errors import IsometerError
+from isometer.errors import unknown_name
 
 NETWORKS = ("vanilla MLP", "vanilla ConvNet", "batch norm MLP")
 
@@ -32,7 +32,7 @@ def wasserstein_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Data
 
     c = configuration
     if c["network"] not in NETWORKS:
-        raise IsometerError(f"network is {c['network']!r}; expected one of {', '.join(NETWORKS)}")
+        raise unknown_name("network", c["network"], NETWORKS)
     name, depth = "wasserstein_to_isotropic", max(c["depths"])
     if c["network"] == "vanilla ConvNet":
         channels, side = c["width"] // c["share"], c["side"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray
 
-from isometer.errors import IsometerError
+from isometer.errors import unknown_name
 
 SYMBOLS = ("ℓ", "n", "d", "k", "X", "H_ℓ", "BN", "Law(X)", "σ_i(M)", "I_k", "1_k")
 
@@ -27,7 +27,7 @@ def notation_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset
         True
     """
     if configuration["symbol"] not in SYMBOLS:
-        raise IsometerError(f"symbol is {configuration['symbol']!r}; expected one of {', '.join(SYMBOLS)}")
+        raise unknown_name("symbol", configuration["symbol"], SYMBOLS)
     given, defined = (np.asarray(a, dtype=float) for a in _pair(configuration, seed))
     error = np.abs(given - defined).max() if given.shape == defined.shape else np.inf
     return xarray.Dataset(

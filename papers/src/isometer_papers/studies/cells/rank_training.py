@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray
 
-from isometer.errors import IsometerError
+from isometer.errors import unknown_name
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ def mlp_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Checkpoint
 
     c = configuration
     if c["network"] not in NETWORKS:
-        raise IsometerError(f"network is {c['network']!r}; expected one of {', '.join(NETWORKS)}")
+        raise unknown_name("network", c["network"], NETWORKS)
     norm, init, steps = NETWORKS[c["network"]]
     sets = image_sets(c["data"], c["train"], 1, shrink=c["shrink"])
     init = c["start"] if init == "start" else init

@@ -12,7 +12,7 @@ import numpy as np
 import xarray
 from numpy.typing import NDArray
 
-from isometer.errors import IsometerError
+from isometer.errors import unknown_name
 from isometer_papers.studies.cells.rank_training import RANKS, SAMPLES, Measure, last_layers, named, ranks
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Setting:
+class VisionSetting:
     """What tells the networks of 002's figures 7, 8 and 11 apart.
 
     Example:
-        >>> Setting().norm
+        >>> VisionSetting().norm
         'batch'
     """
 
@@ -40,14 +40,14 @@ class Setting:
 
 
 NETWORKS = {
-    "VGG19": Setting(),
-    "VGG19, positive": Setting(init="positive"),
-    "ResNet50": Setting("ResNet50"),
-    "ResNet50, positive": Setting("ResNet50", init="positive"),
-    "VGG19 without BN": Setting(norm="none"),
-    "VGG19 without BN, 100 × rate": Setting(norm="none", factor=100.0),
-    "VGG19 without BN, random images": Setting(norm="none", random=True),
-    "VGG19, BN without mean": Setting(norm="batch-rescale"),
+    "VGG19": VisionSetting(),
+    "VGG19, positive": VisionSetting(init="positive"),
+    "ResNet50": VisionSetting("ResNet50"),
+    "ResNet50, positive": VisionSetting("ResNet50", init="positive"),
+    "VGG19 without BN": VisionSetting(norm="none"),
+    "VGG19 without BN, 100 × rate": VisionSetting(norm="none", factor=100.0),
+    "VGG19 without BN, random images": VisionSetting(norm="none", random=True),
+    "VGG19, BN without mean": VisionSetting(norm="batch-rescale"),
 }
 LAST = (*RANKS, "neuron_alignment", "gradient_alignment")
 
@@ -69,7 +69,7 @@ def vision_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Checkpo
 
     c = configuration
     if c["network"] not in NETWORKS:
-        raise IsometerError(f"network is {c['network']!r}; expected one of {', '.join(NETWORKS)}")
+        raise unknown_name("network", c["network"], NETWORKS)
     setting = NETWORKS[c["network"]]
     sets = image_sets(c["data"], c["train"], 1, shrink=c["shrink"])
     if setting.random:
@@ -89,12 +89,12 @@ def vision_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Checkpo
     return named(curves, "last", LAST)
 
 
-def network(setting: Setting, channels: int, sets: Sets, seed: int) -> nn.Module:
+def network(setting: VisionSetting, channels: int, sets: Sets, seed: int) -> nn.Module:
     """A network with the depth of the one it is named after, and channels in the same proportions.
 
     Example:
         >>> from isometer_papers.training import image_sets
-        >>> net = network(Setting(), 2, image_sets("digits", 20, 1), 0)
+        >>> net = network(VisionSetting(), 2, image_sets("digits", 20, 1), 0)
         >>> net[-1].in_features
         16
     """

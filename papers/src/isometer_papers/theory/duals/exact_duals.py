@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 from isometer_papers.float_or_mpmath import acos, asin, cosh, exp, is_precise, pi_like, sinh, sqrt
 
 __all__ = [
@@ -62,7 +62,7 @@ def _named(name: str, rho: Any) -> Any:
         return cosh(rho) / cosh(one)
     if name == "erf":
         return asin(2 * rho / 3) / asin(2 * one / 3)
-    raise IsometerError(f"no dual {name!r}; expected one of {', '.join(NORMALIZED + UNCENTRED)}, or squares")
+    raise unknown_name("dual", name, [*NORMALIZED, *UNCENTRED, "squares"])
 
 
 def _named_slope(name: str, rho: Any) -> Any:
@@ -81,7 +81,7 @@ def _named_slope(name: str, rho: Any) -> Any:
         return sinh(rho) / cosh(one)
     if name == "erf":
         return 2 / (sqrt(9 * one - 4 * rho * rho) * asin(2 * one / 3))
-    raise IsometerError(f"no dual {name!r}; expected one of {', '.join(NORMALIZED + UNCENTRED)}, or squares")
+    raise unknown_name("dual", name, [*NORMALIZED, *UNCENTRED, "squares"])
 
 
 def _horner(coefficients: Any, rho: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from isometer.errors import IsometerError
+from isometer_papers.theory.duals.hermite_identities import polynomial_value
 
 __all__ = ["KernelSeries"]
 
@@ -42,7 +43,7 @@ class KernelSeries:
 
     def __call__(self, rho: Any) -> Any:
         """κ(ρ)."""
-        return _horner(self.coefficients, rho)
+        return polynomial_value(self.coefficients, rho)
 
     def slope(self, rho: Any) -> Any:
         """κ′(ρ).
@@ -51,7 +52,7 @@ class KernelSeries:
             >>> KernelSeries([0.0, 1.0, 1.0]).slope(1.0)
             1.5
         """
-        return _horner([k * a for k, a in enumerate(self.coefficients)][1:], rho)
+        return polynomial_value([k * a for k, a in enumerate(self.coefficients)][1:], rho)
 
     @property
     def at_zero(self) -> Any:
@@ -114,7 +115,7 @@ class KernelSeries:
             >>> KernelSeries([1.0, 0.0, 1.0]).gap_after(0.0)
             0.5
         """
-        return (1 - rho) * _horner(self.chord, rho)
+        return (1 - rho) * polynomial_value(self.chord, rho)
 
     @cached_property
     def fixed_point(self) -> Any:
@@ -131,10 +132,10 @@ class KernelSeries:
         low, high = 0 * self.at_zero, 1 + 0 * self.at_zero
         for _ in range(_STEPS):
             middle = (low + high) / 2
-            low, high = (middle, high) if _horner(self.chord, middle) < 1 else (low, middle)
+            low, high = (middle, high) if polynomial_value(self.chord, middle) < 1 else (low, middle)
         slopes, root = [k * b for k, b in enumerate(self.chord)][1:], (low + high) / 2
         for _ in range(_NEWTON):
-            step = (_horner(self.chord, root) - 1) / _horner(slopes, root)
+            step = (polynomial_value(self.chord, root) - 1) / polynomial_value(slopes, root)
             if not 0 <= root - step <= 1:
                 break
             root = root - step
@@ -164,13 +165,6 @@ class KernelSeries:
         for _ in range(depth):
             rho = self(rho)
         return rho
-
-
-def _horner(coefficients: list[Any], x: Any) -> Any:
-    value = 0 * x
-    for a in reversed(coefficients):
-        value = value * x + a
-    return value
 
 
 def as_series(coefficients: Any) -> KernelSeries:

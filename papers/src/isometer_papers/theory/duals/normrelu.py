@@ -21,14 +21,14 @@ def _density(x: float) -> float:
 
 
 @dataclass(frozen=True)
-class NormReLU:
+class NormReLUMoments:
     """λ(c)[max(x − c, 0) + b(c)] with E σ = 0 and E σ² = 1, and what a Gaussian of variance γ sees of it.
 
     Implements 004/eq-4, 004/normrelu, 004/fact-1.
 
     Example:
-        >>> from isometer_papers.theory.duals.normrelu import NormReLU
-        >>> unit = NormReLU()
+        >>> from isometer_papers.theory.duals.normrelu import NormReLUMoments
+        >>> unit = NormReLUMoments()
         >>> round(unit.scale, 2), round(unit.shift, 4), round(unit.nonlinearity, 4)
         (1.05, -1.6209, 0.0156)
     """
@@ -58,8 +58,8 @@ class NormReLU:
         """a_0^{γ}, the mean at variance γ.
 
         Example:
-            >>> from isometer_papers.theory.duals.normrelu import NormReLU
-            >>> abs(NormReLU().mean(1.0)) < 1e-15
+            >>> from isometer_papers.theory.duals.normrelu import NormReLUMoments
+            >>> abs(NormReLUMoments().mean(1.0)) < 1e-15
             True
         """
         root = math.sqrt(variance)
@@ -70,8 +70,8 @@ class NormReLU:
         """σ̂_l(γ), the length map.
 
         Example:
-            >>> from isometer_papers.theory.duals.normrelu import NormReLU
-            >>> round(NormReLU().second_moment(1.0), 12)
+            >>> from isometer_papers.theory.duals.normrelu import NormReLUMoments
+            >>> round(NormReLUMoments().second_moment(1.0), 12)
             1.0
         """
         root, c, b = math.sqrt(variance), self.kink, self.shift
@@ -82,8 +82,8 @@ class NormReLU:
         """σ̂_l′(γ).
 
         Example:
-            >>> from isometer_papers.theory.duals.normrelu import NormReLU
-            >>> round(NormReLU().slope(1.0), 4)
+            >>> from isometer_papers.theory.duals.normrelu import NormReLUMoments
+            >>> round(NormReLUMoments().slope(1.0), 4)
             0.8428
         """
         root, c = math.sqrt(variance), self.kink
@@ -93,8 +93,8 @@ class NormReLU:
         """bias(γ) = (a_0^{γ})²/σ̂_l(γ).
 
         Example:
-            >>> from isometer_papers.theory.duals.normrelu import NormReLU
-            >>> round(NormReLU().bias(2.0), 4)
+            >>> from isometer_papers.theory.duals.normrelu import NormReLUMoments
+            >>> round(NormReLUMoments().bias(2.0), 4)
             0.0029
         """
         return self.mean(variance) ** 2 / self.second_moment(variance)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any
 
-from isometer.errors import IsometerError
+from isometer.errors import unknown_name
 from isometer_papers.theory.duals.exact_duals import dual_slope, dual_value
 
 __all__ = ["CLOSED", "SAMPLED", "PreciseKernel", "precise_kernel"]
@@ -66,8 +66,7 @@ class PreciseKernel:
 
     def __init__(self, name: str, library: Any, centred: bool = False) -> None:
         if name not in CLOSED and name not in SAMPLED:
-            known = ", ".join([*CLOSED, *SAMPLED])
-            raise IsometerError(f"no precise kernel of {name!r}; expected one of {known}")
+            raise unknown_name("precise kernel", name, [*CLOSED, *SAMPLED])
         self.name, self.library, self.centred = name, library, centred
         self._closed = CLOSED.get(name)
 

@@ -11,7 +11,7 @@ from typing import Any
 from scipy.special import digamma
 
 from isometer.errors import IsometerError
-from isometer_papers.theory.rank.bounds import numeric
+from isometer_papers.theory.orthogonality.bounds import unit_trace
 
 __all__ = [
     "distance_from_rank_one",
@@ -76,11 +76,6 @@ def rank_one_rate(width: int) -> float:
     return float(digamma(width / 2) - digamma((width - 1) / 2))
 
 
-def _shares(squares: Any) -> Any:
-    values = numeric(squares)
-    return values / values.sum()
-
-
 def distance_from_rank_one(squares: Any) -> Any:
     """|V − √((n−1)/n)| of a spectrum, by (1 − Σp²)/(V + √(1−1/n)), which keeps its digits near rank one.
 
@@ -93,7 +88,7 @@ def distance_from_rank_one(squares: Any) -> Any:
 
     Implements: 001/lem-A.8 (A.12).
     """
-    p = _shares(squares)
+    p = unit_trace(squares)
     n, one = len(p), p[0] * 0 + 1
     rest = p[1:].sum()
     missing = 2 * rest - rest**2 - (p[1:] ** 2).sum()  # 1 − Σp²
@@ -111,7 +106,7 @@ def rank_one_bound(squares: Any) -> Any:
 
     Implements: 001/lem-A.8 (A.17).
     """
-    p = _shares(squares)
+    p = unit_trace(squares)
     return (p[1:].sum() ** 2 + (p[1:] ** 2).sum()) ** 0.5
 
 

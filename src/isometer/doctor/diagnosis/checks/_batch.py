@@ -7,18 +7,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from isometer.doctor.diagnosis import _limits as limits
-from isometer.doctor.diagnosis._findings import Finding
-from isometer.doctor.diagnosis._prescriptions import prescribe
-from isometer.doctor.diagnosis.checks._case import Case
+from isometer.doctor.conditions._condition import Condition
+from isometer.doctor.diagnosis.checks._case import Case, Sign
 from isometer.errors import IsometerError
 
 _INFINITE = 3  # values per statistic up to which the expected squared gradient is infinite
-_LARGE = 4096
+_LARGE = 4096  # values per statistic: a batch so large that its statistics are those of the population
 _SAME = 1e-6  # of squared distance over squared length: rounding of float32
 
 
-def degenerate_batch(case: Case) -> Iterator[Finding]:
+def degenerate_batch(case: Case, condition: Condition) -> Iterator[Sign]:
     """`degenerate-batch`: samples that repeat, or are zero."""
     view = case.view
     gram = view.examination.gram(view.first)
@@ -29,21 +27,12 @@ def degenerate_batch(case: Case) -> Iterator[Finding]:
     if distinct == n:
         return
     statistics = [layer for layer, site in enumerate(view.sites) if site.statistics]
-    consequence = (
-        "Batch norm keeps equal samples equal at every depth, so the batch never gets more than that many "
-        "directions, and "
-        "gradients through it grow faster."
-        if statistics
-        else "Equal samples stay equal at every depth, and add nothing to a step."
-    )
-    yield Finding(
-        "degenerate-batch",
-        "severe" if 2 * distinct <= n else "moderate",
+    yield Sign(
+        condition.limits.severity((n - distinct) / n) or "moderate",
         (view.first, *statistics),
         {"samples": n, "distinct_samples": distinct, "layers_with_batch_statistics": len(statistics)},
-        f"Only {distinct} of the {n} samples are different. {consequence}",
-        ("001/claim-6.rank", "001/claim-6.degen"),
-        prescribe("distinct-samples"),
+        f"Only {distinct} of the {n} samples are different.",
+        variant="batch-statistics" if statistics else "",
     )
 
 
@@ -53,6 +42,7 @@ def _distinct(gram: np.ndarray) -> int:
     top = float(lengths.max(initial=0.0))
     if top <= 0:
         return 0
+    # Distances from inner products lose what is small beside the lengths, so equality is relative to them.
     squared = lengths[:, None] + lengths[None, :] - 2 * gram
     same = squared <= _SAME * (lengths[:, None] + lengths[None, :])
     kept: list[int] = []
@@ -62,37 +52,36 @@ def _distinct(gram: np.ndarray) -> int:
     return len(kept)
 
 
-def small_batch(case: Case) -> Iterator[Finding]:
+def small_batch(case: Case, condition: Condition) -> Iterator[Sign]:
     """`small-batch-bn`: batch statistics over so few values that what a layer gives depends on the batch-mates."""
     view = case.view
     layers = [layer for layer, site in enumerate(view.sites) if site.statistics and site.depth <= view.hidden_depth]
     counts = [view.sites[layer].statistics for layer in layers]
     harm = sum(1.0 / count**2 for count in counts)
-    severity = limits.severity(harm, limits.SMALL_BATCH)
+    severity = condition.limits.severity(harm)
     if severity is None:
         return
     smallest = min(counts)
     few = tuple(layer for layer, count in zip(layers, counts, strict=True) if count == smallest)
+    # The theory is of one activation repeated, so the first that is known stands for all.
     text = next((site.activation for site in view.sites if site.kind == "activation" and site.activation), "identity")
     own, large = _growth(text, smallest), _growth(text, _LARGE)
-    yield Finding(
-        "small-batch-bn",
+    yield Sign(
         severity,
         few,
         {
             "values_per_statistic": smallest,
             "layers_with_batch_statistics": len(layers),
             "sum_of_inverse_squares": harm,
-            "limit_of_sum": limits.SMALL_BATCH[0],
+            "limit_of_sum": condition.limits.moderate,
             "predicted_gradient_factor_per_layer": own,
             "predicted_gradient_factor_per_layer_large_batch": large,
             "measured_gradient_factor_per_layer": math.exp(view.gradient_rate),
         },
         f"Batch statistics are taken over {smallest} values in {len(few)} layers, so that what a sample becomes "
-        f"depends on the few others it is with. Gradients are predicted to grow by a factor of {own:.3g} per layer "
-        f"toward the input, against {large:.3g} for a large batch.",
-        ("001/claim-6.gauss", "001/map-3.3"),
-        prescribe("larger-batch", "batch-free-norm"),
+        "depends on the few others it is with.",
+        f"Gradients are predicted to grow by a factor of {own:.3g} per layer toward the input, against {large:.3g} for "
+        "a large batch.",
     )
 
 
@@ -104,5 +93,5 @@ def _growth(text: str, count: int) -> float:
         return math.inf
     try:
         return math.exp(gradient_growth(text, count))
-    except IsometerError:
+    except IsometerError:  # no prediction for this activation: say what a linear network would do
         return math.exp(gradient_growth("identity", count))

@@ -1,13 +1,19 @@
-"""What a check gets to see."""
+"""What a check gets to see, and what it says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from isometer.doctor.diagnosis._findings import Finding
-from isometer.doctor.diagnosis._redraws import Redraws, Statistic
-from isometer.doctor.diagnosis._signal_path import View
+from isometer.doctor.conditions._findings import Finding
+
+if TYPE_CHECKING:  # checks read numbers: reports are drawn from the table of conditions where torch is missing
+    from isometer.doctor.diagnosis._redraws import Redraws, Statistic
+    from isometer.doctor.diagnosis._signal_path import View
+
+SIGNIFICANCE = 1e-3
+"""Largest p-value of a finding that chance could produce, after correction for the number of layers looked at."""
 
 
 @dataclass
@@ -42,4 +48,22 @@ class Case:
         return f"{first!r}" if first == last else f"{first!r} to {last!r}"
 
 
-Check = Callable[[Case], Iterable[Finding]]
+@dataclass(frozen=True)
+class Sign:
+    """What a check saw; id, references and prescriptions of the finding come from its condition.
+
+    Attributes:
+        severity: `severe` or `moderate`.
+        layers: layers of the examination it concerns, in order.
+        evidence: the numbers that triggered it, with the limits they crossed.
+        seen: what is seen, one sentence.
+        harm: why it harms, where that sentence has numbers; the condition's own otherwise.
+        variant: name of the form of the condition, if it is not the usual one.
+    """
+
+    severity: str
+    layers: tuple[int, ...]
+    evidence: Mapping[str, Any]
+    seen: str
+    harm: str = ""
+    variant: str = ""

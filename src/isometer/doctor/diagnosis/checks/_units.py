@@ -5,102 +5,93 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
 
 from isometer.activations import activation
-from isometer.doctor.diagnosis import _limits as limits
-from isometer.doctor.diagnosis._findings import Finding
-from isometer.doctor.diagnosis._prescriptions import prescribe
-from isometer.doctor.diagnosis._signal_path import View
-from isometer.doctor.diagnosis.checks._case import Case
+from isometer.doctor.conditions._condition import Condition
+from isometer.doctor.diagnosis.checks._case import SIGNIFICANCE, Case, Sign
 from isometer.errors import IsometerError
 
+if TYPE_CHECKING:
+    from isometer.doctor.diagnosis._signal_path import View
 
-def dead_units(case: Case) -> Iterator[Finding]:
+
+def dead_units(case: Case, condition: Condition) -> Iterator[Sign]:
     """`dead-units`: far more units silent on the whole batch than weights with a symmetric law leave."""
-    view = case.view
+    view, limits = case.view, condition.limits
     dead = view.values["dead_fraction"]
-    layers = [layer for layer in view.activations if dead[layer] >= limits.DEAD[0]]
     chosen = []
-    for layer in layers:
+    for layer in view.activations:
+        if not dead[layer] >= limits.moderate:
+            continue
         shape = view.sites[layer].shape
-        units = shape[1] if len(shape) > 3 else shape[-1]
+        units = shape[1] if len(shape) > 3 else shape[-1]  # channels of images, else the last axis
+        # Rows of a symmetric law see a given batch all negative with probability at most a half, independently.
         p = float(stats.binom.sf(round(dead[layer] * units) - 1, units, 0.5)) * len(view.activations)
-        if p < limits.SIGNIFICANCE:
+        if p < SIGNIFICANCE:
             chosen.append((layer, min(1.0, p)))
     if not chosen:
         return
-    worst = max(float(dead[layer]) for layer, _ in chosen)
-    yield Finding(
-        "dead-units",
-        limits.severity(worst, limits.DEAD) or "moderate",
-        tuple(layer for layer, _ in chosen),
+    layers = tuple(layer for layer, _ in chosen)
+    worst = max(float(dead[layer]) for layer in layers)
+    yield Sign(
+        limits.severity(worst) or "moderate",
+        layers,
         {
             "largest_dead_fraction": worst,
-            "layers_affected": len(chosen),
-            "limit": limits.DEAD[0],
+            "layers_affected": len(layers),
+            "limit": limits.moderate,
             "expected_at_most": 0.5,
             "p_value": max(p for _, p in chosen),
         },
-        f"Up to {worst:.0%} of the units of {case.where([layer for layer, _ in chosen])} are zero on every sample; "
-        f"weights "
-        "with a symmetric law and no bias leave at most half of them so. Silent units get no gradient and stay silent.",
-        ("000/metric-activity",),
-        prescribe("zero-bias", "symmetric-init", "add-batch-norm"),
+        f"Up to {worst:.0%} of the units of {case.where(layers)} are zero on every sample; weights with a symmetric "
+        "law and no bias leave at most half of them so.",
     )
 
 
-def saturation(case: Case) -> Iterator[Finding]:
+def saturation(case: Case, condition: Condition) -> Iterator[Sign]:
     """`saturation`: bounded activations driven to their ends."""
-    view = case.view
+    view, limits = case.view, condition.limits
     saturated = view.values["saturated_fraction"]
     bounded = [layer for layer in view.activations if math.isfinite(saturated[layer])]
-    layers = [layer for layer in bounded if saturated[layer] >= limits.SATURATED[0]]
-    if not layers or 2 * len(layers) < len(bounded):
+    layers = [layer for layer in bounded if saturated[layer] >= limits.moderate]
+    if not layers or 2 * len(layers) < len(bounded):  # most of them, not a single gate
         return
     typical = float(np.median(saturated[layers]))
-    yield Finding(
-        "saturation",
-        limits.severity(typical, limits.SATURATED) or "moderate",
+    yield Sign(
+        limits.severity(typical) or "moderate",
         tuple(layers),
-        {"typical_saturated_fraction": typical, "layers_affected": len(layers), "limit": limits.SATURATED[0]},
+        {"typical_saturated_fraction": typical, "layers_affected": len(layers), "limit": limits.moderate},
         f"{typical:.0%} of the entries of {case.where(layers)} lie where the activation is flat (slope below 5 % of "
-        f"the "
-        "largest). Gradients pass through the rest only, and what comes out is close to a sign.",
-        ("001/thm-5.11",),
-        prescribe("principled-gain", "add-batch-norm", "add-layer-norm"),
+        "the largest).",
     )
 
 
-def effectively_linear(case: Case) -> Iterator[Finding]:
+def effectively_linear(case: Case, condition: Condition) -> Iterator[Sign]:
     """`effectively-linear`: activations used where they are straight."""
     view = case.view
     if view.has("attention") or view.has("recurrent") or view.has("other"):
-        return
+        return  # products of signals, and operations that nothing is known of
     if any(site.kind == "norm" and not site.statistics for site in view.sites):
         return  # normalising each sample by itself is a nonlinearity
     total = nonlinearity(view)
-    severity = limits.severity(total, limits.NONLINEAR)
+    severity = condition.limits.severity(total)
     if severity is None or not view.activations:
         return
     sizes = view.values["rms"][list(view.activations)]
-    yield Finding(
-        "effectively-linear",
+    yield Sign(
         severity,
         view.activations,
         {
             "nonlinear_share_of_variance": total,
-            "limit": limits.NONLINEAR[0],
+            "limit": condition.limits.moderate,
             "typical_rms": float(np.median(sizes)),
         },
         f"All activations together turn {total:.1g} of the signal's variance into something a linear map does not "
-        f"give, since "
-        "they are used on a stretch where they are straight. The network can do what its linear part can do and no "
-        "more.",
-        ("001/tab-5.2",),
-        prescribe("principled-gain", "zero-bias", "add-layer-norm"),
+        "give, since they are used on a stretch where they are straight.",
     )
 
 
@@ -150,8 +141,10 @@ def nonlinear_share(text: str, rms_in: float, rms_out: float | None = None) -> f
     except IsometerError:
         return math.nan
     if rms_out is not None:
+        # Several means may give the measured rms; the first within rounding of the best is the nearest to 0.
         miss = np.abs(np.sqrt(values**2 @ weights) / rms_out - 1.0)
         values = values[[int(np.argmax(miss <= miss.min() + 2e-4))]]
+    # For a Gaussian x the best linear fit has slope E[φ(x) z]; what it leaves over is the nonlinear part.
     linear = float(weights @ (values[0] * nodes))
     rest = values[0] - float(weights @ values[0]) - linear * nodes
     variance = linear**2 + float(weights @ rest**2)

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import stats
 
-from isometer.doctor.diagnosis import _limits as limits
-from isometer.doctor.diagnosis._findings import Finding
-from isometer.doctor.diagnosis._prescriptions import prescribe
-from isometer.doctor.diagnosis.checks._case import Case
+from isometer.doctor.conditions._condition import Condition
+from isometer.doctor.diagnosis.checks._case import SIGNIFICANCE, Case, Sign
 
+_OFF = 0.1  # logarithm by which a layer's gain is off
 _SYMPTOMS = (
     "activation-explosion",
     "activation-vanishing",
@@ -24,54 +23,50 @@ _SYMPTOMS = (
 )
 
 
-def asymmetric_weights(case: Case) -> Iterator[Finding]:
+def asymmetric_weights(case: Case, condition: Condition) -> Iterator[Sign]:
     """`asymmetric-init`: weights with a mean that is neither zero nor small.
 
     The mean of N independent weights with mean zero, over its standard error, is standard normal: that is the null.
     """
-    view = case.view
+    view, limits = case.view, condition.limits
     asymmetry = view.values["weight_asymmetry"]
     chosen, least = [], 0.0
     for layer in view.weights:
         site = view.sites[layer]
         size = abs(float(asymmetry[layer]))
-        if not size >= limits.ASYMMETRY[0]:
+        if not size >= limits.moderate:
             continue
         score = size * math.sqrt(site.weight_count / max(1, site.fan_in))
+        # Constant weights have no spread: no law of mean zero gives them.
         p = 2 * float(stats.norm.sf(score)) * len(view.weights) if math.isfinite(score) else 0.0
-        if p < limits.SIGNIFICANCE:
+        if p < SIGNIFICANCE:
             chosen.append(layer)
             least = max(least, p)
     if not chosen or 2 * len(chosen) < len(view.weights):
         return
     typical = float(np.median(np.abs(asymmetry[chosen])))
-    yield Finding(
-        "asymmetric-init",
-        limits.severity(typical, limits.ASYMMETRY) or "moderate",
+    yield Sign(
+        limits.severity(typical) or "moderate",
         tuple(chosen),
         {
             "typical_mean_over_std_times_root_fan_in": typical,
             "layers_affected": len(chosen),
-            "limit": limits.ASYMMETRY[0],
+            "limit": limits.moderate,
             "p_value": least,
         },
-        f"The weights of {case.where(chosen)} have a mean: for inputs of one sign it adds a part common to all "
-        f"units that is "
-        f"{typical:.2g} times their differences. Every layer then pushes all samples toward one direction, with "
-        f"batch norm as "
-        "well as without.",
-        ("002/init-asym", "002/alg-asym-init", "002/fig-6"),
-        prescribe("symmetric-init", "orthogonal-init"),
+        f"The weights of {case.where(chosen)} have a mean: for inputs of one sign it adds a part common to all units "
+        f"that is {typical:.2g} times their differences.",
     )
 
 
-def wrong_gain(case: Case) -> Iterator[Finding]:
+def wrong_gain(case: Case, condition: Condition) -> Iterator[Sign]:
     """`wrong-gain`: gains that explain what other checks found."""
-    view = case.view
+    view, limits = case.view, condition.limits
     norms = sum(site.kind == "norm" for site in view.sites)
     if not case.has(*_SYMPTOMS) or view.has("add") or 3 * norms > len(view.weights):
         return  # sums and norms keep gains from multiplying up
     gains, principled = view.values["weight_gain"], view.values["principled_gain"]
+    # Only where an activation follows directly does a principled gain say anything about the weights.
     free = [
         layer
         for layer in view.weights
@@ -83,25 +78,23 @@ def wrong_gain(case: Case) -> Iterator[Finding]:
     if not free:
         return
     ratios = np.log(gains[free] / principled[free])
-    off = [layer for layer, ratio in zip(free, ratios, strict=True) if abs(ratio) >= limits.GAIN]
+    off = [layer for layer, ratio in zip(free, ratios, strict=True) if abs(ratio) >= _OFF]
     total = float(np.median(ratios)) * len(free)
-    if 2 * len(off) < len(free) or abs(total) < limits.GROWTH[0]:
+    severity = limits.severity(abs(total))
+    if 2 * len(off) < len(free) or severity is None:
         return
     typical, wanted = float(np.median(gains[off])), float(np.median(principled[off]))
-    yield Finding(
-        "wrong-gain",
-        "severe" if abs(total) >= limits.GROWTH[1] else "moderate",
+    yield Sign(
+        severity,
         tuple(off),
         {
             "typical_gain": typical,
             "principled_gain": wanted,
             "layers_affected": len(off),
             "total_factor": math.exp(total) if total < 700 else math.inf,
-            "limit_per_layer": math.exp(limits.GAIN),
+            "limit_per_layer": math.exp(_OFF),
         },
         f"The weights of {case.where(off)} have gain {typical:.3g} where {view.sites[off[0]].activation} asks for "
-        f"{wanted:.3g}. "
+        f"{wanted:.3g}.",
         f"With nothing to normalise in between, the {len(free)} layers multiply this up.",
-        ("001/act-gain", "004/fact-1"),
-        prescribe("principled-gain", "add-layer-norm", "add-batch-norm"),
     )

@@ -6,50 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-FINDINGS = (
-    "rank-collapse",
-    "activation-explosion",
-    "activation-vanishing",
-    "gradient-explosion",
-    "gradient-vanishing",
-    "gradient-alignment",
-    "odd-point",
-    "degenerate-batch",
-    "small-batch-bn",
-    "asymmetric-init",
-    "wrong-gain",
-    "dead-units",
-    "saturation",
-    "effectively-linear",
-)
-"""Every finding there is, by its id."""
+from isometer.doctor.conditions._prescription import Prescription
 
 SEVERITIES = ("severe", "moderate")
-
-
-@dataclass(frozen=True)
-class Prescription:
-    """One thing to change.
-
-    Example:
-        >>> Prescription("orthogonal-init", "Initialise the weights as random orthogonal matrices.", "weights").kind
-        'weights'
-
-    Attributes:
-        id: short name, the same wherever the same change is meant.
-        text: what to do, one sentence.
-        kind: what it touches: `weights`, `architecture`, `batch` or `training`.
-        references: inventory IDs of the statements behind it.
-    """
-
-    id: str
-    text: str
-    kind: str
-    references: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {"id": self.id, "text": self.text, "kind": self.kind, "references": list(self.references)}
 
 
 @dataclass(frozen=True)
@@ -62,7 +21,7 @@ class Finding:
         {'dead_fraction': 0.97}
 
     Attributes:
-        id: one of `FINDINGS`.
+        id: of the condition, one of `CONDITIONS`.
         severity: `severe` (not expected to train) or `moderate` (expected to train worse than a healthy sibling).
         layers: layers of the examination it concerns, in order.
         evidence: the numbers that triggered it, with the limits they crossed and the p-value where chance plays a part.

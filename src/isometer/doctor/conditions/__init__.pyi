@@ -1,0 +1,9 @@
+from ._condition import Condition as Condition
+from ._condition import Limits as Limits
+from ._condition import Variant as Variant
+from ._conditions import CONDITIONS as CONDITIONS
+from ._findings import Finding as Finding
+from ._prescription import Call as Call
+from ._prescription import Prescription as Prescription
+from ._prescriptions import PRESCRIPTIONS as PRESCRIPTIONS
+from ._registry import Registry as Registry
