@@ -14,6 +14,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from isometer.files import write_whole
+
 DOCS = Path(__file__).parents[1] / "docs"
 ARROWS = DOCS / "arrows.toml"
 PAGE = DOCS / "architecture.md"
@@ -52,7 +54,7 @@ def main() -> None:
     after = filled(before, tomllib.loads(ARROWS.read_text(encoding="utf-8")))
     if options.check:
         sys.exit(0 if after == before else f"out of date: {PAGE.name}")
-    PAGE.write_text(after, encoding="utf-8")
+    write_whole(PAGE, after)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import re
 import sys
 from pathlib import Path
 
+from isometer.files import write_whole
 from isometer_papers import Paper, papers
 from isometer_papers.claims import ledger, tally
 
@@ -99,7 +100,7 @@ def main() -> None:
     if options.check:
         sys.exit(f"out of date: {', '.join(page.name for page in stale)}" if stale else 0)
     for page in stale:
-        page.write_text(filled(page), encoding="utf-8")
+        write_whole(page, filled(page))
 
 
 if __name__ == "__main__":
