@@ -10,14 +10,15 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 JOBS ?= 2
 
-.PHONY: help setup demo test test-all test-lightning bench lint types docs pictures clean
+.PHONY: help setup demo test test-all test-lightning bench lint types docs pages pictures clean
 help:
 	@echo "make demo      set up and run the tour; ends in a summary and a picture"
 	@echo "make test      set up and run the tests (a few minutes)"
 	@echo "make test-all  the same plus the slow statistical checks"
 	@echo "make test-lightning  the callback in a real Lightning trainer, which it installs"
 	@echo "make bench     measure speed as ratios; writes benchmarks/results"
-	@echo "make docs      build the documentation site in docs/_build/html"
+	@echo "make docs      build both documentation sites in docs/_build/html"
+	@echo "make pages     refresh the generated parts of README and docs"
 	@echo "make lint | types | pictures | clean"
 
 setup: $(STAMP)
@@ -50,13 +51,22 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
+# The companion's site looks up names of the instrument in the instrument's site, so that is built first.
+SPHINX := $(BIN)/sphinx-build -W --keep-going -q -b html
 docs: setup
-	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
-	@echo "the site: docs/_build/html/index.html"
+	$(BIN)/python tools/make_architecture.py --check
+	$(BIN)/python tools/make_pages.py --check
+	$(SPHINX) docs docs/_build/html
+	$(SPHINX) papers/docs docs/_build/html/papers
+	@echo "the site: docs/_build/html/index.html; the companion's: docs/_build/html/papers/index.html"
+
+pages: setup
+	$(BIN)/python tools/make_architecture.py
+	$(BIN)/python tools/make_pages.py
 
 pictures: setup
-	$(BIN)/python docs/make_pictures.py
-	$(BIN)/python docs/make_screenshots.py
+	$(BIN)/python tools/make_pictures.py
+	$(BIN)/python tools/make_screenshots.py
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist src/*.egg-info papers/src/*.egg-info docs/_build .pytest_cache .mypy_cache .ruff_cache

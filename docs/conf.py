@@ -1,57 +1,15 @@
-"""The documentation site: `make docs` builds it from the files of the repository, without a network."""
+"""The instrument's site. `make docs` builds it from the files of the repository, without a network."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE / "ext"))
+sys.path.insert(0, str(Path(__file__).parent / "ext"))
 
-from isometer import __version__  # noqa: E402
+from isometer import __version__
+from shared_conf import *  # noqa: F403
 
-project = "Isometer"
-author = "the Isometer authors"
-copyright = "MIT licence"
+project = html_title = "Isometer"
 version = release = __version__
-
-extensions = [
-    "myst_parser",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
-    "constants",
-    "docstrings",
-    "mathtext",
-    "tutorials",
-    "commands",
-    "tables",
-]
-exclude_patterns = ["_build", "*.py", "ext/*", "tutorials/my_cells.py"]
-root_doc = "index"
-
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "attrs_inline"]
-myst_heading_anchors = 3
-
-smartquotes = False
-default_role = "literal"
-autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True  # as the source has them: no paths of this machine
-autodoc_typehints_format = "short"
-autodoc_default_options = {"members": True, "no-value": True}
-autodoc_class_signature = "mixed"
-python_maximum_signature_line_length = 90
-napoleon_numpy_docstring = False
-napoleon_use_rtype = False
-add_module_names = False
-toc_object_entries_show_parents = "hide"
-
-html_theme = "furo"
-html_title = "Isometer"
 html_static_path = ["_static"]
-html_css_files = ["isometer.css"]
-html_math_renderer = "mathtext"
-html_copy_source = False
-html_show_sourcelink = False
-html_show_sphinx = False
-html_theme_options = {"navigation_with_keys": True}
-pygments_style = "friendly"

@@ -1,4 +1,7 @@
-"""The directive `commands`: every command of `isometer` with its arguments and options, from its own help."""
+"""The directive `commands`: the commands of `isometer` with arguments and options, from their own help.
+
+Its argument is the package whose commands it lists, since those of other distributions join the same command.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+
 from tables import text_nodes
 
 
@@ -27,6 +31,13 @@ def _below(command: Any, path: str, parent: Any) -> Iterator[tuple[str, Any, Any
     yield path, command, context
     for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
         yield from _below(command.get_command(context, name), f"{path} {name}", context)
+
+
+def package_of(command: Any) -> str:
+    """The top-level package that defines a command."""
+    while not command.callback:
+        command = next(iter(command.commands.values()))
+    return str(command.callback.__module__).partition(".")[0]
 
 
 def parameter_rows(command: Any, context: Any) -> list[tuple[str, str]]:
@@ -55,12 +66,14 @@ def plain(text: str | None) -> str:
 
 
 class Commands(SphinxDirective):
-    """One section per command."""
+    """One section per command of a package."""
+
+    required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         found: list[nodes.Node] = []
         for path, command, context in all_commands():
-            if getattr(command, "hidden", False):
+            if getattr(command, "hidden", False) or package_of(command) != self.arguments[0]:
                 continue
             section = nodes.section(ids=[nodes.make_id(path)])
             section += nodes.title(text=path)

@@ -1,25 +1,17 @@
-"""Tables made at build time from the data of the repository: benchmarks, notation, the ledger of claims, conditions."""
+"""Tables made at build time from the data of the repository: benchmarks and conditions."""
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
-import pkgutil
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from docutils import nodes
-from docutils.parsers.rst import directives
-from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 DOCS = Path(__file__).parent.parent
-PAPERS = ("000", "001", "002", "003", "004")
 
 
 def text_nodes(text: str) -> list[nodes.Node]:
@@ -108,82 +100,6 @@ class Benchmarks(SphinxDirective):
         return found
 
 
-def notation() -> list[dict[str, Any]]:
-    """The rows of docs/notation.toml."""
-    rows: list[dict[str, Any]] = tomllib.loads((DOCS / "notation.toml").read_text(encoding="utf-8"))["row"]
-    return rows
-
-
-class Notation(SphinxDirective):
-    """The rows of one topic of docs/notation.toml."""
-
-    required_arguments = 1
-    final_argument_whitespace = True
-
-    def run(self) -> list[nodes.Node]:
-        self.env.note_dependency(str(DOCS / "notation.toml"))
-        rows = [row for row in notation() if row["topic"] == self.arguments[0]]
-        if not rows:
-            raise self.error(f"no rows of the topic {self.arguments[0]!r} in docs/notation.toml")
-        head = ("what", *PAPERS, "ours")
-        return [table(head, ([row["what"], *(row.get(p, "") for p in PAPERS), self._ours(row)] for row in rows))]
-
-    def _ours(self, row: Mapping[str, Any]) -> list[nodes.Node]:
-        found: list[nodes.Node] = []
-        for name in row["ours"]:
-            if found:
-                found.append(nodes.Text(", "))
-            found.append(self._link(name))
-        if "note" in row:
-            found += [nodes.Text("; " if found else ""), *text_nodes(row["note"])]
-        return found
-
-    def _link(self, name: str) -> nodes.Node:
-        link = addnodes.pending_xref(
-            "", refdomain="py", reftype="obj", reftarget=name, refexplicit=True, refwarn=True, refdoc=self.env.docname
-        )
-        link += nodes.literal(text=name.removeprefix("isometer."))
-        return link
-
-
-class Ledger(SphinxDirective):
-    """The shipped verdicts on a paper's statements; with `:verdict:` only those."""
-
-    required_arguments = 1
-    option_spec = {"verdict": directives.unchanged}  # noqa: RUF012  (as docutils has it)
-
-    def run(self) -> list[nodes.Node]:
-        from isometer_papers.claims import ledger
-
-        wanted = self.options.get("verdict")
-        rows = [row for row in ledger(self.arguments[0]) if wanted in (None, row.verdict)]
-        return [
-            table(
-                ("claim", "place", "verdict", "statement"),
-                (
-                    [[nodes.literal(text=row.id.removeprefix(f"{row.paper}/"))], row.place, row.verdict, row.statement]
-                    for row in rows
-                ),
-            )
-        ]
-
-
-class LedgerCounts(SphinxDirective):
-    """How many statements of each paper have which verdict."""
-
-    def run(self) -> list[nodes.Node]:
-        from isometer_papers.claims import ledger, tally
-
-        rows: list[list[str]] = []
-        for paper in PAPERS:
-            printed = tally(row for row in ledger(paper) if "#" not in row.id)
-            corrected = tally(row for row in ledger(paper) if "#" in row.id)
-            rows.append([paper, *map(str, (sum(printed.values()), *printed.values(), corrected["holds"]))])
-        rows.append(["all", *(str(sum(int(row[at]) for row in rows)) for at in range(1, 7))])
-        head = ("paper", "statements", "hold", "refuted", "vacuous", "inconclusive", "corrections that hold")
-        return [table(head, rows)]
-
-
 def condition_rows() -> Iterator[list[str]]:
     """The conditions of the doctor and their variants with limits of their own.
 
@@ -202,52 +118,11 @@ class Conditions(SphinxDirective):
     """The conditions that the doctor knows: what is read, where harm begins, and why."""
 
     def run(self) -> list[nodes.Node]:
-        head = ("condition", "what is read", "moderate", "severe", "why there, and where it is from", "what it does")
+        head = ("condition", "measured", "moderate", "severe", "reason for the limit (source)", "why it harms")
         return [table(head, condition_rows())]
-
-
-def own_names(module: ModuleType) -> list[tuple[str, str]]:
-    """Public classes and functions that a module defines, each with the first line of its docstring."""
-    return [
-        (name, (inspect.getdoc(value) or "").partition("\n")[0])
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and (inspect.isclass(value) or inspect.isfunction(value))
-        and value.__module__ == module.__name__
-    ]
-
-
-class Modules(SphinxDirective):
-    """The modules of a package, each with what it defines, in a line each; packages that export have their own page."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        return self.sections(importlib.import_module(self.arguments[0]))
-
-    def sections(self, package: ModuleType) -> list[nodes.Node]:
-        found: list[nodes.Node] = []
-        for one in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            if one.name.rsplit(".", 1)[-1].startswith("_"):
-                continue
-            module = importlib.import_module(one.name)
-            if one.ispkg:
-                found += [] if hasattr(module, "__all__") else self.sections(module)
-                continue
-            section = nodes.section(ids=[nodes.make_id(one.name)])
-            section += nodes.title("", "", nodes.literal(text=one.name.removeprefix("isometer.")))
-            section += nodes.paragraph("", "", *text_nodes((module.__doc__ or "").partition("\n\n")[0]))
-            section += table(("name", "what it is"), ([f"`{name}`", text] for name, text in own_names(module)))
-            self.state.document.note_explicit_target(section)
-            found.append(section)
-        return found
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("benchmarks", Benchmarks)
-    app.add_directive("notation", Notation)
-    app.add_directive("ledger", Ledger)
-    app.add_directive("ledger-counts", LedgerCounts)
     app.add_directive("conditions", Conditions)
-    app.add_directive("modules", Modules)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -24,9 +24,9 @@ for name in ("relu", "gelu", "tanh", "normalized(relu)"):
 # → tanh               cosine 0.5 → 0.000   gradient × 5.9e+17
 # → normalized(relu)   cosine 0.5 → 0.000   gradient × 4.0e+41
 
-# None of them will do.
+# None of them works.
 #
-# - **relu**: all inputs become parallel. The network cannot tell them apart.
+# - **relu**: all inputs become parallel. The network cannot distinguish them.
 # - **gelu**: every pair of inputs ends at the same cosine, 0.76, and gradients explode on the way back.
 # - **tanh**, and ReLU shifted to mean zero: every pair becomes orthogonal. That is rich, but forgets which inputs
 #   were alike, and gradients explode faster still.

@@ -1,11 +1,11 @@
 # # Diagnose and repair a model that does not train
 #
-# You have a deep network. The loss stays where it began, whatever the learning rate. This is what to do, from the
-# first look to a network that learns. Everything here runs in seconds on a laptop, without a network connection.
+# You have a deep network. The loss does not fall, whatever the learning rate. This tutorial goes from the first
+# diagnosis to a network that learns. Everything runs in seconds on a laptop, without a network connection.
 #
 # ## The patient
 #
-# Thirty layers of ReLU, made as everybody makes them, and a small task: tell apart ten clusters of points.
+# Thirty layers of ReLU, built in the usual way, and a small task: classify ten clusters of points.
 
 import torch
 from torch import nn
@@ -61,8 +61,8 @@ for finding in report.findings:
 # → severe gradient-alignment
 # → severe wrong-gain
 
-# Every finding says what it saw, at which layers, and what could be done. The last one is the cause, the others
-# follow from it:
+# Every finding states its evidence, the layers, and what you can do. The last one is the cause; the others follow
+# from it:
 
 cause = report.findings[-1]
 print(f"gain {cause.evidence['typical_gain']:.2f}, should be {cause.evidence['principled_gain']:.2f}")
@@ -72,7 +72,7 @@ print([prescription.id for prescription in cause.prescriptions])
 
 # The *gain* is the standard deviation of the weights times the square root of the number of inputs. ReLU throws away
 # half of a signal's power, so weights need a gain of √2 to make up for it. PyTorch's default is 1/√3. Each layer then
-# shrinks what tells two samples apart by 0.41; thirty layers shrink it by 10⁻¹².
+# shrinks the difference of two samples by 0.41; thirty layers shrink it by 10⁻¹².
 #
 # In a notebook, `report` shows itself; `report.to_html("report.html")` writes a page to keep.
 #

@@ -1,8 +1,8 @@
 # # Run a sweep on a cluster
 #
 # How does the orthogonality gap of a network with batch norm (without the mean) depend on its width? One simulation
-# per width and activation: a grid of *cells*. Cells run in parallel, here or on a cluster; what is finished is kept;
-# the result is the same, bit for bit, however many workers there were.
+# per width and activation: a grid of *cells*. Cells run in parallel, here or on a cluster. Finished cells are
+# kept, and the result is the same, bit for bit, for any number of workers.
 #
 # ## On the command line
 #
@@ -15,7 +15,7 @@
 #
 # ## The same in Python
 #
-# A cell is described by plain data. Its function is named, not sent: workers import it, so it has to live in a module
+# A cell is described by plain data. Its function is named, not sent: workers import it, so it must be in a module
 # that they have, not in a notebook. Here it is the one behind `isometer sweep simulate`.
 
 import tempfile
@@ -62,7 +62,7 @@ with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_
 print(outcome.done, "done,", outcome.reused, "found in the store,", len(outcome.failures), "failed")
 # → 6 done, 0 found in the store, 0 failed
 
-# ## Go on, or ask again
+# ## Resume, or run again
 #
 # The folder is a store: one file per cell, checked when it is read. Ask for the same job, here with an executor of
 # this process, and everything is there already.

@@ -28,7 +28,7 @@ DEFAULT_METRICS = (
     "mean_abs_cosine",
     "mean_angle_deg",
 )
-"""What simulations and predictions measure unless told otherwise."""
+"""What simulations and predictions measure by default."""
 
 
 def trajectory(values: Mapping[str, NDArray[np.float64]], spec: Spec, *, at: str, **attrs: Any) -> xarray.Dataset:

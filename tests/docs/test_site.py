@@ -1,55 +1,49 @@
-"""The documentation: tutorials run and print what they say, examples run, links resolve, formulas are drawn."""
+"""The instrument's site: tutorials run and print what they say, examples run, links resolve, every name is there."""
 
 from __future__ import annotations
 
-import ast
 import doctest
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import isometer
 from support import ROOT
 from support.command import invoke
 from support.site import (
     CHECKER,
-    DOCS,
+    COMPANION,
     FLAGS,
-    PAGES,
-    TUTORIALS,
+    INSTRUMENT,
     blocks,
+    check_links,
     check_tutorial,
     extension,
-    needs_companion,
+    missing_in_reference,
+    pages,
     run_examples,
+    tutorials,
+    undocumented,
+    unreachable,
     with_python,
 )
 
-ADDRESSES: tuple[str, ...] = ()  # outside addresses that pages may name
+TUTORIALS = {"add_your_own", "choose_an_activation", "diagnose_and_repair", "sweep_on_a_cluster"}
+TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *pages(INSTRUMENT), *tutorials(INSTRUMENT)]
 
 
-# --- tutorials and examples ------------------------------------------------------------------------------------------
+def test_there_is_a_tutorial_for_every_task() -> None:
+    assert {path.stem for path in tutorials(INSTRUMENT)} == TUTORIALS
 
 
-@pytest.mark.parametrize("path", [path for path in TUTORIALS if not needs_companion(path)], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", tutorials(INSTRUMENT), ids=lambda path: path.stem)
 def test_tutorial_prints_what_it_says(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     check_tutorial(path, tmp_path, monkeypatch, capsys)
-
-
-@pytest.mark.parametrize("name", with_python(companion=False))
-def test_examples_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    run_examples(name)
-    capsys.readouterr()
-
-
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
-def test_tutorial_asserts_and_explains(path: Path) -> None:
-    script = path.read_text(encoding="utf-8")
-    assert script.startswith("# # "), "a title first"
-    assert any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(script)))
-    assert max(map(len, script.splitlines())) <= 140
 
 
 def test_page_of_a_tutorial() -> None:
@@ -60,9 +54,15 @@ def test_page_of_a_tutorial() -> None:
     assert page.rstrip().endswith("More.")
 
 
+@pytest.mark.parametrize("path", with_python(INSTRUMENT), ids=lambda path: path.stem)
+def test_examples_run(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_examples(path)
+    capsys.readouterr()
+
+
 def commands() -> list[tuple[str, str]]:
     """Commands of the quick start with what they print, in order."""
-    text = (DOCS / "quickstart.md").read_text(encoding="utf-8")
+    text = (INSTRUMENT / "quickstart.md").read_text(encoding="utf-8")
     found = []
     for block, _ in blocks(text, "console"):
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
@@ -73,7 +73,7 @@ def commands() -> list[tuple[str, str]]:
 
 
 def test_quick_start_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (DOCS / "quickstart.md").read_text(encoding="utf-8")
+    text = (INSTRUMENT / "quickstart.md").read_text(encoding="utf-8")
     (tmp_path / "my_model.py").write_text(next(blocks(text, "python"))[0], encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
@@ -87,68 +87,37 @@ def test_quick_start_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.Mon
     assert (tmp_path / "report.html").is_file()
 
 
-# --- links -----------------------------------------------------------------------------------------------------------
-
-
-def anchors(path: Path) -> set[str]:
-    """The anchors of a page's headings, as the site makes them."""
-    headings = re.findall(r"^#{1,3} (.+)$", path.read_text(encoding="utf-8"), flags=re.M)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def links(path: Path) -> list[str]:
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".py":
-        text = extension("tutorials").markdown(text)
-    text = re.sub(r"```.*?```", "", text, flags=re.S)
-    text = re.sub(r"`[^`\n]*`", "", text)
-    return re.findall(r"\]\(([^)\s]+)\)", text)
-
-
-@pytest.mark.parametrize("path", [*PAGES, *TUTORIALS, ROOT / "README.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_links_resolve(path: Path) -> None:
-    for link in links(path):
-        if "://" in link or link.startswith("mailto:"):
-            pytest.fail(f"{path.name} links to {link}: the site needs no network")
-        target, _, anchor = link.partition("#")
-        file = (path.parent / target).resolve() if target else path
-        assert file.exists(), f"{path.name}: {link}"
-        assert file.is_relative_to(ROOT), f"{path.name}: {link} leaves the repository"
-        if anchor:
-            assert anchor in anchors(file), f"{path.name}: {link}"
+    check_links(path)
 
 
 def test_every_page_can_be_reached() -> None:
-    """By the tables of contents; those that `index.md` includes in others count too."""
-    reached = {DOCS / "index.md"}
-    for page in PAGES:
-        for toctree, _ in blocks(page.read_text(encoding="utf-8"), r"\{toctree\}"):
-            for line in toctree.splitlines():
-                entry = re.sub(r".*<(.+)>", r"\1", line.strip())
-                if entry and not entry.startswith(":"):
-                    found = [*page.parent.glob(f"{entry}.md"), *page.parent.glob(f"{entry}.py")]
-                    assert found, f"{page.name}: {entry}"
-                    reached |= set(found)
-    assert sorted({*PAGES, *TUTORIALS} - reached) == []
+    assert unreachable(INSTRUMENT) == []
 
 
-@pytest.mark.parametrize("path", [*PAGES, *TUTORIALS], ids=lambda path: path.name)
-def test_no_outside_addresses(path: Path) -> None:
-    for address in re.findall(r"https?://[^\s)`'\"]+", path.read_text(encoding="utf-8")):
-        assert address in ADDRESSES, f"{path.name}: {address}"
+def test_every_public_name_is_in_the_reference() -> None:
+    assert missing_in_reference(INSTRUMENT, "isometer") == [], "add an automodule to a page of docs/reference"
 
 
-# --- what pages are made of ------------------------------------------------------------------------------------------
+def test_every_public_name_is_documented() -> None:
+    assert undocumented("isometer") == []
+
+
+def test_links_between_the_sites() -> None:
+    address = extension("sites").address
+    assert address(COMPANION / "ledger" / "index.md") == "papers/ledger/index.html"
+    assert address(INSTRUMENT / "doctor.md") == "doctor.html"
+    assert address(ROOT / "README.md") is None
 
 
 def test_every_benchmark_is_on_its_page() -> None:
-    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    page = (INSTRUMENT / "benchmarks.md").read_text(encoding="utf-8")
     there = {path.stem for path in (ROOT / "benchmarks" / "results").glob("*.json")}
     assert set(re.findall(r"```\{benchmarks\} (\w+)", page)) == there
 
 
 def test_formulas_are_drawn() -> None:
-    pytest.importorskip("sphinx", reason="needs sphinx: pip install 'isometer[docs]'")
     svg = extension("mathtext").svg
     drawn = svg(r"\frac{1}{d}\,H H^\top")
     assert drawn.startswith("<svg")
@@ -158,7 +127,7 @@ def test_formulas_are_drawn() -> None:
         svg(r"\nosuch{x}")
     formulas = [
         line
-        for path in PAGES
+        for path in pages(INSTRUMENT)
         for found in re.findall(r"\$\$(.+?)\$\$|(?<!\$)\$([^$\n]+)\$", path.read_text(encoding="utf-8"), flags=re.S)
         for line in "".join(found).split("\\\\")
     ]
@@ -167,9 +136,19 @@ def test_formulas_are_drawn() -> None:
         assert svg(formula)
 
 
-@pytest.mark.parametrize("name", ["constants", "docstrings", "tables", "tutorials"])
+@pytest.mark.parametrize("name", ["docstrings", "exports", "sites", "tables", "tutorials"])
 def test_examples_of_the_extensions(name: str) -> None:
-    pytest.importorskip("sphinx", reason="needs sphinx: pip install 'isometer[docs]'")
     result = doctest.testmod(extension(name), optionflags=FLAGS)
     assert result.attempted
     assert not result.failed
+
+
+def test_the_map_of_the_code_shows_the_arrows() -> None:
+    call = [sys.executable, str(ROOT / "tools" / "make_architecture.py"), "--check"]
+    assert subprocess.run(call, check=False).returncode == 0, "run python tools/make_architecture.py"
+
+
+def test_the_citation_has_no_version_of_its_own() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert "version:" not in text.replace("cff-version:", "")
+    assert isometer.__version__ not in text.replace("cff-version: 1.2.0", "")

@@ -38,6 +38,16 @@ class Paper:
     venue: str
     link: str
 
+    @property
+    def label(self) -> str:
+        """How headings and menus name it: as it is cited, with the number of its IDs.
+
+        Example:
+            >>> paper("003").label
+            'Daneshmand et al. 2021 (003)'
+        """
+        return f"{self.cited} ({self.number})"
+
 
 @cache
 def papers() -> dict[str, Paper]:

@@ -268,7 +268,9 @@ UNREGISTERED = frozenset({"prelu", "rrelu", "glu", "logsigmoid", "hardshrink", "
 """Functions of torch that are activations, yet not of this registry: the doctor sees them and says so."""
 
 ENTRIES: dict[str, ActivationEntry] = {entry.name: entry for entry in _BUILT_IN}
+"""The activations by name: formula, parameters, aliases, what torch calls them."""
 ALIASES = {alias: entry.name for entry in _BUILT_IN for alias in entry.aliases}
+"""Other names of activations, each with the name it stands for."""
 
 
 def registry() -> list[str]:

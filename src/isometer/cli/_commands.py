@@ -102,6 +102,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Signal propagation in deep networks: what depth does to a batch of signals, predicted and explained.",
 )
+"""The typer application behind `isometer`; commands add themselves to it."""
 
 
 def _version(show: bool) -> None:

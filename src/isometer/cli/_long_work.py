@@ -23,9 +23,11 @@ _TOLD = 3  # failures that are printed whole
 _RUNNING = 3  # running cells that are named
 
 Workers = Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; as many as cores by default.")]
+"""The option `--workers` of commands that do long work."""
 DaskAddress = Annotated[
     str | None, typer.Option("--dask", metavar="ADDRESS", help="A Dask cluster: tcp://host:port, or local.")
 ]
+"""The option `--dask` of commands that do long work."""
 
 
 def tell_failures(failures: tuple[Failure, ...] | list[Failure]) -> None:

@@ -38,7 +38,7 @@ def explore(
 
     Examples: [bold]isometer explore[/], [bold]isometer explore --no-browser --port 9000 --gallery gallery[/]
     """
-    from isometer.explore import labs, serve
+    from isometer.explore import all_labs, serve
 
     if gallery is not None:
         existing_folder(gallery, fix="make one with `isometer reproduce --all`")
@@ -46,7 +46,7 @@ def explore(
 
     def ready(url: str) -> None:
         if as_json:
-            emit({"url": url, "labs": list(labs())})
+            emit({"url": url, "labs": list(all_labs())})
         else:
             console().print(f"the explorer is at [bold]{url}[/] (Ctrl-C ends it)", highlight=False)
 

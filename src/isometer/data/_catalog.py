@@ -180,6 +180,7 @@ CATALOG: dict[str, Facts] = {
         ),
     )
 }
+"""The known data sets by name: sizes, checksums, sources."""
 
 
 def facts_of(name: str) -> Facts:

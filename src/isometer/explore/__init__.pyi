@@ -1,7 +1,7 @@
 from ._desk import Computation as Computation
 from ._desk import Desk as Desk
 from ._labs import Lab as Lab
-from ._labs import labs as labs
+from ._labs import all_labs as all_labs
 from ._page import make_app as make_app
 from ._server import serve as serve
 from ._state import LIMITS as LIMITS

@@ -26,7 +26,7 @@ class Lab:
         jobs: what it has computed, besides the explorer's own: name → module, function, packages loaded before.
 
     Example:
-        >>> labs()["depth"].title
+        >>> all_labs()["depth"].title
         'Depth'
     """
 
@@ -53,11 +53,11 @@ _ABSENT = Lab("ledger", "Ledger", NoState, "isometer.explore.labs._absent")
 
 
 @cache
-def labs() -> dict[str, Lab]:
+def all_labs() -> dict[str, Lab]:
     """Every lab by name, the explorer's own first.
 
     Example:
-        >>> list(labs())[:3]
+        >>> list(all_labs())[:3]
         ['activation', 'depth', 'clinic']
     """
     joined = [entry.load() for entry in entry_points(group=GROUP)]
@@ -79,4 +79,4 @@ def read_state(lab: str, query: str | Mapping[str, Any]) -> tuple[Any, list[str]
         >>> read_state("clinic", "axis=depth")[0].axis
         'depth'
     """
-    return labs()[lab].state.read(query)
+    return all_labs()[lab].state.read(query)

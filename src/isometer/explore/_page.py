@@ -15,7 +15,7 @@ from isometer._version import __version__
 from isometer.explore import _guard as guard
 from isometer.explore import _routes as routes
 from isometer.explore._desk import Desk
-from isometer.explore._labs import labs, read_state
+from isometer.explore._labs import all_labs, read_state
 from isometer.explore.labs.parts import aria, data
 
 __all__ = ["make_app"]
@@ -52,7 +52,7 @@ def make_app(gallery: str | Path | None = None, *, desk: Desk | None = None, hos
     app.layout = _shell
     app.index_string = _INDEX
     folder = None if gallery is None else Path(gallery)
-    for lab in labs():
+    for lab in all_labs():
         _connect(app, lab)
         _page(lab).register(app, used, folder)
     app.callback(Output("main", "children"), Input("place", "data"))(_lab_at)
@@ -82,7 +82,7 @@ def _clientside(app: Dash, name: str, *arguments: Any) -> None:
 
 def _shell() -> html.Div:
     """The page without a lab; each load is a tab of its own."""
-    links = [html.A(lab.title, href=f"/{name}", **data(nav=name)) for name, lab in labs().items()]
+    links = [html.A(lab.title, href=f"/{name}", **data(nav=name)) for name, lab in all_labs().items()]
     header = html.Header(
         [
             html.A("Skip to the lab", href="#main", className="skip"),
@@ -105,7 +105,7 @@ def _shell() -> html.Div:
 
 
 def _page(lab: str) -> ModuleType:
-    return import_module(labs()[lab].page)
+    return import_module(all_labs()[lab].page)
 
 
 def lab_of(path: str) -> str:
@@ -116,7 +116,7 @@ def lab_of(path: str) -> str:
         ('depth', 'activation')
     """
     name = path.strip("/").split("/")[0]
-    return name if name in labs() else next(iter(labs()))
+    return name if name in all_labs() else next(iter(all_labs()))
 
 
 def _lab_at(place: Mapping[str, Any] | None) -> Any:

@@ -10,7 +10,7 @@ from flask import Response, abort, request
 
 from isometer.errors import IsometerError
 from isometer.explore._desk import Desk, Superseded
-from isometer.explore._labs import labs
+from isometer.explore._labs import all_labs
 from isometer.explore._tables import csv_text, table
 
 
@@ -18,7 +18,7 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
     """`/csv/LAB/CURVE?STATE` and `/gallery/STUDY/figure.png`."""
 
     def curve_as_csv(lab: str, curve: str) -> Response:
-        if lab not in labs():
+        if lab not in all_labs():
             abort(404)
         try:
             columns = table(lab, curve, request.query_string.decode("ascii", "replace"), desk, secrets.token_hex(8))

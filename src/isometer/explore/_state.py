@@ -75,6 +75,7 @@ class Problem(ValueError):
 
 
 Reader = Callable[[str], Any]
+"""Reads a value of the address: text to a value, or an error that says what was expected."""
 
 
 def whole(name: str) -> Reader:

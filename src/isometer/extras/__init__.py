@@ -15,6 +15,7 @@ EXTRAS = {
     "sklearn": "data",
     "isometer_papers": "papers",
 }  # package → extra
+"""Which extra installs each optional package."""
 
 
 class MissingExtraError(IsometerError, ImportError):

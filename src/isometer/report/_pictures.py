@@ -16,8 +16,8 @@ from isometer.theory.kernels._bounds import global_convergence_bound
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe–Ito: distinguishable with any colour vision
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+"""The colours of curves (Okabe and Ito), distinguishable with any colour vision."""
 FORMATS = (".png", ".pdf", ".svg")
 _LAYERS = 100
 _UNDATED: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}

@@ -195,6 +195,7 @@ class Standing(Workers):
 
     @property
     def executor(self) -> Executor:  # type: ignore[override]
+        """That of the workers, which start now if no run has needed them yet."""
         return self._workers.executor
 
     @property

@@ -44,7 +44,7 @@ def simulate(
     """Run a batch through independent draws of a random network and measure every layer.
 
     The Gram engine draws pre-activations in law without drawing the weights, for Gaussian and orthogonal weights (see
-    `isometer.simulate._gram`); the dense engine draws the weights, of any law. Every run has random streams of its own,
+    `_gram.py`); the dense engine draws the weights, of any law. Every run has random streams of its own,
     so a run's numbers do not depend on how many there are, bit for bit (on one CPU type and one set of versions). The
     computation uses one thread. Gradients cost a backward pass, whose memory grows with depth; nothing else does.
 

@@ -16,6 +16,7 @@ from isometer.spec._norm import Norm
 from isometer.spec._schedule import PowerLaw, Schedule, schedule_from, schedule_record
 
 Step = Literal["weights", "residual", "norm", "activation"]
+"""The type of a step of a layer: weights, residual, norm or activation."""
 WEIGHT_LAWS = (
     "gaussian",
     "uniform",
@@ -27,8 +28,11 @@ WEIGHT_LAWS = (
     "asymmetric",
     "orthogonalized-xavier",
 )
+"""The laws of random weights that `Spec.weights` takes."""
 PRE_NORM: tuple[Step, ...] = ("weights", "norm", "activation")
+"""The order of a layer with the norm before the activation, the default."""
 POST_NORM: tuple[Step, ...] = ("weights", "activation", "norm")
+"""The order of a layer with the norm after the activation."""
 
 
 @dataclass(frozen=True)

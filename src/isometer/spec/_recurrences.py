@@ -39,6 +39,7 @@ RECURRENCES: dict[str, dict[str, Any]] = {
     "004/eq-1": {"weight_scaling": "unit", "scale": "1/sqrt(width)"},
     "004/eq-3": {"weight_scaling": "unit", "scale": "1/sqrt(width)", "norm": "unit", "order": POST_NORM},
 }
+"""The recurrences of the papers by ID: the arguments of `Spec` that make each."""
 
 
 def recurrence(name: str, **fields_of_spec: Any) -> Spec:

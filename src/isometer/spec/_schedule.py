@@ -38,6 +38,7 @@ class PowerLaw:
 
 
 Schedule = float | tuple[float, ...] | PowerLaw
+"""The type of a value that may change with the layer: a number, one per layer, or a `PowerLaw`."""
 
 
 def schedule_record(value: Schedule) -> Any:

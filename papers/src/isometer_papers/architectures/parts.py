@@ -17,8 +17,11 @@ from isometer.nn import Activation, BatchNormParts
 Tensor = torch.Tensor
 Weighted = nn.Linear | nn.Conv2d
 NORMS = ("none", "batch", "batch-rescale", "layer")
+"""Names of normalisations that the architectures take."""
 ACTIVATIONS = ("relu", "normrelu", "selu", "tanh", "sin", "identity")
+"""Names of activations that the architectures take."""
 INITIALIZERS = ("he", "default", "xavier", "gaussian", "positive")
+"""Names of weight initialisations that the architectures take."""
 
 
 P = ParamSpec("P")

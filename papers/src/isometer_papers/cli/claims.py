@@ -218,10 +218,12 @@ def _print_table(rows: list[Result]) -> None:
 
 
 def _print_one(row: Result) -> None:
+    from isometer_papers import papers
+
     page = Console(soft_wrap=True)
-    page.print(
-        f"[bold]{escape(row.id)}[/] ({escape(row.place)}, {row.kind}): [{_COLOURS[row.verdict]}]{row.verdict}[/]"
-    )
+    source = papers()[row.paper].cited if row.paper in papers() else row.paper
+    verdict = f"[{_COLOURS[row.verdict]}]{row.verdict}[/]"
+    page.print(f"[bold]{escape(row.id)}[/] ({escape(f'{source}, {row.place}, {row.kind}')}): {verdict}")
     page.print(f"  {escape(row.statement)}", highlight=False)
     if row.counterexample is not None:
         page.print(f"  counterexample: {escape(json_text(row.counterexample))}", highlight=False)

@@ -1,4 +1,4 @@
-"""`isometer reproduce`: figures and tables of the papers, made again."""
+"""`isometer reproduce`: figures and tables of the papers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reproduce(
         list[str] | None, typer.Argument(metavar="[list | ID...]", help="`list` shows all; 003/fig-2b, say.")
     ] = None,
     paper: Annotated[str | None, typer.Option("--paper", metavar="P", help="All of one paper: 003.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of all papers.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Everything, of all papers.")] = False,
     scale: Annotated[
         ScaleChoice,
         typer.Option("--scale", help="quick: minutes; medium: to half an hour, for those that train; paper: its own."),
@@ -60,7 +60,7 @@ def reproduce(
         Path | None, typer.Option("--out", metavar="DIR", help="Where the gallery goes; gallery by default.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with what --out was last asked for; finished cells are kept.")
+        bool, typer.Option("--resume", help="Resume the last request of --out; finished cells are kept.")
     ] = False,
     again: Annotated[
         bool,
@@ -68,13 +68,13 @@ def reproduce(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Make figures and tables of the papers again, each with a verdict, and a gallery over all.
+    """Reproduce figures and tables of the papers, each with a verdict, and a gallery of them all.
 
     Cells that --out has are never computed twice: repeat the command, or use --resume, after an interruption.
 
     Examples: [bold]isometer reproduce list[/], [bold]isometer reproduce 003/fig-2b --scale paper[/],
     [bold]isometer reproduce --all --workers 2 --out gallery[/], [bold]isometer reproduce 003/fig-1 --set width=64[/],
-    [bold]isometer reproduce 004/fig-7 --set watch=true[/] (the doctor's monitor looks on while networks train)
+    [bold]isometer reproduce 004/fig-7 --set watch=true[/] (the doctor's monitor observes the training)
     """
     from isometer_papers.studies import all_studies, parse_changes
 
@@ -140,7 +140,7 @@ def _last_request(folder: Path) -> dict[str, Any]:
         assert {"ids", "paper", "all", "scale", "set", "data"} <= set(request)
     except (OSError, ValueError, AssertionError):
         raise IsometerError(
-            f"there is nothing to go on with in {str(folder)!r} — name studies, or pass the folder with --out"
+            f"there is nothing to resume in {str(folder)!r} — name studies, or pass the folder with --out"
         ) from None
     return request
 
@@ -170,7 +170,7 @@ def _run(
                 finished=finished,
             )
     except KeyboardInterrupt:
-        text = f"interrupted; go on with: isometer reproduce --resume --out {folder}"
+        text = f"interrupted; resume with: isometer reproduce --resume --out {folder}"
         stderr.print(text, highlight=False, markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
 
@@ -229,7 +229,9 @@ def _list(studies: list[Study], paper: str | None, as_json: bool) -> None:
         table.add_row(study.id, title, data, *(duration(seconds) for seconds in study.seconds))
     page = console()
     page.print(table)
-    page.print(f"{len(chosen)} studies; [bold]isometer reproduce ID[/] makes one, --all makes all.", highlight=False)
+    page.print(
+        f"{len(chosen)} studies; [bold]isometer reproduce ID[/] reproduces one, --all all of them.", highlight=False
+    )
     page.print("Times are on two cores; at paper size, training wants [bold]--device cuda[/].", highlight=False)
     for name in sorted(missing):
         page.print(f"[red]{name}[/] is not on this computer: [bold]isometer data get {name}[/]", highlight=False)
@@ -254,7 +256,7 @@ def _report(made: list[Made], folder: Path) -> None:
             table.add_row(escape(name), escape(number(record["published"].get(name, ""))), escape(found))
         page.print(table)
         for name, seen in record["statements"].items():
-            mark = {True: "[green]seen[/]", False: "[red]not seen[/]", None: "[dim]cannot be told[/]"}[seen]
+            mark = {True: "[green]seen[/]", False: "[red]not seen[/]", None: "[dim]undecided[/]"}[seen]
             page.print(f"  {mark}: {escape(name)}", highlight=False)
         if record["why"]:
             page.print(f"  {escape(record['why'])}", highlight=False)

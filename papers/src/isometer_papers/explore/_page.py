@@ -1,4 +1,4 @@
-"""The ledger: claims with verdicts, figures and tables made again."""
+"""The ledger: claims with verdicts, figures and tables reproduced."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def layout(state: LedgerState) -> html.Div:
         verdicts |= {word: f"{word} ({group})" for word in words}
     controls = [
         parts.select("view", "Show", t["view"], {"claims": "claims", "studies": "figures and tables"}),
-        parts.select("paper", "Paper", t["paper"], {"": "all", **{one: one for one in papers()}}),
+        parts.select(
+            "paper", "Paper", t["paper"], {"": "all", **{number: one.label for number, one in papers().items()}}
+        ),
         parts.select("verdict", "Verdict", t["verdict"], verdicts),
         parts.text("find", "Find", t["find"], example="words of an ID or a statement"),
         parts.hidden("page", t["page"]),
@@ -56,7 +58,7 @@ def layout(state: LedgerState) -> html.Div:
         ),
         html.Div(id="ledger-list"),
     ]
-    lead = "Every claim of the five papers with the verdict of its check, and every figure and table made again."
+    lead = "Every claim of the five papers with the verdict of its check, and every figure and table reproduced."
     return parts.lab_page("ledger", "Ledger", lead, controls, body)
 
 
@@ -223,7 +225,7 @@ def _study(row: Row, small: bool = False) -> html.Section:
     if "folder" in row:
         source = f"/gallery/{row['folder']}/figure.png"
         image = [html.A(html.Img(src=source, alt=row["title"]), href=source)]
-    marks = {True: "seen", False: "not seen", None: "cannot be told"}
+    marks = {True: "seen", False: "not seen", None: "undecided"}
     statements = [html.Li(f"{marks[seen]}: {text}") for text, seen in row.get("statements", {}).items()]
     title = [row["id"], " ", _badge(row["verdict"])]
     button = parts.give("Details", "chosen", row["id"]) if small else parts.give("Close", "chosen", "")

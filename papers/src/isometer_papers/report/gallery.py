@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from isometer.files import write_whole
+from isometer_papers._papers import papers
 
 __all__ = ["gallery_html", "gallery_markdown", "read_records", "study_html", "write_gallery"]
 
@@ -35,7 +36,7 @@ img { max-width: 100%; height: auto; background: var(--card); border-radius: 4px
 .cards figure { margin: 0; border: 1px solid var(--line); border-radius: 6px; padding: .6rem; }
 .cards figcaption { font-size: .85rem; margin-top: .4rem; }
 """
-_MARKS: dict[Any, str] = {True: "seen", False: "not seen", None: "cannot be told here"}
+_MARKS: dict[Any, str] = {True: "seen", False: "not seen", None: "undecided here"}
 
 
 def number(value: Any, uncertainty: float | None = None) -> str:
@@ -132,7 +133,7 @@ def gallery_html(records: Sequence[tuple[str, Record]]) -> str:
     )
     return _page(
         "Figures and tables",
-        f"<h1>Figures and tables, made again</h1><p>{escape(tally_text([r for _, r in records]))}</p>"
+        f"<h1>Figures and tables, reproduced</h1><p>{escape(tally_text([r for _, r in records]))}</p>"
         "<div class=scroll><table><tr><th>study</th><th>what</th><th>scale</th><th>measured (published)</th>"
         f"<th>verdict</th><th>time</th></tr>{rows}</table></div><h2>Pictures</h2><div class=cards>{cards}</div>",
     )
@@ -163,6 +164,7 @@ def study_html(record: Record, pictured: bool) -> str:
     parts = [
         '<p><a href="../index.html">all figures</a></p>',
         f"<h1>{escape(r['id'])}: {escape(r['title'])}</h1>",
+        _cited(r["id"]),
         f'<p>Verdict at scale {escape(r["scale"])}: <span class="verdict {escape(r["verdict"])}">'
         f"{escape(r['verdict'])}</span>. {escape(r['why'])}</p>",
         f"<h2>What the paper shows</h2><p>{escape(r['shows'])}</p>",
@@ -248,6 +250,14 @@ def _numbers(r: Record) -> list[str]:
 
 def _lines(texts: Sequence[str]) -> str:
     return "<br>".join(escape(text) for text in texts)
+
+
+def _cited(identifier: str) -> str:
+    """The paper of an ID, linked; nothing for studies of other sources."""
+    known = papers().get(identifier.partition("/")[0])
+    if known is None:
+        return ""
+    return f'<p class=soft>{escape(known.cited)}: <a href="{escape(known.link)}">{escape(known.title)}</a></p>'
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from isometer.serialize import json_text
+from isometer_papers._papers import papers
 
 __all__ = ["claims_html", "claims_markdown"]
 
@@ -66,7 +67,7 @@ def claims_html(results: Iterable[Row], *, title: str = "Ledger of claims") -> s
         "Pictures: value across, bound up, with the line where both are equal.</p>",
     ]
     for paper, members in _by_paper(rows).items():
-        parts.append(f"<h2>Paper {escape(paper)}</h2><p>{escape(_counts(members))}</p>")
+        parts.append(f"<h2>{escape(paper)}</h2><p>{escape(_counts(members))}</p>")
         parts.append('<div class="scroll"><table><thead><tr><th>Statement</th><th>Verdict</th><th>Bound and value</th>')
         parts.append("<th>Counterexample and notes</th></tr></thead><tbody>")
         parts += [_html_row(row) for row in members]
@@ -95,7 +96,7 @@ def claims_markdown(results: Iterable[Row], *, title: str = "Ledger of claims") 
     rows = list(results)
     lines = [f"# {title}", "", _counts(rows), ""]
     for paper, members in _by_paper(rows).items():
-        lines += [f"## Paper {paper}", "", _counts(members), ""]
+        lines += [f"## {paper}", "", _counts(members), ""]
         lines += ["| ID | statement | verdict | tightness | counterexample, note |", "|---|---|---|---|---|"]
         for row in members:
             cells = [f"`{row['id']}`", row["statement"], row["verdict"], _margin(row), _remarks(row)]
@@ -105,9 +106,12 @@ def claims_markdown(results: Iterable[Row], *, title: str = "Ledger of claims") 
 
 
 def _by_paper(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows by the heading of their paper: citation, number and title."""
     found: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(str(row["paper"]), []).append(row)
+        known = papers().get(str(row["paper"]))
+        heading = f"{known.label}: {known.title}" if known else str(row["paper"])
+        found.setdefault(heading, []).append(row)
     return found
 
 

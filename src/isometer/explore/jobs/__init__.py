@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from isometer.errors import unknown_name
-from isometer.explore._labs import labs
+from isometer.explore._labs import all_labs
 
 __all__ = ["WARM", "job"]
 
@@ -20,7 +20,7 @@ def job(name: str) -> Callable[..., Any]:
         >>> job("card")("relu")["case"]
         3
     """
-    known = _JOBS | {key: value for lab in labs().values() for key, value in lab.jobs.items()}
+    known = _JOBS | {key: value for lab in all_labs().values() for key, value in lab.jobs.items()}
     if name not in known:
         raise unknown_name("computation", name, known)
     module, function, needs = known[name]

@@ -8,6 +8,7 @@ from typing import Any
 from isometer.serialize import json_data
 
 Figure = dict[str, Any]
+"""A Plotly figure as plain data."""
 
 _LIGHT = {
     "surface": "#ffffff",

@@ -25,7 +25,8 @@ Norm = Literal["none", "layer", "rms"]
 Position = Literal["pre", "post"]
 RateForm = Literal["exponential", "algebraic", "superexponential", "none"]
 
-KNIFE_EDGE = 1e-9  # |κ'(1) − 1| below this (or ten error estimates) counts as κ'(1) = 1
+KNIFE_EDGE = 1e-9
+"""|κ'(1) − 1| below this (or ten error estimates) counts as κ'(1) = 1."""
 _NEAR = 0.5  # beyond this cosine the gap 1 − ρ is the state
 
 

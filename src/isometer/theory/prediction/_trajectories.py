@@ -113,7 +113,7 @@ def finite_width(
     """Mean and interval of every metric in networks of the spec's own widths, to leading order in 1/width.
 
     The Gram matrix of each layer is a random matrix whose mean and covariance follow from layer to layer (see
-    `isometer.theory.prediction._fluctuations`); metrics are averaged over draws from that law. Where the fluctuation of
+    `_fluctuations.py`); metrics are averaged over draws from that law. Where the fluctuation of
     an eigenvalue is as large as the eigenvalue (depth is no longer small against width), the expansion ends, and so do
     the numbers: NaN from there on, and the attribute `band_until` is the last layer that has them.
 

@@ -1,0 +1,107 @@
+"""Fills the parts of pages that follow from data: the papers as people cite them, counts of the ledger and the figures.
+
+    python tools/make_pages.py [--check]
+
+A part begins with `<!-- NAME: made by tools/make_pages.py -->` and ends with `<!-- end -->`; the names are in `parts`.
+--check only says whether all pages are up to date, by the exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+
+from isometer.files import write_whole
+from isometer_papers import Paper, papers
+from isometer_papers.claims import ledger, tally
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "papers" / "docs"
+PAGES = (ROOT / "README.md", ROOT / "papers" / "README.md", DOCS / "index.md", DOCS / "notation.md")
+PAGES += tuple(sorted((DOCS / "ledger").glob("*.md")))
+FIGURES = {"quick": "figures.md", "medium": "figures-medium.md", "paper": "figures-paper.md"}  # by scale
+PART = re.compile(r"(<!-- ([\w ]+): made by tools/make_pages.py -->\n).*?(<!-- end -->)", flags=re.S)
+
+
+def title(paper: Paper) -> str:
+    """Heading and reference of a paper's page."""
+    return f"# {paper.label}\n\n{reference(paper)}"
+
+
+def reference(paper: Paper) -> str:
+    """Authors, linked title and venue."""
+    return f"{', '.join(paper.authors)}: [{paper.title}]({paper.link}). {paper.venue}."
+
+
+def papers_table(page: Path) -> str:
+    """How each paper is cited, with its number and its ledger."""
+    rows = ["| IDs | cited as | paper |", "|---|---|---|"]
+    for number, paper in papers().items():
+        rows.append(f"| `{number}/…` | {_ledger_link(paper, page)} | {reference(paper)} |")
+    return "\n".join(rows)
+
+
+def ledger_table(page: Path) -> str:
+    """How many statements have each verdict, by paper."""
+    rows = [
+        "| paper | statements | hold | refuted | vacuous | inconclusive | corrections that hold |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    total = [0] * 6
+    for number, paper in papers().items():
+        found = ledger(number)
+        printed = tally(row for row in found if "#" not in row.id)
+        corrected = tally(row for row in found if "#" in row.id)
+        numbers = [sum(printed.values()), *printed.values(), corrected["holds"]]
+        total = [a + b for a, b in zip(total, numbers, strict=True)]
+        rows.append(f"| {_ledger_link(paper, page)} ({number}) | " + " | ".join(map(str, numbers)) + " |")
+    rows.append("| all | " + " | ".join(map(str, total)) + " |")
+    return "\n".join(rows)
+
+
+def figures_list(page: Path) -> str:
+    """The lines of counts at the top of the figure tables, which `isometer reproduce` wrote."""
+    rows = []
+    for scale, name in FIGURES.items():
+        lines = (DOCS / name).read_text(encoding="utf-8").splitlines()
+        counts = next(line for line in lines if re.match(r"\d+ studies:", line))
+        rows.append(f"- [{scale}]({_link(DOCS / name, page)}): {counts}")
+    return "\n".join(rows)
+
+
+def _ledger_link(paper: Paper, page: Path) -> str:
+    return f"[{paper.cited}]({_link(DOCS / 'ledger' / f'{paper.key}.md', page)})"
+
+
+def _link(target: Path, page: Path) -> str:
+    return Path(os.path.relpath(target, page.parent)).as_posix()
+
+
+def parts(page: Path) -> dict[str, str]:
+    """Every part that a page can have, as it should be on this page."""
+    made = {"papers": papers_table(page), "ledger": ledger_table(page), "figures": figures_list(page)}
+    return made | {f"title {number}": title(paper) for number, paper in papers().items()}
+
+
+def filled(page: Path) -> str:
+    """The page with its generated parts made anew."""
+    made = parts(page)
+    return PART.sub(lambda match: f"{match[1]}{made[match[2]]}\n{match[3]}", page.read_text(encoding="utf-8"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    stale = [page for page in PAGES if filled(page) != page.read_text(encoding="utf-8")]
+    if options.check:
+        sys.exit(f"out of date: {', '.join(page.name for page in stale)}" if stale else 0)
+    for page in stale:
+        write_whole(page, filled(page))
+
+
+if __name__ == "__main__":
+    main()
