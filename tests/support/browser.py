@@ -1,20 +1,8 @@
-"""The browser of the tests and of the pictures: which one, and how it is started."""
+"""What the tests of pages listen to."""
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 def listen(page: Any, trouble: list[str], requests: list[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.browser import CHROMIUM, FLAGS
+from chromium import CHROMIUM, FLAGS
 
 
 @pytest.fixture(scope="module")
