@@ -15,14 +15,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
-import lazy_loader
 import numpy as np
-
-special = lazy_loader.load("scipy.special", suppress_warning=True)  # most of the time that importing takes
 
 Array = Any  # a NumPy array or a torch tensor
 
@@ -202,6 +200,11 @@ def _edge(u: Expression) -> tuple[Expression, ...]:
     return (u,)
 
 
+def _special(name: str) -> Callable[[Array], Array]:
+    """A function of `scipy.special`, which takes longer to import than everything else here: loaded on first use."""
+    return lambda u: getattr(import_module("scipy.special"), name)(u)
+
+
 PRIMITIVES: dict[str, Primitive] = {
     "add": Primitive(np.add, lambda t, a, b: a + b, lambda a, b: (ONE, ONE), arity=2),
     "subtract": Primitive(np.subtract, lambda t, a, b: a - b, lambda a, b: (ONE, Constant(-1.0)), arity=2),
@@ -214,17 +217,15 @@ PRIMITIVES: dict[str, Primitive] = {
     "exp": _smooth(np.exp, "exp", lambda u: call("exp", u)),
     "expm1": _smooth(np.expm1, "expm1", lambda u: call("exp", u)),
     "tanh": _smooth(np.tanh, "tanh", lambda u: 1.0 - call("tanh", u) ** 2),
-    "sigmoid": _smooth(lambda u: special.expit(u), "sigmoid", lambda u: call("sigmoid", u) * call("sigmoid", -u)),
+    "sigmoid": _smooth(_special("expit"), "sigmoid", lambda u: call("sigmoid", u) * call("sigmoid", -u)),
     "sin": _smooth(np.sin, "sin", lambda u: call("cos", u)),
     "cos": _smooth(np.cos, "cos", lambda u: -call("sin", u)),
     "sinh": _smooth(np.sinh, "sinh", lambda u: call("cosh", u)),
     "cosh": _smooth(np.cosh, "cosh", lambda u: call("sinh", u)),
     "arctan": _smooth(np.arctan, "arctan", lambda u: 1.0 / (1.0 + u * u)),
     "arcsinh": _smooth(np.arcsinh, "arcsinh", lambda u: (1.0 + u * u) ** -0.5),
-    "erf": _smooth(lambda u: special.erf(u), "erf", lambda u: (2.0 / math.sqrt(math.pi)) * call("exp", -(u * u))),
-    "ndtr": _smooth(
-        lambda u: special.ndtr(u), "special.ndtr", lambda u: call("exp", -(u * u) / 2.0) / math.sqrt(2 * math.pi)
-    ),
+    "erf": _smooth(_special("erf"), "erf", lambda u: (2.0 / math.sqrt(math.pi)) * call("exp", -(u * u))),
+    "ndtr": _smooth(_special("ndtr"), "special.ndtr", lambda u: call("exp", -(u * u) / 2.0) / math.sqrt(2 * math.pi)),
     "log1p": Primitive(np.log1p, lambda t, u: t.log1p(u), lambda u: (1.0 / (1.0 + u),), lambda u: (1.0 + u,)),
     "log": Primitive(np.log, lambda t, u: t.log(u), lambda u: (1.0 / u,), _edge),
     "sqrt": Primitive(np.sqrt, lambda t, u: t.sqrt(u), lambda u: (0.5 / call("sqrt", u),), _edge),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from isometer.activations._activation import Activation
-from isometer.activations._expression import Constant, Expression, X, call, special
+from isometer.activations._expression import Constant, Expression, X, call
 from isometer.errors import ActivationError
 
 Builds = Literal["networks", "specs", "nothing"]
@@ -30,7 +30,9 @@ def normrelu_constants(c: float = NORMRELU_KINK) -> tuple[float, float]:
         >>> round(b, 4), round(scale, 2)
         (-1.6209, 1.05)
     """
-    below, above = float(special.ndtr(c)), float(special.ndtr(-c))
+    from scipy.special import ndtr  # slow to load, seldom needed
+
+    below, above = float(ndtr(c)), float(ndtr(-c))
     p = math.exp(-c * c / 2) / math.sqrt(2 * math.pi)
     b = above * c - p
     variance = above * below * c * c + (1 - 2 * below) * p * c + above - p * p
