@@ -39,7 +39,7 @@ test-all: setup
 
 test-lightning: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lightning]'
-	$(THREADS) $(BIN)/python -m pytest -q -m '' tests/test_lightning.py tests/test_monitor.py
+	$(THREADS) $(BIN)/python -m pytest -q -m '' tests/doctor/watch
 
 bench: setup
 	$(THREADS) $(BIN)/python -m benchmarks

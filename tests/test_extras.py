@@ -12,48 +12,19 @@ from pathlib import Path
 import pytest
 
 from isometer.extras import EXTRAS
+from support import ROOT
+from support.missing import commands, outcome
 
-ROOT = Path(__file__).parents[1]
-WITHOUT = """
-import sys
-from importlib.machinery import PathFinder
-found = PathFinder.find_spec
-def find(name, path=None, target=None):
-    return None if name.partition(".")[0] in {blocked!r} else found(name, path, target)
-PathFinder.find_spec = find
-"""
-COMMAND = "from isometer.cli import main\nsys.argv = ['isometer', *{arguments!r}]\nmain()"
-
-
-def outcome(code: str, folder: Path, *blocked: str) -> subprocess.CompletedProcess[str]:
-    whole = WITHOUT.format(blocked=set(blocked)) + code
-    return subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, cwd=folder, timeout=120)
-
-
-@pytest.mark.parametrize(
-    ("package", "arguments"),
-    [
-        ("torch", ["doctor", "mlp-relu-100"]),
-        ("torch", ["simulate", "--depth", "3"]),
-        ("torch", ["claims", "check", "003/lem-1"]),
-        ("dash", ["explore", "--no-browser"]),
-        (
-            "distributed",
-            ["sweep", "simulate", "--grid", "width=4,8", "--depth", "2", "--dask", "local", "--out", "runs"],
-        ),
-        ("sklearn", ["data", "show", "digits"]),
-    ],
-)
-def test_commands_name_the_extra(package: str, arguments: list[str], tmp_path: Path) -> None:
-    done = outcome(COMMAND.format(arguments=arguments), tmp_path, package)
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    assert f"pip install 'isometer[{EXTRAS[package]}]'" in done.stderr
-
-
-NAMES = """
+ASKED = """
 import importlib
-for room, name in {wanted!r}:
+from isometer.cli import main
+for arguments in {commands!r}:
+    sys.argv = ["isometer", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        print("ended with", end.code)
+for room, name in {names!r}:
     try:
         getattr(importlib.import_module(room), name)
     except ImportError as problem:
@@ -61,36 +32,38 @@ for room, name in {wanted!r}:
     else:
         print("there is", room, name)
 """
+SWEEP = ["sweep", "simulate", "--grid", "width=4,8", "--depth", "2", "--dask", "local", "--out", "runs"]
 
 
 @pytest.mark.parametrize(
-    ("package", "wanted"),
+    ("package", "those", "names"),
     [
-        ("torch", [("isometer", "probe"), ("isometer.nn", "build"), ("isometer.simulate", "simulate")]),
-        ("lightning", [("isometer.doctor.watch.lightning", "SignalCallback")]),
-        ("dash", [("isometer.explore", "make_app")]),
+        (
+            "torch",
+            [["doctor", "mlp-relu-100"], ["simulate", "--depth", "3"]],
+            [("isometer", "probe"), ("isometer.nn", "build"), ("isometer.simulate", "simulate")],
+        ),
+        ("dash", [["explore", "--no-browser"]], [("isometer.explore", "make_app")]),
+        ("distributed", [SWEEP], []),
+        ("sklearn", [["data", "show", "digits"]], []),
+        ("lightning", [], [("isometer.doctor.watch.lightning", "SignalCallback")]),
     ],
 )
-def test_imports_name_the_extra(package: str, wanted: list[tuple[str, str]], tmp_path: Path) -> None:
+def test_commands_and_imports_name_the_extra(
+    package: str, those: list[list[str]], names: list[tuple[str, str]], tmp_path: Path
+) -> None:
     blocked = (package, "pytorch_lightning") if package == "lightning" else (package,)
-    done = outcome(NAMES.format(wanted=wanted), tmp_path, *blocked)
-    lines = done.stdout.splitlines()
-    assert len(lines) == len(wanted), done.stderr
-    assert all(f"pip install 'isometer[{EXTRAS[package]}]'" in line for line in lines)
+    done = outcome(ASKED.format(commands=those, names=names), tmp_path, *blocked)
+    told = f"pip install 'isometer[{EXTRAS[package]}]'"
+    assert "Traceback" not in done.stderr
+    assert done.stdout.count("ended with 2\n") == done.stderr.count(told) == len(those), done.stderr
+    lines = done.stdout.splitlines()[len(those) :]
+    assert len(lines) == len(names), done.stdout
+    assert all(told in line for line in lines)
 
 
 def test_without_any_extra_theory_works(tmp_path: Path) -> None:
-    commands = [["explain", "gelu"], ["predict", "--depth", "5"], ["reproduce", "list"], ["claims", "list"]]
-    code = f"""
-from isometer.cli import main
-for arguments in {commands!r}:
-    sys.argv = ["isometer", *arguments]
-    try:
-        main()
-    except SystemExit as end:
-        assert not end.code, arguments
-"""
-    done = outcome(code, tmp_path, *EXTRAS)
+    done = outcome(commands(["explain", "gelu"], ["predict", "--depth", "5"]), tmp_path, *EXTRAS)
     assert done.returncode == 0, done.stderr
 
 

@@ -9,6 +9,7 @@ from ._registration import register_activation as register_activation
 from ._registration import unregister_activation as unregister_activation
 from ._registry import ALIASES as ALIASES
 from ._registry import ENTRIES as ENTRIES
+from ._registry import NORMRELU_KINK as NORMRELU_KINK
 from ._registry import ActivationEntry as ActivationEntry
 from ._registry import TorchForm as TorchForm
 from ._registry import normrelu_constants as normrelu_constants

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from isometer.data._catalog import SPLITS, Facts, facts_of
 from isometer.data._files import Archive, Files, Folder
 from isometer.data._formats import READERS, Bytes, Pair, read_npz
-from isometer.data._locate import Found, cache_folder, find
+from isometer.data._locate import FoundData, cache_folder, find
 from isometer.errors import IsometerError, unknown_name
 from isometer.extras import MissingExtraError
 from isometer.extras import missing as extra_missing
@@ -217,7 +217,7 @@ def missing(facts: Facts, root: str | Path | None) -> IsometerError:
     )
 
 
-def read(facts: Facts, found: Found, split: str) -> DataSet:
+def read(facts: Facts, found: FoundData, split: str) -> DataSet:
     """Read and check one split where it was found."""
     if found.kind == "scikit-learn":
         return checked(facts, split, _digits(facts, split), str(found))

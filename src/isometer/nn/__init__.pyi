@@ -7,6 +7,4 @@ from ._network import build as build
 from ._normalization import BatchNormParts as BatchNormParts
 from ._normalization import SampleNorm as SampleNorm
 from ._normalization import Whitening as Whitening
-from ._shaping import GainFit as GainFit
-from ._shaping import fit_gain as fit_gain
 from ._shaping import shaped_activations as shaped_activations

@@ -6,9 +6,6 @@ from typing import Any
 
 from isometer.nn._activation import Activation
 from isometer.spec import PowerLaw, Schedule, Spec
-from isometer_papers.theory.isometry.gain_schedules import GainFit, fit_gain
-
-__all__ = ["SHAPING", "GainFit", "fit_gain", "shaped_activations"]
 
 SHAPING = PowerLaw(layer=-0.4)
 """A gain that falls with the layer, as 001/rec-6.11 has it; the papers leave the exponent open."""

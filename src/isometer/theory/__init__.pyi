@@ -28,6 +28,8 @@ from .kernels._length_map import SignalFamily as SignalFamily
 from .kernels._length_map import length_bound as length_bound
 from .kernels._length_map import length_contraction as length_contraction
 from .kernels._length_map import settling_depth as settling_depth
+from .kernels._normrelu import NormReLUMoments as NormReLUMoments
+from .kernels._normrelu import normrelu_bound as normrelu_bound
 from .kernels._shaping import ShapedActivation as ShapedActivation
 from .kernels._shaping import length_slope as length_slope
 from .kernels._shaping import shape_activation as shape_activation

@@ -13,10 +13,24 @@ from isometer_papers.studies._readings import LEVEL, mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+else:
+    Figure = Any  # studies name the type; matplotlib is loaded with the first picture
 
-__all__ = ["LINES", "PALETTE", "band", "captioned", "new_figure", "plain_logs"]
+__all__ = ["LINES", "PALETTE", "Figure", "band", "captioned", "new_figure", "plain_logs", "single_panel"]
 
 LINES = ("-", "--", "-.", ":")
+
+
+def single_panel(*, width: float = 4.6, height: float = 4.0) -> tuple[Figure, Any]:
+    """A figure of one panel, and its axis.
+
+    Example:
+        >>> figure, axis = single_panel(width=5.2)
+        >>> figure.axes == [axis]
+        True
+    """
+    figure, axes = new_figure(1, width=width, height=height)
+    return figure, axes[0, 0]
 
 
 def band(

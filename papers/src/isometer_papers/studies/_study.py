@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Verdict = Literal["agree", "partly", "disagree", "unclear"]
 ScaleName = Literal["quick", "medium", "paper"]
 Coordinate = str | int | float
+Settings = Mapping[str, Any]  # axes, constants and reading of a scale, by name
 VERDICTS: tuple[Verdict, ...] = ("agree", "partly", "disagree", "unclear")
 SCALES: tuple[ScaleName, ...] = ("quick", "medium", "paper")
 
@@ -100,8 +101,8 @@ class Reading:
 
 
 Cell = Callable[..., xarray.Dataset]
-Draw = Callable[[xarray.Dataset, Mapping[str, Any]], "Figure"]
-Read = Callable[[xarray.Dataset, Mapping[str, Any]], Reading]
+Draw = Callable[[xarray.Dataset, Settings], "Figure"]
+Read = Callable[[xarray.Dataset, Settings], Reading]
 
 
 @dataclass(frozen=True)

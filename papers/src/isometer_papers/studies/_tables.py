@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from isometer_papers.studies._drawing import new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from isometer_papers.studies._drawing import Figure, single_panel
 
 __all__ = ["table_picture"]
 
@@ -31,8 +27,7 @@ def table_picture(header: Sequence[str], rows: Sequence[Sequence[str]], *, title
     lines = [max(text.count("\n") + 1 for text in row) for row in cells]
     heights = [_ROW * (0.25 + 0.75 * count) for count in lines]
     width, height = max(_LETTER * sum(longest), 4.6), sum(heights) + (0.4 if title else 0.1)
-    figure, axes = new_figure(1, width=width, height=height + 0.45)
-    axis = axes[0, 0]
+    figure, axis = single_panel(width=width, height=height + 0.45)
     axis.set_axis_off()
     if title:
         axis.set_title(title, fontsize=9, loc="left")

@@ -5,6 +5,12 @@ from ._fixed_points import FixedPoint as FixedPoint
 from ._fixed_points import LocalRates as LocalRates
 from ._fixed_points import batch_norm_fixed_point as batch_norm_fixed_point
 from ._fixed_points import local_rates as local_rates
+from ._gain_schedules import GainFit as GainFit
+from ._gain_schedules import GainSchedule as GainSchedule
+from ._gain_schedules import fit_gain as fit_gain
+from ._gain_schedules import gain_schedule as gain_schedule
+from ._gain_schedules import growth_exponent as growth_exponent
+from ._gain_schedules import measured_gain_schedule as measured_gain_schedule
 from ._gram_maps import GramChain as GramChain
 from ._gram_maps import SpectrumMap as SpectrumMap
 from ._gram_maps import gram_chain as gram_chain

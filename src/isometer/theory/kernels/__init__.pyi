@@ -36,6 +36,11 @@ from ._length_map import SignalFamily as SignalFamily
 from ._length_map import length_bound as length_bound
 from ._length_map import length_contraction as length_contraction
 from ._length_map import settling_depth as settling_depth
+from ._normrelu import NORMRELU_EXCESS as NORMRELU_EXCESS
+from ._normrelu import NORMRELU_RATE as NORMRELU_RATE
+from ._normrelu import NormReLUMoments as NormReLUMoments
+from ._normrelu import normrelu_bound as normrelu_bound
+from ._normrelu import normrelu_settling_depth as normrelu_settling_depth
 from ._shaping import ShapedActivation as ShapedActivation
 from ._shaping import length_slope as length_slope
 from ._shaping import shape_activation as shape_activation

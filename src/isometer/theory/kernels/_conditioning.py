@@ -20,7 +20,7 @@ from isometer.theory.kernels._inputs import Batch
 from isometer.theory.kernels._kernel_map import KernelMap, Norm, Position
 from isometer.theory.kernels._kernel_matrix import KernelMatrix
 from isometer.theory.kernels._length_map import UNIT, checked_residual, length_contraction, settling_depth
-from isometer_papers.theory.duals.normrelu import NORMRELU_EXCESS, normrelu_bound
+from isometer.theory.kernels._normrelu import NORMRELU_EXCESS, normrelu_bound
 
 Floats = NDArray[np.float64]
 

@@ -3,7 +3,7 @@ from ._comparison import departures as departures
 from ._coverage import Coverage as Coverage
 from ._coverage import coverage as coverage
 from ._fluctuations import LARGEST as LARGEST
-from ._limits import Limits as Limits
+from ._limits import FixedPointLimits as FixedPointLimits
 from ._limits import limits as limits
 from ._measures import predicted_metrics as predicted_metrics
 from ._trajectories import finite_width as finite_width

@@ -28,7 +28,7 @@ _SETTLED = 1e-9
 
 
 @dataclass(frozen=True)
-class Limits:
+class FixedPointLimits:
     """The fixed point that a batch goes to, and rates there; None where there is none or theory does not have it.
 
     Args:
@@ -69,7 +69,7 @@ class Limits:
         return {"fixed_point": json_text(point), **numbers, "note": self.note}
 
 
-def limits(spec: Spec, samples: int, path: Path | None = None) -> Limits:
+def limits(spec: Spec, samples: int, path: Path | None = None) -> FixedPointLimits:
     """The fixed point of a spec's layer for exchangeable batches, and rates there.
 
     Args:
@@ -78,7 +78,7 @@ def limits(spec: Spec, samples: int, path: Path | None = None) -> Limits:
         path: of a batch, whose end is where the fixed point is looked for; orthogonal samples unless given.
 
     Returns:
-        `Limits`.
+        `FixedPointLimits`.
 
     Example:
         >>> found = limits(Spec(width=64, depth=5, activation="tanh", gain=2**0.5, bias_variance=0.1), 4)
@@ -88,7 +88,7 @@ def limits(spec: Spec, samples: int, path: Path | None = None) -> Limits:
     Implements: 001/fix-G*.
     """
     if _varies(spec):
-        return Limits(None, None, None, None, None, None, "layers differ, so that there is no fixed point")
+        return FixedPointLimits(None, None, None, None, None, None, "layers differ, so that there is no fixed point")
     forward = Forward(spec)
     growth = layer_growth(forward, samples, path)
     over_samples = spec.norm is not None and spec.norm.over == "batch"
@@ -113,7 +113,7 @@ def _values(spec: Spec, value: Any) -> set[float]:
     return set(value)
 
 
-def _of_batch_norm(spec: Spec, forward: Forward, n: int, growth: float | None) -> Limits:
+def _of_batch_norm(spec: Spec, forward: Forward, n: int, growth: float | None) -> FixedPointLimits:
     norm = spec.norm
     assert norm is not None
     gain = spec.at("activation_gain", 1)
@@ -125,14 +125,16 @@ def _of_batch_norm(spec: Spec, forward: Forward, n: int, growth: float | None) -
     try:
         point = batch_norm_fixed_point(phi, n, norm=norm, position=position)
     except IsometerError as problem:
-        return Limits(None, None, None, None, growth, None, str(problem).partition(" — ")[0])
+        return FixedPointLimits(None, None, None, None, growth, None, str(problem).partition(" — ")[0])
     try:
         exact: float | None = gradient_growth(phi, n, norm=norm, position=position)
     except IsometerError:
         exact = growth
     observed = _observed(spec, forward, point.gram)
     if observed is None:
-        return Limits(None, None, None, point.rates.largest, exact, _scale(point.rates.largest), "the batch dies out")
+        return FixedPointLimits(
+            None, None, None, point.rates.largest, exact, _scale(point.rates.largest), "the batch dies out"
+        )
     rate = point.rates.largest
     note = ""
     if rate > 1.0:
@@ -163,22 +165,26 @@ def _observed(spec: Spec, forward: Forward, carried: Floats) -> Floats | None:
     return forward.statistics(forward.output(Columns(covariance), 1))[0]
 
 
-def _of_lengths(spec: Spec, forward: Forward, n: int, growth: float | None, path: Path | None) -> Limits:
+def _of_lengths(spec: Spec, forward: Forward, n: int, growth: float | None, path: Path | None) -> FixedPointLimits:
     """Without norm: the length map's fixed point q* and the cosine there, of pre-activations."""
     weight = forward.weight_variance(1) * spec.output_scale(1) ** 2
     gain = spec.at("activation_gain", 1)
     if spec.is_linear:
-        return Limits(None, None, None, 1.0, growth, math.inf, "a linear network keeps the shape of every batch")
+        return FixedPointLimits(
+            None, None, None, 1.0, growth, math.inf, "a linear network keeps the shape of every batch"
+        )
     try:
         point = phase_point(spec.phi.gain(gain) if gain != 1.0 else spec.phi, weight, spec.bias_variance)
     except IsometerError as problem:
-        return Limits(None, None, None, None, growth, None, str(problem).partition(" — ")[0])
+        return FixedPointLimits(None, None, None, None, growth, None, str(problem).partition(" — ")[0])
     scales = (point.length_scale, point.correlation_scale)
     slowest = max(scale for scale in scales if not math.isnan(scale))
     rate = 0.0 if slowest == 0 else (1.0 if math.isinf(slowest) else math.exp(-1.0 / slowest))
     if math.isinf(point.variance) or point.variance == 0.0 or point.cosine is None:
         end = "grow without bound" if math.isinf(point.variance) else "die out"
-        return Limits(None, None, None, rate, growth, slowest, f"no fixed point but zero or infinity: variances {end}")
+        return FixedPointLimits(
+            None, None, None, rate, growth, slowest, f"no fixed point but zero or infinity: variances {end}"
+        )
     variance, note = point.variance, ""
     if spec.homogeneity == 1:
         note = "every scale is kept; the diagonal is that of samples of unit mean square"
@@ -191,10 +197,10 @@ def _of_lengths(spec: Spec, forward: Forward, n: int, growth: float | None, path
     return _with_point(gram, n, rate, growth, note)
 
 
-def _iterated(spec: Spec, forward: Forward, n: int, growth: float | None, path: Path | None) -> Limits:
+def _iterated(spec: Spec, forward: Forward, n: int, growth: float | None, path: Path | None) -> FixedPointLimits:
     """Norms over features and skips: two numbers, followed until they rest."""
     if spec.has_skip and not forward.late:
-        return Limits(
+        return FixedPointLimits(
             None, None, None, None, growth, None, "a skip without a norm after it lets signals grow with depth"
         )
     over_samples = spec.norm is not None and spec.norm.over == "batch"
@@ -216,19 +222,19 @@ def _iterated(spec: Spec, forward: Forward, n: int, growth: float | None, path: 
         slow = [step for step in steps if step > 0][-2:]
         rate = slow[1] / slow[0] if len(slow) == 2 else None
         scale = None if rate is None else _scale(rate)
-        return Limits(None, None, None, rate, growth, scale, f"no fixed point within {steps_allowed} layers")
+        return FixedPointLimits(None, None, None, rate, growth, scale, f"no fixed point within {steps_allowed} layers")
     moving = [step for step in steps if step > 1e-11]
     rate = moving[-1] / moving[-2] if len(moving) > 1 else 0.0
     diagonal, off = float(grams[-1][0, 0]), float(grams[-1][0, 1])
     return _with_point(np.full((n, n), off) + np.eye(n) * (diagonal - off), n, rate, growth, "")
 
 
-def _with_point(gram: Floats, n: int, rate: float, growth: float | None, note: str) -> Limits:
+def _with_point(gram: Floats, n: int, rate: float, growth: float | None, note: str) -> FixedPointLimits:
     diagonal = float(np.diag(gram).mean())
     off = float(gram.sum() - np.trace(gram)) / (n * (n - 1)) if n > 1 else 0.0
     low, high = sorted((diagonal - off, diagonal + (n - 1) * off))
     condition = high / low if low > 1e-12 * n * abs(high) else math.inf
-    return Limits(diagonal, off, condition if n > 1 else 1.0, rate, growth, _scale(rate), note)
+    return FixedPointLimits(diagonal, off, condition if n > 1 else 1.0, rate, growth, _scale(rate), note)
 
 
 def _scale(rate: float) -> float:

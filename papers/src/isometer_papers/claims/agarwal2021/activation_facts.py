@@ -8,16 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._fits import exponent
-from isometer_papers.claims.agarwal2021.instances import (
-    Rng,
-    nonaffinity,
-    nonlinearity,
-    random_squares,
-    simple_duals,
-    unit_scale,
-)
+from isometer_papers.claims._statements import Sampled, above, asymptotic, at_most, deterministic, equal, vanishes
+from isometer_papers.claims.agarwal2021.instances import nonaffinity, nonlinearity, random_squares, simple_duals
 from isometer_papers.claims.agarwal2021.simulations import kernel_draws
 from isometer_papers.float_or_mpmath import sqrt
 from isometer_papers.theory.duals.exact_duals import dual_slope, dual_value
@@ -161,9 +156,12 @@ def _limit(i: Instance) -> float:
     return float(rho)
 
 
-def _width_cases(rng: Rng, count: int) -> Iterator[Instance]:
-    for name, depth in (("normalized(relu)", 2), ("unit(sin)", 3), ("normalized(relu)", 4))[:count]:
-        yield {"F": name, "L": depth, "rho": 0.6, "widths": [64, 256, 1024], "runs": 800}
+_width_cases = cases(
+    *(
+        {"F": name, "L": depth, "rho": 0.6, "widths": [64, 256, 1024], "runs": 800}
+        for name, depth in (("normalized(relu)", 2), ("unit(sin)", 3), ("normalized(relu)", 4))
+    )
+)
 
 
 def _mean_kernel(i: Instance, rng: Rng) -> Estimate:
@@ -171,166 +169,118 @@ def _mean_kernel(i: Instance, rng: Rng) -> Estimate:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "004/eq-1:parameters",
         "§2",
-        "deterministic",
         "the network has dm + (L − 1)m² + m parameters",
-        "==",
-        lambda i: parameter_count(i["d"], i["m"], i["L"]),
+        equal(_counted, lambda i: parameter_count(i["d"], i["m"], i["L"])),
         {"random": _shapes},
-        quantity=_counted,
     ),
-    Claim(
+    deterministic(
         "004/eq-2:mean",
         "eq. 2",
-        "deterministic",
         "(σ − c)/s with c = E σ has mean 0",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: _normalized_moments(i)[0]),
         {"random": _raw_polynomials},
-        quantity=lambda i: _normalized_moments(i)[0],
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "004/eq-2:variance",
         "eq. 2",
-        "deterministic",
         "(σ − c)/s with s² = Var σ has mean square 1",
-        "==",
-        lambda i: 1,
+        equal(lambda i: _normalized_moments(i)[1], 1),
         {"random": _raw_polynomials},
-        quantity=lambda i: _normalized_moments(i)[1],
     ),
-    Claim(
+    deterministic(
         "004/def-2:unnormalised",
         "C.4",
-        "deterministic",
         "μ of the normalised σ is 1 − a_1²/Σ_{i≥1} a_i² = 1 − σ̂′(0)/(σ̂(1) − σ̂(0))",
-        "==",
-        lambda i: 1 - _squares(i)[1] / _squares(i)[1:].sum(),
+        equal(_mu_by_dual, lambda i: 1 - _squares(i)[1] / _squares(i)[1:].sum()),
         {"random": _raw_polynomials},
-        quantity=_mu_by_dual,
-        scale=unit_scale,
+        scale=1,
         tolerance=1e-7,
     ),
-    Claim(
+    deterministic(
         "004/def-29:coincide",
         "Definition 29",
-        "deterministic",
         "μ̃ = μ for normalised activations",
-        "==",
-        _mu,
+        equal(nonaffinity, _mu),
         {"random": _duals},
-        quantity=nonaffinity,
     ),
-    Claim(
+    deterministic(
         "004/def-18:fact-1",
         "Definition 18, fact 1",
-        "deterministic",
         "E σ(w·x)σ(w·x′) = σ̂(x·x′) for unit x, x′",
-        "==",
-        lambda i: dual_value(_squares(i), i["x"] @ i["y"]) * _squares(i).sum(),
+        equal(_rotated, lambda i: dual_value(_squares(i), i["x"] @ i["y"]) * _squares(i).sum()),
         {"random": _vectors},
-        quantity=_rotated,
-        exact=lambda i: (_rotated(i), dual_value(_squares(i), i["x"] @ i["y"]) * _squares(i).sum()),
-        scale=unit_scale,
+        scale=1,
         counts=(60, 400),
         scope="polynomials of degree up to 4",
     ),
-    Claim(
+    deterministic(
         "004/def-18:fact-3",
         "Definition 18, fact 3",
-        "deterministic",
         "σ̂(ρ) = Σ a_i² ρ^i",
-        "==",
-        lambda i: dual_value(_squares(i), i["rho"]) * _squares(i).sum(),
+        equal(_dual_by_definition, lambda i: dual_value(_squares(i), i["rho"]) * _squares(i).sum()),
         {"random": _polynomials},
-        quantity=_dual_by_definition,
-        exact=lambda i: (_dual_by_definition(i), dual_value(_squares(i), i["rho"]) * _squares(i).sum()),
-        scale=unit_scale,
+        scale=1,
         scope="polynomials of degree up to 4",
     ),
-    Claim(
+    deterministic(
         "004/def-18:fact-4-mean",
         "Definition 18, fact 4",
-        "deterministic",
         "a_0 = E σ(X)",
-        "==",
-        lambda i: i["a"][0],
+        equal(_mean, lambda i: i["a"][0]),
         {"random": _polynomials},
-        quantity=_mean,
-        exact=lambda i: (_mean(i), i["a"][0]),
-        scale=unit_scale,
+        scale=1,
     ),
-    Claim(
+    deterministic(
         "004/def-18:fact-4-square",
         "Definition 18, fact 4",
-        "deterministic",
         "Σ a_i² = E σ(X)²",
-        "==",
-        lambda i: _squares(i).sum(),
+        equal(_total, lambda i: _squares(i).sum()),
         {"random": _polynomials},
-        quantity=_total,
-        exact=lambda i: (_total(i), _squares(i).sum()),
-        scale=unit_scale,
+        scale=1,
     ),
-    Claim(
+    deterministic(
         "004/def-18:fact-5",
         "Definition 18, fact 5",
-        "deterministic",
         "the dual of σ̇ is the derivative of σ̂",
-        "==",
-        lambda i: dual_slope(_squares(i), i["rho"]) * _squares(i).sum(),
+        equal(_derivative_dual, lambda i: dual_slope(_squares(i), i["rho"]) * _squares(i).sum()),
         {"random": _polynomials},
-        quantity=_derivative_dual,
-        exact=lambda i: (_derivative_dual(i), dual_slope(_squares(i), i["rho"]) * _squares(i).sum()),
-        scale=unit_scale,
+        scale=1,
         scope="polynomials of degree up to 4",
     ),
-    Claim(
+    deterministic(
         "004/lem-19:positive",
         "Lemma 19",
-        "deterministic",
         "μ > 0 for normalised non-linear σ",
-        ">",
-        lambda i: 0,
+        above(_mu, 0),
         {"random": _duals},
-        quantity=_mu,
     ),
-    Claim(
+    deterministic(
         "004/lem-19:one",
         "Lemma 19",
-        "deterministic",
         "μ ≤ 1",
-        "<=",
-        lambda i: 1,
+        at_most(_mu, 1),
         {"random": _duals},
-        quantity=_mu,
     ),
-    Claim(
+    asymptotic(
         "004/lem-20:mean",
         "Lemma 20",
-        "asymptotic",
         "k^{(l)}(x, x′) → σ̂^{(l)}(x·x′) as m → ∞",
-        "==",
-        _limit,
+        equal(Sampled(_mean_kernel), _limit),
         {"networks": _width_cases},
-        estimate=_mean_kernel,
-        scale=unit_scale,
+        scale=1,
         counts=(2, 3),
         resolution=0.03,
         scope="mean over 800 networks of width 1024",
     ),
-    Claim(
+    asymptotic(
         "004/lem-20:width",
         "Lemma 20",
-        "asymptotic",
         "the distance of k^{(l)} to its limit falls with the width",
-        "==",
-        lambda i: -0.5,
+        equal(Sampled(_width_exponent), -0.5),
         {"networks": _width_cases},
-        estimate=_width_exponent,
         counts=(2, 3),
         resolution=0.3,
         scope="exponent of E|k − σ̂^{(l)}| over m = 64, 256, 1024: −½, as the central limit theorem has it",

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Instance, Search
+from isometer_papers.claims._families import Family, Rng
 from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.theory.duals.exact_duals import dual_slope, dual_value
 
-Rng = np.random.Generator
-Generator = Callable[[Rng, int], Iterator[Instance]]
 NAMES = ("relu", "exp", "sin", "erf")
 
 
@@ -43,11 +42,6 @@ def nonaffinity(i: Instance) -> Any:
     """μ̃ = 1 − a_0² − a_1²."""
     nought = like(i)
     return 1 - dual_value(dual_of(i), nought) - dual_slope(dual_of(i), nought)
-
-
-def unit_scale(i: Instance) -> int:
-    """Differences count as they are."""
-    return 1
 
 
 def offdiagonal(matrix: Any) -> Any:
@@ -145,7 +139,7 @@ def pair_gram(rho: float) -> Any:
     return np.array([[1.0, rho], [rho, 1.0]])
 
 
-def networks(depths: Callable[[Rng, Instance], int], names: tuple[str, ...] = NAMES) -> dict[str, Generator]:
+def networks(depths: Callable[[Rng, Instance], int], names: tuple[str, ...] = NAMES) -> dict[str, Family]:
     """Duals with correlation matrices and a depth."""
 
     def simple(rng: Rng, count: int) -> Iterator[Instance]:

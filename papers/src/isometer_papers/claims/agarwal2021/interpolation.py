@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import eigenvalues
-from isometer_papers.claims.agarwal2021.instances import Rng, correlations, unit_scale
+from isometer_papers.claims._statements import at_most, deterministic, vanishes
+from isometer_papers.claims.agarwal2021.instances import correlations
 from isometer_papers.theory.duals.exact_duals import dual_slope, iterated_dual
 from isometer_papers.theory.duals.small_interpolation import distinct_probability, interpolant_risk
 from isometer_papers.theory.kernel_learning.interpolation import (
@@ -55,10 +57,13 @@ def _separated(i: Instance) -> bool:
     return bool(_well(i) and off <= 1 / (2 * i["n"] ** 2))
 
 
-def _pure_noise(rng: Rng, count: int) -> Iterator[Instance]:
-    """Orthonormal inputs, equally likely; n² draws are distinct with probability at least 1 − γ."""
-    for n, size in ((2, 14), (3, 90), (2, 30)):
-        yield {"N": size, "mean": 0.0, "n": n, "labels": np.array([1.0, -1.0, 1.0][:n])}
+# Orthonormal inputs, equally likely; n² draws are distinct with probability at least 1 − γ.
+_pure_noise = cases(
+    *(
+        {"N": size, "mean": 0.0, "n": n, "labels": np.array([1.0, -1.0, 1.0][:n])}
+        for n, size in ((2, 14), (3, 90), (2, 30))
+    )
+)
 
 
 def _orthonormal(i: Instance) -> dict[str, Any]:
@@ -128,136 +133,105 @@ def _interpolation_gap(i: Instance) -> Any:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "004/lem-54",
         "Lemma 54",
-        "deterministic",
         "for any positive integer N, L ≥ ⌈log N/(−log(1 − μ/2))⌉ + L₀(Δ(N, γ)) ⇒ ‖Σ‖ ≤ 8 ln(N)/N",
-        "<=",
-        lambda i: covariance_norm_bound(i["N"]),
+        at_most(_norm_54, lambda i: covariance_norm_bound(i["N"])),
         {"simplices": _single},
-        quantity=_norm_54,
         hypotheses=_draws_apart,
         corrected="004/lem-54#corrected",
         counts=(60, 400),
         scope="M equally likely inputs of equal cosine, γ = 0.45",
         remark="N = 1 makes the bound 0",
     ),
-    Claim(
+    deterministic(
         "004/lem-54#corrected",
         "Lemma 54",
-        "deterministic",
         "the same for N ≥ 2",
-        "<=",
-        lambda i: covariance_norm_bound(i["N"]),
+        at_most(_norm_54, lambda i: covariance_norm_bound(i["N"])),
         {"simplices": _simplices},
-        quantity=_norm_54,
         hypotheses=_draws_apart,
         counts=(60, 400),
         scope="M equally likely inputs of equal cosine, γ = 0.45",
         remark="up to N = 26 the bound is above 1, which ‖Σ‖ never exceeds",
     ),
-    Claim(
+    deterministic(
         "004/lem-55",
         "Lemma 55",
-        "deterministic",
         "excess risk ≤ 2v*ᵀBv* + 2εᵀCε",
-        "<=",
-        lambda i: 2 * _found(i)["approximation"] + 2 * _found(i)["noise"],
+        at_most(lambda i: _found(i)["risk"], lambda i: 2 * _found(i)["approximation"] + 2 * _found(i)["noise"]),
         {"random": _populations},
-        quantity=lambda i: _found(i)["risk"],
         hypotheses=_well,
         counts=(40, 300),
     ),
-    Claim(
+    deterministic(
         "004/lem-55:eq-25",
         "eq. 25",
-        "deterministic",
         "v*ᵀBv* ≤ ‖Σ‖‖v*‖²",
-        "<=",
-        lambda i: _covariance(i) * _found(i)["norm"],
+        at_most(lambda i: _found(i)["approximation"], lambda i: _covariance(i) * _found(i)["norm"]),
         {"random": _populations},
-        quantity=lambda i: _found(i)["approximation"],
         hypotheses=_well,
         counts=(40, 300),
     ),
-    Claim(
+    deterministic(
         "004/lem-55:eq-26",
         "eq. 26",
-        "deterministic",
         "εᵀCε ≤ 2n(1 + ‖v*‖²)‖Σ‖",
-        "<=",
-        lambda i: 2 * i["n"] * (1 + _found(i)["norm"]) * _covariance(i),
+        at_most(lambda i: _found(i)["noise"], lambda i: 2 * i["n"] * (1 + _found(i)["norm"]) * _covariance(i)),
         {"random": _populations},
-        quantity=lambda i: _found(i)["noise"],
         hypotheses=_separated,
         counts=(60, 400),
         scope="samples with |K̄_ij| ≤ 1/2n², as at the depth of Theorem 16",
     ),
-    Claim(
+    deterministic(
         "004/lem-55:residual",
         "proof of Theorem 16",
-        "deterministic",
         "‖y − Xv*‖² ≤ n(1 + ‖v*‖²)",
-        "<=",
-        lambda i: i["n"] * (1 + _found(i)["norm"]),
+        at_most(lambda i: _found(i)["residual"], lambda i: i["n"] * (1 + _found(i)["norm"])),
         {"random": _populations},
-        quantity=lambda i: _found(i)["residual"],
         hypotheses=_well,
         corrected="004/lem-55:residual#corrected",
         counts=(40, 300),
         remark="y = 1 where E[y|x] = −0.9 alone gives 3.61 > 1 + 0.81",
     ),
-    Claim(
+    deterministic(
         "004/lem-55:residual#corrected",
         "proof of Theorem 16",
-        "deterministic",
         "‖y − Xv*‖² ≤ 2n(1 + ‖v*‖²)",
-        "<=",
-        lambda i: 2 * i["n"] * (1 + _found(i)["norm"]),
+        at_most(lambda i: _found(i)["residual"], lambda i: 2 * i["n"] * (1 + _found(i)["norm"])),
         {"random": _populations},
-        quantity=lambda i: _found(i)["residual"],
         hypotheses=_well,
         counts=(40, 300),
     ),
-    Claim(
+    deterministic(
         "004/thm-16",
         "Theorem 16",
-        "deterministic",
         "with probability at least 1 − γ, excess risk ≤ O((log(n/γ)/n)‖v*‖²)",
-        "<=",
-        _printed_risk,
+        at_most(lambda i: _orthonormal(i)["risk"], _printed_risk),
         {"noise": _pure_noise},
-        quantity=lambda i: _orthonormal(i)["risk"],
         hypotheses=_often_distinct,
         corrected="004/thm-16#corrected",
         scope="orthonormal inputs, so K̄ = I and Δ(n², γ) = 1; γ = 0.45; the constant of the O taken as 1000",
         remark="labels ±1 of pure noise have v* = 0, and the interpolant is not 0: the bound needs 1 + ‖v*‖²",
     ),
-    Claim(
+    deterministic(
         "004/thm-16#corrected",
         "Theorem 16",
-        "deterministic",
         "excess risk ≤ (16 ln n/n²)(2‖v*‖² + 8n(1 + ‖v*‖²))",
-        "<=",
-        _proved_risk,
+        at_most(lambda i: _orthonormal(i)["risk"], _proved_risk),
         {"random": _mixed},
-        quantity=lambda i: _orthonormal(i)["risk"],
         hypotheses=_often_distinct,
         counts=(20, 100),
         scope="orthonormal inputs, γ = 0.45",
     ),
-    Claim(
+    deterministic(
         "004/def-interp",
         "Appendix G",
-        "deterministic",
         "v_S = XᵀK̄⁻¹y interpolates the sample",
-        "==",
-        lambda i: 0,
+        vanishes(_interpolation_gap),
         {"random": _populations},
-        quantity=_interpolation_gap,
         hypotheses=_well,
-        scale=unit_scale,
         counts=(40, 300),
     ),
 )

@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 
 from isometer.theory.kernels import SignalFamily, correlation_bound, one_layer_bound
-from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims._claim import Instance, Search
+from isometer_papers.claims._families import Family, Rng, extended
 from isometer_papers.claims._precise import mpmath
-from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
+from isometer_papers.claims._statements import at_least, at_most, deterministic, equal
 from isometer_papers.claims.agarwal2021.lengths import contraction, mixture, sigma, simple
 from isometer_papers.float_or_mpmath import log, sqrt
 from isometer_papers.theory.duals.odd_mixtures import as_printed_hermite_pairing, mixture_step
 from isometer_papers.theory.duals.soft_clip import SoftClip
 
 
-def _pairs(
-    kinds: tuple[str, ...], ranges: tuple[float, float] = (0.05, 5.0)
-) -> Callable[[Rng, int], Iterator[Instance]]:
+def _pairs(kinds: tuple[str, ...], ranges: tuple[float, float] = (0.05, 5.0)) -> Family:
     def generator(rng: Rng, count: int) -> Iterator[Instance]:
         for base in simple(rng, count):
             for rho in (0.5, 0.9, -0.9, 0.2):
@@ -182,9 +181,7 @@ def _clip_after(prefactor: str) -> Callable[[Instance], bool]:
     return lambda i: bool(i["L"] >= _clip_start(i, prefactor))
 
 
-def _late_clips(rng: Rng, count: int) -> Iterator[Instance]:
-    for instance in _clips(rng, count):
-        yield {**instance, "L": int(np.ceil(_clip_start(instance, "inverse"))) + instance["L"]}
+_late_clips = extended(_clips, lambda rng, i: {"L": int(np.ceil(_clip_start(i, "inverse"))) + i["L"]})
 
 
 def _hermite_cases(rng: Rng, count: int) -> Iterator[Instance]:
@@ -205,94 +202,71 @@ def _pairing_claimed(i: Instance) -> Any:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "004/lem-40",
         "eq. 14, Lemma 40",
-        "deterministic",
         "E h_i^{γ₁}(z₁)h_j^{γ₂}(z₂) = δ_ij (γ₃/√(γ₁γ₂))^j, h_j = H_j/√(γ^j j!), e^{tz − γ²t²/2} = Σ H_j t^j/j!",
-        "==",
-        _pairing_claimed,
+        equal(_pairing(True), _pairing_claimed),
         {"random": _hermite_cases},
-        quantity=_pairing(True),
-        scale=unit_scale,
+        scale=1,
         corrected="004/lem-40#corrected",
         scope="degrees 0 to 3",
         remark="H_2 = z² − γ² has mean γ − γ² under N(0, γ)",
     ),
-    Claim(
+    deterministic(
         "004/lem-40#corrected",
         "eq. 14, Lemma 40",
-        "deterministic",
         "the same with e^{tz − γt²/2} = Σ H_j t^j/j!",
-        "==",
-        _pairing_claimed,
+        equal(_pairing(False), _pairing_claimed),
         {"random": _hermite_cases},
-        quantity=_pairing(False),
-        scale=unit_scale,
+        scale=1,
         scope="degrees 0 to 3",
     ),
-    Claim(
+    deterministic(
         "004/def-sigma-c:eq-15",
         "eq. 15",
-        "deterministic",
         "σ̂_c(x, y) = Σ_j a_j^{‖x‖²}a_j^{‖y‖²}ρ^j",
-        "==",
-        _series,
+        equal(lambda i: sigma(i).pair(i["p"], i["q"], i["rho"] * sqrt(i["p"] * i["q"])), _series),
         {"random": _gentle},
-        quantity=lambda i: sigma(i).pair(i["p"], i["q"], i["rho"] * sqrt(i["p"] * i["q"])),
-        exact=lambda i: (sigma(i).pair(i["p"], i["q"], i["rho"] * sqrt(i["p"] * i["q"])), _series(i)),
-        scale=unit_scale,
+        scale=1,
         tolerance=1e-6,
         counts=(12, 60),
         scope="60 terms, steepness up to 1",
     ),
-    Claim(
+    deterministic(
         "004/def-sigma-c:eq-16",
         "eq. 16",
-        "deterministic",
         "σ̂_c(x, x) = σ̂_l(‖x‖²) = Σ_j (a_j^{‖x‖²})²",
-        "==",
-        _squared_sum,
+        equal(lambda i: sigma(i).second_moment(i["p"]), _squared_sum),
         {"random": _gentle},
-        quantity=lambda i: sigma(i).second_moment(i["p"]),
-        exact=lambda i: (sigma(i).second_moment(i["p"]), _squared_sum(i)),
         tolerance=1e-4,
         counts=(12, 60),
         scope="60 terms, steepness up to 1",
     ),
-    Claim(
+    deterministic(
         "004/lem-41",
         "Lemma 41",
-        "deterministic",
         "odd σ: |σ̂_c(x, y)|/√(σ̂_c(x, x)σ̂_c(y, y)) ≤ ∏_z √(1 − (1 + μ^{‖z‖²}/2)δ), or ∏_z √((1 − μ^{‖z‖²}/2)(1 − δ))",
-        "<=",
-        _cosine_bound,
+        at_most(_cosine_after, _cosine_bound),
         {"erf": _pairs(("erf",)), "sin": _pairs(("sin",))},
-        quantity=_cosine_after,
         search=_search_pairs("erf"),
         tolerance=1e-8,
     ),
-    Claim(
+    deterministic(
         "004/lem-41:monotone",
         "Lemma 41",
-        "deterministic",
         "odd σ: the normalised dot product never grows in absolute value",
-        "<=",
-        lambda i: abs(i["rho"]),
+        at_most(_cosine_after, lambda i: abs(i["rho"])),
         {"erf": _pairs(("erf",)), "sin": _pairs(("sin",))},
-        quantity=_cosine_after,
         search=_search_pairs("sin"),
         tolerance=1e-8,
     ),
-    Claim(
+    deterministic(
         "004/thm-42:eq-20",
         "eq. 20",
-        "deterministic",
         "‖x‖² ∈ [1 − μ/4, 1 + μ/4] ⇒ μ^{‖x‖²} ≥ μ/2",
-        ">=",
-        lambda i: _mu(i) / 2,
+        at_least(lambda i: sigma(i).nonlinearity(1 + i["place"] * _mu(i) / 4), lambda i: _mu(i) / 2),
         {"random": _near_one},
-        quantity=lambda i: sigma(i).nonlinearity(1 + i["place"] * _mu(i) / 4),
         hypotheses=lambda i: bool(_mu(i) > 1e-4),
         search=Search(
             lambda p: {"a": float(p[0]), "b": 1.0, "t": float(10 ** (2 * p[1] - 1)), "g": "erf", "place": 2 * p[2] - 1},
@@ -300,58 +274,46 @@ CLAIMS = (
         ),
         scope="the family a x + b erf(t x)",
     ),
-    Claim(
+    deterministic(
         "004/thm-42",
         "Theorem 42",
-        "deterministic",
         "cosine after L ≥ L̂ = (1/α_σ)log(4 max(|‖x‖² − 1|, |‖y‖² − 1|, μ/4)/μ) layers ≤ B_{μ/2}(L − L̂, δ)",
-        "<=",
-        _path_bound("inverse"),
+        at_most(_cosine_path("inverse"), _path_bound("inverse")),
         {"random": _paths},
-        quantity=_cosine_path("inverse"),
         hypotheses=_proper,
         search=_search_paths(),
-        scale=unit_scale,
+        scale=1,
         scope="L = ⌈L̂⌉ and up to 10 more, the family a x + b erf(t x)",
     ),
-    Claim(
+    deterministic(
         "004/thm-12",
         "Theorem 12",
-        "deterministic",
         "the same with a constant c_σ: L̂ = c_σ log(4 max(…)/μ)",
-        "<=",
-        _path_bound("inverse"),
+        at_most(_cosine_path("inverse"), _path_bound("inverse")),
         {"random": _paths},
-        quantity=_cosine_path("inverse"),
         hypotheses=_proper,
         search=_search_paths(),
-        scale=unit_scale,
+        scale=1,
         scope="the constant is taken as 1/α_σ; the family a x + b erf(t x)",
     ),
-    Claim(
+    deterministic(
         "004/thm-12:constant",
         "Theorem 12 with Theorem 37",
-        "deterministic",
         "the same with L̂ = α_σ log(4 max(…)/μ), α_σ of Theorem 37",
-        "<=",
-        _clip_bound("alpha"),
+        at_most(lambda i: _clip(i).cosine_floor(i["p"], i["rho"], i["L"]), _clip_bound("alpha")),
         {"clips": _clips},
-        quantity=lambda i: _clip(i).cosine_floor(i["p"], i["rho"], i["L"]),
         hypotheses=_clip_after("alpha"),
         corrected="004/thm-42",
         counts=(40, 200),
         scope="two inputs of squared length p and a smooth clip at ±T; the cosine by its lower bound ρ∏(1 − μ^{γ})",
         remark="the other reading of Theorem 12, whose constant Appendix D describes; L̂ has to grow like 1/α_σ",
     ),
-    Claim(
+    deterministic(
         "004/thm-42:clips",
         "Theorem 42",
-        "deterministic",
         "Theorem 42 for smooth clips at ±T",
-        "<=",
-        _clip_bound("inverse"),
+        at_most(lambda i: _clip(i).cosine_floor(i["p"], i["rho"], i["L"]), _clip_bound("inverse")),
         {"clips": _late_clips},
-        quantity=lambda i: _clip(i).cosine_floor(i["p"], i["rho"], i["L"]),
         hypotheses=_clip_after("inverse"),
         exact=_clip_exact("inverse"),
         counts=(20, 80),

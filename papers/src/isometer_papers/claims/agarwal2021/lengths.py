@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from isometer.theory.kernels import SignalFamily, length_contraction
-from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims._claim import Instance, Search
+from isometer_papers.claims._families import Rng, cases, drawn
 from isometer_papers.claims._precise import mpmath
-from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
+from isometer_papers.claims._statements import at_least, at_most, deterministic, equal, vanishes
 from isometer_papers.theory.duals.length_counterexamples import hinge_length, sigmoid_at_zero, staircase_length
 from isometer_papers.theory.duals.odd_mixtures import OddMixture
 
@@ -28,9 +29,7 @@ def mixture(rng: Rng, kinds: tuple[str, ...] = ("erf",)) -> dict[str, Any]:
     return {"a": a, "b": b, "t": float(10 ** rng.uniform(-1, 1)), "g": str(rng.choice(kinds))}
 
 
-def simple(rng: Rng, count: int) -> Iterator[dict[str, Any]]:
-    for a, t in ((0.0, 1.0), (0.0, 0.3), (0.0, 5.0), (0.5, 1.0)):
-        yield {"a": a, "b": 1.0, "t": t, "g": "erf"}
+simple = cases(*({"a": a, "b": 1.0, "t": t, "g": "erf"} for a, t in ((0.0, 1.0), (0.0, 0.3), (0.0, 5.0), (0.5, 1.0))))
 
 
 def _lengths(rng: Rng, count: int) -> Iterator[Instance]:
@@ -134,9 +133,7 @@ def _stair_distance(i: Instance) -> Any:
     return abs(high - low)
 
 
-def _other_starts(rng: Rng, count: int) -> Iterator[Instance]:
-    for _ in range(count):
-        yield {**mixture(rng), "gamma": 1.0, "L": 1, "gamma0": float(rng.uniform(0.05, 0.95))}
+_other_starts = drawn(lambda rng: {**mixture(rng), "gamma": 1.0, "L": 1, "gamma0": float(rng.uniform(0.05, 0.95))})
 
 
 def _rem_38(i: Instance) -> Any:
@@ -150,173 +147,134 @@ def _difference_slope(i: Instance) -> Any:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "004/thm-37",
         "Theorem 37",
-        "deterministic",
         "|k̄(x, x) − 1| ≤ (1 − α_σ)^L · |‖x‖² − 1|² for ‖x‖² ≥ ½, L ≥ 0",
-        "<=",
-        lambda i: _printed_length(i, 2),
+        at_most(_length_after, lambda i: _printed_length(i, 2)),
         LENGTHS,
-        quantity=_length_after,
         search=_search_lengths(),
-        scale=unit_scale,
+        scale=1,
         corrected="004/thm-37#corrected",
         remark="at L = 0 it says |‖x‖² − 1| ≤ |‖x‖² − 1|²; σ = a x + b erf(t x), scaled to E σ² = 1",
     ),
-    Claim(
+    deterministic(
         "004/thm-37#corrected",
         "Theorem 37",
-        "deterministic",
         "|k̄(x, x) − 1| ≤ (1 − α_σ)^L · |‖x‖² − 1| for ‖x‖² ≥ ½, L ≥ 0",
-        "<=",
-        lambda i: _printed_length(i, 1),
+        at_most(_length_after, lambda i: _printed_length(i, 1)),
         LENGTHS,
-        quantity=_length_after,
         search=_search_lengths(),
-        scale=unit_scale,
+        scale=1,
     ),
-    Claim(
+    deterministic(
         "004/thm-37:eq-12",
         "eq. 12",
-        "deterministic",
         "|σ̂_l(γ) − 1| ≤ (1 − α_σ)|γ − 1| for γ ≥ ½",
-        "<=",
-        lambda i: (1 - contraction(i)) * abs(i["gamma"] - 1),
+        at_most(
+            lambda i: abs(sigma(i).second_moment(i["gamma"]) - 1), lambda i: (1 - contraction(i)) * abs(i["gamma"] - 1)
+        ),
         LENGTHS,
-        quantity=lambda i: abs(sigma(i).second_moment(i["gamma"]) - 1),
         search=_search_lengths(),
-        scale=unit_scale,
+        scale=1,
         remark="attained at γ = ½ or, to first order, at γ = 1",
     ),
-    Claim(
+    deterministic(
         "004/thm-37:named",
         "eq. 12",
-        "deterministic",
         "the same for tanh, arctan and softsign, scaled to E σ² = 1",
-        "<=",
-        lambda i: _named_sides(i)[1],
+        at_most(lambda i: _named_sides(i)[0], lambda i: _named_sides(i)[1]),
         {"named": _named},
-        quantity=lambda i: _named_sides(i)[0],
         exact=_named_exact,
-        scale=unit_scale,
+        scale=1,
         counts=(20, 100),
     ),
-    Claim(
+    deterministic(
         "004/rem-38:lower",
         "Remark 38",
-        "deterministic",
         "α_σ ≥ 0",
-        ">=",
-        lambda i: 0,
+        at_least(contraction, 0),
         LENGTHS,
-        quantity=contraction,
         search=_search_lengths(),
-        scale=unit_scale,
+        scale=1,
     ),
-    Claim(
+    deterministic(
         "004/rem-38:upper",
         "Remark 38",
-        "deterministic",
         "α_σ ≤ 1",
-        "<=",
-        lambda i: 1,
+        at_most(contraction, 1),
         LENGTHS,
-        quantity=contraction,
         search=_search_lengths(),
     ),
-    Claim(
+    deterministic(
         "004/rem-38:start",
         "Remark 38",
-        "deterministic",
         "½ may be any γ₀ > 0, with α_σ changed accordingly",
-        "<=",
-        lambda i: (1 - sigma(i).contraction(i["gamma0"])) * (1 - i["gamma0"]),
+        at_most(_rem_38, lambda i: (1 - sigma(i).contraction(i["gamma0"])) * (1 - i["gamma0"])),
         {"random": _other_starts},
-        quantity=_rem_38,
-        scale=unit_scale,
+        scale=1,
         scope="γ = γ₀ in (0.05, 0.95), α from the chord (σ̂_l(γ₀) − γ₀)/(1 − γ₀) and the slope at 1",
     ),
-    Claim(
+    deterministic(
         "004/def-alpha-sigma",
         "proof of Theorem 37",
-        "deterministic",
         "σ̂_l′(1) = E σ(X)σ′(X)X",
-        "==",
-        _difference_slope,
+        equal(lambda i: sigma(i).length_slope(i["a"] * 0 + 1), _difference_slope),
         LENGTHS,
-        quantity=lambda i: sigma(i).length_slope(i["a"] * 0 + 1),
         tolerance=1e-6,
         scope="closed form of the expectation against a central difference of σ̂_l",
     ),
-    Claim(
+    deterministic(
         "004/lem-39:increasing",
         "Lemma 39",
-        "deterministic",
         "σ̂_l is non-decreasing",
-        "<=",
-        lambda i: sigma(i).second_moment(i["v"]),
+        at_most(lambda i: sigma(i).second_moment(i["u"]), lambda i: sigma(i).second_moment(i["v"])),
         {"random": _grid},
-        quantity=lambda i: sigma(i).second_moment(i["u"]),
     ),
-    Claim(
+    deterministic(
         "004/lem-39:concave",
         "Lemma 39",
-        "deterministic",
         "σ̂_l is concave",
-        ">=",
-        lambda i: (sigma(i).second_moment(i["u"]) + sigma(i).second_moment(i["v"])) / 2,
+        at_least(
+            lambda i: sigma(i).second_moment((i["u"] + i["v"]) / 2),
+            lambda i: (sigma(i).second_moment(i["u"]) + sigma(i).second_moment(i["v"])) / 2,
+        ),
         {"random": _grid},
-        quantity=lambda i: sigma(i).second_moment((i["u"] + i["v"]) / 2),
         scope="midpoints of random intervals",
     ),
-    Claim(
+    deterministic(
         "004/rem-D4:sigmoid",
         "D.4",
-        "deterministic",
         "sigmoid is 0 at 0, as the norm part assumes",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: sigmoid_at_zero(i["x"])),
         {"one": lambda rng, count: iter([{"x": 0.0}])},
-        quantity=lambda i: sigmoid_at_zero(i["x"]),
-        scale=unit_scale,
         corrected="004/rem-D4:sigmoid#corrected",
     ),
-    Claim(
+    deterministic(
         "004/rem-D4:sigmoid#corrected",
         "D.4",
-        "deterministic",
         "sigmoid − ½ is 0 at 0",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: sigmoid_at_zero(i["x"], shift=True)),
         {"one": lambda rng, count: iter([{"x": 0.0}])},
-        quantity=lambda i: sigmoid_at_zero(i["x"], shift=True),
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "004/rem-D4:counterexample",
         "D.4",
-        "deterministic",
         "the length map of max(x, 0) − 1 does not converge globally",
-        ">=",
-        lambda i: 1e-6,
+        at_least(_hinge_distance, 1e-6),
         {"starts": _starts},
-        quantity=_hinge_distance,
-        scale=unit_scale,
+        scale=1,
         corrected="004/rem-D4:counterexample#corrected",
         scope="two starts stay apart by 1e-6 after 60 layers; with E σ² = 1 and without scaling",
         remark="the map is γ/2 − √(2γ/π) + 1: after one layer its slope lies in (0, 0.72), so lengths contract",
     ),
-    Claim(
+    deterministic(
         "004/rem-D4:counterexample#corrected",
         "D.4",
-        "deterministic",
         "monotone σ = sign(x)/10 + 10·sign(x)·1{|x| > 5} has two attracting lengths",
-        ">=",
-        lambda i: 1,
+        at_least(_stair_distance, 1),
         {"starts": lambda rng, count: iter([{"gamma": 1.0}])},
-        quantity=_stair_distance,
-        scale=unit_scale,
+        scale=1,
         scope="starts 0.01 and 100, 60 layers",
     ),
 )

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._families import Rng
 from isometer_papers.claims._precise import elementwise
-from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
+from isometer_papers.claims._statements import deterministic, equal, vanishes
 from isometer_papers.float_or_mpmath import sqrt
 from isometer_papers.theory.duals.normalized_networks import batch_norm_network, layer_norm_network, printed_mean_gap
 
@@ -109,95 +110,71 @@ def _batch_mean_right(i: Instance) -> Any:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "004/lem-1:batch-norm",
         "Lemma 1, 17",
-        "deterministic",
         "with BN in each layer, the output one included, the output is the same for σ and (σ − c)/s",
-        "==",
-        lambda i: 0,
+        vanishes(_difference(batch_norm_network)),
         {"random": _networks},
-        quantity=_difference(batch_norm_network),
         hypotheses=_smooth_deviation,
-        scale=unit_scale,
         tolerance=1e-7,
         counts=(60, 400),
     ),
-    Claim(
+    deterministic(
         "004/lem-1:hidden-only",
         "Lemma 1, 17",
-        "deterministic",
         "the same with BN of the hidden layers' pre-activations, the output v·σ(…)/√m without",
-        "==",
-        lambda i: 0,
+        vanishes(_difference(batch_norm_network, last=False)),
         {"random": _networks},
-        quantity=_difference(batch_norm_network, last=False),
         hypotheses=_smooth_deviation,
-        scale=unit_scale,
         tolerance=1e-7,
         corrected="004/lem-1:batch-norm",
         counts=(60, 400),
         remark="the other reading of 'in each layer': the last σ then feeds v and nothing takes c and s out again",
     ),
-    Claim(
+    deterministic(
         "004/lem-1:layer-norm",
         "Lemma 1, 17",
-        "deterministic",
         "with LN of the post-activation outputs the output is the same for σ and (σ − c)/s",
-        "==",
-        lambda i: 0,
+        vanishes(_difference(layer_norm_network)),
         {"random": _networks},
-        quantity=_difference(layer_norm_network),
         hypotheses=_smooth_deviation,
-        scale=unit_scale,
         tolerance=1e-7,
         counts=(60, 400),
     ),
-    Claim(
+    deterministic(
         "004/lem-1:step-bn",
         "proof of Lemma 17",
-        "deterministic",
         "μ̃ = (μ − c)/s for v = wᵀσ(X)/√m",
-        "==",
-        lambda i: _batch_mean(i)[1],
+        equal(lambda i: _batch_mean(i)[0], lambda i: _batch_mean(i)[1]),
         {"random": _batches},
-        quantity=lambda i: _batch_mean(i)[0],
-        scale=unit_scale,
+        scale=1,
         corrected="004/lem-1:step-bn#corrected",
         remark="the shift of v is c·(w·1)/√m, not c; eq. 5 follows all the same",
     ),
-    Claim(
+    deterministic(
         "004/lem-1:step-bn#corrected",
         "proof of Lemma 17",
-        "deterministic",
         "μ̃ = (μ − c(w·1)/√m)/s for v = wᵀσ(X)/√m",
-        "==",
-        _batch_mean_right,
+        equal(lambda i: _batch_mean(i)[0], _batch_mean_right),
         {"random": _batches},
-        quantity=lambda i: _batch_mean(i)[0],
-        scale=unit_scale,
+        scale=1,
     ),
-    Claim(
+    deterministic(
         "004/lem-1:step-ln",
         "proof of Lemma 17",
-        "deterministic",
         "μ̃ = (μ − c)/s for v = σ(x)/√m",
-        "==",
-        lambda i: _layer_mean(i)[1],
+        equal(lambda i: _layer_mean(i)[0], lambda i: _layer_mean(i)[1]),
         {"random": _batches},
-        quantity=lambda i: _layer_mean(i)[0],
-        scale=unit_scale,
+        scale=1,
         corrected="004/lem-1:step-ln#corrected",
     ),
-    Claim(
+    deterministic(
         "004/lem-1:step-ln#corrected",
         "proof of Lemma 17",
-        "deterministic",
         "μ̃ = (μ − c/√m)/s for v = σ(x)/√m",
-        "==",
-        lambda i: _layer_mean_right(i)[1],
+        equal(lambda i: _layer_mean_right(i)[0], lambda i: _layer_mean_right(i)[1]),
         {"random": _batches},
-        quantity=lambda i: _layer_mean_right(i)[0],
-        scale=unit_scale,
+        scale=1,
     ),
 )

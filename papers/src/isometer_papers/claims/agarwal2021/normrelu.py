@@ -6,22 +6,24 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from isometer.activations import activation
+from isometer.activations import NORMRELU_KINK, activation
+from isometer.theory.kernels import NormReLUMoments, normrelu_bound, normrelu_settling_depth
 from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import mpmath
-from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
-from isometer_papers.float_or_mpmath import exp, ncdf, npdf, sqrt
-from isometer_papers.theory.duals.normrelu import (
-    NORMRELU_KINK,
-    NormReLUMoments,
-    normrelu_bound,
-    normrelu_settling_depth,
+from isometer_papers.claims._statements import (
+    ClaimSettings,
+    at_least,
+    at_most,
+    deterministic,
+    empirical,
+    equal,
+    vanishes,
 )
+from isometer_papers.float_or_mpmath import exp, ncdf, npdf, sqrt
 from isometer_papers.theory.duals.normrelu_pairs import normrelu_constants, normrelu_correlations
 
-
-def _paper(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"c": NORMRELU_KINK}
+_paper = cases({"c": NORMRELU_KINK})
 
 
 def _kinks(rng: Rng, count: int) -> Iterator[Instance]:
@@ -39,37 +41,19 @@ def _printed(
     part: str, place: str, text: str, name: str, value: float, unit: float, fixed: float | None
 ) -> list[Claim]:
     """A printed number, to one unit of its last digit; with a correction where that fails."""
-    claim_id = f"004/{part}"
-    common: dict[str, Any] = {"generators": {"paper": _paper}, "scope": f"to one unit of the last digit, {unit:g}"}
-    claims = [
-        Claim(
-            claim_id,
-            place,
-            "deterministic",
-            text,
-            "<=",
-            lambda i: unit,
-            quantity=lambda i: abs(_constant(name)(i) - value),
-            corrected=None if fixed is None else f"{claim_id}#corrected",
-            scale=lambda i: abs(value),
-            **common,
-        )
+    corrected = f"004/{part}#corrected"
+
+    def claim(id: str, statement: str, number: float, **more: Any) -> Claim:
+        compared = at_most(lambda i: abs(_constant(name)(i) - number), unit)
+        common: ClaimSettings = {"scale": abs(value), "scope": f"to one unit of the last digit, {unit:g}"}
+        return deterministic(id, place, statement, compared, {"paper": _paper}, **common, **more)
+
+    if fixed is None:
+        return [claim(f"004/{part}", text, value)]
+    return [
+        claim(f"004/{part}", text, value, corrected=corrected),
+        claim(corrected, text.replace(f"{value:g}", f"{fixed:.4f}"), fixed),
     ]
-    if fixed is not None:
-        claims.append(
-            Claim(
-                f"{claim_id}#corrected",
-                place,
-                "deterministic",
-                text.replace(f"{value:g}", f"{fixed:.4f}"),
-                "<=",
-                lambda i: unit,
-                quantity=lambda i: abs(_constant(name)(i) - fixed),
-                scale=lambda i: abs(value),
-                **common,
-            )
-        )
-    return claims
 
 
 def _moment(power: int) -> Callable[[Instance], Any]:
@@ -156,17 +140,14 @@ def _library(which: str) -> tuple[Callable[[Instance], Any], Callable[[Instance]
 
 def _formula(part: str, text: str) -> Claim:
     measured, printed = _library(part)
-    return Claim(
+    return deterministic(
         f"004/fact-1:{part}-form",
         "I.1",
-        "deterministic",
         text,
-        "==",
-        printed,
+        equal(measured, printed),
         {"random": _variances},
-        quantity=measured,
         exact=_closed_form(part),
-        scale=unit_scale,
+        scale=1,
         tolerance=1e-7,
         counts=(30, 150),
     )
@@ -245,9 +226,7 @@ def _theorem_exact(i: Instance) -> tuple[Any, Any]:
         return _after(i), _theorem(i)
 
 
-def _apart(rng: Rng, count: int) -> Iterator[Instance]:
-    for x in (-6.0, -4.0, -3.0):
-        yield {"x": x}
+_apart = cases(*({"x": x} for x in (-6.0, -4.0, -3.0)))
 
 
 def _selu(x: Any) -> Any:
@@ -272,29 +251,22 @@ def _exact_mu(c: Any) -> Any:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "004/normrelu:mean",
         "eq. 4, Appendix I",
-        "deterministic",
         "E NormReLU_c(X) = 0 with the printed b(c)",
-        "==",
-        lambda i: 0,
+        vanishes(_moment(1)),
         {"kinks": _kinks},
-        quantity=_moment(1),
         exact=_exact_moment(1),
-        scale=unit_scale,
         tolerance=1e-8,
         counts=(20, 100),
     ),
-    Claim(
+    deterministic(
         "004/normrelu:square",
         "eq. 4, Appendix I",
-        "deterministic",
         "E NormReLU_c(X)² = 1 with the printed λ(c)",
-        "==",
-        lambda i: 1,
+        equal(_moment(2), 1),
         {"kinks": _kinks},
-        quantity=_moment(2),
         exact=_exact_moment(2),
         tolerance=1e-8,
         counts=(20, 100),
@@ -303,15 +275,12 @@ CLAIMS = (
     *_printed("normrelu:shift", "§7", "b(−1.5975) ≈ −1.6209", "shift", -1.6209, 1e-4, None),
     *_printed("normrelu:below", "C.4", "Φ(−1.5975) ≈ 0.0551", "below", 0.0551, 1e-4, None),
     *_printed("normrelu:mu", "C.4", "μ ≈ 0.0156", "nonlinearity", 0.0156, 1e-4, None),
-    Claim(
+    deterministic(
         "004/normrelu:mu-form",
         "C.4",
-        "deterministic",
         "μ = 1 − λ(c)²(1 − Φ(c))²",
-        "==",
-        _constant("nonlinearity"),
+        equal(lambda i: activation(f"relu(x - ({float(i['c'])!r}))").nonlinearity, _constant("nonlinearity")),
         {"kinks": _kinks},
-        quantity=lambda i: activation(f"relu(x - ({float(i['c'])!r}))").nonlinearity,
         exact=lambda i: (_exact_mu(i["c"]), _constant("nonlinearity")(i)),
         tolerance=1e-7,
         counts=(20, 100),
@@ -320,108 +289,85 @@ CLAIMS = (
     _formula("mean", "a_0^{γ}/λ = √γφ(c/√γ) − (1 − Φ(c/√γ))c + b"),
     _formula("length", "σ̂_l(γ)/λ² = (c² + γ − 2cb)(1 − Φ(c/√γ)) + (2b − c)√γφ(c/√γ) + b²"),
     _formula("slope", "σ̂_l′(γ)/λ² = 1 − Φ(c/√γ) + (b/√γ)φ(c/√γ)"),
-    Claim(
+    deterministic(
         "004/fact-1:increasing",
         "Fact 1.1, Figure 6",
-        "deterministic",
         "σ̂_l is non-decreasing on [0.5, 2]",
-        "<=",
-        lambda i: _sigma_l(i, "v"),
+        at_most(lambda i: _sigma_l(i, "u"), lambda i: _sigma_l(i, "v")),
         INTERVALS,
-        quantity=lambda i: _sigma_l(i, "u"),
         search=_SEARCH,
     ),
-    Claim(
+    deterministic(
         "004/fact-1:concave",
         "Fact 1.1, Figure 6",
-        "deterministic",
         "σ̂_l is concave on [0.5, 2]",
-        ">=",
-        lambda i: (_sigma_l(i, "u") + _sigma_l(i, "v")) / 2,
+        at_least(
+            lambda i: _sigma_l({"m": (i["u"] + i["v"]) / 2}, "m"), lambda i: (_sigma_l(i, "u") + _sigma_l(i, "v")) / 2
+        ),
         INTERVALS,
-        quantity=lambda i: _sigma_l({"m": (i["u"] + i["v"]) / 2}, "m"),
         search=_SEARCH,
     ),
     *_printed("fact-1:length-half", "Fact 1.1", "σ̂_l(0.5) ∼ 0.5399", "length_half", 0.5399, 1e-4, None),
     *_printed("fact-1:length-slope", "Fact 1.1", "σ̂_l′(1) ∼ 0.8428", "length_slope", 0.8428, 1e-4, None),
-    Claim(
+    deterministic(
         "004/fact-1:bias-convex",
         "Fact 1.2, Figure 6",
-        "deterministic",
         "bias is convex on [0.5, 2]",
-        "<=",
-        lambda i: (_bias_at(i["u"]) + _bias_at(i["v"])) / 2,
+        at_most(lambda i: _bias_at((i["u"] + i["v"]) / 2), lambda i: (_bias_at(i["u"]) + _bias_at(i["v"])) / 2),
         INTERVALS,
-        quantity=lambda i: _bias_at((i["u"] + i["v"]) / 2),
         search=_SEARCH,
-        scale=lambda i: 0.003,
+        scale=0.003,
     ),
-    Claim(
+    deterministic(
         "004/fact-1:bias-minimum",
         "Fact 1.2",
-        "deterministic",
         "bias(γ) ≥ bias(1) = 0",
-        ">=",
-        lambda i: _bias_at(i["u"] * 0 + 1),
+        at_least(lambda i: _bias_at(i["u"]), lambda i: _bias_at(i["u"] * 0 + 1)),
         INTERVALS,
-        quantity=lambda i: _bias_at(i["u"]),
         search=_SEARCH,
-        scale=lambda i: 0.003,
+        scale=0.003,
     ),
     *_printed("fact-1:bias-half", "Fact 1.2", "bias(0.5) ∼ 0.00086", "bias_half", 0.00086, 1e-5, None),
     *_printed("fact-1:bias-two", "Fact 1.2", "bias(2) ∼ 0.0029", "bias_two", 0.0029, 1e-4, None),
     *_printed("fact-1:rate-below", "I.1", "α⁻ = 2σ̂_l(0.5) − 1 ∼ 0.0798", "rate_below", 0.0798, 1e-4, 0.0800),
     *_printed("fact-1:rate-above", "I.1", "α⁺ = 1 − σ̂_l′(1) ∼ 0.1572", "rate_above", 0.1572, 1e-4, None),
     *_printed("thm-59:excess", "proof of Theorem 59", "δ′ ∼ 0.0185", "excess", 0.0185, 1e-4, None),
-    Claim(
+    deterministic(
         "004/fact-1:eq-28",
         "eq. 28",
-        "deterministic",
         "bias(γ) ≤ 2 bias(0.5)(1 − γ) on [0.5, 1], bias(2)(γ − 1) on [1, 2]",
-        "<=",
-        _chord,
+        at_most(lambda i: _bias_at(i["u"]), _chord),
         INTERVALS,
-        quantity=lambda i: _bias_at(i["u"]),
         search=_SEARCH,
-        scale=lambda i: 0.003,
+        scale=0.003,
     ),
-    Claim(
+    deterministic(
         "004/thm-59",
         "Theorem 59",
-        "deterministic",
         "‖x‖², ‖y‖² ∈ [0.5, 2], cosine ≤ 1 − δ, δ > δ′, L ≥ L̂ ⇒ cosine after L layers ≤ B_{μ/2}(L − L̂, δ − δ′) + δ′ε",
-        "<=",
-        _theorem,
+        at_most(_after, _theorem),
         {"random": _pairs},
-        quantity=_after,
         exact=_theorem_exact,
         hypotheses=lambda i: bool(abs(i["rho"]) < 1 - 0.0186),
-        scale=unit_scale,
+        scale=1,
         tolerance=1e-7,
         counts=(20, 80),
         scope="δ = 1 − |cosine|; L = ⌈L̂⌉ and up to 300 more",
     ),
-    Claim(
+    empirical(
         "004/fig-2:positive",
         "Figure 2",
-        "empirical",
         "NormReLU and SeLU nearly coincide for positive inputs",
-        "<=",
-        lambda i: 0.05,
+        at_most(lambda i: abs(_normrelu(i["x"]) - _selu(i["x"])), 0.05),
         {"points": lambda rng, count: ({"x": float(x)} for x in (0.0, 1.0, 2.0, 3.0, 4.0))},
-        quantity=lambda i: abs(_normrelu(i["x"]) - _selu(i["x"])),
-        scale=unit_scale,
+        scale=1,
         scope="difference below 0.05 on [0, 4]",
     ),
-    Claim(
+    empirical(
         "004/fig-2:negative",
         "Figure 2",
-        "empirical",
         "NormReLU is constant below −1.5975, where SeLU still falls",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: _normrelu(i["x"]) - _normrelu(i["x"] * 0 - 2)),
         {"points": _apart},
-        quantity=lambda i: _normrelu(i["x"]) - _normrelu(i["x"] * 0 - 2),
-        scale=unit_scale,
     ),
 )

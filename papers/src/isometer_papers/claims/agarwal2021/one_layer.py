@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import eigenvalues
-from isometer_papers.claims.agarwal2021.instances import Rng
+from isometer_papers.claims._statements import Sampled, above, asymptotic, at_least, deterministic, probability
 from isometer_papers.float_or_mpmath import cos, cosh, exp, log, ncdf, pi_like, sqrt
 from isometer_papers.theory.duals.kernel_tables import relu_dual
 from isometer_papers.theory.duals.one_layer_relu import (
@@ -59,9 +60,7 @@ def _distinct(i: Instance) -> bool:
     return _gap(i) > 1e-8
 
 
-def _circles(rng: Rng, count: int) -> Iterator[Instance]:
-    for low, high in ((21, 201), (51, 501), (101, 1001))[:count]:
-        yield {"low": low, "high": high}
+_circles = cases(*({"low": low, "high": high} for low, high in ((21, 201), (51, 501), (101, 1001))))
 
 
 def _log_rate(i: Instance) -> float:
@@ -95,9 +94,7 @@ def _number(x: Any) -> Any:
     return mpmath().mpf(x)
 
 
-def _small(rng: Rng, count: int) -> Iterator[Instance]:
-    for n, angle in ((2, math.pi / 2), (2, 1.0), (3, math.pi / 3))[:count]:
-        yield {"angles": angle * np.arange(n)}
+_small = cases(*({"angles": angle * np.arange(n)} for n, angle in ((2, math.pi / 2), (2, 1.0), (3, math.pi / 3))))
 
 
 def _finite_width(i: Instance, rng: Rng) -> Estimate:
@@ -157,8 +154,7 @@ def _transcendental(i: Instance) -> Any:
     return exp(_cosines(i) + 1)
 
 
-def _parity_names(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"F": "relu"}
+_parity_names = cases({"F": "relu"})
 
 
 def _even_kernel(i: Instance) -> Any:
@@ -183,119 +179,94 @@ def _odd_count() -> int:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "004/thm-56",
         "Theorem 56",
-        "deterministic",
         "λ_min(ΦᵀΦ) ≥ Ω(δ^{3/2}/n³)",
-        ">=",
-        lambda i: one_layer_smallest_bound(len(i["angles"]), _gap(i)),
+        at_least(
+            lambda i: eigenvalues(_relu_kernel(i))[0], lambda i: one_layer_smallest_bound(len(i["angles"]), _gap(i))
+        ),
         {"circle": _angles},
-        quantity=lambda i: eigenvalues(_relu_kernel(i))[0],
         hypotheses=_far(1e-6),
         counts=(60, 500),
         scope="infinite width, points on a circle, the constant of the proof, (δ^{3/4}/2000n^{3/2})²",
         remark="for n equally spaced points λ_min is about 0.04δ^{3/2}: n³ and a factor of 10⁵ are lost",
     ),
-    Claim(
+    probability(
         "004/thm-56:width",
         "Theorem 56",
-        "probability",
         "m ≥ c n⁸log(n/δ)/δ³ ⇒ σ_min(Φ) ≥ δ^{3/4}/(2000n^{3/2}) with probability 1 − 1/poly(n)",
-        ">=",
-        lambda i: 0.5,
+        at_least(Sampled(_finite_width), 0.5),
         {"points": _small},
-        estimate=_finite_width,
         counts=(2, 3),
         resolution=0.5,
         scope="n = 2, 3, c = 1, widths up to 40 000; probability above ½ (60 networks)",
     ),
-    Claim(
+    asymptotic(
         "004/thm-56:note",
         "note after Theorem 56",
-        "asymptotic",
         "λ_min ≥ Ω(δ^{3/2}/polylog(n))",
-        ">=",
-        lambda i: -0.1,
+        at_least(_log_rate, -0.1),
         {"circles": _circles},
-        quantity=_log_rate,
         exact=_log_rate_exact,
-        scale=lambda i: 1,
+        scale=1,
         scope="infinite width, n equally spaced points, n odd: exponent of λ_min/δ^{3/2} in n at least −0.1",
     ),
-    Claim(
+    probability(
         "004/lem-57",
         "Lemma 57",
-        "probability",
         "P(|w·x₁| ≤ √δ/10n and |w·x_i| > √δ/4n for i > 1) ≥ √δ/50n",
-        ">=",
-        lambda i: good_event_bound(len(i["angles"]), _gap(i)),
+        at_least(Sampled(_event(False)), lambda i: good_event_bound(len(i["angles"]), _gap(i))),
         {"circle": _good},
-        estimate=_event(False),
         hypotheses=lambda i: _gap(i) > 1e-4,
         counts=(10, 60),
         resolution=0.5,
     ),
-    Claim(
+    probability(
         "004/lem-57:theta",
         "proof of Theorem 56",
-        "probability",
         "the same with θ = √δ/5n",
-        ">=",
-        lambda i: good_event_bound(len(i["angles"]), _gap(i)),
+        at_least(Sampled(_event(True)), lambda i: good_event_bound(len(i["angles"]), _gap(i))),
         {"circle": _good},
-        estimate=_event(True),
         hypotheses=lambda i: _gap(i) > 1e-4,
         counts=(10, 60),
         resolution=0.5,
     ),
-    Claim(
+    deterministic(
         "004/lem-57:eq-27",
         "eq. 27",
-        "deterministic",
         "P(|w·x₁| < √δ/10n) ≥ √δ/25n",
-        ">=",
-        lambda i: sqrt(i["delta"]) / (25 * i["n"]),
+        at_least(_inside, lambda i: sqrt(i["delta"]) / (25 * i["n"])),
         {"random": _sizes},
-        quantity=_inside,
         remark="the constant is √(2/π)/10, almost twice the printed 1/25",
     ),
-    Claim(
+    deterministic(
         "004/thm-58",
         "Theorem 58",
-        "deterministic",
         "infinitely many even and odd Hermite coefficients, Assumption A ⇒ K̄ of one layer is non-singular",
-        ">",
-        lambda i: 0,
+        above(lambda i: eigenvalues(_transcendental(i))[0], 0),
         {"circle": _angles},
-        quantity=lambda i: eigenvalues(_transcendental(i))[0],
         hypotheses=_far(1e-4),
         counts=(60, 400),
         scope="σ = e^u, up to 5 points on a circle",
     ),
-    Claim(
+    deterministic(
         "004/thm-58:generalises",
         "before Theorem 58",
-        "deterministic",
         "Theorem 58 generalises Theorem 56: ReLU has infinitely many odd Hermite coefficients",
-        ">=",
-        lambda i: 2,
+        at_least(lambda i: hermite_parities(i["F"])[1], 2),
         {"relu": _parity_names},
-        quantity=lambda i: hermite_parities(i["F"])[1],
         exact=lambda i: (_odd_count(), 2),
         corrected="004/thm-58#corrected",
         scope="non-zero odd coefficients up to degree 40, at least two",
         remark="the odd part of ReLU is x/2: one odd coefficient",
     ),
-    Claim(
+    deterministic(
         "004/thm-58#corrected",
         "Theorem 58",
-        "deterministic",
         "infinitely many Hermite coefficients of either parity, Assumption A ⇒ K̄ of one layer is non-singular",
-        ">",
-        lambda i: 0,
+        above(lambda i: min(eigenvalues(_even_kernel(i))[0], eigenvalues(_relu_kernel(i))[0]), 0),
         {"circle": _angles},
-        quantity=lambda i: min(eigenvalues(_even_kernel(i))[0], eigenvalues(_relu_kernel(i))[0]),
         hypotheses=_far(1e-4),
         counts=(60, 400),
         scope="cos (even only) and ReLU, up to 5 points on a circle",

@@ -10,9 +10,11 @@ import numpy as np
 
 from isometer.activations import activation
 from isometer.run import seed_of
-from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import eigenvalues
-from isometer_papers.claims.agarwal2021.instances import Rng, correlations, unit_scale
+from isometer_papers.claims._statements import Sampled, at_least, at_most, deterministic, probability, vanishes
+from isometer_papers.claims.agarwal2021.instances import correlations
 from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.duals.exact_duals import dual_slope, iterated_dual, relative_tangent
 from isometer_papers.theory.duals.small_interpolation import least_squares_path, residual_floor, stochastic_path
@@ -77,10 +79,7 @@ def _steps_exact(kind: str) -> Callable[[Instance], tuple[Any, Any]]:
     return sides
 
 
-def _singles(rng: Rng, count: int) -> Iterator[Instance]:
-    for n in (8, 16, 64):
-        for theta in (0.5, 0.25):
-            yield {"n": n, "theta": theta}
+_singles = cases(*({"n": n, "theta": theta} for n in (8, 16, 64) for theta in (0.5, 0.25)))
 
 
 def _single_steps(i: Instance) -> Any:
@@ -97,10 +96,9 @@ def _growth_in_samples(i: Instance) -> Any:
     return ratio / log(i["theta"] * 0 + i["high"] / (i["theta"] * 0 + i["low"]))
 
 
-def _sample_ranges(rng: Rng, count: int) -> Iterator[Instance]:
-    for low, high in ((10, 100), (10, 1000)):
-        for theta in (0.5, 0.25):
-            yield {"low": low, "high": high, "theta": theta}
+_sample_ranges = cases(
+    *({"low": low, "high": high, "theta": theta} for low, high in ((10, 100), (10, 1000)) for theta in (0.5, 0.25))
+)
 
 
 def _needed(i: Instance) -> int:
@@ -185,9 +183,7 @@ def _stochastic(i: Instance, part: str) -> Any:
     return stochastic_path(kernel, i["r"], steps, 1 / (2 * beta))[0] / 0.1
 
 
-def _trace_kernels(rng: Rng, count: int) -> Iterator[Instance]:
-    for n in (10, 100, 1000):
-        yield {"n": n, "share": 1.0}
+_trace_kernels = cases(*({"n": n, "share": 1.0} for n in (10, 100, 1000)))
 
 
 def _smallest_over_n(i: Instance) -> Any:
@@ -195,9 +191,9 @@ def _smallest_over_n(i: Instance) -> Any:
     return i["share"] / (i["share"] * 0 + i["n"])
 
 
-def _networks(rng: Rng, count: int) -> Iterator[Instance]:
-    for n, depth, gamma in ((4, 1, 0.2), (3, 2, 0.4), (8, 1, 0.15))[:count]:
-        yield {"n": n, "L": depth, "gamma": gamma}
+_networks = cases(
+    *({"n": n, "L": depth, "gamma": gamma} for n, depth, gamma in ((4, 1, 0.2), (3, 2, 0.4), (8, 1, 0.15)))
+)
 
 
 def _within(i: Instance, rng: Rng) -> Estimate:
@@ -222,9 +218,7 @@ def _within(i: Instance, rng: Rng) -> Estimate:
     return Estimate(share, math.sqrt(share * (1 - share) / runs), runs - 1, runs)
 
 
-def _all_layers(rng: Rng, count: int) -> Iterator[Instance]:
-    for low, high in ((10, 100), (10, 1000))[:count]:
-        yield {"low": low, "high": high, "theta": 1.0}
+_all_layers = cases(*({"low": low, "high": high, "theta": 1.0} for low, high in ((10, 100), (10, 1000))))
 
 
 def _tangent_exponent(i: Instance) -> Any:
@@ -235,222 +229,169 @@ def _tangent_exponent(i: Instance) -> Any:
 POWER = "the exponent in n of the rate per step is at least −0.05, since a constant rate has exponent 0"
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "004/thm-13:gd",
         "Theorem 13",
-        "deterministic",
         "at L = Θ(log(n/δ)/μ) and an appropriate η, gradient descent on the top layer needs O(log 1/ε) steps",
-        "<=",
-        lambda i: 1,
+        at_most(_steps("top"), 1),
         {"data": _datasets},
-        quantity=_steps("top"),
         exact=_steps_exact("top"),
         counts=(4, 8),
         scope="infinite width, L = L₁ + ⌈log n/(−log(1 − μ/2))⌉, best η; steps to ε = 1e-6 over log(1/ε), n to 32",
         remark="the appropriate η is n/(λ_min + λ_max) for the loss (1/n)Σ",
     ),
-    Claim(
+    deterministic(
         "004/thm-13:sgd",
         "Theorem 13",
-        "deterministic",
         "the same result holds for stochastic gradient descent",
-        "<=",
-        lambda i: 0.05,
+        at_most(_growth_in_samples, 0.05),
         {"orthonormal": _sample_ranges},
-        quantity=_growth_in_samples,
         corrected="004/thm-45#corrected",
         scope="orthonormal inputs, K = I, η = ¼ and ½: the exponent in n of the steps is at most 0.05",
         remark="a step changes one residual: at least n(1 − ε) steps are needed",
     ),
-    Claim(
+    deterministic(
         "004/thm-44",
         "Theorem 44",
-        "deterministic",
         "η = Θ(1/λ_max(K)) ⇒ 𝓛_t ≤ e^{−Ω(t)}𝓛_0 for 𝓛 = (1/n)Σ(f − y)²",
-        ">=",
-        lambda i: -0.05,
+        at_least(_printed_exponent, -0.05),
         {"orthonormal": _orthonormal},
-        quantity=_printed_exponent,
-        scale=unit_scale,
+        scale=1,
         corrected="004/thm-44#corrected",
         scope=f"orthonormal inputs, K = I; {POWER}",
         remark="a step multiplies the residual by 1 − 2η/n; the printed step size belongs to ½Σ(f − y)²",
     ),
-    Claim(
+    deterministic(
         "004/thm-44#corrected",
         "Theorem 44",
-        "deterministic",
         "η = n/(λ_min(K) + λ_max(K)) ⇒ O(log 1/ε) steps at L = Θ(log(n/δ)/μ)",
-        "<=",
-        lambda i: 1,
+        at_most(_steps("top"), 1),
         {"data": _datasets},
-        quantity=_steps("top"),
         exact=_steps_exact("top"),
         counts=(4, 8),
         scope="infinite width; steps to ε = 1e-6 over log(1/ε), n to 32",
     ),
-    Claim(
+    deterministic(
         "004/thm-45",
         "Theorem 45",
-        "deterministic",
         "stochastic gradient descent finds an ε-suboptimal point in O(log 1/ε) steps",
-        "<=",
-        lambda i: 0.05,
+        at_most(_growth_in_samples, 0.05),
         {"orthonormal": _sample_ranges},
-        quantity=_growth_in_samples,
         corrected="004/thm-45#corrected",
         scope="orthonormal inputs, K = I, η = ¼ and ½: the exponent in n of the steps is at most 0.05",
         remark="its proof has λ_min(K) = Ω(n) for a matrix of trace n",
     ),
-    Claim(
+    deterministic(
         "004/thm-45#corrected",
         "Theorem 45",
-        "deterministic",
         "single samples need O(n log 1/ε) steps, and at least n(1 − ε)",
-        "<=",
-        lambda i: 4 * i["n"],
+        at_most(_single_steps, lambda i: 4 * i["n"]),
         {"orthonormal": _singles},
-        quantity=_single_steps,
         scope="K = I, η = ¼ and ½: steps over log(1/ε) at most 4n",
     ),
-    Claim(
+    deterministic(
         "004/thm-45:lower",
         "after Theorem 45",
-        "deterministic",
         "for K = I at least n(1 − ε) single-sample steps are needed",
-        ">=",
-        _needed,
+        at_least(lambda i: _single_steps(i) * math.log(100), _needed),
         {"orthonormal": _singles},
-        quantity=lambda i: _single_steps(i) * math.log(100),
         scope="ε = 0.01; steps of the exact recursion",
         remark="not in the paper",
     ),
-    Claim(
+    deterministic(
         "004/thm-45:smallest",
         "proof of Theorem 45",
-        "deterministic",
         "λ_min(K) = Ω(n)",
-        ">=",
-        lambda i: 0.05,
+        at_least(_smallest_over_n, 0.05),
         {"traces": _trace_kernels},
-        quantity=_smallest_over_n,
-        scale=unit_scale,
+        scale=1,
         corrected="004/thm-45:smallest#corrected",
         scope="K with unit diagonal: λ_min(K)/n at least 0.05",
     ),
-    Claim(
+    deterministic(
         "004/thm-45:smallest#corrected",
         "proof of Theorem 45",
-        "deterministic",
         "λ_min(K̄) ≥ ½ at this depth, whatever n",
-        ">=",
-        lambda i: 0.5,
+        at_least(lambda i: eigenvalues(iterated_dual(i["dual"], i["K"], _depth(i)))[0], 0.5),
         {"data": _datasets},
-        quantity=lambda i: eigenvalues(iterated_dual(i["dual"], i["K"], _depth(i)))[0],
         counts=(4, 8),
     ),
-    Claim(
+    probability(
         "004/lem-43",
         "Lemma 43",
-        "probability",
         "m = Ω((4C)^{L+1} log(n)/γ²) ⇒ |K_ij − K̄_ij| ≤ γ for all i, j with high probability",
-        ">=",
-        lambda i: 0.5,
+        at_least(Sampled(_within), 0.5),
         {"networks": _networks},
-        estimate=_within,
         counts=(2, 3),
         resolution=0.5,
         scope="σ = sin scaled to E σ² = 1, the constant of the Ω taken as 1; probability above ½ (60 networks)",
     ),
-    Claim(
+    deterministic(
         "004/thm-50:assumption",
         "E.3",
-        "deterministic",
         "λ_min(AᵀA) > 0 implies min 𝓛 = 0",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: residual_floor(i["A"], i["y"])),
         {"random": _labelled},
-        quantity=lambda i: residual_floor(i["A"], i["y"]),
         hypotheses=lambda i: bool(eigenvalues(i["A"].T @ i["A"])[0] > 1e-3),
-        scale=unit_scale,
         corrected="004/thm-50:assumption#corrected",
         remark="the rows of A are the samples: full column rank does not make y attainable",
     ),
-    Claim(
+    deterministic(
         "004/thm-50:assumption#corrected",
         "E.3",
-        "deterministic",
         "λ_min(AAᵀ) > 0 implies min 𝓛 = 0",
-        "==",
-        lambda i: 0,
+        vanishes(_wide_floor),
         {"random": _wide},
-        quantity=_wide_floor,
         hypotheses=lambda i: bool(eigenvalues(i["A"] @ i["A"].T)[0] > 1e-2),
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "004/thm-50",
         "Theorem 50",
-        "deterministic",
         "𝓛(w_t) ≤ e^{−t/(4κ(AᵀA))}𝓛(w_0) for gradient descent with min 𝓛 = 0",
-        "<=",
-        _path_bound,
+        at_most(_path, _path_bound),
         {"random": _features},
-        quantity=_path,
         hypotheses=_well_posed,
-        scale=unit_scale,
+        scale=1,
         scope="η = n/(λ_min + λ_max), y = Aw*",
         remark="the sharp rate is ((κ − 1)/(κ + 1))^{2t}, about e^{−4t/κ}",
     ),
-    Claim(
+    deterministic(
         "004/thm-51:halving",
         "proof of Theorem 51",
-        "deterministic",
         "E 𝓛 of the averaged iterate after T = 8nβ/λ_min steps is at most half the first",
-        "<=",
-        lambda i: 0.5,
+        at_most(lambda i: _stochastic(i, "mean"), 0.5),
         {"random": _kernels},
-        quantity=lambda i: _stochastic(i, "mean"),
         counts=(20, 100),
         scope="λ_min of AAᵀ, realisable; the mean of E 𝓛_t, which bounds that of the average; η = 1/(2β)",
         remark="the gradient of a square has a factor 2 that the proof leaves out; with it T = 2nβ/λ_min is enough",
     ),
-    Claim(
+    deterministic(
         "004/thm-51",
         "Theorem 51",
-        "deterministic",
         "‖a_i‖² ≤ β ⇒ (8nβ/λ_min(AᵀA))log(1/ε) steps of stochastic gradient descent reach ε",
-        "<=",
-        lambda i: 1,
+        at_most(lambda i: _stochastic(i, "last"), 1),
         {"random": _kernels},
-        quantity=lambda i: _stochastic(i, "last"),
         counts=(12, 60),
         scope="λ_min of AAᵀ, realisable; the last iterate, ε = 0.1, natural logarithm; E 𝓛/(ε𝓛_0)",
         remark="for more features than samples λ_min(AᵀA) is 0 as printed",
     ),
-    Claim(
+    deterministic(
         "004/thm-14",
         "Theorem 14, Corollary 48",
-        "deterministic",
         "at L = Θ(log(n/δ)/μ) gradient descent on all layers needs O(log 1/ε) steps",
-        "<=",
-        lambda i: 1,
+        at_most(_steps("all"), 1),
         {"data": _datasets},
-        quantity=_steps("all"),
         exact=_steps_exact("all"),
         counts=(4, 8),
         scope="infinite width, where training is descent on 𝒦̄; best η; steps to ε = 1e-6 over log(1/ε), n to 32",
     ),
-    Claim(
+    deterministic(
         "004/thm-47",
         "Theorem 47",
-        "deterministic",
         "η = 2/(λ_min(𝒦̄) + λ_max(𝒦̄)) ⇒ 𝓛_t ≤ e^{−Ω(t/κ(𝒦̄))}𝓛_0",
-        ">=",
-        lambda i: -0.05,
+        at_least(_tangent_exponent, -0.05),
         {"orthonormal": _all_layers},
-        quantity=_tangent_exponent,
-        scale=unit_scale,
+        scale=1,
         corrected="004/thm-14",
         scope=f"infinite width, orthonormal inputs, κ(𝒦̄) = 1; {POWER}",
         remark="the printed step size belongs to ½Σ(f − y)², the loss of Lee et al. (2019)",

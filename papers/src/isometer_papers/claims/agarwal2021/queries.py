@@ -11,10 +11,11 @@ import numpy as np
 
 from isometer.activations import activation
 from isometer.theory.kernels import correlation_bound
-from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._fits import exponent
 from isometer_papers.claims._precise import mpmath
-from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
+from isometer_papers.claims._statements import Sampled, at_most, deterministic, expectation, probability, vanishes
 from isometer_papers.claims.agarwal2021.simulations import dense_cosines, kernel_draws, unit_cosines
 from isometer_papers.float_or_mpmath import asin, cosh, exp, log, ncdf, pi_like, sqrt
 from isometer_papers.theory.duals.exact_duals import dual_slope, iterated_dual
@@ -59,10 +60,13 @@ def _norm(name: str) -> float:
     return subgaussian_norm({"sign": "sign", "relu": "normalized(relu)", "tanh": "unit(tanh)"}[name])
 
 
-def _tails(rng: Rng, count: int) -> Iterator[Instance]:
-    for name, width in (("normalized(relu)", 64), ("unit(tanh)", 64), ("normalized(relu)", 256))[:count]:
-        for t in (0.15, 0.3):
-            yield {"F": name, "m": width, "t": t}
+_tails = cases(
+    *(
+        {"F": name, "m": width, "t": t}
+        for name, width in (("normalized(relu)", 64), ("unit(tanh)", 64), ("normalized(relu)", 256))
+        for t in (0.15, 0.3)
+    )
+)
 
 
 _RATE = 0.05  # the universal constant of eq. 22 and 23, as it is tested
@@ -91,8 +95,7 @@ def _product_tail(i: Instance, rng: Rng) -> Estimate:
     return _share(np.abs(draws - mean) > i["t"])
 
 
-def _grown(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"F": "normalized(relu)", "depths": [8, 32], "ratio": 2, "rho": 0.5}
+_grown = cases({"F": "normalized(relu)", "depths": [8, 32], "ratio": 2, "rho": 0.5})
 
 
 def _mean_exponent(dense: bool) -> Callable[[Instance, Rng], Estimate]:
@@ -112,8 +115,7 @@ def _mean_exponent(dense: bool) -> Callable[[Instance, Rng], Estimate]:
     return estimate
 
 
-def _floors(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"F": "normalized(relu)", "m": 64, "L": 40, "rho": 0.5}
+_floors = cases({"F": "normalized(relu)", "m": 64, "L": 40, "rho": 0.5})
 
 
 def _away_from_floor(i: Instance, rng: Rng) -> Estimate:
@@ -125,17 +127,14 @@ def _away_from_floor(i: Instance, rng: Rng) -> Estimate:
     return Estimate(abs(math.log2(mean.value / floor)), error, mean.freedom, mean.draws)
 
 
-def _odd(rng: Rng, count: int) -> Iterator[Instance]:
-    for name, depth in (("sign", 30), ("unit(tanh)", 60))[:count]:
-        yield {"F": name, "m": 64, "L": depth, "rho": 0.5}
+_odd = cases(*({"F": name, "m": 64, "L": depth, "rho": 0.5} for name, depth in (("sign", 30), ("unit(tanh)", 60))))
 
 
 def _last_mean(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of(unit_cosines(i["F"], i["m"], i["L"], i["rho"], 4000)[-1])
 
 
-def _displayed(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"F": "normalized(relu)", "m": 64, "L": 20, "rho": 0.5}
+_displayed = cases({"F": "normalized(relu)", "m": 64, "L": 20, "rho": 0.5})
 
 
 def _displayed_mean(i: Instance, rng: Rng) -> Estimate:
@@ -186,100 +185,81 @@ def _query_corrected(i: Instance) -> float:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "004/eq-21",
         "eq. 21",
-        "deterministic",
         "E e^{tσ(X)} ≤ e^{t²α²/2} for normalised sign, ReLU and tanh with some α",
-        "<=",
-        lambda i: i["t"] ** 2 * _norm(i["F"]) ** 2 / 2,
+        at_most(_generating, lambda i: i["t"] ** 2 * _norm(i["F"]) ** 2 / 2),
         {"random": _parameters},
-        quantity=_generating,
         tolerance=1e-6,
         counts=(40, 300),
         scope="α = 1 for sign and tanh, 1.713 (its slope) for ReLU; |t| ≤ 6; logarithms of both sides",
     ),
-    Claim(
+    probability(
         "004/thm-52:eq-22",
         "eq. 22",
-        "probability",
         "P(|‖x^{(h)}‖² − 1| > t) ≤ 2e^{−c min(mt², mt)}",
-        "<=",
-        _tail_bound,
+        at_most(Sampled(_length_tail), _tail_bound),
         {"widths": _tails},
-        estimate=_length_tail,
         counts=(4, 6),
         resolution=0.5,
         scope="c = 0.05; one layer of width 64 and 256, 4000 draws",
     ),
-    Claim(
+    probability(
         "004/thm-52:eq-23",
         "eq. 23",
-        "probability",
         "P(|ρ_h − σ̂(ρ_{h−1})| > t) ≤ 2e^{−c min(mt², mt)}",
-        "<=",
-        _tail_bound,
+        at_most(Sampled(_product_tail), _tail_bound),
         {"widths": _tails},
-        estimate=_product_tail,
         counts=(4, 6),
         resolution=0.5,
         scope="c = 0.05, ρ = ½; one layer of width 64 and 256, 4000 draws",
     ),
-    Claim(
+    expectation(
         "004/thm-52",
         "Theorem 52",
-        "expectation",
         "|E ρ_{L₀+h}| ≤ e^{−Ω(h)} + Le^{−Ω(L)} for m > c₁L/(μ²δ²)",
-        "<=",
-        lambda i: -2.0,
+        at_most(
+            Sampled(
+                _mean_exponent(False), _mean_exponent(True), "networks with all their weights instead of pairs in law"
+            ),
+            -2.0,
+        ),
         {"networks": _grown},
-        estimate=_mean_exponent(False),
-        again=_mean_exponent(True),
-        independence="networks with all their weights instead of pairs in law",
         counts=(1, 1),
         resolution=0.5,
         corrected="004/thm-52#corrected",
         scope="normalised ReLU, unit-length layers, h = L, m = 2L: E ρ falls faster than L^{−2} from L = 8 to 32",
         remark="fluctuations of order 1/√m feed the mean through a_2²: it rests at 1.9/m, of order 1/L",
     ),
-    Claim(
+    expectation(
         "004/thm-52#corrected",
         "Theorem 52",
-        "expectation",
         "E ρ_L rests at a_2²/(m(1 − a_1²)(1 − a_1⁴)) to leading order in 1/m",
-        "<=",
-        lambda i: 1.0,
+        at_most(Sampled(_away_from_floor), 1.0),
         {"networks": _floors},
-        estimate=_away_from_floor,
         counts=(1, 1),
         resolution=0.6,
         scope="normalised ReLU, m = 64, layer 40: within a factor of two, |log₂| of the quotient",
     ),
-    Claim(
+    expectation(
         "004/thm-52:odd",
         "Theorem 52",
-        "expectation",
         "for odd σ the mean cosine falls to zero",
-        "==",
-        lambda i: 0.0,
+        vanishes(Sampled(_last_mean)),
         {"networks": _odd},
-        estimate=_last_mean,
-        scale=unit_scale,
         counts=(2, 2),
         resolution=0.05,
         scope="sign and tanh, m = 64, layers 30 and 60",
     ),
-    Claim(
+    expectation(
         "004/eq-3",
         "eq. 3",
-        "expectation",
         "with (1/√m)Π(σ(…)) between layers as displayed, cosines fall with depth",
-        "<=",
-        lambda i: 0.5,
+        at_most(
+            Sampled(_displayed_mean, _displayed_dense, "networks with all their weights instead of pairs in law"), 0.5
+        ),
         {"networks": _displayed},
-        estimate=_displayed_mean,
-        again=_displayed_dense,
-        independence="networks with all their weights instead of pairs in law",
         counts=(1, 1),
         resolution=0.3,
         corrected="004/thm-52#corrected",
@@ -287,29 +267,23 @@ CLAIMS = (
         remark="Π makes unit vectors; a further 1/√m leaves pre-activations of size 1/√m, where σ is nearly σ(0); the "
         "proofs have no such factor",
     ),
-    Claim(
+    deterministic(
         "004/thm-15:eq-24",
         "eq. 24",
-        "deterministic",
         "E_W(E_x g(x) sgn f_W(x))² ≤ Le^{−Ω(L)}",
-        "<=",
-        _query_bound,
+        at_most(_query, _query_bound),
         {"cubes": _cubes},
-        quantity=_query,
         exact=_query_exact(_query_bound),
         corrected="004/thm-15:eq-24#corrected",
         scope="infinite width, g = 1, half of {±1}^d for d = 3, 4; Ω(L) with the rate log 1/(1 − μ/4) of Theorem 52",
         remark="the diagonal alone gives 1/|S| = 2^{1−d}, which no depth removes: the bound needs L = O(d)",
     ),
-    Claim(
+    deterministic(
         "004/thm-15:eq-24#corrected",
         "eq. 24",
-        "deterministic",
         "E_W(E_x g(x) sgn f_W(x))² ≤ 1/|S| + B(L, δ)",
-        "<=",
-        _query_corrected,
+        at_most(_query, _query_corrected),
         {"cubes": _cubes},
-        quantity=_query,
         exact=_query_exact(_query_corrected),
         scope="infinite width, g = 1",
     ),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from isometer.activations import activation
 from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._families import Family, cases
 from isometer_papers.claims._precise import mpmath
-from isometer_papers.claims.agarwal2021.instances import Rng, unit_scale
+from isometer_papers.claims._statements import deterministic, equal, vanishes
 from isometer_papers.float_or_mpmath import exp, pi_like
 from isometer_papers.theory.duals.kernel_tables import (
     EXPONENTIAL_PRINTED,
@@ -22,12 +23,8 @@ from isometer_papers.theory.duals.kernel_tables import (
 )
 
 
-def _table(name: str) -> Callable[[Rng, int], Iterator[Instance]]:
-    def generator(rng: Rng, count: int) -> Iterator[Instance]:
-        for rho in (0.5, 0.0, -0.5, 0.9):
-            yield {"sigma": name, "rho": rho}
-
-    return generator
+def _table(name: str) -> Family:
+    return cases(*({"sigma": name, "rho": rho} for rho in (0.5, 0.0, -0.5, 0.9)))
 
 
 def _raw_dual(name: str) -> Callable[[Instance], Any]:
@@ -58,7 +55,7 @@ def _table_sides(name: str) -> Callable[[Instance], tuple[Any, Any]]:
     return lambda i: (_exact_table(name)(i), table_dual(name, i["rho"]))
 
 
-def _one_row(name: str) -> Callable[[Rng, int], Iterator[Instance]]:
+def _one_row(name: str) -> Family:
     return lambda rng, count: iter([{"sigma": name, "rho": 0.5}])
 
 
@@ -93,33 +90,27 @@ def _table_claims() -> list[Claim]:
     for name, formula in _TABLE.items():
         if name != "exp":
             found.append(
-                Claim(
+                deterministic(
                     f"004/tab-mu:{name}-dual",
                     "C.4, table",
-                    "deterministic",
                     f"σ̂ of {formula} in closed form",
-                    "==",
-                    _raw_dual(name),
+                    equal(_library_dual, _raw_dual(name)),
                     {"cosines": _table(name)},
-                    quantity=_library_dual,
                     exact=_table_sides(name),
-                    scale=unit_scale,
+                    scale=1,
                     tolerance=1e-6,
                     scope="ρ = −½, 0, ½, 0.9",
                 )
             )
         found.append(
-            Claim(
+            deterministic(
                 f"004/tab-mu:{name}-mu",
                 "C.4, table",
-                "deterministic",
                 f"μ = {_MU[name]} for {formula}",
-                "==",
-                lambda i: table_nonlinearity(i["sigma"], i["rho"]),
+                equal(_library_mu, lambda i: table_nonlinearity(i["sigma"], i["rho"])),
                 {"one": _one_row(name)},
-                quantity=_library_mu,
                 exact=lambda i: (_coefficients(i), table_nonlinearity(i["sigma"], i["rho"])),
-                scale=unit_scale,
+                scale=1,
                 tolerance=1e-6,
             )
         )
@@ -136,8 +127,7 @@ def _relu_second(i: Instance) -> Any:
     return (relu_dual(h) + relu_dual(-h) - 2 * relu_dual(h * 0)) / (2 * h * h)
 
 
-def _small(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"rho": 0.001}
+_small = cases({"rho": 0.001})
 
 
 def _series_gap(name: str) -> Callable[[Instance], Any]:
@@ -152,67 +142,51 @@ def _series_gap(name: str) -> Callable[[Instance], Any]:
 
 CLAIMS = (
     *_table_claims(),
-    Claim(
+    deterministic(
         "004/tab-mu:exp-dual",
         "C.4, table",
-        "deterministic",
         "σ̂(ρ) = e^{ρ + 3} for e^u",
-        "==",
-        lambda i: exp(i["rho"] + EXPONENTIAL_PRINTED),
+        equal(_library_dual, lambda i: exp(i["rho"] + EXPONENTIAL_PRINTED)),
         {"cosines": _table("exp")},
-        quantity=_library_dual,
         exact=lambda i: (_exact_table("exp")(i), exp(i["rho"] + EXPONENTIAL_PRINTED)),
         corrected="004/tab-mu:exp-dual#corrected",
         tolerance=1e-6,
         remark="X + X′ has variance 2 + 2ρ, so E e^{X + X′} = e^{1 + ρ}; μ is not changed by the factor",
     ),
-    Claim(
+    deterministic(
         "004/tab-mu:exp-dual#corrected",
         "C.4, table",
-        "deterministic",
         "σ̂(ρ) = e^{ρ + 1} for e^u",
-        "==",
-        _raw_dual("exp"),
+        equal(_library_dual, _raw_dual("exp")),
         {"cosines": _table("exp")},
-        quantity=_library_dual,
         exact=_table_sides("exp"),
         tolerance=1e-6,
     ),
-    Claim(
+    deterministic(
         "004/tab-mu:relu-series",
         "C.4, table",
-        "deterministic",
         "the coefficient of ρ² in σ̂ of ReLU is 1/(2π)",
-        "==",
-        lambda i: 1 / (RELU_SQUARE_PRINTED * pi_like(i["rho"])),
+        equal(_relu_second, lambda i: 1 / (RELU_SQUARE_PRINTED * pi_like(i["rho"]))),
         {"one": _small},
-        quantity=_relu_second,
         corrected="004/tab-mu:relu-series#corrected",
         tolerance=1e-4,
         scope="second difference of the closed form at ρ = 0.001",
     ),
-    Claim(
+    deterministic(
         "004/tab-mu:relu-series#corrected",
         "C.4, table",
-        "deterministic",
         "the coefficient of ρ² in σ̂ of ReLU is 1/(4π)",
-        "==",
-        _relu_square,
+        equal(_relu_second, _relu_square),
         {"one": _small},
-        quantity=_relu_second,
         tolerance=1e-4,
         scope="second difference of the closed form at ρ = 0.001",
     ),
-    Claim(
+    deterministic(
         "004/tab-mu:step-series",
         "C.4, table",
-        "deterministic",
         "σ̂ of the step is ¼ + ρ/2π + ρ³/12π + 3ρ⁵/80π + …",
-        "==",
-        lambda i: 0,
+        vanishes(_series_gap("step")),
         {"one": lambda rng, count: iter([{"rho": 0.01}, {"rho": -0.02}])},
-        quantity=_series_gap("step"),
-        scale=unit_scale,
         scope="closed form minus these terms at ρ = 0.01 and −0.02",
     ),
 )

@@ -14,10 +14,11 @@ from isometer.theory.kernels import (
     tangent_condition_bound_separated,
     tangent_depth,
 )
-from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims._claim import Instance, Search
+from isometer_papers.claims._families import Rng, drawn
 from isometer_papers.claims._precise import eigenvalues
+from isometer_papers.claims._statements import at_least, at_most, deterministic, equal
 from isometer_papers.claims.agarwal2021.instances import (
-    Rng,
     apart,
     condition,
     dual_of,
@@ -88,9 +89,7 @@ def _cosines(rng: Rng, count: int) -> Iterator[Instance]:
             yield {**dual, "rho": rho, "L": depth}
 
 
-def _random_cosines(rng: Rng, count: int) -> Iterator[Instance]:
-    for _ in range(count):
-        yield {**some_dual(rng), "rho": float(rng.uniform(-1, 1)), "L": int(rng.integers(1, 7))}
+_random_cosines = drawn(lambda rng: {**some_dual(rng), "rho": float(rng.uniform(-1, 1)), "L": int(rng.integers(1, 7))})
 
 
 COSINES: dict[str, Any] = {"simple": _cosines, "random": _random_cosines}
@@ -129,167 +128,155 @@ _LOW = _depths(2, smallest)
 _FOUR = _depths(4, smallest)
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "004/eq-7",
         "eq. 7",
-        "deterministic",
         "𝒦̄_ij = Σ_{h=1}^{L+1} σ̂^{(h−1)}(ρ) ∏_{h′=h}^{L} (σ̂)′(σ̂^{(h′)}(ρ))",
-        "==",
-        lambda i: tangent_as_printed(dual_of(i), i["rho"], i["L"]),
+        equal(
+            lambda i: tangent_by_layers(dual_of(i), i["rho"], i["L"]),
+            lambda i: tangent_as_printed(dual_of(i), i["rho"], i["L"]),
+        ),
         COSINES,
-        quantity=lambda i: tangent_by_layers(dual_of(i), i["rho"], i["L"]),
         corrected="004/eq-7#corrected",
         remark="one layer of h₂ has the tangent kernel ρ² + ρ·2ρ = 3ρ²; eq. 7 gives ρ² + ρ·2ρ²: the factors belong to "
         "layer h′ − 1",
     ),
-    Claim(
+    deterministic(
         "004/eq-7#corrected",
         "eq. 7",
-        "deterministic",
         "𝒦̄_ij = Σ_{h=1}^{L+1} σ̂^{(h−1)}(ρ) ∏_{h′=h}^{L} (σ̂)′(σ̂^{(h′−1)}(ρ))",
-        "==",
-        lambda i: tangent_as_printed(dual_of(i), i["rho"], i["L"], shift=1),
+        equal(
+            lambda i: tangent_by_layers(dual_of(i), i["rho"], i["L"]),
+            lambda i: tangent_as_printed(dual_of(i), i["rho"], i["L"], shift=1),
+        ),
         COSINES,
-        quantity=lambda i: tangent_by_layers(dual_of(i), i["rho"], i["L"]),
         scale=lambda i: tangent_by_layers(dual_of(i), i["rho"] * 0 + 1, i["L"]),
     ),
-    Claim(
+    deterministic(
         "004/eq-NTKdiag",
         "proof of Theorem 27",
-        "deterministic",
         "𝒦̄_ii = ((σ̂)′(1)^{L+1} − 1)/((σ̂)′(1) − 1)",
-        "==",
-        _quotient,
+        equal(lambda i: tangent_by_layers(dual_of(i), i["rho"] * 0 + 1, i["L"]), _quotient),
         COSINES,
-        quantity=lambda i: tangent_by_layers(dual_of(i), i["rho"] * 0 + 1, i["L"]),
     ),
-    Claim(
+    deterministic(
         "004/eq-NTKdiag:sum",
         "proof of Theorem 27",
-        "deterministic",
         "𝒦̄_ii = Σ_{h=1}^{L+1} ∏_{h′=h}^{L} (σ̂)′(1)",
-        "==",
-        lambda i: tangent_diagonal(dual_slope(dual_of(i), i["rho"] * 0 + 1), i["L"]),
+        equal(
+            lambda i: tangent_by_layers(dual_of(i), i["rho"] * 0 + 1, i["L"]),
+            lambda i: tangent_diagonal(dual_slope(dual_of(i), i["rho"] * 0 + 1), i["L"]),
+        ),
         COSINES,
-        quantity=lambda i: tangent_by_layers(dual_of(i), i["rho"] * 0 + 1, i["L"]),
     ),
-    Claim(
+    deterministic(
         "004/lem-26",
         "Lemma 26",
-        "deterministic",
         "(σ̂)′(ρ)/(σ̂)′(1) ≤ 1 − μ(1 − |ρ|) for ρ ∈ [−1, 1]",
-        "<=",
-        lambda i: 1 - nonlinearity(i) * (1 - abs(i["rho"])),
+        at_most(_slope_ratio, lambda i: 1 - nonlinearity(i) * (1 - abs(i["rho"]))),
         COSINES,
-        quantity=_slope_ratio,
         search=_search_slope(),
         remark="the sharp constant in place of μ is 2μ/(1 + μ)",
     ),
-    Claim(
+    deterministic(
         "004/lem-26:sharp",
         "after Lemma 26",
-        "deterministic",
         "(σ̂)′(ρ)/(σ̂)′(1) ≤ 1 − (2μ/(1 + μ))(1 − |ρ|)",
-        "<=",
-        _sharp_slope,
+        at_most(_slope_ratio, _sharp_slope),
         COSINES,
-        quantity=_slope_ratio,
         search=_search_slope(),
         remark="not in the paper; attained by (1 − μ)ρ + μρ² for ρ ≥ 0",
     ),
-    Claim(
+    deterministic(
         "004/thm-5:diagonal",
         "Theorem 5, 27",
-        "deterministic",
         "the diagonal entries of 𝒦̄ are all equal",
-        "==",
-        lambda i: 1,
+        equal(lambda i: np.diag(_tangent(i))[-1], 1),
         networks(_any_depth),
-        quantity=lambda i: np.diag(_tangent(i))[-1],
         hypotheses=apart(),
         scope="the last one over the diagonal of eq. 7",
     ),
-    Claim(
+    deterministic(
         "004/thm-5",
         "Theorem 5, 27.1",
-        "deterministic",
         "under Assumption A and L ≥ 2L₀(δ), |𝒦̄_ij| ≤ 2B(L/2, δ)𝒦̄_11 for i ≠ j",
-        "<=",
-        lambda i: 2 * correlation_bound(i["L"] / 2, separation(i["K"]), nonlinearity(i)),
+        at_most(
+            lambda i: offdiagonal(_tangent(i)),
+            lambda i: 2 * correlation_bound(i["L"] / 2, separation(i["K"]), nonlinearity(i)),
+        ),
         networks(_OFF),
-        quantity=lambda i: offdiagonal(_tangent(i)),
         hypotheses=_deep(2, separation, 1e-5),
         search=search_network(_OFF),
         counts=(150, 600),
     ),
-    Claim(
+    deterministic(
         "004/cor-6",
         "Corollary 6, 28.1",
-        "deterministic",
         "under Assumption A, κ(𝒦̄) ≤ 1 + 4n(1 − μ/2)^{L/2 − L₂(δ)} for L ≥ L₂(δ)",
-        "<=",
-        lambda i: tangent_condition_bound(len(i["K"]), i["L"], float(separation(i["K"])), float(nonlinearity(i))),
+        at_most(
+            lambda i: condition(_tangent(i)),
+            lambda i: tangent_condition_bound(len(i["K"]), i["L"], float(separation(i["K"])), float(nonlinearity(i))),
+        ),
         networks(_after_two),
-        quantity=lambda i: condition(_tangent(i)),
         hypotheses=lambda i: (
             apart()(i) and i["L"] >= tangent_depth(len(i["K"]), float(separation(i["K"])), float(nonlinearity(i)))
         ),
         counts=(100, 400),
         remark="at L = L₂ the bound is above 1 + 4n(1 − μ/2)^{−L₂/2}; its proof gives an exponent of (L − L₂)/2",
     ),
-    Claim(
+    deterministic(
         "004/cor-6:proof",
         "proof of Corollary 28.1",
-        "deterministic",
         "κ(𝒦̄) ≤ 1 + 2(1 − μ/2)^{(L − L₂(δ))/2} for L ≥ L₂(δ)",
-        "<=",
-        lambda i: 1 + 2 * (1 - nonlinearity(i) / 2) ** ((i["L"] - _level_two(i)) / 2),
+        at_most(
+            lambda i: condition(_tangent(i)),
+            lambda i: 1 + 2 * (1 - nonlinearity(i) / 2) ** ((i["L"] - _level_two(i)) / 2),
+        ),
         networks(_after_two),
-        quantity=lambda i: condition(_tangent(i)),
         hypotheses=lambda i: apart()(i) and i["L"] >= _level_two(i),
         counts=(100, 400),
         remark="what 1 + 4x with x = 2(n − 1)B(L/2, δ) gives",
     ),
-    Claim(
+    deterministic(
         "004/thm-9",
         "Theorem 9",
-        "deterministic",
         "under Assumption B, λ_min(𝒦̄) ≥ (1 − 2B(L/2, δ))𝒦̄_11",
-        ">=",
-        lambda i: 1 - 2 * correlation_bound(i["L"] / 2, smallest(i["K"]), nonlinearity(i)),
+        at_least(
+            lambda i: eigenvalues(_tangent(i))[0],
+            lambda i: 1 - 2 * correlation_bound(i["L"] / 2, smallest(i["K"]), nonlinearity(i)),
+        ),
         networks(_any_depth),
-        quantity=lambda i: eigenvalues(_tangent(i))[0],
         hypotheses=independent(),
         search=search_network(_any_depth, 3),
         counts=(150, 600),
         tolerance=1e-8,
         scope="every depth, as in the main text",
     ),
-    Claim(
+    deterministic(
         "004/thm-9:appendix",
         "Theorem 27.2",
-        "deterministic",
         "under Assumption B and L ≥ 2L₀(δ), λ_min(𝒦̄) ≥ (1 − 2B(L/2, δ))𝒦̄_11",
-        ">=",
-        lambda i: 1 - 2 * correlation_bound(i["L"] / 2, smallest(i["K"]), nonlinearity(i)),
+        at_least(
+            lambda i: eigenvalues(_tangent(i))[0],
+            lambda i: 1 - 2 * correlation_bound(i["L"] / 2, smallest(i["K"]), nonlinearity(i)),
+        ),
         networks(_LOW),
-        quantity=lambda i: eigenvalues(_tangent(i))[0],
         hypotheses=_deep(2, smallest, 1e-4),
         search=search_network(_LOW, 3),
         counts=(150, 600),
         tolerance=1e-8,
     ),
-    Claim(
+    deterministic(
         "004/cor-10",
         "Corollary 10, 28.2",
-        "deterministic",
         "under Assumption B and L ≥ 4L₀(δ), κ(𝒦̄) ≤ 1 + (2n/δ)(1 + μ/2)^{−L/2}",
-        "<=",
-        lambda i: tangent_condition_bound_separated(
-            len(i["K"]), i["L"], float(smallest(i["K"])), float(nonlinearity(i))
+        at_most(
+            lambda i: condition(_tangent(i)),
+            lambda i: tangent_condition_bound_separated(
+                len(i["K"]), i["L"], float(smallest(i["K"])), float(nonlinearity(i))
+            ),
         ),
         networks(_FOUR),
-        quantity=lambda i: condition(_tangent(i)),
         hypotheses=_deep(4, smallest, 1e-4),
         search=search_network(_FOUR, 3),
         counts=(150, 450),

@@ -17,11 +17,12 @@ from isometer.theory.kernels import (
     top_layer_condition_bound_separated,
     top_layer_depth,
 )
-from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims._claim import Instance, Search
+from isometer_papers.claims._families import Rng, drawn
 from isometer_papers.claims._precise import eigenvalues
+from isometer_papers.claims._statements import at_least, at_most, deterministic
 from isometer_papers.claims.agarwal2021.instances import (
     NAMES,
-    Rng,
     apart,
     condition,
     dual_of,
@@ -68,9 +69,9 @@ def _gaps(rng: Rng, count: int) -> Iterator[Instance]:
             yield {**dual, "delta": delta}
 
 
-def _random_gaps(rng: Rng, count: int) -> Iterator[Instance]:
-    for _ in range(count):
-        yield {**some_dual(rng, ALL_NAMES), "delta": float(rng.choice([rng.uniform(), 10 ** -rng.uniform(0, 4)]))}
+_random_gaps = drawn(
+    lambda rng: {**some_dual(rng, ALL_NAMES), "delta": float(rng.choice([rng.uniform(), 10 ** -rng.uniform(0, 4)]))}
+)
 
 
 GAPS: dict[str, Any] = {"simple": _gaps, "random": _random_gaps}
@@ -120,113 +121,96 @@ def _gershgorin(i: Instance) -> Any:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "004/def-L0",
         "§3.1",
-        "deterministic",
         "L₀(δ) = max{⌈log(1/2δ)/log(1 + ν/2)⌉, 0} = O(log(1/δ)/ν)",
-        "<=",
-        _order_bound,
+        at_most(lambda i: separation_depth(float(i["delta"]), float(i["nu"])), _order_bound),
         {"random": _shares},
-        quantity=lambda i: separation_depth(float(i["delta"]), float(i["nu"])),
         search=Search(lambda p: {"delta": float(10 ** (-8 * p[0])), "nu": float(1e-3 + p[1] * 0.999)}, 2),
         scope="the constant of the O is taken as 1/log(3/2), which is the least possible",
     ),
-    Claim(
+    deterministic(
         "004/asm-B",
         "§3.3",
-        "deterministic",
         "Assumption B implies Assumption A: |x_i·x_j| ≤ 1 − λ_min(K)",
-        "<=",
-        lambda i: 1 - smallest(i["K"]),
+        at_most(lambda i: offdiagonal(i["K"]), lambda i: 1 - smallest(i["K"])),
         {"random": lambda rng, count: ({"K": gram(rng)} for _ in range(count))},
-        quantity=lambda i: offdiagonal(i["K"]),
         search=Search(lambda p: {"K": pair_gram(float(2 * p[0] - 1))}, 1),
         remark="attained by two inputs",
     ),
-    Claim(
+    deterministic(
         "004/lem-21:left",
         "Lemma 21",
-        "deterministic",
         "|σ̂(−(1 − δ))| ≤ σ̂(1 − δ)",
-        "<=",
-        _after(1),
+        at_most(lambda i: abs(_after(-1)(i)), _after(1)),
         GAPS,
-        quantity=lambda i: abs(_after(-1)(i)),
         search=_search_gap(),
     ),
-    Claim(
+    deterministic(
         "004/lem-21:right",
         "Lemma 21",
-        "deterministic",
         "σ̂(1 − δ) ≤ 1 − (1 + μ/2)δ for δ ≤ ½, (1 − μ/2)(1 − δ) for δ > ½",
-        "<=",
-        lambda i: one_layer_bound(i["delta"], nonlinearity(i)),
+        at_most(_after(1), lambda i: one_layer_bound(i["delta"], nonlinearity(i))),
         GAPS,
-        quantity=_after(1),
         search=_search_gap(),
         remark="attained at δ = ½ by (1 − μ)ρ + μρ²",
     ),
-    Claim(
+    deterministic(
         "004/lem-21:middle",
         "proof of Lemma 21",
-        "deterministic",
         "σ̂(1 − δ) ≤ (1 − δ)(1 − μδ)",
-        "<=",
-        lambda i: one_layer_product_bound(i["delta"], float(nonlinearity(i))),
+        at_most(_after(1), lambda i: one_layer_product_bound(i["delta"], float(nonlinearity(i)))),
         GAPS,
-        quantity=_after(1),
         search=_search_gap(),
         remark="attained by (1 − μ)ρ + μρ² for every δ: the sharp one-layer bound in terms of μ",
     ),
-    Claim(
+    deterministic(
         "004/lem-22",
         "Lemma 22",
-        "deterministic",
         "|ρ| ≤ 1 − δ ⇒ |σ̂^{(L)}(ρ)| ≤ B(L, δ)",
-        "<=",
-        lambda i: correlation_bound(i["L"], separation(i["K"]), nonlinearity(i)),
+        at_most(
+            lambda i: abs(iterated_dual(dual_of(i), i["K"][0, 1], i["L"])),
+            lambda i: correlation_bound(i["L"], separation(i["K"]), nonlinearity(i)),
+        ),
         networks(depth_near, ALL_NAMES),
-        quantity=lambda i: abs(iterated_dual(dual_of(i), i["K"][0, 1], i["L"])),
         hypotheses=lambda i: bool(len(i["K"]) == 2 and separation(i["K"]) > 1e-5),
         search=search_network(depth_near),
         counts=(120, 500),
     ),
-    Claim(
+    deterministic(
         "004/lem-23",
         "Lemma 23",
-        "deterministic",
         "f[K] ≥ (f(1) − f(1 − δ)) I for K ≥ δI with unit diagonal",
-        ">=",
-        lambda i: 1 - iterated_dual(dual_of(i), 1 - smallest(i["K"]), i["L"]),
+        at_least(
+            lambda i: eigenvalues(kernel(i))[0], lambda i: 1 - iterated_dual(dual_of(i), 1 - smallest(i["K"]), i["L"])
+        ),
         {"random": _series},
-        quantity=lambda i: eigenvalues(kernel(i))[0],
         hypotheses=independent(1e-3),
         tolerance=1e-8,
         search=search_network(lambda x, i: 1 + int(4 * x) if isinstance(x, float) else 1, 3),
     ),
-    Claim(
+    deterministic(
         "004/thm-3",
         "Theorem 3, 24.1",
-        "deterministic",
         "under Assumption A, |K̄_ij| ≤ B(L, δ) for i ≠ j",
-        "<=",
-        lambda i: correlation_bound(i["L"], separation(i["K"]), nonlinearity(i)),
+        at_most(
+            lambda i: offdiagonal(kernel(i)), lambda i: correlation_bound(i["L"], separation(i["K"]), nonlinearity(i))
+        ),
         networks(depth_near, ALL_NAMES),
-        quantity=lambda i: offdiagonal(kernel(i)),
         hypotheses=apart(),
         search=search_network(depth_near),
         counts=(150, 600),
     ),
-    Claim(
+    deterministic(
         "004/cor-4",
         "Corollary 4, 25.1",
-        "deterministic",
         "under Assumption A, κ(K̄) ≤ 1 + 2n(1 − μ/2)^{L − L₁(δ)} for L ≥ L₁(δ)",
-        "<=",
-        lambda i: top_layer_condition_bound(len(i["K"]), i["L"], float(separation(i["K"])), float(nonlinearity(i))),
+        at_most(
+            lambda i: condition(kernel(i)),
+            lambda i: top_layer_condition_bound(len(i["K"]), i["L"], float(separation(i["K"])), float(nonlinearity(i))),
+        ),
         networks(depth_after, ALL_NAMES),
-        quantity=lambda i: condition(kernel(i)),
         hypotheses=lambda i: (
             apart()(i) and i["L"] >= top_layer_depth(len(i["K"]), float(separation(i["K"])), float(nonlinearity(i)))
         ),
@@ -234,44 +218,42 @@ CLAIMS = (
         counts=(120, 500),
         remark="its proof gives 1 + 2(n − 1)(1 − μ/2)^{L − L₀(δ)}, a factor of about n less",
     ),
-    Claim(
+    deterministic(
         "004/cor-4:proof",
         "proof of Corollary 25.1",
-        "deterministic",
         "κ(K̄) ≤ (1 + (n − 1)B(L, δ))/(1 − (n − 1)B(L, δ)) for L ≥ L₁(δ)",
-        "<=",
-        _gershgorin,
+        at_most(lambda i: condition(kernel(i)), _gershgorin),
         networks(depth_after, ALL_NAMES),
-        quantity=lambda i: condition(kernel(i)),
         hypotheses=lambda i: (
             apart()(i) and i["L"] >= top_layer_depth(len(i["K"]), float(separation(i["K"])), float(nonlinearity(i)))
         ),
         search=search_network(depth_after, 3),
         counts=(120, 500),
     ),
-    Claim(
+    deterministic(
         "004/thm-7",
         "Theorem 7, 24.2",
-        "deterministic",
         "under Assumption B, λ_min(K̄) ≥ 1 − B(L, δ)",
-        ">=",
-        lambda i: 1 - correlation_bound(i["L"], _delta_b(i), nonlinearity(i)),
+        at_least(
+            lambda i: eigenvalues(kernel(i))[0], lambda i: 1 - correlation_bound(i["L"], _delta_b(i), nonlinearity(i))
+        ),
         networks(depth_near, ALL_NAMES),
-        quantity=lambda i: eigenvalues(kernel(i))[0],
         hypotheses=independent(),
         tolerance=1e-8,
         search=search_network(depth_near, 3),
         counts=(150, 600),
     ),
-    Claim(
+    deterministic(
         "004/cor-8",
         "Corollary 8, 25.2",
-        "deterministic",
         "under Assumption B, κ(K̄) ≤ 1 + (n/δ)(1 + μ/2)^{−L}",
-        "<=",
-        lambda i: top_layer_condition_bound_separated(len(i["K"]), i["L"], float(_delta_b(i)), float(nonlinearity(i))),
+        at_most(
+            lambda i: condition(kernel(i)),
+            lambda i: top_layer_condition_bound_separated(
+                len(i["K"]), i["L"], float(_delta_b(i)), float(nonlinearity(i))
+            ),
+        ),
         networks(depth_near, ALL_NAMES),
-        quantity=lambda i: condition(kernel(i)),
         hypotheses=independent(),
         search=search_network(depth_near, 3),
         counts=(150, 600),

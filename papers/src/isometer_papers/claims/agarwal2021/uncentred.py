@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance, Search
-from isometer_papers.claims.agarwal2021.instances import Rng, dual_of, like, nonaffinity, random_squares
+from isometer_papers.claims._claim import Instance, Search
+from isometer_papers.claims._families import Rng
+from isometer_papers.claims._statements import above, at_least, at_most, below, deterministic
+from isometer_papers.claims.agarwal2021.instances import dual_of, like, nonaffinity, random_squares
 from isometer_papers.theory.duals.exact_duals import UNCENTRED, dual_slope, dual_value, smallest_fixed_point
 
 
@@ -124,162 +126,123 @@ def _intervals(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "004/lem-30:positive",
         "Lemma 30",
-        "deterministic",
         "0 < μ̃ for non-affine σ",
-        ">",
-        lambda i: 0,
+        above(nonaffinity, 0),
         {"random": _duals},
-        quantity=nonaffinity,
     ),
-    Claim(
+    deterministic(
         "004/lem-30:one",
         "Lemma 30",
-        "deterministic",
         "μ̃ ≤ 1",
-        "<=",
-        lambda i: 1,
+        at_most(nonaffinity, 1),
         {"random": _duals, "pure": lambda rng, n: iter([{"squares": np.array([0.0, 0.0, 1.0])}])},
-        quantity=nonaffinity,
     ),
-    Claim(
+    deterministic(
         "004/lem-31:increasing",
         "Lemma 31",
-        "deterministic",
         "σ̂ is non-decreasing on [0, 1]",
-        "<=",
-        lambda i: dual_value(dual_of(i), i["v"]),
+        at_most(lambda i: dual_value(dual_of(i), i["u"]), lambda i: dual_value(dual_of(i), i["v"])),
         {"random": _intervals},
-        quantity=lambda i: dual_value(dual_of(i), i["u"]),
     ),
-    Claim(
+    deterministic(
         "004/lem-31:convex",
         "Lemma 31",
-        "deterministic",
         "σ̂ is convex on [0, 1]",
-        "<=",
-        _chord,
+        at_most(_convex, _chord),
         {"random": _intervals},
-        quantity=_convex,
         scope="midpoints of random intervals",
     ),
-    Claim(
+    deterministic(
         "004/lem-32",
         "Lemma 32",
-        "deterministic",
         "ρ_λ − σ̂(ρ_λ) ≥ μ̃λ(1 − λ)(1 − ρ̄)², ρ_λ = λ + (1 − λ)ρ̄",
-        ">=",
-        lambda i: nonaffinity(i) * i["share"] * (1 - i["share"]) * (1 - fixed_point(i)) ** 2,
+        at_least(_on_chord, lambda i: nonaffinity(i) * i["share"] * (1 - i["share"]) * (1 - fixed_point(i)) ** 2),
         {"random": _with("share", 0, 1, 0.5, 0.1)},
-        quantity=_on_chord,
         search=_search("share", 0, 1),
-        scale=lambda i: 1,
+        scale=1,
         remark="attained by a_0² + a_2²ρ²",
     ),
-    Claim(
+    deterministic(
         "004/lem-32:unique",
         "Lemma 32",
-        "deterministic",
         "at most one fixed point in [0, 1): σ̂(ρ) < ρ between ρ̄ and 1",
-        ">",
-        lambda i: 0,
+        above(_on_chord, 0),
         {"random": _with("share", 0.02, 0.98, 0.5)},
-        quantity=_on_chord,
         hypotheses=lambda i: bool(fixed_point(i) < 1 - 1e-6),
     ),
-    Claim(
+    deterministic(
         "004/lem-33:below",
         "Lemma 33",
-        "deterministic",
         "ρ̄ < 1 ⇒ (σ̂)′(ρ̄) < 1",
-        "<",
-        lambda i: 1,
+        below(fixed_slope, 1),
         {"random": _duals},
-        quantity=fixed_slope,
         hypotheses=lambda i: bool(fixed_point(i) < 1),
         search=Search(
             lambda p: {"squares": np.array([p[0], p[1], p[2] + 0.01, p[3]]) / (p[0] + p[1] + p[2] + p[3] + 0.01)}, 4
         ),
     ),
-    Claim(
+    deterministic(
         "004/lem-33:one",
         "Lemma 33",
-        "deterministic",
         "ρ̄ = 1 ⇒ (σ̂)′(1) ≤ 1",
-        "<=",
-        lambda i: 1,
+        at_most(fixed_slope, 1),
         {"random": _duals, "critical": critical_cases},
-        quantity=fixed_slope,
         hypotheses=lambda i: bool(fixed_point(i) == 1),
     ),
-    Claim(
+    deterministic(
         "004/lem-34:case-1",
         "Lemma 34",
-        "deterministic",
         "ρ ∈ [(1 + ρ̄)/2, 1]: σ̂(ρ) ≤ ρ − (μ̃/2)(1 − ρ̄)(1 − ρ)",
-        "<=",
-        lambda i: i["rho"] - _pull(i) * (1 - i["rho"]),
+        at_most(lambda i: dual_value(dual_of(i), i["rho"]), lambda i: i["rho"] - _pull(i) * (1 - i["rho"])),
         COSINES,
-        quantity=lambda i: dual_value(dual_of(i), i["rho"]),
         hypotheses=_case(1),
         search=_search("rho", 0, 1),
         counts=(200, 1000),
     ),
-    Claim(
+    deterministic(
         "004/lem-34:case-2",
         "Lemma 34",
-        "deterministic",
         "ρ ∈ [ρ̄, (1 + ρ̄)/2): |σ̂(ρ) − ρ̄| ≤ (1 − (μ̃/2)(1 − ρ̄))|ρ − ρ̄|",
-        "<=",
-        lambda i: (1 - _pull(i)) * abs(i["rho"] - fixed_point(i)),
+        at_most(_away, lambda i: (1 - _pull(i)) * abs(i["rho"] - fixed_point(i))),
         COSINES,
-        quantity=_away,
         hypotheses=lambda i: _case(2)(i) and abs(i["rho"] - fixed_point(i)) > 1e-3,
         search=_search("rho", 0, 1),
         tolerance=1e-8,
         counts=(200, 1000),
     ),
-    Claim(
+    deterministic(
         "004/lem-34:case-3",
         "Lemma 34",
-        "deterministic",
         "ρ ∈ [0, ρ̄): |σ̂(ρ) − ρ̄| ≤ (σ̂)′(ρ̄)|ρ − ρ̄|",
-        "<=",
-        lambda i: fixed_slope(i) * abs(i["rho"] - fixed_point(i)),
+        at_most(_away, lambda i: fixed_slope(i) * abs(i["rho"] - fixed_point(i))),
         COSINES,
-        quantity=_away,
         hypotheses=_case(3),
         search=_search("rho", 0, 1),
-        scale=lambda i: 1,
+        scale=1,
         counts=(200, 1000),
         remark="the factor is the derivative, as in the proof; the display has lost its dot",
     ),
-    Claim(
+    deterministic(
         "004/lem-34:case-4",
         "Lemma 34",
-        "deterministic",
         "ρ ∈ [−1, 0): |σ̂(ρ)| ≤ σ̂(−ρ)",
-        "<=",
-        lambda i: dual_value(dual_of(i), -i["rho"]),
+        at_most(lambda i: abs(dual_value(dual_of(i), i["rho"])), lambda i: dual_value(dual_of(i), -i["rho"])),
         COSINES,
-        quantity=lambda i: abs(dual_value(dual_of(i), i["rho"])),
         hypotheses=_case(4),
         search=_search("rho", -1, 0),
     ),
-    Claim(
+    deterministic(
         "004/lem-34:case-4-rise",
         "Lemma 34",
-        "deterministic",
         "ρ ∈ [−1, 0): σ̂(ρ) ≥ ρ + σ̂(0)",
-        ">=",
-        lambda i: i["rho"] + dual_value(dual_of(i), i["rho"] * 0),
+        at_least(lambda i: dual_value(dual_of(i), i["rho"]), lambda i: i["rho"] + dual_value(dual_of(i), i["rho"] * 0)),
         COSINES,
-        quantity=lambda i: dual_value(dual_of(i), i["rho"]),
         hypotheses=_case(4),
         search=_search("rho", -1, 0),
-        scale=lambda i: 1,
+        scale=1,
         remark="the proof gives ρ + (1 − ρ)σ̂(0), up to twice as much",
     ),
 )

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from isometer.theory.kernels import knife_edge_depth, uncentred_depth
-from isometer_papers.claims._claim import Claim, Instance, Search
-from isometer_papers.claims.agarwal2021.instances import Rng, dual_of, like, nonaffinity, random_squares
+from isometer_papers.claims._claim import Instance, Search
+from isometer_papers.claims._families import Rng
+from isometer_papers.claims._statements import asymptotic, at_least, at_most, deterministic
+from isometer_papers.claims.agarwal2021.instances import dual_of, like, nonaffinity, random_squares
 from isometer_papers.claims.agarwal2021.uncentred import critical, critical_cases, fixed_point, fixed_slope, simple
 from isometer_papers.theory.duals.exact_duals import dual_slope, dual_value, iterated_dual
 
@@ -101,118 +103,91 @@ def _nonnegative_mean(i: Instance) -> bool:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "004/lem-35",
         "Lemma 35",
-        "deterministic",
         "L ≥ L₀, |ρ| ≤ 1 − δ ⇒ |σ̂^{(L)}(ρ) − ρ̄| ≤ max{1 − μ̃(1 − ρ̄)/2, (σ̂)′(ρ̄)}^{L − L₀}(1 + ρ̄)/2",
-        "<=",
-        lambda i: _rate(i) ** i["more"] * (1 + fixed_point(i)) / 2,
+        at_most(_converged, lambda i: _rate(i) ** i["more"] * (1 + fixed_point(i)) / 2),
         {"random": _paths},
-        quantity=_converged,
         hypotheses=_settled,
         search=_search_paths(),
         scope="ρ̄ < 1; for ρ̄ = 1 the first logarithm is of 0 and the rate is 1",
     ),
-    Claim(
+    deterministic(
         "004/lem-35:one",
         "Lemma 35",
-        "deterministic",
         "ρ̄ = 1, (σ̂)′(1) < 1: |σ̂^{(L)}(ρ) − 1| ≤ 1 for L ≥ ⌈1/σ̂(0)⌉",
-        "<=",
-        lambda i: 1,
+        at_most(_converged, 1),
         {"random": _paths},
-        quantity=_converged,
         hypotheses=lambda i: bool(fixed_point(i) == 1 and dual_value(dual_of(i), like(i)) > 1e-3),
         scope="the printed rate max{1 − μ̃(1 − ρ̄)/2, (σ̂)′(1)} is 1 here, so no convergence follows from it",
         remark="convexity gives 1 − σ̂(ρ) ≤ (σ̂)′(1)(1 − ρ) on [0, 1], the rate that was meant",
     ),
-    Claim(
+    deterministic(
         "004/lem-35:one-rate",
         "after Lemma 35",
-        "deterministic",
         "ρ̄ = 1, ρ ≥ 0: 1 − σ̂(ρ) ≤ (σ̂)′(1)(1 − ρ)",
-        "<=",
-        lambda i: fixed_slope(i) * (1 - i["rho"]),
+        at_most(lambda i: 1 - dual_value(dual_of(i), i["rho"]), lambda i: fixed_slope(i) * (1 - i["rho"])),
         {"random": _paths},
-        quantity=lambda i: 1 - dual_value(dual_of(i), i["rho"]),
         hypotheses=lambda i: bool(fixed_point(i) == 1 and i["rho"] >= 0),
         remark="not in the paper; what Lemma 35 needs for ρ̄ = 1",
     ),
-    Claim(
+    deterministic(
         "004/lem-36",
         "Lemma 36",
-        "deterministic",
         "ρ̄ = 1, (σ̂)′(1) = 1: σ̂^{(L)}(ρ) ≥ 1 − ε for L ≥ max{⌈log(2/ε)/(−log(1 − εμ/2))⌉, ⌈1/σ̂(0)⌉}",
-        ">=",
-        lambda i: 1 - i["epsilon"],
+        at_least(_knife_edge("proof"), lambda i: 1 - i["epsilon"]),
         {"random": critical_cases},
-        quantity=_knife_edge("proof"),
         search=_search_critical(),
         counts=(60, 150),
         scope="μ read as μ̃, the coefficient of its proof",
         remark="the true time is of order 1/ε, without the logarithm",
     ),
-    Claim(
+    deterministic(
         "004/lem-36:printed-mu",
         "Lemma 36",
-        "deterministic",
         "the same with μ = 1 − a_1²",
-        ">=",
-        lambda i: 1 - i["epsilon"],
+        at_least(_knife_edge("printed"), lambda i: 1 - i["epsilon"]),
         {"random": critical_cases},
-        quantity=_knife_edge("printed"),
         search=_search_critical(),
         counts=(60, 150),
         scope="μ of Definition 2, which is larger than μ̃",
     ),
-    Claim(
+    deterministic(
         "004/lem-36:derivative",
         "proof of Lemma 36",
-        "deterministic",
         "(σ̂)′(1) = 1 ⇒ 1 − (σ̂)′(1 − α) ≥ 2αμ̃",
-        ">=",
-        lambda i: 2 * i["epsilon"] * nonaffinity(i),
+        at_least(_derivative_step, lambda i: 2 * i["epsilon"] * nonaffinity(i)),
         {"random": critical_cases},
-        quantity=_derivative_step,
         search=_search_critical(),
         remark="attained by degree two",
     ),
-    Claim(
+    deterministic(
         "004/lem-36:contraction",
         "proof of Lemma 36",
-        "deterministic",
         "1 − σ̂(ρ) ≤ 2α²μ̃ + (1 − 2αμ̃)(1 − ρ) for ρ ∈ [0, 1 − α]",
-        "<=",
-        _contraction_step,
+        at_most(lambda i: 1 - dual_value(dual_of(i), i["rho"]), _contraction_step),
         {"random": critical_cases},
-        quantity=lambda i: 1 - dual_value(dual_of(i), i["rho"]),
         hypotheses=_nonnegative_mean,
         search=_search_critical(),
     ),
-    Claim(
+    asymptotic(
         "004/thm-11:limit",
         "Theorem 11",
-        "asymptotic",
         "lim_{L→∞} K̄_ij = ρ̄ ∈ [0, 1] for non-affine σ and |ρ| < 1",
-        "<=",
-        lambda i: 0.05 if fixed_point(i) == 1 else 1e-6,
+        at_most(_limit, lambda i: 0.05 if fixed_point(i) == 1 else 1e-6),
         {"random": _limits},
-        quantity=_limit,
         hypotheses=lambda i: bool(abs(fixed_slope(i) - 1) > 0.02 or fixed_point(i) == 1),
         counts=(60, 150),
-        scale=lambda i: 1,
+        scale=1,
         scope="distance to ρ̄ after 2000 layers: 1e-6, or 0.05 for ρ̄ = 1, where it may fall like 1/L",
     ),
-    Claim(
+    deterministic(
         "004/thm-11:rate",
         "Theorem 11",
-        "deterministic",
         "ρ̄ < 1 ⇒ |K̄_ij − ρ̄| ≤ c_σ^{L − L₀} with c_σ < 1, L₀ = O_σ(log(1/δ))",
-        "<=",
-        lambda i: _rate(i) ** i["more"],
+        at_most(_converged, lambda i: _rate(i) ** i["more"]),
         {"random": _paths},
-        quantity=_converged,
         hypotheses=_settled,
         search=_search_paths(),
         scope="c_σ and L₀ of Lemma 35",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,8 +12,8 @@ import numpy as np
 
 from isometer.run import seed_of
 from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._fits import combined, exponent
-from isometer_papers.claims.daneshmand2020.instances import Rng
 
 TAUS = (0.25, 0.5, 0.75)
 _BATCHES = 16
@@ -114,14 +114,9 @@ def _metrics() -> tuple[Any, ...]:
     return ("stable_rank", frobenius, cube, drift, offdiagonal, *counts)
 
 
-def linear_chains(*cases: tuple[int, float, int]) -> Callable[[Rng, int], Iterator[Instance]]:
+def linear_chains(*given: tuple[int, float, int]) -> Family:
     """Chains (width, γ, layers), as many as the effort allows."""
-
-    def generator(rng: Rng, count: int) -> Iterator[Instance]:
-        for width, gamma, layers in cases[:count]:
-            yield {"width": width, "gamma": gamma, "layers": layers}
-
-    return generator
+    return cases(*({"width": width, "gamma": gamma, "layers": layers} for width, gamma, layers in given))
 
 
 def run_of(i: Instance) -> Averages:
@@ -154,14 +149,9 @@ def growth(name: str, widths: Sequence[int], gamma: float, layers: int, function
     return exponent(widths, values)
 
 
-def growth_cases(*cases: tuple[list[int], float, int, str]) -> Callable[[Rng, int], Iterator[Instance]]:
+def growth_cases(*given: tuple[list[int], float, int, str]) -> Family:
     """Instances for `growth_of`: widths, γ, layers, F."""
-
-    def generator(rng: Rng, count: int) -> Iterator[Instance]:
-        for widths, gamma, layers, function in cases[:count]:
-            yield {"widths": widths, "gamma": gamma, "layers": layers, "F": function}
-
-    return generator
+    return cases(*({"widths": w, "gamma": gamma, "layers": layers, "F": f} for w, gamma, layers, f in given))
 
 
 def growth_of(name: str) -> Callable[[Instance, Rng], Estimate]:

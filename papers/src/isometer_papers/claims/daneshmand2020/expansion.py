@@ -9,16 +9,21 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._fits import intercept
 from isometer_papers.claims._precise import eigenvalues
-from isometer_papers.claims.daneshmand2020.instances import (
-    Rng,
-    equal_spectra,
-    extreme_unit,
-    random_unit,
-    spectra,
-    unit_scale,
+from isometer_papers.claims._statements import (
+    Sampled,
+    above,
+    asymptotic,
+    at_most,
+    below,
+    deterministic,
+    equal,
+    expectation,
+    vanishes,
 )
+from isometer_papers.claims.daneshmand2020.instances import equal_spectra, extreme_unit, random_unit, spectra
 from isometer_papers.simulate.rank_steps import weak_layer_change, weak_layer_statistics
 from isometer_papers.theory.rank.bounds import (
     equal_row_drift,
@@ -89,13 +94,11 @@ def _leading_by_norm(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of(weak_layer_change(m, gamma, draws=DRAWS, rng=rng) / (2 * d * gamma**2))
 
 
-def _widths(*widths: int) -> Callable[[Rng, int], Iterator[Instance]]:
+def _widths(*widths: int) -> Family:
     return lambda rng, count: iter([{"width": d} for d in widths[:count]])
 
 
-def _two_levels(rng: Rng, count: int) -> Iterator[Instance]:
-    for d in (2, 3, 4, 8, 32)[:count]:
-        yield {"width": d, "gamma": 1e-4}
+_two_levels = cases(*({"width": d, "gamma": 1e-4} for d in (2, 3, 4, 8, 32)))
 
 
 def _norm_claims() -> Iterator[Claim]:
@@ -104,16 +107,12 @@ def _norm_claims() -> Iterator[Claim]:
         for printed in (True, False):
             approximate = two_level_norms_as_printed if printed else two_level_norms
             shift = "" if printed else "(d−1)"
-            yield Claim(
+            yield asymptotic(
                 f"002/ex-14:eq-83-{name}{'' if printed else '#corrected'}",
                 "eq. 83",
-                "asymptotic",
                 f"{text} = d^{power} − {power}γ²{shift}d^{power - 1} + o(γ²) for λ = (d − γ²(d−1), γ², …, γ²)",
-                "==",
-                lambda i: 0,
+                vanishes(lambda i, k=k, p=power, f=approximate: _norm_error(i, k, p, f)),  # type: ignore[misc]
                 {"widths": _two_levels},
-                quantity=lambda i, k=k, p=power, f=approximate: _norm_error(i, k, p, f),  # type: ignore[misc]
-                scale=unit_scale,
                 tolerance=1e-4,
                 corrected=f"002/ex-14:eq-83-{name}#corrected" if printed else None,
                 scope="(left − right)/(γ² d^k) at γ = 1e-4, d from 2 to 32",
@@ -148,123 +147,102 @@ SPECTRA = {"random": spectra, "equal": equal_spectra}
 
 
 CLAIMS = (
-    Claim(
+    expectation(
         "002/lem-12",
         "Lemma 12, eq. 48",
-        "expectation",
         "(E‖M₊‖_F² − ‖M‖_F²)/γ² = 2d² − 2‖M‖_F² − 8 Tr M³ + 8 Tr(diag(M²)²) + O(γ)",
-        "==",
-        lambda i: float(frobenius_drift(i["M"])),
+        equal(Sampled(_extrapolated), lambda i: float(frobenius_drift(i["M"]))),
         {"moments": small_moments},
-        estimate=_extrapolated,
         scale=_drift_size,
         counts=(5, 20),
         resolution=0.1,
         scope="the limit γ → 0 of the left side, extrapolated from γ = 0.02, 0.05, 0.1 in γ²; d from 2 to 4",
     ),
-    Claim(
+    deterministic(
         "002/prop-13:cube",
         "eq. 49",
-        "deterministic",
         "Tr M³ = ‖λ‖₃³",
-        "==",
-        lambda i: (eigenvalues(equal_row_moments(i["spectrum"])) ** 3).sum(),
+        equal(lambda i: _equal_row_sums(i).cube, lambda i: (eigenvalues(equal_row_moments(i["spectrum"])) ** 3).sum()),
         SPECTRA,
-        quantity=lambda i: _equal_row_sums(i).cube,
     ),
-    Claim(
+    deterministic(
         "002/prop-13:frobenius",
         "eq. 49",
-        "deterministic",
         "‖M‖_F² = ‖λ‖₂²",
-        "==",
-        lambda i: (eigenvalues(equal_row_moments(i["spectrum"])) ** 2).sum(),
+        equal(
+            lambda i: _equal_row_sums(i).square, lambda i: (eigenvalues(equal_row_moments(i["spectrum"])) ** 2).sum()
+        ),
         SPECTRA,
-        quantity=lambda i: _equal_row_sums(i).square,
     ),
-    Claim(
+    deterministic(
         "002/prop-13:diagonal",
         "eq. 49",
-        "deterministic",
         "(Tr diag(M²))² = ‖λ‖₂⁴/d if all rows of M have the same norm",
-        "==",
-        lambda i: (i["spectrum"] ** 2).sum() ** 2 / len(i["spectrum"]),
+        equal(lambda i: _equal_row_sums(i).square ** 2, lambda i: (i["spectrum"] ** 2).sum() ** 2 / len(i["spectrum"])),
         SPECTRA,
-        quantity=lambda i: _equal_row_sums(i).square ** 2,
         corrected="002/prop-13:diagonal#corrected",
         remark="printed as Tr(diag(M²))²; the square belongs inside, as in eq. 82",
     ),
-    Claim(
+    deterministic(
         "002/prop-13:diagonal#corrected",
         "eq. 82",
-        "deterministic",
         "Tr(diag(M²)²) = ‖λ‖₂⁴/d if all rows of M have the same norm",
-        "==",
-        lambda i: (i["spectrum"] ** 2).sum() ** 2 / len(i["spectrum"]),
+        equal(lambda i: _equal_row_sums(i).diagonal, lambda i: (i["spectrum"] ** 2).sum() ** 2 / len(i["spectrum"])),
         SPECTRA,
-        quantity=lambda i: _equal_row_sums(i).diagonal,
     ),
-    Claim(
+    deterministic(
         "002/prop-13:drift",
         "eq. 50",
-        "deterministic",
         "δ_F(M) = 2d² − 2‖λ‖₂² − 8‖λ‖₃³ + 8‖λ‖₂⁴/d if all rows of M have the same norm",
-        "==",
-        lambda i: equal_row_drift(i["spectrum"]),
+        equal(lambda i: drift(equal_row_moments(i["spectrum"])), lambda i: equal_row_drift(i["spectrum"])),
         SPECTRA,
-        quantity=lambda i: drift(equal_row_moments(i["spectrum"])),
         scale=lambda i: len(i["spectrum"]) ** 3,
     ),
-    Claim(
+    expectation(
         "002/ex-14:frobenius",
         "Example 14",
-        "expectation",
         "E‖M₊‖_F² < ‖M‖_F² − γ⁴d² for λ = (d − γ²(d−1), γ², …, γ²) and small γ",
-        "<",
-        lambda i: -float(i["width"] ** 2),
+        below(
+            Sampled(lambda i, rng: _scaled(_leading_by_norm(i, rng), 2 * i["width"])), lambda i: -float(i["width"] ** 2)
+        ),
         {"widths": _widths(2, 4, 8)},
-        estimate=lambda i, rng: _scaled(_leading_by_norm(i, rng), 2 * i["width"]),
         counts=(2, 3),
         scope="(E‖M₊‖² − ‖M‖²)/γ⁴ at γ = 0.02; d = 2, 4, 8",
         remark="the leading term is −4d(d−1)(2d−1)γ⁴, of order d³ rather than d²",
     ),
-    Claim(
+    asymptotic(
         "002/ex-14:leading",
         "Example 14 (i)",
-        "asymptotic",
         "E λ₁(M₊) is smaller than λ₁(M) by O(γ⁴d)",
-        "<=",
-        lambda i: 1.0,
+        at_most(
+            Sampled(
+                lambda i, rng: _growth(i, rng, _leading),
+                lambda i, rng: _growth(i, rng, _leading_by_norm),
+                "the change of ‖M‖_F² instead of λ₁, other draws",
+            ),
+            1.0,
+        ),
         {"widths": lambda rng, count: iter([{"widths": [4, 16]}])},
-        estimate=lambda i, rng: _growth(i, rng, _leading),
-        again=lambda i, rng: _growth(i, rng, _leading_by_norm),
-        independence="the change of ‖M‖_F² instead of λ₁, other draws",
         corrected="002/ex-14:leading#corrected",
         scope="exponent of (λ₁ − E λ₁⁺)/γ⁴ in d, between d = 4 and 16",
         remark="eq. 83 drops a factor d − 1, and with it an order of d",
     ),
-    Claim(
+    expectation(
         "002/ex-14:leading#corrected",
         "Example 14 (i)",
-        "expectation",
         "E λ₁(M₊) = λ₁(M) − 2(d−1)(2d−1)γ⁴ + O(γ⁶)",
-        "==",
-        lambda i: float(two_level_leading_change(i["width"])),
+        equal(Sampled(_leading), lambda i: float(two_level_leading_change(i["width"]))),
         {"widths": _widths(2, 4, 8)},
-        estimate=_leading,
         counts=(2, 3),
         resolution=0.1,
         scope="(E λ₁⁺ − λ₁)/γ⁴, extrapolated to γ = 0",
     ),
-    Claim(
+    expectation(
         "002/ex-14:small",
         "Example 14 (ii)",
-        "expectation",
         "some small eigenvalues of M₊ are greater than those of M, in expectation",
-        ">",
-        lambda i: 0.0,
+        above(Sampled(lambda i, rng: _scaled(_leading(i, rng), -1.0)), 0.0),
         {"widths": _widths(2, 4, 8)},
-        estimate=lambda i, rng: _scaled(_leading(i, rng), -1.0),
         counts=(2, 3),
         scope="the sum of all but the largest grows; divided by γ⁴",
     ),

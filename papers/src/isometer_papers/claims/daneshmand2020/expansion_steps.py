@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._families import Family, Rng
 from isometer_papers.claims._fits import intercept
+from isometer_papers.claims._statements import Sampled, deterministic, equal, expectation, vanishes
 from isometer_papers.claims.daneshmand2020.expansion import DRAWS, GAMMAS, drift, small_moments
-from isometer_papers.claims.daneshmand2020.instances import Rng, extreme_unit, random_unit, steps, unit_scale
+from isometer_papers.claims.daneshmand2020.instances import extreme_unit, random_unit, steps
 from isometer_papers.simulate.rank_steps import uniform_weights, weak_layer_statistics
 from isometer_papers.theory.rank.bounds import entry_drift, second_moments
 from isometer_papers.theory.rank.chain import moment_change, moment_change_expansion, second_order_moments
@@ -39,7 +41,7 @@ def _mean_change(p: int, q: int) -> Callable[[Instance, Rng], Estimate]:
     return estimate
 
 
-def _pairs(generate: Any) -> Callable[[Rng, int], Iterator[Instance]]:
+def _pairs(generate: Any) -> Family:
     """Instances with at least two features, as M."""
 
     def generator(rng: Rng, count: int) -> Iterator[Instance]:
@@ -91,16 +93,16 @@ def _step_claims() -> Iterator[Claim]:
     for orders, text, value in printed:
         label = ",".join(names[k] for k in orders)
         place = "eq. 72" if len(orders) == 1 else "eq. 77"
-        yield Claim(
+        yield deterministic(
             f"002/lem-12-steps:derivative-{label}",
             place,
-            "deterministic",
             f"∂{'²' if len(orders) > 1 else ''}g/∂M_{{{label}}} = {text} at unit diagonal, g = M_ij²/(M_ii M_jj)",
-            "==",
-            lambda i, value=value: value(i["M"][0, 1]),  # type: ignore[misc]
+            equal(
+                lambda i, orders=orders: _derivative(i, *orders),  # type: ignore[misc]
+                lambda i, value=value: value(i["M"][0, 1]),  # type: ignore[misc]
+            ),
             _few(random_unit),
-            quantity=lambda i, orders=orders: _derivative(i, *orders),  # type: ignore[misc]
-            scale=unit_scale,
+            scale=1,
             counts=(10, 40),
         )
     pairs: tuple[tuple[str, tuple[int, int], tuple[int, int], str, Callable[[Any, Any], Any]], ...] = (
@@ -110,15 +112,15 @@ def _step_claims() -> Iterator[Claim]:
         ("ii,jj", (0, 0), (1, 1), "0", lambda m, s: 0 * s[0, 0]),
     )
     for label, first, second, text, formula in pairs:
-        yield Claim(
+        yield deterministic(
             f"002/lem-12-steps:covariance-{label}",
             "eq. 76",
-            "deterministic",
             f"E[WM + MWᵀ]_{label.partition(',')[0]} [WM + MWᵀ]_{label.partition(',')[2]} = {text}",
-            "==",
-            lambda i, formula=formula: formula(i["M"], i["M"] @ i["M"]),  # type: ignore[misc]
+            equal(
+                lambda i, a=first, b=second: second_order_moments(i["M"], a, b),  # type: ignore[misc]
+                lambda i, formula=formula: formula(i["M"], i["M"] @ i["M"]),  # type: ignore[misc]
+            ),
             PAIRS,
-            quantity=lambda i, a=first, b=second: second_order_moments(i["M"], a, b),  # type: ignore[misc]
             scale=lambda i: len(i["M"]),
         )
 
@@ -146,89 +148,67 @@ def _with_gamma(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 CLAIMS = (
-    Claim(
+    expectation(
         "002/lem-12-steps:entry",
         "eq. 79",
-        "expectation",
         "E[g_ij(M₊) − g_ij(M)]/γ² = (M²)_ii + (M²)_jj − 2d g_ij − 8 M_ij (M²)_ij + 4 M_ij²((M²)_ii + (M²)_jj) + O(γ)",
-        "==",
-        lambda i: entry_drift(i["M"])[0, 1],
+        equal(Sampled(_entry_extrapolated), lambda i: entry_drift(i["M"])[0, 1]),
         {"moments": small_moments},
-        estimate=_entry_extrapolated,
         scale=lambda i: 2 * len(i["M"]),
         counts=(5, 20),
         resolution=0.1,
         scope="the limit γ → 0, extrapolated; d from 2 to 4",
     ),
-    Claim(
+    deterministic(
         "002/lem-12-steps:sum",
         "eq. 79 to 48",
-        "deterministic",
         "the sum of eq. 79 over i ≠ j is δ_F(M)",
-        "==",
-        lambda i: drift(i["M"]),
+        equal(lambda i: entry_drift(i["M"]).sum(), lambda i: drift(i["M"])),
         PAIRS,
-        quantity=lambda i: entry_drift(i["M"]).sum(),
         scale=lambda i: len(i["M"]) ** 3,
     ),
-    Claim(
+    deterministic(
         "002/lem-12-steps:change",
         "eq. 69",
-        "deterministic",
         "M(H_γ) − M = γWM + γMWᵀ + γ²WMWᵀ for linear F",
-        "==",
-        lambda i: 0,
+        vanishes(_change),
         {"random": steps()},
-        quantity=_change,
-        scale=unit_scale,
     ),
-    Claim(
+    expectation(
         "002/lem-12-steps:mean-ii",
         "eq. 73",
-        "expectation",
         "E ΔM_ii = γ² d",
-        "==",
-        lambda i: len(i["M"]),
+        equal(Sampled(_mean_change(0, 0)), lambda i: len(i["M"])),
         {"moments": small_moments},
-        estimate=_mean_change(0, 0),
         counts=(5, 20),
         scope="divided by γ²; terms odd in W cancel exactly between W and −W",
     ),
-    Claim(
+    expectation(
         "002/lem-12-steps:mean-ij",
         "eq. 73",
-        "expectation",
         "E ΔM_ij = 0 for i ≠ j",
-        "==",
-        lambda i: 0.0,
+        equal(Sampled(_mean_change(0, 1)), 0.0),
         {"moments": small_moments},
-        estimate=_mean_change(0, 1),
         scale=lambda i: len(i["M"]),
         counts=(5, 20),
         scope="divided by γ²; terms odd in W cancel exactly between W and −W",
     ),
     *_step_claims(),
-    Claim(
+    deterministic(
         "002/lem-12-steps:eq-78",
         "eq. 78",
-        "deterministic",
         "T₂ = (M²)_ii + (M²)_jj − 8 M_ij (M²)_ij + 4 M_ij²((M²)_ii + (M²)_jj)",
-        "==",
-        _second_term_printed,
+        equal(_second_term, _second_term_printed),
         {"random": _with_gamma},
-        quantity=_second_term,
         corrected="002/lem-12-steps:eq-78#corrected",
         remark="T₂ is defined with E ΔM ΔM = γ² K; the factor γ² is missing in eq. 78 and back in eq. 79",
     ),
-    Claim(
+    deterministic(
         "002/lem-12-steps:eq-78#corrected",
         "eq. 78",
-        "deterministic",
         "T₂ = γ²[(M²)_ii + (M²)_jj − 8 M_ij (M²)_ij + 4 M_ij²((M²)_ii + (M²)_jj)]",
-        "==",
-        lambda i: i["gamma"] ** 2 * _second_term_printed(i),
+        equal(_second_term, lambda i: i["gamma"] ** 2 * _second_term_printed(i)),
         {"random": _with_gamma},
-        quantity=_second_term,
         scale=lambda i: i["gamma"] ** 2 * len(i["M"]),
     ),
 )

@@ -8,11 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._fits import exponent
 from isometer_papers.claims._precise import elementwise, numerical_rank
+from isometer_papers.claims._statements import (
+    Sampled,
+    above,
+    at_least,
+    at_most,
+    below,
+    deterministic,
+    empirical,
+    equal,
+)
 from isometer_papers.claims.daneshmand2020.chains import averages, growth_cases, growth_of, run_of
-from isometer_papers.claims.daneshmand2020.instances import Rng, shapes
+from isometer_papers.claims.daneshmand2020.instances import shapes
 from isometer_papers.simulate.rank_steps import plain_chain
 from isometer_papers.theory.rank.bounds import second_moments, soft_rank_bound
 from isometer_papers.theory.rank.chain import normalized_step
@@ -72,10 +83,6 @@ def _stable_rank_of_tanh(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of(np.asarray(found.values))
 
 
-def _cases(*cases: dict[str, Any]) -> Callable[[Rng, int], Iterator[Instance]]:
-    return lambda rng, count: iter(cases[:count])
-
-
 def _increments(i: Instance, rng: Rng) -> Estimate:
     """log₂ of (R(4d) − R(2d))/(R(2d) − R(d)): 1 for linear growth with an offset."""
     low, middle, high = (averages(d, i["gamma"], i["layers"], "tanh").mean["soft_50"] for d in i["widths"])
@@ -123,207 +130,167 @@ def _falling(i: Instance, rng: Rng) -> Estimate:
 
 
 CLAIMS = (
-    Claim(
+    empirical(
         "002/fig-1:vanilla",
         "Figure 1",
-        "empirical",
         "the rank of a vanilla linear network of width 32 falls to one",
-        "==",
-        lambda i: 1.0,
-        {"depths": _cases({"width": 32, "gamma": 1.0, "layers": 4000, "chains": 3})},
-        estimate=_final_ranks(False, None),
+        equal(Sampled(_final_ranks(False, None)), 1.0),
+        {"depths": cases({"width": 32, "gamma": 1.0, "layers": 4000, "chains": 3})},
         counts=(1, 1),
         scope="singular values above 1e-9 of the largest at layer 4000, γ = 1",
     ),
-    Claim(
+    empirical(
         "002/fig-1:bn",
         "Figure 1",
-        "empirical",
         "the rank of a batch-normalised linear network of width 32 stays above one",
-        ">",
-        lambda i: 1.0,
-        {"depths": _cases({"width": 32, "gamma": 1.0, "layers": 4000, "chains": 12})},
-        estimate=_final_ranks(True, None),
+        above(Sampled(_final_ranks(True, None)), 1.0),
+        {"depths": cases({"width": 32, "gamma": 1.0, "layers": 4000, "chains": 12})},
         counts=(1, 1),
         resolution=1.0,
         scope="the same at layer 4000, γ = 1",
     ),
-    Claim(
+    empirical(
         "002/tab-1:vanilla-linear",
         "Table 1",
-        "empirical",
         "no BN, linear: rank_τ(H_ℓ) = 1 for ℓ ≥ k",
-        "==",
-        lambda i: 1.0,
-        {"depths": _cases({"width": 16, "gamma": 1.0, "layers": 3000, "chains": 4})},
-        estimate=_final_ranks(False, None),
+        equal(Sampled(_final_ranks(False, None)), 1.0),
+        {"depths": cases({"width": 16, "gamma": 1.0, "layers": 3000, "chains": 4})},
         counts=(1, 1),
         scope="rank at 1e-9, layer 3000, d = 16",
     ),
-    Claim(
+    empirical(
         "002/tab-1:vanilla-tanh",
         "Table 1",
-        "empirical",
         "no BN, tanh: rank_τ(H_ℓ) = 1 for ℓ ≥ k",
-        "==",
-        lambda i: 1.0,
-        {"depths": _cases(*({"width": 32, "gamma": g, "layers": 1500, "chains": 12} for g in (0.1, 1.0, math.inf)))},
-        estimate=_soft_rank_of_tanh,
-        again=_stable_rank_of_tanh,
-        independence="r instead of rank_τ, the simulation engine instead of dense NumPy",
+        equal(
+            Sampled(
+                _soft_rank_of_tanh,
+                _stable_rank_of_tanh,
+                "r instead of rank_τ, the simulation engine instead of dense NumPy",
+            ),
+            1.0,
+        ),
+        {"depths": cases(*({"width": 32, "gamma": g, "layers": 1500, "chains": 12} for g in (0.1, 1.0, math.inf)))},
         counts=(2, 3),
         corrected="002/tab-1:vanilla-tanh#corrected",
         scope="weights U[−√3, √3], τ = ½ after scaling to ‖H‖_F² = Nd, layer 1500, d = 32, γ = 0.1, 1, ∞",
         remark="γ and the weights of the experiment are not given; with those of Definition 1 tanh saturates",
     ),
-    Claim(
+    empirical(
         "002/tab-1:vanilla-tanh#corrected",
         "Table 1",
-        "empirical",
         "no BN, tanh, weights U[−√3, √3]: rank_½ after scaling stays above one at width 32",
-        ">",
-        lambda i: 1.0,
-        {"depths": _cases(*({"width": 32, "gamma": g, "layers": 1500, "chains": 12} for g in (0.1, 1.0, math.inf)))},
-        estimate=_soft_rank_of_tanh,
+        above(Sampled(_soft_rank_of_tanh), 1.0),
+        {"depths": cases(*({"width": 32, "gamma": g, "layers": 1500, "chains": 12} for g in (0.1, 1.0, math.inf)))},
         counts=(2, 3),
         resolution=1.0,
         scope="layer 1500, γ = 0.1, 1, ∞",
     ),
-    Claim(
+    empirical(
         "002/tab-1:bn-linear",
         "Table 1",
-        "empirical",
         "BN, linear: rank_τ(H_ℓ) grows like Ω(√d)",
-        ">=",
-        lambda i: 0.5,
+        at_least(Sampled(growth_of("soft_50")), 0.5),
         GROWTH,
-        estimate=growth_of("soft_50"),
         resolution=0.15,
         counts=(1, 3),
         scope="exponent of avg rank_½ between d = 8 and 64 (γ = ∞) or 32 (γ = 0.1, 1)",
     ),
-    Claim(
+    empirical(
         "002/tab-1:bn-tanh",
         "Table 1",
-        "empirical",
         "BN, tanh: rank_τ(H_ℓ) grows like Ω(d)",
-        ">=",
-        lambda i: 1.0,
+        at_least(Sampled(_increments), 1.0),
         {
-            "widths": _cases(
+            "widths": cases(
                 {"widths": [16, 32, 64], "gamma": math.inf, "layers": 400},
                 {"widths": [32, 64, 128], "gamma": math.inf, "layers": 400},
             )
         },
-        estimate=_increments,
         counts=(1, 2),
         scope="exponent of the increments of avg rank_½ over d = 16, 32, 64 and 32, 64, 128, γ = ∞",
     ),
-    Claim(
+    empirical(
         "002/fig-2",
         "Figure 2",
-        "empirical",
         "avg rank_½ grows like Ω(√d) for every γ, γ = ∞ included",
-        ">=",
-        lambda i: 0.5,
+        at_least(Sampled(growth_of("soft_50")), 0.5),
         GROWTH,
-        estimate=growth_of("soft_50"),
         resolution=0.15,
         counts=(1, 3),
         scope="exponent between d = 8 and 64 (γ = ∞) or 32 (γ = 0.1, 1)",
     ),
-    Claim(
+    empirical(
         "002/fig-3",
         "Figure 3, §7.5",
-        "empirical",
         "from almost collinear rows the leading eigenvalue of M falls with depth",
-        "<",
-        lambda i: 0.0,
-        {"depths": _cases({"width": 16, "gamma": 0.1, "layers": 300})},
-        estimate=_leading_fall,
+        below(Sampled(_leading_fall), 0.0),
+        {"depths": cases({"width": 16, "gamma": 0.1, "layers": 300})},
         counts=(1, 1),
         resolution=1.0,
         scope="change of λ₁ over 300 layers, d = 16, γ = 0.1",
     ),
-    Claim(
+    empirical(
         "002/fig-4",
         "Figure 4",
-        "empirical",
         "BN, tanh: avg r does not collapse and grows with the width",
-        ">",
-        lambda i: 0.0,
+        above(Sampled(growth_of("stable_rank")), 0.0),
         {"widths": growth_cases(([16, 32], math.inf, 400, "tanh"), ([8, 32], 0.1, 2000, "tanh"))},
-        estimate=growth_of("stable_rank"),
         resolution=1.0,
         counts=(1, 2),
         scope="exponent of avg r between d = 8 or 16 and 32, γ = 0.1 and ∞",
     ),
-    Claim(
+    empirical(
         "002/fig-9:level",
         "Figure 9",
-        "empirical",
         "α < 0.9 for d > 10",
-        "<",
-        lambda i: 0.9,
+        below(Sampled(lambda i, rng: run_of(i).regularity), 0.9),
         {
-            "chains": _cases(
+            "chains": cases(
                 *({"width": d, "gamma": g, "layers": 1500} for d, g in ((16, 0.1), (12, math.inf), (32, 0.1)))
             )
         },
-        estimate=lambda i, rng: run_of(i).regularity,
         counts=(2, 3),
         scope="d = 12, 16, 32, linear",
     ),
-    Claim(
+    empirical(
         "002/fig-9:decreasing",
         "Figure 9",
-        "empirical",
         "α decreases with d",
-        "<",
-        lambda i: 0.0,
-        {"chains": _cases({"widths": [8, 64], "gamma": math.inf, "layers": 400})},
-        estimate=_falling,
+        below(Sampled(_falling), 0.0),
+        {"chains": cases({"widths": [8, 64], "gamma": math.inf, "layers": 400})},
         counts=(1, 1),
         resolution=1.0,
         scope="d = 8 and 64, γ = ∞",
     ),
-    Claim(
+    empirical(
         "002/fig-10",
         "Figure 10",
-        "empirical",
         "avg ‖M‖_F² grows no faster than d^{3/2}",
-        "<=",
-        lambda i: 1.5,
+        at_most(Sampled(growth_of("frobenius")), 1.5),
         {
             "widths": growth_cases(
                 ([8, 64], math.inf, 400, "identity"), ([8, 32], 0.1, 9000, "identity"), ([8, 32], 1.0, 600, "identity")
             )
         },
-        estimate=growth_of("frobenius"),
         resolution=0.15,
         counts=(1, 3),
         scope="exponent between d = 8 and 64 (γ = ∞) or 32 (γ = 0.1, 1)",
     ),
-    Claim(
+    deterministic(
         "002/claim-3.4:rank-one",
         "§3.4",
-        "deterministic",
         "a rank-one input stays of rank one under linear FBN_γ",
-        "==",
-        lambda i: 1,
+        equal(lambda i: numerical_rank(normalized_step(i["H"], i["W"], i["gamma"])), 1),
         {"random": _rank_one},
-        quantity=lambda i: numerical_rank(normalized_step(i["H"], i["W"], i["gamma"])),
         tolerance=1e-9,
     ),
-    Claim(
+    empirical(
         "002/claim-3.4:zero-mean",
         "§3.4, §5.2",
-        "empirical",
         "weights U(0, 2/√d) instead of zero-mean ones make r fall to about 1",
-        "<=",
-        lambda i: 1.1,
-        {"chains": _cases({"width": 32, "gamma": math.inf}, {"width": 16, "gamma": math.inf})},
-        estimate=_asymmetric_rank,
+        at_most(Sampled(_asymmetric_rank), 1.1),
+        {"chains": cases({"width": 32, "gamma": math.inf}, {"width": 16, "gamma": math.inf})},
         counts=(1, 2),
         scope="r at layer 300, linear, no skip, below 1.1",
     ),

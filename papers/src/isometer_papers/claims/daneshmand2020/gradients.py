@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._precise import elementwise
-from isometer_papers.claims.daneshmand2020.instances import Rng
+from isometer_papers.claims._statements import Sampled, deterministic, equal, expectation, vanishes
 from isometer_papers.simulate.rank_steps import uniform_weights
 from isometer_papers.theory.rank.chain import multiple_residual, neuron_gradient
 
 _DRAWS = 200_000
 
 
-def _widths(rng: Rng, count: int) -> Iterator[Instance]:
-    for d in (4, 16, 64)[:count]:
-        yield {"width": d}
+_widths = cases(*({"width": d} for d in (4, 16, 64)))
 
 
 def _law(name: str, width: int, rng: Rng) -> Any:
@@ -40,7 +39,9 @@ def _uniform(i: Instance, rng: Rng) -> Any:
     return uniform_weights(rng, _DRAWS)
 
 
-def _moment(draw: Callable[[Instance, Rng], Any], power: int, center: Callable[[Instance], float]) -> Any:
+def _moment(
+    draw: Callable[[Instance, Rng], Any], power: int, center: Callable[[Instance], float] = lambda i: 0.0
+) -> Any:
     """E (W − c)^k, in units in which weights are of order 1."""
 
     def estimate(i: Instance, rng: Rng) -> Estimate:
@@ -57,19 +58,10 @@ def _default(i: Instance, rng: Rng) -> Any:
     return _law("pytorch", i["width"], rng)
 
 
-def _unit_width(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"width": 1}
+_unit_width = cases({"width": 1})
 
 
-def _nought(i: Instance) -> float:
-    return 0.0
-
-
-def _one(i: Instance) -> float:
-    return 1.0
-
-
-def _rank_one(function: str, *, special: bool) -> Callable[[Rng, int], Iterator[Instance]]:
+def _rank_one(function: str, *, special: bool) -> Family:
     """H = a uᵀ, two of its samples and the cotangents of one neuron."""
 
     def generator(rng: Rng, count: int) -> Iterator[Instance]:
@@ -117,104 +109,67 @@ def _second_nonzero(i: Instance) -> bool:
 
 
 def _aligned(part: str, function: str, statement: str, quantity: Any, repair: Any, repaired: str) -> tuple[Claim, ...]:
-    name = f"002/prop-8:{part}"
-    place, remark = "Proposition 8", "quantity: the part of one vector that is no multiple of the other"
-    common: dict[str, Any] = {"quantity": quantity, "scale": _one, "remark": remark}
-    printed = Claim(
-        name,
-        place,
-        "deterministic",
-        statement,
-        "==",
-        _nought,
-        _families(function),
-        corrected=f"{name}#corrected",
-        **common,
+    name, place = f"002/prop-8:{part}", "Proposition 8"
+    remark = "quantity: the part of one vector that is no multiple of the other"
+    compared, families, corrected = vanishes(quantity), _families(function), f"{name}#corrected"
+    return (
+        deterministic(name, place, statement, compared, families, corrected=corrected, remark=remark),
+        deterministic(
+            corrected, place, f"{statement}, if {repaired}", compared, families, hypotheses=repair, remark=remark
+        ),
     )
-    corrected = Claim(
-        f"{name}#corrected",
-        place,
-        "deterministic",
-        f"{statement}, if {repaired}",
-        "==",
-        _nought,
-        _families(function),
-        hypotheses=repair,
-        **common,
-    )
-    return printed, corrected
 
 
 CLAIMS = (
-    Claim(
+    expectation(
         "002/def-1:mean",
         "Definition 1",
-        "expectation",
         "entries uniform on [−√3, √3] have mean 0",
-        "==",
-        _nought,
+        vanishes(Sampled(_moment(_uniform, 1))),
         {"law": _unit_width},
-        estimate=_moment(_uniform, 1, _nought),
-        scale=_one,
         resolution=0.03,
     ),
-    Claim(
+    expectation(
         "002/def-1:variance",
         "Definition 1",
-        "expectation",
         "entries uniform on [−√3, √3] have variance 1",
-        "==",
-        _one,
+        equal(Sampled(_moment(_uniform, 2)), 1),
         {"law": _unit_width},
-        estimate=_moment(_uniform, 2, _nought),
         resolution=0.03,
     ),
-    Claim(
+    expectation(
         "002/def-1:symmetry",
         "Definition 1",
-        "expectation",
         "the law of an entry is symmetric: E W³ = 0",
-        "==",
-        _nought,
+        vanishes(Sampled(_moment(_uniform, 3))),
         {"law": _unit_width},
-        estimate=_moment(_uniform, 3, _nought),
-        scale=_one,
         resolution=0.06,
         scope="third moment only",
     ),
-    Claim(
+    expectation(
         "002/init-asym:mean",
         "§5.2",
-        "expectation",
         "W ~ U(0, 2/√d) has mean 1/√d",
-        "==",
-        _one,
+        equal(Sampled(_moment(_asymmetric, 1)), 1),
         {"widths": _widths},
-        estimate=_moment(_asymmetric, 1, _nought),
         resolution=0.03,
         scope="in units of 1/√d",
     ),
-    Claim(
+    expectation(
         "002/init-asym:variance",
         "Figure 7",
-        "expectation",
         "W ~ U(0, 2/√d) has the variance of U(−1/√d, 1/√d), 1/(3d)",
-        "==",
-        lambda i: 1 / 3,
+        equal(Sampled(_moment(_asymmetric, 2, lambda i: 1 / math.sqrt(i["width"]))), lambda i: 1 / 3),
         {"widths": _widths},
-        estimate=_moment(_asymmetric, 2, lambda i: 1 / math.sqrt(i["width"])),
         resolution=0.03,
         scope="in units of 1/d",
     ),
-    Claim(
+    expectation(
         "002/init-asym:default-variance",
         "§5.2",
-        "expectation",
         "W ~ U(−1/√d, 1/√d) has mean 0 and variance 1/(3d)",
-        "==",
-        lambda i: 1 / 3,
+        equal(Sampled(_moment(_default, 2)), lambda i: 1 / 3),
         {"widths": _widths},
-        estimate=_moment(_default, 2, _nought),
         resolution=0.03,
         scope="in units of 1/d",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,9 @@ from scipy.linalg import hadamard
 
 from isometer.metrics import batch_normalize
 from isometer_papers.claims._claim import Instance, Search
+from isometer_papers.claims._families import Family, Rng, drawn
 
-Rng = np.random.Generator
 ODD_FUNCTIONS = {"identity": 1.0, "tanh": 1.0, "sin": 1.0, "arctan": 1.0, "hardtanh": 1.0, "double": 2.0}  # F: B
-
-
-def unit_scale(i: Instance) -> int:
-    """Differences count as they are."""
-    return 1
 
 
 def unit_features(array: Any) -> Any:
@@ -45,16 +40,12 @@ def shapes(rng: Rng, least: int = 2, most: int = 8) -> tuple[int, int]:
     return int(n), int(d)
 
 
-def random_any(rng: Rng, count: int) -> Iterator[Instance]:
-    """Any matrices."""
-    for _ in range(count):
-        yield {"H": random_matrix(rng, *shapes(rng))}
+# Any matrices.
+random_any = drawn(lambda rng: {"H": random_matrix(rng, *shapes(rng))})
 
 
-def random_unit(rng: Rng, count: int) -> Iterator[Instance]:
-    """Matrices in 𝓗."""
-    for _ in range(count):
-        yield {"H": unit_features(random_matrix(rng, *shapes(rng)))}
+# Matrices in 𝓗.
+random_unit = drawn(lambda rng: {"H": unit_features(random_matrix(rng, *shapes(rng)))})
 
 
 def extreme_unit(rng: Rng, count: int) -> Iterator[Instance]:
@@ -73,7 +64,7 @@ def extreme_unit(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"H": rng.choice([-1.0, 1.0], (n, d))}
 
 
-def with_threshold(generate: Callable[[Rng, int], Iterator[Instance]]) -> Callable[[Rng, int], Iterator[Instance]]:
+def with_threshold(generate: Family) -> Family:
     """The same instances with a threshold τ in [0, 1], at its ends, or at an eigenvalue."""
 
     def generator(rng: Rng, count: int) -> Iterator[Instance]:
@@ -103,7 +94,7 @@ def search_unit(n: int, d: int, extra: Sequence[str] = (), normalize: bool = Tru
 
 def steps(
     gammas: tuple[float, float] = (0.01, 2.0), functions: Sequence[str] = ("identity",), square: bool = False
-) -> Callable[[Rng, int], Iterator[Instance]]:
+) -> Family:
     """One layer: H in 𝓗, weights, γ and F; the slope bound B is that of F."""
 
     def generator(rng: Rng, count: int) -> Iterator[Instance]:

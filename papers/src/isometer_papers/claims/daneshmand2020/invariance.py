@@ -7,16 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._precise import elementwise, numerical_rank
-from isometer_papers.claims.daneshmand2020.instances import (
-    ODD_FUNCTIONS,
-    Rng,
-    shapes,
-    steps,
-    unit_features,
-    unit_scale,
+from isometer_papers.claims._statements import (
+    Sampled,
+    asymptotic,
+    at_least,
+    at_most,
+    deterministic,
+    equal,
+    expectation,
+    probability,
+    vanishes,
 )
+from isometer_papers.claims.daneshmand2020.instances import ODD_FUNCTIONS, shapes, steps, unit_features
 from isometer_papers.simulate.rank_steps import plain_chain, uniform_weights
 from isometer_papers.theory.rank.bounds import second_moments
 from isometer_papers.theory.rank.chain import normalized_step, several_invariant_laws
@@ -45,7 +50,7 @@ def why_not_unique(i: Instance) -> str:
     )
 
 
-def weak_chains(functions: tuple[str, ...]) -> Callable[[Rng, int], Iterator[Instance]]:
+def weak_chains(functions: tuple[str, ...]) -> Family:
     """Chains with γ ≤ 1/(8Bd)."""
 
     def generator(rng: Rng, count: int) -> Iterator[Instance]:
@@ -75,10 +80,13 @@ def _permutation_gap(i: Instance) -> Any:
     return abs(left - right[:, order]).max()
 
 
-def _single(rng: Rng, count: int) -> Iterator[Instance]:
-    """One sample and strong layers: the law is unique."""
-    for d, gamma, name in ((2, 1.0, "identity"), (3, 2.0, "tanh"), (4, 1.0, "sin"), (3, 5.0, "arctan"))[:count]:
-        yield {"n": 1, "d": d, "gamma": gamma, "F": name}
+# One sample and strong layers: the law is unique.
+_single = cases(
+    *(
+        {"n": 1, "d": d, "gamma": gamma, "F": name}
+        for d, gamma, name in ((2, 1.0, "identity"), (3, 2.0, "tanh"), (4, 1.0, "sin"), (3, 5.0, "arctan"))
+    )
+)
 
 
 def _time_average(statistic: Callable[[Any], Any], layers: int = 16_000) -> Callable[[Instance, Rng], Estimate]:
@@ -101,7 +109,7 @@ def _rank_change(i: Instance) -> tuple[int, int]:
     return numerical_rank(after), numerical_rank(i["H"])
 
 
-def _rank_one_steps(function: str) -> Callable[[Rng, int], Iterator[Instance]]:
+def _rank_one_steps(function: str) -> Family:
     def generator(rng: Rng, count: int) -> Iterator[Instance]:
         h, w = np.array([[1.0, 1.0], [0.5, 0.5]]), np.array([[1.0, 0.0], [0.0, -0.5]])
         yield {"H": h, "W": w, "gamma": 0.5, "F": function}
@@ -175,177 +183,131 @@ UNIQUE = "the chain admits a unique invariant law"
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "002/lem-6:coupling",
         "proof of Lemma 6",
-        "deterministic",
         "FBN(SH, W) = S FBN(H, SWS) for odd F and signs S",
-        "==",
-        lambda i: 0,
+        vanishes(_flip_gap),
         {"random": ODD},
-        quantity=_flip_gap,
-        scale=unit_scale,
         tolerance=1e-7,
     ),
-    Claim(
+    expectation(
         "002/lem-6",
         "Lemma 6",
-        "expectation",
         "for odd F and a unique invariant law, H_i and −H_i have the same law",
-        "==",
-        lambda i: 0.0,
+        vanishes(Sampled(_time_average(lambda h: h[:, 0, 0]))),
         {"one sample": _single, "others": weak_chains(tuple(ODD_FUNCTIONS))},
         hypotheses=unique_law,
         witness=why_not_unique,
-        estimate=_time_average(lambda h: h[:, 0, 0]),
-        scale=unit_scale,
         counts=(4, 12),
         resolution=0.15,
         scope="mean of H_11 over 16 000 layers",
         remark=f"{UNIQUE} only for N = 1 and strong layers: for N ≥ 2 sign matrices of different rows never meet",
     ),
-    Claim(
+    expectation(
         "002/eq-8",
         "eq. 8",
-        "expectation",
         "E M_ij = 0 for i ≠ j, odd F and a unique invariant law",
-        "==",
-        lambda i: 0.0,
+        vanishes(Sampled(_time_average(lambda h: _products(h, 0, 1)))),
         {"one sample": _single, "others": weak_chains(tuple(ODD_FUNCTIONS))},
         hypotheses=unique_law,
         witness=why_not_unique,
-        estimate=_time_average(lambda h: _products(h, 0, 1)),
-        scale=unit_scale,
         counts=(4, 12),
         resolution=0.15,
         scope="time average over 16 000 layers; N = 1, the only case with a unique law",
     ),
-    Claim(
+    deterministic(
         "002/lem-11:coupling",
         "proof of Lemma 11",
-        "deterministic",
         "FBN(ΠH, W) = Π FBN(H, ΠᵀWΠ) for permutations Π, any F",
-        "==",
-        lambda i: 0,
+        vanishes(_permutation_gap),
         {"random": steps(functions=(*ODD_FUNCTIONS, "relu"))},
-        quantity=_permutation_gap,
-        scale=unit_scale,
         tolerance=1e-7,
     ),
-    Claim(
+    expectation(
         "002/lem-11",
         "Lemma 11",
-        "expectation",
         "for a unique invariant law H and ΠH have the same law",
-        "==",
-        lambda i: 0.0,
+        vanishes(Sampled(_time_average(lambda h: _products(h, 0, 1) - _products(h, 1, 2)))),
         {"one sample": lambda rng, count: (i for i in _single(rng, 4) if i["d"] > 2)},
         hypotheses=unique_law,
-        estimate=_time_average(lambda h: _products(h, 0, 1) - _products(h, 1, 2)),
-        scale=unit_scale,
         counts=(4, 4),
         resolution=0.2,
         scope="E M_12 − E M_23, N = 1, where the law is unique",
     ),
-    Claim(
+    deterministic(
         "002/claim-3.4:many-laws",
         "§3.4, §7.7",
-        "deterministic",
         "sign matrices s hᵀ stay of the form s′ hᵀ for odd F: at least one invariant law per h up to sign",
-        "==",
-        lambda i: 0,
+        vanishes(_left_the_signs),
         {"signs": _sign_states},
-        quantity=_left_the_signs,
-        scale=unit_scale,
         scope="six layers, γ from 0.01 to 10; 2^{N−1} values of h",
         remark="Definition 3 does not mention X, so that the invariant law is not unique for N ≥ 2, whatever X is",
     ),
-    Claim(
+    probability(
         "002/thm-5",
         "Theorem 5",
-        "probability",
         f"F odd, |F(x)| ≤ B|x|, {UNIQUE}, γ ≤ 1/(8Bd) ⇒ rank(H_ℓ) ≥ 2 almost surely",
-        ">=",
-        lambda i: 2,
+        at_least(lambda i: 1, 2),
         {"weak": weak_chains(tuple(ODD_FUNCTIONS))},
         hypotheses=unique_law,
         witness=why_not_unique,
-        quantity=lambda i: 1,
         corrected="002/thm-5#corrected",
         scope="N and d from 1 to 8, γ up to 1/(8Bd), six odd functions",
     ),
-    Claim(
+    probability(
         "002/thm-5#corrected",
         "Theorem 5",
-        "probability",
         "F odd, |F(x)| ≤ B|x|, rank(X) ≥ 2, γ ≤ 1/(8Bd) ⇒ rank(H_ℓ) ≥ 2 almost surely",
-        ">=",
-        lambda i: 2,
+        at_least(_least_rank, 2),
         {"gaussian": _odd_chains},
         hypotheses=lambda i: numerical_rank(i["H"]) >= 2,
-        quantity=_least_rank,
         counts=(20, 200),
         scope="X Gaussian, 200 layers, numerical rank (1e-9) at every twentieth",
     ),
-    Claim(
+    asymptotic(
         "002/lem-7",
         "Lemma 7",
-        "asymptotic",
         f"F odd, {UNIQUE}, γ ≤ 1/(8Bd), rank(H_k) = 1 ⇒ the time averages of M_ij are ±1",
-        "==",
-        lambda i: 0,
+        equal(lambda i: 1, 0),
         {"weak": weak_chains(tuple(ODD_FUNCTIONS))},
         hypotheses=unique_law,
         witness=why_not_unique,
-        quantity=lambda i: 1,
         corrected="002/lem-21#corrected",
     ),
-    Claim(
+    deterministic(
         "002/lem-21",
         "Lemma 21",
-        "deterministic",
         f"F odd, {UNIQUE}, γ ≤ 1/(8Bd), rank(H_k) = 1 ⇒ M(H_ℓ) = M(H_k) for ℓ > k, entries ±1",
-        "==",
-        lambda i: 0,
+        equal(lambda i: 1, 0),
         {"weak": weak_chains(tuple(ODD_FUNCTIONS))},
         hypotheses=unique_law,
         witness=why_not_unique,
-        quantity=lambda i: 1,
         corrected="002/lem-21#corrected",
     ),
-    Claim(
+    deterministic(
         "002/lem-21#corrected",
         "Lemma 21",
-        "deterministic",
         "F = id, γ ≤ 1/(8d), rank(H_k) = 1 ⇒ M(H_ℓ) = M(H_k) for ℓ > k, entries ±1",
-        "==",
-        lambda i: 0,
+        vanishes(_drift_of_rank_one),
         {"rank one": _rank_one_chains},
-        quantity=_drift_of_rank_one,
-        scale=unit_scale,
         scope="12 layers, random and extreme weights",
     ),
-    Claim(
+    deterministic(
         "002/lem-21:rank",
         "footnote 12",
-        "deterministic",
         "FBN_γ does not increase the rank, F as in Theorem 5",
-        "<=",
-        lambda i: _rank_change(i)[1],
+        at_most(lambda i: _rank_change(i)[0], lambda i: _rank_change(i)[1]),
         {"tanh": _rank_one_steps("tanh")},
-        quantity=lambda i: _rank_change(i)[0],
         exact=_rank_change,
         corrected="002/lem-21:rank#corrected",
         remark="F(H) of a rank-one H need not be of rank one",
     ),
-    Claim(
+    deterministic(
         "002/lem-21:rank#corrected",
         "footnote 12",
-        "deterministic",
         "FBN_γ does not increase the rank for F = id",
-        "<=",
-        lambda i: _rank_change(i)[1],
+        at_most(lambda i: _rank_change(i)[0], lambda i: _rank_change(i)[1]),
         {"linear": _rank_one_steps("identity")},
-        quantity=lambda i: _rank_change(i)[0],
     ),
 )

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from isometer.metrics import batch_normalize, rank
-from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import elementwise, numerical_rank
-from isometer_papers.claims.daneshmand2020.instances import Rng, random_any, steps, unit_scale
+from isometer_papers.claims._statements import deterministic, equal, vanishes
+from isometer_papers.claims.daneshmand2020.instances import random_any, steps
 from isometer_papers.claims.daneshmand2020.ranks import square_gap
 from isometer_papers.theory.rank.chain import batch_norm_as_printed, normalized_step, residual_step, whitened
 
@@ -20,9 +22,7 @@ def _affine(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"H": instance["H"] + rng.standard_normal(instance["H"].shape[1])}
 
 
-def _shifted(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"H": np.array([[1.0], [3.0]])}
-    yield {"H": np.array([[0.0], [2.0]])}
+_shifted = cases({"H": np.array([[1.0], [3.0]])}, {"H": np.array([[0.0], [2.0]])})
 
 
 def _variance_gap(h: Any) -> Any:
@@ -30,9 +30,10 @@ def _variance_gap(h: Any) -> Any:
     return abs((centred * centred).sum(axis=0) / h.shape[0] - 1).max()
 
 
-def _zero_steps(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"H": np.zeros((1, 1)), "W": np.ones((1, 1)), "gamma": 1.0, "F": "identity"}
-    yield {"H": np.ones((1, 1)), "W": -np.ones((1, 1)), "gamma": 1.0, "F": "identity"}
+_zero_steps = cases(
+    {"H": np.zeros((1, 1)), "W": np.ones((1, 1)), "gamma": 1.0, "F": "identity"},
+    {"H": np.ones((1, 1)), "W": -np.ones((1, 1)), "gamma": 1.0, "F": "identity"},
+)
 
 
 def _step(i: Instance) -> Any:
@@ -65,88 +66,61 @@ def _deviation(h: Any) -> Any:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "002/def-bn:zero-mean",
         "§1.2",
-        "deterministic",
         "every row of BN(H) has mean 0",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: abs(batch_norm_as_printed(i["H"]).sum(axis=0)).max()),
         {"random": _affine, "shifted": _shifted},
-        lambda i: abs(batch_norm_as_printed(i["H"]).sum(axis=0)).max(),
-        scale=unit_scale,
         remark="with the definition of BN as printed",
     ),
-    Claim(
+    deterministic(
         "002/def-bn:unit-variance",
         "§1.2",
-        "deterministic",
         "every row of BN(H) = diag(M(H))^{-1/2} G(H) has variance 1",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: _variance_gap(batch_norm_as_printed(i["H"]))),
         {"shifted": _shifted, "random": _affine},
-        lambda i: _variance_gap(batch_norm_as_printed(i["H"])),
-        scale=unit_scale,
         corrected="002/def-bn:unit-variance#corrected",
         remark="printed BN divides the centred rows by the uncentred second moment M(H)",
     ),
-    Claim(
+    deterministic(
         "002/def-bn:unit-variance#corrected",
         "§1.2",
-        "deterministic",
         "every row of diag(M(G(H)))^{-1/2} G(H) has variance 1",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: _variance_gap(batch_normalize(i["H"]))),
         {"random": _affine, "shifted": _shifted},
-        lambda i: _variance_gap(batch_normalize(i["H"])),
-        scale=unit_scale,
         exact=lambda i: (_variance_gap((i["H"] - i["H"].sum(axis=0) / len(i["H"])) / _deviation(i["H"])), 0),
     ),
-    Claim(
+    deterministic(
         "002/eq-5:into-space",
         "eq. 5",
-        "deterministic",
         "FBN_γ maps R^{d×N} × R^{d×d} into 𝓗",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: square_gap(_step(i))),
         {"zero": _zero_steps, "random": ALL_STEPS},
-        lambda i: square_gap(_step(i)),
-        scale=unit_scale,
         corrected="002/eq-5:into-space#corrected",
         remark="undefined where a row of H_γ vanishes",
     ),
-    Claim(
+    deterministic(
         "002/eq-5:into-space#corrected",
         "eq. 5",
-        "deterministic",
         "FBN_γ(H, W) ∈ 𝓗 where no row of H_γ(W) vanishes",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: square_gap(_step(i))),
         {"zero": _zero_steps, "random": ALL_STEPS},
-        lambda i: square_gap(_step(i)),
-        scale=unit_scale,
         hypotheses=_no_zero_row,
     ),
-    Claim(
+    deterministic(
         "002/eq-47",
         "eq. 47",
-        "deterministic",
         "H + γWH = (I + γW)H",
-        "==",
-        lambda i: 0,
+        vanishes(_linear_gap),
         {"random": steps()},
-        _linear_gap,
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "002/op-whitening",
         "§3.2",
-        "deterministic",
         "M^{-1/2} H has rank d (for H of rank d)",
-        "==",
-        lambda i: i["H"].shape[1],
+        equal(lambda i: float(rank(whitened(i["H"]), tolerance=1e-9)), lambda i: i["H"].shape[1]),
         {"random": _full_rank},
-        lambda i: float(rank(whitened(i["H"]), tolerance=1e-9)),
         hypotheses=lambda i: float(rank(i["H"], tolerance=1e-6)) == i["H"].shape[1],
         exact=lambda i: (numerical_rank(i["H"]), i["H"].shape[1]),
     ),

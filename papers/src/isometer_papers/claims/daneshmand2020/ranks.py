@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from isometer.metrics import rank, soft_rank, stable_rank
-from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._families import cases
 from isometer_papers.claims._precise import eigenvalues, numerical_rank
+from isometer_papers.claims._statements import above, at_least, at_most, below, deterministic, equal, vanishes
 from isometer_papers.claims.daneshmand2020.instances import (
-    Rng,
     extreme_unit,
     random_any,
     random_unit,
     search_unit,
-    unit_scale,
     with_threshold,
 )
 from isometer_papers.theory.rank.bounds import power_sums, second_moments, soft_rank_bound
@@ -59,10 +58,8 @@ def square_gap(h: Any) -> Any:
     return abs((h * h).sum(axis=0) / h.shape[0] - 1).max()
 
 
-def _thresholded(rng: Rng, count: int) -> Iterator[Instance]:
-    """Thresholds that are eigenvalues, exactly."""
-    yield {"H": np.array([[1.0, 1.0], [1.0, -1.0]]), "tau": 1.0}
-    yield {"H": np.ones((2, 2)), "tau": 2.0}
+# Thresholds that are eigenvalues, exactly.
+_thresholded = cases({"H": np.array([[1.0, 1.0], [1.0, -1.0]]), "tau": 1.0}, {"H": np.ones((2, 2)), "tau": 2.0})
 
 
 def _positive(i: Instance) -> bool:
@@ -75,176 +72,139 @@ def _spectral_rank(i: Instance) -> Any:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "002/eq-3:spectral",
         "eq. 3",
-        "deterministic",
         "Tr(M)²/‖M‖_F² = ‖λ‖₁²/‖λ‖₂²",
-        "==",
-        _spectral_rank,
+        equal(lambda i: float(stable_rank(i["H"])), _spectral_rank),
         {"random": random_any, "extreme": extreme_unit},
-        lambda i: float(stable_rank(i["H"])),
         exact=lambda i: (soft_rank_bound(i["H"], 0), _spectral_rank(i)),
         hypotheses=lambda i: bool(np.any(i["H"])),
     ),
-    Claim(
+    deterministic(
         "002/eq-46",
         "eq. 46",
-        "deterministic",
         "r(H) = d²/‖M(H)‖_F² for H ∈ 𝓗",
-        "==",
-        lambda i: i["H"].shape[1] ** 2 / power_sums(second_moments(i["H"])).square,
+        equal(
+            lambda i: float(stable_rank(i["H"])),
+            lambda i: i["H"].shape[1] ** 2 / power_sums(second_moments(i["H"])).square,
+        ),
         UNIT,
-        lambda i: float(stable_rank(i["H"])),
         exact=lambda i: (soft_rank_bound(i["H"], 0), i["H"].shape[1] ** 2 / power_sums(second_moments(i["H"])).square),
     ),
-    Claim(
+    deterministic(
         "002/lem-1",
         "Lemma 1",
-        "deterministic",
         "rank(H) > r(H) for every matrix H",
-        ">",
-        lambda i: soft_rank_bound(i["H"], 0),
+        above(_rank, lambda i: soft_rank_bound(i["H"], 0)),
         {"random": random_any, "extreme": extreme_unit},
-        _rank,
         search=search_unit(3, 3, normalize=False),
         exact=lambda i: (numerical_rank(i["H"]), soft_rank_bound(i["H"], 0)),
         hypotheses=lambda i: bool(np.any(i["H"])),
         corrected="002/lem-1#corrected",
         remark="for H = 0 the ratio r is 0/0; left out",
     ),
-    Claim(
+    deterministic(
         "002/lem-1#corrected",
         "Lemma 1, eq. 18",
-        "deterministic",
         "rank(H) ≥ r(H) for every H ≠ 0",
-        ">=",
-        lambda i: soft_rank_bound(i["H"], 0),
+        at_least(_rank, lambda i: soft_rank_bound(i["H"], 0)),
         {"random": random_any, "extreme": extreme_unit},
-        _rank,
         search=search_unit(3, 3, normalize=False),
         exact=lambda i: (numerical_rank(i["H"]), soft_rank_bound(i["H"], 0)),
         hypotheses=lambda i: bool(np.any(i["H"])),
         remark="equality exactly when all non-zero eigenvalues are equal",
     ),
-    Claim(
+    deterministic(
         "002/eq-4:words",
         "§2.2",
-        "deterministic",
         "rank_τ(H) is the number of singular values greater than √(Nτ)",
-        "==",
-        _above_threshold,
+        equal(_soft_rank, _above_threshold),
         {"threshold": _thresholded, "random": with_threshold(random_unit)},
-        _soft_rank,
         exact=lambda i: (_exact_soft_rank(i), _exact_soft_rank(i, strict=True)),
         hypotheses=_positive,
         corrected="002/eq-4:words#corrected",
         remark="eq. 4 counts with ≥",
     ),
-    Claim(
+    deterministic(
         "002/eq-4:words#corrected",
         "§2.2",
-        "deterministic",
         "rank_τ(H) is the number of singular values of at least √(Nτ)",
-        "==",
-        lambda i: int((np.linalg.svd(i["H"], compute_uv=False) >= math.sqrt(len(i["H"]) * i["tau"])).sum()),
+        equal(
+            _soft_rank,
+            lambda i: int((np.linalg.svd(i["H"], compute_uv=False) >= math.sqrt(len(i["H"]) * i["tau"])).sum()),
+        ),
         {"random": with_threshold(random_unit)},
-        _soft_rank,
         hypotheses=_positive,
         exact=lambda i: (_exact_soft_rank(i), _exact_soft_rank(i)),
     ),
-    Claim(
+    deterministic(
         "002/eq-4:below-rank",
         "§2.2",
-        "deterministic",
         "rank_τ(H) is less than rank(H) for all H",
-        "<",
-        _rank,
+        below(_soft_rank, _rank),
         {"threshold": _thresholded, "random": with_threshold(random_unit)},
-        _soft_rank,
         exact=lambda i: (_exact_soft_rank(i), numerical_rank(i["H"])),
         hypotheses=_positive,
         corrected="002/eq-4:below-rank#corrected",
     ),
-    Claim(
+    deterministic(
         "002/eq-4:below-rank#corrected",
         "§2.2",
-        "deterministic",
         "rank_τ(H) ≤ rank(H) for τ > 0",
-        "<=",
-        _rank,
+        at_most(_soft_rank, _rank),
         {"threshold": _thresholded, "random": with_threshold(random_unit)},
-        _soft_rank,
         exact=lambda i: (_exact_soft_rank(i), numerical_rank(i["H"])),
         hypotheses=lambda i: bool(i["tau"] > 1e-6),
         remark="for τ = 0 the count is d whatever the rank",
     ),
-    Claim(
+    deterministic(
         "002/def-space-H:diagonal",
         "§7.1 (i)",
-        "deterministic",
         "the diagonal of M(H) is 1 for H ∈ 𝓗",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: square_gap(i["H"])),
         UNIT,
-        lambda i: square_gap(i["H"]),
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "002/def-space-H:trace",
         "§7.1",
-        "deterministic",
         "the eigenvalues of M(H) sum to d for H ∈ 𝓗",
-        "==",
-        lambda i: i["H"].shape[1],
+        equal(lambda i: eigenvalues(second_moments(i["H"])).sum(), lambda i: i["H"].shape[1]),
         UNIT,
-        lambda i: eigenvalues(second_moments(i["H"])).sum(),
     ),
-    Claim(
+    deterministic(
         "002/def-space-H:off-diagonal",
         "§7.1 (ii)",
-        "deterministic",
         "|M(H)_ij| < 1 for i ≠ j and H ∈ 𝓗",
-        "<",
-        lambda i: 1,
+        below(_offdiagonal, 1),
         UNIT,
-        _offdiagonal,
         corrected="002/def-space-H:off-diagonal#corrected",
         remark="the proof of Lemma 21 has ≤",
     ),
-    Claim(
+    deterministic(
         "002/def-space-H:off-diagonal#corrected",
         "§7.6, proof of Lemma 21",
-        "deterministic",
         "|M(H)_ij| ≤ 1 for i ≠ j and H ∈ 𝓗",
-        "<=",
-        lambda i: 1,
+        at_most(_offdiagonal, 1),
         UNIT,
-        _offdiagonal,
         search=search_unit(3, 2),
     ),
-    Claim(
+    deterministic(
         "002/lem-2",
         "Lemma 2",
-        "deterministic",
         "rank_τ(H) ≥ (1−τ)² r(H) for H ∈ 𝓗, τ ∈ [0, 1]",
-        ">=",
-        lambda i: soft_rank_bound(i["H"], i["tau"]),
+        at_least(_soft_rank, lambda i: soft_rank_bound(i["H"], i["tau"])),
         {"random": with_threshold(random_unit), "extreme": with_threshold(extreme_unit)},
-        _soft_rank,
         search=search_unit(3, 3, ["tau"]),
         exact=lambda i: (_exact_soft_rank(i), soft_rank_bound(i["H"], i["tau"])),
         trivial=lambda i: 0,
     ),
-    Claim(
+    deterministic(
         "002/lem-2:mass",
         "eq. 22–24",
-        "deterministic",
         "Σ_{λ_i ≥ τ} λ_i ≥ ‖λ‖₁ − dτ for H ∈ 𝓗",
-        ">=",
-        lambda i: i["H"].shape[1] * (1 - i["tau"]),
+        at_least(_upper_mass, lambda i: i["H"].shape[1] * (1 - i["tau"])),
         {"random": with_threshold(random_unit), "extreme": with_threshold(extreme_unit)},
-        _upper_mass,
         search=search_unit(3, 3, ["tau"]),
         scale=lambda i: i["H"].shape[1],
     ),

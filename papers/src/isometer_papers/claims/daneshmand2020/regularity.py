@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._families import cases
 from isometer_papers.claims._precise import mpmath
-from isometer_papers.claims.daneshmand2020.instances import Rng, equal_spectra, search_unit, spectra
+from isometer_papers.claims._statements import asymptotic, at_most, below, deterministic
+from isometer_papers.claims.daneshmand2020.instances import equal_spectra, search_unit, spectra
 from isometer_papers.claims.daneshmand2020.invariance import UNIQUE, unique_law, weak_chains, why_not_unique
 from isometer_papers.claims.daneshmand2020.stationary import UNIT
 from isometer_papers.theory.rank.bounds import (
@@ -19,10 +20,7 @@ from isometer_papers.theory.rank.bounds import (
     spiked_regularity_bound,
 )
 
-
-def _singles(rng: Rng, count: int) -> Iterator[Instance]:
-    for d in range(1, 7):
-        yield {"n": 1, "d": d, "gamma": 1.0, "F": "identity"}
+_singles = cases(*({"n": 1, "d": d, "gamma": 1.0, "F": "identity"} for d in range(1, 7)))
 
 
 def _single_regularity(i: Instance) -> Any:
@@ -57,86 +55,73 @@ def _levels(i: Instance) -> Any:
 
 
 def _spikes(rest: str, least: float, most: float) -> Any:
-    def generator(rng: Rng, count: int) -> Iterator[Instance]:
-        for power in (100, 200, 400):
-            for beta in np.linspace(least, most, 5):
-                yield {"beta": round(float(beta), 3), "log2_width": power, "rest": rest}
-
-    return generator
+    return cases(
+        *(
+            {"beta": round(float(beta), 3), "log2_width": power, "rest": rest}
+            for power in (100, 200, 400)
+            for beta in np.linspace(least, most, 5)
+        )
+    )
 
 
 CLAIMS = (
-    Claim(
+    asymptotic(
         "002/lem-15",
         "Lemma 15",
-        "asymptotic",
         f"{UNIQUE} ⇒ its regularity constant is less than one",
-        "<",
-        lambda i: 1,
+        below(_single_regularity, 1),
         {"one sample": _singles, "linear": weak_chains(("identity",))},
         hypotheses=unique_law,
         witness=why_not_unique,
-        quantity=_single_regularity,
         corrected="002/lem-15#corrected",
         scope="F = id; N = 1 is where the law is unique",
         remark="for N = 1 and γ = 1 signs flip independently, the law is unique, and M = ssᵀ has α = 1",
     ),
-    Claim(
+    deterministic(
         "002/lem-15#corrected",
         "Lemma 15",
-        "deterministic",
         "Tr(diag(M²)²) ≤ Tr M³ for every H ∈ 𝓗, hence α ≤ 1 for every law",
-        "<=",
-        lambda i: power_sums(second_moments(i["H"])).cube,
+        at_most(
+            lambda i: power_sums(second_moments(i["H"])).diagonal, lambda i: power_sums(second_moments(i["H"])).cube
+        ),
         UNIT,
-        quantity=lambda i: power_sums(second_moments(i["H"])).diagonal,
         search=search_unit(3, 3),
         remark="Cauchy–Schwarz: (M²)_ii² ≤ M_ii (M³)_ii; equality for all i only if M² is a multiple of M on each e_i",
     ),
-    Claim(
+    deterministic(
         "002/ex-16",
         "Example 16",
-        "deterministic",
         "equal row norms and α ≥ 1 ⇒ all non-zero eigenvalues of M are equal",
-        "<",
-        lambda i: 1,
+        below(lambda i: spectral_regularity(i["spectrum"]), 1),
         {"random": spectra},
         hypotheses=_unequal,
-        quantity=lambda i: spectral_regularity(i["spectrum"]),
         scope="contrapositive: α < 1 where non-zero eigenvalues differ by 5 % or more",
     ),
-    Claim(
+    deterministic(
         "002/ex-16:cauchy",
         "eq. 89",
-        "deterministic",
         "‖λ‖₂⁴ ≤ ‖λ‖₁ ‖λ‖₃³",
-        "<=",
-        _spectral_cauchy_bound,
+        at_most(_spectral_cauchy, _spectral_cauchy_bound),
         {"random": spectra, "equal": equal_spectra},
-        quantity=_spectral_cauchy,
     ),
-    Claim(
+    asymptotic(
         "002/ex-17",
         "Example 17",
-        "asymptotic",
         "equal rows, λ₁ = Θ(d^β), λ_i = o(d^β) for i > 1, β < 1 ⇒ α < 0.9 for large d",
-        "<",
-        lambda i: mpmath().mpf(9) / 10,
+        below(_levels, lambda i: mpmath().mpf(9) / 10),
         {"plateau": _spikes("plateau", 0.1, 0.9), "flat": _spikes("flat", 0.1, 0.9)},
-        quantity=_levels,
         corrected="002/ex-17#corrected",
         scope="d = 2^100, 2^200, 2^400",
         remark="eq. 91 overlooks the small eigenvalues: with d^{1−β} log d of them at d^β/log d, α → 1 for every β",
     ),
-    Claim(
+    asymptotic(
         "002/ex-17#corrected",
         "Example 17",
-        "asymptotic",
         "equal rows, λ₁ = d^β, Σ_{i>1} λ_i² ≤ C d^{2β}, β < 1 ⇒ α ≤ (1 + C)² d^{β−1}",
-        "<=",
-        lambda i: spiked_regularity_bound(mpmath().mpf(2) ** i["log2_width"], mpmath().mpf(i["beta"])),
+        at_most(
+            _levels, lambda i: spiked_regularity_bound(mpmath().mpf(2) ** i["log2_width"], mpmath().mpf(i["beta"]))
+        ),
         {"flat": _spikes("flat", 0.5, 0.95)},
-        quantity=_levels,
         scope="C = 1, β ≥ 1/2, d = 2^100, 2^200, 2^400",
     ),
 )

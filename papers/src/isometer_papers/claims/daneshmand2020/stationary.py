@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._families import Rng, cases, extended
 from isometer_papers.claims._fits import combined, intercept
+from isometer_papers.claims._statements import (
+    Sampled,
+    above,
+    asymptotic,
+    at_least,
+    at_most,
+    below,
+    deterministic,
+    equal,
+    vanishes,
+)
 from isometer_papers.claims.daneshmand2020.chains import (
     averages,
     growth_cases,
@@ -19,14 +31,7 @@ from isometer_papers.claims.daneshmand2020.chains import (
     over_bound,
     run_of,
 )
-from isometer_papers.claims.daneshmand2020.instances import (
-    Rng,
-    extreme_unit,
-    random_unit,
-    search_unit,
-    unit_features,
-    unit_scale,
-)
+from isometer_papers.claims.daneshmand2020.instances import extreme_unit, random_unit, search_unit, unit_features
 from isometer_papers.claims.daneshmand2020.invariance import UNIQUE, unique_law, weak_chains, why_not_unique
 from isometer_papers.simulate.rank_steps import plain_chain
 from isometer_papers.theory.rank.bounds import (
@@ -54,15 +59,12 @@ FULL = "time averages from a Gaussian X with N = d, γ from 0.03 to 0.1"
 
 def printed(identifier: str, place: str, statement: str, corrected: str | None = None) -> Claim:
     """A statement whose only content is about a unique invariant law of the linear chain."""
-    return Claim(
+    return asymptotic(
         identifier,
         place,
-        "asymptotic",
         statement,
-        ">=",
-        lambda i: 0,
+        at_least(lambda i: -1, 0),
         LINEAR,
-        quantity=lambda i: -1,
         hypotheses=unique_law,
         witness=why_not_unique,
         corrected=corrected,
@@ -109,14 +111,12 @@ def _balance(i: Instance, rng: Rng) -> Estimate:
     return intercept([gamma**2 for gamma in i["gammas"]], values)
 
 
-def _balances(rng: Rng, count: int) -> Iterator[Instance]:
-    for width, layers in ((4, 4000), (8, 8000))[:count]:
-        yield {"width": width, "gammas": [0.1, 0.15, 0.2], "layers": layers}
+_balances = cases(
+    *({"width": width, "gammas": [0.1, 0.15, 0.2], "layers": layers} for width, layers in ((4, 4000), (8, 8000)))
+)
 
 
-def _sign_states(rng: Rng, count: int) -> Iterator[Instance]:
-    for d in range(1, 9):
-        yield {"M": np.ones((d, d))}
+_sign_states = cases(*({"M": np.ones((d, d))} for d in range(1, 9)))
 
 
 def _sum_drift(m: Any) -> Any:
@@ -124,9 +124,7 @@ def _sum_drift(m: Any) -> Any:
     return 2 * d**2 - 2 * sums.square - 8 * sums.cube + 8 * sums.diagonal
 
 
-def _with_regularity(rng: Rng, count: int) -> Iterator[Instance]:
-    for instance in random_unit(rng, count):
-        yield {**instance, "alpha": float(rng.uniform())}
+_with_regularity = extended(random_unit, lambda rng, i: {"alpha": float(rng.uniform())})
 
 
 def _eq_58(i: Instance) -> Any:
@@ -161,9 +159,12 @@ def _many_singular_values(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of(found)
 
 
-def _wide(rng: Rng, count: int) -> Iterator[Instance]:
-    for width, gamma, layers in ((8, 0.1, 200), (32, 0.1, 100), (600, 1.0, 16), (640, 0.1, 40))[:count]:
-        yield {"width": width, "gamma": gamma, "layers": layers}
+_wide = cases(
+    *(
+        {"width": width, "gamma": gamma, "layers": layers}
+        for width, gamma, layers in ((8, 0.1, 200), (32, 0.1, 100), (600, 1.0, 16), (640, 0.1, 40))
+    )
+)
 
 
 CLAIMS = (
@@ -173,15 +174,12 @@ CLAIMS = (
         f"{UNIQUE}, F = id, small γ ⇒ lim avg rank_τ ≥ (1−τ)² lim avg r",
         "002/thm-3:soft-rank#corrected",
     ),
-    Claim(
+    asymptotic(
         "002/thm-3:soft-rank#corrected",
         "Theorem 3",
-        "asymptotic",
         f"avg rank_τ ≥ (1−τ)² avg r along {MEANT}",
-        ">",
-        lambda i: 0.0,
+        above(Sampled(_excess), 0.0),
         {"chains": _excesses},
-        estimate=_excess,
         counts=(9, 15),
         resolution=1.0,
         scope=f"{FULL}; τ = 0.25, 0.5, 0.75",
@@ -189,15 +187,12 @@ CLAIMS = (
     printed(
         "002/thm-3:root-d", "Theorem 3", f"{UNIQUE}, F = id, small γ ⇒ lim avg r is Ω(√d)", "002/thm-3:root-d#corrected"
     ),
-    Claim(
+    asymptotic(
         "002/thm-3:root-d#corrected",
         "Theorem 3",
-        "asymptotic",
         f"avg r grows at least like √d along {MEANT}",
-        ">=",
-        lambda i: 0.45,
+        at_least(Sampled(growth_of("stable_rank")), 0.45),
         {"widths": growth_cases(([8, 64], math.inf, 400, "identity"), ([8, 32], 0.1, 4000, "identity"))},
-        estimate=growth_of("stable_rank"),
         counts=(1, 2),
         resolution=0.25,
         scope="exponent between d = 8 and 64 (γ = ∞) or 32 (γ = 0.1), at least 0.45 within what the run resolves",
@@ -208,15 +203,12 @@ CLAIMS = (
         f"{UNIQUE}, F = id, small γ ⇒ 0 < α < 1",
         "002/thm-19:regularity#corrected",
     ),
-    Claim(
+    asymptotic(
         "002/thm-19:regularity#corrected",
         "Theorem 19",
-        "asymptotic",
         f"α < 1 for {MEANT}",
-        "<",
-        lambda i: 1.0,
+        below(Sampled(_regularity), 1.0),
         CHAINS,
-        estimate=_regularity,
         counts=COUNTS,
         scope=FULL,
     ),
@@ -226,163 +218,127 @@ CLAIMS = (
         f"{UNIQUE}, F = id, small γ ⇒ lim avg r ≥ √((1−α)d)",
         "002/thm-19:rank#corrected",
     ),
-    Claim(
+    asymptotic(
         "002/thm-19:rank#corrected",
         "Theorem 19",
-        "asymptotic",
         f"avg r ≥ √((1−α)d) along {MEANT}",
-        ">=",
-        lambda i: 1.0,
+        at_least(Sampled(over_bound("stable_rank", stationary_rank_bound)), 1.0),
         CHAINS,
-        estimate=over_bound("stable_rank", stationary_rank_bound),
         counts=COUNTS,
         resolution=0.25,
         scope=f"ratio of both sides; {FULL}",
         remark="the balance of eq. 57 gives twice the printed bound, up to O(γ)",
     ),
-    Claim(
+    asymptotic(
         "002/claim-3.2",
         "§3.2",
-        "asymptotic",
         "the average number of singular values above √(N/2) is at least √d/24",
-        ">=",
-        lambda i: singular_value_count_bound(i["width"]),
+        at_least(Sampled(_many_singular_values), lambda i: singular_value_count_bound(i["width"])),
         {"widths": _wide},
-        estimate=_many_singular_values,
         trivial=lambda i: 1.0,
         counts=(3, 4),
         resolution=1.0,
         scope="d = 8, 32, 600, 640 from a Gaussian X",
         remark="one singular value is always there, so that the bound says nothing below d = 576",
     ),
-    Claim(
+    asymptotic(
         "002/eq-ergodic",
         "§2.5",
-        "asymptotic",
         "time averages do not depend on the start (full-rank X)",
-        "==",
-        lambda i: 0.0,
+        vanishes(Sampled(_two_starts)),
         {"chains": linear_chains((4, 0.2, 4000), (8, 0.2, 8000))},
-        estimate=_two_starts,
         counts=(1, 2),
-        scale=unit_scale,
         resolution=0.25,
         scope="r from a Gaussian and from an almost collinear X",
     ),
-    Claim(
+    asymptotic(
         "002/lem-6:chain",
         "Lemma 6, as used",
-        "asymptotic",
         f"time averages of M_12 vanish along {MEANT}",
-        "==",
-        lambda i: 0.0,
+        vanishes(Sampled(mean_of("offdiagonal"))),
         {"chains": linear_chains((4, 0.2, 4000), (8, 0.2, 8000))},
-        estimate=mean_of("offdiagonal"),
-        scale=unit_scale,
         counts=(1, 2),
         resolution=0.15,
         scope="F = id, N = d = 4 and 8, γ = 0.2",
     ),
-    Claim(
+    asymptotic(
         "002/eq-57",
         "eq. 57",
-        "asymptotic",
         "E_ν[2d² − 2‖M‖² − 8 Tr M³ + 8 Tr(diag(M²)²)] + O(γ) = 0",
-        "==",
-        lambda i: 0.0,
+        equal(Sampled(_balance), 0.0),
         {"chains": _balances},
-        estimate=_balance,
         scale=lambda i: 2 * i["width"] ** 2,
         counts=(1, 2),
         resolution=0.1,
         scope=f"extrapolated to γ = 0 along {MEANT}",
     ),
-    Claim(
+    deterministic(
         "002/eq-57:signs",
         "eq. 57",
-        "deterministic",
         "δ_F vanishes on the invariant laws of rank one, M = ssᵀ",
-        "==",
-        lambda i: 0,
+        equal(lambda i: _sum_drift(i["M"]), 0),
         {"signs": _sign_states},
-        quantity=lambda i: _sum_drift(i["M"]),
         scale=lambda i: len(i["M"]) ** 3,
     ),
     printed("002/lem-18", "Lemma 18", f"{UNIQUE}, α < 1 ⇒ E‖M‖_F² ≤ d^{{3/2}}/√(1−α)", "002/lem-18#corrected"),
-    Claim(
+    asymptotic(
         "002/lem-18#corrected",
         "Lemma 18",
-        "asymptotic",
         f"E‖M‖_F² ≤ d^{{3/2}}/√(1−α) along {MEANT}",
-        "<=",
-        lambda i: 1.0,
+        at_most(Sampled(over_bound("frobenius", frobenius_bound)), 1.0),
         CHAINS,
-        estimate=over_bound("frobenius", frobenius_bound),
         counts=COUNTS,
         resolution=0.25,
         scope=f"ratio of both sides; {FULL}",
         remark="half the printed bound follows from eq. 57, up to O(γ)",
     ),
-    Claim(
+    deterministic(
         "002/lem-18:eq-58",
         "eq. 58–59",
-        "deterministic",
         "0 ≤ 2d² − E[2‖M‖_F² − 8(1−α) Tr M³]",
-        "<=",
-        lambda i: 2 * i["H"].shape[1] ** 2,
+        at_most(_eq_58, lambda i: 2 * i["H"].shape[1] ** 2),
         {"random": _with_regularity},
-        quantity=_eq_58,
         trivial=lambda i: 2 * i["H"].shape[1] ** 2,
         corrected="002/lem-18:eq-58#corrected",
         remark="with the printed sign it follows from ‖M‖_F² ≤ d², true on all of 𝓗; eq. 60 does not follow",
     ),
-    Claim(
+    asymptotic(
         "002/lem-18:eq-58#corrected",
         "eq. 58–59",
-        "asymptotic",
         "E[2‖M‖_F² + 8(1−α) Tr M³] = 2d² + O(γ)",
-        "==",
-        lambda i: 2.0 * i["width"] ** 2,
+        equal(Sampled(_corrected_58), lambda i: 2.0 * i["width"] ** 2),
         {"chains": _balances},
-        estimate=_corrected_58,
         counts=(1, 2),
         resolution=0.25,
         scope=f"extrapolated to γ = 0 along {MEANT}",
     ),
-    Claim(
+    asymptotic(
         "002/lem-18:eq-60",
         "eq. 60",
-        "asymptotic",
         f"E‖λ‖₃³ ≤ d²/(1−α) along {MEANT}",
-        "<=",
-        lambda i: 1.0,
+        at_most(Sampled(over_bound("cube", cube_bound)), 1.0),
         CHAINS,
-        estimate=over_bound("cube", cube_bound),
         counts=COUNTS,
         resolution=0.25,
         scope=f"ratio of both sides; {FULL}",
         remark="a quarter of the printed bound follows from eq. 57, up to O(γ)",
     ),
-    Claim(
+    deterministic(
         "002/lem-18:eq-61",
         "eq. 61",
-        "deterministic",
         "‖λ‖₂² ≤ √(d‖λ‖₃³) for H ∈ 𝓗",
-        "<=",
-        lambda i: power_sums_bound(second_moments(i["H"])),
+        at_most(
+            lambda i: power_sums(second_moments(i["H"])).square, lambda i: power_sums_bound(second_moments(i["H"]))
+        ),
         UNIT,
         search=search_unit(3, 3),
-        quantity=lambda i: power_sums(second_moments(i["H"])).square,
     ),
-    Claim(
+    deterministic(
         "002/eq-64-66:jensen",
         "eq. 64",
-        "deterministic",
         "E r ≥ d²/E‖M‖_F² for every law on 𝓗",
-        ">=",
-        _rank_of_mean,
+        at_least(_mean_rank, _rank_of_mean),
         {"laws": _laws},
-        quantity=_mean_rank,
     ),
     printed("002/eq-64-66:rank", "eq. 65–66", f"{UNIQUE}, F = id ⇒ E r ≥ √((1−α)d)", "002/thm-19:rank#corrected"),
 )

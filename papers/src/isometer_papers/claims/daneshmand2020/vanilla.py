@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims._claim import Estimate, Instance, Search
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import elementwise, numerical_rank
-from isometer_papers.claims.daneshmand2020.instances import (
-    ODD_FUNCTIONS,
-    Rng,
-    random_matrix,
-    steps,
-    unit_features,
-    unit_scale,
+from isometer_papers.claims._statements import (
+    Sampled,
+    above,
+    asymptotic,
+    at_most,
+    below,
+    deterministic,
+    equal,
+    vanishes,
 )
+from isometer_papers.claims.daneshmand2020.instances import ODD_FUNCTIONS, random_matrix, steps, unit_features
 from isometer_papers.claims.daneshmand2020.invariance import CORNER
 from isometer_papers.simulate.rank_steps import growth_exponents, plain_chain
 from isometer_papers.theory.rank.bounds import moment_change_bound
@@ -57,8 +61,7 @@ def _expansion_gap(i: Instance, *, as_printed: bool) -> Any:
     return abs(left - right).max()
 
 
-def _simple_square(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"H": np.array([[1.0, -1.0], [1.0, -1.0]]), "W": np.eye(2), "gamma": 1.0, "F": "identity"}
+_simple_square = cases({"H": np.array([[1.0, -1.0], [1.0, -1.0]]), "W": np.eye(2), "gamma": 1.0, "F": "identity"})
 
 
 def _weakest(rng: Rng, count: int) -> Iterator[Instance]:
@@ -103,8 +106,7 @@ def _filled_gap(i: Instance) -> Any:
     return abs(fill_neighbourhood(i["v"], i["a"], i["gamma"]) - expected).max()
 
 
-def _zero_input(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"X": np.zeros((2, 2)), "gamma": 0.5, "seed": 0}
+_zero_input = cases({"X": np.zeros((2, 2)), "gamma": 0.5, "seed": 0})
 
 
 def _inputs(rng: Rng, count: int) -> Iterator[Instance]:
@@ -131,122 +133,88 @@ def _gap(i: Instance, rng: Rng) -> Estimate:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "002/ex-9",
         "Example 9",
-        "deterministic",
         "αTv₁ ∈ V₂ and αTv₂ ∈ V₁ for T the swap of two coordinates",
-        "==",
-        lambda i: 0,
+        vanishes(_outside),
         {"multiples": _swaps},
-        quantity=_outside,
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "002/lem-10:contracting",
         "§7.3",
-        "deterministic",
         "σ₂/σ₁ of (I + γe₁e₁ᵀ)ⁿ is (1 + γ)^{−n}, so the limit has rank one",
-        "==",
-        lambda i: contraction_ratio(i["gamma"], i["power"]),
+        equal(_power_ratio, lambda i: contraction_ratio(i["gamma"], i["power"])),
         {"powers": _powers},
-        quantity=_power_ratio,
         exact=lambda i: (1 / (1 + i["gamma"]) ** i["power"], contraction_ratio(i["gamma"], i["power"])),
     ),
-    Claim(
+    deterministic(
         "002/lem-10:fills",
         "eq. 26–27",
-        "deterministic",
         "M_α v = v + (γ/d) Σ α_i e_i for unit v",
-        "==",
-        lambda i: 0,
+        vanishes(_filled_gap),
         {"random": _directions},
-        quantity=_filled_gap,
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "002/lem-10:support",
         "footnote 5",
-        "deterministic",
         "entries of (1/d) Σ α_i e_i vᵀ are below 1 in absolute value",
-        "<",
-        lambda i: 1,
+        below(lambda i: abs(np.outer(i["a"], i["v"])).max() / len(i["v"]), 1),
         {"random": _directions},
-        quantity=lambda i: abs(np.outer(i["a"], i["v"])).max() / len(i["v"]),
         scope="d ≥ 2, as proper subspaces need",
     ),
-    Claim(
+    asymptotic(
         "002/lem-4",
         "Lemma 4",
-        "asymptotic",
         "for bounded X and γ ∈ (0, 1) a subsequence of B_ℓX/‖B_ℓ‖ converges to rank one",
-        "==",
-        lambda i: 1,
+        equal(_limit_rank, 1),
         {"zero": _zero_input, "random": _inputs},
-        quantity=_limit_rank,
         counts=(6, 6),
         exact=lambda i: (numerical_rank(i["X"]) and _limit_rank(i), 1),
         corrected="002/lem-4#corrected",
         scope="numerical rank (1e-9) at layer 2500",
         remark="X = 0 is bounded, and the limit is 0, of rank zero",
     ),
-    Claim(
+    asymptotic(
         "002/lem-4#corrected",
         "Lemma 4",
-        "asymptotic",
         "for X ≠ 0 and γ ∈ (0, 1) B_ℓX/‖B_ℓ‖ approaches rank one: the two leading Lyapunov exponents differ",
-        ">",
-        lambda i: 0.0,
+        above(Sampled(_gap), 0.0),
         {"gaps": _gaps},
-        estimate=_gap,
         counts=(3, 6),
         resolution=1.0,
         scope="difference of exponents of ∏(I + γW), d from 2 to 16, γ from 0.1 to 0.9",
     ),
-    Claim(
+    deterministic(
         "002/lem-20",
         "Lemma 20",
-        "deterministic",
         "|ΔM_ij| ≤ 2√3 dBγ + 3d²B²γ² for |F(x)| ≤ B|x|, W ~ μ, H ∈ 𝓗",
-        "<=",
-        _slope_bound,
+        at_most(_largest_change, _slope_bound),
         {"random": steps(functions=tuple(ODD_FUNCTIONS)), "extreme": _extreme_changes},
-        quantity=_largest_change,
         search=Search(_change_search, 9),
     ),
-    Claim(
+    deterministic(
         "002/lem-20:half",
         "proof of Lemma 21",
-        "deterministic",
         "|ΔM_ij| ≤ ½ at γ ≤ 1/(8Bd)",
-        "<=",
-        lambda i: 0.5,
+        at_most(lambda i: moment_change_bound(i["d"], i["B"], i["share"] / (8 * i["B"] * i["d"])), 0.5),
         {"widths": _weakest},
-        quantity=lambda i: moment_change_bound(i["d"], i["B"], i["share"] / (8 * i["B"] * i["d"])),
         remark="the bound of Lemma 20 is √3/4 + 3/64 = 0.4799 there",
     ),
-    Claim(
+    deterministic(
         "002/lem-20:expansion",
         "eq. 95",
-        "deterministic",
         "ΔM = γWK + γKᵀWᵀ + γ²WPWᵀ with K = HF(H)/N, P = F(H)F(H)ᵀ/N",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: _expansion_gap(i, as_printed=True)),
         {"simple": _simple_square, "random": steps(functions=tuple(ODD_FUNCTIONS), square=True)},
-        quantity=lambda i: _expansion_gap(i, as_printed=True),
-        scale=unit_scale,
         corrected="002/lem-20:expansion#corrected",
         scope="N = d, where the printed product exists",
     ),
-    Claim(
+    deterministic(
         "002/lem-20:expansion#corrected",
         "eq. 95",
-        "deterministic",
         "ΔM = γWK + γKᵀWᵀ + γ²WPWᵀ with K = F(H)Hᵀ/N, P = F(H)F(H)ᵀ/N",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: _expansion_gap(i, as_printed=False)),
         {"random": steps(functions=(*ODD_FUNCTIONS, "relu"))},
-        quantity=lambda i: _expansion_gap(i, as_printed=False),
-        scale=unit_scale,
     ),
 )

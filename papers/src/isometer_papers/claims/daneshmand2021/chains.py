@@ -11,8 +11,8 @@ import numpy as np
 
 from isometer.run import seed_of
 from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Rng
 from isometer_papers.claims._precise import elementwise
-from isometer_papers.claims.daneshmand2021.instances import Rng
 from isometer_papers.simulate.orthogonality_steps import feature_chain, read_gram, singular_value_gap
 
 

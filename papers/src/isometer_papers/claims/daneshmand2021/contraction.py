@@ -10,8 +10,10 @@ import numpy as np
 
 from isometer.theory.batch_norm import ratio_expectation, smallest_share_bound, spectrum_map
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import mpmath
-from isometer_papers.claims.daneshmand2021.instances import SPECTRA, Rng, cases, spectrum_search, unit_scale
+from isometer_papers.claims._statements import Sampled, at_least, at_most, equal
+from isometer_papers.claims.daneshmand2021.instances import SPECTRA, spectrum_search
 from isometer_papers.claims.daneshmand2021.shares import derivative, precise_share, sides
 from isometer_papers.claims.daneshmand2021.source import Source
 from isometer_papers.theory.orthogonality.bounds import share_contraction, spectral_gap, unit_trace
@@ -208,28 +210,21 @@ def claims(s: Source) -> tuple[Claim, ...]:
     return (
         *_lemma(s),
         *_shares(s),
-        *s.claims(
+        *s.expectation(
             "ratio",
-            "expectation",
             "E[X₂/X₁] = ∫_{−∞}^0 ∂φ/∂θ₂|_{θ₂=0} dθ₁ with φ the joint moment generating function, X₁ > 0",
-            "==",
-            _known_ratio,
+            equal(_sawa, _known_ratio),
             {"chi-squares": _fractions},
-            quantity=_sawa,
             exact=_exact_sawa,
             tolerance=1e-8,
             scope="X₁ chi-square with 3 to 22 degrees of freedom, X₂ a part of it or independent of it",
             remark="E[X₂/X₁] has to exist: for X₁ = χ²_1 and an independent sign X₂ the integral is 0",
         ),
-        *s.claims(
-            "ratio",
-            "expectation",
+        *s.expectation(
+            "ratio:generating-function",
             "φ(θ₁, θ₂) = (1 − 2(θ₁+θ₂)σ_i²)^{−1/2} Π_{j≠i} (1 − 2θ₁σ_j²)^{−1/2} for X₂ = σ_i²w_i², X₁ = Σσ_j²w_j²",
-            "==",
-            _generated,
+            equal(Sampled(_generating), _generated),
             {"points": GENERATING},
-            estimate=_generating,
-            part="generating-function",
             at="proof of the contraction",
             counts=(3, 3),
         ),
@@ -240,86 +235,62 @@ def claims(s: Source) -> tuple[Claim, ...]:
 
 def _lemma(s: Source) -> tuple[Claim, ...]:
     return (
-        *s.claims(
+        *s.deterministic(
             "contraction",
-            "deterministic",
             "1/n − p_n(σ) ≤ (1 − ⅔(1/n − V̂(H_ℓ))) V̂(H_ℓ)",
-            "<=",
-            lambda i: share_contraction(i["squares"]),
+            at_most(_deficit, lambda i: share_contraction(i["squares"])),
             SPECTRA,
-            quantity=_deficit,
             exact=_exact_deficit(lambda i: share_contraction(i["squares"])),
             search=spectrum_search(),
             scale=_inverse,
             remark="⅔ is 2n/(n+2) at n = 1; the proof gives 2n/(n+2), which is sharp near orthogonality",
         ),
-        *s.claims(
-            "contraction",
-            "deterministic",
+        *s.deterministic(
+            "contraction:proof",
             "1/n − p_n(σ) ≤ (1 − 2n/(n+2) σ_n²)(1/n − σ_n²)",
-            "<=",
-            lambda i: share_contraction(i["squares"], sharp=True),
+            at_most(_deficit, lambda i: share_contraction(i["squares"], sharp=True)),
             SPECTRA,
-            quantity=_deficit,
             exact=_exact_deficit(lambda i: share_contraction(i["squares"], sharp=True)),
-            part="proof",
             at="last line of its proof",
             search=spectrum_search(),
             scale=_inverse,
         ),
-        *s.claims(
-            "contraction",
-            "deterministic",
+        *s.deterministic(
+            "contraction:below-gap",
             "1/n − p_n(σ) ≤ V(H_ℓ)",
-            "<=",
-            lambda i: spectral_gap(i["squares"]),
+            at_most(_deficit, lambda i: spectral_gap(i["squares"])),
             SPECTRA,
-            quantity=_deficit,
             exact=_exact_deficit(lambda i: spectral_gap(i["squares"])),
-            part="below-gap",
             at="text before it",
             search=spectrum_search(),
-            scale=unit_scale,
+            scale=1,
         ),
     )
 
 
 def _shares(s: Source) -> tuple[Claim, ...]:
     return (
-        *s.claims(
-            "shares",
-            "deterministic",
+        *s.deterministic(
+            "shares:index",
             "E C_{ℓ+1} = diag(p_1, …, p_n) with p_i := E[σ_n²w_n²/Σσ_k²w_k²]: the trace of C_{ℓ+1} is Σp_i = 1",
-            "==",
-            lambda i: 1,
+            equal(lambda i: len(i["squares"]) * _share(i), 1),
             {"simple": SPECTRA["simple"], "random": SPECTRA["random"]},
-            quantity=lambda i: len(i["squares"]) * _share(i),
             exact=sides(lambda p: p, lambda i: _inverse(i)),
-            part="index",
             fails=True,
             remark="with the index n that is printed in place of i, all p_i are p_n",
         ),
-        *s.claims(
-            "shares",
-            "deterministic",
+        *s.deterministic(
+            "shares:index#corrected",
             "Σ_i p_i = 1 for p_i := E[σ_i²w_i²/Σσ_k²w_k²]",
-            "==",
-            lambda i: 1,
+            equal(lambda i: spectrum_map(i["squares"]).eigenvalues.sum(), 1),
             SPECTRA,
-            quantity=lambda i: spectrum_map(i["squares"]).eigenvalues.sum(),
             exact=lambda i: (sum(precise_share(i["squares"], k) for k in range(len(i["squares"]))), 1),
-            part="index",
-            correction=True,
         ),
-        *s.claims(
-            "shares",
-            "expectation",
+        *s.expectation(
+            "shares:integral",
             "p_n(σ) = σ_n² ∫_{−∞}^0 (1 − 2θσ_n²)^{−3/2} Π_{j≠n} (1 − 2θσ_j²)^{−1/2} dθ",
-            "==",
-            _share,
+            equal(Sampled(_sampled_share), _share),
             {"spectra": SHARES},
-            estimate=_sampled_share,
-            part="integral",
             counts=(3, 5),
             scope="the expectation by sampling w",
         ),
@@ -328,39 +299,28 @@ def _shares(s: Source) -> tuple[Claim, ...]:
 
 def _two_levels(s: Source) -> tuple[Claim, ...]:
     return (
-        *s.claims(
+        *s.deterministic(
             "two-level",
-            "deterministic",
             "f_n(σ) = p_n/σ_n² ≥ ∫ g(δ) dθ: least where all other σ_j are equal",
-            ">=",
-            _bound_of_smallest,
+            at_least(_ratio_of_smallest, _bound_of_smallest),
             SPECTRA,
-            quantity=_ratio_of_smallest,
             exact=_exact_smallest,
             search=spectrum_search(),
         ),
-        *s.claims(
-            "two-level",
-            "deterministic",
+        *s.deterministic(
+            "two-level:constant",
             "∫_0^∞ g(0) dθ = 1",
-            "==",
-            lambda i: 1,
+            equal(_flat_integral, 1),
             {"samples": _numbers},
-            quantity=_flat_integral,
             exact=_exact_integral(False),
-            part="constant",
             at="proof of the contraction",
         ),
-        *s.claims(
-            "two-level",
-            "deterministic",
+        *s.deterministic(
+            "two-level:slope",
             "∫_0^∞ 2θ(1 + 2θ/n)^{−n/2−2} dθ = 2n/(n+2)",
-            "==",
-            lambda i: 2 * i["n"] / (i["n"] + 2),
+            equal(_slope_integral, lambda i: 2 * i["n"] / (i["n"] + 2)),
             {"samples": _numbers},
-            quantity=_slope_integral,
             exact=_exact_integral(True),
-            part="slope",
             at="proof of the contraction",
         ),
     )
@@ -370,113 +330,81 @@ def _convexity(s: Source) -> tuple[Claim, ...]:
     own = s.paper
     points, search = {"points": _points}, Search(_point_search, 3)
     statement = (
-        s.claims(
+        s.deterministic(
             "convex",
-            "deterministic",
             "g(δ) = (1 + 2θ(1/n−δ))^{−3/2} (1 + 2θ(1/n+δ/(n−1)))^{−(n−1)/2} is convex on [0, 1/n]: g″ ≥ 0",
-            ">=",
-            lambda i: 0,
+            at_least(lambda i: share_integrand_curvature(i["delta"], i["theta"], i["n"]), 0),
             points,
-            quantity=lambda i: share_integrand_curvature(i["delta"], i["theta"], i["n"]),
             search=search,
             remark="g is the integrand at one θ; the proof has δ ∈ (0, 1), beyond 1/n it is not defined for large θ",
         )
         if own == "003"
-        else s.claims(
+        else s.deterministic(
             "convex",
-            "deterministic",
             "g(δ) = ∫ (1 + 2θ(1/n−δ))^{−3/2} (1 + 2θ(1/n+δ/(n−1)))^{−(n−1)/2} dθ is convex on [0, 1/n]",
-            "<=",
-            _chord,
+            at_most(_midpoint, _chord),
             {"pairs": _pairs},
-            quantity=_midpoint,
             exact=_lifted_pairs,
             remark="at midpoints; g is the integral",
         )
     )
     return (
         *statement,
-        *s.claims(
-            "convex",
-            "deterministic",
+        *s.deterministic(
+            "convex:slope",
             "g′(δ) = θ h_1 h_2 with h_2 = 2 + 4θ/n + θδ(2n+4)/(n−1)",
-            "==",
-            lambda i: share_integrand_slope(i["delta"], i["theta"], i["n"]),
+            equal(_scaled_slope(share_integrand), lambda i: share_integrand_slope(i["delta"], i["theta"], i["n"])),
             points,
-            quantity=_scaled_slope(share_integrand),
-            part="slope",
             at="proof",
             scale=lambda i: abs(share_integrand_slope(i["delta"], i["theta"], i["n"])),
             remark="the left side by a complex step",
         ),
-        *s.claims(
-            "convex",
-            "deterministic",
+        *s.deterministic(
+            "convex:second-slope",
             "h_1′(δ) = θ h_3 (5(1 + 2θ/n + 2θδ/(n−1)) − (n−3)/(n−1) (1 + 2θ/n − 2θδ))",
-            "==",
-            _h1_slope("printed"),
+            equal(_scaled_slope(slope_helper), _h1_slope("printed")),
             points,
-            quantity=_scaled_slope(slope_helper),
-            part="second-slope",
             at="proof",
             fails=True,
             remark="the exponent −(n−1)/2 − 1 of h_1 is −(n+1)/2, not −(n−3)/2",
         ),
-        *s.claims(
-            "convex",
-            "deterministic",
+        *s.deterministic(
+            "convex:second-slope#corrected",
             "h_1′(δ) = θ h_3 (5(1 + 2θ/n + 2θδ/(n−1)) − (n+1)/(n−1) (1 + 2θ/n − 2θδ))",
-            "==",
-            _h1_slope("true"),
+            equal(_scaled_slope(slope_helper), _h1_slope("true")),
             points,
-            quantity=_scaled_slope(slope_helper),
-            part="second-slope",
             at="proof",
             scale=lambda i: abs(_h1_slope("true")(i)) + abs(_h1_slope("printed")(i)),
-            correction=True,
             remark="the left side by a complex step",
         ),
-        *s.claims(
-            "convex",
-            "deterministic",
+        *s.deterministic(
+            "convex:expansion",
             "5(1 + 2θ/n + 2θδ/(n−1)) − (n−3)/(n−1) (1 + 2θ/n − 2θδ) = (4n−2)/(n−1) + 2θ(4n−2)/"
             + ("(n−1)" if own == "003" else "(n(n−1))")
             + " + 2θδ(n+2)/(n−1)",
-            "==",
-            _bracket(own),
+            equal(_bracket("printed"), _bracket(own)),
             points,
-            quantity=_bracket("printed"),
-            part="expansion",
             at="proof",
             fails=own == "003",
         ),
         *(
-            s.claims(
-                "convex",
-                "deterministic",
+            s.deterministic(
+                "convex:expansion#corrected",
                 "5(1 + 2θ/n + 2θδ/(n−1)) − (n−3)/(n−1) (1 + 2θ/n − 2θδ) = (4n−2)/(n−1) + 2θ(4n−2)/(n(n−1)) "
                 "+ 2θδ(n+2)/(n−1)",
-                "==",
-                _bracket("001"),
+                equal(_bracket("printed"), _bracket("001")),
                 points,
-                quantity=_bracket("printed"),
-                part="expansion",
                 at="proof",
-                correction=True,
                 remark="as the thesis has it",
             )
             if own == "003"
             else ()
         ),
-        *s.claims(
-            "convex",
-            "deterministic",
+        *s.deterministic(
+            "convex:sign",
             "h_4 ≥ 0 on [0, 1/n]" + ("" if own == "001" else " (for all valid δ)"),
-            ">=",
-            lambda i: 0,
+            at_least(_bracket(own), 0),
             points,
-            quantity=_bracket(own),
-            part="sign",
             at="proof",
             search=search,
             remark="so is the corrected h_4, (4n−6)/(n−1)(1 + 2θ/n) + 2θδ(n+6)/(n−1), for n ≥ 2",

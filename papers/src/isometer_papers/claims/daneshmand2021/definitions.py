@@ -9,15 +9,14 @@ import numpy as np
 
 from isometer.metrics import orthogonality_gap
 from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import mpmath
+from isometer_papers.claims._statements import Sampled, above, at_most, equal, vanishes
 from isometer_papers.claims.daneshmand2021.instances import (
     SPECTRA,
-    Rng,
     batches,
-    cases,
     singular_spectra,
     spectrum_search,
-    unit_scale,
     with_weights,
 )
 from isometer_papers.claims.daneshmand2021.source import Source
@@ -95,87 +94,60 @@ def _spike(i: Instance) -> Any:
 def claims(s: Source) -> tuple[Claim, ...]:
     """The claims of a paper."""
     return (
-        *s.claims(
+        *s.deterministic(
             "bn",
-            "deterministic",
             "BN(M) = diag(MMᵀ)^{−1/2} M has rows of length 1",
-            "==",
-            lambda i: 0,
+            vanishes(_longest_row),
             {"random": batches, "sparse": _sparse},
-            quantity=_longest_row,
             hypotheses=_no_zero_feature,
-            scale=unit_scale,
             remark="undefined for a zero row, which Gaussian weights give with probability 0 unless H = 0",
         ),
-        *s.claims(
+        *s.deterministic(
             "frobenius",
-            "deterministic",
             "Tr(BN(H)BN(H)ᵀ) = d",
-            "==",
-            lambda i: i["H"].shape[1],
+            equal(lambda i: (unit_features(i["H"]) ** 2).sum(), lambda i: i["H"].shape[1]),
             {"random": batches, "sparse": _sparse},
-            quantity=lambda i: (unit_features(i["H"]) ** 2).sum(),
             hypotheses=_no_zero_feature,
             remark="where no row of H vanishes",
         ),
-        *s.claims(
-            "all-layers",
-            "deterministic",
+        *s.deterministic(
+            "all-layers:all-layers",
             "all matrices {H_k}_k have unit Frobenius norm",
-            "==",
-            lambda i: 1,
+            equal(_norm, 1),
             {"layers": _layers},
-            quantity=_norm,
-            part="all-layers",
             fails=True,
             remark="the input H_0 is any matrix; the Gaussian approximation and the drift at ℓ = 0 need ‖H_0‖_F = 1",
         ),
-        *s.claims(
-            "all-layers",
-            "deterministic",
+        *s.deterministic(
+            "all-layers:all-layers#corrected",
             "‖H_k‖_F = 1 for k ≥ 1",
-            "==",
-            lambda i: 1,
+            equal(_norm, 1),
             {"layers": _layers},
-            quantity=_norm,
-            part="all-layers",
-            correction=True,
             hypotheses=lambda i: i["layer"] > 0,
         ),
         *_lyapunov(s),
-        *s.claims(
+        *s.deterministic(
             "inverse",
-            "deterministic",
             "with the inverse of MMᵀ in place of that of its diagonal, representations become exactly orthogonal",
-            "==",
-            lambda i: 0,
+            vanishes(lambda i: float(orthogonality_gap(whitened(i["H"])))),
             {"random": _independent},
-            quantity=lambda i: float(orthogonality_gap(whitened(i["H"]))),
             exact=_precise_polar,
-            scale=unit_scale,
             tolerance=1e-7,
             hypotheses=lambda i: bool(np.linalg.cond(i["H"]) < 1e6),
             remark="M of full column rank; for d > n the d × d inverse does not exist and the pseudo-inverse is meant",
         ),
-        *s.claims(
+        *s.deterministic(
             "orthogonal-weights",
-            "deterministic",
             "orthogonal weights keep representations as orthogonal as they are: V(WH) = V(H)",
-            "==",
-            lambda i: gap_of(i["H"]),
+            equal(lambda i: gap_of(i["H"] @ i["W"].T), lambda i: gap_of(i["H"])),
             {"random": _rotations},
-            quantity=lambda i: gap_of(i["H"] @ i["W"].T),
-            scale=unit_scale,
+            scale=1,
         ),
-        *s.claims(
-            "orthogonal-weights",
-            "expectation",
+        *s.expectation(
+            "orthogonal-weights:relu",
             "the same does not hold with ReLU: orthogonal samples leave a layer with V > 0",
-            ">",
-            lambda i: 0.0,
+            above(Sampled(_rectified_gap), 0.0),
             {"shapes": cases({"samples": 2, "width": 8}, {"samples": 8, "width": 8}, {"samples": 8, "width": 64})},
-            estimate=_rectified_gap,
-            part="relu",
             counts=(3, 3),
             resolution=1.0,
             scope="mean over Haar weights",
@@ -185,56 +157,47 @@ def claims(s: Source) -> tuple[Claim, ...]:
 
 def _lyapunov(s: Source) -> tuple[Claim, ...]:
     return (
-        *s.claims(
+        *s.deterministic(
             "gap-lyapunov",
-            "deterministic",
             "V(H_ℓ) ≤ 2n V̂(H_ℓ)",
-            "<=",
-            lambda i: 2 * len(i["squares"]) * lyapunov_of(i["squares"]),
+            at_most(lambda i: spectral_gap(i["squares"]), lambda i: 2 * len(i["squares"]) * lyapunov_of(i["squares"])),
             WITH_ZEROS,
-            quantity=lambda i: spectral_gap(i["squares"]),
             search=spectrum_search(),
-            scale=unit_scale,
+            scale=1,
             remark="for ‖H_ℓ‖_F = 1; the sharp factor is √(n(n−1)), so that 2n is loose by 2√(n/(n−1))",
         ),
-        *s.claims(
-            "gap-lyapunov",
-            "deterministic",
+        *s.deterministic(
+            "gap-lyapunov:identity",
             "V(H)² = Σσ_i⁴ − 1/n for Σσ_i² = 1",
-            "==",
-            lambda i: (unit_trace(i["squares"]) ** 2).sum() - (i["squares"][0] * 0 + 1) / len(i["squares"]),
+            equal(
+                lambda i: spectral_gap(i["squares"]) ** 2,
+                lambda i: (unit_trace(i["squares"]) ** 2).sum() - (i["squares"][0] * 0 + 1) / len(i["squares"]),
+            ),
             WITH_ZEROS,
-            quantity=lambda i: spectral_gap(i["squares"]) ** 2,
-            part="identity",
             at="proof",
-            scale=unit_scale,
+            scale=1,
         ),
-        *s.claims(
-            "gap-lyapunov",
-            "deterministic",
+        *s.deterministic(
+            "gap-lyapunov:maximum",
             "given σ_n, Σσ_i⁴ − 1/n is largest at σ_1² = 1 − (n−1)σ_n², σ_2 = … = σ_n",
-            "<=",
-            _spike,
+            at_most(lambda i: spectral_gap(i["squares"]) ** 2, _spike),
             WITH_ZEROS,
-            quantity=lambda i: spectral_gap(i["squares"]) ** 2,
-            part="maximum",
             at="proof",
             search=spectrum_search(),
-            scale=unit_scale,
+            scale=1,
             remark="the maximum is n(n−1)V̂²",
         ),
-        *s.claims(
-            "gap-lyapunov",
-            "deterministic",
+        *s.deterministic(
+            "gap-lyapunov:square",
             "V²(H_ℓ) ≤ 2(n−1)² V̂²(H_ℓ)",
-            "<=",
-            lambda i: 2 * (len(i["squares"]) - 1) ** 2 * lyapunov_of(i["squares"]) ** 2,
+            at_most(
+                lambda i: spectral_gap(i["squares"]) ** 2,
+                lambda i: 2 * (len(i["squares"]) - 1) ** 2 * lyapunov_of(i["squares"]) ** 2,
+            ),
             WITH_ZEROS,
-            quantity=lambda i: spectral_gap(i["squares"]) ** 2,
-            part="square",
             at="proof",
             search=spectrum_search(2),
-            scale=unit_scale,
+            scale=1,
             remark="attained for n = 2; sharp is n(n−1), see :maximum",
         ),
     )

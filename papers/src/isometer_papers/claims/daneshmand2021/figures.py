@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 
 from isometer.run import seed_of
 from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._families import Rng, cases
+from isometer_papers.claims._statements import Sampled, above, at_least, at_most, below, equal, vanishes
 from isometer_papers.claims.daneshmand2021.chains import (
     gaps,
     log_exponent,
@@ -19,7 +21,6 @@ from isometer_papers.claims.daneshmand2021.chains import (
     path,
     stationary,
 )
-from isometer_papers.claims.daneshmand2021.instances import Rng, cases, unit_scale
 from isometer_papers.claims.daneshmand2021.source import Source
 from isometer_papers.simulate.orthogonality_steps import dense_chain, feature_chain, smallest_singular_value
 from isometer_papers.theory.orthogonality.bounds import survival_bound
@@ -119,10 +120,9 @@ SQUARES = cases(
 )
 
 
-def _survivals(rng: Rng, count: int) -> Iterator[Instance]:
-    for factor in (1, 2, 4):
-        for alpha in (0.125, 0.25, 0.5):
-            yield {"width": 4 * factor, "alpha": alpha, "layers": 1e60}
+_survivals = cases(
+    *({"width": 4 * factor, "alpha": alpha, "layers": 1e60} for factor in (1, 2, 4) for alpha in (0.125, 0.25, 0.5))
+)
 
 
 def _scaled_gap(i: Instance, rng: Rng) -> Estimate:
@@ -169,54 +169,39 @@ def claims(s: Source) -> tuple[Claim, ...]:
 def _stationary(s: Source) -> tuple[Claim, ...]:
     power, text = (1, "n/(α√d)") if s.paper == "003" else (2, "n²/(α√d)")
     return (
-        *s.claims(
-            "intro",
-            "asymptotic",
+        *s.asymptotic(
+            "intro:width",
             "E[gap] = O(n/(α√d)) at great depth",
-            "<=",
-            lambda i: 1.0,
+            at_most(Sampled(_scaled_gap), 1.0),
             {"chains": STATIONARY},
-            estimate=_scaled_gap,
-            part="width",
             counts=(6, 6),
             scope="√d V/n ≤ 1, n from 2 to 8, d from 16 to 512, stationary chains",
             remark="it is about 1/(2√n): in n the gap grows like √n, not n^{3/2}",
         ),
-        *s.claims(
-            "intro",
-            "asymptotic",
+        *s.asymptotic(
+            "intro:gaussian",
             f"W₂² = O({text}) at great depth",
-            "<=",
-            lambda i: 1.0,
+            at_most(Sampled(_scaled_distance(power)), 1.0),
             {"chains": STATIONARY},
-            estimate=_scaled_distance(power),
-            part="gaussian",
             counts=(6, 6),
             scope=f"√d E Σ(σ_i − 1/√n)²/n{'' if power == 1 else '²'} ≤ 1, n from 2 to 8, d from 16 to 512",
             remark="W₂² is about n²/(16d)",
         ),
-        *s.claims(
+        *s.asymptotic(
             "table",
-            "asymptotic",
             "BN MLP: in a W₂ ball of radius O(width^{−1/4}) around a Gaussian",
-            "<=",
-            lambda i: -0.25,
+            at_most(Sampled(_distance_exponent), -0.25),
             {"widths": cases({"samples": 4, "widths": [32, 128, 512]}, {"samples": 2, "widths": [16, 64, 256]})},
-            estimate=_distance_exponent,
             counts=(2, 2),
             resolution=0.3,
             scope="exponent of √(E Σ(σ_i − 1/√n)²), which bounds W₂, in d from 16 to 512",
             remark="the exponent is −½",
         ),
-        *s.claims(
-            "table",
-            "asymptotic",
+        *s.asymptotic(
+            "table:text",
             "the radius of the Wasserstein ball is at most O(1/√width)",
-            "<=",
-            lambda i: 1.0,
+            at_most(Sampled(_radius), 1.0),
             {"chains": STATIONARY},
-            estimate=_radius,
-            part="text",
             at="text after the corollary",
             counts=(6, 6),
             scope="√d W₂ ≤ n, n from 2 to 8, d from 16 to 512",
@@ -226,46 +211,34 @@ def _stationary(s: Source) -> tuple[Claim, ...]:
 
 def _vanilla(s: Source) -> tuple[Claim, ...]:
     return (
-        *s.claims(
-            "vanilla",
-            "asymptotic",
+        *s.asymptotic(
+            "vanilla:gap",
             "the orthogonality gap of a vanilla linear network increases with depth",
-            ">",
-            lambda i: 0.0,
+            above(Sampled(_fall("vanilla", (2, 60))), 0.0),
             {"nets": cases({"width": 16, "samples": 4, "chains": 60, "start": "orthogonal"})},
-            estimate=_fall("vanilla", (2, 60)),
-            part="gap",
             counts=(1, 1),
             resolution=1.0,
             scope="layer 60 against layer 2, d = 16, n = 4",
         ),
-        *s.claims(
-            "vanilla",
-            "asymptotic",
+        *s.asymptotic(
+            "vanilla:rank-one",
             "representations of a vanilla linear network converge to rank one after scaling",
-            "<=",
-            lambda i: 1e-3,
+            at_most(Sampled(_from_rank_one), 1e-3),
             {
                 "nets": cases(
                     {"width": 8, "samples": 4, "layers": 600, "chains": 20},
                     {"width": 16, "samples": 16, "layers": 1200, "chains": 12},
                 )
             },
-            estimate=_from_rank_one,
-            part="rank-one",
             counts=(1, 2),
             resolution=1.0,
             scope="√(1−1/n) − V below 1e-3 at layer 600 (d = 8) and 1200 (d = 16)",
         ),
-        *s.claims(
-            "slowdown",
-            "empirical",
+        *s.empirical(
+            "slowdown:gap",
             "the gap of the last layer of a random vanilla ReLU network rises with depth",
-            ">",
-            lambda i: 0.0,
+            above(Sampled(_fall("relu", (15, 75))), 0.0),
             {"nets": cases({"width": 200, "samples": 32, "chains": 40, "start": "aligned"})},
-            estimate=_fall("relu", (15, 75)),
-            part="gap",
             counts=(1, 1),
             resolution=1.0,
             scope="75 against 15 layers, width 200, Gaussian samples of cosine 0.8; no training",
@@ -275,28 +248,20 @@ def _vanilla(s: Source) -> tuple[Claim, ...]:
 
 def _pairs(s: Source) -> tuple[Claim, ...]:
     return (
-        *s.claims(
-            "cosines",
-            "empirical",
+        *s.empirical(
+            "cosines:bn",
             "BN: almost aligned samples become nearly orthogonal, d = 32",
-            "<",
-            lambda i: 0.25,
+            below(Sampled(_cosine(False, (50,))), 0.25),
             {"runs": COSINES},
-            estimate=_cosine(False, (50,)),
-            part="bn",
             counts=(1, 1),
             resolution=0.3,
             scope="mean |cos| at layer 50 below ¼; inputs e₁ and 0.999e₁ + 0.001e₂",
         ),
-        *s.claims(
-            "cosines",
-            "empirical",
+        *s.empirical(
+            "cosines:vanilla",
             "vanilla: orthogonal samples become increasingly aligned, d = 32",
-            ">",
-            lambda i: 0.0,
+            above(Sampled(_cosine(True, (1, 50))), 0.0),
             {"runs": COSINES},
-            estimate=_cosine(True, (1, 50)),
-            part="vanilla",
             counts=(1, 1),
             resolution=1.0,
             scope="mean |cos| at layer 50 minus layer 1",
@@ -305,32 +270,26 @@ def _pairs(s: Source) -> tuple[Claim, ...]:
 
 
 def _depth(s: Source) -> tuple[Claim, ...]:
-    linear = (
-        "empirical",
-        "log V_ℓ decreases linearly for ℓ = 1, …, 20",
-        "<=",
-        lambda i: -0.9,
-        {"widths": DEPTHS},
-    )
-    note = {
-        "estimate": _linearity,
-        "counts": (1, 2),
-        "scope": "correlation of log V, mean of 20 runs, with ℓ below −0.9; n = 4, H_0 = diag(1, 1e-6, 1e-6, 1e-6)",
-        "remark": "not quite a line: about 4 layers pass before V moves, and for d = 32 it is flat by layer 25",
-    }
     return (
-        *s.claims("depth-figure", *linear, part="linear", **note),  # type: ignore[arg-type]
-        *s.claims("exponential", *linear, **note),  # type: ignore[arg-type]
-        *s.claims(
-            "depth-figure",
-            "empirical",
+        *(
+            claim
+            for name in ("depth-figure:linear", "exponential")
+            for claim in s.empirical(
+                name,
+                "log V_ℓ decreases linearly for ℓ = 1, …, 20",
+                at_most(Sampled(_linearity), -0.9),
+                {"widths": DEPTHS},
+                counts=(1, 2),
+                scope="correlation of log V, mean of 20 runs, with ℓ below −0.9; n = 4, "
+                "H_0 = diag(1, 1e-6, 1e-6, 1e-6)",
+                remark="not quite a line: about 4 layers pass before V moves, and for d = 32 it is flat by layer 25",
+            )
+        ),
+        *s.empirical(
+            "depth-figure:constant",
             "then log V wiggles around a small constant",
-            "==",
-            lambda i: 0.0,
+            vanishes(Sampled(_settled)),
             {"widths": DEPTHS},
-            estimate=_settled,
-            part="constant",
-            scale=unit_scale,
             counts=(1, 2),
             resolution=0.25,
             scope="mean of log V over layers 36–50 minus layers 26–35",
@@ -341,30 +300,26 @@ def _depth(s: Source) -> tuple[Claim, ...]:
 def _width(s: Source) -> tuple[Claim, ...]:
     printed = s.paper == "003"
     return (
-        *s.claims(
-            "width-figure",
-            "empirical",
+        *s.empirical(
+            "width-figure:slope",
             "the slope of log of the mean of V over 500 layers in log d is "
             + ("−0.46 (ℓ = 1, …, 500)" if printed else "about −1/2 (ℓ = 100, …, 600)"),
-            "==",
-            lambda i: -0.46 if printed else -0.5,
+            equal(
+                Sampled(_width_slope(1, 500) if printed else _width_slope(100, 600)),
+                lambda i: -0.46 if printed else -0.5,
+            ),
             {"widths": SLOPES},
-            estimate=_width_slope(1, 500) if printed else _width_slope(100, 600),
-            part="slope",
             tolerance=0.01 if printed else 0.02,
             resolution=0.15,
             counts=(1, 1),
             scope="n = 4, d = 16, …, 512, 20 runs, H_0 = diag(1, 1e-6, 1e-6, 1e-6)",
             remark="without the first layers it is −0.51" if printed else "",
         ),
-        *s.claims(
+        *s.empirical(
             "width-claim",
-            "empirical",
             "the slope is close to −1/2",
-            "==",
-            lambda i: -0.5,
+            equal(Sampled(_width_slope(100, 600)), -0.5),
             {"widths": SLOPES},
-            estimate=_width_slope(100, 600),
             tolerance=0.02,
             resolution=0.15,
             counts=(1, 1),
@@ -375,43 +330,30 @@ def _width(s: Source) -> tuple[Claim, ...]:
 
 def _independence(s: Source) -> tuple[Claim, ...]:
     return (
-        *s.claims(
-            "independence",
-            "probability",
+        *s.probability(
+            "independence:rank",
             "linearly independent inputs stay linearly independent in all layers if d = Ω(n²)",
-            ">",
-            lambda i: 0.0,
+            above(Sampled(least_ratio), 0.0),
             {"squares": SQUARES},
-            estimate=least_ratio,
-            part="rank",
             counts=(2, 3),
             resolution=1.0,
             scope="least σ_n over 1000 layers relative to the input's, d = n², n = 4, 8, 16",
             remark="at any d ≥ n the rank is kept almost surely; how small σ_n becomes depends on d",
         ),
-        *s.claims(
-            "independence",
-            "probability",
+        *s.probability(
+            "independence:infinite-depth",
             "A₁(α, ∞) holds as long as d = Ω(n²)",
-            "==",
-            lambda i: 1,
+            equal(lambda i: survival_bound(i["width"], i["alpha"], i["layers"]), 1),
             {"pairs": _survivals},
-            quantity=lambda i: survival_bound(i["width"], i["alpha"], i["layers"]),
-            part="infinite-depth",
             fails=True,
             scope="two samples, d = n², 2n², 4n²; an upper bound of the probability of A₁(α, ℓ) at ℓ = 1e60",
             remark="for n ≥ 2 every layer falls below α with at least a fixed probability: A₁(α, ∞) has probability 0",
         ),
-        *s.claims(
-            "independence",
-            "probability",
+        *s.probability(
+            "independence:infinite-depth#corrected",
             "A₁(0.1 α₀, 1000) holds for d = n²",
-            ">=",
-            lambda i: 0.1,
+            at_least(Sampled(least_ratio), 0.1),
             {"squares": SQUARES},
-            estimate=least_ratio,
-            part="infinite-depth",
-            correction=True,
             counts=(2, 3),
             scope="mean over runs of min_k σ_n(H_k)/α₀, Gaussian inputs, n = 4, 8, 16",
             resolution=0.5,

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Instance, Search
-from isometer_papers.claims.daneshmand2021.instances import Rng, unit_scale
+from isometer_papers.claims._families import Rng
+from isometer_papers.claims._statements import above, at_most, below, equal, vanishes
 from isometer_papers.claims.daneshmand2021.source import Source
 from isometer_papers.theory.orthogonality.bounds import gap_of
 from isometer_papers.theory.orthogonality.iterative_gap import (
@@ -90,40 +91,25 @@ def claims(s: Source) -> tuple[Claim, ...]:
 
 def _algorithm(s: Source) -> tuple[Claim, ...]:
     return (
-        *s.claims(
-            "algorithm",
-            "deterministic",
+        *s.deterministic(
+            "algorithm:slice",
             "V′ ∈ R^{d×d}, obtained by slicing V ∈ R^{n×d}, is orthogonal",
-            "==",
-            lambda i: 0,
+            vanishes(_product),
             {"frames": _frames},
-            quantity=_product,
-            part="slice",
-            scale=unit_scale,
             fails=True,
         ),
-        *s.claims(
-            "algorithm",
-            "deterministic",
+        *s.deterministic(
+            "algorithm:slice#corrected",
             "V′ = V is orthogonal for n = d",
-            "==",
-            lambda i: 0,
+            vanishes(_product),
             {"frames": _frames},
-            quantity=_product,
-            part="slice",
-            scale=unit_scale,
             hypotheses=lambda i: i["V"].shape[0] == i["V"].shape[1],
-            correction=True,
         ),
-        *s.claims(
-            "algorithm",
-            "deterministic",
+        *s.deterministic(
+            "algorithm:gap",
             "V(W_ℓH_ℓ) < V(H_ℓ) for W_ℓ = V′Σ^{−1/2}Uᵀ/‖Σ^{1/2}‖_F, V′ a d × d slice of V",
-            "<",
-            lambda i: gap_of(i["V"] * i["sigma"]),
+            below(lambda i: gap_of(sliced_output(i["V"], i["sigma"])), lambda i: gap_of(i["V"] * i["sigma"])),
             {"frames": _frames},
-            quantity=lambda i: gap_of(sliced_output(i["V"], i["sigma"])),
-            part="gap",
             fails=f"iterative:{_parts(s)[0]}",
             scope="V′ the first d rows; d from 2 to 5, n ≤ 4d",
             remark="with the slice the rank can fall: rows (½, ½), (½, ½), (½, −½), (½, −½) and equal σ give rank one",
@@ -133,82 +119,55 @@ def _algorithm(s: Source) -> tuple[Claim, ...]:
 
 def _gaps(s: Source) -> tuple[Claim, ...]:
     return (
-        *s.claims(
-            "iterative",
-            "deterministic",
+        *s.deterministic(
+            f"iterative:{_parts(s)[0]}",
             "V(H_ℓ) > V(W_ℓH_ℓ) as long as V(H_ℓ) ≠ 0 and Σ_ℓ is invertible, V′ orthogonal, n ≥ d",
-            "<",
-            _before,
+            below(lambda i: gap_after(i["sigma"], i["n"]), _before),
             {"batches": _long_batches},
-            quantity=lambda i: gap_after(i["sigma"], i["n"]),
-            part=_parts(s)[0],
             hypotheses=_not_zero,
             fails=True,
             remark="for n > d and equal singular values V = √(1/d − 1/n) ≠ 0 does not move",
         ),
-        *s.claims(
-            "iterative",
-            "deterministic",
+        *s.deterministic(
+            f"iterative:{_parts(s)[0]}#corrected",
             "V(H_ℓ) > V(W_ℓH_ℓ) unless all singular values are equal, V′ orthogonal, n ≥ d",
-            "<",
-            _before,
+            below(lambda i: gap_after(i["sigma"], i["n"]), _before),
             {"batches": _long_batches},
-            quantity=lambda i: gap_after(i["sigma"], i["n"]),
-            part=_parts(s)[0],
             search=SEARCH,
             hypotheses=_unequal,
             tolerance=0.0,
-            correction=True,
         ),
-        *s.claims(
-            "iterative",
-            "deterministic",
+        *s.deterministic(
+            f"iterative:{_parts(s)[1]}",
             "V(H_ℓ) = Σ(σ_i² − 1/n)² = Σσ_i⁴ − 1/n",
-            "==",
-            lambda i: gap_before(i["sigma"], i["n"]),
+            equal(_before, lambda i: gap_before(i["sigma"], i["n"])),
             {"spectra": _spectra},
-            quantity=_before,
-            part=_parts(s)[1],
-            scale=unit_scale,
+            scale=1,
             fails=True,
             remark="it is V² that has this value",
         ),
-        *s.claims(
-            "iterative",
-            "deterministic",
+        *s.deterministic(
+            f"iterative:{_parts(s)[1]}#corrected",
             "V(H_ℓ)² = Σσ_i⁴ − 1/n",
-            "==",
-            lambda i: gap_before(i["sigma"], i["n"]),
+            equal(lambda i: gap_of(np.diag(i["sigma"])) ** 2, lambda i: gap_before(i["sigma"], i["n"])),
             {"spectra": _spectra},
-            quantity=lambda i: gap_of(np.diag(i["sigma"])) ** 2,
-            part=_parts(s)[1],
-            scale=unit_scale,
-            correction=True,
+            scale=1,
         ),
-        *s.claims(
-            "iterative",
-            "deterministic",
+        *s.deterministic(
+            "iterative:after",
             "V(W_ℓH_ℓ) = Σ(σ_i/Σ_jσ_j − 1/n)² = 1/(Σσ_i)² − 1/n",
-            "==",
-            lambda i: gap_after_squared(i["sigma"], i["n"]),
+            equal(lambda i: gap_of(np.diag(i["sigma"] ** 0.5)), lambda i: gap_after_squared(i["sigma"], i["n"])),
             {"spectra": _spectra},
-            quantity=lambda i: gap_of(np.diag(i["sigma"] ** 0.5)),
-            part="after",
-            scale=unit_scale,
+            scale=1,
             fails=True,
             remark="it is V² that has this value",
         ),
-        *s.claims(
-            "iterative",
-            "deterministic",
+        *s.deterministic(
+            "iterative:after#corrected",
             "V(W_ℓH_ℓ)² = 1/(Σσ_i)² − 1/n for Σσ_i² = 1",
-            "==",
-            lambda i: gap_after_squared(i["sigma"], i["n"]),
+            equal(lambda i: gap_of(np.diag(i["sigma"] ** 0.5)) ** 2, lambda i: gap_after_squared(i["sigma"], i["n"])),
             {"spectra": _spectra},
-            quantity=lambda i: gap_of(np.diag(i["sigma"] ** 0.5)) ** 2,
-            part="after",
-            scale=unit_scale,
-            correction=True,
+            scale=1,
         ),
     )
 
@@ -217,54 +176,37 @@ def _chain(s: Source) -> tuple[Claim, ...]:
     power = "⁴" if s.paper == "003" else "²"
     last = "(Σσ_i)²(Σσ_i⁴)²" if s.paper == "003" else "(Σσ_i)² Σσ_i⁴"
     return (
-        *s.claims(
-            "iterative",
-            "deterministic",
+        *s.deterministic(
+            "iterative:key",
             f"Σσ_i⁴ (Σσ_i)² > 1 = (Σσ_i²){power} unless all σ_i are equal",
-            ">",
-            lambda i: 1,
+            above(lambda i: key_inequality(i["sigma"]), 1),
             {"spectra": _spectra},
-            quantity=lambda i: key_inequality(i["sigma"]),
-            part="key",
             search=SEARCH,
             hypotheses=_unequal,
             tolerance=0.0,
         ),
-        *s.claims(
-            "iterative",
-            "deterministic",
+        *s.deterministic(
+            "iterative:cauchy",
             "(Σσ_i²)⁴ ≤ (Σσ_i)² (Σσ_i³)²",
-            "<=",
-            lambda i: cauchy_steps(i["sigma"])["middle"],
+            at_most(lambda i: cauchy_steps(i["sigma"])["start"], lambda i: cauchy_steps(i["sigma"])["middle"]),
             {"spectra": _spectra},
-            quantity=lambda i: cauchy_steps(i["sigma"])["start"],
-            part="cauchy",
             search=SEARCH,
         ),
-        *s.claims(
-            "iterative",
-            "deterministic",
+        *s.deterministic(
+            "iterative:cauchy-last",
             f"(Σσ_i)² (Σσ_i³)² ≤ {last} for Σσ_i² = 1",
-            "<=",
-            lambda i: cauchy_steps(i["sigma"])[s.paper],
+            at_most(lambda i: cauchy_steps(i["sigma"])["middle"], lambda i: cauchy_steps(i["sigma"])[s.paper]),
             {"spectra": _spectra},
-            quantity=lambda i: cauchy_steps(i["sigma"])["middle"],
-            part="cauchy-last",
             search=SEARCH,
             fails=s.paper == "003",
         ),
         *(
-            s.claims(
-                "iterative",
-                "deterministic",
+            s.deterministic(
+                "iterative:cauchy-last#corrected",
                 "(Σσ_i)² (Σσ_i³)² ≤ (Σσ_i)² Σσ_i⁴ for Σσ_i² = 1",
-                "<=",
-                lambda i: cauchy_steps(i["sigma"])["001"],
+                at_most(lambda i: cauchy_steps(i["sigma"])["middle"], lambda i: cauchy_steps(i["sigma"])["001"]),
                 {"spectra": _spectra},
-                quantity=lambda i: cauchy_steps(i["sigma"])["middle"],
-                part="cauchy-last",
                 search=SEARCH,
-                correction=True,
                 remark="as the thesis has it; enough for the conclusion",
             )
             if s.paper == "003"

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from isometer_papers.claims._claim import Instance, Search
-
-Rng = np.random.Generator
-
-
-def unit_scale(i: Instance) -> int:
-    """Differences count as they are."""
-    return 1
-
-
-def cases(*instances: dict[str, Any]) -> Callable[[Rng, int], Iterator[Instance]]:
-    """These instances, as many as the effort allows."""
-    return lambda rng, count: iter(instances[:count])
+from isometer_papers.claims._families import Family, Rng, cases, extended
 
 
 def _sorted(values: Any) -> Any:
     return np.sort(values / values.sum())[::-1].copy()
 
 
-def simple_spectra(rng: Rng, count: int) -> Iterator[Instance]:
-    """Hand-made ones."""
-    for values in ([0.75, 0.25], [0.5, 0.5], [0.9, 0.1], [0.5, 0.25, 0.25], [0.4, 0.4, 0.2]):
-        yield {"squares": np.array(values)}
+# Hand-made ones.
+simple_spectra = cases(
+    *(
+        {"squares": np.array(values)}
+        for values in ([0.75, 0.25], [0.5, 0.5], [0.9, 0.1], [0.5, 0.25, 0.25], [0.4, 0.4, 0.2])
+    )
+)
 
 
 def random_spectra(rng: Rng, count: int) -> Iterator[Instance]:
@@ -49,11 +41,10 @@ def extreme_spectra(rng: Rng, count: int) -> Iterator[Instance]:
             yield {"squares": np.array([(1 - small) / (n - 1)] * (n - 1) + [small])}
 
 
-def singular_spectra(rng: Rng, count: int) -> Iterator[Instance]:
-    """With zeros."""
-    for n in range(2, 9):
-        for k in range(1, n):
-            yield {"squares": np.array([1 / k] * k + [0.0] * (n - k))}
+# With zeros.
+singular_spectra = cases(
+    *({"squares": np.array([1 / k] * k + [0.0] * (n - k))} for n in range(2, 9) for k in range(1, n))
+)
 
 
 SPECTRA = {"simple": simple_spectra, "random": random_spectra, "extreme": extreme_spectra}
@@ -75,25 +66,11 @@ def batches(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"H": h if rng.integers(3) else np.ones((n, 1)) + 0.1 * h}
 
 
-def with_weights(generate: Callable[[Rng, int], Iterable[Instance]]) -> Callable[[Rng, int], Iterator[Instance]]:
+def with_weights(generate: Family) -> Family:
     """The same batches with d × d Gaussian weights."""
-
-    def generator(rng: Rng, count: int) -> Iterator[Instance]:
-        for instance in generate(rng, count):
-            d = instance["H"].shape[1]
-            yield {**instance, "W": rng.standard_normal((d, d))}
-
-    return generator
+    return extended(generate, lambda rng, i: {"W": rng.standard_normal((i["H"].shape[1], i["H"].shape[1]))})
 
 
-def widths(
-    generate: Callable[[Rng, int], Iterable[Instance]], *choices: int
-) -> Callable[[Rng, int], Iterator[Instance]]:
+def widths(generate: Family, *choices: int) -> Family:
     """The same spectra with a width of at least n."""
-
-    def generator(rng: Rng, count: int) -> Iterator[Instance]:
-        for instance in generate(rng, count):
-            n = len(instance["squares"])
-            yield {**instance, "width": int(rng.choice([d for d in choices if d >= n]))}
-
-    return generator
+    return extended(generate, lambda rng, i: {"width": int(rng.choice([d for d in choices if d >= len(i["squares"])]))})

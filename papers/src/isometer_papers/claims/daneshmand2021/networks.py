@@ -9,6 +9,18 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._families import Rng, cases
+from isometer_papers.claims._statements import (
+    Sampled,
+    above,
+    asymptotic,
+    at_most,
+    below,
+    deterministic,
+    empirical,
+    equal,
+    vanishes,
+)
 from isometer_papers.claims.daneshmand2021.chains import (
     activated_grams,
     activation,
@@ -17,7 +29,6 @@ from isometer_papers.claims.daneshmand2021.chains import (
     over_chains,
     path,
 )
-from isometer_papers.claims.daneshmand2021.instances import Rng, cases, unit_scale
 from isometer_papers.simulate.orthogonality_steps import dense_chain, read_gram
 
 LAYERS, CHAINS = 300, 24
@@ -190,213 +201,164 @@ def _exact_unfolded(i: Instance) -> tuple[Any, Any]:
 
 CONVOLUTIONS = cases({"name": 20, "repeated": 16}, {"name": 80, "repeated": 76})
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    deterministic(
         "003/alg-iter-conv",
         "eq. 21",
-        "deterministic",
         "conv2d(W, H) = fold(W unfold(H))",
-        "==",
-        lambda i: 0,
+        vanishes(_unfolded_gap),
         {"images": _images},
-        quantity=_unfolded_gap,
         exact=_exact_unfolded,
-        scale=unit_scale,
         remark="W is d × ck² for c channels; printed as d × k². fold puts each column at its place",
     ),
-    Claim(
+    empirical(
         "003/claim-iter-no-BN",
         "§5.2",
-        "empirical",
         "iterative orthogonalisation makes deep representations of a ReLU network without BN more orthogonal than "
         "Xavier's initialisation does",
-        "<",
-        lambda i: 0.0,
+        below(Sampled(_initial_gap), 0.0),
         {"nets": cases({"width": 32, "layers": 20})},
-        estimate=_initial_gap,
         counts=(1, 1),
         resolution=1.0,
         scope="V of the last of 20 layers of width 32 on the batch of 96 used; training is not tested",
     ),
-    Claim(
+    empirical(
         "003/fig-5:vanilla-mlp",
         "Figure 5, §6",
-        "empirical",
         "the gap of a vanilla ReLU MLP increases with depth",
-        ">",
-        lambda i: 0.0,
+        above(Sampled(_change("relu", 0, 30)), 0.0),
         {"nets": MLP},
-        estimate=_change("relu", 0, 30),
         counts=(1, 1),
         resolution=1.0,
         scope="layer 30 against the input, width 100, 8 Gaussian samples of cosine 0.8 instead of CIFAR10",
     ),
-    Claim(
+    empirical(
         "003/fig-5:bn-mlp",
         "Figure 5, §6",
-        "empirical",
         "with BN the gap of a ReLU MLP decreases",
-        "<",
-        lambda i: 0.0,
+        below(Sampled(_change("bn-relu", 0, 30)), 0.0),
         {"nets": MLP},
-        estimate=_change("bn-relu", 0, 30),
         counts=(1, 1),
         resolution=1.0,
         scope="layer 30 against the input, width 100, 8 samples of cosine 0.8; blocks ReLU, linear, centred BN",
         remark="it is at its final level after the first layer, whose centring removes what the samples share",
     ),
-    Claim(
+    empirical(
         "003/fig-5:vanilla-conv",
         "Figure 5, §6",
-        "empirical",
         "the gap of a vanilla ReLU ConvNet increases with depth",
-        ">",
-        lambda i: 0.0,
+        above(Sampled(_convolution_change(None, 1, 20)), 0.0),
         {"nets": IMAGES},
-        estimate=_convolution_change(None, 1, 20),
         counts=(1, 1),
         resolution=1.0,
         scope="layer 20 against 1, 16 channels, 8 Gaussian images of 5 × 5",
     ),
-    Claim(
+    empirical(
         "003/fig-5:bn-conv",
         "Figure 5, §6",
-        "empirical",
         "with BN the gap of a ReLU ConvNet decreases",
-        "<",
-        lambda i: 0.0,
+        below(Sampled(_convolution_change("batch", 1, 20)), 0.0),
         {"nets": IMAGES},
-        estimate=_convolution_change("batch", 1, 20),
         counts=(1, 1),
         resolution=1.0,
         scope="layer 20 against 1, 16 channels, 8 Gaussian images of 5 × 5",
     ),
-    Claim(
+    empirical(
         "003/claim-lin-nonlin",
         "§6",
-        "empirical",
         "the gap of a ReLU MLP with BN stabilises at a level that does not depend on depth",
-        "==",
-        lambda i: 0.0,
+        vanishes(Sampled(_change("bn-relu", 30, 60))),
         {"nets": MLP},
-        estimate=_change("bn-relu", 30, 60),
-        scale=unit_scale,
         counts=(1, 1),
         resolution=0.15,
         scope="V at layer 60 minus layer 30, width 100, 8 samples",
     ),
-    Claim(
+    asymptotic(
         "003/conj-F1",
         "Appendix F.1, eq. 19–20",
-        "asymptotic",
         "E‖Q_ℓᵀQ_ℓ − E_ν QᵀQ‖_F = O(1/√d) for Q_{ℓ+1} = BN(W_ℓF(Q_ℓ))",
-        "<=",
-        lambda i: -0.5,
+        at_most(
+            Sampled(_exponent(True), _dense_exponent, "weights written out, time averages, widths 32 and 128"), -0.5
+        ),
         {"functions": cases(*({"F": name, "widths": [16, 64, 256]} for name in ("relu", "tanh")))},
-        estimate=_exponent(True),
-        again=_dense_exponent,
-        independence="weights written out, time averages, widths 32 and 128",
         counts=(2, 2),
         corrected="003/conj-F1#corrected",
         scope="exponent in d, n = 4, d = 16 to 256, 100 layers left out",
         remark="Q has d rows of length 1, so QᵀQ has trace d and fluctuates by √d; per feature the exponent is −½",
     ),
-    Claim(
+    asymptotic(
         "003/conj-F1#corrected",
         "Appendix F.1, eq. 19–20",
-        "asymptotic",
         "E‖Q_ℓᵀQ_ℓ/d − E_ν QᵀQ/d‖_F = O(1/√d)",
-        "<=",
-        lambda i: 2.0,
+        at_most(Sampled(_constant), 2.0),
         {"functions": cases(*({"F": name, "width": d} for d in (16, 64, 256) for name in FUNCTIONS))},
-        estimate=_constant,
         counts=(9, 9),
         resolution=0.3,
         scope="√d times it is at most 2; n = 4, ReLU, tanh, sigmoid, d = 16 to 256",
     ),
-    Claim(
+    empirical(
         "003/fig-6:exponent",
         "Figure 6",
-        "empirical",
         "log of the mean of L over log d has slope −1/2 for ReLU, sigmoid and tanh",
-        "==",
-        lambda i: -0.5,
+        equal(Sampled(_exponent(False)), -0.5),
         {"functions": cases(*({"F": name, "widths": [64, 256]} for name in FUNCTIONS))},
-        estimate=_exponent(False),
         tolerance=0.05,
         resolution=0.3,
         counts=(3, 3),
         scope="L per feature, n = 4, d = 64 and 256, over 300 layers",
         remark="for sigmoid it is nearer to 0 below d = 64",
     ),
-    Claim(
+    empirical(
         "003/fig-6:coincide",
         "Figure 6",
-        "empirical",
         "the difference between the plots for ReLU, sigmoid and tanh is not visible",
-        "<=",
-        lambda i: 0.2,
+        at_most(Sampled(_difference, _dense_difference, "weights written out, time averages"), 0.2),
         {
             "pairs": cases(
                 *({"F": pair, "width": 64} for pair in (["relu", "tanh"], ["relu", "sigmoid"], ["tanh", "sigmoid"]))
             )
         },
-        estimate=_difference,
-        again=_dense_difference,
-        independence="weights written out, time averages",
         counts=(3, 3),
         corrected="003/fig-6:coincide#corrected",
         scope="logarithms within 0.2; n = 4, d = 64, BN as in eq. 1",
         remark="the fluctuation for sigmoid is a third of that for ReLU; half if F sees rows of mean square 1",
     ),
-    Claim(
+    empirical(
         "003/fig-6:coincide#corrected",
         "Figure 6",
-        "empirical",
         "the plots for ReLU and tanh differ by less than 0.2",
-        "<=",
-        lambda i: 0.2,
+        at_most(Sampled(_difference), 0.2),
         {"pairs": cases(*({"F": ["relu", "tanh"], "width": d} for d in (64, 256)))},
-        estimate=_difference,
         counts=(2, 2),
         resolution=1.0,
         scope="logarithms; n = 4, d = 64 and 256",
     ),
-    Claim(
+    empirical(
         "003/F2-odd:centre",
         "Appendix F.2",
-        "empirical",
         "for odd activations L is V: E_ν QᵀQ/d = I/n",
-        "==",
-        lambda i: 0.0,
+        equal(Sampled(_off_diagonal), 0.0),
         {"functions": cases(*({"F": name, "width": 64} for name in ("tanh", "sin")))},
-        estimate=_off_diagonal,
-        scale=lambda i: 0.25,
+        scale=0.25,
         counts=(2, 2),
         resolution=0.1,
         scope="mean entry off the diagonal, n = 4, d = 64; printed as V = Q",
     ),
-    Claim(
+    empirical(
         "003/F2-odd:rate",
         "Appendix F.2",
-        "empirical",
         "for odd activations E V(H_ℓ) = O(1/√d) at great depth",
-        "<=",
-        lambda i: 2.0,
+        at_most(Sampled(_odd_gap), 2.0),
         {"functions": cases(*({"F": name, "width": d} for d in (16, 256) for name in ("tanh", "sin")))},
-        estimate=_odd_gap,
         counts=(4, 4),
         resolution=0.3,
         scope="√d V ≤ 2, n = 4, d = 16 and 256",
     ),
-    Claim(
+    deterministic(
         "003/table-3",
         "Table 3",
-        "deterministic",
         "the networks have 20 and 80 convolutions",
-        "==",
-        lambda i: i["name"],
+        equal(lambda i: 4 + i["repeated"], lambda i: i["name"]),
         {"networks": CONVOLUTIONS},
-        quantity=lambda i: 4 + i["repeated"],
         remark="Linear(1024, ·) fits 32 × 32 images only if one convolution has stride 2, which is not said",
     ),
 )

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims._families import Family, Rng, cases
+from isometer_papers.claims._statements import Sampled, at_most, equal
 from isometer_papers.claims.daneshmand2021.chains import gaps, spectra_along, squares_of
 from isometer_papers.claims.daneshmand2021.drift import lyapunov_of_grams
-from isometer_papers.claims.daneshmand2021.instances import Rng, cases
 from isometer_papers.claims.daneshmand2021.source import Source
 from isometer_papers.simulate.orthogonality_steps import gram_statistics
 from isometer_papers.theory.orthogonality.bounds import (
@@ -36,7 +37,7 @@ LIMIT = "d → ∞ at fixed n, ℓ, inputs with n − 1 equal singular values; �
 ROOT = "the proof uses σ_n ≥ α where it needs σ_n² ≥ α"
 
 
-def _paths(*found: tuple[int, float, int]) -> Callable[[Rng, int], Iterator[Instance]]:
+def _paths(*found: tuple[int, float, int]) -> Family:
     return cases(*({"n": n, "first": first, "layers": layers} for n, first, layers in found))
 
 
@@ -212,56 +213,41 @@ def claims(s: Source) -> tuple[Claim, ...]:
 
 def _theorem(s: Source) -> tuple[Claim, ...]:
     return (
-        *s.claims(
+        *s.expectation(
             "theorem",
-            "expectation",
             "E V(H_{ℓ+1}) ≤ 2(1 − ⅔α)^ℓ + 3n/(α√d) under A₁(α, ℓ)",
-            "<=",
-            _gap_limit(1),
+            at_most(_gap, _gap_limit(1)),
             WIDE,
-            quantity=_gap,
             fails=True,
             scope=LIMIT,
             remark=f"{ROOT}: the gap falls like (n/(n+2))^ℓ, slower than (1 − ⅔α)^ℓ for n > 4 and α near 1/√n. "
             "The instances need widths of about 3e13 and more; for those that can be simulated see :finite",
         ),
-        *s.claims(
-            "theorem",
-            "expectation",
+        *s.expectation(
+            "theorem#corrected",
             "E V(H_{ℓ+1}) ≤ 2(1 − ⅔α²)^ℓ + 3n/(α²√d) under A₁(α, ℓ)",
-            "<=",
-            _gap_limit(2),
+            at_most(_gap, _gap_limit(2)),
             WIDE,
-            quantity=_gap,
             search=SEARCH,
-            correction=True,
             scope=LIMIT,
             remark="what the proof gives, for E V(H_{ℓ+1}) over the runs with A₁(α, ℓ)",
         ),
-        *s.claims(
-            "theorem",
-            "expectation",
+        *s.expectation(
+            "theorem:finite",
             "E V(H_{ℓ+1}) ≤ 2(1 − ⅔α)^ℓ + 3n/(α√d) under A₁(α, ℓ), widths up to 65536",
-            "<=",
-            _finite_bound(gap_bound),
+            at_most(Sampled(_finite_gap), _finite_bound(gap_bound)),
             {"chains": FINITE},
-            estimate=_finite_gap,
             trivial=_largest_gap,
-            part="finite",
             counts=(7, 7),
             resolution=0.3,
             scope=MEANT,
             remark="better than V ≤ √(1−1/n) only for d > 9n³; the stationary gap is about √n/(2√d)",
         ),
-        *s.claims(
-            "theorem",
-            "expectation",
+        *s.expectation(
+            "theorem:last-line",
             "E V(H_{ℓ+1}) ≤ 2(1 − ⅔α)^ℓ + 3n/(2α√d)",
-            "<=",
-            _gap_limit(1, 1.5),
+            at_most(_gap, _gap_limit(1, 1.5)),
             WIDE,
-            quantity=_gap,
-            part="last-line",
             at="last line of its proof",
             fails="theorem",
             scope=LIMIT,
@@ -272,55 +258,37 @@ def _theorem(s: Source) -> tuple[Claim, ...]:
 
 def _appendix(s: Source) -> tuple[Claim, ...]:
     return (
-        *s.claims(
-            "step",
-            "expectation",
+        *s.expectation(
+            "step:step",
             "E V̂(H_{ℓ+1}) ≤ (1 − ⅔α) E V̂(H_ℓ) + 1/√d under A₁(α, ℓ)",
-            "<=",
-            _step_bound(1),
+            at_most(_step_value, _step_bound(1)),
             {"steps": _steps},
-            quantity=_step_value,
-            part="step",
             fails=True,
             scope="given H_ℓ with σ_n(H_ℓ) = α, all others equal",
             remark=f"left: 1/n − p_n, which is below the mean of V̂ since the least eigenvalue is concave. {ROOT}",
         ),
-        *s.claims(
-            "step",
-            "expectation",
+        *s.expectation(
+            "step:step#corrected",
             "E V̂(H_{ℓ+1}) ≤ (1 − ⅔α²) E V̂(H_ℓ) + 1/√d under A₁(α, ℓ)",
-            "<=",
-            lambda i: float(_step_bound(2)(i)),
+            at_most(Sampled(_step_sample), lambda i: float(_step_bound(2)(i))),
             {"steps": STEPS},
-            estimate=_step_sample,
-            part="step",
             counts=(5, 5),
-            correction=True,
         ),
-        *s.claims(
-            "induction",
-            "expectation",
+        *s.expectation(
+            "induction:induction",
             "E V̂(H_{ℓ+1}) ≤ (1 − ⅔α)^ℓ E V̂(H_1) + 3/(2α√d) under A₁(α, ℓ)",
-            "<=",
-            _lyapunov_limit(1),
+            at_most(_last_lyapunov, _lyapunov_limit(1)),
             WIDE,
-            quantity=_last_lyapunov,
-            part="induction",
             fails=True,
             scope=LIMIT,
             remark=ROOT,
         ),
-        *s.claims(
-            "induction",
-            "expectation",
+        *s.expectation(
+            "induction:induction#corrected",
             "E V̂(H_{ℓ+1}) ≤ (1 − ⅔α²)^ℓ E V̂(H_1) + 3/(2α²√d) under A₁(α, ℓ)",
-            "<=",
-            _lyapunov_limit(2),
+            at_most(_last_lyapunov, _lyapunov_limit(2)),
             WIDE,
-            quantity=_last_lyapunov,
-            part="induction",
             search=SEARCH,
-            correction=True,
             scope=LIMIT,
         ),
     )
@@ -328,41 +296,30 @@ def _appendix(s: Source) -> tuple[Claim, ...]:
 
 def _corollary(s: Source) -> tuple[Claim, ...]:
     return (
-        *s.claims(
+        *s.expectation(
             "corollary",
-            "expectation",
             "W₂(law(W_ℓH_ℓ), law(G/√n))² ≤ 4n(1 − ⅔α)^ℓ + 6n²/(α√d) under A₁(α, ℓ)",
-            "<=",
-            _gaussian_limit(1, 0),
+            at_most(_gaussian, _gaussian_limit(1, 0)),
             VERY_WIDE,
-            quantity=_gaussian,
             fails=True,
             scope=LIMIT,
             remark=f"{ROOT}; the left side falls like (n/(n+2))^{{2ℓ}}, too slowly for n ≥ 32 and α near 1/√n",
         ),
-        *s.claims(
-            "corollary",
-            "expectation",
+        *s.expectation(
+            "corollary#corrected",
             "W₂² ≤ 4n(1 − ⅔α²)^{ℓ−1} + 6n²/(α²√d) under A₁(α, ℓ)",
-            "<=",
-            _gaussian_limit(2, 1),
+            at_most(_gaussian, _gaussian_limit(2, 1)),
             VERY_WIDE,
-            quantity=_gaussian,
             search=SEARCH,
-            correction=True,
             scope=LIMIT,
             remark="the theorem is about H_{ℓ+1}, the lemma that it is combined with about H_ℓ: the exponent is ℓ − 1",
         ),
-        *s.claims(
-            "corollary",
-            "expectation",
+        *s.expectation(
+            "corollary:finite",
             "W₂² ≤ 4n(1 − ⅔α)^ℓ + 6n²/(α√d) under A₁(α, ℓ), widths up to 65536",
-            "<=",
-            _finite_bound(gaussian_distance_bound),
+            at_most(Sampled(_finite_gaussian), _finite_bound(gaussian_distance_bound)),
             {"chains": FINITE},
-            estimate=_finite_gaussian,
             trivial=_largest_distance,
-            part="finite",
             counts=(7, 7),
             resolution=0.3,
             scope=f"E Σ(σ_i − 1/√n)², which bounds W₂²; {MEANT}",
@@ -373,29 +330,20 @@ def _corollary(s: Source) -> tuple[Claim, ...]:
 
 def _introduction(s: Source) -> tuple[Claim, ...]:
     return (
-        *s.claims(
-            "intro",
-            "asymptotic",
+        *s.asymptotic(
+            "intro:depth",
             "E[gap] = O((1−α)^depth + n/(α√d)) with the α of A₁",
-            "<=",
-            lambda i: 1 - _alpha(_chain(i), i["layers"]),
+            at_most(_rate, lambda i: 1 - _alpha(_chain(i), i["layers"])),
             {"paths": DEEP},
-            quantity=_rate,
-            part="depth",
             fails=True,
             scope="d → ∞: the factor per layer in the limit of depth, at layers 12 to 120",
             remark="it tends to n/(n+2), above 1 − α for α near 1/√n at every n; the ⅔ of the theorem is left out",
         ),
-        *s.claims(
-            "intro",
-            "asymptotic",
+        *s.asymptotic(
+            "intro:depth#corrected",
             "for d → ∞ the gap falls by a factor of n/(n+2) per layer",
-            "==",
-            lambda i: first_order_rate(i["n"]),
+            equal(_rate, lambda i: first_order_rate(i["n"])),
             {"paths": DEEP},
-            quantity=_rate,
-            part="depth",
-            correction=True,
             tolerance=0.01,
             scope="at layers 12 to 120",
         ),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partialmethod
+from typing import Unpack
 
-from isometer_papers.claims._claim import Claim, Kind, Relation
+from isometer_papers.claims._claim import Claim, Generator, Kind
+from isometer_papers.claims._statements import ClaimSettings, Comparison, stated
 
 
 @dataclass(frozen=True)
@@ -21,50 +23,49 @@ class Source:
     paper: str
     names: Mapping[str, tuple[str, str]]
 
-    def claims(
+    def _stated(
         self,
-        key: str,
         kind: Kind,
+        name: str,
         statement: str,
-        relation: Relation,
-        bound: Any,
-        generators: Any,
+        compared: Comparison,
+        generators: Mapping[str, Generator],
         *,
-        part: str = "",
         at: str = "",
         fails: bool | str = False,
-        correction: bool = False,
-        **rest: Any,
+        **settings: Unpack[ClaimSettings],
     ) -> tuple[Claim, ...]:
         """The claim of that statement in this paper, or nothing.
 
         Args:
-            key: of the statement.
             kind: see `Claim`.
+            name: key of the statement, with `:part` and `#corrected` as an ID has them.
             statement: see `Claim`.
-            relation: see `Claim`.
-            bound: see `Claim`.
+            compared: both sides.
             generators: see `Claim`.
-            part: of the ID, after a colon.
             at: where, after the place of the statement.
             fails: there is a correction beside it; a text names the part whose correction it is.
-            correction: it is one.
-            rest: see `Claim`.
+            settings: further arguments of `Claim`.
         """
+        key = name.partition("#")[0].partition(":")[0]
         if key not in self.names:
             return ()
-        base, place = self.names[key]
-        name = f"{base}:{part}" if part else base
+        place = self.names[key][1]
         if fails:
-            rest["corrected"] = f"{name if fails is True else self.identifier(fails)}#corrected"
-        identifier = f"{name}#corrected" if correction else name
+            settings["corrected"] = f"{self.identifier(name if fails is True else fails)}#corrected"
         where = f"{place}, {at}" if at else place
-        return (Claim(identifier, where, kind, statement, relation, bound, generators, **rest),)
+        return (stated(kind, self.identifier(name), where, statement, compared, generators, **settings),)
+
+    deterministic = partialmethod(_stated, "deterministic")
+    expectation = partialmethod(_stated, "expectation")
+    probability = partialmethod(_stated, "probability")
+    asymptotic = partialmethod(_stated, "asymptotic")
+    empirical = partialmethod(_stated, "empirical")
 
     def identifier(self, name: str) -> str:
-        """The ID that `key` or `key:part` has here."""
-        key, _, part = name.partition(":")
-        return self.names[key][0] + (f":{part}" if part else "")
+        """The ID that `key`, `key:part` or either with `#corrected` has here."""
+        key = name.partition("#")[0].partition(":")[0]
+        return self.names[key][0] + name[len(key) :]
 
 
 PAPER = Source(

@@ -11,7 +11,7 @@ from isometer.metrics import activity_sparsity, mean_angle_deg, odd_point_statis
 from isometer.run import seed_of
 from isometer.theory.batch_norm import gram_chain
 from isometer_papers.claims._claim import Estimate, Instance
-from isometer_papers.claims.nachum2024.instances import Rng
+from isometer_papers.claims._families import Rng
 from isometer_papers.theory.odd_point.chain import cluster_spread, sampled_last_layer
 from isometer_papers.theory.odd_point.layer import recentred_relu_gram
 

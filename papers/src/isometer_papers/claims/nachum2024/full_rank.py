@@ -8,9 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims._claim import Estimate, Instance, Search
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import numerical_rank
-from isometer_papers.claims.nachum2024.instances import Rng, cases, collinear, proportion
+from isometer_papers.claims._statements import (
+    Sampled,
+    at_least,
+    at_most,
+    deterministic,
+    equal,
+    expectation,
+    probability,
+)
+from isometer_papers.claims.nachum2024.instances import collinear, fan, proportion
 from isometer_papers.theory.rank.relu import (
     circle_batch,
     expected_neurons_bound,
@@ -42,14 +52,9 @@ def with_gamma(x: Any, draws: int, *, centred: bool = False) -> dict[str, Any]:
     return {"X": x, "n/gamma": float(expected_neurons_bound(len(x), gamma)), "draws": draws}
 
 
-def _fan(n: int, step: float) -> Any:
-    angle = step * np.arange(n)
-    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
-
-
 def _neurons(rng: Rng, count: int) -> Iterator[Instance]:
     made = 0
-    for x in (circle_batch(3), _fan(2, 0.3), circle_batch(5), _fan(4, 0.1), circle_batch(9), _fan(5, 0.03)):
+    for x in (circle_batch(3), fan(2, 0.3), circle_batch(5), fan(4, 0.1), circle_batch(9), fan(5, 0.03)):
         if made < count:
             made += 1
             yield with_gamma(x, 100)
@@ -61,7 +66,7 @@ def _neurons(rng: Rng, count: int) -> Iterator[Instance]:
 
 def _tails(rng: Rng, count: int) -> Iterator[Instance]:
     """Few samples and α near 2: the bound is far enough from 1 to be tested."""
-    shapes = [circle_batch(3), _fan(2, 0.3), _fan(3, 0.1), _fan(2, 1.5)]
+    shapes = [circle_batch(3), fan(2, 0.3), fan(3, 0.1), fan(2, 1.5)]
     shapes += [rng.standard_normal((int(rng.integers(2, 4)), 2)) for _ in range(count)]
     for x in shapes[:count]:
         instance = with_gamma(x, 200)
@@ -161,71 +166,61 @@ def _wide(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 CLAIMS = (
-    Claim(
+    expectation(
         "000/thm-3.1",
         "Theorem 3, item 1",
-        "expectation",
         "E[y] ≤ n/γ",
-        "<=",
-        lambda i: i["n/gamma"],
+        at_most(Sampled(lambda i, rng: Estimate.of(counts_of_neurons(i, rng))), lambda i: i["n/gamma"]),
         {"batches": _neurons},
-        estimate=lambda i, rng: Estimate.of(counts_of_neurons(i, rng)),
         counts=(8, 30),
         resolution=1.0,
         scope="circles, fans and Gaussian batches of two and three features, n from 2 to 9",
         remark="samples not zero; n = 1 attains it; in the plane γ ≤ 1/(2n), so that the bound is at least 2n²",
     ),
-    Claim(
+    probability(
         "000/thm-3.2a",
         "Theorem 3, item 2, eq. 7a",
-        "probability",
         "d = αn/γ, α > 2 ⇒ P(rank = n) ≥ 1 − exp{−n[(α/γ)log(1/α) + (α/γ−1)log((α−γ)/(1−γ))]}",
-        ">=",
-        _strong,
+        at_least(Sampled(_share), _strong),
         {"single": _single, "batches": _tails},
-        estimate=_share,
         counts=(6, 24),
         resolution=1.0,
         scope="n = 1 exactly, n = 2 and 3 by draws, α from 2.05",
         remark="the derivation needs α > 1 only",
     ),
-    Claim(
+    probability(
         "000/thm-3.2b",
         "Theorem 3, item 2, eq. 7b",
-        "probability",
         "d = αn/γ, α > 2 ⇒ P(rank = n) ≥ 1 − exp{−n(α − 1 − log α)}",
-        ">=",
-        _weak,
+        at_least(Sampled(_share), _weak),
         {"single": _single, "batches": _tails},
-        estimate=_share,
         counts=(6, 24),
         resolution=1.0,
         scope="n = 1 exactly, n = 2 and 3 by draws, α from 2.05",
     ),
-    Claim(
+    deterministic(
         "000/thm-3.2b:weaker",
         "eq. 7a, 7b",
-        "deterministic",
         "(α/γ)log(1/α) + (α/γ−1)log((α−γ)/(1−γ)) ≥ α − 1 − log α",
-        ">=",
-        lambda i: full_rank_exponent_simple(i["alpha"]),
+        at_least(lambda i: full_rank_exponent(i["alpha"], i["gamma"]), lambda i: full_rank_exponent_simple(i["alpha"])),
         {"random": _exponents},
-        quantity=lambda i: full_rank_exponent(i["alpha"], i["gamma"]),
         search=BOX,
         scope="α from 1 to 20, γ from 1e-4 to ½",
         remark="equality in the limit γ → 0",
     ),
-    Claim(
+    expectation(
         "000/cor-4:item-1",
         "Corollary 4",
-        "expectation",
         "no two columns of X collinear ⇒ E[y] ≤ n/γ for BN before ReLU, γ = γ(X − x̄)",
-        "<=",
-        lambda i: i["n/gamma"],
+        at_most(
+            Sampled(
+                lambda i, rng: Estimate.of(counts_of_neurons(i, rng, recenter=True)),
+                _least_neurons,
+                "all neurons at once, with the rescaling, rank by singular values",
+            ),
+            lambda i: i["n/gamma"],
+        ),
         {"batches": _normalized_cases},
-        estimate=lambda i, rng: Estimate.of(counts_of_neurons(i, rng, recenter=True)),
-        again=_least_neurons,
-        independence="all neurons at once, with the rescaling, rank by singular values",
         hypotheses=lambda i: not collinear(i["X"]),
         counts=(6, 20),
         resolution=1.0,
@@ -233,62 +228,54 @@ CLAIMS = (
         scope="y cut off at 20 n/γ",
         remark="columns that are not collinear can be so, or vanish, after centring: then y = ∞",
     ),
-    Claim(
+    expectation(
         "000/cor-4:item-1#corrected",
         "Corollary 4",
-        "expectation",
         "no two columns of X − x̄ collinear, none zero ⇒ E[y] ≤ n/γ for BN before ReLU",
-        "<=",
-        lambda i: i["n/gamma"],
+        at_most(Sampled(lambda i, rng: Estimate.of(counts_of_neurons(i, rng, recenter=True))), lambda i: i["n/gamma"]),
         {"batches": _normalized_cases},
-        estimate=lambda i, rng: Estimate.of(counts_of_neurons(i, rng, recenter=True)),
         hypotheses=_centred_apart,
         counts=(8, 30),
         resolution=1.0,
         scope="Gaussian batches of two features, n from 3 to 6",
         remark="for n = 2 the centred columns are always collinear",
     ),
-    Claim(
+    probability(
         "000/cor-4:item-2",
         "Corollary 4",
-        "probability",
         "no two columns of X collinear ⇒ P(rank = n) ≥ 1 − exp{−n(α−1−log α)} for BN before ReLU, d = αn/γ",
-        ">=",
-        _weak,
+        at_least(
+            Sampled(
+                lambda i, rng: _full_rank_share(i, rng, recenter=True),
+                _dense_share,
+                "all neurons at once, with the rescaling, rank by singular values",
+            ),
+            _weak,
+        ),
         {"batches": _normalized_tails},
-        estimate=lambda i, rng: _full_rank_share(i, rng, recenter=True),
-        again=_dense_share,
-        independence="all neurons at once, with the rescaling, rank by singular values",
         hypotheses=lambda i: not collinear(i["X"]),
         counts=(6, 20),
         resolution=1.0,
         corrected="000/cor-4:item-2#corrected",
         remark="the same batches have rank below n for every number of neurons",
     ),
-    Claim(
+    probability(
         "000/cor-4:item-2#corrected",
         "Corollary 4",
-        "probability",
         "no two columns of X − x̄ collinear, none zero ⇒ P(rank = n) ≥ 1 − exp{−n·(7a)} for BN before ReLU",
-        ">=",
-        _strong,
+        at_least(Sampled(lambda i, rng: _full_rank_share(i, rng, recenter=True)), _strong),
         {"batches": _normalized_tails},
-        estimate=lambda i, rng: _full_rank_share(i, rng, recenter=True),
         hypotheses=_centred_apart,
         counts=(8, 30),
         resolution=1.0,
         scope="n = 3, α from 2.1",
     ),
-    Claim(
+    deterministic(
         "000/cmp-dittmer",
         "§I",
-        "deterministic",
         "the image of R² under x ↦ relu(Wx) has a dimension that grows linearly with the rows of W",
-        "==",
-        lambda i: len(i["W"]),
+        equal(lambda i: numerical_rank(image_points(i["W"])), lambda i: len(i["W"])),
         {"random": _wide, "circle": cases(*({"W": circle_batch(d)} for d in (1, 3, 5, 7)))},
-        quantity=lambda i: numerical_rank(image_points(i["W"])),
-        exact=lambda i: (numerical_rank(image_points(i["W"])), len(i["W"])),
         hypotheses=lambda i: not collinear(i["W"]),
         counts=(40, 300),
         scope="dimension = d for d ≤ 8 rows, no two collinear",

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from isometer_papers.claims._claim import Estimate, Instance
-
-Rng = np.random.Generator
-Generator = Callable[[Rng, int], Iterator[Instance]]
-
-
-def unit_scale(i: Instance) -> int:
-    """Differences count as they are."""
-    return 1
-
-
-def cases(*instances: dict[str, Any]) -> Generator:
-    """Instances made by hand, as many as the effort allows."""
-    return lambda rng, count: iter(instances[:count])
+from isometer_papers.claims._families import Rng
 
 
 def proportion(hits: int, draws: int) -> Estimate:
@@ -41,6 +29,12 @@ def collinear(x: Any) -> bool:
     return bool((cosine > 1 - 1e-9).any())
 
 
+def fan(n: int, step: float) -> Any:
+    """Unit vectors of the plane, a step of the angle apart."""
+    angle = np.arange(n) * step
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
 def plane_batches(rng: Rng, count: int, least: int = 1, most: int = 7) -> Iterator[Instance]:
     """Batches of two features without collinear samples: Gaussian, small whole numbers, fans."""
     made = 0
@@ -52,8 +46,7 @@ def plane_batches(rng: Rng, count: int, least: int = 1, most: int = 7) -> Iterat
         elif style == 1:
             x = rng.integers(-4, 5, (n, 2)).astype(float)
         else:
-            angle = np.arange(n) * float(rng.choice([0.3, 0.1, 0.03]))
-            x = np.stack([np.cos(angle), np.sin(angle)], axis=1) * rng.uniform(0.3, 3, (n, 1))
+            x = fan(n, float(rng.choice([0.3, 0.1, 0.03]))) * rng.uniform(0.3, 3, (n, 1))
         if not collinear(x):
             made += 1
             yield {"X": x}

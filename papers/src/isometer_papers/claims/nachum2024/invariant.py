@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Estimate, Instance
-from isometer_papers.claims.nachum2024.instances import Rng, cases, unit_scale
+from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Rng, cases, extended
+from isometer_papers.claims._statements import Sampled, deterministic, equal, expectation, vanishes
 from isometer_papers.theory.odd_point.layer import (
     centred_batch,
     expected_square,
@@ -125,71 +126,53 @@ def _columns_gap(i: Instance) -> Any:
     return abs(image[1:] - image[-1]).max()
 
 
-def _rotated_weights(rng: Rng, count: int) -> Iterator[Instance]:
-    for instance in rotated(rng, count):
-        yield {**instance, "W": rng.standard_normal((3, instance["X"].shape[1]))}
+_rotated_weights = extended(rotated, lambda rng, i: {"W": rng.standard_normal((3, i["X"].shape[1]))})
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "000/eq-101-104:coordinates",
         "eq. 101, 104",
-        "deterministic",
         "x̃_1 = ((n−1)/n, −1/n, 0, …), x̃_{n+1} = (−1/n, 1/(n(n−1)), 0, …)",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: _coordinates(centred_batch(invariant_batch(i["n"])), i["n"])),
         {"sizes": _sizes},
-        quantity=lambda i: _coordinates(centred_batch(invariant_batch(i["n"])), i["n"]),
         exact=lambda i: (_coordinates(_exact_invariant(i["n"], i["x"]), i["n"]), 0),
-        scale=unit_scale,
         counts=(30, 100),
     ),
-    Claim(
+    deterministic(
         "000/eq-101-104:odd",
         "after eq. 104",
-        "deterministic",
         "‖x̃_1‖² = (n² − 2n + 2)/n²",
-        "==",
-        lambda i: (i["n"] ** 2 - 2 * i["n"] + 2) / i["n"] ** 2,
+        equal(lambda i: _tilde_norm(i, 0), lambda i: (i["n"] ** 2 - 2 * i["n"] + 2) / i["n"] ** 2),
         {"sizes": _sizes},
-        quantity=lambda i: _tilde_norm(i, 0),
         exact=lambda i: (_exact_norm(i, 0), i["x"] * (i["n"] ** 2 - 2 * i["n"] + 2) / i["n"] ** 2),
         counts=(30, 100),
     ),
-    Claim(
+    deterministic(
         "000/eq-101-104:centre",
         "after eq. 104",
-        "deterministic",
         "‖x̃_{n+1}‖² = (n² − 2n + 2)/(n²(n−1)²)",
-        "==",
-        lambda i: (i["n"] ** 2 - 2 * i["n"] + 2) / (i["n"] * (i["n"] - 1)) ** 2,
+        equal(lambda i: _tilde_norm(i, -1), lambda i: (i["n"] ** 2 - 2 * i["n"] + 2) / (i["n"] * (i["n"] - 1)) ** 2),
         {"sizes": _sizes},
-        quantity=lambda i: _tilde_norm(i, -1),
         exact=lambda i: (
             _exact_norm(i, -1),
             i["x"] * (i["n"] ** 2 - 2 * i["n"] + 2) / (i["n"] * (i["n"] - 1)) ** 2,
         ),
         counts=(30, 100),
     ),
-    Claim(
+    deterministic(
         "000/eq-101-104:opposite",
         "Appendix F",
-        "deterministic",
         "∠(x̃_1, x̃_{n+1}) = π",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: _anti(centred_batch(i["X"]))),
         {**INVARIANT, "clusters": clusters},
-        quantity=lambda i: _anti(centred_batch(i["X"])),
-        scale=unit_scale,
         scope="(n−1) x̃_{n+1} = −x̃_1, for every batch",
     ),
-    Claim(
+    expectation(
         "000/eq-95-98",
         "eq. 95–98",
-        "expectation",
         "E‖relu(Wx)‖² = dσ²‖x‖²/2",
-        "==",
-        lambda i: float(expected_square(i["x"], i["d"] * i["sigma"] ** 2)),
+        equal(Sampled(_sampled_square), lambda i: float(expected_square(i["x"], i["d"] * i["sigma"] ** 2))),
         {
             "draws": cases(
                 {"x": np.array([3.0, 4.0]), "d": 2, "sigma": 1.0, "draws": 100_000},
@@ -197,103 +180,77 @@ CLAIMS = (
                 {"x": np.array([0.1]), "d": 1, "sigma": 2.0, "draws": 200_000},
             )
         },
-        estimate=_sampled_square,
         counts=(2, 3),
     ),
-    Claim(
+    deterministic(
         "000/antiparallel",
         "Appendix F",
-        "deterministic",
         "u = −av, a > 0 ⇒ relu(u)·relu(v) = 0",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: rectified(i["u"]) @ rectified(i["v"])),
         {"random": _antiparallel},
-        quantity=lambda i: rectified(i["u"]) @ rectified(i["v"]),
-        scale=unit_scale,
     ),
-    Claim(
+    expectation(
         "000/thm-13:item-1",
         "Theorem 13, item 1 of Definition 12",
-        "expectation",
         "X invariant ⇒ ‖E x_1⁺‖² = 1",
-        "==",
-        lambda i: 1,
+        equal(_item13(0), 1),
         INVARIANT,
-        quantity=_item13(0),
         corrected="000/thm-13:item-1#corrected",
         counts=(20, 100),
         remark="E X⁺ taken as the matrix that is printed: 1/π; the proof computes E‖x_1⁺‖²",
     ),
-    Claim(
+    expectation(
         "000/thm-13:item-1#corrected",
         "eq. 105–107",
-        "expectation",
         "X invariant ⇒ E‖x_1⁺‖² = 1",
-        "==",
-        lambda i: 1,
+        equal(lambda i: expected_square(centred_batch(i["X"])[0], _energy13(i)), 1),
         INVARIANT,
-        quantity=lambda i: expected_square(centred_batch(i["X"])[0], _energy13(i)),
         counts=(20, 100),
     ),
-    Claim(
+    expectation(
         "000/thm-13:item-2",
         "Theorem 13, item 2 of Definition 12",
-        "expectation",
         "X invariant ⇒ ‖E ν̂_c‖² = 1/(n−1)²",
-        "==",
-        lambda i: 1 / (len(i["X"]) - 1) ** 2,
+        equal(_item13(-1), lambda i: 1 / (len(i["X"]) - 1) ** 2),
         INVARIANT,
-        quantity=_item13(-1),
         corrected="000/thm-13:item-2#corrected",
         counts=(20, 100),
         remark="it is 1/(π(n−1)²)",
     ),
-    Claim(
+    expectation(
         "000/thm-13:item-2#corrected",
         "eq. 108–110",
-        "expectation",
         "X invariant ⇒ E‖ν̂_c‖² = 1/(n−1)²",
-        "==",
-        lambda i: (i["X"].sum() * 0 + 1) / (len(i["X"]) - 1) ** 2,
+        equal(
+            lambda i: expected_square(centred_batch(i["X"])[-1], _energy13(i)),
+            lambda i: (i["X"].sum() * 0 + 1) / (len(i["X"]) - 1) ** 2,
+        ),
         INVARIANT,
-        quantity=lambda i: expected_square(centred_batch(i["X"])[-1], _energy13(i)),
         counts=(20, 100),
     ),
-    Claim(
+    expectation(
         "000/thm-13:item-3",
         "Theorem 13, item 3 of Definition 12",
-        "expectation",
         "X invariant ⇒ E x_1⁺ · E ν̂_c = 0",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: mean_image_product(centred_batch(i["X"])[0], centred_batch(i["X"])[-1], _energy13(i))),
         INVARIANT,
-        quantity=lambda i: mean_image_product(centred_batch(i["X"])[0], centred_batch(i["X"])[-1], _energy13(i)),
-        scale=unit_scale,
         corrected="000/thm-13:item-3#corrected",
         counts=(20, 100),
         remark="all entries of both expectations are positive: the product is 1/(π(n−1))",
     ),
-    Claim(
+    deterministic(
         "000/thm-13:item-3#corrected",
         "Appendix F",
-        "deterministic",
         "X invariant ⇒ x_1⁺ · ν̂_c = 0 for every W",
-        "==",
-        lambda i: 0,
+        vanishes(image_product),
         {"rotated": _rotated_weights},
-        quantity=image_product,
-        scale=unit_scale,
     ),
-    Claim(
+    expectation(
         "000/thm-13:item-4",
         "Theorem 13, item 4 of Definition 12",
-        "expectation",
         "X invariant ⇒ E x_i⁺ = E ν̂_c for i ≥ 2",
-        "==",
-        lambda i: 0,
+        vanishes(_columns_gap),
         {"rotated": _rotated_weights},
-        quantity=_columns_gap,
-        scale=unit_scale,
         scope="the images themselves are equal, for every W",
     ),
 )

@@ -10,8 +10,18 @@ from typing import Any
 import numpy as np
 
 from isometer.metrics import batch_normalize
-from isometer_papers.claims._claim import Claim, Estimate, Instance
-from isometer_papers.claims.nachum2024.instances import Rng, cases, unit_scale
+from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Rng, cases
+from isometer_papers.claims._statements import (
+    Sampled,
+    above,
+    below,
+    deterministic,
+    empirical,
+    equal,
+    expectation,
+    vanishes,
+)
 from isometer_papers.theory.odd_point.layer import centred_batch, expected_square, invariant_batch
 from isometer_papers.theory.rank.relu import rectified
 
@@ -151,157 +161,114 @@ def _lead(i: Instance) -> Any:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "000/def-layer:mean",
         "Introduction",
-        "deterministic",
         "after BN the preactivations of each neuron have mean 0",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: abs(_normalized(i).sum(axis=0)).max()),
         {"random": _layers},
-        quantity=lambda i: abs(_normalized(i).sum(axis=0)).max(),
         hypotheses=_varies,
-        scale=unit_scale,
         remark="where σ > 0; the paper does not say what a constant neuron becomes",
     ),
-    Claim(
+    deterministic(
         "000/def-layer:variance",
         "Introduction",
-        "deterministic",
         "after BN the preactivations of each neuron have variance 1",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: abs((_normalized(i) ** 2).sum(axis=0) / len(i["X"]) - 1).max()),
         {"random": _layers},
-        quantity=lambda i: abs((_normalized(i) ** 2).sum(axis=0) / len(i["X"]) - 1).max(),
         hypotheses=_varies,
-        scale=unit_scale,
         remark="where σ > 0",
     ),
-    Claim(
+    deterministic(
         "000/rc-linear:sum",
         "§II",
-        "deterministic",
         "Σ x_i = 0 ⇒ Σ W x_i = 0 for any W",
-        "==",
-        lambda i: 0,
+        vanishes(_sum_gap),
         {"random": _networks},
-        quantity=_sum_gap,
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "000/rc-linear:network",
         "§II",
-        "deterministic",
         "in a linear network RC at every layer is RC at the first layer",
-        "==",
-        lambda i: 0,
+        vanishes(_network_gap),
         {"random": _networks},
-        quantity=_network_gap,
-        scale=unit_scale,
         scope="three layers",
     ),
-    Claim(
+    empirical(
         "000/init-he:pytorch",
         "Our Contribution",
-        "empirical",
         "PyTorch's default variance is too small: below the 2/fan_in of He",
-        "<",
-        lambda i: 2.0,
+        below(Sampled(lambda i, rng: _default_variance(i["fan_in"])), 2.0),
         {"widths": cases({"fan_in": 64}, {"fan_in": 256})},
-        estimate=lambda i, rng: _default_variance(i["fan_in"]),
         counts=(2, 2),
         resolution=0.5,
         scope="fan_in times the variance, of nn.Linear as drawn",
         remark="it is 1/3: lengths fall by √6 per ReLU layer",
     ),
-    Claim(
+    expectation(
         "000/init-he:length",
         "Our Contribution",
-        "expectation",
         "with variance 2/fan_in a ReLU layer keeps E‖x‖²",
-        "==",
-        lambda i: float(expected_square(np.ones(1), 2.0)),
+        equal(Sampled(_he_change), lambda i: float(expected_square(np.ones(1), 2.0))),
         {"widths": cases({"k": 64, "draws": 3000}, {"k": 20, "draws": 10000})},
-        estimate=_he_change,
         counts=(1, 2),
         resolution=0.05,
     ),
-    Claim(
+    expectation(
         "000/init-thm13",
         "Theorem 13",
-        "expectation",
         "weights of variance σ² = 2α/d, α = n²/(n² − 2n + 2), keep E‖x_1‖² = 1",
-        "==",
-        lambda i: 1.0,
+        equal(Sampled(_drawn_square), 1.0),
         {"sizes": cases({"n": 5, "d": 200, "draws": 900}, {"n": 2, "d": 400, "draws": 900})},
-        estimate=_drawn_square,
         counts=(1, 2),
         scope="as drawn by the initialiser",
     ),
-    Claim(
+    expectation(
         "000/init-thm14",
         "Theorem 14",
-        "expectation",
         "weights of variance σ² = 2α/d, α = n²/((n−1)²R²), give E‖x_1‖² = 1",
-        "==",
-        lambda i: 1.0,
+        equal(Sampled(_drawn_square), 1.0),
         {"sizes": cases({"n": 5, "R": 2.0, "d": 200, "draws": 900}, {"n": 3, "R": 7.0, "d": 400, "draws": 900})},
-        estimate=_drawn_square,
         counts=(1, 2),
         scope="as drawn by the initialiser, a cluster at zero",
     ),
-    Claim(
+    deterministic(
         "000/init-one-neuron-per-sample:orthogonal",
         "Discussion",
-        "deterministic",
         "one neuron per data point that fires for it only gives an orthogonal representation",
-        "==",
-        lambda i: 0,
+        vanishes(_off_diagonal),
         {"sphere": _distinct_points},
-        quantity=_off_diagonal,
-        exact=lambda i: (_off_diagonal(i), 0),
-        scale=unit_scale,
         counts=(20, 100),
         scope="samples of one length, one bias per neuron",
     ),
-    Claim(
+    deterministic(
         "000/init-one-neuron-per-sample:sparse",
         "Discussion",
-        "deterministic",
         "one neuron per data point that fires for it only gives sparse activity: 1 of n neurons per sample",
-        "==",
-        lambda i: 1 / len(i["X"]),
+        equal(_active_share, lambda i: 1 / len(i["X"])),
         {"sphere": _distinct_points},
-        quantity=_active_share,
-        exact=lambda i: (_active_share(i), 1 / len(i["X"])),
         counts=(20, 100),
     ),
-    Claim(
+    deterministic(
         "000/init-one-neuron-per-sample:every",
         "Discussion",
-        "deterministic",
         "every data point can have a ReLU neuron that fires for it only",
-        ">",
-        lambda i: 0,
+        above(_lead, 0),
         {"line": _lines},
-        quantity=_lead,
-        scale=unit_scale,
+        scale=1,
         corrected="000/init-one-neuron-per-sample:every#corrected",
         scope="samples of one feature: room beyond all others",
         remark="not one in the convex hull of the others: relu(wx + b) is convex in x",
     ),
-    Claim(
+    deterministic(
         "000/init-one-neuron-per-sample:every#corrected",
         "Discussion",
-        "deterministic",
         "every data point outside the convex hull of the others can",
-        ">",
-        lambda i: 0,
+        above(_lead, 0),
         {"line": _lines},
-        quantity=_lead,
         hypotheses=lambda i: bool(i["x"][i["index"]] in (min(i["x"]), max(i["x"]))),
         tolerance=1e-12,
-        scale=unit_scale,
+        scale=1,
         scope="samples of one feature",
     ),
 )

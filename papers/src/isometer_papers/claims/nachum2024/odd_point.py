@@ -8,8 +8,19 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._families import Rng, cases, drawn
+from isometer_papers.claims._statements import (
+    Sampled,
+    above,
+    asymptotic,
+    at_least,
+    at_most,
+    deterministic,
+    empirical,
+    vanishes,
+)
 from isometer_papers.claims.nachum2024.chains import exact_infinite, hits, infinite, odd_again, odd_value
-from isometer_papers.claims.nachum2024.instances import Rng, cases, proportion, unit_scale
+from isometer_papers.claims.nachum2024.instances import proportion
 
 SMALL = (
     {"n": 3, "width": 100, "depth": 200, "runs": 48},
@@ -29,32 +40,29 @@ SIZES = cases(SMALL[0], LARGE[0], SMALL[1], LARGE[1])
 def _odd(identifier: str, statement: str, name: str, limit: tuple[float, float], remark: str) -> tuple[Claim, Claim]:
     """A property of the odd point for all batches, and for large ones."""
     return (
-        Claim(
+        empirical(
             identifier,
             "§III, Figure 3",
-            "empirical",
             f"{statement}, for all batches",
-            "<=",
-            lambda i: limit[0],
+            at_most(
+                Sampled(
+                    odd_value(name), odd_again(name), "the simulation engine, weights drawn one by one, other inputs"
+                ),
+                lambda i: limit[0],
+            ),
             {"sizes": SIZES},
-            estimate=odd_value(name),
-            again=odd_again(name),
-            independence="the simulation engine, weights drawn one by one, other inputs",
             counts=(3, 4),
             resolution=0.5,
             corrected=f"{identifier}#corrected",
             scope="Gaussian batches of 12 features, width 100, layer 200; mean over runs",
             remark=remark,
         ),
-        Claim(
+        empirical(
             f"{identifier}#corrected",
             "§III, Figure 3",
-            "empirical",
             f"{statement}, for batches of n ≥ 20",
-            "<=",
-            lambda i: limit[1],
+            at_most(Sampled(odd_value(name)), lambda i: limit[1]),
             {"sizes": cases(*LARGE)},
-            estimate=odd_value(name),
             counts=(1, 2),
             resolution=0.5,
             scope="Gaussian batches of 12 features, width 100, layer 200; mean over runs",
@@ -84,9 +92,7 @@ def _infinite_batches(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"X": rng.standard_normal((15, 12)), "depth": 150}
 
 
-def _large_batches(rng: Rng, count: int) -> Iterator[Instance]:
-    for _ in range(count):
-        yield {"X": rng.standard_normal((int(rng.integers(15, 18)), 12)), "depth": 150}
+_large_batches = drawn(lambda rng: {"X": rng.standard_normal((int(rng.integers(15, 18)), 12)), "depth": 150})
 
 
 def _one_odd(rng: Rng, count: int) -> Iterator[Instance]:
@@ -132,112 +138,87 @@ CLAIMS = (
         (0.1, 0.1),
         "the paper does not give n",
     ),
-    Claim(
+    asymptotic(
         "000/odd-emergence:infinite-width",
         "§III",
-        "asymptotic",
         "at infinite width one data point leaves all others: second length over first ≤ ½, for all batches",
-        "<=",
-        lambda i: 0.5,
+        at_most(lambda i: _second(infinite(i)), 0.5),
         {"batches": _infinite_batches},
-        quantity=lambda i: _second(infinite(i)),
         exact=lambda i: (_second(exact_infinite(i)), 0.5),
         counts=(5, 12),
         corrected="000/odd-emergence:infinite-width#corrected",
         scope="layers 150 and 300",
         remark="small batches become simplices; the simplex is locally stable for every n",
     ),
-    Claim(
+    asymptotic(
         "000/odd-emergence:infinite-width#corrected",
         "§III",
-        "asymptotic",
         "at infinite width one data point leaves all others, for Gaussian batches of n ≥ 15",
-        "<=",
-        lambda i: 0.5,
+        at_most(lambda i: _second(infinite(i)), 0.5),
         {"batches": _large_batches},
-        quantity=lambda i: _second(infinite(i)),
         exact=lambda i: (_second(exact_infinite(i)), 0.5),
         counts=(4, 12),
         scope="layer 150, n from 15 to 17, 12 features",
     ),
-    Claim(
+    asymptotic(
         "000/odd-emergence:one-point",
         "Our Contribution",
-        "asymptotic",
         "all data points but the odd one collapse to one point: angles among them vanish (infinite width)",
-        ">=",
-        lambda i: 0.95,
+        at_least(lambda i: _largest_within(infinite(i)), 0.95),
         {"batches": _one_odd},
-        quantity=lambda i: _largest_within(infinite(i)),
         exact=lambda i: (_largest_within(exact_infinite(i)), 0.95),
         counts=(4, 12),
         corrected="000/odd-emergence:one-point#corrected",
         scope="least cosine among the others at layers 100 and 150",
         remark="angles settle at about 30° for n = 15 and 10° for n = 50; only next to the odd point it is one place",
     ),
-    Claim(
+    asymptotic(
         "000/odd-emergence:one-point#corrected",
         "Our Contribution",
-        "asymptotic",
         "the other points form a cluster whose least cosine is above 0.7 (infinite width, n ≥ 15)",
-        ">=",
-        lambda i: 0.7,
+        at_least(lambda i: _largest_within(infinite(i)), 0.7),
         {"batches": _one_odd},
-        quantity=lambda i: _largest_within(infinite(i)),
         exact=lambda i: (_largest_within(exact_infinite(i)), 0.7),
         counts=(4, 12),
         scope="layer 150, n from 15 to 17",
     ),
-    Claim(
+    empirical(
         "000/remark-largest-norm",
         "Remark, §III",
-        "empirical",
         "the odd point is typically the input with the largest norm",
-        ">",
-        lambda i: 0.5,
+        above(Sampled(lambda i, rng: proportion(int(hits(i).sum()), len(hits(i)))), 0.5),
         {"lengths": LENGTHS},
-        estimate=lambda i, rng: proportion(int(hits(i).sum()), len(hits(i))),
         counts=(1, 2),
         resolution=0.5,
         scope="more than half of the runs; log-normal lengths of spread 1 and 0.5, n = 15, width 100",
     ),
-    Claim(
+    empirical(
         "000/remark-largest-norm:gaussian",
         "Remark, §III",
-        "empirical",
         "the odd point is the input with the largest norm more often than by chance, for Gaussian inputs",
-        ">",
-        lambda i: 1 / i["n"],
+        above(Sampled(lambda i, rng: proportion(int(hits(i).sum()), len(hits(i)))), lambda i: 1 / i["n"]),
         {"gaussian": EQUAL},
-        estimate=lambda i, rng: proportion(int(hits(i).sum()), len(hits(i))),
         counts=(1, 1),
         resolution=1.0,
         scope="12 features, n = 15, width 100",
         remark="lengths differ little, and about a quarter of the runs agree",
     ),
-    Claim(
+    deterministic(
         "000/remark-symmetric:no-odd-point",
         "§III",
-        "deterministic",
         "no odd point can be identified for Gaussian matrices if the batch is symmetric",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: _inequality(infinite(i))),
         {"simplices": _simplices},
-        quantity=lambda i: _inequality(infinite(i)),
         exact=lambda i: (_inequality(exact_infinite(i)), 0),
-        scale=unit_scale,
         counts=(8, 20),
         scope="in expectation over the weights: the Gram matrix of 20 layers of infinite width stays symmetric",
     ),
-    Claim(
+    empirical(
         "000/remark-symmetric:outlier",
         "§III",
-        "empirical",
         "from a symmetric batch randomness produces an outlier in the end",
-        "<=",
-        lambda i: 0.5,
+        at_most(Sampled(odd_value("second_norm_ratio")), 0.5),
         {"simplices": cases({"n": 20, "width": 100, "depth": 200, "runs": 24, "start": "simplex"})},
-        estimate=odd_value("second_norm_ratio"),
         counts=(1, 1),
         resolution=0.5,
         scope="second length over first at layer 200, n = 20, width 100",

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims._claim import Estimate, Instance, Search
+from isometer_papers.claims._families import Rng
 from isometer_papers.claims._precise import numerical_rank
-from isometer_papers.claims.nachum2024.instances import Rng, collinear, plane_batches, proportion, unit_scale
+from isometer_papers.claims._statements import Sampled, at_least, at_most, below, deterministic, equal, probability
+from isometer_papers.claims.nachum2024.instances import collinear, plane_batches, proportion
 from isometer_papers.theory.rank.relu import (
     circle_batch,
     circle_cell_volumes,
@@ -137,170 +139,133 @@ def _others(i: Instance, normalized: bool) -> int:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "000/rank-linear",
         "§I",
-        "deterministic",
         "rank(AB) ≤ max(rank A, rank B)",
-        "<=",
-        lambda i: max(numerical_rank(i["A"]), numerical_rank(i["B"])),
+        at_most(
+            lambda i: numerical_rank(i["A"] @ i["B"]), lambda i: max(numerical_rank(i["A"]), numerical_rank(i["B"]))
+        ),
         {"random": _factors},
-        quantity=lambda i: numerical_rank(i["A"] @ i["B"]),
         remark="min is true too, and is what the conclusion about layers needs",
     ),
-    Claim(
+    deterministic(
         "000/rank-linear:layers",
         "§I",
-        "deterministic",
         "the rank of the batch cannot increase through linear layers: rank(WX) ≤ rank X",
-        "<=",
-        lambda i: numerical_rank(i["B"]),
+        at_most(lambda i: numerical_rank(i["A"] @ i["B"]), lambda i: numerical_rank(i["B"])),
         {"random": _factors},
-        quantity=lambda i: numerical_rank(i["A"] @ i["B"]),
     ),
-    Claim(
+    deterministic(
         "000/example-circle:cells",
         "Example, §I",
-        "deterministic",
         "for n (odd) equally spaced points of the circle |{vol(Γ_l) : vol(Γ_l) > 0}| = n",
-        "==",
-        lambda i: i["n"],
+        equal(lambda i: len(plane_cells(circle_batch(i["n"])).volumes), lambda i: i["n"]),
         {"odd": _circles},
-        quantity=lambda i: len(plane_cells(circle_batch(i["n"])).volumes),
         exact=lambda i: (len(circle_cell_volumes(i["n"])), i["n"]),
         counts=(10, 20),
         corrected="000/example-circle:cells#corrected",
         remark="read as the number of cells; as a set of values it has one element, since all volumes are equal",
     ),
-    Claim(
+    deterministic(
         "000/example-circle:cells#corrected",
         "Example, §I",
-        "deterministic",
         "n (odd) equally spaced points of the circle have 2n cells",
-        "==",
-        lambda i: 2 * i["n"],
+        equal(lambda i: len(plane_cells(circle_batch(i["n"])).volumes), lambda i: 2 * i["n"]),
         {"odd": _circles},
-        quantity=lambda i: len(plane_cells(circle_batch(i["n"])).volumes),
         exact=lambda i: (len(circle_cell_volumes(i["n"])), 2 * i["n"]),
         counts=(10, 20),
     ),
-    Claim(
+    deterministic(
         "000/example-circle:gamma",
         "Example, §I",
-        "deterministic",
         "for n (odd) equally spaced points of the circle γ(X) = 1/n",
-        "==",
-        lambda i: 1 / i["n"],
+        equal(lambda i: least_cell_volume(circle_batch(i["n"])), lambda i: 1 / i["n"]),
         {"odd": _circles},
-        quantity=lambda i: least_cell_volume(circle_batch(i["n"])),
         exact=lambda i: (float(min(circle_cell_volumes(i["n"]))), 1 / i["n"]),
         counts=(10, 20),
         corrected="000/example-circle:gamma#corrected",
         remark="w and −w lie in different cells",
     ),
-    Claim(
+    deterministic(
         "000/example-circle:gamma#corrected",
         "Example, §I",
-        "deterministic",
         "for n (odd) equally spaced points of the circle γ(X) = 1/(2n)",
-        "==",
-        lambda i: 1 / (2 * i["n"]),
+        equal(lambda i: least_cell_volume(circle_batch(i["n"])), lambda i: 1 / (2 * i["n"])),
         {"odd": _circles},
-        quantity=lambda i: least_cell_volume(circle_batch(i["n"])),
         exact=lambda i: (float(min(circle_cell_volumes(i["n"]))), 1 / (2 * i["n"])),
         counts=(10, 20),
     ),
-    Claim(
+    probability(
         "000/lem-2",
         "Lemma 2",
-        "probability",
         "rank relu(W⁽ʳ⁾X⁽ᵗ⁾) = t ⇒ P(rank relu(W⁽ʳ⁺¹⁾X⁽ᵗ⁺¹⁾) = t+1) ≥ γ(X⁽ᵗ⁺¹⁾)",
-        ">=",
-        lambda i: least_cell_volume(i["X"]),
+        at_least(lambda i: rank_gain_probability(i["X"], i["W"]), lambda i: least_cell_volume(i["X"])),
         {"states": _states},
-        quantity=lambda i: rank_gain_probability(i["X"], i["W"]),
         hypotheses=_lemma_states,
         search=STATES,
         scope="two features, the probability exactly, by cells; samples not zero",
     ),
-    Claim(
+    probability(
         "000/lem-2:space",
         "Lemma 2",
-        "probability",
         "the same in three and four features",
-        ">=",
-        _spatial_gamma,
+        at_least(Sampled(_gain), _spatial_gamma),
         {"states": _spatial_states},
-        estimate=_gain,
         hypotheses=_lemma_states,
         counts=(6, 20),
         resolution=1.0,
         scope="n = k + 2 samples of k = 3, 4 features, γ from 100 000 draws",
     ),
-    Claim(
+    deterministic(
         "000/lem-2:subset",
         "Appendix B",
-        "deterministic",
         "γ(X̃) ≥ γ(X) for a part X̃ of the columns of X",
-        ">=",
-        lambda i: least_cell_volume(i["X"]),
+        at_least(lambda i: least_cell_volume(i["X"][i["kept"]]), lambda i: least_cell_volume(i["X"])),
         {"random": _sub_batches},
-        quantity=lambda i: least_cell_volume(i["X"][i["kept"]]),
     ),
-    Claim(
+    deterministic(
         "000/lem-2:eq-19",
         "eq. 18, 19",
-        "deterministic",
         "i = argmin |w x_i|, w x_i > 0 ⇒ (w − (1+ε)(w x_i/‖x_i‖) x_iᵀ) x_i < 0 for small ε > 0",
-        "<",
-        lambda i: 0,
+        below(lambda i: _flipped(i, False, False), 0),
         {"random": _flips},
-        quantity=lambda i: _flipped(i, False, False),
         hypotheses=_flips_apart,
-        scale=unit_scale,
+        scale=1,
         corrected="000/lem-2:eq-19#corrected",
         scope="ε = 1e-6; times the sign of w x_i",
         remark="‖x_i‖ in place of ‖x_i‖²: right only for ‖x_i‖ = 1 and above",
     ),
-    Claim(
+    deterministic(
         "000/lem-2:eq-19#corrected",
         "eq. 18, 19",
-        "deterministic",
         "(w − (1+ε)(w x_i/‖x_i‖²) x_iᵀ) x_i = −ε w x_i < 0",
-        "<",
-        lambda i: 0,
+        below(lambda i: _flipped(i, True, True), 0),
         {"random": _flips},
-        quantity=lambda i: _flipped(i, True, True),
         hypotheses=_flips_apart,
-        scale=unit_scale,
+        scale=1,
         tolerance=1e-12,
         scope="ε = 1e-6; times the sign of w x_i",
     ),
-    Claim(
+    deterministic(
         "000/lem-2:eq-20",
         "eq. 18, 20",
-        "deterministic",
         "with i = argmin |w x_i| the step past the hyperplane of x_i changes no other sign",
-        "<=",
-        lambda i: 0,
+        at_most(lambda i: _others(i, False), 0),
         {"random": _flips},
-        quantity=lambda i: _others(i, False),
         hypotheses=_flips_apart,
-        scale=unit_scale,
+        scale=1,
         corrected="000/lem-2:eq-20#corrected",
         scope="x_j for the x_i that is printed, step with ‖x_i‖², ε = 1e-9",
         remark="the hyperplane of the least |w x_i| is not the nearest one unless all samples have one length",
     ),
-    Claim(
+    deterministic(
         "000/lem-2:eq-20#corrected",
         "eq. 18, 20",
-        "deterministic",
         "with i = argmin |w x_i|/‖x_i‖ the step past the hyperplane of x_i changes no other sign",
-        "<=",
-        lambda i: 0,
+        at_most(lambda i: _others(i, True), 0),
         {"random": _flips},
-        quantity=lambda i: _others(i, True),
         hypotheses=_flips_apart,
-        scale=unit_scale,
+        scale=1,
     ),
 )

@@ -10,8 +10,18 @@ from typing import Any
 import numpy as np
 
 from isometer.run import seed_of
-from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
-from isometer_papers.claims.nachum2024.instances import Rng, plane_batches, proportion
+from isometer_papers.claims._claim import Estimate, Instance, Search
+from isometer_papers.claims._families import Rng, cases, drawn, extended
+from isometer_papers.claims._statements import (
+    Sampled,
+    at_least,
+    at_most,
+    deterministic,
+    equal,
+    expectation,
+    probability,
+)
+from isometer_papers.claims.nachum2024.instances import fan, plane_batches, proportion
 from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.rank.relu import (
     chernoff_exponent,
@@ -25,13 +35,7 @@ from isometer_papers.theory.rank.relu import (
     pair_steps_joint,
 )
 
-
-def _fan(n: int, step: float) -> Any:
-    angle = step * np.arange(n)
-    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
-
-
-BATCHES = {"circle 3": circle_batch(3), "circle 5": circle_batch(5), "fan 4": _fan(4, 0.1), "fan 3": _fan(3, 0.5)}
+BATCHES = {"circle 3": circle_batch(3), "circle 5": circle_batch(5), "fan 4": fan(4, 0.1), "fan 3": fan(3, 0.5)}
 
 
 @lru_cache(maxsize=16)
@@ -42,10 +46,7 @@ def _steps(name: str) -> Any:
     return np.array([neurons_until_full_rank(x, rng=rng, limit=5000, steps=True) for _ in range(400)])
 
 
-def _named(rng: Rng, count: int) -> Iterator[Instance]:
-    for name, x in list(BATCHES.items())[:count]:
-        for t in range(1, len(x)):
-            yield {"batch": name, "t": t}
+_named = cases(*({"batch": name, "t": t} for name, x in list(BATCHES.items()) for t in range(1, len(x))))
 
 
 def _named_tails(rng: Rng, count: int) -> Iterator[Instance]:
@@ -78,9 +79,7 @@ def _pairs(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"angle/pi": float(share)}
 
 
-def _pair_tails(rng: Rng, count: int) -> Iterator[Instance]:
-    for instance in _pairs(rng, count):
-        yield {**instance, "first": int(rng.integers(1, 5)), "m": int(rng.integers(0, 8))}
+_pair_tails = extended(_pairs, lambda rng, i: {"first": int(rng.integers(1, 5)), "m": int(rng.integers(0, 8))})
 
 
 def _pair_gamma(share: Any) -> Any:
@@ -103,13 +102,13 @@ def _log_tail(i: Instance) -> Any:
     return log(_binomial_tail(i))
 
 
-def _points(rng: Rng, count: int) -> Iterator[Instance]:
-    for _ in range(count):
-        yield {
-            "alpha": float(rng.uniform(1.05, 15)),
-            "gamma": float(rng.uniform(0.005, 0.5)),
-            "part": float(rng.uniform(0.01, 0.99)),
-        }
+_points = drawn(
+    lambda rng: {
+        "alpha": float(rng.uniform(1.05, 15)),
+        "gamma": float(rng.uniform(0.005, 0.5)),
+        "part": float(rng.uniform(0.01, 0.99)),
+    }
+)
 
 
 def _at(i: Instance) -> Any:
@@ -136,122 +135,104 @@ RISING = Search(
 )
 
 CLAIMS = (
-    Claim(
+    expectation(
         "000/eq-26-28:26",
         "eq. 26",
-        "expectation",
         "E[y_t] ≤ 1/γ(X⁽ᵗ⁺¹⁾)",
-        "<=",
-        lambda i: 1 / _next_gamma(i),
+        at_most(
+            Sampled(lambda i, rng: Estimate.of(_steps(i["batch"])[:, i["t"] - 1].astype(float))),
+            lambda i: 1 / _next_gamma(i),
+        ),
         {"batches": _named},
-        estimate=lambda i, rng: Estimate.of(_steps(i["batch"])[:, i["t"] - 1].astype(float)),
         counts=(8, 16),
         resolution=1.0,
         scope="circles of 3 and 5, fans of 3 and 4 samples, t < n",
         remark="y_t adds sample t, so that 1/γ(X⁽ᵗ⁾) is enough; X⁽ⁿ⁺¹⁾ in the last term of eq. 27 does not exist",
     ),
-    Claim(
+    probability(
         "000/eq-26-28:geometric",
         "Appendix B",
-        "probability",
         "P(y_t > m) ≤ (1 − γ(X⁽ᵗ⁺¹⁾))^m",
-        "<=",
-        lambda i: (1 - _next_gamma(i)) ** i["m"],
+        at_most(Sampled(_tail), lambda i: (1 - _next_gamma(i)) ** i["m"]),
         {"batches": _named_tails},
-        estimate=_tail,
         counts=(16, 32),
         resolution=1.0,
         scope="m = 2 and 5",
     ),
-    Claim(
+    deterministic(
         "000/eq-26-28:monotone",
         "Appendix B",
-        "deterministic",
         "γ(X⁽ᵗ⁾) is decreasing in t",
-        "<=",
-        lambda i: least_cell_volume(i["X"][: i["t"]]),
+        at_most(lambda i: least_cell_volume(i["X"][: i["t"] + 1]), lambda i: least_cell_volume(i["X"][: i["t"]])),
         {"random": _prefixes},
-        quantity=lambda i: least_cell_volume(i["X"][: i["t"] + 1]),
         scope="not increasing; it can stay the same",
     ),
-    Claim(
+    deterministic(
         "000/eq-26-28:27",
         "eq. 27",
-        "deterministic",
         "Σ_t 1/γ(X⁽ᵗ⁾) ≤ n/γ",
-        "<=",
-        lambda i: expected_neurons_bound(len(i["X"]), least_cell_volume(i["X"])),
+        at_most(_sum_of_inverses, lambda i: expected_neurons_bound(len(i["X"]), least_cell_volume(i["X"]))),
         {"random": lambda rng, count: plane_batches(rng, count)},
-        quantity=_sum_of_inverses,
         scope="t in place of t + 1, since X⁽ⁿ⁺¹⁾ does not exist",
     ),
-    Claim(
+    probability(
         "000/eq-26-28:independence",
         "Appendix B",
-        "probability",
         "y_1, …, y_n are independent: P(y_1 = 1, y_2 = 0) = P(y_1 = 1) P(y_2 = 0)",
-        "==",
-        lambda i: pair_steps_joint(i["angle/pi"])[1],
+        equal(lambda i: pair_steps_joint(i["angle/pi"])[0], lambda i: pair_steps_joint(i["angle/pi"])[1]),
         {"pairs": _pairs},
-        quantity=lambda i: pair_steps_joint(i["angle/pi"])[0],
         corrected="000/eq-26-28:independence#corrected",
         scope="two samples",
         remark="one neuron has rank one, so that y_1 = 1 excludes y_2 = 0",
     ),
-    Claim(
+    probability(
         "000/eq-26-28:independence#corrected",
         "Appendix B",
-        "probability",
         "given the steps before, P(y_t > m) ≤ (1 − γ)^m: the sum is dominated by that of independent geometric numbers",
-        "<=",
-        lambda i: (1 - _pair_gamma(i["angle/pi"])) ** i["m"],
+        at_most(
+            lambda i: pair_step_tail(i["angle/pi"], i["first"], i["m"]),
+            lambda i: (1 - _pair_gamma(i["angle/pi"])) ** i["m"],
+        ),
         {"pairs": _pair_tails},
-        quantity=lambda i: pair_step_tail(i["angle/pi"], i["first"], i["m"]),
         search=Search(lambda p: {"angle/pi": 0.01 + 0.98 * float(p[0]), "first": 1, "m": 1 + int(6 * p[1])}, 2),
         scope="two samples, exactly; eq. 28 follows",
     ),
-    Claim(
+    deterministic(
         "000/eq-26-28:28b",
         "eq. 28b, 28c",
-        "deterministic",
         "P(Σ of n geometric numbers > αn/γ) ≤ exp{−n[(α/γ)log(1/α) + (α/γ−1)log((α−γ)/(1−γ))]}",
-        "<=",
-        lambda i: -i["n"] * full_rank_exponent(i["d"] * i["gamma"] / i["n"], i["gamma"]),
+        at_most(_log_tail, lambda i: -i["n"] * full_rank_exponent(i["d"] * i["gamma"] / i["n"], i["gamma"])),
         {"random": _draws},
-        quantity=_log_tail,
         scope="logarithms of both sides, n ≤ 5, γ from 0.05 to ½",
     ),
-    Claim(
+    deterministic(
         "000/eq-26-28:28c",
         "eq. 28c",
-        "deterministic",
         "the minimum over s > 0 in eq. 28b is eq. 28c: value at the best s",
-        "==",
-        lambda i: full_rank_exponent(i["alpha"], i["gamma"]),
+        equal(
+            lambda i: chernoff_exponent(i["alpha"], i["gamma"], chernoff_point(i["alpha"], i["gamma"])),
+            lambda i: full_rank_exponent(i["alpha"], i["gamma"]),
+        ),
         {"random": _points},
-        quantity=lambda i: chernoff_exponent(i["alpha"], i["gamma"], chernoff_point(i["alpha"], i["gamma"])),
     ),
-    Claim(
+    deterministic(
         "000/eq-26-28:28c-minimum",
         "eq. 28c",
-        "deterministic",
         "the minimum over s > 0 in eq. 28b is eq. 28c: no s is better",
-        "<=",
-        lambda i: full_rank_exponent(i["alpha"], i["gamma"]),
+        at_most(_at, lambda i: full_rank_exponent(i["alpha"], i["gamma"])),
         {"random": _points},
-        quantity=_at,
         search=CHERNOFF,
         scope="exponents; s from 0 to −log(1 − γ)",
     ),
-    Claim(
+    deterministic(
         "000/eq-26-28:28d",
         "eq. 28d",
-        "deterministic",
         "the exponent of eq. 28c is monotone (increasing) in γ",
-        ">=",
-        lambda i: full_rank_exponent(i["alpha"], i["gamma"] * i["less"]),
+        at_least(
+            lambda i: full_rank_exponent(i["alpha"], i["gamma"]),
+            lambda i: full_rank_exponent(i["alpha"], i["gamma"] * i["less"]),
+        ),
         {"random": _rising},
-        quantity=lambda i: full_rank_exponent(i["alpha"], i["gamma"]),
         search=RISING,
         scope="γ up to ½, α from 1.05 to 15",
     ),

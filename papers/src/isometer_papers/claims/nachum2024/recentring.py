@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 
 from isometer.theory.batch_norm import gram_map
-from isometer_papers.claims._claim import Claim, Estimate, Instance
-from isometer_papers.claims.nachum2024.instances import Rng, cases, unit_scale
+from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Rng, cases, drawn
+from isometer_papers.claims._statements import Sampled, above, below, deterministic, empirical, equal, expectation
 from isometer_papers.theory.odd_point.layer import cluster_centre, expected_product
 from isometer_papers.theory.rank.relu import rectified
 
-
-def _pairs(rng: Rng, count: int) -> Iterator[Instance]:
-    for _ in range(count):
-        yield {"X": rng.standard_normal((3, 3)), "draws": 200_000}
+_pairs = drawn(lambda rng: {"X": rng.standard_normal((3, 3)), "draws": 200_000})
 
 
 def _centred(i: Instance) -> Any:
@@ -122,113 +120,87 @@ def _difference_again(i: Instance, rng: Rng) -> Estimate:
 
 
 CLAIMS = (
-    Claim(
+    expectation(
         "000/eq-8:closed-form",
         "eq. 8",
-        "expectation",
         "E relu(w(x_i − x̄)) relu(w(x_j − x̄)), w ~ N(0, I), by the arc-cosine formula of eq. 111",
-        "==",
-        lambda i: float(gram_map(i["X"] @ i["X"].T, "relu", recenter=True)[0, 1]),
+        equal(Sampled(_gaussian), lambda i: float(gram_map(i["X"] @ i["X"].T, "relu", recenter=True)[0, 1])),
         {"random": _pairs},
-        estimate=_gaussian,
         scale=_lengths,
         counts=(2, 6),
         resolution=0.03,
         remark="so the layer is tractable at infinite width: `gram_chain` iterates it",
     ),
-    Claim(
+    expectation(
         "000/eq-8:sphere",
         "Simplified Model",
-        "expectation",
         "the mean over the unit sphere can stand for the mean over N(0, I_d)",
-        "==",
-        _product,
+        equal(Sampled(_spherical), _product),
         {"random": _pairs},
-        estimate=_spherical,
         scale=_lengths,
         counts=(2, 6),
         resolution=0.03,
         scope="eq. 8 is d times the mean over the sphere",
     ),
-    Claim(
+    deterministic(
         "000/intuition-3steps:signs",
         "§III, step 2",
-        "deterministic",
         "wν − μ < 0 ⇒ wx_1 − μ > 0, and the other way round",
-        "<",
-        lambda i: 0,
+        below(lambda i: _sides(i)[0] * _sides(i)[1], 0),
         {"random": _projections},
-        quantity=lambda i: _sides(i)[0] * _sides(i)[1],
         hypotheses=_apart,
-        scale=unit_scale,
+        scale=1,
         tolerance=1e-30,
         scope="product of both; wx_1 − μ = −(n−1)(wν − μ)",
     ),
-    Claim(
+    empirical(
         "000/intuition-3steps:many",
         "§III, step 2",
-        "empirical",
         "wν − μ < 0 ⇒ many points of the cluster have negative entries",
-        ">",
-        lambda i: 0.5,
+        above(Sampled(_share_zeroed(True)), 0.5),
         {"clusters": STEPS},
-        estimate=_share_zeroed(True),
         counts=(2, 2),
         resolution=0.2,
         scope="more than half on average; Gaussian cluster, x_1 at a distance of 6 or 8",
     ),
-    Claim(
+    empirical(
         "000/intuition-3steps:few",
         "§III, step 2",
-        "empirical",
         "wν − μ > 0 ⇒ only few points of the cluster have negative entries",
-        "<",
-        lambda i: 0.5,
+        below(Sampled(_share_zeroed(False)), 0.5),
         {"clusters": STEPS},
-        estimate=_share_zeroed(False),
         counts=(2, 2),
         resolution=0.2,
         scope="less than half on average",
     ),
-    Claim(
+    empirical(
         "000/intuition-3steps:tighter",
         "§III, step 3",
-        "empirical",
         "wν − μ < 0 ⇒ ReLU makes the cluster tighter",
-        "<",
-        lambda i: 1.0,
+        below(Sampled(_spread), 1.0),
         {"clusters": STEPS},
-        estimate=_spread,
         counts=(2, 2),
         resolution=0.2,
         scope="standard deviation of its entries, after over before",
     ),
-    Claim(
+    empirical(
         "000/intuition-3steps:effect",
         "§III, after step 3",
-        "empirical",
         "for wν − μ > 0 much more points map to zero than for wν − μ < 0",
-        ">",
-        lambda i: 0.0,
+        above(Sampled(_difference(1), _difference_again, "pairs w, −w, another cluster"), 0.0),
         {"clusters": STEPS},
-        estimate=_difference(1),
-        again=_difference_again,
-        independence="pairs w, −w, another cluster",
         counts=(2, 2),
         resolution=1.0,
         corrected="000/intuition-3steps:effect#corrected",
         scope="difference of the mean numbers",
         remark="steps 2 and 3 say the opposite; the two cases are swapped",
     ),
-    Claim(
+    empirical(
         "000/intuition-3steps:effect#corrected",
         "§III, after step 3",
-        "empirical",
         "for wν − μ < 0 more points map to zero than for wν − μ > 0",
-        ">",
-        lambda i: 0.0,
+        above(Sampled(_difference(-1)), 0.0),
         {"clusters": STEPS},
-        estimate=_difference(-1),
         counts=(2, 2),
         resolution=1.0,
         scope="difference of the mean numbers",

@@ -9,7 +9,20 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
-from isometer_papers.claims.nachum2024.instances import Rng, cases, unit_scale
+from isometer_papers.claims._families import Family, Rng, cases
+from isometer_papers.claims._statements import (
+    Comparison,
+    Sampled,
+    Side,
+    above,
+    at_least,
+    at_most,
+    below,
+    deterministic,
+    equal,
+    expectation,
+    vanishes,
+)
 from isometer_papers.claims.nachum2024.invariant import INVARIANT, clusters, image_product, rotated
 from isometer_papers.theory.odd_point.layer import (
     centred_batch,
@@ -50,17 +63,14 @@ def _energy14(i: Instance) -> Any:
     return 2 * stability_factor(len(i["X"]), odd_distance(i["X"]))
 
 
-def _outside(item: int, statement: str, relation: Any = "==") -> Claim:
+def _outside(item: int, statement: str, compare: Callable[[Side, float], Comparison] = equal) -> Claim:
     """An item of Theorem 14 with its printed hypotheses."""
-    return Claim(
+    return expectation(
         f"000/thm-14:item-{item}",
         f"Theorem 14, item {item}",
-        "expectation",
         f"X invariant, ‖x_1 − ν_c‖ = R > n/(n−1), ‖x_i − ν_c‖ < 1/n², α = n²/((n−1)²R²) ⇒ {statement}",
-        relation,
-        lambda i: 0,
+        compare(lambda i: 1, 0),
         INVARIANT,
-        quantity=lambda i: 1,
         hypotheses=_to_the_letter,
         witness=_empty,
         corrected=f"000/thm-14:item-{item}#corrected",
@@ -68,7 +78,7 @@ def _outside(item: int, statement: str, relation: Any = "==") -> Claim:
     )
 
 
-def _widths(generate: Callable[[Rng, int], Iterator[Instance]]) -> Callable[[Rng, int], Iterator[Instance]]:
+def _widths(generate: Family) -> Family:
     def generator(rng: Rng, count: int) -> Iterator[Instance]:
         for j, instance in enumerate(generate(rng, count)):
             yield {**instance, "d": 1 + j % 12}
@@ -87,7 +97,7 @@ def _with_weights(rng: Rng, count: int) -> Iterator[Instance]:
         yield {**instance, "W": rng.standard_normal((int(rng.integers(1, 6)), x.shape[1]))}
 
 
-def _pairs_of(generate: Callable[[Rng, int], Iterator[Instance]]) -> Callable[[Rng, int], Iterator[Instance]]:
+def _pairs_of(generate: Family) -> Family:
     """With two different indices of 2 … n + 1."""
 
     def generator(rng: Rng, count: int) -> Iterator[Instance]:
@@ -137,9 +147,12 @@ TURN = Search(
 )
 
 
-def _products(rng: Rng, count: int) -> Iterator[Instance]:
-    for cosine in (0.0, 0.9, -0.5, 0.5, -0.2)[:count]:
-        yield {"x": np.array([1.0, 0.0]), "y": np.array([cosine, math.sqrt(1 - cosine**2)]), "d": 3, "draws": 60_000}
+_products = cases(
+    *(
+        {"x": np.array([1.0, 0.0]), "y": np.array([cosine, math.sqrt(1 - cosine**2)]), "d": 3, "draws": 60_000}
+        for cosine in (0.0, 0.9, -0.5, 0.5, -0.2)
+    )
+)
 
 
 def _sampled_product(i: Instance, rng: Rng) -> Estimate:
@@ -156,193 +169,159 @@ def _parallel_clusters(rng: Rng, count: int) -> Iterator[Instance]:
 
 CLAIMS = (
     _outside(1, "E‖x_1⁺‖ = 1"),
-    Claim(
+    expectation(
         "000/thm-14:item-1#corrected",
         "Theorem 14, item 1",
-        "expectation",
         "E‖x_1⁺‖² = 1 for every batch with ‖x_1 − ν_c‖ = R",
-        "==",
-        lambda i: 1,
+        equal(lambda i: expected_square(centred_batch(i["X"])[0], _energy14(i)), 1),
         {"clusters": clusters},
-        quantity=lambda i: expected_square(centred_batch(i["X"])[0], _energy14(i)),
         remark="without the word invariant; the square is needed too",
     ),
-    Claim(
+    expectation(
         "000/thm-14:item-1-unsquared",
         "Theorem 14, item 1",
-        "expectation",
         "E‖x_1⁺‖ = 1, R > n/(n−1), ‖x_i − ν_c‖ < 1/n², X not necessarily invariant",
-        "==",
-        lambda i: 1,
+        equal(lambda i: _length14(i, 0), 1),
         {"clusters": _widths(clusters)},
-        quantity=lambda i: _length14(i, 0),
         hypotheses=_loose,
         corrected="000/thm-14:item-1#corrected",
         remark="by Jensen it is below 1; 1/√π for one neuron",
     ),
     _outside(2, "E‖ν̂_c‖ = 1/(n−1)"),
-    Claim(
+    expectation(
         "000/thm-14:item-2#corrected",
         "Theorem 14, item 2",
-        "expectation",
         "E‖ν̂_c‖² = 1/(n−1)² for every batch with ‖x_1 − ν_c‖ = R",
-        "==",
-        lambda i: (i["X"].sum() * 0 + 1) / (len(i["X"]) - 1) ** 2,
+        equal(
+            lambda i: expected_square(centred_batch(i["X"])[-1], _energy14(i)),
+            lambda i: (i["X"].sum() * 0 + 1) / (len(i["X"]) - 1) ** 2,
+        ),
         {"clusters": clusters},
-        quantity=lambda i: expected_square(centred_batch(i["X"])[-1], _energy14(i)),
     ),
-    Claim(
+    expectation(
         "000/thm-14:item-2-unsquared",
         "Theorem 14, item 2",
-        "expectation",
         "E‖ν̂_c‖ = 1/(n−1), R > n/(n−1), ‖x_i − ν_c‖ < 1/n², X not necessarily invariant",
-        "==",
-        lambda i: (i["X"].sum() * 0 + 1) / (len(i["X"]) - 1),
+        equal(lambda i: _length14(i, -1), lambda i: (i["X"].sum() * 0 + 1) / (len(i["X"]) - 1)),
         {"clusters": _widths(clusters)},
-        quantity=lambda i: _length14(i, -1),
         hypotheses=_loose,
         corrected="000/thm-14:item-2#corrected",
     ),
     _outside(3, "x_1⁺ · ν̂_c = 0 for every W"),
-    Claim(
+    deterministic(
         "000/thm-14:item-3#corrected",
         "Theorem 14, item 3",
-        "deterministic",
         "x_1⁺ · ν̂_c = 0 for every W and every batch",
-        "==",
-        lambda i: 0,
+        vanishes(image_product),
         {"random": _with_weights},
-        quantity=image_product,
-        scale=unit_scale,
     ),
-    _outside(4, "E‖x_i⁺ − x_j⁺‖² < ‖x_i − x_j‖² for 2 ≤ i, j ≤ n+1 with x_i⁺ ≠ x_j⁺", "<"),
-    Claim(
+    _outside(4, "E‖x_i⁺ − x_j⁺‖² < ‖x_i − x_j‖² for 2 ≤ i, j ≤ n+1 with x_i⁺ ≠ x_j⁺", below),
+    expectation(
         "000/thm-14:item-4#corrected",
         "Theorem 14, item 4",
-        "expectation",
         "R > n/(n−1) ⇒ E‖x_i⁺ − x_j⁺‖² < ‖x_i − x_j‖² for 2 ≤ i, j ≤ n+1 with x_i ≠ x_j",
-        "<",
-        _input_distance,
+        below(lambda i: _output_distance(i, _energy14(i)), _input_distance),
         {"clusters": _pairs_of(clusters)},
-        quantity=lambda i: _output_distance(i, _energy14(i)),
         hypotheses=lambda i: _loose(i) and _differ(i),
         tolerance=1e-9,
         remark="the factor α < 1 alone is enough; the radius 1/n² of the cluster is not needed",
     ),
-    Claim(
+    expectation(
         "000/eq-111",
         "eq. 111",
-        "expectation",
         "E relu(Wx)·relu(Wy) = (dσ²‖x‖‖y‖/2)(√(1−ρ²) + (π − arccos ρ)ρ)/π",
-        "==",
-        lambda i: float(expected_product(i["x"], i["y"], 2.0)),
+        equal(Sampled(_sampled_product), lambda i: float(expected_product(i["x"], i["y"], 2.0))),
         {"draws": _products},
-        estimate=_sampled_product,
         counts=(3, 5),
-        scale=unit_scale,
+        scale=1,
         scope="unit vectors, ρ = 0, 0.9, −0.5, 0.5, −0.2, σ² = 2/d",
     ),
-    Claim(
+    deterministic(
         "000/K-gt-ip",
         "after eq. 111",
-        "deterministic",
         "K(x, y) > x·y for σ² = 2/d and x ≠ y",
-        ">",
-        lambda i: i["x"] @ i["y"],
+        above(lambda i: expected_product(i["x"], i["y"], 2), lambda i: i["x"] @ i["y"]),
         {"vectors": _vectors},
-        quantity=lambda i: expected_product(i["x"], i["y"], 2),
         corrected="000/K-gt-ip#corrected",
         remark="equality for y = ax, a > 0",
     ),
-    Claim(
+    deterministic(
         "000/K-gt-ip#corrected",
         "after eq. 111",
-        "deterministic",
         "K(x, y) > x·y for σ² = 2/d unless y = ax with a ≥ 0 or x = 0",
-        ">",
-        lambda i: i["x"] @ i["y"],
+        above(lambda i: expected_product(i["x"], i["y"], 2), lambda i: i["x"] @ i["y"]),
         {"vectors": _vectors},
-        quantity=lambda i: expected_product(i["x"], i["y"], 2),
         hypotheses=lambda i: _cosine(i) < 1 - 1e-5,
         search=TURN,
         scope="cosines below 1 − 1e-5",
     ),
-    Claim(
+    deterministic(
         "000/eq-112-117:112",
         "eq. 112, 113",
-        "deterministic",
         "‖x_i − x_j‖² = ‖x̃_i‖² + ‖x̃_j‖² − 2 x̃_i·x̃_j",
-        "==",
-        _input_distance,
-        {"clusters": _pairs_of(clusters)},
-        quantity=lambda i: (
-            centred_batch(i["X"])[i["i"]] @ centred_batch(i["X"])[i["i"]]
-            + centred_batch(i["X"])[i["j"]] @ centred_batch(i["X"])[i["j"]]
-            - 2 * centred_batch(i["X"])[i["i"]] @ centred_batch(i["X"])[i["j"]]
+        equal(
+            lambda i: (
+                centred_batch(i["X"])[i["i"]] @ centred_batch(i["X"])[i["i"]]
+                + centred_batch(i["X"])[i["j"]] @ centred_batch(i["X"])[i["j"]]
+                - 2 * centred_batch(i["X"])[i["i"]] @ centred_batch(i["X"])[i["j"]]
+            ),
+            _input_distance,
         ),
-        scale=unit_scale,
+        {"clusters": _pairs_of(clusters)},
+        scale=1,
     ),
-    Claim(
+    expectation(
         "000/eq-112-117:115",
         "eq. 114–117",
-        "expectation",
         "‖x_i − x_j‖² > E‖x_i⁺ − x_j⁺‖² for σ² = 2/d and x_i ≠ x_j",
-        ">",
-        lambda i: _output_distance(i, 2),
+        above(_input_distance, lambda i: _output_distance(i, 2)),
         {"parallel": _parallel_clusters},
-        quantity=_input_distance,
         hypotheses=_differ,
         corrected="000/eq-112-117:115#corrected",
         remark="equality where x̃_i and x̃_j are parallel",
     ),
-    Claim(
+    expectation(
         "000/eq-112-117:115#corrected",
         "eq. 114–117",
-        "expectation",
         "‖x_i − x_j‖² ≥ E‖x_i⁺ − x_j⁺‖² for σ² = 2/d",
-        ">=",
-        lambda i: _output_distance(i, 2),
+        at_least(_input_distance, lambda i: _output_distance(i, 2)),
         {"parallel": _parallel_clusters},
-        quantity=_input_distance,
         tolerance=1e-8,
     ),
-    Claim(
+    expectation(
         "000/eq-112-117:last",
         "end of Appendix F",
-        "expectation",
         "E‖x_i⁺ − x_j⁺‖² < α‖x_i − x_j‖², α = n²/((n−1)²R²)",
-        "<",
-        lambda i: stability_factor(len(i["X"]), odd_distance(i["X"])) * _input_distance(i),
+        below(
+            lambda i: _output_distance(i, _energy14(i)),
+            lambda i: stability_factor(len(i["X"]), odd_distance(i["X"])) * _input_distance(i),
+        ),
         {
             "parallel": cases({"X": np.array([[-3.0], [1.45], [1.55]]), "i": 1, "j": 2}),
             "clusters": _pairs_of(clusters),
         },
-        quantity=lambda i: _output_distance(i, _energy14(i)),
         hypotheses=_differ,
         corrected="000/eq-112-117:last#corrected",
         remark="equality where x̃_i and x̃_j are parallel; what is concluded from it stays true",
     ),
-    Claim(
+    expectation(
         "000/eq-112-117:last#corrected",
         "end of Appendix F",
-        "expectation",
         "E‖x_i⁺ − x_j⁺‖² ≤ α‖x_i − x_j‖², α = n²/((n−1)²R²)",
-        "<=",
-        lambda i: stability_factor(len(i["X"]), odd_distance(i["X"])) * _input_distance(i),
+        at_most(
+            lambda i: _output_distance(i, _energy14(i)),
+            lambda i: stability_factor(len(i["X"]), odd_distance(i["X"])) * _input_distance(i),
+        ),
         {"clusters": _pairs_of(clusters)},
-        quantity=lambda i: _output_distance(i, _energy14(i)),
         hypotheses=_differ,
         tolerance=1e-8,
     ),
-    Claim(
+    deterministic(
         "000/eq-112-117:alpha",
         "end of Appendix F",
-        "deterministic",
         "α = n²/((n−1)²R²) < 1",
-        "<",
-        lambda i: 1,
+        below(lambda i: stability_factor(len(i["X"]), odd_distance(i["X"])), 1),
         {"clusters": clusters},
-        quantity=lambda i: stability_factor(len(i["X"]), odd_distance(i["X"])),
         hypotheses=_loose,
     ),
 )

@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance
-from isometer_papers.claims.nachum2024.instances import Rng, unit_scale
+from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._families import Rng, extended
+from isometer_papers.claims._statements import at_least, at_most, equal, vanishes
 from isometer_papers.claims.nachum2024.tree_instances import (
-    by_fractions,
     clusters,
     distinct_rows,
     fractions,
     mean,
     moved,
     path,
+    rational,
     rows_at,
     whole_rows,
 )
@@ -28,10 +29,7 @@ from isometer_papers.simulate.tree import (
     two_cluster_row,
 )
 
-
-def shallow(rng: Rng, count: int) -> Iterator[Instance]:
-    for instance in whole_rows(rng, count):
-        yield {**instance, "t": int(rng.integers(0, 5))}
+shallow = extended(whole_rows, lambda rng, i: {"t": int(rng.integers(0, 5))})
 
 
 def _model_gap(i: Instance) -> Any:
@@ -134,9 +132,7 @@ def _mean_apart(i: Instance) -> bool:
     return True
 
 
-def _three_deep(rng: Rng, count: int) -> Iterator[Instance]:
-    for instance in _three_rows(rng, count):
-        yield {**instance, "T": int(rng.integers(1, 6))}
+_three_deep = extended(_three_rows, lambda rng, i: {"T": int(rng.integers(1, 6))})
 
 
 def _three_cluster_descendants(i: Instance) -> int:
@@ -198,186 +194,148 @@ def _decay_bound(i: Instance) -> Any:
     return (fractions([n - 1.0])[0] / n) ** i["T"] * fractions([max(i["x"])])[0]
 
 
-def _precise(quantity: Any, bound: Any) -> dict[str, Any]:
-    return {"quantity": quantity, "bound": bound, "exact": by_fractions(quantity, bound)}
-
-
-def claim(identifier: str, place: str, statement: str, relation: Any, sides: tuple[Any, Any], **more: Any) -> Claim:
-    """A claim about whole numbers and fractions."""
-    generators = more.pop("generators")
-    return Claim(
-        identifier, place, "deterministic", statement, relation, generators=generators, **_precise(*sides), **more
-    )
-
-
-def zero(i: Instance) -> int:
-    return 0
-
-
 CLAIMS = (
-    claim(
+    rational(
         "000/model-tree:size",
         "§III",
         "X⁽ᵗ⁾ has 2ᵗ rows",
-        "==",
-        (lambda i: len(rows_at(i)), lambda i: 2 ** i["t"]),
-        generators={"whole": shallow},
+        equal(lambda i: len(rows_at(i)), lambda i: 2 ** i["t"]),
+        {"whole": shallow},
         counts=(20, 60),
     ),
-    claim(
+    rational(
         "000/model-tree:rows",
         "eq. 9, 10, Definition 5",
         "each row of X⁽ᵗ⁾ generates its positive and its negative transformation and nothing else",
-        "==",
-        (_model_gap, zero),
-        generators={"whole": shallow},
-        scale=unit_scale,
+        vanishes(_model_gap),
+        {"whole": shallow},
         counts=(20, 60),
     ),
-    claim(
+    rational(
         "000/fig-4:order",
         "Figure 4, Appendix D",
         "a positive transformation keeps the order of the entries, a negative one reverses it",
-        ">=",
-        (_order_gap, zero),
-        generators={"whole": whole_rows, "rows": distinct_rows},
-        scale=unit_scale,
+        at_least(_order_gap, 0),
+        {"whole": whole_rows, "rows": distinct_rows},
+        scale=1,
     ),
-    claim(
+    rational(
         "000/fig-4:zero",
         "Figure 4, Appendix D",
         "one cluster of every transformed row is at zero",
-        "==",
-        (_least_entry, zero),
-        generators={"whole": whole_rows, "rows": distinct_rows},
-        scale=unit_scale,
+        vanishes(_least_entry),
+        {"whole": whole_rows, "rows": distinct_rows},
     ),
-    claim(
+    rational(
         "000/lem-7",
         "Lemma 7",
         "y_i = f(x_i) ⇒ c(y) ≤ c(x)",
-        "<=",
-        (lambda i: len({i["table"][v] for v in i["x"]}), lambda i: len(set(i["x"]))),
-        generators={"tables": _tables},
+        at_most(lambda i: len({i["table"][v] for v in i["x"]}), lambda i: len(set(i["x"]))),
+        {"tables": _tables},
     ),
-    claim(
+    rational(
         "000/eq-36-38:36",
         "eq. 36",
         "a positive transformation of (n₀ zeros, others at c) has height c n₀/n",
-        "==",
-        (lambda i: _height_after(i, [1]), lambda i: i["c"] * fractions([i["zeros"]])[0] / i["n"]),
-        generators={"random": _splits},
+        equal(lambda i: _height_after(i, [1]), lambda i: i["c"] * fractions([i["zeros"]])[0] / i["n"]),
+        {"random": _splits},
     ),
-    claim(
+    rational(
         "000/eq-36-38:37",
         "eq. 37",
         "a negative transformation of (n₀ zeros, others at c) has height c (n − n₀)/n",
-        "==",
-        (lambda i: _height_after(i, [-1]), lambda i: i["c"] * (i["n"] - fractions([i["zeros"]])[0]) / i["n"]),
-        generators={"random": _splits},
+        equal(lambda i: _height_after(i, [-1]), lambda i: i["c"] * (i["n"] - fractions([i["zeros"]])[0]) / i["n"]),
+        {"random": _splits},
     ),
-    claim(
+    rational(
         "000/eq-36-38:38",
         "eq. 38",
         "after T transformations the height is c (n₀/n)^k ((n−n₀)/n)^{T−k}",
-        "==",
-        (lambda i: _height_after(i, i["signs"]), _eq_38),
-        generators={"random": _splits},
+        equal(lambda i: _height_after(i, i["signs"]), _eq_38),
+        {"random": _splits},
         scope="words of up to 7 signs",
     ),
-    claim(
+    rational(
         "000/eq-36-38:formula",
         "eq. 36–38",
         "the recursion of heights and zeros gives the row itself",
-        "==",
-        (lambda i: _height_after(i, i["signs"]), _formula_38),
-        generators={"random": _splits},
+        equal(lambda i: _height_after(i, i["signs"]), _formula_38),
+        {"random": _splits},
     ),
-    claim(
+    rational(
         "000/fig-7:two",
         "Figure 7",
         "both children of a row with two clusters have two clusters",
-        "==",
-        (_child_clusters, lambda i: 4),
-        generators={"random": _two_rows},
+        equal(_child_clusters, 4),
+        {"random": _two_rows},
     ),
-    claim(
+    rational(
         "000/fig-7:split",
         "Figure 7",
         "the children of a row with two clusters have the same clusters",
-        "==",
-        (_same_split, zero),
-        generators={"random": _two_rows},
-        scale=unit_scale,
+        vanishes(_same_split),
+        {"random": _two_rows},
     ),
-    claim(
+    rational(
         "000/fig-8",
         "Figure 8",
         "a three-cluster neuron always generates one three-cluster neuron and one two-cluster neuron",
-        "==",
-        (_child_clusters, lambda i: 5),
-        generators={"random": _three_rows},
+        equal(_child_clusters, 5),
+        {"random": _three_rows},
         corrected="000/fig-8#corrected",
         scope="sum of both numbers of clusters",
         remark="where the middle cluster is the mean, both children have two",
     ),
-    claim(
+    rational(
         "000/fig-8#corrected",
         "Figure 8",
         "a three-cluster neuron none of whose entries is the mean generates one of three and one of two clusters",
-        "==",
-        (_child_clusters, lambda i: 5),
-        generators={"random": _three_rows},
+        equal(_child_clusters, 5),
+        {"random": _three_rows},
         hypotheses=_mean_apart,
     ),
-    claim(
+    rational(
         "000/appE-mid:single",
         "Appendix E",
         "the middle cluster of a three-cluster row has one element, by construction",
-        "==",
-        (_middle_size, lambda i: 1),
-        generators={"rows": _tree_rows},
+        equal(_middle_size, 1),
+        {"rows": _tree_rows},
         counts=(20, 80),
         scope="every row of layers 1 to 6, n from 4 to 7",
     ),
-    claim(
+    rational(
         "000/appE-mid:composition",
         "Appendix E",
         "three-cluster rows that generate a split (1, n−1) or (n−1, 1) are (1, 1, n−2) or (n−2, 1, 1)",
-        "==",
-        (_foreign_compositions, zero),
-        generators={"rows": _tree_rows},
-        scale=unit_scale,
+        vanishes(_foreign_compositions),
+        {"rows": _tree_rows},
         counts=(20, 80),
         scope="every row of layers 1 to 6, twelve layers ahead",
     ),
-    claim(
+    rational(
         "000/appE-mid:exactly-one",
         "Appendix E",
         "of the 2^T descendants of a three-cluster row exactly one has three clusters",
-        "==",
-        (_three_cluster_descendants, lambda i: 1),
-        generators={"random": _three_deep},
+        equal(_three_cluster_descendants, 1),
+        {"random": _three_deep},
         counts=(40, 200),
         corrected="000/appE-mid:exactly-one#corrected",
         remark="none if the middle cluster meets the mean",
     ),
-    claim(
+    rational(
         "000/appE-mid:exactly-one#corrected",
         "Appendix E",
         "of the 2^T descendants of a three-cluster row at most one has three clusters",
-        "<=",
-        (_three_cluster_descendants, lambda i: 1),
-        generators={"random": _three_deep},
+        at_most(_three_cluster_descendants, 1),
+        {"random": _three_deep},
         counts=(40, 200),
     ),
-    claim(
+    rational(
         "000/appE-mid:decay",
         "Appendix E",
         "the entries of the three-cluster descendant are at most ((n−1)/n)^T c",
-        "<=",
-        (_largest_three, _decay_bound),
-        generators={"random": _three_deep},
+        at_most(_largest_three, _decay_bound),
+        {"random": _three_deep},
         counts=(40, 200),
     ),
 )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._claim import Claim, Generator, Instance
+from isometer_papers.claims._families import Family, Rng, extended
 from isometer_papers.claims._precise import mpmath
-from isometer_papers.claims.nachum2024.instances import Rng
+from isometer_papers.claims._statements import ClaimSettings, Comparison, Sampled, deterministic
 from isometer_papers.simulate.tree import (
     brute_force_tree,
     cluster_values,
@@ -32,11 +34,19 @@ def precise(value: Any) -> Any:
     return mpmath().mpf(value.numerator) / value.denominator if isinstance(value, Fraction) else value
 
 
-def by_fractions(
-    quantity: Callable[[Instance], Any], bound: Callable[[Instance], Any]
-) -> Callable[[Instance], tuple[Any, Any]]:
-    """Certificate of sides that are computed in fractions anyway."""
-    return lambda i: (precise(quantity(i)), precise(bound(i)))
+def rational(
+    id: str,
+    place: str,
+    statement: str,
+    compared: Comparison,
+    generators: Mapping[str, Generator],
+    **settings: Unpack[ClaimSettings],
+) -> Claim:
+    """A deterministic claim whose sides are computed in fractions anyway: they are their own certificate."""
+    left, right = compared.left, compared.right
+    assert not isinstance(left, Sampled)
+    exact = replace(compared, exact=lambda i: (precise(left(i)), precise(right(i))))
+    return deterministic(id, place, statement, exact, generators, **settings)
 
 
 def moved(row: Any, sign: int) -> Any:
@@ -68,7 +78,7 @@ def keeps_clusters(i: Instance) -> bool:
     return clusters(rows[0]) > 3 and clusters(rows[-1]) == clusters(rows[0])
 
 
-def kept_paths(signed: Callable[[Rng], list[int]]) -> Callable[[Rng, int], Iterator[Instance]]:
+def kept_paths(signed: Callable[[Rng], list[int]]) -> Family:
     """Rows of whole numbers that keep their clusters along signs."""
 
     def generator(rng: Rng, count: int) -> Iterator[Instance]:
@@ -141,16 +151,9 @@ def whole_rows(rng: Rng, count: int, least: int = 3, most: int = 7) -> Iterator[
         yield {"x": np.sort(rng.choice(np.arange(60), n, replace=False)).astype(float)}
 
 
-def deep(
-    generate: Callable[[Rng, int], Iterator[Instance]], layers: int = 40
-) -> Callable[[Rng, int], Iterator[Instance]]:
+def deep(generate: Family, layers: int = 40) -> Family:
     """The same rows with a depth of so many layers per sample."""
-
-    def generator(rng: Rng, count: int) -> Iterator[Instance]:
-        for instance in generate(rng, count):
-            yield {**instance, "T": layers * instance["x"].shape[-1]}
-
-    return generator
+    return extended(generate, lambda rng, i: {"T": layers * i["x"].shape[-1]})
 
 
 def higher_rows(rng: Rng, count: int) -> Iterator[Instance]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, Unpack
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance
-from isometer_papers.claims.nachum2024.instances import Rng, unit_scale
+from isometer_papers.claims._claim import Claim, Generator, Instance
+from isometer_papers.claims._families import Family
+from isometer_papers.claims._statements import (
+    ClaimSettings,
+    Comparison,
+    Sampled,
+    asymptotic,
+    at_least,
+    at_most,
+    vanishes,
+)
 from isometer_papers.claims.nachum2024.tree_instances import (
     deep,
     distinct_rows,
@@ -50,20 +59,18 @@ def middle(gram: Any) -> range:
     return range(1, len(gram) - 1)
 
 
-def on_trees(quantity: Callable[[Any], Any], bound: Callable[[Instance], Any]) -> dict[str, Any]:
-    """Sides of a claim about the Gram matrix of layer T, and their certificate from fractions."""
-    return {
-        "quantity": lambda i: quantity(gram_of(i)),
-        "bound": bound,
-        "exact": lambda i: (quantity(exact_gram_of(i)), bound(i)),
-    }
+def on_trees(compared: Comparison) -> Comparison:
+    """A comparison of the Gram matrix of layer T with a bound of the instance; fractions certify it."""
+    of_gram, bound = compared.left, compared.right
+    assert not isinstance(of_gram, Sampled)
+    return replace(compared, left=lambda i: of_gram(gram_of(i)), exact=lambda i: (of_gram(exact_gram_of(i)), bound(i)))
 
 
 def size(i: Instance) -> int:
     return int(i["x"].shape[-1])
 
 
-def _at_least(least: int) -> Callable[[Rng, int], Iterator[Instance]]:
+def _at_least(least: int) -> Family:
     return deep(lambda rng, count: distinct_rows(rng, count, least, 8))
 
 
@@ -85,62 +92,48 @@ def _theorem(
     """The four items of Theorem 11."""
     every, wide = generators
 
-    def claim(item: str, statement: str, relation: Any, given: Any, sides: dict[str, Any], **rest: Any) -> Claim:
-        return Claim(
-            f"{prefix}:{item}",
-            f"{place}, {item.replace('-', ' ')}",
-            "asymptotic",
-            f"{more}{statement}",
-            relation,
-            generators=given,
-            counts=counts,
-            **{"scope": scope, **sides, **rest},
-        )
+    def claim(
+        item: str, statement: str, compared: Comparison, given: dict[str, Generator], **settings: Unpack[ClaimSettings]
+    ) -> Claim:
+        common: ClaimSettings = {"counts": counts, "scope": scope, **settings}
+        where = f"{place}, {item.replace('-', ' ')}"
+        return asymptotic(f"{prefix}:{item}", where, f"{more}{statement}", on_trees(compared), given, **common)
 
     half_pi = "π/2 − √(2π)/(n−2)"
     return (
         claim(
             "item-1",
             "∠(x_1⁽ᵗ⁾, x_n⁽ᵗ⁾) = π/2 for all t",
-            "==",
+            vanishes(lambda g: cosine(g, 0, len(g) - 1)),
             every,
-            on_trees(lambda g: cosine(g, 0, len(g) - 1), lambda i: 0),
-            scale=unit_scale,
             scope=f"cosine at {scope}",
         ),
         claim(
             "item-2",
             "lim ∠(x_i⁽ᵗ⁾, x_j⁽ᵗ⁾) = 0 for i, j ∈ {2, …, n−1}",
-            "<=",
+            at_most(middle_angle, 1e-4),
             wide,
-            on_trees(middle_angle, lambda i: 1e-4),
             scope=f"below 1e-4 at {scope}",
         ),
         claim(
             "item-3",
             "for i ∈ {2, …, n−1} lim ‖x_i‖/‖x_1‖ ≤ 3/(n−2) or lim ‖x_i‖/‖x_n‖ ≤ 3/(n−2)",
-            "<=",
+            at_most(lambda g: length_ratio(g, middle(g)), lambda i: 3 / (size(i) - 2)),
             every,
-            on_trees(lambda g: length_ratio(g, middle(g)), lambda i: 3 / (size(i) - 2)),
             remark="sharp: √2/√((n−1)² + 1), attained by rows that are symmetric about their mean",
         ),
         claim(
             "item-4-lower",
             f"for i ∈ {{2, …, n−1}} lim ∠(x_i, x_1) ≥ {half_pi} or lim ∠(x_i, x_n) ≥ {half_pi}",
-            ">=",
+            at_least(lambda g: extreme_angle(g, middle(g)), lambda i: angle_bound(float(np.sqrt(2 * np.pi)), size(i))),
             every,
-            on_trees(
-                lambda g: extreme_angle(g, middle(g)),
-                lambda i: angle_bound(float(np.sqrt(2 * np.pi)), size(i)),
-            ),
             remark="sharp: arccos(1/√(2(n−1)² + 2)), about π/2 − 0.71/(n−1); eq. 88 has √2·π for √(2π)",
         ),
         claim(
             "item-4-upper",
             "lim ∠(x_i, x_1) ≤ π/2 and lim ∠(x_i, x_n) ≤ π/2",
-            "<=",
+            at_most(lambda g: extreme_angle(g, middle(g)), math.pi / 2),
             every,
-            on_trees(lambda g: extreme_angle(g, middle(g)), lambda i: math.pi / 2),
         ),
     )
 
@@ -156,28 +149,24 @@ def samples(i: Instance) -> int:
 
 CLAIMS = (
     *_theorem("000/thm-11", (TREES, WIDE), "Theorem 11", DEPTH),
-    Claim(
+    asymptotic(
         "000/thm-11:escape-lower",
         "Interpretation of Theorem 11",
-        "asymptotic",
         "the norm of the escaped point over that of any point in the cluster is Θ(n): at least of order n",
-        ">=",
-        generators=TREES,
+        on_trees(at_least(_escape, lambda i: (size(i) - 1) / math.sqrt(2))),
+        TREES,
         counts=(12, 36),
         scope=f"(n−1)/√2 at {DEPTH}",
-        **on_trees(_escape, lambda i: (size(i) - 1) / math.sqrt(2)),
     ),
-    Claim(
+    asymptotic(
         "000/thm-11:escape-upper",
         "Interpretation of Theorem 11",
-        "asymptotic",
         "the norm of the escaped point over that of any point in the cluster is Θ(n): at most of order n",
-        "<=",
-        generators=TREES,
+        on_trees(at_most(_escape, lambda i: size(i) - 1)),
+        TREES,
         counts=(12, 36),
         tolerance=1e-6,
         scope=f"n − 1 at {DEPTH}",
-        **on_trees(_escape, lambda i: size(i) - 1),
     ),
     *_theorem(
         "000/remark-highdim",

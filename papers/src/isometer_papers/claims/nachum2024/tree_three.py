@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from isometer_papers.claims._claim import Claim, Instance, Search
-from isometer_papers.claims.nachum2024.instances import Rng
+from isometer_papers.claims._families import Rng, cases
+from isometer_papers.claims._statements import above, asymptotic, at_most, deterministic, equal
 from isometer_papers.claims.nachum2024.tree_instances import deep, distinct_rows, tree, whole_rows
 from isometer_papers.claims.nachum2024.tree_limits import DEPTH, length_ratio, on_trees, samples, size
 from isometer_papers.claims.nachum2024.tree_two import better, energies
@@ -50,10 +51,7 @@ def _pair_sum(i: Instance) -> Any:
 THREE = Search(lambda p: {"a": 0.01 + 0.98 * float(p[0]), "c": 1.0, "n": 4 + int(6 * p[1]), "T": 2 + int(20 * p[2])}, 3)
 
 
-def _sizes(rng: Rng, count: int) -> Iterator[Instance]:
-    for n in range(4, 24):
-        for layers in (1, 2, 3, 10, 50):
-            yield {"n": n, "T": layers, "c": 1.0}
+_sizes = cases(*({"n": n, "T": layers, "c": 1.0} for n in range(4, 24) for layers in (1, 2, 3, 10, 50)))
 
 
 def _state(i: Instance) -> tuple[Any, Any]:
@@ -81,17 +79,14 @@ def _formula(weights: Callable[[int], tuple[int, int, int, int]]) -> Callable[[I
     return value
 
 
-def settles(identifier: str, place: str, statement: str, entry: Any, weights: Any, **more: Any) -> Claim:
+def settles(id: str, place: str, statement: str, entry: Any, weights: Any, **more: Any) -> Claim:
     """An asymptotic formula for an entry of the Gram matrix."""
-    return Claim(
-        identifier,
+    return asymptotic(
+        id,
         place,
-        "asymptotic",
         statement,
-        "==",
-        _formula(weights),
+        equal(lambda i: entry(_settled(i)), _formula(weights)),
         {"splits": lambda rng, count: (i for i in energies(rng, count) if samples(i) >= 5)},
-        quantity=lambda i: entry(_settled(i)),
         tolerance=1e-8,
         counts=(40, 250),
         **{"scope": "T = 60n, n from 5 to 8, i = 3", **more},
@@ -173,10 +168,6 @@ def near(gram: Any) -> range:
     return range(1, len(gram) - 1, len(gram) - 3)
 
 
-def on_layer(gram_value: Callable[[Any], Any], bound: Callable[[Instance], Any]) -> dict[str, Any]:
-    return on_trees(gram_value, bound)
-
-
 def _least_sum(i: Instance) -> float:
     """The least of A, B, C, D at a layer, as a share of the trace."""
     low, high = tree(i["x"], i["T"]).split_energies(i["T"])
@@ -203,38 +194,29 @@ def _drift(i: Instance) -> float:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "000/eq-61-62:61",
         "eq. 61",
-        "deterministic",
         "rows (2, n−2), (n−2, 2) from a three-cluster row contribute at most eq. 61 to ‖x_i‖² and ‖x_j‖²",
-        "<=",
-        _pair_sum,
+        at_most(_pair_part, _pair_sum),
         {"rows": _three},
-        quantity=_pair_part,
         search=THREE,
         scope="composition (1, 1, n−2), T from 2, n ≥ 4",
     ),
-    Claim(
+    deterministic(
         "000/eq-61-62:62",
         "eq. 61, 62",
-        "deterministic",
         "eq. 61 ≤ c² ((n−2)/n)² (n²−2n+1)/(2n−7) ((n−1)/n)^{2(T−1)}",
-        "<=",
-        _pair_bound,
+        at_most(_pair_sum, _pair_bound),
         {"sizes": _sizes},
-        quantity=_pair_sum,
         scope="n ≥ 4, T up to 50; for n = 3 the bound is negative",
     ),
-    Claim(
+    deterministic(
         "000/eq-61-62:contribution",
         "eq. 62",
-        "deterministic",
         "rows (2, n−2), (n−2, 2) from a three-cluster row contribute at most eq. 62 to ‖x_i‖² and ‖x_j‖²",
-        "<=",
-        _pair_bound,
+        at_most(_pair_part, _pair_bound),
         {"rows": _three},
-        quantity=_pair_part,
         search=THREE,
         scope="composition (1, 1, n−2), T from 2, n ≥ 4",
     ),
@@ -259,112 +241,84 @@ CLAIMS = (
         lambda g: g[-1, -1],
         lambda n: (1, (n - 1) ** 2, 4, (n - 2) ** 2),
     ),
-    Claim(
+    deterministic(
         "000/eq-63-73:67",
         "eq. 66–68",
-        "deterministic",
         "(A+B+4C+4D)/((n−1)²A+B+(n−2)²C+4D) ≤ (4+4r)/((n−2)²+r), r = (B+D)/(A+C)",
-        "<=",
-        lambda i: extreme_ratio_bound(1 / to_first(i), i["n"]),
+        at_most(lambda i: middle_square(i) / first_square(i), lambda i: extreme_ratio_bound(1 / to_first(i), i["n"])),
         {"sums": quadruples},
-        quantity=lambda i: middle_square(i) / first_square(i),
         search=QUADRUPLES,
     ),
-    Claim(
+    deterministic(
         "000/eq-63-73:70",
         "eq. 69–71",
-        "deterministic",
         "(A+B+4C+4D)/(A+(n−1)²B+4C+(n−2)²D) ≤ (4+4r)/((n−2)²+r), r = (A+C)/(B+D)",
-        "<=",
-        lambda i: extreme_ratio_bound(to_first(i), i["n"]),
+        at_most(lambda i: middle_square(i) / last_square(i), lambda i: extreme_ratio_bound(to_first(i), i["n"])),
         {"sums": quadruples},
-        quantity=lambda i: middle_square(i) / last_square(i),
         search=QUADRUPLES,
     ),
-    Claim(
+    deterministic(
         "000/eq-63-73:positive",
         "after eq. 71",
-        "deterministic",
         "A(T), B(T), C(T) and D(T) are all positive for every T ≥ 1",
-        ">",
-        lambda i: 0,
+        above(_least_sum, 0),
         {"trees": _first_stable},
-        quantity=_least_sum,
-        exact=lambda i: (_least_sum(i), 0),
         counts=(20, 80),
         corrected="000/eq-63-73:positive#corrected",
         scope="T = 1 at the first stable layer t₀",
         remark="a split need not have appeared by then; sums of squares of whole numbers that are 0 are exact",
     ),
-    Claim(
+    asymptotic(
         "000/eq-63-73:positive#corrected",
         "after eq. 71",
-        "asymptotic",
         "A(T), B(T), C(T) and D(T) are all positive for every T larger than a certain value",
-        ">",
-        lambda i: 0,
+        above(_least_sum, 0),
         {"trees": deep(lambda rng, count: whole_rows(rng, count, 5, 7), 10)},
-        quantity=_least_sum,
-        exact=lambda i: (_least_sum(i), 0),
         tolerance=1e-100,
         counts=(20, 80),
         scope="layer 10n",
     ),
-    Claim(
+    asymptotic(
         "000/eq-63-73:converges",
         "after eq. 71",
-        "asymptotic",
         "(A+C)/(B+D) converges to a constant as T → ∞",
-        "<=",
-        lambda i: 1e-6,
+        at_most(_drift, 1e-6),
         INNER,
-        quantity=_drift,
-        exact=lambda i: (_drift(i), 1e-6),
         counts=(12, 36),
         scope="the share (A+C)/(A+B+C+D) changes by less than 1e-6 between layers 20n and 40n",
     ),
-    Claim(
+    deterministic(
         "000/eq-63-73:72-step",
         "eq. 72, 73",
-        "deterministic",
         "(4+4r)/((n−2)²+r) ≤ 8/(n−2)² for r ≤ 1, and with 1/r otherwise",
-        "<=",
-        lambda i: 8 / (i["n"] - 2) ** 2,
+        at_most(better(extreme_ratio_bound, min), lambda i: 8 / (i["n"] - 2) ** 2),
         {"ratios": ratios},
-        quantity=better(extreme_ratio_bound, min),
         search=RATIO,
     ),
-    Claim(
+    asymptotic(
         "000/eq-63-73:72",
         "eq. 72, 73",
-        "asymptotic",
         "lim ‖x_i‖²/‖x_1‖² ≤ 8/(n−2)² or lim ‖x_i‖²/‖x_n‖² ≤ 8/(n−2)² for i ∈ {3, …, n−2}",
-        "<=",
-        generators=INNER,
+        on_trees(at_most(lambda g: length_ratio(g, inner(g)) ** 2, lambda i: 8 / (size(i) - 2) ** 2)),
+        INNER,
         counts=(12, 36),
         scope=DEPTH,
         remark="sharp: 2/((n−1)² + 1)",
-        **on_layer(lambda g: length_ratio(g, inner(g)) ** 2, lambda i: 8 / (size(i) - 2) ** 2),
     ),
-    Claim(
+    deterministic(
         "000/eq-74-80:77",
         "eq. 74–78",
-        "deterministic",
         "eq. 74, 75 give ‖x_2‖²/‖x_1‖² ≃ (1+r)/((n−1)²+r), r = (B+D)/(A+C)",
-        "==",
-        lambda i: norm_ratio_limit(1 / to_first(i), i["n"]),
+        equal(_second_ratio, lambda i: norm_ratio_limit(1 / to_first(i), i["n"])),
         {"sums": quadruples},
-        quantity=_second_ratio,
     ),
-    Claim(
+    asymptotic(
         "000/eq-74-80:79",
         "eq. 79, 80",
-        "asymptotic",
         "lim ‖x_i‖²/‖x_1‖² ≤ 2/(n−1)² or lim ‖x_i‖²/‖x_n‖² ≤ 2/(n−1)² for i = 2, n−1",
-        "<=",
-        generators=OUTER,
+        on_trees(at_most(lambda g: length_ratio(g, near(g)) ** 2, lambda i: 2 / (size(i) - 1) ** 2)),
+        OUTER,
         counts=(12, 36),
         scope=DEPTH,
-        **on_layer(lambda g: length_ratio(g, near(g)) ** 2, lambda i: 2 / (size(i) - 1) ** 2),
     ),
 )

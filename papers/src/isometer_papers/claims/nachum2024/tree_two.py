@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import product
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Instance, Search
-from isometer_papers.claims.nachum2024.instances import Rng, unit_scale
-from isometer_papers.claims.nachum2024.tree_instances import by_fractions, fractions, path, tree
+from isometer_papers.claims._families import Rng
+from isometer_papers.claims._statements import (
+    ClaimSettings,
+    Comparison,
+    above,
+    asymptotic,
+    at_least,
+    at_most,
+    below,
+    deterministic,
+    equal,
+    vanishes,
+)
+from isometer_papers.claims.nachum2024.tree_instances import fractions, path, rational, tree
 from isometer_papers.claims.nachum2024.tree_limits import DEPTH, TREES, cosine, samples
 from isometer_papers.float_or_mpmath import angle_of_cosine, pi_like
 from isometer_papers.simulate.tree import two_cluster_energy
@@ -123,22 +135,15 @@ def ratio(i: Instance) -> Any:
     return second_sum(i) / first_sum(i)
 
 
-def _limit(identifier: str, place: str, statement: str, sides: tuple[Any, Any], **more: Any) -> Claim:
+def _limit(id: str, place: str, statement: str, compared: Comparison, **settings: Unpack[ClaimSettings]) -> Claim:
     """An asymptotic equality of Appendix D."""
-    quantity, bound = sides
-    return Claim(
-        identifier,
-        place,
-        "asymptotic",
-        statement,
-        "==",
-        generators={"splits": energies},
-        quantity=quantity,
-        bound=bound,
-        tolerance=1e-8,
-        counts=(30, 200),
-        **{"scope": "T = 60n, n from 4 to 8, rows of two clusters", **more},
-    )
+    common: ClaimSettings = {
+        "tolerance": 1e-8,
+        "counts": (30, 200),
+        "scope": "T = 60n, n from 4 to 8, rows of two clusters",
+        **settings,
+    }
+    return asymptotic(id, place, statement, compared, {"splits": energies}, **common)
 
 
 def _ratios(rng: Rng, count: int) -> Iterator[Instance]:
@@ -171,91 +176,64 @@ def _unit_interval(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 CLAIMS = (
-    Claim(
+    rational(
         "000/eq-39-40:39",
         "eq. 39",
-        "deterministic",
         "C_ℓ = Σ_k C(T−1,k) ((n−n_ℓ)/n)^{2(T−k)} (n_ℓ/n)^{2k} c_ℓ²",
-        "==",
-        _sum_39,
+        equal(_by_words, _sum_39),
         {"words": _heights},
-        quantity=_by_words,
-        exact=by_fractions(_by_words, _sum_39),
         counts=(40, 150),
         scope="all words of up to 7 signs",
     ),
-    Claim(
+    rational(
         "000/eq-39-40:40",
         "eq. 40",
-        "deterministic",
         "C_ℓ = c_ℓ² ((n−n_ℓ)/n)² {((n−n_ℓ)/n)² + (n_ℓ/n)²}^{T−1}",
-        "==",
-        _closed_40,
+        equal(_sum_39, _closed_40),
         {"words": _heights},
-        quantity=_sum_39,
-        exact=by_fractions(_sum_39, _closed_40),
     ),
-    Claim(
+    deterministic(
         "000/eq-41-43:dominant",
         "after eq. 40",
-        "deterministic",
         "the compositions that dominate are (1, n−1) and (n−1, 1): λ_m < λ_1 for 2 ≤ m ≤ n−2",
-        "<",
-        lambda i: split_contraction(1, i["n"], i["one"]),
+        below(lambda i: split_contraction(i["m"], i["n"], i["one"]), lambda i: split_contraction(1, i["n"], i["one"])),
         {"splits": _unbalanced},
-        quantity=lambda i: split_contraction(i["m"], i["n"], i["one"]),
         counts=(60, 400),
     ),
-    Claim(
+    deterministic(
         "000/eq-41-43:sets",
         "after eq. 42",
-        "deterministic",
         "L_{i,j} = L for every i, j ∈ {2, …, n}",
-        "==",
-        lambda i: 0,
+        vanishes(_missing_rows),
         {"pairs": _pairs},
-        quantity=_missing_rows,
-        scale=unit_scale,
         counts=(60, 400),
         corrected="000/eq-41-43:sets#corrected",
         remark="not for j = n, which is alone in (n−1, 1); the compositions missing from L_{i,j} are counted",
     ),
-    Claim(
+    deterministic(
         "000/eq-41-43:sets#corrected",
         "after eq. 42",
-        "deterministic",
         "L_{i,j} = L for every i, j ∈ {2, …, n−1}",
-        "==",
-        lambda i: 0,
+        vanishes(_missing_rows),
         {"pairs": _pairs},
-        quantity=_missing_rows,
         hypotheses=lambda i: i["j"] < i["n"],
-        scale=unit_scale,
         counts=(60, 400),
     ),
-    Claim(
+    rational(
         "000/eq-41-43:43",
         "eq. 43",
-        "deterministic",
         "Σ_{ℓ∈L} C_ℓ = n⁻² {(1/n)² + ((n−1)/n)²}^{T−1} Σ_{ℓ∈L} c_ℓ²",
-        "==",
-        _leaf_formula,
+        equal(_leaf_sum, _leaf_formula),
         {"leaves": _leaves},
-        quantity=_leaf_sum,
-        exact=by_fractions(_leaf_sum, _leaf_formula),
         counts=(30, 100),
     ),
-    Claim(
+    asymptotic(
         "000/eq-41-43:exist",
         "after eq. 41",
-        "asymptotic",
         "unbalanced configurations always exist: L⁽ᵗ⁾ is not empty",
-        ">",
-        lambda i: 0,
+        above(_extreme_energy, 0),
         TREES,
-        quantity=_extreme_energy,
-        exact=lambda i: (_extreme_energy(i), 0),
-        scale=unit_scale,
+        scale=1,
         tolerance=1e-12,
         counts=(12, 36),
         scope=f"both compositions, at {DEPTH}",
@@ -265,19 +243,19 @@ CLAIMS = (
         "000/eq-44",
         "eq. 44",
         "lim cos(x_i, x_j) = 1 for i, j ∈ {2, …, n−1}",
-        (lambda i: cosine(settled(i), 1, samples(i) - 2), lambda i: 1),
+        equal(lambda i: cosine(settled(i), 1, samples(i) - 2), 1),
     ),
     _limit(
         "000/eq-45-50:45",
         "eq. 45",
         "‖x_i‖² ≃ n⁻² λ^{T−1} Σ_L c²",
-        (lambda i: settled(i)[1, 1], lambda i: (first_sum(i) + second_sum(i)) / samples(i) ** 2),
+        equal(lambda i: settled(i)[1, 1], lambda i: (first_sum(i) + second_sum(i)) / samples(i) ** 2),
     ),
     _limit(
         "000/eq-45-50:46",
         "eq. 46",
         "‖x_1‖² ≃ λ^{T−1} (((n−1)/n)² Σ_{L_1} c² + n⁻² Σ_{L_2} c²)",
-        (
+        equal(
             lambda i: settled(i)[0, 0],
             lambda i: ((samples(i) - 1) ** 2 * first_sum(i) + second_sum(i)) / samples(i) ** 2,
         ),
@@ -286,7 +264,7 @@ CLAIMS = (
         "000/eq-45-50:47",
         "eq. 47",
         "‖x_n‖² ≃ λ^{T−1} (n⁻² Σ_{L_1} c² + ((n−1)/n)² Σ_{L_2} c²)",
-        (
+        equal(
             lambda i: settled(i)[-1, -1],
             lambda i: (first_sum(i) + (samples(i) - 1) ** 2 * second_sum(i)) / samples(i) ** 2,
         ),
@@ -295,7 +273,7 @@ CLAIMS = (
         "000/eq-45-50:48",
         "eq. 48",
         "‖x_i‖²/‖x_1‖² ≃ n⁻² Σ_{L_1} c² / (((n−1)/n)² Σ_{L_1} c² + n⁻² Σ_{L_2} c²)",
-        (
+        equal(
             lambda i: settled(i)[1, 1] / settled(i)[0, 0],
             lambda i: first_sum(i) / ((samples(i) - 1) ** 2 * first_sum(i) + second_sum(i)),
         ),
@@ -306,7 +284,7 @@ CLAIMS = (
         "000/eq-45-50:48#corrected",
         "eq. 48",
         "‖x_i‖²/‖x_1‖² ≃ n⁻² Σ_L c² / (((n−1)/n)² Σ_{L_1} c² + n⁻² Σ_{L_2} c²)",
-        (
+        equal(
             lambda i: settled(i)[1, 1] / settled(i)[0, 0],
             lambda i: (first_sum(i) + second_sum(i)) / ((samples(i) - 1) ** 2 * first_sum(i) + second_sum(i)),
         ),
@@ -315,23 +293,20 @@ CLAIMS = (
         "000/eq-45-50:49",
         "eq. 49",
         "‖x_i‖²/‖x_1‖² ≃ (1 + r)/((n−1)² + r), r = Σ_{L_2} c²/Σ_{L_1} c²",
-        (lambda i: settled(i)[1, 1] / settled(i)[0, 0], lambda i: norm_ratio_limit(ratio(i), samples(i))),
+        equal(lambda i: settled(i)[1, 1] / settled(i)[0, 0], lambda i: norm_ratio_limit(ratio(i), samples(i))),
     ),
     _limit(
         "000/eq-45-50:50",
         "eq. 50",
         "‖x_i‖²/‖x_n‖² ≃ (1 + 1/r)/((n−1)² + 1/r), r = Σ_{L_2} c²/Σ_{L_1} c²",
-        (lambda i: settled(i)[1, 1] / settled(i)[-1, -1], lambda i: norm_ratio_limit(1 / ratio(i), samples(i))),
+        equal(lambda i: settled(i)[1, 1] / settled(i)[-1, -1], lambda i: norm_ratio_limit(1 / ratio(i), samples(i))),
     ),
-    Claim(
+    deterministic(
         "000/eq-51-52",
         "eq. 51, 52",
-        "deterministic",
         "(1+r)/((n−1)²+r) ≤ 2/(n−1)² for r ≤ 1, and with 1/r otherwise",
-        "<=",
-        lambda i: 2 / (i["n"] - 1) ** 2,
+        at_most(better(norm_ratio_limit, min), lambda i: 2 / (i["n"] - 1) ** 2),
         {"ratios": _ratios},
-        quantity=better(norm_ratio_limit, min),
         search=RATIO,
         scope="n ≥ 3",
         remark="sharp: 2/((n−1)² + 1)",
@@ -340,47 +315,41 @@ CLAIMS = (
         "000/eq-53-60:53",
         "eq. 53",
         "⟨x_i, x_1⟩ ≃ n⁻² λ^{T−1} Σ_{L_2} c²",
-        (lambda i: settled(i)[1, 0], lambda i: second_sum(i) / samples(i) ** 2),
+        equal(lambda i: settled(i)[1, 0], lambda i: second_sum(i) / samples(i) ** 2),
     ),
     _limit(
         "000/eq-53-60:54",
         "eq. 54",
         "⟨x_i, x_n⟩ ≃ n⁻² λ^{T−1} Σ_{L_1} c²",
-        (lambda i: settled(i)[1, -1], lambda i: first_sum(i) / samples(i) ** 2),
+        equal(lambda i: settled(i)[1, -1], lambda i: first_sum(i) / samples(i) ** 2),
     ),
     _limit(
         "000/eq-53-60:57",
         "eq. 55–57",
         "cos(x_i, x_1) ≃ 1/(√(1/r + 1) √((n−1)²/r + 1))",
-        (lambda i: cosine(settled(i), 1, 0), lambda i: cosine_limit(1 / ratio(i), samples(i))),
+        equal(lambda i: cosine(settled(i), 1, 0), lambda i: cosine_limit(1 / ratio(i), samples(i))),
     ),
     _limit(
         "000/eq-53-60:58",
         "eq. 58",
         "cos(x_i, x_n) ≃ 1/(√(r + 1) √((n−1)² r + 1))",
-        (lambda i: cosine(settled(i), 1, samples(i) - 1), lambda i: cosine_limit(ratio(i), samples(i))),
+        equal(lambda i: cosine(settled(i), 1, samples(i) - 1), lambda i: cosine_limit(ratio(i), samples(i))),
     ),
-    Claim(
+    deterministic(
         "000/eq-53-60:arccos",
         "eq. 59",
-        "deterministic",
         "arccos x ≥ π/2 − πx/2 on [0, 1]",
-        ">=",
-        lambda i: linear_arccos(i["x"])[1],
+        at_least(lambda i: linear_arccos(i["x"])[0], lambda i: linear_arccos(i["x"])[1]),
         {"points": _unit_interval},
-        quantity=lambda i: linear_arccos(i["x"])[0],
         search=Search(lambda p: {"x": float(p[0])}, 1),
-        scale=unit_scale,
+        scale=1,
     ),
-    Claim(
+    deterministic(
         "000/eq-53-60:59",
         "eq. 59, 60",
-        "deterministic",
         "the angle with x_1 (r ≤ 1) or with x_n (r > 1) is at least π/2 − π/(2√2(n−1))",
-        ">=",
-        _cluster_angle,
+        at_least(_two_angles, _cluster_angle),
         {"ratios": _ratios},
-        quantity=_two_angles,
         search=RATIO,
         scope="n ≥ 3, rows of two clusters",
     ),

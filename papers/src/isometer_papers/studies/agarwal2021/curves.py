@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray
 from numpy.typing import NDArray
 
-from isometer_papers.studies._drawing import band, new_figure
+from isometer_papers.studies._drawing import Figure, band, new_figure
 from isometer_papers.studies._readings import measured, ordered, surely_less
-from isometer_papers.studies._study import Choice, Measured, Scale
+from isometer_papers.studies._study import Choice, Measured, Scale, Settings
 from isometer_papers.studies.agarwal2021.hyperparameters import (
     DROPS,
     EPOCHS,
@@ -22,9 +22,6 @@ from isometer_papers.studies.agarwal2021.hyperparameters import (
 )
 from isometer_papers.studies.cells.normrelu_training import rates_of
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 __all__ = [
     "CHANCE",
     "CHOICES",
@@ -33,7 +30,6 @@ __all__ = [
     "MARGIN",
     "OPTIMIZER",
     "Curves",
-    "Settings",
     "ahead",
     "best",
     "draw_accuracies",
@@ -46,7 +42,6 @@ __all__ = [
     "speed",
 ]
 
-Settings = Mapping[str, Any]
 CHANCE = 0.1  # accuracy of a run that diverged: ten classes
 MARGIN = 0.03  # accuracies that are no further apart are similar
 _QUICK: dict[str, Any] = {

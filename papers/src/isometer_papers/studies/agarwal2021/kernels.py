@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
 
-from isometer_papers.studies._drawing import PALETTE, new_figure
-from isometer_papers.studies._study import Measured, Reading, Scale, Study
+from isometer_papers.studies._drawing import PALETTE, Figure, new_figure, single_panel
+from isometer_papers.studies._study import Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies._tables import table_picture
 from isometer_papers.studies.cells.activations import curve_cell, nonlinearity_cell, normrelu_cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 
 # --- figure 2 ------------------------------------------------------------
 
 
 def draw_activations(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1)
-    axis = axes[0, 0]
+    figure, axis = single_panel()
     for i, (name, label, style) in enumerate((("normrelu", "NormReLU", "-"), ("selu", "SeLU", "--"))):
         axis.plot(result["x"], result["value"].sel(activation=name), style, color=PALETTE[i], label=label)
     axis.set(xlabel="x", ylabel="activation")

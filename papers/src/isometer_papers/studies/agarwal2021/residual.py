@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import xarray
 
-from isometer_papers.studies._study import Choice, Measured, Reading, Study
+from isometer_papers.studies._study import Choice, Measured, Reading, Settings, Study
 from isometer_papers.studies.agarwal2021.curves import (
     CHOICES,
     COMMON,
     KERNELS,
-    Settings,
     ahead,
     best,
     draw_accuracies,

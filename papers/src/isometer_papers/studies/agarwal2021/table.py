@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import xarray
 
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._drawing import Figure
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies._tables import table_picture
 from isometer_papers.studies.agarwal2021 import residual, trained
 from isometer_papers.studies.agarwal2021.hyperparameters import DROPS, EPOCHS, FACTOR, RUNS, TABLE, UNITS, used_by
 from isometer_papers.studies.cells.normrelu_training import printed_cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 
 
 def used() -> dict[str, dict[str, Any]]:

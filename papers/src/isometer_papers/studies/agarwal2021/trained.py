@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import xarray
 
-from isometer_papers.studies._drawing import PALETTE, band, new_figure
+from isometer_papers.studies._drawing import PALETTE, Figure, band, new_figure
 from isometer_papers.studies._readings import measured, ordered
-from isometer_papers.studies._study import Choice, Measured, Reading, Study
+from isometer_papers.studies._study import Choice, Measured, Reading, Settings, Study
 from isometer_papers.studies.agarwal2021.curves import (
     CHOICES,
     COMMON,
     OPTIMIZER,
-    Settings,
     best,
     draw_accuracies,
     edges_told,
@@ -25,9 +24,6 @@ from isometer_papers.studies.agarwal2021.curves import (
     speed,
 )
 from isometer_papers.studies.cells.normrelu_training import training_cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _ALL = ["batch norm", "layer norm", "NormReLU"]
 

@@ -34,7 +34,7 @@ def normrelu_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset
         1.755
     """
     from isometer.activations import activation
-    from isometer_papers.theory.duals.normrelu import NormReLUMoments
+    from isometer.theory.kernels import NormReLUMoments
 
     c = configuration
     variances = np.linspace(c["low"], c["high"], c["points"])

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 
-from isometer_papers.studies._drawing import PALETTE, new_figure, plain_logs
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._drawing import PALETTE, Figure, plain_logs, single_panel
+from isometer_papers.studies._study import Choice, Draw, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.rank_chains import average_cell
 from isometer_papers.studies.daneshmand2020.labels import MARKERS, gamma_label
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
-
 
 # --- averages over depth: figures 2, 4, 9 and 10 ------------------------------------------------------------
 
@@ -62,15 +55,19 @@ def _exponent(settings: Settings, mean: Any, error: Any) -> Measured:
     )
 
 
-def draw_soft_ranks(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1, width=5.2)
-    axis = axes[0, 0]
-    _draw_averages(axis, result, settings, "soft_rank")
-    widths = np.asarray(settings["width"], dtype=float)
-    axis.plot(widths, np.sqrt(widths), "--", color="#444444", label="√d")
-    _power_axes(axis, settings, ylabel="rank₁/₂, averaged over depth")
-    axis.legend()
-    return figure
+def _draw_against(metric: str, ylabel: str, power: float, label: str) -> Draw:
+    """Averages over depth against the width, both logarithmic, beside a power of the width."""
+
+    def draw(result: xarray.Dataset, settings: Settings) -> Figure:
+        figure, axis = single_panel(width=5.2)
+        _draw_averages(axis, result, settings, metric)
+        widths = np.asarray(settings["width"], dtype=float)
+        axis.plot(widths, widths**power, "--", color="#444444", label=label)
+        _power_axes(axis, settings, ylabel=ylabel)
+        axis.legend()
+        return figure
+
+    return draw
 
 
 def read_soft_ranks(result: xarray.Dataset, settings: Settings) -> Reading:
@@ -116,22 +113,11 @@ FIGURE_2 = Study(
         {"activation": "identity", "layers": 1_000_000, "work": 1_000_000},
         _LESS.format(layers="10⁶"),
     ),
-    draw_soft_ranks,
+    _draw_against("soft_rank", "rank₁/₂, averaged over depth", 0.5, "√d"),
     read_soft_ranks,
     choices=_CHOICES,
     seconds=(60, 1200),
 )
-
-
-def draw_stable_ranks(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1, width=5.2)
-    axis = axes[0, 0]
-    _draw_averages(axis, result, settings, "stable_rank")
-    widths = np.asarray(settings["width"], dtype=float)
-    axis.plot(widths, np.sqrt(widths), "--", color="#444444", label="√d")
-    _power_axes(axis, settings, ylabel="r(H), averaged over depth")
-    axis.legend()
-    return figure
 
 
 def read_stable_ranks(result: xarray.Dataset, settings: Settings) -> Reading:
@@ -169,7 +155,7 @@ FIGURE_4 = Study(
         {"activation": "tanh", "layers": 100_000, "work": 100_000},
         _LESS.format(layers="10⁵"),
     ),
-    draw_stable_ranks,
+    _draw_against("stable_rank", "r(H), averaged over depth", 0.5, "√d"),
     read_stable_ranks,
     choices=_CHOICES
     | {
@@ -181,8 +167,7 @@ FIGURE_4 = Study(
 
 
 def draw_regularity(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1, width=5.2)
-    axis = axes[0, 0]
+    figure, axis = single_panel(width=5.2)
     for i, gamma in enumerate(settings["gamma"]):
         chosen = result.sel(gamma=gamma)
         axis.errorbar(
@@ -242,8 +227,7 @@ FIGURE_9 = Study(
 
 
 def draw_squares(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1, width=5.2)
-    axis = axes[0, 0]
+    figure, axis = single_panel(width=5.2)
     _draw_averages(axis, result, settings, "moment_square")
     widths = np.asarray(settings["width"], dtype=float)
     axis.plot(widths, widths**1.5, "--", color="#444444", label="d^1.5")

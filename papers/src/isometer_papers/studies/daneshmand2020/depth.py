@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
 
-from isometer_papers.studies._drawing import LINES, PALETTE, band, new_figure
+from isometer_papers.studies._drawing import LINES, PALETTE, Figure, band, single_panel
 from isometer_papers.studies._readings import measured, surely_less
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies._tables import table_picture
 from isometer_papers.studies.cells.rank_chains import depth_cell, spectrum_cell
 from isometer_papers.studies.daneshmand2020.labels import MARKERS, gamma_label
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
-
 
 # --- figure 1 ------------------------------------------------------------
 
 
 def draw_ranks(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1, width=5.6)
-    axis = axes[0, 0]
+    figure, axis = single_panel(width=5.6)
     for i, network in enumerate(settings["network"]):
         for j, gamma in enumerate(settings["gamma"]):
             runs = np.log(result["rank"].sel(network=network, gamma=gamma).transpose("run", "layer").values)
@@ -87,8 +78,7 @@ FIGURE_1 = Study(
 
 
 def draw_spectrum(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1, width=5.2)
-    axis = axes[0, 0]
+    figure, axis = single_panel(width=5.2)
     for i, layer in enumerate(result["layer"].values):
         values = result["eigenvalue"].mean("chunk").sel(layer=layer).transpose("run", "index").values
         band(axis, result["index"], values, label=f"ℓ = {layer}", index=i, log=True)

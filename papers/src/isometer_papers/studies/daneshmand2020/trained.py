@@ -6,21 +6,17 @@ A run that diverges has the accuracy of chance from then on, and the rank that w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 from scipy import stats
 
-from isometer_papers.studies._drawing import PALETTE, band, new_figure, plain_logs
+from isometer_papers.studies._drawing import PALETTE, Figure, band, new_figure, plain_logs
 from isometer_papers.studies._readings import all_of, measured, ordered
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.rank_training import mlp_cell
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 CHANCE = 0.1  # ten classes
 LOW = 0.2  # twice chance: at most this is no learning
 DEEP = 10  # layers, above which vanilla networks do not learn

@@ -6,13 +6,13 @@ A run that diverges has the accuracy of chance from then on, and the rank and al
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import xarray
 
-from isometer_papers.studies._drawing import LINES, band, new_figure, plain_logs
+from isometer_papers.studies._drawing import LINES, Figure, band, new_figure, plain_logs
 from isometer_papers.studies._readings import all_of, epochs_measured, measured, ordered, surely_less
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.vision_training import vision_cell
 from isometer_papers.studies.daneshmand2020.trained import (
     CHANCE,
@@ -23,10 +23,6 @@ from isometer_papers.studies.daneshmand2020.trained import (
     legends_below,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 ALIGNED = 0.99  # mean |cos|
 VISIBLE = 0.05  # of accuracy
 SAME_PATH = 0.02  # of accuracy, averaged over epochs

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 
-from isometer_papers.studies._drawing import PALETTE, new_figure
+from isometer_papers.studies._drawing import PALETTE, Figure, single_panel
 from isometer_papers.studies._readings import log_slope, mean_interval, surely_less
-from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.stationarity import stationary_distance_cell
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 _MARKERS = "os^Dv"
 COINCIDE = "the curves of different activations coincide"
 
 
 def draw_conjecture(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1, width=5.2)
-    axis = axes[0, 0]
+    figure, axis = single_panel(width=5.2)
     widths = np.log(np.asarray(settings["width"], dtype=float))
     for i, activation in enumerate(settings["activation"]):
         mean, half = mean_interval(np.log(_averages(result, activation)))

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import xarray
 
-from isometer_papers.studies._drawing import band, new_figure, plain_logs
+from isometer_papers.studies._drawing import Figure, band, plain_logs, single_panel
 from isometer_papers.studies._readings import log_slope, measured, surely_less
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.orthogonality import average_gap_cell, cosine_cell, gap_cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 
 # --- figure 1 ------------------------------------------------------------
 
 
 def draw_cosine(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1)
-    axis = axes[0, 0]
+    figure, axis = single_panel()
     for i, network in enumerate(settings["network"]):
         curve = result["cosine"].sel(network=network).transpose("run", "layer")
         band(axis, curve["layer"], curve.values, label=network, index=i)
@@ -75,8 +66,7 @@ FIGURE_1 = Study(
 
 
 def draw_gap(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1)
-    axis = axes[0, 0]
+    figure, axis = single_panel()
     for i, width in enumerate(settings["width"]):
         curve = result["orthogonality_gap"].sel(width=width).transpose("run", "layer")
         band(axis, curve["layer"], np.log(curve.values), label=f"d = {width}", index=i)
@@ -141,8 +131,7 @@ FIGURE_2A = Study(
 
 
 def draw_average(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1)
-    axis = axes[0, 0]
+    figure, axis = single_panel()
     widths = np.asarray(settings["width"], dtype=float)
     values = result["average_gap"].transpose("run", "width").values
     band(axis, widths, values, label="simulated", log=True)

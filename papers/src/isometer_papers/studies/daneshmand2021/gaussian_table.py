@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray
 
 from isometer_papers.report.gallery import number
+from isometer_papers.studies._drawing import Figure
 from isometer_papers.studies._readings import log_slope, measured, surely_less
-from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies._tables import table_picture
 from isometer_papers.studies.cells.gaussianity import NETWORKS, wasserstein_cell
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 PRINTED = {
     "vanilla MLP": "to a Gaussian as\nwidth → ∞, finite depth",
     "vanilla ConvNet": "to a Gaussian as\nwidth → ∞, finite depth",

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import xarray
 
-from isometer_papers.studies._drawing import LINES, PALETTE, new_figure
+from isometer_papers.studies._drawing import LINES, PALETTE, Figure, new_figure
 from isometer_papers.studies._readings import measured, surely_less
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.architectures import image_gap_cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 
 
 def draw_networks(result: xarray.Dataset, settings: Settings) -> Figure:

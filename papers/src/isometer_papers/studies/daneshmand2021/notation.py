@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 import xarray
 
 from isometer_papers.report.gallery import number
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._drawing import Figure
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies._tables import table_picture
 from isometer_papers.studies.cells.notation import SYMBOLS, notation_cell
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 _FAR = 4.5  # standard errors that the law may be off, the largest over the entries of a covariance
 _ROUNDING = 1e-10
 # symbol: meaning, where the library has it, what it is compared with

@@ -6,22 +6,17 @@ A run that diverged counts with the loss of chance, log 10.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 from scipy import stats
 
-from isometer_papers.studies._drawing import PALETTE, band, new_figure
+from isometer_papers.studies._drawing import PALETTE, Figure, band, new_figure, single_panel
 from isometer_papers.studies._readings import line_slope, measured, ordered, surely_less
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.depth_training import depth_training_cell
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 CHANCE = math.log(10)  # loss of ten equal probabilities
 
 
@@ -227,8 +222,7 @@ FIGURE_3B = Study(
 
 
 def draw_schemes(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1)
-    axis = axes[0, 0]
+    figure, axis = single_panel()
     for i, scheme in enumerate(settings["scheme"]):
         band(axis, settings["depth"], final_losses(result, scheme), label=scheme, index=i)
     axis.set(xlabel="depth", ylabel=f"training loss after {settings['epochs']} epochs", xticks=settings["depth"])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 
-from isometer_papers.studies._drawing import band, new_figure
+from isometer_papers.studies._drawing import Figure, band, new_figure
 from isometer_papers.studies._readings import measured, ordered
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies._tables import table_picture
 from isometer_papers.studies.cells.convolution_training import (
     convolution_training_cell,
@@ -19,11 +18,6 @@ from isometer_papers.studies.cells.convolution_training import (
     table_cell,
 )
 from isometer_papers.studies.daneshmand2021.trained import BOTH, ROOT, WHY_GAIN, losses
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 
 # --- figure 7 --------------------------------------------------------------------------------------------------------
 

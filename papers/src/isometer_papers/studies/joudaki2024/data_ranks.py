@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 
-from isometer_papers.studies._drawing import PALETTE, new_figure
+from isometer_papers.studies._drawing import PALETTE, Figure, new_figure
 from isometer_papers.studies._readings import measured
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.data_ranks import rank_cell
 from isometer_papers.studies.joudaki2024.depths import MARKERS
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 SIZES = [16, 32, 64, 128, 256, 512]
 BATCHES = 100  # of the paper
 NAMES = {"cifar10": "CIFAR-10", "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar100": "CIFAR-100"}

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
-from isometer_papers.studies._drawing import PALETTE, new_figure
+from isometer_papers.studies._drawing import PALETTE, Figure, new_figure
 from isometer_papers.studies._readings import line_slope, mean_interval, straightness
-from isometer_papers.studies._study import Measured
+from isometer_papers.studies._study import Measured, Settings
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 MARKERS = ("o", "s", "^", "D", "v", "P")
 TRANSIENT = 50  # depths below show how the inputs are brought into shape, not growth
 DEEPEST = 3  # depths over which growth is read; images come close to isometry within some 300 layers of width 100

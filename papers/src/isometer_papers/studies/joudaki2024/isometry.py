@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray
 
 from isometer.theory.batch_norm import gradient_growth, isometry_gap_rate
-from isometer_papers.studies._drawing import LINES, PALETTE, band, new_figure
+from isometer_papers.studies._drawing import LINES, PALETTE, Figure, band, single_panel
 from isometer_papers.studies._readings import line_slope, measured, straightness, surely_less
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.first_gradient import first_gradient_cell
 from isometer_papers.studies.cells.isometry import isometry_gap_cell
 from isometer_papers.studies.joudaki2024.depths import curve, draw_depths, explodes, flat, growth
 from isometer_papers.theory.isometry import gap_bound, printed_decay_time
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 
 # --- figure 6.1 ----------------------------------------------------------
 
@@ -38,8 +33,7 @@ def _bound(gaps: np.ndarray[Any, Any], width: int, constant: float) -> np.ndarra
 
 
 def draw_gap(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1)
-    axis = axes[0, 0]
+    figure, axis = single_panel()
     for i, width in enumerate(settings["width"]):
         gaps = _gaps(result, width)
         layers = np.arange(gaps.shape[1])

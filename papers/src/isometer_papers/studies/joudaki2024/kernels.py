@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 from scipy import stats
 
-from isometer_papers.studies._drawing import PALETTE, new_figure
-from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Study
+from isometer_papers.studies._drawing import PALETTE, Figure, new_figure
+from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies._tables import table_picture
 from isometer_papers.studies.cells.kernels import convergence_cell, hermite_cell, parallelepiped_cell, property_cell
 from isometer_papers.studies.joudaki2024.sketches import draw_parallelepipeds
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 
 # --- figure 4.1 ------------------------------------------------------------------------------------------------------
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray
 
 from isometer.theory.batch_norm import batch_norm_fixed_point, gram_fluctuations
-from isometer_papers.studies._drawing import PALETTE, band, new_figure, plain_logs
+from isometer_papers.studies._drawing import PALETTE, Figure, band, plain_logs, single_panel
 from isometer_papers.studies._readings import log_slope, measured, surely_less
-from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.mean_field import gram_error_cell
 from isometer_papers.theory.mean_field.gram_concentration import concentration_bound
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 Floats = np.ndarray[Any, Any]
 
 
@@ -38,8 +34,7 @@ def level_for(settings: Settings, samples: int, width: int) -> float:
 
 
 def draw_amplification(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1)
-    axis = axes[0, 0]
+    figure, axis = single_panel()
     for i, network in enumerate(settings["network"]):
         curve = result["error"].sel(network=network, layer=slice(1, None)).transpose("run", "layer")
         band(axis, curve["layer"], curve.values, label=network, index=i, log=True, level=0.9)
@@ -96,8 +91,7 @@ FIGURE_3_1 = Study(
 
 
 def draw_depth(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1)
-    axis = axes[0, 0]
+    figure, axis = single_panel()
     samples, width = settings["samples"], settings["width"]
     curve = _errors(result).sel(layer=slice(1, None)).transpose("run", "layer")
     layers = curve["layer"].values
@@ -188,8 +182,7 @@ def _last(result: xarray.Dataset, settings: Settings, axis: str) -> Floats:
 def _draw_scaling(
     result: xarray.Dataset, settings: Settings, name: str, bounds: list[float], theory: list[float]
 ) -> Figure:
-    figure, axes = new_figure(1)
-    axis = axes[0, 0]
+    figure, axis = single_panel()
     values, places = _last(result, settings, name), np.asarray(settings[name], dtype=float)
     band(axis, places, values, label="simulated", log=True)
     axis.plot(places, theory, ":", color=PALETTE[2], marker="o", markersize=4, label="theory, deep network")

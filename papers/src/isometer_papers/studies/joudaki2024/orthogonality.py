@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 from scipy import stats
 
 from isometer.theory.batch_norm import stationary_orthogonality_gap
-from isometer_papers.studies._drawing import PALETTE, new_figure
+from isometer_papers.studies._drawing import PALETTE, Figure, single_panel
 from isometer_papers.studies._readings import log_slope, measured
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.orthogonality import average_gap_cell, survival_cell
 from isometer_papers.studies.daneshmand2021.depth_and_width import FIGURE_1, FIGURE_2A, FIGURE_2B, draw_average
 from isometer_papers.studies.daneshmand2021.gaussian_table import gaussian_table
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 FIGURE_2_1 = dataclasses.replace(FIGURE_1, id="001/fig-2.1")
 FIGURE_2_2A = dataclasses.replace(FIGURE_2A, id="001/fig-2.2a")
 TABLE_2_1 = gaussian_table("001/tab-2.1")
@@ -100,8 +95,7 @@ def draw_survival(result: xarray.Dataset, settings: Settings) -> Figure:
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
-    figure, axes = new_figure(1, width=6.0, height=4.4)
-    axis = axes[0, 0]
+    figure, axis = single_panel(width=6.0, height=4.4)
     samples, widths = (np.asarray(settings[name], dtype=float) for name in ("samples", "width"))
     lowest = lowest_ratio(result)
     colours = ListedColormap(["#000000", "#e8e8e8"])

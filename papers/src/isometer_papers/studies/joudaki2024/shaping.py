@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 
-from isometer_papers.studies._drawing import new_figure
+from isometer.theory.batch_norm import GainFit, fit_gain, growth_exponent
+from isometer_papers.studies._drawing import Figure, new_figure, single_panel
 from isometer_papers.studies._readings import jackknife, measured, surely_less
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.first_gradient import first_gradient_cell, rate_cell
 from isometer_papers.studies.cells.isometry import image_gap_cell
 from isometer_papers.studies.joudaki2024.depths import (
@@ -24,12 +25,7 @@ from isometer_papers.studies.joudaki2024.depths import (
     growth,
 )
 from isometer_papers.studies.joudaki2024.isometry import DEPTHS, IMAGES, LAYER, images_scale
-from isometer_papers.theory.isometry.gain_schedules import GainFit, fit_gain, growth_exponent
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 CURVED = ("sin", "tanh")
 _ALL = ["identity", "sin", "tanh"]
 _STANDARD = Choice(
@@ -148,8 +144,7 @@ def _gaps(result: xarray.Dataset, name: str) -> np.ndarray[Any, Any]:
 
 
 def draw_image_gap(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1, width=5.4)
-    axis = axes[0, 0]
+    figure, axis = single_panel(width=5.4)
     for i, name in enumerate(settings["activation"]):
         draw_curve(axis, settings["at"], _gaps(result, name), name, i, log=True)
     axis.set(yscale="log", xlabel="depth L", ylabel="isometry gap of the last layer")

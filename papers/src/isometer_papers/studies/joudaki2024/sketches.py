@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 
 from isometer.metrics import isometry
-from isometer_papers.studies._drawing import PALETTE, new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from isometer_papers.studies._drawing import PALETTE, Figure, new_figure
 
 Floats = np.ndarray[Any, Any]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import xarray
 
-from isometer_papers.studies._drawing import band, new_figure
+from isometer_papers.studies._drawing import Figure, band, new_figure
 from isometer_papers.studies._readings import measured, ordered, surely_less
-from isometer_papers.studies._study import Choice, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.depth_training import CLIPPING, SCHEMES, depth_training_cell
 from isometer_papers.studies.daneshmand2021.trained import (
     FIGURE_3A,
@@ -30,10 +29,6 @@ from isometer_papers.studies.daneshmand2021.trained import (
     final_losses,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 FIGURE_2_4A = dataclasses.replace(FIGURE_3A, id="001/fig-2.4a")
 FIGURE_2_4B = dataclasses.replace(FIGURE_3B, id="001/fig-2.4b")
 FIGURE_2_5 = dataclasses.replace(FIGURE_4, id="001/fig-2.5")

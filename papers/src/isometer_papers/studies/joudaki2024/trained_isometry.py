@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 
-from isometer_papers.studies._drawing import band, new_figure
+from isometer_papers.studies._drawing import Figure, band, new_figure
 from isometer_papers.studies._readings import all_of, epochs_measured, mean_interval, measured, ordered, surely_less
-from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.isometry_training import isometry_training_cell
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 Array = np.ndarray[Any, Any]
 
 SHAPED = ["sin", "tanh"]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 
-from isometer_papers.studies._drawing import band, new_figure, plain_logs
+from isometer_papers.studies._drawing import Figure, band, new_figure, plain_logs
 from isometer_papers.studies._readings import epochs_measured, measured, ordered
-from isometer_papers.studies._study import Choice, Measured, Reading, Study
+from isometer_papers.studies._study import Choice, Measured, Reading, Settings, Study
 from isometer_papers.studies.cells.isometry_training import isometry_training_cell
 from isometer_papers.studies.joudaki2024.trained_isometry import (
     BRIEF,
@@ -25,10 +25,6 @@ from isometer_papers.studies.joudaki2024.trained_isometry import (
     training_scale,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 Array = np.ndarray[Any, Any]
 
 

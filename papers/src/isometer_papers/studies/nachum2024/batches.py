@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 
-from isometer_papers.studies._drawing import PALETTE, new_figure
+from isometer_papers.studies._drawing import PALETTE, Figure, new_figure, single_panel
 from isometer_papers.studies._readings import measured
-from isometer_papers.studies._study import Choice, Reading, Scale, Study
+from isometer_papers.studies._study import Choice, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.odd_points import activity_cell, angles_cell, odd_point_cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Settings = Mapping[str, Any]
 
 # --- figure 3 ------------------------------------------------------------
 
 
 def draw_projection(result: xarray.Dataset, settings: Settings) -> Figure:
     """The first run: what a reader of the paper sees."""
-    figure, axes = new_figure(1)
-    axis = axes[0, 0]
+    figure, axis = single_panel()
     first = result.isel(chunk=0, run=0)
     points, odd = first["projection"].values, int(first["odd"])
     rest = np.delete(points, odd, axis=0)
@@ -60,8 +53,7 @@ def read_projection(result: xarray.Dataset, settings: Settings) -> Reading:
 
 
 def draw_pairs(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1)
-    axis = axes[0, 0]
+    figure, axis = single_panel()
     first = result.isel(chunk=0, run=0)
     red = first["with_odd"].values > 0
     before, after = first["before"].values, first["after"].values
@@ -125,8 +117,7 @@ FIGURE_3B = Study(
 
 
 def draw_angles(result: xarray.Dataset, settings: Settings) -> Figure:
-    figure, axes = new_figure(1)
-    axis = axes[0, 0]
+    figure, axis = single_panel()
     shown = result.isel(mode=0, chunk=0, run=0)
     axis.plot(shown["before"], shown["after"], ".", color=PALETTE[0], alpha=0.35)
     mean = float(result["after"].mean())

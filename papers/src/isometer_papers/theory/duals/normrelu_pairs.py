@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from isometer.activations import NORMRELU_KINK
 from isometer_papers.float_or_mpmath import is_precise, ncdf, npdf, sqrt
-from isometer_papers.theory.duals.normrelu import NORMRELU_KINK
 
 __all__ = ["NORMRELU_CONSTANTS", "normrelu_constants", "normrelu_correlations", "normrelu_pair"]
 

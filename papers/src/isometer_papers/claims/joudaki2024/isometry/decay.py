@@ -9,30 +9,28 @@ import numpy as np
 
 from isometer.theory.batch_norm import isometry_gap_step
 from isometer_papers.claims._claim import Claim, Instance, always
+from isometer_papers.claims._families import Family, Rng
+from isometer_papers.claims._statements import Comparison, at_least, at_most, deterministic, expectation
 from isometer_papers.claims.joudaki2024.isometry.instances import (
     MATRICES,
     SPECTRA,
-    Family,
-    Rng,
     apart,
     exact_gap_step,
     excess,
     is_far,
+    layer_gap,
     near_spectra,
-    one,
     random_spectra,
     search_matrix,
     search_spectrum,
     small_spectra,
-    unit_scale,
     with_gap,
 )
-from isometer_papers.float_or_mpmath import exp, log
+from isometer_papers.float_or_mpmath import exp
 from isometer_papers.theory.isometry import (
     decay_time,
     deviation_root,
     gap_step_bound,
-    isometry_of,
     normalized_rows,
     spectrum_gap,
     variance_step_bound,
@@ -111,10 +109,6 @@ def _decaying(i: Instance) -> Any:
     return exp(-1 / (decay_time(i["start"], size(i)) + 0 * i["start"]))
 
 
-def _layer_gap(x: Any) -> Any:
-    return -log(isometry_of(x))
-
-
 def _times(rng: Rng, count: int) -> Iterator[Instance]:
     for _ in range(count):
         d = int(rng.integers(1, 50))
@@ -128,15 +122,12 @@ def one_step(part: str, place: str, statement: str, bound: Any, **rest: Any) -> 
     """A bound of what one layer does to the expected gap."""
     rest = {"search": search_spectrum(3), "counts": (60, 600), **rest}
     condition = rest.pop("hypotheses", always)
-    return Claim(
+    return expectation(
         f"001/{part}",
         place,
-        "expectation",
         statement,
-        ">=",
-        one,
+        at_least(lambda i: step(i) / float(bound(i)), 1),
         rest.pop("families", BOTH),
-        quantity=lambda i: step(i) / float(bound(i)),
         exact=lambda i: (exact_gap_step(i["spectrum"]) / bound(i), 1),
         hypotheses=lambda i: apart(i) and condition(i),
         scope="what the layer takes off the gap over what the bound does, the expectation by its integral; "
@@ -145,20 +136,10 @@ def one_step(part: str, place: str, statement: str, bound: Any, **rest: Any) -> 
     )
 
 
-def implied(part: str, place: str, statement: str, quantity: Any, bound: Any, **rest: Any) -> Claim:
-    """A deterministic inequality about spectra."""
+def implied(part: str, place: str, statement: str, compared: Comparison, **rest: Any) -> Claim:
+    """A deterministic statement about spectra."""
     rest = {"search": search_spectrum(3), **rest}
-    return Claim(
-        f"001/{part}",
-        place,
-        "deterministic",
-        statement,
-        "<=",
-        bound,
-        rest.pop("families", BOTH),
-        quantity=quantity,
-        **rest,
-    )
+    return deterministic(f"001/{part}", place, statement, compared, rest.pop("families", BOTH), **rest)
 
 
 CLAIMS = (
@@ -166,8 +147,7 @@ CLAIMS = (
         "lem-C.8",
         "Lemma C.8",
         "ψ(X) ≤ c/(16d) ⇒ the eigenvalues of XᵀX are within [1 − c, 1 + c]",
-        deviation,
-        lambda i: i["c"],
+        at_most(deviation, lambda i: i["c"]),
         families={"edge": _at_edge},
         hypotheses=_within,
         search=None,
@@ -179,8 +159,7 @@ CLAIMS = (
         "lem-C.8#corrected",
         "Lemma C.8",
         "ψ(X) ≤ c/(16d), Σλ = d ⇒ |λ − 1| ≤ c/24 + √(c²/576 + c/8)",
-        deviation,
-        lambda i: deviation_root(i["c"]),
+        at_most(deviation, lambda i: deviation_root(i["c"])),
         families={"edge": _at_edge},
         hypotheses=_within,
         search=None,
@@ -197,8 +176,7 @@ CLAIMS = (
         "eq-C.48:from-cor-C.6",
         "eq. C.48",
         "log(1 − Σ(λ_k−1)²/(2d²(d+2))) ≤ −σ_λ/(2d²), by which C.48 follows from Corollary C.6",
-        lambda i: gap_step_bound(i["spectrum"]),
-        lambda i: variance_step_bound(i["spectrum"]),
+        at_most(lambda i: gap_step_bound(i["spectrum"]), lambda i: variance_step_bound(i["spectrum"])),
         corrected="001/eq-C.48:from-cor-C.6#corrected",
         remark="the text takes 1/(d(d+2)) for 1/d², which is larger",
     ),
@@ -206,84 +184,68 @@ CLAIMS = (
         "eq-C.48:from-cor-C.6#corrected",
         "eq. C.48",
         "log(1 − Σ(λ_k−1)²/(2d²(d+2))) ≤ −σ_λ/(2d(d+2))",
-        lambda i: variance_step_bound(i["spectrum"], shifted=True) / gap_step_bound(i["spectrum"]),
-        lambda i: 1,
+        at_most(lambda i: variance_step_bound(i["spectrum"], shifted=True) / gap_step_bound(i["spectrum"]), 1),
         hypotheses=apart,
         scope="ratio of both sides; Σ(λ−1)² > 1e-6",
     ),
-    Claim(
+    deterministic(
         "001/eq-C.67-75:monotone",
         "proof of Theorem 6.1",
-        "deterministic",
         "ψ(X^{ℓ+1}) ≤ ψ(X^ℓ) for every layer",
-        "<=",
-        lambda i: _layer_gap(i["X"]),
+        at_most(lambda i: layer_gap(normalized_rows(i["W"] @ i["X"])), lambda i: layer_gap(i["X"])),
         MATRICES,
-        quantity=lambda i: _layer_gap(normalized_rows(i["W"] @ i["X"])),
-        scale=unit_scale,
+        scale=1,
         search=search_matrix(2),
     ),
-    Claim(
+    expectation(
         "001/eq-C.67-75:eq-C.66",
         "eq. C.64 to C.66",
-        "expectation",
         "ψ(X^ℓ) > 1/(16d) ⇒ E ψ(X^{ℓ+1}) ≤ (1 − 1/(32d³ψ(X⁰))) ψ(X^ℓ)",
-        "<=",
-        lambda i: 1 - 1 / (32 * size(i) ** 3 * i["start"]),
+        at_most(_kept, lambda i: 1 - 1 / (32 * size(i) ** 3 * i["start"])),
         STARTED,
-        quantity=_kept,
         hypotheses=is_far,
         exact=_exact_kept(lambda i: 1 - 1 / (32 * size(i) ** 3 * i["start"])),
         counts=(60, 600),
         scope="both sides over ψ(X^ℓ); ψ(X⁰) ≥ ψ(X^ℓ)",
     ),
-    Claim(
+    expectation(
         "001/eq-C.67-75:eq-C.71",
         "eq. C.67 to C.72",
-        "expectation",
         "E ψ(X^{ℓ+1}) ≤ (1 − min(1/(2d²), 1/(32d³ψ(X⁰)))) ψ(X^ℓ)",
-        "<=",
-        _rate,
+        at_most(_kept, _rate),
         NEAR_STARTED,
-        quantity=_kept,
         hypotheses=apart,
         exact=_exact_kept(_rate),
         counts=(60, 600),
         scope="both sides over ψ(X^ℓ); ψ(X⁰) ≥ ψ(X^ℓ)",
     ),
-    Claim(
+    deterministic(
         "001/eq-C.67-75:eq-C.73",
         "eq. C.73",
-        "deterministic",
         "1 − 1/k ≤ e^{−1/k}, k = max(2d², 32d³ψ(X⁰))",
-        "<=",
-        lambda i: exp(-1 / (decay_time(i["gap"], i["d"]) + 0 * i["gap"])),
+        at_most(
+            lambda i: 1 - 1 / (decay_time(i["gap"], i["d"]) + 0 * i["gap"]),
+            lambda i: exp(-1 / (decay_time(i["gap"], i["d"]) + 0 * i["gap"])),
+        ),
         {"times": _times},
-        quantity=lambda i: 1 - 1 / (decay_time(i["gap"], i["d"]) + 0 * i["gap"]),
     ),
-    Claim(
+    expectation(
         "001/eq-C.67-75:eq-C.74",
         "eq. C.74",
-        "expectation",
         "E ψ(X^{ℓ+1}) ≤ e^{−1/k} ψ(X^ℓ), k = max(2d², 32d³ψ(X⁰))",
-        "<=",
-        _decaying,
+        at_most(_kept, _decaying),
         NEAR_STARTED,
-        quantity=_kept,
         hypotheses=apart,
         exact=_exact_kept(_decaying),
         counts=(60, 600),
         scope="both sides over ψ(X^ℓ); ψ(X⁰) ≥ ψ(X^ℓ)",
         remark="k = 0.73 d(1 + dψ(X^ℓ)) was enough everywhere, a power of d less",
     ),
-    Claim(
+    deterministic(
         "001/eq-C.67-75:time",
         "under eq. C.75",
-        "deterministic",
         "max(2d², 32d³ψ(X⁰)) ≤ 2d²(1 + 16dψ(X⁰))",
-        "<=",
-        lambda i: 2 * i["d"] ** 2 * (1 + 16 * i["d"] * i["gap"]),
+        at_most(lambda i: decay_time(i["gap"], i["d"]), lambda i: 2 * i["d"] ** 2 * (1 + 16 * i["d"] * i["gap"])),
         {"times": _times},
-        quantity=lambda i: decay_time(i["gap"], i["d"]),
     ),
 )

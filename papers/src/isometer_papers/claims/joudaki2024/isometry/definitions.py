@@ -9,21 +9,20 @@ import numpy as np
 
 from isometer.activations import activation
 from isometer.metrics import batch_normalize
-from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import eigenvalues, elementwise, mpmath, numerical_rank
+from isometer_papers.claims._statements import above, asymptotic, at_least, at_most, deterministic, equal, vanishes
 from isometer_papers.claims.joudaki2024.isometry.instances import (
     MATRICES,
     UNIT,
-    Rng,
+    gram_spectrum,
     grid,
-    nought,
-    one,
+    layer_gap,
     rotation,
     search_matrix,
     singular,
-    unit_scale,
 )
-from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.isometry import (
     column_gap,
     gain_factor,
@@ -75,17 +74,9 @@ def _scaling(x: Any) -> Any:
     return _largest(x / ((x * x).sum(axis=1) / n)[:, None] ** 0.5 - mpmath().sqrt(n) * normalized_rows(x))
 
 
-def _gap(i: Instance) -> Any:
-    return -log(isometry_of(i["X"]))
-
-
 def _far_from_orthogonal(i: Instance) -> bool:
     gram = i["X"].T @ i["X"]
     return bool(_largest(gram - np.eye(len(gram)) * np.trace(gram) / len(gram)) > 1e-3 * np.trace(gram))
-
-
-def _spectrum(i: Instance) -> Any:
-    return eigenvalues(i["X"] @ i["X"].T)
 
 
 def _not_orthogonal(i: Instance) -> bool:
@@ -119,256 +110,182 @@ def _functions(name: str, low: float, high: float, *extra: float) -> Any:
     return generator
 
 
-def _origin(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"phi": "tanh", "x": 0.0}
-    yield {"phi": "sin", "x": 0.0}
+_origin = cases({"phi": "tanh", "x": 0.0}, {"phi": "sin", "x": 0.0})
 
 
 _RANK = "rank(BN(WX)) ≤ rank(X)"
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "001/op-6.4:rows",
         "eq. 6.4",
-        "deterministic",
         "the rows of BN(X) have length 1",
-        "==",
-        nought,
+        vanishes(lambda i: _largest(row_norms(_by_matrix(i["X"])) - 1)),
         MATRICES,
-        quantity=lambda i: _largest(row_norms(_by_matrix(i["X"])) - 1),
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "001/op-6.4:entries",
         "eq. 6.4",
-        "deterministic",
         "diag(XXᵀ)^{−1/2} X has the entries X_ij/√(Σ_{k≤d} X_ik²), n = d",
-        "==",
-        nought,
+        vanishes(lambda i: _largest(_by_matrix(i["X"]) - normalized_rows_as_printed(i["X"]))),
         MATRICES,
-        quantity=lambda i: _largest(_by_matrix(i["X"]) - normalized_rows_as_printed(i["X"])),
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "001/op-6.4:rectangular",
         "eq. 6.4",
-        "deterministic",
         "diag(XXᵀ)^{−1/2} X has the entries X_ij/√(Σ_{k≤d} X_ik²) for X ∈ ℝ^{d×n}",
-        "==",
-        nought,
+        vanishes(lambda i: _largest(_by_matrix(i["X"]) - normalized_rows_as_printed(i["X"]))),
         {"wide": _wide},
-        quantity=lambda i: _largest(_by_matrix(i["X"]) - normalized_rows_as_printed(i["X"])),
-        scale=unit_scale,
         corrected="001/op-6.4:rectangular#corrected",
         remark="the operator is declared on ℝ^{d×n}; the sum has to run to n",
     ),
-    Claim(
+    deterministic(
         "001/op-6.4:rectangular#corrected",
         "eq. 6.4",
-        "deterministic",
         "diag(XXᵀ)^{−1/2} X has the entries X_ij/√(Σ_{k≤n} X_ik²) for X ∈ ℝ^{d×n}",
-        "==",
-        nought,
+        vanishes(lambda i: _largest(_by_matrix(i["X"]) - normalized_rows(i["X"]))),
         {"wide": _wide, "tall": _tall},
-        quantity=lambda i: _largest(_by_matrix(i["X"]) - normalized_rows(i["X"])),
         hypotheses=lambda i: bool((row_norms(i["X"]) > 0).all()),
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "001/op-6.4:scaling",
         "§6.2",
-        "deterministic",
         "with the factor 1/n in the denominator BN(X) is multiplied by a constant, √n",
-        "==",
-        nought,
+        vanishes(lambda i: _scaling(i["X"])),
         {"wide": _wide, "square": MATRICES["random"]},
-        quantity=lambda i: _scaling(i["X"]),
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "001/def-6.5:nonnegative",
         "under eq. 6.5",
-        "deterministic",
         "φ(X) ≥ 0, n = d",
-        ">=",
-        nought,
+        at_least(lambda i: layer_gap(i["X"]), 0),
         MATRICES,
-        quantity=_gap,
-        scale=unit_scale,
+        scale=1,
         search=search_matrix(2),
     ),
-    Claim(
+    deterministic(
         "001/def-6.5:rectangular",
         "eq. 6.5",
-        "deterministic",
         "φ(X) ≥ 0 for φ on ℝ^{d×n}, with the exponent 1/d and the factor 1/d of the trace",
-        ">=",
-        nought,
+        at_least(lambda i: printed_gap(i["X"]), 0),
         {"tall": _tall},
-        quantity=lambda i: printed_gap(i["X"]),
         corrected="001/def-6.5:rectangular#corrected",
         remark="φ is declared on ℝ^{d×n}; for n < d both d have to be n",
     ),
-    Claim(
+    deterministic(
         "001/def-6.5:rectangular#corrected",
         "eq. 6.5",
-        "deterministic",
         "−log(det(XᵀX)^{1/n}/(tr(XᵀX)/n)) ≥ 0 for X ∈ ℝ^{d×n}, n ≤ d",
-        ">=",
-        nought,
+        at_least(lambda i: column_gap(i["X"]), 0),
         {"tall": _tall},
-        quantity=lambda i: column_gap(i["X"]),
-        scale=unit_scale,
+        scale=1,
     ),
-    Claim(
+    deterministic(
         "001/def-6.5:orthogonal",
         "under eq. 6.5",
-        "deterministic",
         "φ(X) = 0 for orthogonal X",
-        "==",
-        nought,
+        vanishes(lambda i: layer_gap(i["X"])),
         {"orthogonal": _orthogonal},
-        quantity=_gap,
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "001/def-6.5:scaled-identity",
         "§6.2.1",
-        "deterministic",
         "ψ(X) = 0 implies that XᵀX is a multiple of the identity",
-        ">",
-        nought,
+        above(lambda i: layer_gap(i["X"]), 0),
         MATRICES,
-        quantity=_gap,
         hypotheses=_far_from_orthogonal,
-        scale=unit_scale,
+        scale=1,
         scope="ψ > 0 wherever XᵀX is at least 0.001 tr away from a multiple of the identity",
     ),
-    Claim(
+    deterministic(
         "001/def-6.5:collinear",
         "§6.2.1",
-        "deterministic",
         "ψ(X) = ∞, I(X) = 0, if two columns are collinear",
-        "==",
-        nought,
+        vanishes(lambda i: isometry_of(i["X"])),
         {"singular": singular},
-        quantity=lambda i: isometry_of(i["X"]),
-        scale=unit_scale,
         tolerance=1e-6,
         scope="whole-number matrices; rounding leaves (1e-15)^{1/d}",
     ),
-    Claim(
+    deterministic(
         "001/claim-6.spectrum:trace",
         "Remark C.5",
-        "deterministic",
         "Σλ_i = d for the eigenvalues of XXᵀ, X = BN(·)",
-        "==",
-        lambda i: len(i["X"]),
+        equal(lambda i: gram_spectrum(i).sum(), lambda i: len(i["X"])),
         UNIT,
-        quantity=lambda i: _spectrum(i).sum(),
     ),
-    Claim(
+    deterministic(
         "001/claim-6.spectrum:interval",
         "under Theorem 6.3",
-        "deterministic",
         "the eigenvalues of XXᵀ, X = BN(·), lie in (0, 1]",
-        "<=",
-        one,
+        at_most(lambda i: max(gram_spectrum(i)), 1),
         UNIT,
-        quantity=lambda i: max(_spectrum(i)),
         corrected="001/claim-6.spectrum:interval#corrected",
         remark="they sum to d, so that all lie in (0, 1] only if all are 1",
     ),
-    Claim(
+    deterministic(
         "001/claim-6.spectrum:interval#corrected",
         "under Theorem 6.3",
-        "deterministic",
         "the eigenvalues of XXᵀ, X = BN(·), lie in [0, d]",
-        "<=",
-        lambda i: len(i["X"]),
+        at_most(lambda i: max(eigenvalues(normalized_rows(i["X"]) @ normalized_rows(i["X"]).T)), lambda i: len(i["X"])),
         {**UNIT, "singular": singular},
-        quantity=lambda i: max(eigenvalues(normalized_rows(i["X"]) @ normalized_rows(i["X"]).T)),
     ),
-    Claim(
+    deterministic(
         "001/claim-6.spectrum:factor",
         "under Theorem 6.3",
-        "deterministic",
         "(1 − Σ(λ_k−1)²/(2d²(d+2)))^{−1} > 1 for X = BN(·), always",
-        ">",
-        one,
+        above(lambda i: gain_factor(gram_spectrum(i)), 1),
         UNIT,
-        quantity=lambda i: gain_factor(_spectrum(i)),
         corrected="001/claim-6.spectrum:factor#corrected",
         remark="it is 1 for orthogonal X",
     ),
-    Claim(
+    deterministic(
         "001/claim-6.spectrum:factor#corrected",
         "under Theorem 6.3",
-        "deterministic",
         "(1 − Σ(λ_k−1)²/(2d²(d+2)))^{−1} > 1 for X = BN(·) that is not orthogonal",
-        ">",
-        one,
+        above(lambda i: gain_factor(gram_spectrum(i)), 1),
         UNIT,
-        quantity=lambda i: gain_factor(_spectrum(i)),
         hypotheses=_not_orthogonal,
         tolerance=1e-15,
     ),
-    Claim(
+    deterministic(
         "001/claim-6.rank",
         "§6.2.1",
-        "deterministic",
         f"{_RANK}: neither products nor batch norm raise the rank",
-        "<=",
-        lambda i: numerical_rank(i["X"]),
+        at_most(lambda i: numerical_rank(normalized_rows(i["W"] @ i["X"])), lambda i: numerical_rank(i["X"])),
         {"singular": singular, "low": _low_rank},
-        quantity=lambda i: numerical_rank(normalized_rows(i["W"] @ i["X"])),
     ),
-    Claim(
+    deterministic(
         "001/claim-6.act:centred",
         "§6.4",
-        "deterministic",
         "φ(0) = 0 for tanh and sin",
-        "==",
-        nought,
+        vanishes(lambda i: elementwise(i["phi"])(i["x"])),
         {"origin": _origin},
-        quantity=lambda i: elementwise(i["phi"])(i["x"]),
         exact=lambda i: (getattr(mpmath(), i["phi"])(i["x"]), 0),
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "001/claim-6.act:slope",
         "§6.4",
-        "deterministic",
         "φ'(0) = 1 for tanh and sin",
-        "==",
-        one,
+        equal(_slope, 1),
         {"origin": _origin},
-        quantity=_slope,
         exact=lambda i: (_exact_slope(i), 1),
     ),
-    Claim(
+    deterministic(
         "001/claim-6.act:bounded",
         "§6.4",
-        "deterministic",
         "φ'(x) ≤ 1 for tanh and sin",
-        "<=",
-        one,
+        at_most(_slope, 1),
         {"line": _functions("x", -20.0, 20.0, 0.0)},
-        quantity=_slope,
         exact=lambda i: (_exact_slope(i), 1),
-        scale=unit_scale,
+        scale=1,
     ),
-    Claim(
+    asymptotic(
         "001/claim-6.act:linear",
         "§6.4",
-        "asymptotic",
         "φ(αx)/α → x as α → 0, for tanh and sin",
-        "==",
-        nought,
+        vanishes(lambda i: abs(float(elementwise(i["phi"])(1e-3 * i["x"])) / 1e-3 - i["x"])),
         {"line": _functions("x", -3.0, 3.0, 1.0)},
-        quantity=lambda i: abs(float(elementwise(i["phi"])(1e-3 * i["x"])) / 1e-3 - i["x"]),
         exact=lambda i: (abs(getattr(mpmath(), i["phi"])(i["x"] / 1000) * 1000 - i["x"]), 0),
-        scale=unit_scale,
         tolerance=1e-5,
         scope="at α = 0.001, |x| ≤ 3, where the difference is at most |x|³α²/3 = 9e-6",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from isometer.run import seed_of
 from isometer_papers.claims._claim import Estimate, Instance
-from isometer_papers.claims.joudaki2024.isometry.instances import Family, Rng, rotation, with_gap
+from isometer_papers.claims._families import Family, Rng, cases
+from isometer_papers.claims._statements import Sampled
+from isometer_papers.claims.joudaki2024.isometry.instances import with_gap
 from isometer_papers.simulate.rotations import RotationChain, rotated_row_norms, rotation_chain
 from isometer_papers.theory.isometry import spectrum_gap
 
@@ -26,16 +28,20 @@ _SPECTRA: tuple[tuple[float, ...], ...] = (
 )
 
 
-def some_spectra(rng: Rng, count: int) -> Iterator[Instance]:
-    """A few spectra, most of them far from isometry."""
-    for values in _SPECTRA[:count]:
-        yield {"spectrum": np.array(values)}
+# A few spectra, most of them far from isometry.
+some_spectra = cases(*({"spectrum": np.array(values)} for values in _SPECTRA))
 
 
-def edge_spectra(rng: Rng, count: int) -> Iterator[Instance]:
-    """Gaps just below 1/(16d), two levels."""
-    for d, sign in ((2, 1), (3, 1), (3, -1), (4, 1), (5, -1), (6, 1))[:count]:
-        yield {"spectrum": with_gap(sign * np.eye(d)[0], 0.99 / (16 * d)).round(9)}
+# Gaps just below 1/(16d), two levels.
+edge_spectra = cases(
+    *(
+        {"spectrum": with_gap(sign * np.eye(d)[0], 0.99 / (16 * d)).round(9)}
+        for d, sign in ((2, 1), (3, 1), (3, -1), (4, 1), (5, -1), (6, 1))
+    )
+)
+
+
+POLAR = "polar factors instead of QR, other draws"
 
 
 @lru_cache(maxsize=64)
@@ -62,12 +68,14 @@ def polar_factors(draws: int, d: int, rng: Rng) -> Any:
     return u @ vt
 
 
-def mean_over(statistic: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """Estimate and independent estimate of the mean of a statistic of squared row lengths."""
-    return (
-        lambda i, rng: Estimate.of(statistic(row_norms_of(i))),
-        lambda i, rng: Estimate.of(statistic(polar_row_norms(i, rng))),
-    )
+def rotated(read: Callable[[Instance, Any], Estimate]) -> Sampled:
+    """What is read off the squared row lengths of an instance and its draws; again from polar factors."""
+    return Sampled(lambda i, rng: read(i, row_norms_of(i)), lambda i, rng: read(i, polar_row_norms(i, rng)), POLAR)
+
+
+def mean_over(statistic: Callable[[Any], Any]) -> Sampled:
+    """The mean of a statistic of squared row lengths."""
+    return rotated(lambda i, squares: Estimate.of(statistic(squares)))
 
 
 # --- chains ------------------------------------------------------------
@@ -94,13 +102,6 @@ def start_gap(i: Instance) -> float:
     return float(spectrum_gap(correlated(i["d"], i["rho"])))
 
 
-def fresh_chain(i: Instance, rng: Rng) -> RotationChain:
-    """The same chain in other draws, from a start that is not diagonal."""
-    d = i["d"]
-    start = rotation(rng, d) @ np.diag(np.sqrt(correlated(d, i["rho"]))) @ rotation(rng, d)
-    return rotation_chain(start, i["layers"], i.get("runs", 400), rng)
-
-
 def of_chain(statistic: Callable[[Instance, RotationChain], Any]) -> Any:
     """The mean over runs of a statistic of a chain; at least 1/runs of its largest size counts as error."""
 
@@ -113,14 +114,9 @@ def of_chain(statistic: Callable[[Instance, RotationChain], Any]) -> Any:
     return estimate
 
 
-def chains(*cases: tuple[int, float, int], **extra: Any) -> Family:
+def chains(*given: tuple[int, float, int], **extra: Any) -> Family:
     """Chains (d, ρ, layers)."""
-
-    def generator(rng: Rng, count: int) -> Iterator[Instance]:
-        for d, rho, layers in cases[:count]:
-            yield {"d": d, "rho": rho, "layers": layers, **extra}
-
-    return generator
+    return cases(*({"d": d, "rho": rho, "layers": layers, **extra} for d, rho, layers in given))
 
 
 def hitting_times(i: Instance, chain: RotationChain) -> Any:

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from isometer.theory.batch_norm import isometry_gap_step
 from isometer_papers.claims._claim import Claim, Estimate, Instance
-from isometer_papers.claims._precise import eigenvalues
-from isometer_papers.claims.joudaki2024.isometry.draws import mean_over, polar_row_norms, row_norms_of, some_spectra
+from isometer_papers.claims._families import Rng
+from isometer_papers.claims._statements import (
+    ClaimSettings,
+    Comparison,
+    asymptotic,
+    at_least,
+    at_most,
+    below,
+    deterministic,
+    equal,
+    expectation,
+    vanishes,
+)
+from isometer_papers.claims.joudaki2024.isometry.draws import mean_over, rotated, some_spectra
 from isometer_papers.claims.joudaki2024.isometry.instances import (
     SPECTRA,
     UNIT,
-    Rng,
     apart,
     exact_gap_step,
     excess,
-    nought,
-    one,
+    gram_spectrum,
+    layer_gap,
     rotation,
     search_spectrum,
-    unit_scale,
 )
 from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.isometry import (
@@ -88,20 +98,12 @@ def _orthogonal(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"X": rotation(rng, d), "W": rotation(rng, d)}
 
 
-def _spectrum(i: Instance) -> Any:
-    return eigenvalues(i["X"] @ i["X"].T)
-
-
 def _fall_ratio(i: Instance) -> float:
     return isometry_gap_step(i["spectrum"]).value / float(gap_step_bound(i["spectrum"]))
 
 
 def _full_rank(i: Instance) -> bool:
     return bool(min(i["spectrum"]) > 0)
-
-
-def _gap(x: Any) -> Any:
-    return -log(isometry_of(x))
 
 
 def _sums(i: Instance) -> tuple[Any, Any]:
@@ -122,17 +124,17 @@ def _relative_sum(i: Instance) -> Any:
 
 
 def _printed_step(i: Instance) -> Any:
-    return _gap(i["X"]) + gap_step_bound(_spectrum(i))
+    return layer_gap(i["X"]) + gap_step_bound(gram_spectrum(i))
 
 
 def _sums_to_width(i: Instance) -> bool:
     return bool(abs(i["spectrum"].sum() - len(i["spectrum"])) < 1e-9)
 
 
-def _many(claim_id: str, place: str, statement: str, **rest: Any) -> Claim:
+def _many(id: str, place: str, statement: str, compared: Comparison, **settings: Unpack[ClaimSettings]) -> Claim:
     """A claim about a mean over rotations of a few spectra."""
-    rest = {"generators": {"spectra": some_spectra}, "hypotheses": _sums_to_width, "counts": (5, 8), **rest}
-    return Claim(claim_id, place, "expectation", statement, **rest)
+    common: ClaimSettings = {"hypotheses": _sums_to_width, "counts": (5, 8), **settings}
+    return expectation(id, place, statement, compared, {"spectra": some_spectra}, **common)
 
 
 def _rank_one(count: int) -> Iterator[Instance]:
@@ -140,11 +142,10 @@ def _rank_one(count: int) -> Iterator[Instance]:
         yield {"spectrum": np.array([float(d)] + [0.0] * (d - 1))}
 
 
-_GAIN, _GAIN_AGAIN = mean_over(_gain)
-_PAIR, _PAIR_AGAIN = mean_over(_pair)
-_SUM, _SUM_AGAIN = mean_over(_squared_sum)
-_LINEAR, _LINEAR_AGAIN = mean_over(_linear_pair)
-_POLAR = "polar factors instead of QR, other draws"
+_GAIN = mean_over(_gain)
+_PAIR = mean_over(_pair)
+_SUM = mean_over(_squared_sum)
+_LINEAR = mean_over(_linear_pair)
 _FACTOR = "E I(BN(WX)) ≥ (1 − Σ(λ_k−1)²/(2d²(d+2)))^{−1} I(X) for X = BN(·)"
 _STEP_REMARK = "near isometry the gap falls by Σ(λ−1)²/(d(d+2)), 2d times what the bound has"
 
@@ -155,39 +156,32 @@ def _theorem(name: str, place: str) -> tuple[Claim, Claim]:
             f"001/{name}",
             place,
             _FACTOR,
-            relation=">=",
-            bound=lambda i: gain_factor(i["spectrum"]) - 1,
-            estimate=_GAIN,
-            again=_GAIN_AGAIN,
-            independence=_POLAR,
+            at_least(_GAIN, lambda i: gain_factor(i["spectrum"]) - 1),
             resolution=0.5,
             scope="E I(BN(WX))/I(X) − 1 against the factor less 1; every spectrum of sum d belongs to some BN(·)",
             remark="near isometry the gain is 2d times what the bound has",
         ),
-        Claim(
+        deterministic(
             f"001/{name}:equality",
             place,
-            "deterministic",
             "equality for orthogonal matrices",
-            "==",
-            lambda i: gain_factor(_spectrum(i)) * isometry_of(i["X"]),
+            equal(
+                lambda i: isometry_of(normalized_rows(i["W"] @ i["X"])),
+                lambda i: gain_factor(gram_spectrum(i)) * isometry_of(i["X"]),
+            ),
             {"orthogonal": _orthogonal},
-            quantity=lambda i: isometry_of(normalized_rows(i["W"] @ i["X"])),
             scope="for every W, so that the expectation over W has it too",
         ),
     )
 
 
 def _corollary(name: str, place: str, statement: str) -> Claim:
-    return Claim(
+    return expectation(
         f"001/{name}",
         place,
-        "expectation",
         statement,
-        ">=",
-        one,
+        at_least(_fall_ratio, 1),
         SPECTRA,
-        quantity=_fall_ratio,
         exact=lambda i: (exact_gap_step(i["spectrum"]) / gap_step_bound(i["spectrum"]), 1),
         hypotheses=apart,
         search=search_spectrum(3),
@@ -200,15 +194,12 @@ def _corollary(name: str, place: str, statement: str) -> Claim:
 
 CLAIMS = (
     *_theorem("thm-6.3", "Theorem 6.3, eq. 6.8"),
-    Claim(
+    expectation(
         "001/cor-6.4",
         "Corollary 6.4, eq. 6.9",
-        "expectation",
         "E φ(X') ≤ φ(X) + log(1 − Σ(λ_k−1)²/(2d²(d+2))), X' = WX, X = BN(·)",
-        "<=",
-        _printed_step,
+        at_most(lambda i: layer_gap(i["W"] @ i["X"]), _printed_step),
         UNIT,
-        quantity=lambda i: _gap(i["W"] @ i["X"]),
         corrected="001/cor-6.4#corrected",
         scope="for every W: rotation does not change the gap, so that its mean is φ(X)",
         remark="X' has to be BN(WX)",
@@ -219,37 +210,27 @@ CLAIMS = (
         "E φ(BN(WX)) ≤ φ(X) + log(1 − Σ(λ_k−1)²/(2d²(d+2))), X = BN(·)",
     ),
     *_theorem("thm-C.4", "Theorem C.4, eq. C.13"),
-    Claim(
+    deterministic(
         "001/thm-C.4:rem-C.5",
         "Remark C.5",
-        "deterministic",
         "Σλ_i² < d² for X = BN(·) of full rank, d > 1",
-        "<",
-        lambda i: len(i["spectrum"]) ** 2,
+        below(lambda i: (i["spectrum"] ** 2).sum(), lambda i: len(i["spectrum"]) ** 2),
         SPECTRA,
-        quantity=lambda i: (i["spectrum"] ** 2).sum(),
         hypotheses=_full_rank,
         search=search_spectrum(3),
     ),
-    Claim(
+    deterministic(
         "001/thm-C.4:eq-C.15",
         "eq. C.15",
-        "deterministic",
         "Σ_j ‖X'_j‖² = Σλ_i = d",
-        "==",
-        lambda i: len(i["X"]),
+        equal(lambda i: (row_norms(i["W"] @ i["X"]) ** 2).sum(), lambda i: len(i["X"])),
         UNIT,
-        quantity=lambda i: (row_norms(i["W"] @ i["X"]) ** 2).sum(),
     ),
     _many(
         "001/thm-C.4:eq-C.16",
         "eq. C.16",
         "E[d²/(Σ‖X'_j‖)²] ≥ d²/E[(Σ‖X'_j‖)²]",
-        relation=">=",
-        bound=nought,
-        estimate=lambda i, rng: _jensen(row_norms_of(i)),
-        again=lambda i, rng: _jensen(polar_row_norms(i, rng)),
-        independence=_POLAR,
+        at_least(rotated(lambda i, squares: _jensen(squares)), 0),
         resolution=1.0,
         scope="ratio of both sides, less 1",
     ),
@@ -257,11 +238,7 @@ CLAIMS = (
         "001/thm-C.4:eq-C.18",
         "eq. C.18",
         "E‖X'_i‖‖X'_j‖ ≤ E[(1 + ½Σ(λ_k−1)W_ik²)(1 + ½Σ(λ_k−1)W_jk²)], i ≠ j",
-        relation="<=",
-        bound=lambda i: product_expectation_bound(i["spectrum"]),
-        estimate=_PAIR,
-        again=_PAIR_AGAIN,
-        independence=_POLAR,
+        at_most(_PAIR, lambda i: product_expectation_bound(i["spectrum"])),
         resolution=0.02,
         scope="the right side by fourth moments; mean over pairs of rows",
     ),
@@ -269,78 +246,57 @@ CLAIMS = (
         "001/thm-C.4:eq-C.20",
         "eq. C.19, C.20",
         "E[(1 + ½Σ(λ_k−1)W_ik²)(1 + ½Σ(λ_k−1)W_jk²)] = 1 + ¼Σ_{k,q}(λ_k−1)(λ_q−1) E W_ik²W_jq²",
-        relation="==",
-        bound=lambda i: product_expectation_bound(i["spectrum"]),
-        estimate=_LINEAR,
-        again=_LINEAR_AGAIN,
-        independence=_POLAR,
+        equal(_LINEAR, lambda i: product_expectation_bound(i["spectrum"])),
         resolution=0.02,
     ),
-    Claim(
+    deterministic(
         "001/thm-C.4:eq-C.24",
         "eq. C.21 to C.24",
-        "deterministic",
         "½Σλ_k E W_ik² + ½Σλ_k E W_jk² − 1 = 0",
-        "==",
-        nought,
+        vanishes(lambda i: i["spectrum"].sum() / len(i["spectrum"]) - 1),
         SPECTRA,
-        quantity=lambda i: i["spectrum"].sum() / len(i["spectrum"]) - 1,
-        scale=unit_scale,
     ),
-    Claim(
+    deterministic(
         "001/thm-C.4:eq-C.34",
         "eq. C.33, C.34",
-        "deterministic",
         "1 + ¼[E₁S_≠ + E₂S_=] = 1 + (S_≠ − S_=)/(4d(d+2)(d−1))",
-        "==",
-        _between,
+        equal(lambda i: product_expectation_bound(i["spectrum"]), _between),
         SPECTRA,
-        quantity=lambda i: product_expectation_bound(i["spectrum"]),
-        scale=unit_scale,
+        scale=1,
     ),
-    Claim(
+    deterministic(
         "001/thm-C.4:eq-C.35",
         "eq. C.34, C.35",
-        "deterministic",
         "1 + (S_≠ − S_=)/(4d(d+2)(d−1)) = 1 − Σ(λ_k−1)²/(2d(d+2)(d−1))",
-        "==",
-        lambda i: pair_expectation_bound(i["spectrum"]),
+        equal(_between, lambda i: pair_expectation_bound(i["spectrum"])),
         SPECTRA,
-        quantity=_between,
-        scale=unit_scale,
+        scale=1,
     ),
     _many(
         "001/thm-C.4:eq-C.35-bound",
         "eq. C.35",
         "E‖X'_i‖‖X'_j‖ ≤ 1 − Σ(λ_k−1)²/(2d(d+2)(d−1)), i ≠ j",
-        relation="<=",
-        bound=lambda i: pair_expectation_bound(i["spectrum"]),
-        estimate=_PAIR,
-        again=_PAIR_AGAIN,
-        independence=_POLAR,
+        at_most(_PAIR, lambda i: pair_expectation_bound(i["spectrum"])),
         resolution=0.02,
     ),
-    Claim(
+    deterministic(
         "001/thm-C.4:eq-C.38",
         "eq. C.38, C.39",
-        "deterministic",
         "d + (d²−d)(1 − Σ(λ_k−1)²/(2d(d+2)(d−1))) = d² − Σ(λ_k−1)²/(2(d+2))",
-        "==",
-        lambda i: squared_sum_bound(i["spectrum"]),
-        SPECTRA,
-        quantity=lambda i: (
-            len(i["spectrum"]) + (len(i["spectrum"]) ** 2 - len(i["spectrum"])) * pair_expectation_bound(i["spectrum"])
+        equal(
+            lambda i: (
+                len(i["spectrum"])
+                + (len(i["spectrum"]) ** 2 - len(i["spectrum"])) * pair_expectation_bound(i["spectrum"])
+            ),
+            lambda i: squared_sum_bound(i["spectrum"]),
         ),
+        SPECTRA,
     ),
     _many(
         "001/thm-C.4:eq-C.39",
         "eq. C.39",
         "E(Σ_j ‖X'_j‖)² ≤ d² − Σ(λ_k−1)²/(2(d+2))",
-        relation="<=",
-        bound=lambda i: squared_sum_bound(i["spectrum"]),
-        estimate=_SUM,
-        again=_SUM_AGAIN,
-        independence=_POLAR,
+        at_most(_SUM, lambda i: squared_sum_bound(i["spectrum"])),
         resolution=0.02,
     ),
     _corollary(
@@ -348,62 +304,52 @@ CLAIMS = (
         "Corollary C.6, eq. C.40",
         "E ψ(X') ≤ ψ(X) + log(1 − Σ(λ_k−1)²/(2d²(d+2))), X = BN(·), X' the layer's output BN(WX)",
     ),
-    Claim(
+    deterministic(
         "001/cor-C.6:eq-C.41",
         "eq. C.41",
-        "deterministic",
         "−log I(BN(X')) ≤ −log I(X) − log(d²/(Σ‖X'_j‖)²)",
-        "<=",
-        lambda i: _gap(i["X"]) - log(len(i["X"]) ** 2 / row_norms(i["W"] @ i["X"]).sum() ** 2),
+        at_most(
+            lambda i: layer_gap(normalized_rows(i["W"] @ i["X"])),
+            lambda i: layer_gap(i["X"]) - log(len(i["X"]) ** 2 / row_norms(i["W"] @ i["X"]).sum() ** 2),
+        ),
         UNIT,
-        quantity=lambda i: _gap(normalized_rows(i["W"] @ i["X"])),
-        scale=unit_scale,
+        scale=1,
     ),
     _many(
         "001/cor-C.6:eq-C.44",
         "eq. C.44",
         "E log(Σ‖X'_j‖)² ≤ log E(Σ‖X'_j‖)²",
-        relation="<=",
-        bound=nought,
-        estimate=lambda i, rng: _log_jensen(row_norms_of(i)),
-        again=lambda i, rng: _log_jensen(polar_row_norms(i, rng)),
-        independence=_POLAR,
+        at_most(rotated(lambda i, squares: _log_jensen(squares)), 0),
         resolution=1.0,
         scope="difference of both sides",
     ),
-    Claim(
+    deterministic(
         "001/cor-C.6:eq-C.46",
         "eq. C.45, C.46",
-        "deterministic",
         "−log d² + log(d² − Σ(λ_k−1)²/(2(d+2))) ≤ log(1 − Σ(λ_k−1)²/(2d²(d+2)))",
-        "<=",
-        lambda i: gap_step_bound(i["spectrum"]),
+        at_most(
+            lambda i: log(squared_sum_bound(i["spectrum"]) / len(i["spectrum"]) ** 2),
+            lambda i: gap_step_bound(i["spectrum"]),
+        ),
         SPECTRA,
-        quantity=lambda i: log(squared_sum_bound(i["spectrum"]) / len(i["spectrum"]) ** 2),
-        scale=unit_scale,
+        scale=1,
         remark="an equality",
     ),
-    Claim(
+    asymptotic(
         "001/rem-C.7:order",
         "Remark C.7",
-        "asymptotic",
         "Σ(λ_k−1)²/(2d²(d+2)) = O(1/d)",
-        "<=",
-        lambda i: 0.5,
+        at_most(_relative_sum, 0.5),
         {**SPECTRA, "wide": lambda rng, count: _rank_one(count)},
-        quantity=_relative_sum,
         search=search_spectrum(4),
         scope="with the constant ½, which rank one attains as d → ∞",
     ),
-    Claim(
+    deterministic(
         "001/rem-C.7:sign",
         "Remark C.7",
-        "deterministic",
         "log(1 − Σ(λ_k−1)²/(2d²(d+2))) ≤ 0",
-        "<=",
-        nought,
+        at_most(lambda i: gap_step_bound(i["spectrum"]), 0),
         SPECTRA,
-        quantity=lambda i: gap_step_bound(i["spectrum"]),
-        scale=unit_scale,
+        scale=1,
     ),
 )

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import partial
+from typing import Any, Unpack
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._claim import Claim, Estimate, Instance, Kind
+from isometer_papers.claims._families import Rng, cases
+from isometer_papers.claims._statements import (
+    ClaimSettings,
+    Comparison,
+    Sampled,
+    above,
+    asymptotic,
+    at_most,
+    empirical,
+    expectation,
+    stated,
+    vanishes,
+)
 from isometer_papers.claims.joudaki2024.isometry.draws import chain_of, chains
-from isometer_papers.claims.joudaki2024.isometry.instances import Rng, nought, unit_scale
-from isometer_papers.claims.joudaki2024.isometry.networks import growth, growth_again, measured, networks
+from isometer_papers.claims.joudaki2024.isometry.networks import growth, growth_again, measured
 from isometer_papers.theory.isometry import gradient_bound
 
 DENSE = "weights drawn out instead of frames, other weights and inputs"
@@ -27,7 +40,7 @@ def _mean_start_gap(i: Instance) -> float:
     return float(measured(i, i["depth"]).gap[:, 0].min())
 
 
-_BOUNDED = networks(
+_BOUNDED = cases(
     {"d": 5, "depth": 20},
     {"d": 10, "depth": 20},
     {"d": 10, "depth": 160},
@@ -67,78 +80,52 @@ def _last_gap(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of(chain_of(i).gap[:, -1])
 
 
-def grows(part: str, place: str, statement: str, *cases: dict[str, Any], **rest: Any) -> Claim:
-    """A claim that E log‖∂𝓛/∂W_1‖ grows with depth."""
-    rest = {"counts": (1, len(cases)), "resolution": 1.0, **rest}
-    return Claim(
-        f"001/{part}",
-        place,
-        rest.pop("kind", "empirical"),
-        statement,
-        ">",
-        nought,
-        {"networks": networks(*cases)},
-        estimate=growth,
-        again=growth_again,
-        independence=DENSE,
-        **rest,
-    )
+def _growing(
+    compared: Comparison,
+    visible: float,
+    part: str,
+    place: str,
+    statement: str,
+    *given: Instance,
+    kind: Kind = "empirical",
+    **settings: Unpack[ClaimSettings],
+) -> Claim:
+    common: ClaimSettings = {"counts": (1, len(given)), "resolution": visible, **settings}
+    return stated(kind, f"001/{part}", place, statement, compared, {"networks": cases(*given)}, **common)
 
 
-def _flat(part: str, place: str, statement: str, *cases: dict[str, Any], **rest: Any) -> Claim:
-    rest = {"counts": (1, len(cases)), "resolution": 0.006, **rest}
-    return Claim(
-        f"001/{part}",
-        place,
-        rest.pop("kind", "empirical"),
-        statement,
-        "==",
-        nought,
-        {"networks": networks(*cases)},
-        estimate=growth,
-        again=growth_again,
-        independence=DENSE,
-        scale=unit_scale,
-        **rest,
-    )
+GROWTH = Sampled(growth, growth_again, DENSE)
+grows = partial(_growing, above(GROWTH, 0), 1.0)  # E log‖∂𝓛/∂W_1‖ grows with depth
+_flat = partial(_growing, vanishes(GROWTH), 0.006)  # it does not
 
 
 CLAIMS = (
-    Claim(
+    asymptotic(
         "001/eq-6.1-6.2:gap",
         "eq. 6.1",
-        "asymptotic",
         "E[isometry gap] = O(e^{−depth/C}): perfectly orthogonal in the limit of infinite depth",
-        "<=",
-        lambda i: 1e-6,
+        at_most(Sampled(_last_gap), 1e-6),
         {"chains": chains((2, 0.9, 80), (5, 0.9, 120))},
-        estimate=_last_gap,
         counts=(2, 2),
         resolution=0.2,
         scope="E ψ after 80 (d = 2) and 120 (d = 5) layers below 1e-6",
     ),
-    Claim(
+    expectation(
         "001/eq-6.1-6.2:gradient",
         "eq. 6.2",
-        "expectation",
         "E log(gradient norm of each layer) = O(width⁵)",
-        "<=",
-        lambda i: float(i["d"]) ** 5,
+        at_most(Sampled(_largest_gradient), lambda i: float(i["d"]) ** 5),
         {"networks": _BOUNDED},
-        estimate=_largest_gradient,
         counts=(3, 5),
         scope="with the constant 1; a loss of Lipschitz constant 1, d = 5, 10, 20, up to 160 layers",
         remark="measured between −0.2 and 0.2",
     ),
-    Claim(
+    expectation(
         "001/thm-6.5",
         "Theorem 6.5, eq. 6.10",
-        "expectation",
         "E log‖∇_{W_ℓ} 𝓛‖ ≤ Cd⁵(ψ(X_0)³ + 1) for all ℓ ≤ L",
-        "<=",
-        lambda i: float(gradient_bound(_mean_start_gap(i), i["d"])),
+        at_most(Sampled(_largest_gradient), lambda i: float(gradient_bound(_mean_start_gap(i), i["d"]))),
         {"networks": _BOUNDED},
-        estimate=_largest_gradient,
         counts=(3, 5),
         scope="C = 1; a loss of Lipschitz constant 1, d = 5, 10, 20, up to 160 layers",
         remark="measured between −0.2 and 0.2",
@@ -152,15 +139,14 @@ CLAIMS = (
         counts=(2, 3),
         scope="growth of E log‖∇_{W_1}𝓛‖ per layer of depth, up to 200 layers, is 0 within 0.006",
     ),
-    Claim(
+    expectation(
         "001/thm-C.10",
         "Theorem C.10, eq. C.77",
-        "expectation",
         "log‖∂𝓛/∂W^ℓ‖ ≲ d⁵(ψ(X_0)³ + 1 − e^{−L/(32d⁴)}) for all ℓ ≤ L",
-        "<=",
-        lambda i: float(gradient_bound(_mean_start_gap(i), i["d"], i["depth"], 4.0)),
+        at_most(
+            Sampled(_largest_gradient), lambda i: float(gradient_bound(_mean_start_gap(i), i["d"], i["depth"], 4.0))
+        ),
         {"networks": _BOUNDED},
-        estimate=_largest_gradient,
         counts=(3, 5),
         scope="in expectation, as Theorem 6.5 has it, with the constant 4",
     ),
@@ -181,35 +167,28 @@ CLAIMS = (
         {"d": 16, "depths": [50, 150], "weights": "gaussian", "runs": 64},
         scope="n = 8, d = 64 and n = d = 16",
     ),
-    Claim(
+    empirical(
         "001/fig-6.1:exponential",
         "Figure 6.1",
-        "empirical",
         "the gap vanishes at an exponential rate: log ψ falls on a straight line",
-        "==",
-        nought,
+        vanishes(Sampled(_bend)),
         {
-            "chains": networks(
+            "chains": cases(
                 {"d": 5, "rho": 0.9, "layers": 120, "early": [30, 75], "late": [75, 120]},
                 {"d": 3, "rho": 0.95, "layers": 80, "early": [15, 40], "late": [40, 65]},
             )
         },
-        estimate=_bend,
         counts=(1, 2),
-        scale=unit_scale,
         resolution=0.15,
         scope="slope of later layers over that of earlier ones, less 1, d = 5 and 3",
         remark="near isometry E ψ falls by d/(d+2) per layer",
     ),
-    Claim(
+    empirical(
         "001/fig-6.1:width",
         "Figure 6.1",
-        "empirical",
         "the rate depends on the width: wider networks are slower",
-        ">",
-        nought,
-        {"widths": networks({"widths": [2, 5], "rho": 0.9, "layers": 80, "span": [5, 20]})},
-        estimate=_slope_difference,
+        above(Sampled(_slope_difference), 0),
+        {"widths": cases({"widths": [2, 5], "rho": 0.9, "layers": 80, "span": [5, 20]})},
         counts=(1, 1),
         resolution=1.0,
         scope="slopes of log ψ at d = 5 and 2",

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._families import cases
+from isometer_papers.claims._statements import above, at_least, at_most, deterministic, equal, vanishes
 from isometer_papers.claims.joudaki2024.isometry.decay import deviation, gap, implied, one_step, size
 from isometer_papers.claims.joudaki2024.isometry.instances import (
     NEAR,
     SPECTRA,
-    Rng,
     excess,
     grid,
     is_far,
     is_near,
-    nought,
     search_spectrum,
-    unit_scale,
 )
 from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.isometry import (
@@ -43,9 +41,7 @@ def _small_variance(threshold: float) -> Any:
     return lambda i: bool(threshold * size(i) * _variance(i) <= 1)
 
 
-def _signs(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"c": 1.0, "sign": 1}
-    yield {"c": 1.0, "sign": -1}
+_signs = cases({"c": 1.0, "sign": 1}, {"c": 1.0, "sign": -1})
 
 
 def _residual(root: Any) -> Any:
@@ -75,95 +71,75 @@ CLAIMS = (
         hypotheses=is_far,
         remark="the exact fall was at least 4 times this at d = 2, 27 times at d = 8",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.9:log-lower",
         "above eq. C.51",
-        "deterministic",
         "log(1 + x) ≥ x − x² for |x| ≤ ½",
-        ">=",
-        lambda i: log_lower(i["x"]),
+        at_least(lambda i: log(1 + i["x"]), lambda i: log_lower(i["x"])),
         {"line": grid("x", -0.5, 0.5, 0.0)},
-        quantity=lambda i: log(1 + i["x"]),
-        scale=unit_scale,
+        scale=1,
     ),
     implied(
         "lem-C.9:eq-C.53",
         "eq. C.52, C.53",
         "max|ε_k| ≤ ½ ⇒ ψ(X) ≤ σ_λ(X)",
-        gap,
-        _variance,
+        at_most(gap, _variance),
         hypotheses=_small_deviation,
-        scale=unit_scale,
+        scale=1,
         remark="σ_λ/2 to leading order",
     ),
     implied(
         "lem-C.9:eq-C.54",
         "eq. C.54",
         "Σ 3ε_i²/(6 + 4ε_i) ≤ dψ(X)",
-        lambda i: deviation_terms(i["spectrum"]).sum(),
-        lambda i: size(i) * gap(i),
+        at_most(lambda i: deviation_terms(i["spectrum"]).sum(), lambda i: size(i) * gap(i)),
         tolerance=1e-8,
     ),
-    Claim(
+    deterministic(
         "001/lem-C.9:log-upper",
         "under eq. C.54",
-        "deterministic",
         "log(1 + x) ≤ x − (6 + x)/(6 + 4x) for x ≥ −1",
-        "<=",
-        lambda i: log_upper_as_printed(i["x"]),
+        at_most(lambda i: log(1 + i["x"]), lambda i: log_upper_as_printed(i["x"])),
         {"line": grid("x", -0.99, 20.0, 0.0)},
-        quantity=lambda i: log(1 + i["x"]),
         corrected="001/lem-C.9:log-upper#corrected",
         remark="at x = 0 it says 0 ≤ −1",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.9:log-upper#corrected",
         "under eq. C.54",
-        "deterministic",
         "log(1 + x) ≤ x(6 + x)/(6 + 4x) = x − 3x²/(6 + 4x) for x > −1",
-        "<=",
-        lambda i: log_upper(i["x"]),
+        at_most(lambda i: log(1 + i["x"]), lambda i: log_upper(i["x"])),
         {"line": grid("x", -0.99, 20.0, 0.0)},
-        quantity=lambda i: log(1 + i["x"]),
-        scale=unit_scale,
+        scale=1,
     ),
     implied(
         "lem-C.9:eq-C.55",
         "eq. C.55",
         "3ε_i²/(6 + 4ε_i) ≤ dψ(X) for all i",
-        lambda i: max(deviation_terms(i["spectrum"])),
-        lambda i: size(i) * gap(i),
+        at_most(lambda i: max(deviation_terms(i["spectrum"])), lambda i: size(i) * gap(i)),
         tolerance=1e-8,
     ),
-    Claim(
+    deterministic(
         "001/lem-C.9:roots",
         "under eq. C.55",
-        "deterministic",
         "3ε² − (6 + 4ε)/16 has the roots (1 ± √74)/24",
-        "==",
-        lambda i: deviation_root(i["c"], i["sign"]),
+        equal(lambda i: deviation_root_as_printed(i["sign"]), lambda i: deviation_root(i["c"], i["sign"])),
         {"signs": _signs},
-        quantity=lambda i: deviation_root_as_printed(i["sign"]),
         corrected="001/lem-C.9:roots#corrected",
         remark="48ε² − 4ε − 6 has the discriminant 16 + 1152 = 16 · 73; the interval that is printed is wider and true",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.9:roots#corrected",
         "under eq. C.55",
-        "deterministic",
         "3ε² − (6 + 4ε)/16 has the roots (1 ± √73)/24",
-        "==",
-        nought,
+        vanishes(lambda i: _residual((1 + i["sign"] * (73 * i["c"]) ** 0.5) / 24)),
         {"signs": _signs},
-        quantity=lambda i: _residual((1 + i["sign"] * (73 * i["c"]) ** 0.5) / 24),
-        scale=unit_scale,
     ),
     implied(
         "lem-C.9:upper-deviation",
         "under eq. C.55",
         "ψ(X) ≤ 1/(16d) ⇒ ε_i ≤ (1 + √74)/24",
-        lambda i: max(excess(i)),
-        lambda i: deviation_root_as_printed(1),
+        at_most(lambda i: max(excess(i)), lambda i: deviation_root_as_printed(1)),
         families=NEAR,
         hypotheses=is_near,
         search=search_spectrum(4, 1 / 64),
@@ -172,8 +148,7 @@ CLAIMS = (
         "lem-C.9:upper-digits",
         "under eq. C.55",
         "ψ(X) ≤ 1/(16d) ⇒ ε_i ≤ 0.4",
-        lambda i: max(excess(i)),
-        lambda i: 0.4,
+        at_most(lambda i: max(excess(i)), 0.4),
         families=NEAR,
         hypotheses=is_near,
         search=search_spectrum(4, 1 / 64),
@@ -182,8 +157,7 @@ CLAIMS = (
         "lem-C.9:lower-deviation",
         "under eq. C.55",
         "ψ(X) ≤ 1/(16d) ⇒ ε_i ≥ (1 − √74)/24",
-        lambda i: -min(excess(i)),
-        lambda i: -deviation_root_as_printed(-1),
+        at_most(lambda i: -min(excess(i)), lambda i: -deviation_root_as_printed(-1)),
         families=NEAR,
         hypotheses=is_near,
         search=search_spectrum(4, 1 / 64),
@@ -192,8 +166,7 @@ CLAIMS = (
         "lem-C.9:lower-digits",
         "under eq. C.55",
         "ψ(X) ≤ 1/(16d) ⇒ ε_i ≥ −0.35",
-        lambda i: -min(excess(i)),
-        lambda i: 0.35,
+        at_most(lambda i: -min(excess(i)), 0.35),
         families=NEAR,
         hypotheses=is_near,
         search=search_spectrum(4, 1 / 64),
@@ -202,8 +175,7 @@ CLAIMS = (
         "lem-C.9:eq-C.56-deviation",
         "eq. C.56",
         "ψ(X) ≤ 1/(16d) ⇒ max|ε_i| ≤ ½",
-        deviation,
-        lambda i: 0.5,
+        at_most(deviation, 0.5),
         families=NEAR,
         hypotheses=is_near,
         search=search_spectrum(4, 1 / 64),
@@ -212,55 +184,47 @@ CLAIMS = (
         "lem-C.9:eq-C.56-variance",
         "eq. C.56",
         "ψ(X) ≤ 1/(16d) ⇒ ψ(X) ≤ σ_λ(X)",
-        gap,
-        _variance,
+        at_most(gap, _variance),
         families=NEAR,
         hypotheses=is_near,
         search=search_spectrum(4, 1 / 64),
-        scale=unit_scale,
+        scale=1,
     ),
     implied(
         "lem-C.9:eq-C.57",
         "eq. C.57",
         "max|ε_k| ≤ √(dσ_λ(X))",
-        deviation,
-        lambda i: (size(i) * _variance(i)) ** 0.5,
+        at_most(deviation, lambda i: (size(i) * _variance(i)) ** 0.5),
     ),
     implied(
         "lem-C.9:eq-C.58-deviation",
         "eq. C.58",
         "σ_λ(X) ≤ 1/(4d) ⇒ max|ε_i| ≤ ½",
-        deviation,
-        lambda i: 0.5,
+        at_most(deviation, 0.5),
         hypotheses=_small_variance(4),
     ),
     implied(
         "lem-C.9:eq-C.58-gap",
         "eq. C.58",
         "σ_λ(X) ≤ 1/(4d) ⇒ ψ(X) ≤ σ_λ(X)",
-        gap,
-        _variance,
+        at_most(gap, _variance),
         hypotheses=_small_variance(4),
-        scale=unit_scale,
+        scale=1,
     ),
     implied(
         "lem-C.9:eq-C.59",
         "eq. C.59",
         "σ_λ(X) ≤ 1/(16d) ⇒ ψ(X) ≤ 1/(16d)",
-        lambda i: size(i) * gap(i),
-        lambda i: 1 / 16,
+        at_most(lambda i: size(i) * gap(i), lambda i: 1 / 16),
         hypotheses=_small_variance(16),
         scope="both sides times d",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.9:eq-C.60",
         "eq. C.60",
-        "deterministic",
         "ψ(X) > 1/(16d) ⇒ σ_λ(X) > 1/(16d)",
-        ">",
-        lambda i: 1 / 16,
+        above(lambda i: size(i) * _variance(i), lambda i: 1 / 16),
         SPECTRA,
-        quantity=lambda i: size(i) * _variance(i),
         hypotheses=is_far,
         search=search_spectrum(3),
         scope="both sides times d",

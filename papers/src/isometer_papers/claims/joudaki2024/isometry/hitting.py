@@ -8,22 +8,18 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._families import Family, Rng, cases, drawn
+from isometer_papers.claims._statements import Sampled, at_most, deterministic, equal, probability, stated, vanishes
 from isometer_papers.claims.joudaki2024.isometry.draws import chain_of, chains, hitting_times, of_chain, start_gap
-from isometer_papers.claims.joudaki2024.isometry.instances import Family, Rng, nought
 from isometer_papers.float_or_mpmath import exp
 from isometer_papers.simulate.rotations import RotationChain
 from isometer_papers.theory.isometry import decay_time, gap_bound, hitting_bound, tail_bound
 from isometer_papers.theory.isometry.hitting_times import printed_hitting_bound
 
 
-def _layered(*cases: tuple[int, float, int, int]) -> Family:
+def _layered(*given: tuple[int, float, int, int]) -> Family:
     """Chains (d, ρ, layers) and a layer ℓ."""
-
-    def generator(rng: Rng, count: int) -> Iterator[Instance]:
-        for d, rho, layers, layer in cases[:count]:
-            yield {"d": d, "rho": rho, "layers": layers, "layer": layer}
-
-    return generator
+    return cases(*({"d": d, "rho": rho, "layers": layers, "layer": layer} for d, rho, layers, layer in given))
 
 
 _EARLY = _layered((2, 0.9, 80, 0), (3, 0.95, 80, 1), (5, 0.9, 80, 2), (5, 0.9, 80, 10), (2, 0.999, 80, 3))
@@ -68,9 +64,7 @@ def far_start(i: Instance) -> bool:
     return not near_start(i)
 
 
-def _samples(rng: Rng, count: int) -> Iterator[Instance]:
-    for _ in range(count):
-        yield {"S": rng.geometric(rng.uniform(0.1, 0.9), int(rng.integers(1, 20))) - 1}
+_samples = drawn(lambda rng: {"S": rng.geometric(rng.uniform(0.1, 0.9), int(rng.integers(1, 20))) - 1})
 
 
 def _survival(i: Instance) -> float:
@@ -93,17 +87,8 @@ def _summed_tail(i: Instance) -> Any:
 def phase(part: str, place: str, statement: str, bound: Any, statistic: Any, **rest: Any) -> Claim:
     """A claim about the mean of a statistic of chains."""
     rest = {"families": {"chains": ANY}, "counts": (5, 7), "resolution": 0.5, "kind": "expectation", **rest}
-    return Claim(
-        f"001/{part}",
-        place,
-        rest.pop("kind"),
-        statement,
-        "<=",
-        bound,
-        rest.pop("families"),
-        estimate=of_chain(statistic),
-        **rest,
-    )
+    compared = at_most(Sampled(of_chain(statistic)), bound)
+    return stated(rest.pop("kind"), f"001/{part}", place, statement, compared, rest.pop("families"), **rest)
 
 
 BOX = "X_0 of cosines ρ, d = 2, 3, 5"
@@ -125,7 +110,7 @@ CLAIMS = (
         "eq-C.67-75:eq-C.75-step",
         "eq. C.75",
         "E ψ(X^{ℓ+1}) ≤ e^{−1/k} E ψ(X^ℓ), k = max(2d², 32d³ψ(X⁰))",
-        nought,
+        0,
         _contraction,
         families={"chains": _EARLY},
         counts=(3, 5),
@@ -154,17 +139,13 @@ CLAIMS = (
         scope=f"with the constant 1; {BOX}",
         remark="measured 1.6 to 22 layers where the bound is 18 to 4e6; near isometry S is (d/2) log(16dψ(X⁰))",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.14:zero",
         "Lemma C.14",
-        "deterministic",
         "S = 0 if ψ(X⁰) ≤ 1/(16d)",
-        "==",
-        nought,
+        vanishes(lambda i: int(hitting_times(i, chain_of(i)).max())),
         {"chains": chains((2, 0.2, 80), (5, 0.05, 80))},
-        quantity=lambda i: int(hitting_times(i, chain_of(i)).max()),
         hypotheses=near_start,
-        scale=lambda i: 1,
         counts=(2, 2),
     ),
     phase(
@@ -179,15 +160,12 @@ CLAIMS = (
         trivial=lambda i: 1.0,
         scope="d = 2, where the bound gets below 1 within 80 layers",
     ),
-    Claim(
+    probability(
         "001/lem-C.14:eq-C.113",
         "eq. C.113",
-        "probability",
         "Pr{S ≥ ℓ} ≤ 16dψ(X⁰) e^{−ℓ/max(2d², 32d³ψ(X⁰))}",
-        "<=",
-        lambda i: tail_bound(i["gap"], i["d"], 1),
+        at_most(lambda i: int(i["gap"] * 16 * i["d"] > 1), lambda i: tail_bound(i["gap"], i["d"], 1)),
         {"inputs": _inputs},
-        quantity=lambda i: int(i["gap"] * 16 * i["d"] > 1),
         corrected="001/lem-C.14:eq-C.113#corrected",
         scope="ℓ = 1: S ≥ 1 is ψ(X⁰) > 1/(16d), certain or impossible",
         remark="S ≥ ℓ is an event of layer ℓ − 1",
@@ -203,50 +181,38 @@ CLAIMS = (
         counts=(4, 4),
         trivial=lambda i: 1.0,
     ),
-    Claim(
+    deterministic(
         "001/lem-C.14:eq-C.114",
         "eq. C.114",
-        "deterministic",
         "E S = Σ_{ℓ≥1} Pr{S ≥ ℓ}",
-        "==",
-        _survival,
+        equal(lambda i: sum(float(s) for s in i["S"]) / len(i["S"]), _survival),
         {"samples": _samples},
-        quantity=lambda i: sum(float(s) for s in i["S"]) / len(i["S"]),
-        scale=lambda i: 1,
+        scale=1,
         scope="empirical laws on whole numbers",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.14:eq-C.116",
         "eq. C.115, C.116",
-        "deterministic",
         "16dψ(X⁰) Σ_{ℓ≥1} e^{−ℓ/k} = 16dψ(X⁰)/(e^{1/k} − 1)",
-        "==",
-        lambda i: hitting_bound(i["gap"], i["d"], summed=True),
+        equal(_summed_tail, lambda i: hitting_bound(i["gap"], i["d"], summed=True)),
         {"inputs": _inputs},
-        quantity=_summed_tail,
         tolerance=1e-7,
         counts=(20, 100),
         scope="the sum until its terms are below 1e-12, in blocks of 1000",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.14:eq-C.117",
         "eq. C.117",
-        "deterministic",
         "16dψ(X⁰)/(e^{1/k} − 1) ≤ 16dψ(X⁰)k",
-        "<=",
-        lambda i: hitting_bound(i["gap"], i["d"]),
+        at_most(lambda i: hitting_bound(i["gap"], i["d"], summed=True), lambda i: hitting_bound(i["gap"], i["d"])),
         {"inputs": _inputs},
-        quantity=lambda i: hitting_bound(i["gap"], i["d"], summed=True),
     ),
-    Claim(
+    deterministic(
         "001/lem-C.14:eq-C.119",
         "eq. C.118, C.119",
-        "deterministic",
         "16dψ(X⁰) max(2d², 32d³ψ(X⁰)) ≲ 512d⁴ψ(X⁰)² for ψ(X⁰) > 1/(16d)",
-        "<=",
-        lambda i: 512 * i["d"] ** 4 * i["gap"] ** 2,
+        at_most(lambda i: hitting_bound(i["gap"], i["d"]), lambda i: 512 * i["d"] ** 4 * i["gap"] ** 2),
         {"inputs": _inputs},
-        quantity=lambda i: hitting_bound(i["gap"], i["d"]),
         remark="an equality, with the constant 1",
     ),
 )

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from isometer_papers.claims._claim import Instance, Search
-from isometer_papers.claims._precise import mpmath
-from isometer_papers.theory.isometry import normalized_rows, spectrum_gap
-
-Rng = np.random.Generator
-Family = Callable[[Rng, int], Iterator[Instance]]
-
-
-def unit_scale(i: Instance) -> int:
-    """Differences count as they are."""
-    return 1
-
-
-def nought(i: Instance) -> float:
-    """Zero."""
-    return 0.0
-
-
-def one(i: Instance) -> float:
-    """One."""
-    return 1.0
+from isometer_papers.claims._families import Family, Rng, cases, extended
+from isometer_papers.claims._precise import eigenvalues, mpmath
+from isometer_papers.float_or_mpmath import log
+from isometer_papers.theory.isometry import isometry_of, normalized_rows, spectrum_gap
 
 
 def rotation(rng: Rng, d: int) -> Any:
@@ -67,23 +51,12 @@ def matrices(rng: Rng, count: int) -> Iterator[Instance]:
 
 def normalized(family: Family) -> Family:
     """The same with X = BN(·)."""
-
-    def generator(rng: Rng, count: int) -> Iterator[Instance]:
-        for i in family(rng, count):
-            yield {**i, "X": normalized_rows(i["X"])}
-
-    return generator
+    return extended(family, lambda rng, i: {"X": normalized_rows(i["X"])})
 
 
 def traced(family: Family) -> Family:
     """The same with tr XXᵀ = d."""
-
-    def generator(rng: Rng, count: int) -> Iterator[Instance]:
-        for i in family(rng, count):
-            x = i["X"]
-            yield {**i, "X": x * math.sqrt(len(x) / float((x * x).sum()))}
-
-    return generator
+    return extended(family, lambda rng, i: {"X": i["X"] * math.sqrt(len(i["X"]) / float((i["X"] * i["X"]).sum()))})
 
 
 def singular(rng: Rng, count: int) -> Iterator[Instance]:
@@ -130,10 +103,13 @@ TRACED: dict[str, Family] = {"small": traced(small_matrices), "random": traced(m
 # --- spectra ------------------------------------------------------------
 
 
-def small_spectra(rng: Rng, count: int) -> Iterator[Instance]:
-    """To be read by hand."""
-    for values in ([1.0, 1.0], [1.1, 0.9], [1.5, 0.5], [1.9, 0.1], [1.25, 1.25, 0.5], [2.0, 0.5, 0.5], [1.01, 0.99]):
-        yield {"spectrum": np.array(values)}
+# To be read by hand.
+small_spectra = cases(
+    *(
+        {"spectrum": np.array(values)}
+        for values in ([1.0, 1.0], [1.1, 0.9], [1.5, 0.5], [1.9, 0.1], [1.25, 1.25, 0.5], [2.0, 0.5, 0.5], [1.01, 0.99])
+    )
+)
 
 
 def extreme_spectra(rng: Rng, count: int) -> Iterator[Instance]:
@@ -242,12 +218,7 @@ def exact_gap_step(values: Any) -> Any:
 
 def whole(values: Sequence[int], name: str = "d") -> Family:
     """One whole number per instance."""
-
-    def generator(rng: Rng, count: int) -> Iterator[Instance]:
-        for value in values[:count]:
-            yield {name: value}
-
-    return generator
+    return cases(*({name: value} for value in values))
 
 
 def grid(name: str, low: float, high: float, *extra: float) -> Family:
@@ -260,3 +231,13 @@ def grid(name: str, low: float, high: float, *extra: float) -> Family:
             yield {name: float(value)}
 
     return generator
+
+
+def layer_gap(x: Any) -> Any:
+    """φ(X) = −log I(X), the isometry gap of a layer."""
+    return -log(isometry_of(x))
+
+
+def gram_spectrum(i: Instance) -> Any:
+    """Eigenvalues of XXᵀ."""
+    return eigenvalues(i["X"] @ i["X"].T)

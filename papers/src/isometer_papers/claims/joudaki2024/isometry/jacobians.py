@@ -7,23 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._families import Rng
 from isometer_papers.claims._precise import eigenvalues
+from isometer_papers.claims._statements import at_least, at_most, deterministic, equal, vanishes
 from isometer_papers.claims.joudaki2024.isometry.instances import (
     MATRICES,
     TRACED,
     UNIT,
-    Rng,
-    nought,
-    one,
+    layer_gap,
     rotation,
     search_matrix,
-    unit_scale,
 )
 from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.isometry import (
     chain_jacobian,
-    isometry_of,
     log_jacobian_norm,
     normalization_jacobian,
     row_jacobian,
@@ -104,12 +102,8 @@ def _block_gap(i: Instance) -> Any:
     return abs(_differentiated_layer(i["X"]) - normalization_jacobian(i["X"])).max()
 
 
-def _gap(i: Instance) -> Any:
-    return -log(isometry_of(i["X"]))
-
-
 def _near_gap(i: Instance) -> bool:
-    return bool(16 * len(i["X"]) * _gap(i) <= 1)
+    return bool(16 * len(i["X"]) * layer_gap(i["X"]) <= 1)
 
 
 def _scaled(rng: Rng, count: int) -> Iterator[Instance]:
@@ -142,234 +136,188 @@ _TRACE = "printed for any input of a BN layer; it needs tr XXᵀ = d"
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "001/lem-C.13:eq-C.84",
         "Lemma C.13, eq. C.84",
-        "deterministic",
         "log‖J_BN(X)‖ ≤ dψ(X) + 1 for any input X of a BN layer",
-        "<=",
-        lambda i: smallest_eigenvalue_bound(_gap(i), len(i["X"])),
+        at_most(
+            lambda i: log_jacobian_norm(i["X"]), lambda i: smallest_eigenvalue_bound(layer_gap(i["X"]), len(i["X"]))
+        ),
         {"scaled": _scaled},
-        quantity=lambda i: log_jacobian_norm(i["X"]),
         corrected="001/lem-C.13:eq-C.84#corrected",
         remark=_TRACE,
     ),
-    Claim(
+    deterministic(
         "001/lem-C.13:eq-C.84#corrected",
         "Lemma C.13, eq. C.84",
-        "deterministic",
         "log‖J_BN(X)‖ ≤ dψ(X) + 1 if tr XXᵀ = d",
-        "<=",
-        lambda i: smallest_eigenvalue_bound(_gap(i), len(i["X"])),
+        at_most(
+            lambda i: log_jacobian_norm(i["X"]), lambda i: smallest_eigenvalue_bound(layer_gap(i["X"]), len(i["X"]))
+        ),
         _ISOMETRIC,
-        quantity=lambda i: log_jacobian_norm(i["X"]),
         search=search_matrix(2, trace=True),
         remark="half the right side is enough, as ‖J_BN‖² ≤ 1/λ_d",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.13:eq-C.85",
         "Lemma C.13, eq. C.85",
-        "deterministic",
         "ψ(X) ≤ 1/(16d) ⇒ log‖J_BN(X)‖ ≤ 2√(dψ(X)) for any input X of a BN layer",
-        "<=",
-        lambda i: smallest_eigenvalue_bound_near(abs(_gap(i)), len(i["X"])),
+        at_most(
+            lambda i: log_jacobian_norm(i["X"]),
+            lambda i: smallest_eigenvalue_bound_near(abs(layer_gap(i["X"])), len(i["X"])),
+        ),
         {"scaled": _scaled},
-        quantity=lambda i: log_jacobian_norm(i["X"]),
         hypotheses=_near_gap,
         corrected="001/lem-C.13:eq-C.85#corrected",
         remark=_TRACE,
     ),
-    Claim(
+    deterministic(
         "001/lem-C.13:eq-C.85#corrected",
         "Lemma C.13, eq. C.85",
-        "deterministic",
         "ψ(X) ≤ 1/(16d), tr XXᵀ = d ⇒ log‖J_BN(X)‖ ≤ 2√(dψ(X))",
-        "<=",
-        lambda i: smallest_eigenvalue_bound_near(abs(_gap(i)), len(i["X"])),
+        at_most(
+            lambda i: log_jacobian_norm(i["X"]),
+            lambda i: smallest_eigenvalue_bound_near(abs(layer_gap(i["X"])), len(i["X"])),
+        ),
         _ISOMETRIC,
-        quantity=lambda i: log_jacobian_norm(i["X"]),
         hypotheses=_near_gap,
-        scale=unit_scale,
+        scale=1,
         tolerance=1e-6,
         remark="√(dψ) is enough, as ‖J_BN‖² ≤ 1/λ_d",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.16",
         "Lemma C.16, eq. C.120",
-        "deterministic",
         "‖J_BN(X)‖² ≤ 1/λ_d",
-        "<=",
-        one,
+        at_most(lambda i: _squared_norm(normalization_jacobian(i["X"])) * _smallest(i), 1),
         MATRICES,
-        quantity=lambda i: _squared_norm(normalization_jacobian(i["X"])) * _smallest(i),
         hypotheses=_regular,
         search=search_matrix(2),
         scope="both sides times λ_d",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.16:log",
         "under Lemma C.16",
-        "deterministic",
         "log‖J_BN(X)‖ ≤ −log λ_d",
-        "<=",
-        lambda i: -log(_smallest(i)),
+        at_most(lambda i: log_jacobian_norm(i["X"]), lambda i: -log(_smallest(i))),
         MATRICES,
-        quantity=lambda i: log_jacobian_norm(i["X"]),
         hypotheses=_regular,
         corrected="001/lem-C.16:log#corrected",
         remark="the root of ‖J_BN‖² gives −½ log λ_d; the printed form needs λ_d ≤ 1, as under tr XXᵀ = d",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.16:log#corrected",
         "under Lemma C.16",
-        "deterministic",
         "log‖J_BN(X)‖ ≤ −½ log λ_d",
-        "<=",
-        lambda i: -log(_smallest(i)) / 2,
+        at_most(lambda i: log_jacobian_norm(i["X"]), lambda i: -log(_smallest(i)) / 2),
         MATRICES,
-        quantity=lambda i: log_jacobian_norm(i["X"]),
         hypotheses=_regular,
-        scale=unit_scale,
+        scale=1,
         search=search_matrix(2),
     ),
-    Claim(
+    deterministic(
         "001/lem-C.16:blocks",
         "eq. C.136",
-        "deterministic",
         "∂X'_ik/∂X_jl = 0 for i ≠ j",
-        "==",
-        nought,
+        vanishes(_off_blocks),
         MATRICES,
-        quantity=_off_blocks,
-        scale=unit_scale,
         counts=(40, 200),
         scope="by complex steps",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.16:diagonal",
         "under eq. C.136",
-        "deterministic",
         "the blocks of J_BN(X) are J_f(X_i)",
-        "==",
-        nought,
+        equal(_block_gap, 0),
         MATRICES,
-        quantity=_block_gap,
         scale=lambda i: max(1 / row_norms(i["X"])),
         counts=(40, 200),
         scope="by complex steps",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.16:spectrum",
         "eq. C.137, C.138",
-        "deterministic",
         "the eigenvalues of J_BN(X) are those of its rows, 1/‖X_i‖ and 0",
-        "==",
-        nought,
+        equal(_union_gap, 0),
         MATRICES,
-        quantity=_union_gap,
         scale=lambda i: max(1 / row_norms(i["X"])),
         counts=(60, 400),
     ),
-    Claim(
+    deterministic(
         "001/lem-C.16:eq-C.139",
         "eq. C.139",
-        "deterministic",
         "‖J_BN(X)‖² = 1/min_i ‖X_i‖², d > 1",
-        "==",
-        one,
+        equal(lambda i: _squared_norm(normalization_jacobian(i["X"])) * min(row_norms(i["X"])) ** 2, 1),
         MATRICES,
-        quantity=lambda i: _squared_norm(normalization_jacobian(i["X"])) * min(row_norms(i["X"])) ** 2,
         scope="the left side over the right; at d = 1 the Jacobian is 0",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.18",
         "Lemma C.18, eq. C.131",
-        "deterministic",
         "J_f(x) = I/‖x‖ − x ⊗ x/‖x‖³ for f(x) = x/‖x‖",
-        "==",
-        nought,
+        vanishes(lambda i: abs(row_jacobian(i["x"]) - _differentiated(i["x"])).max() * (i["x"] @ i["x"]) ** 0.5),
         {"vectors": _vectors},
-        quantity=lambda i: abs(row_jacobian(i["x"]) - _differentiated(i["x"])).max() * (i["x"] @ i["x"]) ** 0.5,
-        scale=unit_scale,
         scope="entries, by complex steps, times ‖x‖",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.18:size",
         "Lemma C.18, eq. C.131",
-        "deterministic",
         "the identity in J_f(x) is I_{d²}: J_f has d² rows",
-        "==",
-        lambda i: len(i["x"]) ** 2,
+        equal(lambda i: len(_differentiated(i["x"])), lambda i: len(i["x"]) ** 2),
         {"vectors": _vectors},
-        quantity=lambda i: len(_differentiated(i["x"])),
         corrected="001/lem-C.18:size#corrected",
         remark="f maps ℝ^d to ℝ^d",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.18:size#corrected",
         "Lemma C.18, eq. C.131",
-        "deterministic",
         "the identity in J_f(x) is I_d: J_f has d rows",
-        "==",
-        lambda i: len(i["x"]),
+        equal(lambda i: len(_differentiated(i["x"])), lambda i: len(i["x"])),
         {"vectors": _vectors},
-        quantity=lambda i: len(_differentiated(i["x"])),
     ),
-    Claim(
+    deterministic(
         "001/cor-C.19:multiplicity",
         "Corollary C.19",
-        "deterministic",
         "J_f(x) has the eigenvalue 1/‖x‖ with multiplicity d² − 1",
-        "==",
-        lambda i: len(i["x"]) ** 2 - 1,
+        equal(lambda i: _copies(i, 1), lambda i: len(i["x"]) ** 2 - 1),
         {"vectors": _vectors},
-        quantity=lambda i: _copies(i, 1),
         corrected="001/cor-C.19:multiplicity#corrected",
         remark="J_f is d × d",
     ),
-    Claim(
+    deterministic(
         "001/cor-C.19:multiplicity#corrected",
         "Corollary C.19",
-        "deterministic",
         "J_f(x) has the eigenvalue 1/‖x‖ with multiplicity d − 1",
-        "==",
-        lambda i: len(i["x"]) - 1,
+        equal(lambda i: _copies(i, 1), lambda i: len(i["x"]) - 1),
         {"vectors": _vectors},
-        quantity=lambda i: _copies(i, 1),
         hypotheses=_several,
     ),
-    Claim(
+    deterministic(
         "001/cor-C.19:zero",
         "Corollary C.19",
-        "deterministic",
         "J_f(x) has the eigenvalue 0 with multiplicity 1",
-        "==",
-        one,
+        equal(lambda i: _copies(i, 0), 1),
         {"vectors": _vectors},
-        quantity=lambda i: _copies(i, 0),
     ),
-    Claim(
+    deterministic(
         "001/lem-C.20",
         "Lemma C.20",
-        "deterministic",
         "min_j ‖X_j‖² ≥ min_k λ_k",
-        ">=",
-        _smallest,
+        at_least(lambda i: min(row_norms(i["X"])) ** 2, _smallest),
         {**MATRICES, "unit": UNIT["random"]},
-        quantity=lambda i: min(row_norms(i["X"])) ** 2,
         scale=lambda i: (i["X"] ** 2).sum(),
         search=search_matrix(3),
     ),
-    Claim(
+    deterministic(
         "001/lem-C.21",
         "Lemma C.21, eq. C.150",
-        "deterministic",
         "log‖∂X^{ℓ+1}/∂X^ℓ‖ ≤ log‖J_BN(H^ℓ)‖",
-        "<=",
-        lambda i: log_jacobian_norm(i["W"] @ i["X"]),
+        at_most(
+            lambda i: log(_squared_norm(chain_jacobian([i["W"]], i["X"]))) / 2,
+            lambda i: log_jacobian_norm(i["W"] @ i["X"]),
+        ),
         UNIT,
-        quantity=lambda i: log(_squared_norm(chain_jacobian([i["W"]], i["X"]))) / 2,
-        scale=unit_scale,
+        scale=1,
         counts=(60, 400),
         remark="an equality, as W is orthogonal",
     ),

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Instance, Search
-from isometer_papers.claims.joudaki2024.isometry.instances import Rng, nought, singular, unit_scale
+from isometer_papers.claims._families import Rng
+from isometer_papers.claims._statements import at_most, deterministic, equal, vanishes
+from isometer_papers.claims.joudaki2024.isometry.instances import singular
 from isometer_papers.float_or_mpmath import exp, log
 from isometer_papers.theory.isometry import (
     cross_entropy_gradient,
@@ -98,15 +100,12 @@ def _norm(vector: Any) -> Any:
 
 
 def _bounded(part: str, place: str, statement: str, quantity: Any, remark: str) -> Claim:
-    return Claim(
+    return deterministic(
         f"001/{part}",
         place,
-        "deterministic",
         statement,
-        "<=",
-        lambda i: 2,
+        at_most(quantity, 2),
         FAMILIES,
-        quantity=quantity,
         search=_SEARCH,
         remark=remark,
     )
@@ -148,66 +147,47 @@ CLAIMS = (
         _absolute_sum,
         "",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.11:softmax",
         "eq. C.141, C.142",
-        "deterministic",
         "∂p_i/∂z_i = p_i(1 − p_i), ∂p_i/∂z_k = −p_i p_k",
-        "==",
-        nought,
+        vanishes(_jacobian_gap),
         FAMILIES,
-        quantity=_jacobian_gap,
-        scale=unit_scale,
         scope="by complex steps",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.11:eq-C.146",
         "eq. C.143 to C.146",
-        "deterministic",
         "∂𝓛/∂z_k = p_k Σ_{i≠k} y_i − y_k(1 − p_k) for cross entropy",
-        "==",
-        nought,
+        vanishes(_cross_entropy_gap),
         FAMILIES,
-        quantity=_cross_entropy_gap,
-        scale=unit_scale,
         scope="by complex steps",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.11:eq-C.148",
         "eq. C.148",
-        "deterministic",
         "‖∇_{z_k} 𝓛‖ = (1/C) Σ 2(y_i − p_i) ∂(−p_i)/∂z_k for squared error",
-        "==",
-        lambda i: _squared_formula(i)[0],
+        equal(lambda i: abs(_squared(i)[0]), lambda i: _squared_formula(i)[0]),
         FAMILIES,
-        quantity=lambda i: abs(_squared(i)[0]),
-        scale=unit_scale,
+        scale=1,
         corrected="001/lem-C.11:eq-C.148#corrected",
         scope="k = 1",
         remark="the right side is the derivative itself and can be negative",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.11:eq-C.148#corrected",
         "eq. C.148",
-        "deterministic",
         "∂𝓛/∂z_k = (1/C) Σ 2(y_i − p_i) ∂(−p_i)/∂z_k for squared error",
-        "==",
-        nought,
+        vanishes(lambda i: max(abs(a - b) for a, b in zip(_squared(i), _squared_formula(i), strict=True))),
         FAMILIES,
-        quantity=lambda i: max(abs(a - b) for a, b in zip(_squared(i), _squared_formula(i), strict=True)),
-        scale=unit_scale,
         scope="by complex steps",
     ),
-    Claim(
+    deterministic(
         "001/rem-6.6",
         "Remark 6.6",
-        "deterministic",
         "ψ(X_0) = ∞ for degenerate inputs: e^{−ψ} = 0",
-        "==",
-        nought,
+        vanishes(lambda i: isometry_of(i["X"])),
         {"singular": singular},
-        quantity=lambda i: isometry_of(i["X"]),
-        scale=unit_scale,
         tolerance=1e-6,
         scope="whole-number matrices; the bound of Theorem 6.5 is infinite there",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from isometer.run import seed_of
 from isometer_papers.claims._claim import Estimate, Instance
-from isometer_papers.claims.joudaki2024.isometry.instances import Family, Rng
+from isometer_papers.claims._families import Rng
 
 _DEFAULTS: dict[str, Any] = {
     "n": None,
@@ -24,21 +24,21 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-class Measured(NamedTuple):
+class GradientRecord(NamedTuple):
     """Per run and layer: log‖∂𝓛/∂W_ℓ‖ (layer 0: by the input) and the isometry gap."""
 
     gradient: Any
     gap: Any
 
 
-def measured(i: Instance, depth: int, *, engine: str = "auto", shift: int = 0) -> Measured:
+def measured(i: Instance, depth: int, *, engine: str = "auto", shift: int = 0) -> GradientRecord:
     """The network of an instance at a depth, under a fixed loss derivative of norm 1."""
     key = tuple(i.get(name, default) for name, default in _DEFAULTS.items())
     return _measured(int(i["d"]), depth, key, engine, shift)
 
 
 @lru_cache(maxsize=128)
-def _measured(d: int, depth: int, key: tuple[Any, ...], engine: str, shift: int) -> Measured:
+def _measured(d: int, depth: int, key: tuple[Any, ...], engine: str, shift: int) -> GradientRecord:
     from isometer.data import make_batch
     from isometer.simulate import simulate
     from isometer.spec import PowerLaw, recurrence
@@ -65,7 +65,7 @@ def _measured(d: int, depth: int, key: tuple[Any, ...], engine: str, shift: int)
         loss=cotangent / np.linalg.norm(cotangent),
         engine=engine,  # type: ignore[arg-type]
     )
-    return Measured(data["gradient_log_norm"].values, data["isometry_gap"].values)
+    return GradientRecord(data["gradient_log_norm"].values, data["isometry_gap"].values)
 
 
 def growth(i: Instance, rng: Rng, *, engine: str = "auto", shift: int = 0) -> Estimate:
@@ -80,15 +80,6 @@ def growth(i: Instance, rng: Rng, *, engine: str = "auto", shift: int = 0) -> Es
 def growth_again(i: Instance, rng: Rng) -> Estimate:
     """The same with the weights drawn out (dense engine), other weights and inputs."""
     return growth(i, rng, engine="dense", shift=1)
-
-
-def networks(*cases: dict[str, Any]) -> Family:
-    """Instances as given."""
-
-    def generator(rng: Rng, count: int) -> Iterator[Instance]:
-        yield from cases[:count]
-
-    return generator
 
 
 def rate_at(layer: int) -> Callable[[Instance, Rng], Estimate]:

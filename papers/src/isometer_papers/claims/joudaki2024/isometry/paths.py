@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._families import Rng
 from isometer_papers.claims._precise import eigenvalues
-from isometer_papers.claims.joudaki2024.isometry.instances import UNIT, Rng, one, rotation, small_matrices, unit_scale
+from isometer_papers.claims._statements import at_most, deterministic, equal
+from isometer_papers.claims.joudaki2024.isometry.instances import UNIT, rotation, small_matrices
 from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.isometry import (
     chain_jacobian,
@@ -77,91 +79,73 @@ _PATHS = {"paths": _paths}
 _COUNTS = (60, 400)
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "001/eq-C.78-80:eq-C.80",
         "eq. C.79, C.80",
-        "deterministic",
         "log‖∂𝓛/∂W^ℓ‖ ≤ log‖∂𝓛/∂H^L‖ + Σ_{k=ℓ}^L log‖J_BN(H^k)‖ + log‖∂H^ℓ/∂W^ℓ‖",
-        "<=",
-        _chain_rule,
+        at_most(lambda i: log(gradient_through_layers(list(i["W"]), i["X"], i["G"]).gradient), _chain_rule),
         {"paths": _with_cotangent},
-        quantity=lambda i: log(gradient_through_layers(list(i["W"]), i["X"], i["G"]).gradient),
-        scale=unit_scale,
+        scale=1,
         counts=_COUNTS,
         scope="Frobenius norms of gradients, operator norms of Jacobians, up to four normalised layers",
         remark="the sum to L − 1 is enough: the logits H^L are not normalised; the term k = L is at least 0",
     ),
-    Claim(
+    deterministic(
         "001/eq-C.78-80:weights",
         "under eq. C.80",
-        "deterministic",
         "‖W^L‖ = 1 for orthogonal W^L",
-        "==",
-        one,
+        equal(lambda i: _operator(i["W"]), 1),
         UNIT,
-        quantity=lambda i: _operator(i["W"]),
     ),
-    Claim(
+    deterministic(
         "001/eq-C.78-80:inputs",
         "under eq. C.80",
-        "deterministic",
         "‖∂H^ℓ/∂W^ℓ‖ = ‖X^ℓ‖ ≤ d for X^ℓ = BN(·)",
-        "<=",
-        lambda i: len(i["X"]),
+        at_most(lambda i: _operator(i["X"]), lambda i: len(i["X"])),
         {**UNIT, "equal": lambda rng, count: ({"X": np.ones((d, d)) / d**0.5} for d in (2, 3, 5))},
-        quantity=lambda i: _operator(i["X"]),
         remark="√d is sharp",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.12:eq-C.87",
         "eq. C.87",
-        "deterministic",
         "log‖J_F(X)‖ ≤ Σ_{ℓ=1}^L log‖J_BN(X^ℓ)‖",
-        "<=",
-        lambda i: sum(log_jacobian_norm(state) for state in _states(i)),
+        at_most(_all_layers, lambda i: sum(log_jacobian_norm(state) for state in _states(i))),
         _PATHS,
-        quantity=_all_layers,
-        scale=unit_scale,
+        scale=1,
         counts=_COUNTS,
         corrected="001/lem-C.12:eq-C.87#corrected",
         remark="the rows of X^ℓ have length 1, so that the right side is 0; the input of the norm is H^ℓ = W^ℓX^ℓ",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.12:eq-C.87#corrected",
         "eq. C.87",
-        "deterministic",
         "log‖J_F(X)‖ ≤ Σ_{ℓ=1}^L log‖J_BN(H^ℓ)‖",
-        "<=",
-        _summed_inputs,
+        at_most(_all_layers, _summed_inputs),
         _PATHS,
-        quantity=_all_layers,
-        scale=unit_scale,
+        scale=1,
         counts=_COUNTS,
     ),
-    Claim(
+    deterministic(
         "001/lem-C.12:eq-C.88",
         "eq. C.88",
-        "deterministic",
         "Σ_{ℓ≤L} log‖J_BN(H^ℓ)‖ ≤ Σ_{ℓ≤S} (dψ(X^ℓ) + 1) + 2 Σ_{ℓ>S} √(dψ(X^ℓ))",
-        "<=",
-        lambda i: two_phase_bound(_gaps(i), len(i["X"])),
+        at_most(_summed_inputs, lambda i: two_phase_bound(_gaps(i), len(i["X"]))),
         _PATHS,
-        quantity=_summed_inputs,
-        scale=unit_scale,
+        scale=1,
         tolerance=1e-6,
         counts=_COUNTS,
         scope="H^ℓ on the left; up to four layers",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.12:eq-C.89",
         "eq. C.89",
-        "deterministic",
         "Σ_{ℓ≤S} (dψ(X^ℓ) + 1) + 2 Σ_{ℓ>S} √(dψ(X^ℓ)) ≤ Σ_{ℓ≤S} (dψ(X⁰) + 1) + 2 Σ_{ℓ>S} √(dψ(X^ℓ))",
-        "<=",
-        lambda i: two_phase_bound(_gaps(i), len(i["X"]), _gaps(i)[0]),
+        at_most(
+            lambda i: two_phase_bound(_gaps(i), len(i["X"])),
+            lambda i: two_phase_bound(_gaps(i), len(i["X"]), _gaps(i)[0]),
+        ),
         _PATHS,
-        quantity=lambda i: two_phase_bound(_gaps(i), len(i["X"])),
-        scale=unit_scale,
+        scale=1,
         counts=_COUNTS,
     ),
 )

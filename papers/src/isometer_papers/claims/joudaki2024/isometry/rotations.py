@@ -6,17 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._claim import Instance
 from isometer_papers.claims._precise import mpmath
-from isometer_papers.claims.joudaki2024.isometry.instances import (
-    MATRICES,
-    nought,
-    one,
-    search_matrix,
-    singular,
-    unit_scale,
-)
-from isometer_papers.float_or_mpmath import absolute_determinant, log
+from isometer_papers.claims._statements import above, at_least, at_most, deterministic, equal, vanishes
+from isometer_papers.claims.joudaki2024.isometry.instances import MATRICES, layer_gap, search_matrix, singular
+from isometer_papers.float_or_mpmath import absolute_determinant
 from isometer_papers.theory.isometry import isometry_of, normalized_rows, row_norms, variation_bound
 
 
@@ -35,10 +29,6 @@ def _left_factor(x: Any) -> Any:
 
 def _best(i: Instance) -> Any:
     return isometry_of(normalized_rows(_left_factor(i["X"]).T @ i["X"]))
-
-
-def _gap(x: Any) -> Any:
-    return -log(isometry_of(x))
 
 
 def _not_orthogonal(i: Instance) -> bool:
@@ -68,149 +58,120 @@ def _row_difference(x: Any) -> Any:
 _LOOSE = "the factor that is gained is mean(a²)/(Π a_j)^{2/d} of the rows' lengths a, exactly"
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "001/lem-C.1",
         "Lemma C.1",
-        "deterministic",
         "I(BN(X)) ≥ (1 + variance{‖X_j‖}/mean{‖X_j‖}²) I(X) for non-degenerate X",
-        ">=",
-        lambda i: variation_bound(i["X"]) * isometry_of(i["X"]),
+        at_least(
+            lambda i: isometry_of(normalized_rows(i["X"])), lambda i: variation_bound(i["X"]) * isometry_of(i["X"])
+        ),
         MATRICES,
-        quantity=lambda i: isometry_of(normalized_rows(i["X"])),
         search=search_matrix(3),
         remark=_LOOSE,
     ),
-    Claim(
+    deterministic(
         "001/lem-6.2",
         "Lemma 6.2, eq. 6.7",
-        "deterministic",
         "I(BN(X')) ≥ (1 + variance{‖X'_j‖}/mean{‖X'_j‖}²) I(X), X' = WX, W orthogonal",
-        ">=",
-        lambda i: variation_bound(_turned(i)) * isometry_of(i["X"]),
+        at_least(
+            lambda i: isometry_of(normalized_rows(_turned(i))),
+            lambda i: variation_bound(_turned(i)) * isometry_of(i["X"]),
+        ),
         MATRICES,
-        quantity=lambda i: isometry_of(normalized_rows(_turned(i))),
         search=search_matrix(2),
         remark=_LOOSE,
     ),
-    Claim(
+    deterministic(
         "001/lem-C.2",
         "Lemma C.2, eq. C.2",
-        "deterministic",
         "I(BN(X')) ≥ (1 + variance{‖X'_j‖}/mean{‖X'_j‖}²) I(X), X' = WX, W ~ Haar",
-        ">=",
-        lambda i: variation_bound(_turned(i)) * isometry_of(i["X"]),
+        at_least(
+            lambda i: isometry_of(normalized_rows(_turned(i))),
+            lambda i: variation_bound(_turned(i)) * isometry_of(i["X"]),
+        ),
         MATRICES,
-        quantity=lambda i: isometry_of(normalized_rows(_turned(i))),
         search=search_matrix(3),
         scope="every W, as in Lemma 6.2",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.2:degenerate",
         "Lemma C.2, eq. C.2",
-        "deterministic",
         "I(BN(X')) ≥ (1 + variance{‖X'_j‖}/mean{‖X'_j‖}²) I(X) for degenerate X",
-        "==",
-        nought,
+        vanishes(
+            lambda i: isometry_of(normalized_rows(_turned(i))) + variation_bound(_turned(i)) * isometry_of(i["X"])
+        ),
         {"singular": singular},
-        quantity=lambda i: isometry_of(normalized_rows(_turned(i))) + variation_bound(_turned(i)) * isometry_of(i["X"]),
-        scale=unit_scale,
         tolerance=1e-6,
         scope="whole-number matrices; the sum of both sides, each of which is 0",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.2:determinant",
         "eq. C.3",
-        "deterministic",
         "det(X'X'ᵀ) = det(XXᵀ) for X' = WX",
-        "==",
-        lambda i: absolute_determinant(i["X"]) ** 2,
+        equal(lambda i: absolute_determinant(_turned(i)) ** 2, lambda i: absolute_determinant(i["X"]) ** 2),
         MATRICES,
-        quantity=lambda i: absolute_determinant(_turned(i)) ** 2,
         tolerance=1e-7,
     ),
-    Claim(
+    deterministic(
         "001/lem-C.2:trace",
         "eq. C.6",
-        "deterministic",
         "tr(X'X'ᵀ) = tr(XXᵀ) for X' = WX",
-        "==",
-        lambda i: (i["X"] ** 2).sum(),
+        equal(lambda i: (_turned(i) ** 2).sum(), lambda i: (i["X"] ** 2).sum()),
         MATRICES,
-        quantity=lambda i: (_turned(i) ** 2).sum(),
     ),
-    Claim(
+    deterministic(
         "001/thm-6.1:proof-idea",
         "proof idea of Theorem 6.1",
-        "deterministic",
         "the isometry gap does not decrease with BN layers",
-        ">=",
-        lambda i: _gap(i["X"]),
+        at_least(lambda i: layer_gap(normalized_rows(i["X"])), lambda i: layer_gap(i["X"])),
         MATRICES,
-        quantity=lambda i: _gap(normalized_rows(i["X"])),
         corrected="001/thm-6.1:proof-idea#corrected",
         remark="isometry does not decrease; the gap does not increase",
     ),
-    Claim(
+    deterministic(
         "001/thm-6.1:proof-idea#corrected",
         "proof idea of Theorem 6.1",
-        "deterministic",
         "the isometry gap does not increase with BN layers",
-        "<=",
-        lambda i: _gap(i["X"]),
+        at_most(lambda i: layer_gap(normalized_rows(i["X"])), lambda i: layer_gap(i["X"])),
         MATRICES,
-        quantity=lambda i: _gap(normalized_rows(i["X"])),
-        scale=unit_scale,
+        scale=1,
         search=search_matrix(3),
     ),
-    Claim(
+    deterministic(
         "001/cor-C.3",
         "Corollary C.3, eq. C.7",
-        "deterministic",
         "I(BN(UᵀX)) = 1 for X = U S Vᵀ",
-        "==",
-        one,
+        equal(_best, 1),
         MATRICES,
-        quantity=_best,
         hypotheses=_regular,
         tolerance=1e-7,
         scope="regular X; a zero singular value leaves BN a row of zeros",
         remark="printed with H for X",
     ),
-    Claim(
+    deterministic(
         "001/cor-C.3:rows",
         "eq. C.11",
-        "deterministic",
         "the rows of UᵀX have the singular values as lengths: diag(S VᵀV S)^{−1/2} = S^{−1}",
-        "==",
-        nought,
+        vanishes(lambda i: _row_difference(i["X"])),
         MATRICES,
-        quantity=lambda i: _row_difference(i["X"]),
-        scale=unit_scale,
         hypotheses=_regular,
-        exact=lambda i: (_row_difference(i["X"]), 0),
     ),
-    Claim(
+    deterministic(
         "001/cor-C.3:strict",
         "under Lemma 6.2",
-        "deterministic",
         "I(BN(WX)) > I(X) for some orthogonal W, as long as X is not orthogonal",
-        ">",
-        lambda i: isometry_of(i["X"]),
+        above(_best, lambda i: isometry_of(i["X"])),
         MATRICES,
-        quantity=_best,
         hypotheses=lambda i: _not_orthogonal(i) and _regular(i),
         corrected="001/cor-C.3:strict#corrected",
         remark="orthogonal is defined by XXᵀ = I; multiples of orthogonal matrices have isometry 1 already",
     ),
-    Claim(
+    deterministic(
         "001/cor-C.3:strict#corrected",
         "under Lemma 6.2",
-        "deterministic",
         "I(BN(WX)) > I(X) for some orthogonal W, as long as X is no multiple of an orthogonal matrix",
-        ">",
-        lambda i: isometry_of(i["X"]),
+        above(_best, lambda i: isometry_of(i["X"])),
         MATRICES,
-        quantity=_best,
         hypotheses=lambda i: _no_multiple(i) and _regular(i),
     ),
 )

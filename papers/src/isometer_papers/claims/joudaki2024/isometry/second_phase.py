@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
-from isometer_papers.claims.joudaki2024.isometry.draws import (
-    chains,
-    edge_spectra,
-    hitting_times,
-    polar_row_norms,
-    row_norms_of,
-    start_gap,
+from isometer_papers.claims._families import Rng
+from isometer_papers.claims._statements import (
+    Comparison,
+    Sampled,
+    at_most,
+    deterministic,
+    equal,
+    expectation,
+    probability,
 )
+from isometer_papers.claims.joudaki2024.isometry.draws import chains, edge_spectra, hitting_times, rotated, start_gap
 from isometer_papers.claims.joudaki2024.isometry.hitting import BOX, far_start, near_start, phase
-from isometer_papers.claims.joudaki2024.isometry.instances import Rng, nought, whole
+from isometer_papers.claims.joudaki2024.isometry.instances import whole
 from isometer_papers.simulate.rotations import RotationChain
 from isometer_papers.theory.isometry import (
     failure_bound,
@@ -54,24 +57,21 @@ def _against_phases(i: Instance, chain: RotationChain) -> Any:
     return chain.log_jacobian[:, 1:].sum(axis=1) - early - 2 * _late_roots(i, inner)
 
 
-def _edge(statistic: Any) -> tuple[Any, Any]:
-    """Mean of a statistic of ψ'/ψ, and the same from other draws."""
+def _edge(statistic: Any) -> Sampled:
+    """Mean of a statistic of ψ'/ψ."""
 
     def read(i: Instance, squares: Any) -> Estimate:
         gap = float(spectrum_gap(i["spectrum"]))
         ratio = np.maximum(1 + np.log(squares).mean(axis=1) / gap, 0.0)
         return Estimate.of(statistic(ratio, len(i["spectrum"])))
 
-    return (
-        lambda i, rng: read(i, row_norms_of(i)),
-        lambda i, rng: read(i, polar_row_norms(i, rng)),
-    )
+    return rotated(read)
 
 
-_FAILURE, _FAILURE_AGAIN = _edge(lambda ratio, d: (ratio >= 1 - 1 / (4 * d**2)).astype(float))
+_FAILURE = _edge(lambda ratio, d: (ratio >= 1 - 1 / (4 * d**2)).astype(float))
 
 
-_ROOT, _ROOT_AGAIN = _edge(lambda ratio, d: np.sqrt(ratio))
+_ROOT = _edge(lambda ratio, d: np.sqrt(ratio))
 
 
 def _geometric(rng: Rng, count: int) -> Iterator[Instance]:
@@ -86,10 +86,9 @@ def _partial_sum(i: Instance) -> Any:
     return sum(ratio**k for k in range(i["L"] + 1))
 
 
-def _algebra(part: str, place: str, statement: str, quantity: Any, relation: Any, bound: Any) -> Claim:
+def _algebra(part: str, place: str, statement: str, compared: Comparison) -> Claim:
     """About whole numbers d."""
-    widths = {"widths": whole((1, 2, 3, 5, 10, 30))}
-    return Claim(f"001/{part}", place, "deterministic", statement, relation, bound, widths, quantity=quantity)
+    return deterministic(f"001/{part}", place, statement, compared, {"widths": whole((1, 2, 3, 5, 10, 30))})
 
 
 CLAIMS = (
@@ -101,17 +100,15 @@ CLAIMS = (
         _late_roots,
         scope=f"the mean of the sum, as S is random; {BOX}, L = 1 and 80",
     ),
-    Claim(
+    probability(
         "001/lem-C.15:eq-C.99",
         "eq. C.99",
-        "probability",
         "ℓ ≥ S ⇒ Pr{ψ(X^{ℓ+1}) ≥ (1 − 1/(4d²))ψ(X^ℓ)} ≤ (1 − 1/(2d²))/(1 − 1/(4d²))",
-        "<=",
-        lambda i: failure_bound(len(i["spectrum"]), simple=False),
+        at_most(
+            _FAILURE,
+            lambda i: failure_bound(len(i["spectrum"]), simple=False),
+        ),
         {"edge": edge_spectra},
-        estimate=_FAILURE,
-        again=_FAILURE_AGAIN,
-        independence="polar factors instead of QR, other draws",
         trivial=lambda i: 1.0,
         counts=(3, 6),
         scope="one layer from gaps of 0.99/(16d), d from 2 to 6",
@@ -121,74 +118,62 @@ CLAIMS = (
         "lem-C.15:eq-C.99-simple",
         "eq. C.99",
         "(1 − 1/(2d²))/(1 − 1/(4d²)) ≤ 1 − 1/(4d²)",
-        lambda i: failure_bound(i["d"], simple=False),
-        "<=",
-        lambda i: failure_bound(i["d"]),
+        at_most(lambda i: failure_bound(i["d"], simple=False), lambda i: failure_bound(i["d"])),
     ),
     _algebra(
         "lem-C.15:eq-C.106",
         "eq. C.105, C.106",
         "√(1−a) + (1 − √(1−a))(1−a) = 1 − a + a√(1−a), a = 1/(4d²)",
-        lambda i: root_gap_step(i["d"], failure_bound(i["d"])),
-        "==",
-        lambda i: failure_bound(i["d"]) + (1 - failure_bound(i["d"])) * failure_bound(i["d"]) ** 0.5,
+        equal(
+            lambda i: root_gap_step(i["d"], failure_bound(i["d"])),
+            lambda i: failure_bound(i["d"]) + (1 - failure_bound(i["d"])) * failure_bound(i["d"]) ** 0.5,
+        ),
     ),
     _algebra(
         "lem-C.15:eq-C.108",
         "eq. C.106 to C.108",
         "1 − a + a√(1−a) ≤ 1 − 1/(32d⁴), a = 1/(4d²)",
-        lambda i: root_gap_step(i["d"], failure_bound(i["d"])),
-        "<=",
-        lambda i: root_gap_factor(i["d"]),
+        at_most(lambda i: root_gap_step(i["d"], failure_bound(i["d"])), lambda i: root_gap_factor(i["d"])),
     ),
-    Claim(
+    expectation(
         "001/lem-C.15:eq-C.109",
         "eq. C.109",
-        "expectation",
         "ℓ ≥ S ⇒ E√ψ(X^{ℓ+1}) ≤ (1 − 1/(32d⁴)) E√ψ(X^ℓ)",
-        "<=",
-        lambda i: root_gap_factor(len(i["spectrum"])),
+        at_most(
+            _ROOT,
+            lambda i: root_gap_factor(len(i["spectrum"])),
+        ),
         {"edge": edge_spectra},
-        estimate=_ROOT,
-        again=_ROOT_AGAIN,
-        independence="polar factors instead of QR, other draws",
         counts=(3, 6),
         scope="ratio of both expectations, one layer from gaps of 0.99/(16d), d from 2 to 6",
         remark="at most √(d/(d+2)) near isometry",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.15:eq-C.110",
         "eq. C.110",
-        "deterministic",
         "Σ_{k=0}^L (1 − 1/(32d⁴))^k ≤ 32d⁴(1 − (1 − 1/(32d⁴))^{L+1})",
-        "<=",
-        lambda i: geometric_sum(i["d"], i["L"]),
+        at_most(_partial_sum, lambda i: geometric_sum(i["d"], i["L"])),
         {"widths": _geometric},
-        quantity=_partial_sum,
         tolerance=1e-8,
         remark="an equality",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.15:eq-C.111",
         "eq. C.111",
-        "deterministic",
         "32d⁴(1 − (1 − 1/(32d⁴))^{L+1}) ≤ 32d⁴(1 − e^{−L/(32d⁴)})",
-        "<=",
-        lambda i: geometric_bound(1.0 * i["d"], 1.0 * i["L"]),
+        at_most(lambda i: geometric_sum(i["d"], i["L"]), lambda i: geometric_bound(1.0 * i["d"], 1.0 * i["L"])),
         {"widths": _geometric},
-        quantity=lambda i: geometric_sum(i["d"], i["L"]),
         corrected="001/lem-C.15:eq-C.111#corrected",
         remark="(1 − q)^{L+1} < e^{−qL} for every q in (0, 1): it never holds",
     ),
-    Claim(
+    deterministic(
         "001/lem-C.15:eq-C.111#corrected",
         "eq. C.111",
-        "deterministic",
         "Σ_{k=1}^L (1 − 1/(32d⁴))^k ≤ 32d⁴(1 − e^{−L/(32d⁴)})",
-        "<=",
-        lambda i: geometric_bound(1.0 * i["d"], 1.0 * i["L"]),
+        at_most(
+            lambda i: geometric_sum(i["d"], i["L"], first=1), lambda i: geometric_bound(1.0 * i["d"], 1.0 * i["L"])
+        ),
         {"widths": _geometric},
-        quantity=lambda i: geometric_sum(i["d"], i["L"], first=1),
         scale=lambda i: max(1.0, float(i["L"])),
         remark="the sum of the lemma begins one layer after S, so that its first term is below √(dψ(X^S))",
     ),
@@ -207,7 +192,7 @@ CLAIMS = (
         "lem-C.12:eq-C.91",
         "eq. C.91",
         "E log‖J_F‖ ≤ (dψ(X⁰) + 1) E S + 2 Σ_{ℓ>S} E√(dψ(X^ℓ))",
-        nought,
+        0,
         _against_phases,
         families={"chains": chains((2, 0.2, 80), (2, 0.9, 80), (3, 0.95, 80), (5, 0.9, 120))},
         counts=(3, 4),

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from isometer_papers.claims._claim import Claim, Estimate, Instance
-from isometer_papers.claims.joudaki2024.isometry.figures import DENSE, grows
-from isometer_papers.claims.joudaki2024.isometry.instances import Rng, nought, unit_scale
-from isometer_papers.claims.joudaki2024.isometry.networks import (
-    final_gap,
-    growth,
-    measured,
-    networks,
-    rate_again,
-    rate_at,
+from isometer.theory.batch_norm import growth_exponent, measured_gain_schedule
+from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Rng, cases
+from isometer_papers.claims._statements import (
+    Sampled,
+    above,
+    asymptotic,
+    at_least,
+    at_most,
+    deterministic,
+    empirical,
+    equal,
+    vanishes,
 )
-from isometer_papers.theory.isometry.gain_schedules import growth_exponent, measured_gain_schedule
+from isometer_papers.claims.joudaki2024.isometry.figures import DENSE, grows
+from isometer_papers.claims.joudaki2024.isometry.networks import final_gap, growth, measured, rate_again, rate_at
 
 
 def _drift_of_gap(i: Instance, rng: Rng) -> Estimate:
@@ -45,10 +48,9 @@ def _negated(estimate: Estimate) -> Estimate:
     return Estimate(-estimate.value, estimate.error, estimate.freedom, estimate.draws)
 
 
-def _schedules(rng: Rng, count: int) -> Iterator[Instance]:
-    for k in (1.5, 1.2, 2.0, 1.05):
-        for depth in (10, 1000, 100_000):
-            yield {"c1": 0.1, "c2": 4.0, "k": k, "depth": depth}
+_schedules = cases(
+    *({"c1": 0.1, "c2": 4.0, "k": k, "depth": depth} for k in (1.5, 1.2, 2.0, 1.05) for depth in (10, 1000, 100_000))
+)
 
 
 def _total(i: Instance) -> float:
@@ -96,133 +98,105 @@ CLAIMS = (
         counts=(2, 2),
         scope="Gaussian samples, n = d = 24, 40 to 100 layers",
     ),
-    Claim(
+    empirical(
         "001/fig-6.5:with-gain",
         "Figure 6.5",
-        "empirical",
         "with gains that fall with the layer the exponential rate goes away",
-        "<=",
-        lambda i: 0.02,
-        {"networks": networks(_shaped("tanh", 0.4), _shaped("sin", 0.4))},
-        estimate=growth,
+        at_most(Sampled(growth), 0.02),
+        {"networks": cases(_shaped("tanh", 0.4), _shaped("sin", 0.4))},
         counts=(2, 2),
         resolution=1.0,
         scope="α_ℓ = ℓ^{−0.4}, n = d = 24, 40 to 100 layers; growth per layer below 0.02",
     ),
-    Claim(
+    empirical(
         "001/fig-C.1:rises",
         "Figure C.1",
-        "empirical",
         "the explosion rate rises with the gain α",
-        ">",
-        nought,
-        {"networks": networks(_shaped("tanh", 0.0), _shaped("sin", 0.0))},
-        estimate=_change({"gain": 0.5}, {"gain": 1.0}, growth),
+        above(Sampled(_change({"gain": 0.5}, {"gain": 1.0}, growth)), 0),
+        {"networks": cases(_shaped("tanh", 0.0), _shaped("sin", 0.0))},
         counts=(1, 2),
         resolution=1.0,
         scope=f"rates at α = 1 and ½; {_C1}, n = d = 24",
     ),
-    Claim(
+    asymptotic(
         "001/alg-C.5:power-law",
         "§C.5",
-        "asymptotic",
         "the explosion rate behaves as c₁α^{c₂}",
-        "==",
-        lambda i: growth_exponent(i["phi"]),
+        equal(_local_exponent, lambda i: growth_exponent(i["phi"])),
         {
-            "gains": networks(
+            "gains": cases(
                 {"phi": "tanh", "gains": [0.04, 0.06]},
                 {"phi": "sin", "gains": [0.04, 0.06]},
             )
         },
-        quantity=_local_exponent,
-        exact=lambda i: (_local_exponent(i), growth_exponent(i["phi"])),
         tolerance=0.01,
         counts=(2, 2),
         scope="exponent between α = 0.04 and 0.06 at infinite width (Gaussian weights, n = 100), 4 within 1%",
         remark="at gains near 1 the rate grows more slowly than α⁴",
     ),
-    Claim(
+    deterministic(
         "001/alg-C.5:bounded",
         "§C.5",
-        "deterministic",
         "for α_ℓ = ℓ^{−k/c₂}, k > 1, the sum of the rates is bounded whatever the depth",
-        "<=",
-        _total_bound,
+        at_most(_total, _total_bound),
         {"schedules": _schedules},
-        quantity=_total,
         exact=_exact_total,
         scope="by c₁k/(k−1)",
     ),
-    Claim(
+    empirical(
         "001/alg-C.5:sign",
         "eq. C.155",
-        "empirical",
         "R(ℓ, α) = (log‖∇_{W_ℓ}𝓛‖ − log‖∇_{W_{ℓ−10}}𝓛‖)/10 > 0 where gradients explode",
-        ">",
-        nought,
-        {"networks": networks({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
-        estimate=rate_at(40),
-        again=rate_again(40),
-        independence=DENSE,
+        above(Sampled(rate_at(40), rate_again(40), DENSE), 0),
+        {"networks": cases({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
         counts=(1, 2),
         resolution=1.0,
         corrected="001/alg-C.5:sign#corrected",
         scope=f"ℓ = 40 of 100; {_C1}",
         remark="layers count from the input, towards which exploding gradients grow",
     ),
-    Claim(
+    empirical(
         "001/alg-C.5:sign#corrected",
         "eq. C.155",
-        "empirical",
         "R(ℓ, α) = (log‖∇_{W_{ℓ−10}}𝓛‖ − log‖∇_{W_ℓ}𝓛‖)/10 > 0 where gradients explode",
-        ">",
-        nought,
-        {"networks": networks({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
-        estimate=lambda i, rng: _negated(rate_at(40)(i, rng)),
-        again=lambda i, rng: _negated(rate_again(40)(i, rng)),
-        independence=DENSE,
+        above(
+            Sampled(
+                lambda i, rng: _negated(rate_at(40)(i, rng)), lambda i, rng: _negated(rate_again(40)(i, rng)), DENSE
+            ),
+            0,
+        ),
+        {"networks": cases({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
         counts=(1, 2),
         resolution=1.0,
         scope=f"ℓ = 40 of 100; {_C1}",
     ),
-    Claim(
+    empirical(
         "001/fig-C.2",
         "Figure C.2",
-        "empirical",
         "the explosion rate of early layers falls with the gain exponent",
-        ">",
-        nought,
-        {"networks": networks({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
-        estimate=_change({"fall": 0.0}, {"fall": 0.4}, rate_at(20)),
+        above(Sampled(_change({"fall": 0.0}, {"fall": 0.4}, rate_at(20))), 0),
+        {"networks": cases({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
         counts=(1, 2),
         resolution=1.0,
         scope="rate towards the input at ℓ = 20 of 100, exponents 0 and 0.4",
     ),
-    Claim(
+    empirical(
         "001/fig-C.9:large-gap",
         "Figure C.9",
-        "empirical",
         "the isometry gap of tanh and sin networks stays large",
-        ">=",
-        lambda i: 0.5,
-        {"networks": networks({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
-        estimate=final_gap,
+        at_least(Sampled(final_gap), 0.5),
+        {"networks": cases({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
         counts=(2, 2),
         resolution=0.5,
         scope="above ½ after 100 layers, n = d = 24, standard batch norm",
     ),
-    Claim(
+    empirical(
         "001/fig-C.9:stable-gap",
         "Figure C.9",
-        "empirical",
         "the isometry gap of tanh and sin networks settles",
-        "==",
-        nought,
-        {"networks": networks({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
-        estimate=_drift_of_gap,
+        vanishes(Sampled(_drift_of_gap)),
+        {"networks": cases({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
         counts=(2, 2),
-        scale=unit_scale,
         resolution=0.15,
         scope="mean gap of the layers 71 to 100 less that of 31 to 60, where the gap itself is about 1",
     ),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from isometer.run import seed_of
-from isometer_papers.claims._claim import Claim, Estimate, Instance
-from isometer_papers.claims.joudaki2024.isometry.draws import polar_factors
-from isometer_papers.claims.joudaki2024.isometry.instances import Rng, whole
+from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Rng, cases
+from isometer_papers.claims._statements import Sampled, deterministic, equal, expectation
+from isometer_papers.claims.joudaki2024.isometry.draws import POLAR, polar_factors
+from isometer_papers.claims.joudaki2024.isometry.instances import whole
 from isometer_papers.simulate.rotations import haar_matrices
 from isometer_papers.theory.isometry import pairing_moment, pairing_moment_as_printed
 
@@ -45,19 +46,11 @@ def _again(i: Instance, rng: Rng) -> Estimate:
     return _product(polar_factors(_DRAWS, i["d"], rng), i)
 
 
-def _all(rng: Rng, count: int) -> Iterator[Instance]:
-    for d in (2, 3, 5):
-        for rows, columns in _INDICES:
-            yield {"d": d, "rows": rows, "columns": columns}
+_all = cases(*({"d": d, "rows": rows, "columns": columns} for d in (2, 3, 5) for rows, columns in _INDICES))
 
 
 def _fixed(index: int) -> Any:
-    def generator(rng: Rng, count: int) -> Iterator[Instance]:
-        rows, columns = _INDICES[index]
-        for d in (2, 3, 5)[:count]:
-            yield {"d": d, "rows": rows, "columns": columns}
-
-    return generator
+    return cases(*({"d": d, "rows": _INDICES[index][0], "columns": _INDICES[index][1]} for d in (2, 3, 5)))
 
 
 def _second(i: Instance, rng: Rng) -> Estimate:
@@ -72,84 +65,68 @@ def _printed_second(i: Instance) -> float:
     return float((i["d"] + 1) / _denominator(i["d"]) + 2 * (-1 / _denominator(i["d"])))
 
 
-_COMMON: dict[str, Any] = {
-    "estimate": _estimate,
-    "again": _again,
-    "independence": "polar factors instead of QR, other draws",
-    "counts": (12, 12),
-    "resolution": 0.1,
-}
+_PRODUCT = Sampled(_estimate, _again, POLAR)
 
 CLAIMS = (
-    Claim(
+    expectation(
         "001/weingarten:eq-C.25",
         "eq. C.25",
-        "expectation",
         "E Π r_{i_k j_k} = Σ_σ Σ_τ Δ_σ(i) Δ_σ(j) Wg(σ⁻¹τ)",
-        "==",
-        lambda i: float(pairing_moment_as_printed(i["d"], i["rows"], i["columns"])) * i["d"] ** 2,
+        equal(_PRODUCT, lambda i: float(pairing_moment_as_printed(i["d"], i["rows"], i["columns"])) * i["d"] ** 2),
         {"indices": _all},
         corrected="001/weingarten:eq-C.25#corrected",
-        scale=lambda i: 1,
+        counts=(12, 12),
+        resolution=0.1,
+        scale=1,
         scope="order 4, in units of 1/d², both sums over the pairings of the four indices",
         remark="for E W_11² W_22², d = 2, it gives 1/8 where E cos⁴ = 3/8",
-        **_COMMON,
     ),
-    Claim(
+    expectation(
         "001/weingarten:eq-C.25#corrected",
         "eq. C.25",
-        "expectation",
         "E Π r_{i_k j_k} = Σ_σ Σ_τ Δ_σ(i) Δ_τ(j) Wg(σ⁻¹τ)",
-        "==",
-        lambda i: float(pairing_moment(i["d"], i["rows"], i["columns"])) * i["d"] ** 2,
+        equal(_PRODUCT, lambda i: float(pairing_moment(i["d"], i["rows"], i["columns"])) * i["d"] ** 2),
         {"indices": _all},
-        scale=lambda i: 1,
+        counts=(12, 12),
+        resolution=0.1,
+        scale=1,
         scope="order 4, in units of 1/d²",
-        **_COMMON,
     ),
-    Claim(
+    expectation(
         "001/weingarten:second",
         "eq. C.23",
-        "expectation",
         "E W_ik² = 1/d",
-        "==",
-        lambda i: 1.0,
+        equal(Sampled(_second), 1.0),
         {"widths": whole((2, 3, 5))},
-        estimate=_second,
         counts=(3, 3),
         resolution=0.03,
         scope="times d",
     ),
-    Claim(
+    expectation(
         "001/weingarten:E1",
         "under eq. C.28",
-        "expectation",
         "E₁ = E W_ik² W_jq² = (d+1)/(d(d+2)(d−1)), i ≠ j, k ≠ q",
-        "==",
-        lambda i: i["d"] ** 2 * (i["d"] + 1) / _denominator(i["d"]),
+        equal(_PRODUCT, lambda i: i["d"] ** 2 * (i["d"] + 1) / _denominator(i["d"])),
         {"widths": _fixed(0)},
-        **{**_COMMON, "counts": (3, 3)},
+        counts=(3, 3),
+        resolution=0.1,
         scope="times d²",
     ),
-    Claim(
+    expectation(
         "001/weingarten:E2",
         "eq. C.29 to C.31",
-        "expectation",
         "E₂ = E W_ik² W_jk² = (d−1)/(d(d+2)(d−1)), i ≠ j",
-        "==",
-        lambda i: i["d"] ** 2 * (i["d"] - 1) / _denominator(i["d"]),
+        equal(_PRODUCT, lambda i: i["d"] ** 2 * (i["d"] - 1) / _denominator(i["d"])),
         {"widths": _fixed(1)},
-        **{**_COMMON, "counts": (3, 3)},
+        counts=(3, 3),
+        resolution=0.1,
         scope="times d²",
     ),
-    Claim(
+    deterministic(
         "001/weingarten:eq-C.30",
         "eq. C.30",
-        "deterministic",
         "Wg([1,1]) + 2 Wg([2]) = (d−1)/(d(d+2)(d−1))",
-        "==",
-        lambda i: (i["d"] - 1) / _denominator(i["d"]),
+        equal(_printed_second, lambda i: (i["d"] - 1) / _denominator(i["d"])),
         {"widths": whole((2, 3, 4, 7, 20, 100))},
-        quantity=_printed_second,
     ),
 )

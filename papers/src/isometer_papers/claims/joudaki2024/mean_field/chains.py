@@ -12,8 +12,8 @@ import numpy as np
 from isometer.run import seed_of
 from isometer.theory.batch_norm import batch_norm_fixed_point, gram_fluctuations
 from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._precise import mpmath
-from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng
 from isometer_papers.theory.mean_field.total_variation import scale_tv
 from isometer_papers.theory.mean_field.two_samples import image_statistic, mixing_limit, tv_bound
 
@@ -24,11 +24,6 @@ DRAWS = 400_000
 
 
 SEVERAL = "samples that are equal in the input stay equal, so that there are several invariant laws"
-
-
-def given(*cases: dict[str, Any]) -> Callable[[Rng, int], Iterator[Instance]]:
-    """These instances, as many as the effort allows."""
-    return lambda rng, count: iter(cases[:count])
 
 
 @lru_cache(maxsize=64)
@@ -166,6 +161,6 @@ def why_excluded(i: Instance) -> str:
     return why_several(i) if not unique(i) else "ε ≥ 1, the logarithm is not positive"
 
 
-def mean_field_networks(*keys: dict[str, Any]) -> dict[str, Callable[[Rng, int], Iterator[Instance]]]:
+def mean_field_networks(*keys: dict[str, Any]) -> dict[str, Family]:
     """A family of networks."""
-    return {"networks": given(*keys)}
+    return {"networks": cases(*keys)}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._families import cases
+from isometer_papers.claims._statements import above, at_least, at_most, below, deterministic, vanishes
 from isometer_papers.claims.joudaki2024.mean_field.kernels import (
     ALL,
     CENTRED,
     VISIBLE,
-    Rng,
     affine_too,
     after,
     in_case,
@@ -36,16 +36,22 @@ def _signed_bound(i: Instance) -> Any:
     return i["rho"] / (1 - abs(i["rho"])) * centred_rate_of(kernel(i)) ** i["depth"]
 
 
-def _flat_slopes(rng: Rng, count: int) -> Iterator[Instance]:
-    """Spectra with κ′(1) = 1, c_0 included."""
-    for weights in ([1, 0, 1], [0, 1], [1, 1, 1], [2, 0, 0, 1]):
-        yield {"weights": np.array(weights, dtype=float), "rho": 0.0, "depth": 1}
+# Spectra with κ′(1) = 1, c_0 included.
+_flat_slopes = cases(
+    *(
+        {"weights": np.array(weights, dtype=float), "rho": 0.0, "depth": 1}
+        for weights in ([1, 0, 1], [0, 1], [1, 1, 1], [2, 0, 0, 1])
+    )
+)
 
 
-def _unit_slopes(rng: Rng, count: int) -> Iterator[Instance]:
-    """Spectra with κ′(0) = 1, or close to it."""
-    for weights in ([0, 1], [0, 1, 0, 0], [0, 1, 1e-12], [1e-9, 1, 1]):
-        yield {"weights": np.array(weights, dtype=float), "rho": 0.0, "depth": 1}
+# Spectra with κ′(0) = 1, or close to it.
+_unit_slopes = cases(
+    *(
+        {"weights": np.array(weights, dtype=float), "rho": 0.0, "depth": 1}
+        for weights in ([0, 1], [0, 1, 0, 0], [0, 1, 1e-12], [1e-9, 1, 1])
+    )
+)
 
 
 def _rest(i: Instance) -> Any:
@@ -53,154 +59,117 @@ def _rest(i: Instance) -> Any:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "001/thm-5.8:rate",
         "Theorem 5.8, eq. 5.6",
-        "deterministic",
         "κ(0) = 0, κ(1) = 1 ⇒ Ψ(ρ_ℓ) ≤ Ψ(ρ₀) α^ℓ, Ψ(ρ) = |ρ|/(1−|ρ|), α = 1/(2 − κ′(0))",
-        "<=",
-        by_centred_rate,
+        at_most(potential, by_centred_rate),
         CENTRED,
-        quantity=potential,
         hypotheses=seen(by_centred_rate, 1),
         search=search(1),
         remark="attained as ρ₀ → 1 by κ = cρ + (1−c)ρ²",
         scope="degrees up to 30, sin, erf, sign, tanh; bounds above 1e-4",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.8:strict",
         "Theorem 5.8",
-        "deterministic",
         "α = 1/(2 − κ′(0)) < 1 if φ is non-linear",
-        "<",
-        lambda i: 1,
+        below(lambda i: centred_rate_of(kernel(i)), 1),
         CENTRED,
-        quantity=lambda i: centred_rate_of(kernel(i)),
         hypotheses=in_case(1),
         search=search(1),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.8:fixed-points",
         "Theorem 5.8",
-        "deterministic",
         "κ(0) = 0, κ(1) = 1 ⇒ no ρ other than 0, 1, −1 has κ(ρ) = ρ",
-        ">",
-        lambda i: 0,
+        above(move, 0),
         {"linear": affine_too, **CENTRED},
-        quantity=move,
         hypotheses=lambda i: inner(i) and kernel(i).at_zero == 0 and i["rho"] != 0,
         corrected="001/thm-5.8:fixed-points#corrected",
         remark="the theorem does not assume that φ is non-linear; for φ(x) = x every ρ is fixed",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.8:fixed-points#corrected",
         "Theorem 5.8",
-        "deterministic",
         "κ(0) = 0, κ(1) = 1, φ non-linear ⇒ no ρ other than 0, 1, −1 has κ(ρ) = ρ",
-        ">",
-        lambda i: 0,
+        above(move, 0),
         CENTRED,
-        quantity=move,
         hypotheses=lambda i: away(i) and kernel(i).at_zero == 0,
         search=search(1),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.8:not-attracting",
         "Theorem 5.8",
-        "deterministic",
         "κ(0) = 0, κ(1) = 1 ⇒ the fixed points ±1 are not attracting: κ′(1) ≥ 1",
-        ">=",
-        lambda i: 1,
+        at_least(lambda i: kernel(i).slope_at_one, 1),
         {"linear": affine_too, **CENTRED},
-        quantity=lambda i: kernel(i).slope_at_one,
         hypotheses=lambda i: bool(kernel(i).at_zero == 0 and i.get("phi") != "sign"),
         search=search(1),
         remark="κ′(−1) is the same where −1 is fixed, which is for odd φ",
     ),
-    Claim(
+    deterministic(
         "001/rem-5.9:slope-at-zero",
         "Remark 5.9",
-        "deterministic",
         "κ′(0) = c₁² ≤ κ(1) = 1",
-        "<=",
-        lambda i: 1,
+        at_most(lambda i: kernel(i).slope_at_zero, 1),
         {"linear": affine_too, **ALL},
-        quantity=lambda i: kernel(i).slope_at_zero,
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/rem-5.9:slope-at-one",
         "Remark 5.9",
-        "deterministic",
         "κ = Σ_{k≥0} c_k² ρ^k, κ(1) = 1 and κ′(1) = 1 ⇒ c_k = 0 for all k ≥ 2",
-        "==",
-        lambda i: 0,
+        vanishes(_rest),
         {"flat": _flat_slopes},
-        quantity=_rest,
         hypotheses=lambda i: bool(kernel(i).slope_at_one == 1),
-        scale=lambda i: 1,
         corrected="001/rem-5.9:slope-at-one#corrected",
         remark="ReLU and exp have κ′(1) = 1 too; the remark means κ′(0) = 1, or c₀ = 0",
     ),
-    Claim(
+    deterministic(
         "001/rem-5.9:slope-at-one#corrected",
         "Remark 5.9",
-        "deterministic",
         "Σ_{k≥2} c_k² ≤ 1 − κ′(0): κ′(0) = 1 leaves no c_k with k ≥ 2",
-        "<=",
-        lambda i: 1 - kernel(i).slope_at_zero,
+        at_most(_rest, lambda i: 1 - kernel(i).slope_at_zero),
         {"slopes": _unit_slopes, "random": random(1, 2, 3, 4)},
-        quantity=_rest,
-        scale=lambda i: 1,
+        scale=1,
         search=search(1),
     ),
-    Claim(
+    deterministic(
         "001/cor-5.10:bound",
         "Corollary 5.10",
-        "deterministic",
         "|ρ_ℓ| ≤ ρ₀/(1 − |ρ₀|) α^ℓ in the setting of Theorem 5.8",
-        "<=",
-        _signed_bound,
+        at_most(lambda i: abs(after(i)), _signed_bound),
         CENTRED,
-        quantity=lambda i: abs(after(i)),
         hypotheses=lambda i: in_case(1)(i) and inner(i) and abs(_signed_bound(i)) >= VISIBLE,
         corrected="001/cor-5.10:bound#corrected",
         remark="the right side is negative for ρ₀ < 0",
     ),
-    Claim(
+    deterministic(
         "001/cor-5.10:bound#corrected",
         "Corollary 5.10",
-        "deterministic",
         "|ρ_ℓ| ≤ |ρ₀|/(1 − |ρ₀|) α^ℓ in the setting of Theorem 5.8",
-        "<=",
-        by_centred_rate,
+        at_most(lambda i: abs(after(i)), by_centred_rate),
         CENTRED,
-        quantity=lambda i: abs(after(i)),
         hypotheses=seen(by_centred_rate, 1),
         search=search(1),
     ),
-    Claim(
+    deterministic(
         "001/cor-5.10:step",
         "after Corollary 5.10",
-        "deterministic",
         "|ρ| ≤ 1 − |ρ|",
-        "<=",
-        lambda i: 1 - abs(i["rho"]),
+        at_most(lambda i: abs(i["rho"]), lambda i: 1 - abs(i["rho"])),
         {"points": identities},
-        quantity=lambda i: abs(i["rho"]),
         hypotheses=inner,
         corrected="001/cor-5.10:step#corrected",
         remark="a fraction bar is missing: |ρ| ≤ |ρ|/(1 − |ρ|)",
     ),
-    Claim(
+    deterministic(
         "001/cor-5.10:step#corrected",
         "after Corollary 5.10",
-        "deterministic",
         "|ρ| ≤ |ρ|/(1 − |ρ|)",
-        "<=",
-        lambda i: potential_of(i["rho"]),
+        at_most(lambda i: abs(i["rho"]), lambda i: potential_of(i["rho"])),
         {"points": identities, "random": random(1)},
-        quantity=lambda i: abs(i["rho"]),
         hypotheses=inner,
         search=search(1),
     ),

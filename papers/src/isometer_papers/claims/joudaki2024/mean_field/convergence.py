@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._families import cases
+from isometer_papers.claims._statements import above, at_least, at_most, below, deterministic, equal
 from isometer_papers.claims.joudaki2024.mean_field.kernels import (
     ALL,
     CENTRED,
     VISIBLE,
-    Rng,
     after,
     families,
     hand,
@@ -68,229 +69,186 @@ def _case_4(rate: Callable[[Any], Any]) -> Callable[[Instance], Any]:
     return bound
 
 
-def _near_one(rng: Rng, count: int) -> Iterator[Instance]:
-    """κ = (1 + 2ρ²)/3 and others from ρ₀ close to 1, until they leave it."""
-    for weights in ([1, 0, 2], [1, 0, 0, 1], [9, *[0] * 19, 1], [1, 0, 4]):
-        for depth in (2, 5, 10, 15, 20, 30):
-            for gap in (0.1, 0.01, 1e-3, 1e-4):
-                yield {"weights": np.array(weights, dtype=float), "rho": 1 - gap, "depth": depth}
+# κ = (1 + 2ρ²)/3 and others from ρ₀ close to 1, until they leave it.
+_near_one = cases(
+    *(
+        {"weights": np.array(weights, dtype=float), "rho": 1 - gap, "depth": depth}
+        for weights in ([1, 0, 2], [1, 0, 0, 1], [9, *[0] * 19, 1], [1, 0, 4])
+        for depth in (2, 5, 10, 15, 20, 30)
+        for gap in (0.1, 0.01, 1e-3, 1e-4)
+    )
+)
 
 
-def _cubes(rng: Rng, count: int) -> Iterator[Instance]:
-    for sign in (1.0, -1.0):
-        for depth in (1, 2, 7):
-            yield {"weights": np.array([0.0, 9.0, 0.0, 6.0]), "rho": sign, "depth": depth}
+_cubes = cases(
+    *(
+        {"weights": np.array([0.0, 9.0, 0.0, 6.0]), "rho": sign, "depth": depth}
+        for sign in (1.0, -1.0)
+        for depth in (1, 2, 7)
+    )
+)
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "001/thm-5.11:unique",
         "Theorem 5.11",
-        "deterministic",
         "κ(1) = 1, φ non-linear ⇒ no ρ other than ρ*, 1, −1 has κ(ρ) = ρ",
-        ">",
-        lambda i: 0,
+        above(move, 0),
         ALL,
-        quantity=move,
         hypotheses=away,
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11:nonnegative",
         "Theorem 5.11, Remark 5.12",
-        "deterministic",
         "φ non-linear ⇒ no fixed point in (−1, 0): κ(ρ) > ρ",
-        ">",
-        lambda i: i["rho"],
+        above(lambda i: kernel(i)(i["rho"]), lambda i: i["rho"]),
         ALL,
-        quantity=lambda i: kernel(i)(i["rho"]),
         hypotheses=lambda i: nonlinear(i) and -1 < i["rho"] < 0,
-        scale=lambda i: 1,
+        scale=1,
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11:global",
         "Theorem 5.11",
-        "deterministic",
         "φ non-linear, ρ₀ ∈ (−1, 1) ⇒ ρ_ℓ → ρ*: every layer comes closer, |κ(ρ) − ρ*| < |ρ − ρ*|",
-        "<",
-        lambda i: abs(i["rho"] - kernel(i).fixed_point),
+        below(
+            lambda i: abs(kernel(i)(i["rho"]) - kernel(i).fixed_point), lambda i: abs(i["rho"] - kernel(i).fixed_point)
+        ),
         ALL,
-        quantity=lambda i: abs(kernel(i)(i["rho"]) - kernel(i).fixed_point),
         hypotheses=away,
         scope="one layer from every ρ, which gives the limit since κ is continuous",
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11:others",
         "Theorem 5.11",
-        "deterministic",
         "where 1 is a fixed point other than ρ* it is not attracting: κ′(1) > 1",
-        ">",
-        lambda i: 1,
+        above(lambda i: kernel(i).slope_at_one, 1),
         {"hand": hand(1, 4), "random": random(1, 4)},
-        quantity=lambda i: kernel(i).slope_at_one,
         hypotheses=lambda i: in_case(1, 4)(i) and i.get("phi") != "sign",
         search=search(1),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11:case-1",
         "Theorem 5.11, eq. 5.7",
-        "deterministic",
         "κ(0) = 0 ⇒ Ψ(ρ_ℓ) ≤ Ψ(ρ₀) (1/κ′(1))^ℓ",
-        "<=",
-        _by_slope,
+        at_most(potential, _by_slope),
         CENTRED,
-        quantity=potential,
         hypotheses=lambda i: in_case(1)(i) and inner(i) and potential_of(after(i)) >= VISIBLE,
         search=search(1),
         corrected="001/thm-5.11:case-1#corrected",
         remark="near 0 the ratio is κ′(0), which can be larger; for sign κ′(1) is infinite and the bound 0",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11:case-1#corrected",
         "Theorem 5.11, eq. 5.7",
-        "deterministic",
         "κ(0) = 0 ⇒ Ψ(ρ_ℓ) ≤ Ψ(ρ₀) (1/(2 − κ′(0)))^ℓ",
-        "<=",
-        by_centred_rate,
+        at_most(potential, by_centred_rate),
         CENTRED,
-        quantity=potential,
         hypotheses=seen(by_centred_rate, 1),
         search=search(1),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11:case-2",
         "Theorem 5.11, eq. 5.8",
-        "deterministic",
         "κ(0) > 0, κ′(1) < 1 ⇒ |ρ_ℓ − 1| ≤ |ρ₀ − 1| κ′(1)^ℓ",
-        "<=",
-        _case_2,
+        at_most(_distance, _case_2),
         families(2),
-        quantity=_distance,
         hypotheses=seen(_case_2, 2),
         search=search(2),
         remark="attained as ρ₀ → 1",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11:case-3",
         "Theorem 5.11, eq. 5.9",
-        "deterministic",
         "κ(0) > 0, κ′(1) = 1 ⇒ |ρ_ℓ − 1| ≤ |ρ₀ − 1|/(ℓα|ρ₀ − 1| + 1), α = 1 − κ(0) − κ′(0)",
-        "<=",
-        _case_3,
+        at_most(_distance, _case_3),
         families(3),
-        quantity=_distance,
         hypotheses=seen(_case_3, 3),
         search=search(3),
         remark="ReLU: the true decay is 9π²/(2ℓ²); exp: 2/ℓ, while the bound tends to 1/(αℓ)",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11:case-4",
         "Theorem 5.11, eq. 5.10",
-        "deterministic",
         "κ(0) > 0, κ′(1) > 1 ⇒ |ρ_ℓ − ρ*| ≤ |ρ₀−ρ*|/(1−|ρ₀|) α^ℓ, α = max{1−κ(0), κ′(ρ*), (1−ρ*)/(2−κ′(ρ*))}",
-        "<=",
-        _case_4(fixed_point_rate_as_printed),
+        at_most(_distance, _case_4(fixed_point_rate_as_printed)),
         {"near": _near_one, **families(4)},
-        quantity=_distance,
         hypotheses=lambda i: in_case(4)(i) and inner(i) and _distance(i) >= VISIBLE,
         corrected="001/thm-5.11:case-4#corrected",
         remark="φ(x) = x²: κ = (1 + 2ρ²)/3, ρ* = ½, α = 2/3; from 1 − 1e-4 the distance falls like (3/4)^ℓ",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11:case-4#corrected",
         "Theorem 5.11, eq. 5.10",
-        "deterministic",
         "κ(0) > 0, κ′(1) > 1 ⇒ |ρ_ℓ − ρ*| ≤ |ρ₀−ρ*|/(1−|ρ₀|) α^ℓ, α = max{1−κ(0), 1/(2−κ′(ρ*))}",
-        "<=",
-        _case_4(fixed_point_rate),
+        at_most(_distance, _case_4(fixed_point_rate)),
         {"near": _near_one, **families(4)},
-        quantity=_distance,
         hypotheses=lambda i: in_case(4)(i) and inner(i) and _distance(i) >= VISIBLE,
         search=search(4, depth=12),
         remark="the factor (1 − ρ*) in the printed maximum is a slip: Σ a_k(1−ρ*)^{k−1} is 1, not 1 − ρ*",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11:case-4-range",
         "Theorem 5.11",
-        "deterministic",
         "κ(0) > 0, κ′(1) > 1 ⇒ 0 < ρ* < 1",
-        ">",
-        lambda i: 0,
+        above(lambda i: min(kernel(i).fixed_point, 1 - kernel(i).fixed_point), 0),
         families(4),
-        quantity=lambda i: min(kernel(i).fixed_point, 1 - kernel(i).fixed_point),
         hypotheses=in_case(4),
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11:case-4-strict",
         "Theorem 5.11",
-        "deterministic",
         "α of eq. 5.10 < 1 if φ is non-linear",
-        "<",
-        lambda i: 1,
+        below(lambda i: fixed_point_rate_as_printed(kernel(i)), 1),
         families(4),
-        quantity=lambda i: fixed_point_rate_as_printed(kernel(i)),
         hypotheses=in_case(4),
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/rem-5.12",
         "Remark 5.12",
-        "deterministic",
         "the attracting fixed point of a non-linear φ is non-negative",
-        ">=",
-        lambda i: 0,
+        at_least(lambda i: kernel(i).fixed_point, 0),
         ALL,
-        quantity=lambda i: kernel(i).fixed_point,
         hypotheses=nonlinear,
-        scale=lambda i: 1,
+        scale=1,
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/rem-5.13:identity",
         "Remark 5.13",
-        "deterministic",
         "φ(x) = x: κ(ρ) = ρ for every ρ in [−1, 1]",
-        "==",
-        lambda i: i["rho"],
+        equal(lambda i: kernel(i)(i["rho"]), lambda i: i["rho"]),
         {"points": identities},
-        quantity=lambda i: kernel(i)(i["rho"]),
-        scale=lambda i: 1,
+        scale=1,
     ),
-    Claim(
+    deterministic(
         "001/rem-5.13:cube",
         "Remark 5.13",
-        "deterministic",
         "φ(x) = x³: ρ_ℓ = ρ₀ for ρ₀ = ±1",
-        "==",
-        lambda i: i["rho"],
+        equal(after, lambda i: i["rho"]),
         {"points": _cubes},
-        quantity=after,
     ),
-    Claim(
+    deterministic(
         "001/rem-5.14:exponential",
         "Remark 5.14",
-        "deterministic",
         "φ non-linear, κ′(1) ≠ 1 ⇒ |ρ_ℓ − ρ*| = O(α^ℓ) with α < 1: κ′(ρ*) < 1",
-        "<",
-        lambda i: 1,
+        below(lambda i: kernel(i).slope(kernel(i).fixed_point), 1),
         {"hand": hand(1, 2, 4), "random": random(1, 2, 4)},
-        quantity=lambda i: kernel(i).slope(kernel(i).fixed_point),
         hypotheses=lambda i: in_case(1, 2, 4)(i) and ("weights" in i or i["phi"] in ("sin", "erf", "cos")),
         scope="the local rate κ′(ρ*)",
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/rem-5.14:algebraic",
         "Remark 5.14",
-        "deterministic",
         "κ′(1) = 1 ⇒ |ρ_ℓ − 1| = O(1/ℓ): ℓ|ρ_ℓ − 1| ≤ 1/(1 − κ(0) − κ′(0))",
-        "<=",
-        lambda i: 1 / knife_edge_rate(kernel(i)),
+        at_most(lambda i: i["depth"] * _distance(i), lambda i: 1 / knife_edge_rate(kernel(i))),
         {"hand": hand(3), "random": random(3, depths=(10, 40))},
-        quantity=lambda i: i["depth"] * _distance(i),
         hypotheses=lambda i: inner(i) and in_case(3)(i),
         remark="1/ℓ² where φ has a kink (ReLU: 9π²/2 · ℓ⁻²), 1/ℓ otherwise",
         search=search(3, depth=40),

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
-from isometer_papers.claims.joudaki2024.mean_field.chains import given, precise_library
-from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng
+from isometer_papers.claims._claim import Estimate, Instance, Search
+from isometer_papers.claims._families import Rng, cases, drawn
+from isometer_papers.claims._statements import Sampled, at_most, deterministic, equal, probability
+from isometer_papers.claims.joudaki2024.mean_field.chains import precise_library
 from isometer_papers.theory.mean_field.covariance_concentration import (
     bernstein_as_printed,
     bernstein_bound,
@@ -36,21 +37,13 @@ def _share(hits: Any) -> Estimate:
     return Estimate(p, max(math.sqrt(p * (1 - p) / draws), 1 / draws), draws - 1, draws)
 
 
-def _constants(rng: Rng, count: int) -> Iterator[Instance]:
-    for d in (40, 20, 100):
-        for t in (0.5, 1.0):
-            yield {"d": d, "t": t, "K": 1.0}
+_constants = cases(*({"d": d, "t": t, "K": 1.0} for d in (40, 20, 100) for t in (0.5, 1.0)))
 
 
-def _signs(rng: Rng, count: int) -> Iterator[Instance]:
-    for _ in range(count):
-        yield {"d": int(rng.integers(1, 60)), "t": float(rng.uniform(0.01, 1)), "K": 1.0}
+_signs = drawn(lambda rng: {"d": int(rng.integers(1, 60)), "t": float(rng.uniform(0.01, 1)), "K": 1.0})
 
 
-def _spheres(rng: Rng, count: int) -> Iterator[Instance]:
-    for n in (2, 3, 10):
-        for d in (200, 1000):
-            yield {"n": n, "d": d, "t": 1.0}
+_spheres = cases(*({"n": n, "d": d, "t": 1.0} for n in (2, 3, 10) for d in (200, 1000)))
 
 
 def _certain(i: Instance) -> Any:
@@ -114,7 +107,7 @@ def _coin_tail(i: Instance) -> Any:
 
 
 TAILS = {
-    "vectors": given(
+    "vectors": cases(
         {"n": 4, "d": 20, "t": 0.25},
         {"n": 4, "d": 20, "t": 1.0},
         {"n": 10, "d": 50, "t": 0.5, "thin": 0.3},
@@ -151,173 +144,139 @@ def _directions() -> Search:
 
 
 CLAIMS = (
-    Claim(
+    probability(
         "001/eq-B.5",
         "eq. B.5",
-        "probability",
         "|X_i| ≤ K i.i.d. ⇒ P((1/d)ΣX_i ≥ t) ≤ 2exp(−(dt²/2)/(K² + Kt/3))",
-        "<=",
-        lambda i: bernstein_as_printed(i["d"], i["t"], i["K"], precise_library(i["t"])),
+        at_most(lambda i: 1, lambda i: bernstein_as_printed(i["d"], i["t"], i["K"], precise_library(i["t"]))),
         {"constant": _constants},
-        quantity=lambda i: 1,
         corrected="001/eq-B.5#corrected",
         scope="X_i = 1, K = 1, t ≤ 1: the probability is 1",
         remark="E X_i = 0 is missing, and the proof uses it for non-negative variables",
     ),
-    Claim(
+    probability(
         "001/eq-B.5#corrected",
         "eq. B.5",
-        "probability",
         "|X_i| ≤ K i.i.d., E X_i = 0 ⇒ P((1/d)ΣX_i ≥ t) ≤ exp(−(dt²/2)/(K² + Kt/3))",
-        "<=",
-        lambda i: bernstein_bound(i["d"], i["t"], i["K"], precise_library(i["t"])),
+        at_most(
+            lambda i: rademacher_tail(i["d"], i["t"], 1 + 0 * i["t"]),
+            lambda i: bernstein_bound(i["d"], i["t"], i["K"], precise_library(i["t"])),
+        ),
         {"signs": _signs},
-        quantity=lambda i: rademacher_tail(i["d"], i["t"], 1 + 0 * i["t"]),
         search=Search(lambda p: {"d": 1 + int(80 * p[0]), "t": 0.01 + 0.99 * float(p[1]), "K": 1.0}, 2),
         scope="fair signs, exact tails",
     ),
-    Claim(
+    deterministic(
         "001/eq-B.6-9:triangle",
         "eq. B.6",
-        "deterministic",
         "‖xxᵀ − C‖_F² ≤ ‖xxᵀ‖_F + ‖C‖_F",
-        "<=",
-        _norms,
+        at_most(_excess, _norms),
         {"sphere": _vectors},
-        quantity=_excess,
         corrected="001/eq-B.6-9:triangle#corrected",
         remark="the square on the left is too much: n = 10 gives 90 against 13.2",
     ),
-    Claim(
+    deterministic(
         "001/eq-B.6-9:triangle#corrected",
         "eq. B.6",
-        "deterministic",
         "‖xxᵀ − C‖_F ≤ ‖xxᵀ‖_F + ‖C‖_F",
-        "<=",
-        _norms,
+        at_most(lambda i: _excess(i) ** 0.5, _norms),
         {"sphere": _vectors},
-        quantity=lambda i: _excess(i) ** 0.5,
         search=_directions(),
     ),
-    Claim(
+    deterministic(
         "001/eq-B.6-9:total",
         "eq. B.9",
-        "deterministic",
         "‖x‖² ≤ nB ⇒ ‖xxᵀ − C‖_F² ≤ 2Bn",
-        "<=",
-        lambda i: 2 * len(i["x"]),
+        at_most(_excess, lambda i: 2 * len(i["x"])),
         {"sphere": _vectors},
-        quantity=_excess,
         corrected="001/eq-B.6-9:total#corrected",
         scope="x on the sphere of radius √n, C = I, B = 1",
     ),
-    Claim(
+    deterministic(
         "001/eq-B.6-9:total#corrected",
         "eq. B.9",
-        "deterministic",
         "‖x‖² ≤ nB ⇒ ‖xxᵀ − C‖_F ≤ 2Bn",
-        "<=",
-        lambda i: 2 * len(i["x"]),
+        at_most(lambda i: _excess(i) ** 0.5, lambda i: 2 * len(i["x"])),
         {"sphere": _vectors},
-        quantity=lambda i: _excess(i) ** 0.5,
         remark="√(1 + 1/n) Bn is enough here; √2 Bn for every law",
         search=_directions(),
     ),
-    Claim(
+    probability(
         "001/lem-B.1:eq-B.11",
         "eq. B.10–B.11",
-        "probability",
         "P((1/d)Σ‖x_ix_iᵀ − C‖_F ≥ t) ≤ exp(−(dt²/2)/(4n²B² + 2Bnt/3))",
-        "<=",
-        lambda i: summed_tail_as_printed(i["d"], i["t"], i["n"], 1 + 0 * i["t"], precise_library(i["t"])),
+        at_most(
+            _certain, lambda i: summed_tail_as_printed(i["d"], i["t"], i["n"], 1 + 0 * i["t"], precise_library(i["t"]))
+        ),
         {"sphere": _spheres},
-        quantity=_certain,
         corrected="001/lem-B.1#corrected",
         scope="the sphere of radius √n, where ‖xxᵀ − C‖_F = √(n² − n) always, B = 1",
         remark="the terms are non-negative and do not average out",
     ),
-    Claim(
+    deterministic(
         "001/lem-B.1:eq-B.14",
         "eq. B.14",
-        "deterministic",
         "t/(6nB) becomes t/(3√(2d)) under t → t√8Bn/√d",
-        "==",
-        lambda i: substituted_term_as_printed(i["t"], i["d"]),
+        equal(lambda i: substituted_term(i["t"], i["d"]), lambda i: substituted_term_as_printed(i["t"], i["d"])),
         {"constant": _constants},
-        quantity=lambda i: substituted_term(i["t"], i["d"]),
         corrected="001/lem-B.1:eq-B.14#corrected",
         remark="it becomes √2t/(3√d), twice that; read as t/(3√2·d) it is wrong as well",
     ),
-    Claim(
+    deterministic(
         "001/lem-B.1:eq-B.14#corrected",
         "eq. B.14",
-        "deterministic",
         "t/(6nB) becomes √2t/(3√d) under t → t√8Bn/√d",
-        "==",
-        lambda i: substituted_term(i["t"], i["d"]),
+        equal(
+            lambda i: i["t"] * (0 * i["t"] + 8) ** 0.5 / (0 * i["t"] + i["d"]) ** 0.5 / 6,
+            lambda i: substituted_term(i["t"], i["d"]),
+        ),
         {"constant": _constants},
-        quantity=lambda i: i["t"] * (0 * i["t"] + 8) ** 0.5 / (0 * i["t"] + i["d"]) ** 0.5 / 6,
     ),
-    Claim(
+    probability(
         "001/lem-B.1",
         "Lemma B.1, eq. B.3",
-        "probability",
         "‖x_i‖² ≤ nB ⇒ P(‖C_d − C‖_F ≥ c tε) ≤ exp(−t²), ε = Bn/√d, t ≲ √d, c absolute",
-        "<=",
-        lambda i: deviation_tail_as_printed(i["t"], precise_library(i["t"])),
+        at_most(_coin_tail, lambda i: deviation_tail_as_printed(i["t"], precise_library(i["t"]))),
         {"coins": _coins},
-        quantity=_coin_tail,
         corrected="001/lem-B.1#corrected",
         scope="fair coins x_i ∈ {0, 1}, n = B = 1, exact; c = 3 (the proof has √8) and 100",
         remark="for odd d the deviation is at least 1/(2d): for small t the probability is 1, whatever c is",
     ),
-    Claim(
+    probability(
         "001/lem-B.1#corrected",
         "Lemma B.1",
-        "probability",
         "‖x_i‖² ≤ nB ⇒ P(‖C_d − C‖_F ≥ (1 + t)ε) ≤ exp(−t²), ε = Bn/√d, for every t ≥ 0",
-        "<=",
-        lambda i: deviation_tail(i["t"]),
+        at_most(Sampled(lambda i, rng: _exceeds(i, rng, False, 1 + i["t"])), lambda i: deviation_tail(i["t"])),
         TAILS,
-        estimate=lambda i, rng: _exceeds(i, rng, False, 1 + i["t"]),
         counts=(3, 5),
         resolution=0.5,
         remark="E‖C_d − C‖_F ≤ ε and McDiarmid's inequality, without unknown constants",
     ),
-    Claim(
+    probability(
         "001/lem-B.2",
         "Lemma B.2, eq. B.4",
-        "probability",
         "P(‖C^{-1}C_d − I‖_F ≥ c tε) ≤ exp(−t²), ε = B‖C^{-1}‖n/√d, t ≲ √d, c absolute",
-        "<=",
-        lambda i: deviation_tail_as_printed(i["t"], precise_library(i["t"])),
+        at_most(_coin_tail, lambda i: deviation_tail_as_printed(i["t"], precise_library(i["t"]))),
         {"coins": _coins},
-        quantity=_coin_tail,
         corrected="001/lem-B.2#corrected",
         scope="fair coins x_i ∈ {0, 1}, n = B = 1, C = ½, exact: both sides of Lemma B.1, doubled",
     ),
-    Claim(
+    probability(
         "001/lem-B.2#corrected",
         "Lemma B.2",
-        "probability",
         "P(‖C^{-1}C_d − I‖_F ≥ (1 + t)ε) ≤ exp(−t²), ε = B‖C^{-1}‖n/√d, for every t ≥ 0",
-        "<=",
-        lambda i: deviation_tail(i["t"]),
+        at_most(Sampled(lambda i, rng: _exceeds(i, rng, True, 1 + i["t"])), lambda i: deviation_tail(i["t"])),
         TAILS,
-        estimate=lambda i, rng: _exceeds(i, rng, True, 1 + i["t"]),
         counts=(3, 5),
         resolution=0.5,
         remark="from Lemma B.1 and ‖C^{-1}(C_d − C)‖_F ≤ ‖C^{-1}‖‖C_d − C‖_F",
     ),
-    Claim(
+    deterministic(
         "001/lem-B.2:whitening",
         "proof of Lemma B.2",
-        "deterministic",
         "‖C^{-1}C_d − I‖_F is at most the deviation of the whitened vectors, ‖C^{−1/2}C_dC^{−1/2} − I‖_F",
-        "<=",
-        _whitened,
+        at_most(lambda i: gaussian_distance(i["C"], i["S"]), _whitened),
         {"matrices": _matrices},
-        quantity=lambda i: gaussian_distance(i["C"], i["S"]),
         corrected="001/lem-B.2#corrected",
         remark="the two matrices are similar, not equal; the symmetric one has the smaller Frobenius norm",
     ),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._claim import Estimate, Instance
+from isometer_papers.claims._families import Rng
 from isometer_papers.claims._fits import exponent
+from isometer_papers.claims._statements import Sampled, above, asymptotic, at_most, below, empirical, equal
 from isometer_papers.claims.joudaki2024.mean_field.chains import distances_of, fluctuation, mean_field_networks
-from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng
 
 
 def _width_exponent(i: Instance, rng: Rng) -> Estimate:
@@ -40,99 +41,78 @@ BATCH = mean_field_networks({"phi": "relu", "width": 1000, "batches": [10, 20, 4
 
 
 CLAIMS = (
-    Claim(
+    asymptotic(
         "001/eq-3.9",
         "eq. 3.9",
-        "asymptotic",
         "‖G_ℓ − G_*‖_F = O((1−α)^{ℓ/2} + n/√d)",
-        "<=",
-        lambda i: -0.4,
+        at_most(Sampled(_width_exponent), -0.4),
         WIDTH,
-        estimate=_width_exponent,
         counts=(1, 2),
         resolution=0.3,
         scope="exponent in d at ℓ = 20, n = 10, at most −0.4",
         remark="in n the growth is faster than n for ReLU, whose κ(G_*) is not O(1): n^1.3 between 10 and 50",
     ),
-    Claim(
+    empirical(
         "001/fig-3.1:without",
         "Figure 3.1, §3.3.3",
-        "empirical",
         "without batch norm, linear: ‖G_ℓ − G_*‖_F increases with ℓ",
-        ">",
-        lambda i: 0.0,
+        above(Sampled(_rise), 0.0),
         mean_field_networks(
             {"phi": "identity", "n": 5, "width": 1000, "depth": 50, "runs": 60, "bn": False, "first": 5}
         ),
-        estimate=_rise,
         counts=(1, 1),
         resolution=1.0,
         scope="mean change from layer 5 to 50, n = 5, d = 1000, G_* = G_0",
     ),
-    Claim(
+    empirical(
         "001/fig-3.1:with",
         "Figure 3.1, §3.3.3",
-        "empirical",
         "with batch norm G_ℓ stays in a neighbourhood of G_*",
-        "<=",
-        lambda i: 2 * math.sqrt(fluctuation(i["phi"], i["n"], i["width"])),
+        at_most(Sampled(_last), lambda i: 2 * math.sqrt(fluctuation(i["phi"], i["n"], i["width"]))),
         mean_field_networks({"phi": "relu", "n": 5, "width": 1000, "depth": 50, "runs": 40}),
-        estimate=_last,
         counts=(1, 1),
         resolution=0.4,
         scope="mean distance at layer 50, n = 5, d = 1000, ReLU, at most twice the stationary root mean square",
     ),
-    Claim(
+    empirical(
         "001/fig-3.2",
         "Figure 3.2",
-        "empirical",
         "‖G_ℓ − G_*‖_F falls with depth, n = 10, d = 1000, ℓ ≤ 20",
-        "<",
-        lambda i: 0.0,
+        below(Sampled(_rise), 0.0),
         mean_field_networks(
             {"phi": "relu", "n": 10, "width": 1000, "depth": 20, "runs": 30, "start": "twins", "first": 1}
         ),
-        estimate=_rise,
         counts=(1, 1),
         resolution=1.0,
         scope="mean change from layer 1 to 20 from two groups of nearly equal samples; the paper's input is not given",
     ),
-    Claim(
+    empirical(
         "001/fig-3.3",
         "Figure 3.3",
-        "empirical",
         "‖G_ℓ − G_*‖_F falls like d^{−1/2}, n = 10, ℓ = 20",
-        "==",
-        lambda i: -0.5,
+        equal(Sampled(_width_exponent), -0.5),
         WIDTH,
-        estimate=_width_exponent,
         counts=(1, 2),
         tolerance=0.03,
         resolution=0.4,
         scope="exponent between d = 50 and 800",
     ),
-    Claim(
+    empirical(
         "001/fig-3.4:increasing",
         "Figure 3.4",
-        "empirical",
         "‖G_ℓ − G_*‖_F grows with the batch, d = 1000, ℓ = 20",
-        ">",
-        lambda i: 0.0,
+        above(Sampled(_batch_exponent), 0.0),
         BATCH,
-        estimate=_batch_exponent,
         counts=(1, 1),
         resolution=0.4,
         scope="exponent in n between 10 and 40, ReLU",
     ),
-    Claim(
+    empirical(
         "001/fig-3.4:bound",
         "Figure 3.4",
-        "empirical",
         "it stays below the bound of Theorem 3.2, κ(G_*) n: exponent in n at most 2",
-        "<=",
-        lambda i: 2.0,
+        at_most(Sampled(_batch_exponent), 2.0),
         BATCH,
-        estimate=_batch_exponent,
         counts=(1, 1),
         resolution=0.2,
         scope="ReLU, whose κ(G_*) grows like n; the constant of the dashed line is not given",

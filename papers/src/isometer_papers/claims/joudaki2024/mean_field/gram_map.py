@@ -9,10 +9,20 @@ import numpy as np
 
 from isometer.theory.batch_norm import batch_norm_chain, batch_norm_fixed_point, batch_norm_map
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._fits import exponent
 from isometer_papers.claims._precise import elementwise
-from isometer_papers.claims.joudaki2024.mean_field.chains import equal_samples, given
-from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng
+from isometer_papers.claims._statements import (
+    Sampled,
+    asymptotic,
+    at_most,
+    below,
+    deterministic,
+    equal,
+    expectation,
+    vanishes,
+)
+from isometer_papers.claims.joudaki2024.mean_field.chains import equal_samples
 from isometer_papers.theory.isometry.gap_steps import batch_norm_rows
 from isometer_papers.theory.mean_field.power_rates import power_local_rate
 
@@ -86,126 +96,95 @@ def _sizes(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 def _bounded(name: str) -> Claim:
-    return Claim(
+    return deterministic(
         f"001/cond-3.lin:{name}",
         "§3.4.2",
-        "deterministic",
         f"|φ(x)| = O(|x|) for {name}: |φ(x)| ≤ |x|",
-        "<=",
-        lambda i: abs(i["x"]),
+        at_most(lambda i: abs(elementwise(name)(np.array([i["x"]]))[0]), lambda i: abs(i["x"])),
         {"points": _sizes},
-        quantity=lambda i: abs(elementwise(name)(np.array([i["x"]]))[0]),
         search=Search(lambda p: {"x": 20 * float(p[0]) - 10.0}, 1),
         remark="sigmoid, softplus, exp and cos do not satisfy it, since φ(0) ≠ 0",
     )
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "001/def-3.2:orientation",
         "eq. 3.2",
-        "deterministic",
         "G_ℓ = (1/d) φ(BN(h))φ(BN(h))ᵀ, h d × n, has the inner products of the n samples: n rows",
-        "==",
-        lambda i: i["X"].shape[1],
+        equal(lambda i: len(i["X"] @ i["X"].T), lambda i: i["X"].shape[1]),
         {"inputs": equal_samples},
-        quantity=lambda i: len(i["X"] @ i["X"].T),
         corrected="001/def-3.2:orientation#corrected",
         remark="with h of size d × n the printed product is d × d; eq. 3.3 and Appendix B have it the other way round",
     ),
-    Claim(
+    deterministic(
         "001/def-3.2:orientation#corrected",
         "eq. 3.2, proof of Lemma B.3",
-        "deterministic",
         "G_ℓ = (1/d) φ(BN(h))ᵀφ(BN(h)) has n rows",
-        "==",
-        lambda i: i["X"].shape[1],
+        equal(lambda i: len(i["X"].T @ i["X"]), lambda i: i["X"].shape[1]),
         {"inputs": equal_samples},
-        quantity=lambda i: len(i["X"].T @ i["X"]),
     ),
-    Claim(
+    expectation(
         "001/map-3.3:mean",
         "eq. 3.3",
-        "expectation",
         "E[G_{ℓ+1} | G_ℓ] = E_{h~N(0,G_ℓ)} φ(√n Mh/‖Mh‖)^{⊗2}",
-        "==",
-        _mapped,
+        equal(Sampled(_entry), _mapped),
         {"grams": _grams},
-        estimate=_entry,
-        scale=lambda i: 1,
+        scale=1,
         counts=(3, 8),
         scope="one entry, d = 50, ReLU and identity; the map by quadrature",
     ),
-    Claim(
+    asymptotic(
         "001/map-3.3:error",
         "§3.3.4",
-        "asymptotic",
         "the error between G_1 and its mean-field value is O(d^{−1/2})",
-        "==",
-        lambda i: -0.5,
+        equal(Sampled(_one_layer_error), -0.5),
         {"grams": _grams},
-        estimate=_one_layer_error,
         counts=(1, 3),
         tolerance=0.02,
         resolution=0.3,
         scope="exponent in d of E‖G_1 − Ḡ_1‖_F, d = 50, 200, 800",
     ),
-    Claim(
+    deterministic(
         "001/fix-G*:identity",
         "§3.3.4",
-        "deterministic",
         "for linear φ and BN as in §3.2 the fixed point G* is the identity matrix: 1ᵀG*1 = n",
-        "==",
-        lambda i: i["x"].shape[1],
+        equal(_along, lambda i: i["x"].shape[1]),
         {"rows": _rows},
-        quantity=_along,
         corrected="001/fix-G*:identity#corrected",
         remark="every row of BN(h) sums to 0, so 1ᵀG1 = 0 for every G; the identity belongs to BN without mean",
     ),
-    Claim(
+    deterministic(
         "001/fix-G*:identity#corrected",
         "§3.3.4",
-        "deterministic",
         "for linear φ and BN as in §3.2, G* = n/(n−1)·(I − 11ᵀ/n), which is degenerate: 1ᵀG*1 = 0",
-        "==",
-        lambda i: 0,
+        vanishes(_along),
         {"rows": _rows},
-        quantity=_along,
-        scale=lambda i: 1,
     ),
-    Claim(
+    asymptotic(
         "001/claim-3.global:linear",
         "§3.3.2",
-        "asymptotic",
         "linear φ: iterates of eq. 3.3 converge to G* from every non-degenerate G",
-        "<=",
-        lambda i: 1e-3,
+        at_most(_final_distance, 1e-3),
         {"starts": _starts},
-        quantity=_final_distance,
         counts=(4, 12),
         scope="distance below 1e-3 after 80 layers, n from 3 to 6",
     ),
-    Claim(
+    deterministic(
         "001/claim-3.global:nonlinear",
         "§3.3.2",
-        "deterministic",
         "non-linear φ: iterates of eq. 3.3 are observed to converge to the well-conditioned G*: local rates below 1",
-        "<",
-        lambda i: 1,
+        below(lambda i: power_local_rate(i["power"], i["n"], i["one"]), 1),
         {"powers": lambda rng, count: iter([{"power": 3, "n": n, "one": 1.0} for n in range(3, 13)])},
-        quantity=lambda i: power_local_rate(i["power"], i["n"], i["one"]),
         corrected="001/claim-3.global:nonlinear#corrected",
         remark="φ(x) = x³: G* repels from n = 6 on, κ(G*) < 3; also gelu from n = 39, silu 26, softplus 43",
     ),
-    Claim(
+    deterministic(
         "001/claim-3.global:nonlinear#corrected",
         "§3.3.2",
-        "deterministic",
         "ReLU and tanh: the local rates of eq. 3.3 at G* are below 1",
-        "<",
-        lambda i: 1,
-        {"networks": given(*({"phi": p, "n": n} for n in (3, 10, 30, 5, 20, 60) for p in ("relu", "tanh")))},
-        quantity=lambda i: batch_norm_fixed_point(i["phi"], i["n"]).rates.largest,
+        below(lambda i: batch_norm_fixed_point(i["phi"], i["n"]).rates.largest, 1),
+        {"networks": cases(*({"phi": p, "n": n} for n in (3, 10, 30, 5, 20, 60) for p in ("relu", "tanh")))},
         counts=(6, 12),
         scope="n from 3 to 60",
     ),

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance, Search
-from isometer_papers.claims._precise import mpmath
-from isometer_papers.claims.joudaki2024.mean_field.kernels import ALL, Rng, affine_too, kernel, search
+from isometer_papers.claims._claim import Instance, Search
+from isometer_papers.claims._families import Rng, cases
+from isometer_papers.claims._statements import above, at_most, deterministic, equal
+from isometer_papers.claims.joudaki2024.mean_field.chains import precise_library
+from isometer_papers.claims.joudaki2024.mean_field.kernels import ALL, affine_too, kernel, search
 from isometer_papers.theory.duals.hermite_identities import (
     gaussian_moment,
     hermite_coefficients,
@@ -63,10 +65,7 @@ def _orders(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"n": n, "k": n if rng.integers(2) else int(rng.integers(0, 11)), "rho": float(rng.uniform(-1, 1))}
 
 
-def _same(rng: Rng, count: int) -> Iterator[Instance]:
-    for n in range(11):
-        for k in range(11):
-            yield {"n": n, "k": k, "rho": 1.0}
+_same = cases(*({"n": n, "k": k, "rho": 1.0} for n in range(11) for k in range(11)))
 
 
 def _mehler_points(rng: Rng, count: int) -> Iterator[Instance]:
@@ -78,16 +77,12 @@ def _mehler_points(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"x": x, "y": y, "rho": float(rng.uniform(-0.6, 0.6))}
 
 
-def _library(value: Any) -> Any:
-    return math if isinstance(value, float) else mpmath()
-
-
 def _left(i: Instance) -> Any:
-    return mehler_kernel(i["x"], i["y"], i["rho"], _library(i["rho"]))
+    return mehler_kernel(i["x"], i["y"], i["rho"], precise_library(i["rho"]))
 
 
 def _left_at_zero(i: Instance) -> Any:
-    return mehler_kernel(i["x"], i["y"], 0 * i["rho"], _library(i["rho"]))
+    return mehler_kernel(i["x"], i["y"], 0 * i["rho"], precise_library(i["rho"]))
 
 
 def _terms(i: Instance) -> int:
@@ -135,101 +130,89 @@ def _degree(i: Instance) -> int:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "001/def-5.4:rodrigues",
         "Definition 5.4",
-        "deterministic",
         "he_k = He_k/√k!, He_k = (−1)^k e^{x²/2} d^k/dx^k e^{−x²/2}: the recurrence gives the same",
-        "==",
-        lambda i: _rodrigues(i) / (0 * i["x"] + math.factorial(i["k"])) ** ((1 + 0 * i["x"]) / 2),
-        {"points": _points},
-        quantity=lambda i: hermite_value(i["k"], i["x"]),
-        scale=_size,
-    ),
-    Claim(
-        "001/tab-5.1:He",
-        "Table 5.1, first row",
-        "deterministic",
-        "He_0 … He_4 = 1, x, x²−1, x³−3x, x⁴−6x²+3",
-        "==",
-        lambda i: polynomial_value(TABLE[i["k"]][0], i["x"]),
-        {"points": _points},
-        quantity=_rodrigues,
-        scale=_size,
-    ),
-    Claim(
-        "001/tab-5.1:he",
-        "Table 5.1, second row",
-        "deterministic",
-        "he_0 … he_4 = 1, x, (x²−1)/√2, (x³−3x)/√6, (x⁴−6x²+3)/√24",
-        "==",
-        lambda i: (
-            polynomial_value(TABLE[i["k"]][0], i["x"]) / (0 * i["x"] + TABLE[i["k"]][1]) ** ((1 + 0 * i["x"]) / 2)
+        equal(
+            lambda i: hermite_value(i["k"], i["x"]),
+            lambda i: _rodrigues(i) / (0 * i["x"] + math.factorial(i["k"])) ** ((1 + 0 * i["x"]) / 2),
         ),
         {"points": _points},
-        quantity=lambda i: hermite_value(i["k"], i["x"]),
         scale=_size,
     ),
-    Claim(
+    deterministic(
+        "001/tab-5.1:He",
+        "Table 5.1, first row",
+        "He_0 … He_4 = 1, x, x²−1, x³−3x, x⁴−6x²+3",
+        equal(_rodrigues, lambda i: polynomial_value(TABLE[i["k"]][0], i["x"])),
+        {"points": _points},
+        scale=_size,
+    ),
+    deterministic(
+        "001/tab-5.1:he",
+        "Table 5.1, second row",
+        "he_0 … he_4 = 1, x, (x²−1)/√2, (x³−3x)/√6, (x⁴−6x²+3)/√24",
+        equal(
+            lambda i: hermite_value(i["k"], i["x"]),
+            lambda i: (
+                polynomial_value(TABLE[i["k"]][0], i["x"]) / (0 * i["x"] + TABLE[i["k"]][1]) ** ((1 + 0 * i["x"]) / 2)
+            ),
+        ),
+        {"points": _points},
+        scale=_size,
+    ),
+    deterministic(
         "001/eq-5.5",
         "eq. 5.5",
-        "deterministic",
         "E he_k he_l = δ_kl",
-        "==",
-        lambda i: 1 if i["n"] == i["k"] else 0,
+        equal(lambda i: hermite_pairing_of(i["n"], i["k"], i["rho"]), lambda i: 1 if i["n"] == i["k"] else 0),
         {"orders": _same},
-        quantity=lambda i: hermite_pairing_of(i["n"], i["k"], i["rho"]),
-        scale=lambda i: 1,
+        scale=1,
         scope="k, l ≤ 10, by exact moments",
     ),
-    Claim(
+    deterministic(
         "001/def-5.5",
         "Definition 5.5",
-        "deterministic",
         "φ(x) = Σ c_k he_k(x), c_k = E φ he_k",
-        "==",
-        lambda i: polynomial_value(i["phi"].tolist(), i["rho"]),
+        equal(
+            lambda i: sum(c * hermite_value(k, i["rho"]) for k, c in enumerate(_coefficients(i))),
+            lambda i: polynomial_value(i["phi"].tolist(), i["rho"]),
+        ),
         {"polynomials": _polynomials},
-        quantity=lambda i: sum(c * hermite_value(k, i["rho"]) for k, c in enumerate(_coefficients(i))),
         scale=lambda i: 1 + sum(abs(a) for a in i["phi"]),
         tolerance=1e-8,
         scope="polynomials up to degree 7 at x in [−1, 1]",
     ),
-    Claim(
+    deterministic(
         "001/lem-5.6:pairing",
         "Lemma 5.6",
-        "deterministic",
         "E he_n(X) he_k(Y) = ρ^n δ_nk",
-        "==",
-        lambda i: i["rho"] ** i["n"] if i["n"] == i["k"] else 0,
+        equal(
+            lambda i: hermite_pairing_of(i["n"], i["k"], i["rho"]),
+            lambda i: i["rho"] ** i["n"] if i["n"] == i["k"] else 0,
+        ),
         {"orders": _orders},
-        quantity=lambda i: hermite_pairing_of(i["n"], i["k"], i["rho"]),
-        scale=lambda i: 1,
+        scale=1,
         tolerance=1e-7,
         scope="n, k ≤ 10, by exact moments",
     ),
-    Claim(
+    deterministic(
         "001/lem-5.6:mehler",
         "proof of Lemma 5.6",
-        "deterministic",
         "(1−ρ²)^{−1/2} exp(−(ρ²(x²+y²) − 2xyρ)/(2(1−ρ²))) = Σ_m he_m(x)he_m(y)",
-        "==",
-        _left_at_zero,
+        equal(_left, _left_at_zero),
         {"points": _mehler_points},
-        quantity=_left,
         corrected="001/lem-5.6:mehler#corrected",
         scope="a consequence: the right side does not depend on ρ, so the left side is that of ρ = 0",
         remark="ρ^m is missing; without it the sum diverges, at x = y = 0 for example",
     ),
-    Claim(
+    deterministic(
         "001/lem-5.6:mehler#corrected",
         "proof of Lemma 5.6",
-        "deterministic",
         "(1−ρ²)^{−1/2} exp(−(ρ²(x²+y²) − 2xyρ)/(2(1−ρ²))) = Σ_m ρ^m he_m(x)he_m(y)",
-        "==",
-        lambda i: mehler_sum(i["x"], i["y"], i["rho"], _terms(i)),
+        equal(_left, lambda i: mehler_sum(i["x"], i["y"], i["rho"], _terms(i))),
         {"points": _mehler_points},
-        quantity=_left,
         search=Search(
             lambda p: {
                 "x": 4 * float(p[0]) - 2,
@@ -242,118 +225,88 @@ CLAIMS = (
         counts=(60, 300),
         scope="|x|, |y| ≤ 2, |ρ| ≤ 0.6, 150 terms",
     ),
-    Claim(
+    deterministic(
         "001/cor-5.7:series",
         "Corollary 5.7",
-        "deterministic",
         "κ(ρ) = E φ(X)φ(Y) = Σ c_k² ρ^k",
-        "==",
-        _series,
+        equal(lambda i: _expectation(i, i["rho"]), _series),
         {"polynomials": _polynomials},
-        quantity=lambda i: _expectation(i, i["rho"]),
         scale=_second,
         scope="polynomials up to degree 7, by exact moments",
     ),
-    Claim(
+    deterministic(
         "001/cor-5.7:middle",
         "Corollary 5.7",
-        "deterministic",
         "E φ(X)φ(X) = Σ c_k² ρ^k",
-        "==",
-        _series,
+        equal(_second, _series),
         {"polynomials": _polynomials},
-        quantity=_second,
         scale=_second,
         corrected="001/cor-5.7:series",
         remark="the second X should be Y; as it stands the left side is κ(1)",
     ),
-    Claim(
+    deterministic(
         "001/tab-5.2:centred",
         "Table 5.2",
-        "deterministic",
         "E φ = 0 ⇔ κ(0) = 0: κ(0) = (E φ)²",
-        "==",
-        lambda i: _mean(i) ** 2,
+        equal(lambda i: _expectation(i, 0 * i["rho"]), lambda i: _mean(i) ** 2),
         {"polynomials": _polynomials},
-        quantity=lambda i: _expectation(i, 0 * i["rho"]),
         scale=_second,
     ),
-    Claim(
+    deterministic(
         "001/tab-5.2:centred-coefficient",
         "Table 5.2",
-        "deterministic",
         "E φ = 0 ⇔ c_0 = 0: c_0 = E φ",
-        "==",
-        _mean,
+        equal(lambda i: _coefficients(i)[0], _mean),
         {"polynomials": _polynomials},
-        quantity=lambda i: _coefficients(i)[0],
         scale=_second,
     ),
-    Claim(
+    deterministic(
         "001/tab-5.2:stable",
         "Table 5.2",
-        "deterministic",
         "E φ² = 1 ⇔ Σ c_k² = 1 ⇔ κ(1) = 1: κ(1) = Σ c_k² = E φ²",
-        "==",
-        lambda i: sum(c * c for c in _coefficients(i)),
+        equal(_second, lambda i: sum(c * c for c in _coefficients(i))),
         {"polynomials": _polynomials},
-        quantity=_second,
     ),
-    Claim(
+    deterministic(
         "001/tab-5.2:nonlinear",
         "Table 5.2",
-        "deterministic",
         "φ non-linear ⇒ Σ_{k≥2} c_k² > 0",
-        ">",
-        lambda i: 0,
+        above(lambda i: sum(c * c for c in _coefficients(i)[2:]), 0),
         {"polynomials": _polynomials},
-        quantity=lambda i: sum(c * c for c in _coefficients(i)[2:]),
         hypotheses=lambda i: _degree(i) >= 2,
         remark="non-linear has to mean not affine: 1 + x has c_k = 0 for k ≥ 2",
     ),
-    Claim(
+    deterministic(
         "001/tab-5.2:linear",
         "Table 5.2",
-        "deterministic",
         "φ linear ⇒ Σ_{k≥2} c_k² = 0 and κ is linear",
-        "==",
-        lambda i: 0,
+        equal(lambda i: sum(c * c for c in _coefficients(i)[2:]), 0),
         {"polynomials": _polynomials},
-        quantity=lambda i: sum(c * c for c in _coefficients(i)[2:]),
         hypotheses=lambda i: _degree(i) <= 1,
         scale=_second,
     ),
-    Claim(
+    deterministic(
         "001/claim-5.fix:range",
         "§5.2",
-        "deterministic",
         "E φ² = 1 ⇒ κ maps [−1, 1] to itself",
-        "<=",
-        lambda i: 1,
+        at_most(lambda i: abs(kernel(i)(i["rho"])), 1),
         {"linear": affine_too, **ALL},
-        quantity=lambda i: abs(kernel(i)(i["rho"])),
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/claim-5.fix:one",
         "§5.2, §5.4",
-        "deterministic",
         "E φ² = 1 ⇒ ρ = 1 is a fixed point of κ",
-        "==",
-        lambda i: 1,
+        equal(lambda i: kernel(i)(1 + 0 * i["rho"]), 1),
         {"linear": affine_too, **ALL},
-        quantity=lambda i: kernel(i)(1 + 0 * i["rho"]),
         hypotheses=lambda i: "weights" in i or i["phi"] not in ("tanh", "softplus", "sigmoid"),
     ),
-    Claim(
+    deterministic(
         "001/claim-5.fix:series",
         "§5.4",
-        "deterministic",
         "κ(ρ) = Σ_k c_k ρ^k",
-        "==",
-        lambda i: _series(i, 1),
+        equal(lambda i: _expectation(i, i["rho"]), lambda i: _series(i, 1)),
         {"polynomials": _polynomials},
-        quantity=lambda i: _expectation(i, i["rho"]),
         scale=_second,
         corrected="001/cor-5.7:series",
         remark="the squares of c_k are missing; c_k itself can be negative",

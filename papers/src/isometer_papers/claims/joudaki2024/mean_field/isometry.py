@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance, Search
-from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng
+from isometer_papers.claims._claim import Instance, Search
+from isometer_papers.claims._families import Rng, cases
+from isometer_papers.claims._statements import above, at_least, at_most, below, deterministic, equal, vanishes
 from isometer_papers.theory.isometry.gap_steps import isometry_of, parallelogram_ratio
 
 
@@ -33,10 +34,7 @@ def _singular(rng: Rng, count: int) -> Iterator[Instance]:
             yield {"M": x.T @ x}
 
 
-def _multiples(rng: Rng, count: int) -> Iterator[Instance]:
-    for n in (1, 2, 3, 5):
-        for c in (2.0, 1.0, 0.5):
-            yield {"M": c * np.eye(n)}
+_multiples = cases(*({"M": c * np.eye(n)} for n in (1, 2, 3, 5) for c in (2.0, 1.0, 0.5)))
 
 
 def _multiple(i: Instance) -> bool:
@@ -70,122 +68,90 @@ def _built(point: Any) -> Any:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "001/fig-4.1:maximum",
         "§4.1, Figure 4.1",
-        "deterministic",
         "ab sin θ/(a² + b²) is largest for a = b, θ = π/2",
-        "<=",
-        lambda i: 0.5,
+        at_most(lambda i: parallelogram_ratio(i["a"], i["b"], i["sine"]), 0.5),
         {"angles": _angles},
-        quantity=lambda i: parallelogram_ratio(i["a"], i["b"], i["sine"]),
         search=Search(lambda p: {"a": 2 * float(p[0]) + 0.01, "b": 2 * float(p[1]) + 0.01, "sine": float(p[2])}, 3),
     ),
-    Claim(
+    deterministic(
         "001/fig-4.1:isometry",
         "§4.1, Figure 4.1",
-        "deterministic",
         "volume over scale of two vectors is ab sin θ/(a² + b²) = I(G)/2",
-        "==",
-        _plane,
+        equal(lambda i: parallelogram_ratio(i["a"], i["b"], i["sine"]), _plane),
         {"angles": _angles},
-        quantity=lambda i: parallelogram_ratio(i["a"], i["b"], i["sine"]),
         hypotheses=lambda i: i["sine"] > 1e-3,
         tolerance=1e-7,
     ),
-    Claim(
+    deterministic(
         "001/lem-4.2:scale",
         "Lemma 4.2 (1)",
-        "deterministic",
         "I(cM) = I(M) for c > 0",
-        "==",
-        lambda i: isometry_of(i["M"]),
+        equal(lambda i: isometry_of(i["c"] * i["M"]), lambda i: isometry_of(i["M"])),
         {"psd": _psd},
-        quantity=lambda i: isometry_of(i["c"] * i["M"]),
-        scale=lambda i: 1,
+        scale=1,
     ),
-    Claim(
+    deterministic(
         "001/lem-4.2:upper",
         "Lemma 4.2 (2)",
-        "deterministic",
         "I(M) ≤ 1",
-        "<=",
-        lambda i: 1,
+        at_most(lambda i: isometry_of(i["M"]), 1),
         {"psd": _psd},
-        quantity=lambda i: isometry_of(i["M"]),
         search=Search(lambda p: {"M": _built(p)}, 4),
     ),
-    Claim(
+    deterministic(
         "001/lem-4.2:lower",
         "Lemma 4.2 (2)",
-        "deterministic",
         "I(M) ≥ 0",
-        ">=",
-        lambda i: 0,
+        at_least(lambda i: isometry_of(i["M"]), 0),
         {"psd": _psd, "singular": _singular},
-        quantity=lambda i: isometry_of(i["M"]),
-        scale=lambda i: 1,
+        scale=1,
         search=Search(lambda p: {"M": _built(p)}, 4),
     ),
-    Claim(
+    deterministic(
         "001/lem-4.2:one",
         "Lemma 4.2 (3)",
-        "deterministic",
         "I(M) = 1 ⇒ M = I_n",
-        "==",
-        lambda i: 0,
+        vanishes(_identity_distance),
         {"multiples": _multiples, "psd": _psd},
-        quantity=_identity_distance,
         hypotheses=lambda i: bool(isometry_of(i["M"]) == 1),
-        scale=lambda i: 1,
         corrected="001/lem-4.2:one#corrected",
         remark="2I_n has isometry 1 as well, by part (1)",
     ),
-    Claim(
+    deterministic(
         "001/lem-4.2:one#corrected",
         "Lemma 4.2 (3)",
-        "deterministic",
         "I(M) < 1 unless M is a multiple of I_n",
-        "<",
-        lambda i: 1,
+        below(lambda i: isometry_of(i["M"]), 1),
         {"psd": _psd, "singular": _singular},
-        quantity=lambda i: isometry_of(i["M"]),
         hypotheses=lambda i: not _multiple(i),
         search=Search(lambda p: {"M": _built(p)}, 4),
     ),
-    Claim(
+    deterministic(
         "001/lem-4.2:identity",
         "Lemma 4.2 (3)",
-        "deterministic",
         "I(I_n) = 1",
-        "==",
-        lambda i: 1,
+        equal(lambda i: isometry_of(i["M"]), 1),
         {"multiples": _multiples},
-        quantity=lambda i: isometry_of(i["M"]),
     ),
-    Claim(
+    deterministic(
         "001/lem-4.2:degenerate",
         "Lemma 4.2 (3)",
-        "deterministic",
         "M degenerate ⇒ I(M) = 0",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: isometry_of(i["M"])),
         {"singular": _singular},
-        quantity=lambda i: isometry_of(i["M"]),
-        scale=lambda i: 1,
         tolerance=1e-3,
         scope="Gram matrices of dependent integer vectors; det^{1/n} of rounding is up to 1e-4 for n = 4",
     ),
-    Claim(
+    deterministic(
         "001/lem-4.2:nondegenerate",
         "Lemma 4.2 (3)",
-        "deterministic",
         "I(M) = 0 ⇒ M degenerate: I(M) > 0 for positive definite M",
-        ">",
-        lambda i: 0,
+        above(lambda i: isometry_of(i["M"]), 0),
         {"psd": _psd},
-        quantity=lambda i: isometry_of(i["M"]),
         hypotheses=lambda i: bool(np.linalg.eigvalsh(np.asarray(i["M"], dtype=float))[0] > 1e-6),
-        scale=lambda i: 1,
+        scale=1,
     ),
 )

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Instance, Search
+from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.theory.duals.global_convergence import case_of
 from isometer_papers.theory.duals.kernel_series import KernelSeries, as_series
 from isometer_papers.theory.duals.precise_kernels import CLOSED, precise_kernel
-
-Rng = np.random.Generator
 
 RHOS = (0.5, -0.5, 0.9, -0.9, 0.1, 0.99, -0.99, 0.999)
 DEPTHS = (1, 2, 5, 12)
@@ -93,7 +92,7 @@ HAND: dict[int, tuple[list[float], ...]] = {
 NAMED = {1: ("sin", "erf", "sign", "tanh"), 2: ("cos", "softplus", "sigmoid"), 3: ("relu", "exp"), 4: ()}
 
 
-def hand(*cases: int) -> Callable[[Rng, int], Iterator[Instance]]:
+def hand(*cases: int) -> Family:
     """Kernels that can be written down, from many ρ₀ and for a few depths."""
 
     def generator(rng: Rng, count: int) -> Iterator[Instance]:
@@ -109,15 +108,18 @@ def hand(*cases: int) -> Callable[[Rng, int], Iterator[Instance]]:
     return generator
 
 
-def post_norm(rng: Rng, count: int) -> Iterator[Instance]:
-    """Activations under layer norm after φ: centred whatever they are."""
-    for rho in RHOS:
-        for depth in (1, 2, 5):
-            for name in ("relu", "exp", "cos", "softplus", "sigmoid"):
-                yield {"phi": name, "centred": True, "rho": rho, "depth": depth}
+# Activations under layer norm after φ: centred whatever they are.
+post_norm = cases(
+    *(
+        {"phi": name, "centred": True, "rho": rho, "depth": depth}
+        for rho in RHOS
+        for depth in (1, 2, 5)
+        for name in ("relu", "exp", "cos", "softplus", "sigmoid")
+    )
+)
 
 
-def random(*cases: int, depths: Sequence[int] = (1, 1, 2, 3, 5, 9)) -> Callable[[Rng, int], Iterator[Instance]]:
+def random(*cases: int, depths: Sequence[int] = (1, 1, 2, 3, 5, 9)) -> Family:
     """Random spectra, sparse and dense, up to degree 30."""
 
     def generator(rng: Rng, count: int) -> Iterator[Instance]:
@@ -148,11 +150,14 @@ def search(case: int, degree: int = 3, depth: int = 6) -> Search:
     return Search(build, degree + 3)
 
 
-def affine_too(rng: Rng, count: int) -> Iterator[Instance]:
-    """Linear and affine kernels beside the others."""
-    for w in ([0.0, 1.0], [1.0, 1.0], [1.0], [0.0, 0.0, 1.0], [1.0, 0.0, 2.0]):
-        for rho in RHOS:
-            yield {"weights": np.array(w), "rho": rho, "depth": 1}
+# Linear and affine kernels beside the others.
+affine_too = cases(
+    *(
+        {"weights": np.array(w), "rho": rho, "depth": 1}
+        for w in ([0.0, 1.0], [1.0, 1.0], [1.0], [0.0, 0.0, 1.0], [1.0, 0.0, 2.0])
+        for rho in RHOS
+    )
+)
 
 
 def series(i: Instance) -> KernelSeries:
@@ -165,7 +170,7 @@ ALL = {"hand": hand(1, 2, 3, 4), "random": random(1, 2, 3, 4)}
 VISIBLE = 1e-4  # distances below this are left to rounding
 
 
-def families(case: int) -> dict[str, Callable[[Rng, int], Iterator[Instance]]]:
+def families(case: int) -> dict[str, Family]:
     """Hand-made and random kernels of one case."""
     return {"hand": hand(case), "random": random(case)}
 

@@ -8,8 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims._claim import Estimate, Instance, Search
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import elementwise
+from isometer_papers.claims._statements import (
+    Sampled,
+    above,
+    asymptotic,
+    at_least,
+    at_most,
+    deterministic,
+    equal,
+    probability,
+)
 from isometer_papers.claims.joudaki2024.mean_field.chains import (
     SEVERAL,
     dense_tv,
@@ -17,7 +28,6 @@ from isometer_papers.claims.joudaki2024.mean_field.chains import (
     equal_samples,
     exponent_between,
     fluctuation,
-    given,
     image_tv,
     mean_field_networks,
     precise_library,
@@ -26,7 +36,6 @@ from isometer_papers.claims.joudaki2024.mean_field.chains import (
     unique,
     why_several,
 )
-from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng
 from isometer_papers.theory.isometry.gap_steps import batch_norm_rows
 from isometer_papers.theory.mean_field.total_variation import contraction, finite_tv, scale_tv
 from isometer_papers.theory.mean_field.two_samples import (
@@ -96,11 +105,14 @@ def _theorem_bound(i: Instance) -> float:
     return deviation_bound(condition, 1.0, i["width"], 2, mixing_limit(i["width"]))
 
 
-def _layers(rng: Rng, count: int) -> Iterator[Instance]:
-    for width in (2, 4, 10, 20):
-        for layers in (2, 10, 1000):
-            for t in (0.7, 0.3, 0.1):
-                yield {"width": width, "layers": layers, "t": t}
+_layers = cases(
+    *(
+        {"width": width, "layers": layers, "t": t}
+        for width in (2, 4, 10, 20)
+        for layers in (2, 10, 1000)
+        for t in (0.7, 0.3, 0.1)
+    )
+)
 
 
 def _exact_joint(i: Instance) -> tuple[Any, Any]:
@@ -109,52 +121,40 @@ def _exact_joint(i: Instance) -> tuple[Any, Any]:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "001/claim-3.tvmono",
         "§3.4.1",
-        "deterministic",
         "‖μ_ℓ − μ_*‖_tv ≤ ‖μ_{ℓ−1} − μ_*‖_tv",
-        "<=",
-        lambda i: finite_tv(i["mu"], i["pi"]),
+        at_most(lambda i: finite_tv(i["mu"] @ i["P"], i["pi"] @ i["P"]), lambda i: finite_tv(i["mu"], i["pi"])),
         {"chains": _chains},
-        quantity=lambda i: finite_tv(i["mu"] @ i["P"], i["pi"] @ i["P"]),
         scope="finite chains",
         search=_chain_search(),
     ),
-    Claim(
+    deterministic(
         "001/ass-3.1:unique",
         "Assumption 3.1",
-        "deterministic",
         "the chain has a unique invariant law μ_*, and ‖μ_ℓ − μ_*‖ ≤ (1−α)^ℓ‖μ_0 − μ_*‖ for all h_0",
-        ">",
-        lambda i: 0,
+        above(_sample_gap, 0),
         {"equal": equal_samples},
-        quantity=_sample_gap,
         corrected="001/ass-3.1:unique#corrected",
         scope="n ≥ 3; two samples that are equal in h_0 would have to differ later, as they do from other h_0",
         remark=f"{SEVERAL}; near such inputs ‖μ_1 − μ_*‖ is as close to 1 as one likes: no α > 0 serves all h_0",
     ),
-    Claim(
+    deterministic(
         "001/ass-3.1:unique#corrected",
         "Assumption 3.1",
-        "deterministic",
         "n = 2: BN(x) = ±(1, −1), so that from the second layer on the law does not depend on h_0",
-        "==",
-        lambda i: 1,
+        equal(lambda i: abs(batch_norm_rows(i["x"], True)).sum() / 2, 1),
         {"pairs": _pairs},
-        quantity=lambda i: abs(batch_norm_rows(i["x"], True)).sum() / 2,
         hypotheses=lambda i: bool(i["x"][0, 0] != i["x"][0, 1]),
         scope="the absolute values of BN(x)",
     ),
-    Claim(
+    asymptotic(
         "001/thm-3.2",
         "Theorem 3.2, eq. 3.5",
-        "asymptotic",
         "Assumption 3.1, |φ(x)| = O(|x|) ⇒ ‖G_* − G_ℓ‖_F ≤ κ(G_*) O((1−α)^{ℓ/2} + (n/√d) α^{−1/2} ln^{1/2}(d/n))",
-        "<=",
-        _theorem_bound,
+        at_most(lambda i: mean_distance(i["width"], i["high"], i["low"]), _theorem_bound),
         {"networks": two_sample_networks},
-        quantity=lambda i: mean_distance(i["width"], i["high"], i["low"]),
         hypotheses=unique,
         witness=why_several,
         trivial=lambda i: two_sample_distance(1.0, i["high"], i["low"]),
@@ -162,100 +162,96 @@ CLAIMS = (
         scope="n = 2, where α is at most 2^{−d}: the second term, O as 1, against the largest distance there is",
         remark="for n ≥ 3 the assumption fails, see 001/ass-3.1:unique",
     ),
-    Claim(
+    asymptotic(
         "001/thm-3.2#corrected",
         "Theorem 3.2",
-        "asymptotic",
         "where the local rates at G* are below 1: E‖G_* − G_ℓ‖_F² → c/d, c from the linearised chain",
-        "==",
-        lambda i: 1.0,
+        equal(Sampled(_squares), 1.0),
         mean_field_networks(
             {"phi": "relu", "n": 5, "width": 1000, "depth": 60, "runs": 80},
             {"phi": "tanh", "n": 5, "width": 1000, "depth": 60, "runs": 80},
         ),
-        estimate=_squares,
         counts=(1, 2),
         tolerance=0.05,
         resolution=0.25,
         scope="measured over predicted, layers 30 to 60, d = 1000, within 5 %",
     ),
-    Claim(
+    probability(
         "001/thm-3.2:joint",
         "after Theorem 3.2",
-        "probability",
         "the bound holds jointly for all ℓ, without a union bound: P(max_{ℓ≤L}‖G_ℓ − G_*‖ ≥ t) ≤ P(‖G_2 − G_*‖ ≥ t)",
-        "<=",
-        lambda i: two_sample_tail(i["width"], i["t"], 1.0, 0.0),
+        at_most(
+            lambda i: joint_tail(two_sample_tail(i["width"], i["t"], 1.0, 0.0), i["layers"]),
+            lambda i: two_sample_tail(i["width"], i["t"], 1.0, 0.0),
+        ),
         {"layers": _layers},
-        quantity=lambda i: joint_tail(two_sample_tail(i["width"], i["t"], 1.0, 0.0), i["layers"]),
         exact=lambda i: _exact_joint(i),
         corrected="001/thm-3.2:joint#corrected",
         scope="n = 2, ReLU, layers 2 to L + 1, which are independent; exact",
         remark="a stationary chain reaches every distance it can reach, if it is deep enough",
     ),
-    Claim(
+    probability(
         "001/thm-3.2:joint#corrected",
         "after Theorem 3.2",
-        "probability",
         "P(max_{ℓ≤L}‖G_ℓ − G_*‖ ≥ t) ≤ L P(‖G_2 − G_*‖ ≥ t)",
-        "<=",
-        lambda i: i["layers"] * two_sample_tail(i["width"], i["t"], 1.0, 0.0),
+        at_most(
+            lambda i: joint_tail(two_sample_tail(i["width"], i["t"], 1.0, 0.0), i["layers"]),
+            lambda i: i["layers"] * two_sample_tail(i["width"], i["t"], 1.0, 0.0),
+        ),
         {"layers": _layers},
-        quantity=lambda i: joint_tail(two_sample_tail(i["width"], i["t"], 1.0, 0.0), i["layers"]),
         scope="n = 2, ReLU; exact",
     ),
-    Claim(
+    asymptotic(
         "001/lem-3.3",
         "Lemma 3.3, eq. 3.6",
-        "asymptotic",
         "‖T(μ̂) − μ̂‖_tv = O(‖G_*^{-1}‖ (n²/d) ln(d/n))",
-        "<=",
-        lambda i: exponent_between(i, _lemma_3_3),
-        {"widths": given({"widths": [100, 10_000]})},
-        estimate=tv_exponent,
-        again=lambda i, rng: tv_exponent(i, rng, dense_tv),
-        independence="dense matrices through a ReLU layer instead of the law of the statistic",
+        at_most(
+            Sampled(
+                tv_exponent,
+                lambda i, rng: tv_exponent(i, rng, dense_tv),
+                "dense matrices through a ReLU layer instead of the law of the statistic",
+            ),
+            lambda i: exponent_between(i, _lemma_3_3),
+        ),
+        {"widths": cases({"widths": [100, 10_000]})},
         counts=(1, 1),
         corrected="001/lem-3.3#corrected",
         scope="exponent in d between two widths, n = 2, ReLU; ‖·‖_tv ≤ 1 at the smaller one",
         remark="the proof bounds the law of one row; for all d rows the distance tends to a constant",
     ),
-    Claim(
+    asymptotic(
         "001/lem-3.3#corrected",
         "Lemma 3.3",
-        "asymptotic",
         "n = 2, |φ(1)| ≠ |φ(−1)|: ‖T(μ̂) − μ̂‖_tv does not vanish as d → ∞, it is at least ‖N(0,2) − N(0,1)‖_tv = 0.1661",
-        "==",
-        lambda i: scale_tv(1, 2.0),
-        {"widths": given({"width": 1_000_000}, {"width": 10_000})},
-        estimate=lambda i, rng: image_tv(i["width"], rng),
+        equal(Sampled(lambda i, rng: image_tv(i["width"], rng)), lambda i: scale_tv(1, 2.0)),
+        {"widths": cases({"width": 1_000_000}, {"width": 10_000})},
         counts=(1, 2),
         tolerance=0.003,
         resolution=0.1,
         scope="probability of |Σ s_i t_i|/√d > √(2 ln 2) under both laws, d = 10⁶ and 10⁴",
     ),
-    Claim(
+    deterministic(
         "001/eq-3.7-3.8:eq-3.7",
         "eq. 3.7",
-        "deterministic",
         "‖T(μ̂) − T(μ_*)‖ ≤ (1 − α)‖μ̂ − μ_*‖",
-        "<=",
-        lambda i: contraction(i["P"]) * finite_tv(i["mu"], i["pi"]),
+        at_most(
+            lambda i: finite_tv(i["mu"] @ i["P"], i["pi"] @ i["P"]),
+            lambda i: contraction(i["P"]) * finite_tv(i["mu"], i["pi"]),
+        ),
         {"chains": _chains},
-        quantity=lambda i: finite_tv(i["mu"] @ i["P"], i["pi"] @ i["P"]),
         scope="finite chains, 1 − α the largest distance between two rows",
         search=_chain_search(),
     ),
-    Claim(
+    deterministic(
         "001/eq-3.7-3.8:eq-3.8",
         "eq. 3.8",
-        "deterministic",
         "‖T(μ̂) − μ̂‖ ≥ α‖μ̂ − μ_*‖",
-        ">=",
-        lambda i: (1 - contraction(i["P"])) * finite_tv(i["mu"], i["pi"]),
+        at_least(
+            lambda i: finite_tv(i["mu"] @ i["P"], i["mu"]),
+            lambda i: (1 - contraction(i["P"])) * finite_tv(i["mu"], i["pi"]),
+        ),
         {"chains": _chains},
-        quantity=lambda i: finite_tv(i["mu"] @ i["P"], i["mu"]),
-        scale=lambda i: 1,
+        scale=1,
         scope="finite chains",
         search=_chain_search(),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from isometer_papers.claims._claim import Claim, Instance
+from isometer_papers.claims._statements import at_most, below, deterministic
 from isometer_papers.claims.joudaki2024.mean_field.kernels import (
     ALL,
     CENTRED,
@@ -30,15 +31,12 @@ def _by_normalized(i: Instance) -> Any:
 
 def _printed_norm(part: str, setting: str) -> Claim:
     centred = part != "post-ln"
-    return Claim(
+    return deterministic(
         f"001/thm-5.15:{part}",
         "Theorem 5.15, eq. 5.14",
-        "deterministic",
         f"{setting}: Ψ(ρ_ℓ) ≤ Ψ(ρ₀) α^ℓ, α = (κ(1) − κ(0))/κ′(1), at infinite width",
-        "<=",
-        _by_normalized,
+        at_most(potential, _by_normalized),
         CENTRED if centred else {"post": post_norm, "random": random(1)},
-        quantity=potential,
         hypotheses=lambda i: in_case(1)(i) and inner(i) and potential_of(after(i)) >= VISIBLE,
         corrected=f"001/thm-5.15:{'centred' if centred else 'post-ln'}#corrected",
         remark="the proof refers to Theorem 5.8, whose rate is another one"
@@ -52,39 +50,30 @@ CLAIMS = (
     _printed_norm("post-rms", "RMS norm after φ, E φ = 0"),
     _printed_norm("pre-ln", "layer norm before φ, E φ = 0"),
     _printed_norm("post-ln", "layer norm after φ"),
-    Claim(
+    deterministic(
         "001/thm-5.15:centred#corrected",
         "Theorem 5.15, eq. 5.14",
-        "deterministic",
         "no norm, RMS norm, or layer norm before φ, E φ = 0: Ψ(ρ_ℓ) ≤ Ψ(ρ₀) α^ℓ, α = κ(1)/(2κ(1) − κ′(0))",
-        "<=",
-        by_centred_rate,
+        at_most(potential, by_centred_rate),
         CENTRED,
-        quantity=potential,
         hypotheses=seen(by_centred_rate, 1),
         search=search(1),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.15:post-ln#corrected",
         "Theorem 5.15, eq. 5.14",
-        "deterministic",
         "layer norm after φ: Ψ(ρ_ℓ) ≤ Ψ(ρ₀) α^ℓ, α = (κ(1) − κ(0))/(2(κ(1) − κ(0)) − κ′(0))",
-        "<=",
-        by_centred_rate,
+        at_most(potential, by_centred_rate),
         {"post": post_norm, "random": random(1)},
-        quantity=potential,
         hypotheses=seen(by_centred_rate, 1),
         search=search(1),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.15:strict",
         "Theorem 5.15",
-        "deterministic",
         "α = (κ(1) − κ(0))/κ′(1) < 1 if φ is non-linear",
-        "<",
-        lambda i: 1,
+        below(lambda i: normalized_rate_of(kernel(i)), 1),
         {"linear": affine_too, **ALL},
-        quantity=lambda i: normalized_rate_of(kernel(i)),
         hypotheses=lambda i: nonlinear(i) and i.get("phi") != "sign",
         search=search(4),
     ),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims._claim import Instance, Search
+from isometer_papers.claims._families import Rng
+from isometer_papers.claims._statements import at_least, at_most, deterministic, equal
 from isometer_papers.claims.joudaki2024.mean_field.kernels import (
     ALL,
     POLYNOMIALS,
-    Rng,
     families,
     in_case,
     inner,
@@ -72,115 +73,91 @@ def _pair_search() -> Search:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:chord-terms",
         "proof of Theorem 5.11, cases 2 and 3",
-        "deterministic",
         "k − Σ_{i≥k} ρ^i ≥ 0",
-        ">=",
-        lambda i: 0,
+        at_least(lambda i: i["k"] - i["rho"] ** i["k"] / (1 - i["rho"]), 0),
         {"terms": _terms},
-        quantity=lambda i: i["k"] - i["rho"] ** i["k"] / (1 - i["rho"]),
         scale=lambda i: i["k"],
         corrected="001/thm-5.11.steps:chord-terms#corrected",
         remark="the sum has to run over i < k; at ρ = 0.9, k = 1 the printed term is 1 − 9",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:chord-terms#corrected",
         "proof of Theorem 5.11, cases 2 and 3",
-        "deterministic",
         "k − Σ_{i<k} ρ^i ≥ 0 for |ρ| ≤ 1",
-        ">=",
-        lambda i: 0,
+        at_least(lambda i: chord_terms(i["rho"], i["k"]), 0),
         {"terms": _terms},
-        quantity=lambda i: chord_terms(i["rho"], i["k"]),
         scale=lambda i: i["k"],
         search=_pair_search(),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:chord",
         "proof of Theorem 5.11, cases 2 and 3",
-        "deterministic",
         "|κ(ρ) − 1|/|ρ − 1| = κ′(1) − Σ_{k≥1} c_k² (k − Σ_{i≥k} ρ^i)",
-        "==",
-        _chord_as_printed,
+        equal(_chord_ratio, _chord_as_printed),
         POLYNOMIALS,
-        quantity=_chord_ratio,
         hypotheses=inner,
         corrected="001/thm-5.11.steps:chord#corrected",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:chord#corrected",
         "proof of Theorem 5.11, cases 2 and 3",
-        "deterministic",
         "|κ(ρ) − 1|/|ρ − 1| = κ′(1) − Σ_{k≥1} c_k² (k − Σ_{i<k} ρ^i)",
-        "==",
-        _chord,
+        equal(_chord_ratio, _chord),
         POLYNOMIALS,
-        quantity=_chord_ratio,
         hypotheses=inner,
         scale=lambda i: kernel(i).slope_at_one,
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:increasing",
         "proof of Theorem 5.11, case 3",
-        "deterministic",
         "k − Σ_{i<k} ρ^i does not decrease with k",
-        ">=",
-        lambda i: chord_terms(i["rho"], i["k"]),
+        at_least(lambda i: chord_terms(i["rho"], i["k"] + 1), lambda i: chord_terms(i["rho"], i["k"])),
         {"terms": _terms},
-        quantity=lambda i: chord_terms(i["rho"], i["k"] + 1),
         scale=lambda i: i["k"],
         search=_pair_search(),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:knife-edge",
         "proof of Theorem 5.11, case 3",
-        "deterministic",
         "κ′(1) = 1 ⇒ |κ(ρ) − 1|/|ρ − 1| ≤ 1 − (1 − c₀² − c₁²)(1 − ρ)",
-        "<=",
-        lambda i: 1 - knife_edge_rate(kernel(i)) * (1 - i["rho"]),
+        at_most(_chord_ratio, lambda i: 1 - knife_edge_rate(kernel(i)) * (1 - i["rho"])),
         families(3),
-        quantity=_chord_ratio,
         hypotheses=lambda i: inner(i) and in_case(3)(i),
-        scale=lambda i: 1,
+        scale=1,
         search=search(3),
         remark="attained where only c₀, c₁, c₂ are not zero",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:recursion",
         "proof of Theorem 5.11, case 3",
-        "deterministic",
         "x_{ℓ+1} ≤ x_ℓ(1 − αx_ℓ) ⇒ x_ℓ ≤ x₀/(ℓαx₀ + 1)",
-        "<=",
-        lambda i: knife_edge_bound(1 - i["x"], i["depth"], i["alpha"]),
+        at_most(_last, lambda i: knife_edge_bound(1 - i["x"], i["depth"], i["alpha"])),
         {"sequences": _sequences},
-        quantity=_last,
         search=Search(
             lambda p: {"x": 0.01 + 1.99 * float(p[0]), "alpha": 0.5 * float(p[1]) + 1e-3, "depth": 1 + int(40 * p[2])},
             3,
         ),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:modulus",
         "proof of Theorem 5.8",
-        "deterministic",
         "|κ(ρ)| ≤ κ(|ρ|)",
-        "<=",
-        lambda i: kernel(i)(abs(i["rho"])),
+        at_most(lambda i: abs(kernel(i)(i["rho"])), lambda i: kernel(i)(abs(i["rho"]))),
         ALL,
-        quantity=lambda i: abs(kernel(i)(i["rho"])),
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:one-step",
         "proof of Theorem 5.8",
-        "deterministic",
         "κ(0) = 0, 0 < ρ < 1 ⇒ κ(ρ)/ρ · (1−ρ)/(1−κ(ρ)) ≤ κ(ρ)/ρ / (κ(ρ)/ρ + 1 − c₁²) ≤ 1/(2 − κ′(0))",
-        "<=",
-        lambda i: centred_rate_of(kernel(i)),
+        at_most(
+            lambda i: kernel(i)(i["rho"]) / (kernel(i)(i["rho"]) + i["rho"] * (1 - kernel(i).slope_at_zero)),
+            lambda i: centred_rate_of(kernel(i)),
+        ),
         families(1),
-        quantity=lambda i: kernel(i)(i["rho"]) / (kernel(i)(i["rho"]) + i["rho"] * (1 - kernel(i).slope_at_zero)),
         hypotheses=lambda i: in_case(1)(i) and 0 < i["rho"] < 1,
         search=search(1),
         scope="the middle term against the last; the first against the last is 001/thm-5.8:rate with ℓ = 1",

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims._claim import Instance, Search
+from isometer_papers.claims._families import Rng, cases
+from isometer_papers.claims._statements import above, at_least, at_most, below, deterministic, equal
 from isometer_papers.claims.joudaki2024.mean_field.kernels import (
     ALL,
     POLYNOMIALS,
     VISIBLE,
-    Rng,
     families,
     hand,
     in_case,
@@ -96,11 +97,14 @@ def _first_positive(i: Instance) -> Any:
     return rho
 
 
-def _steep(rng: Rng, count: int) -> Iterator[Instance]:
-    """κ = 0.9 + 0.1ρ^20 and the like: ρ* near κ(0), steep at 1."""
-    for power, base in ((20, 9.0), (30, 9.0), (40, 4.0), (20, 4.0)):
-        for depth, gap in ((6, 0.01), (10, 1e-3), (14, 1e-4), (20, 1e-6), (26, 1e-8)):
-            yield {"weights": np.array([base, *[0.0] * (power - 1), 1.0]), "rho": 1 - gap, "depth": depth}
+# κ = 0.9 + 0.1ρ^20 and the like: ρ* near κ(0), steep at 1.
+_steep = cases(
+    *(
+        {"weights": np.array([base, *[0.0] * (power - 1), 1.0]), "rho": 1 - gap, "depth": depth}
+        for power, base in ((20, 9.0), (30, 9.0), (40, 4.0), (20, 4.0))
+        for depth, gap in ((6, 0.01), (10, 1e-3), (14, 1e-4), (20, 1e-6), (26, 1e-8))
+    )
+)
 
 
 def _no_knife_edge(rng: Rng, count: int) -> Iterator[Instance]:
@@ -121,202 +125,163 @@ def _between() -> Search:
 
 
 CLAIMS = (
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:potential-first",
         "proof of Theorem 5.11, case 4, first form",
-        "deterministic",
         "ρ ≥ ρ* ⇒ |κ(ρ)−ρ*|/(1−κ(ρ)) ≤ |ρ−ρ*|/(1−ρ) κ′(ρ*)",
-        "<=",
-        lambda i: kernel(i).slope(kernel(i).fixed_point),
+        at_most(_ratio, lambda i: kernel(i).slope(kernel(i).fixed_point)),
         FOUR,
-        quantity=_ratio,
         hypotheses=_above,
         corrected="001/thm-5.11.steps:potential#corrected",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:potential",
         "proof of Theorem 5.11, case 4, second form",
-        "deterministic",
         "ρ ≥ ρ* ⇒ |κ(ρ)−ρ*|/(1−κ(ρ)) ≤ |ρ−ρ*|/(1−ρ) (1−ρ*)/(2−κ′(ρ*))",
-        "<=",
-        lambda i: (1 - kernel(i).fixed_point) / (2 - kernel(i).slope(kernel(i).fixed_point)),
+        at_most(_ratio, lambda i: (1 - kernel(i).fixed_point) / (2 - kernel(i).slope(kernel(i).fixed_point))),
         FOUR,
-        quantity=_ratio,
         hypotheses=_above,
         corrected="001/thm-5.11.steps:potential#corrected",
         remark="Σ a_k(1−ρ*)^{k−1} = 1, since Σ a_k(1−ρ*)^k = 1 − ρ*",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:potential#corrected",
         "proof of Theorem 5.11, case 4",
-        "deterministic",
         "ρ ≥ ρ* ⇒ |κ(ρ)−ρ*|/(1−κ(ρ)) ≤ |ρ−ρ*|/(1−ρ) · 1/(2−κ′(ρ*))",
-        "<=",
-        lambda i: 1 / (2 - kernel(i).slope(kernel(i).fixed_point)),
+        at_most(_ratio, lambda i: 1 / (2 - kernel(i).slope(kernel(i).fixed_point))),
         FOUR,
-        quantity=_ratio,
         hypotheses=_above,
         search=search(4),
         remark="attained as ρ → 1 by quadratic κ",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:middle",
         "proof of Theorem 5.11, case 4",
-        "deterministic",
         "0 ≤ ρ ≤ ρ* ⇒ |κ(ρ) − ρ*| ≤ κ′(ρ*)|ρ − ρ*|",
-        "<=",
-        lambda i: kernel(i).slope(kernel(i).fixed_point) * abs(i["rho"] - kernel(i).fixed_point),
+        at_most(
+            lambda i: abs(kernel(i)(i["rho"]) - kernel(i).fixed_point),
+            lambda i: kernel(i).slope(kernel(i).fixed_point) * abs(i["rho"] - kernel(i).fixed_point),
+        ),
         {"hand": hand(4), "middle": _middle},
-        quantity=lambda i: abs(kernel(i)(i["rho"]) - kernel(i).fixed_point),
         hypotheses=lambda i: _below(i) and kernel(i).slope(kernel(i).fixed_point) > 1e-2,
         search=_between(),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:series",
         "proof of Theorem 5.11, case 4",
-        "deterministic",
         "κ(ρ) = 1 − b₀ + Σ_{k≥0} (b_k − b_{k+1}) ρ^k, (1−κ(ρ))/(1−ρ) = Σ b_k ρ^k",
-        "==",
-        lambda i: _in_b(i, 0),
+        equal(lambda i: kernel(i)(i["rho"]), lambda i: _in_b(i, 0)),
         POLYNOMIALS,
-        quantity=lambda i: kernel(i)(i["rho"]),
         hypotheses=lambda i: _has_terms(i) and inner(i),
         corrected="001/thm-5.11.steps:series#corrected",
         remark="the exponent is k + 1",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:series#corrected",
         "proof of Theorem 5.11, case 4",
-        "deterministic",
         "κ(ρ) = 1 − b₀ + Σ_{k≥0} (b_k − b_{k+1}) ρ^{k+1}",
-        "==",
-        lambda i: _in_b(i, 1),
+        equal(lambda i: kernel(i)(i["rho"]), lambda i: _in_b(i, 1)),
         POLYNOMIALS,
-        quantity=lambda i: kernel(i)(i["rho"]),
         hypotheses=_has_terms,
-        scale=lambda i: 1,
+        scale=1,
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:q",
         "proof of Theorem 5.11, case 4",
-        "deterministic",
         "q(−ρ) ≤ b₀ = 1 − κ(0) for 0 ≤ ρ < 1",
-        "<=",
-        lambda i: 1 - kernel(i).at_zero,
+        at_most(_q, lambda i: 1 - kernel(i).at_zero),
         ALL,
-        quantity=_q,
         hypotheses=lambda i: nonlinear(i) and -1 < i["rho"] <= 0,
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:sign",
         "proof of Theorem 5.11, case 4",
-        "deterministic",
         "1 − (1 + ρ)(1 − c₀²) = 1 − 1 − ρ − c₀²(1 + ρ)",
-        "==",
-        lambda i: 1 - 1 - i["rho"] - i["c"] * (1 + i["rho"]),
+        equal(lambda i: 1 - (1 + i["rho"]) * (1 - i["c"]), lambda i: 1 - 1 - i["rho"] - i["c"] * (1 + i["rho"])),
         {"lines": _lines},
-        quantity=lambda i: 1 - (1 + i["rho"]) * (1 - i["c"]),
-        scale=lambda i: 1,
+        scale=1,
         corrected="001/thm-5.11.steps:sign#corrected",
         remark="a sign; the line after it is right",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:sign#corrected",
         "proof of Theorem 5.11, case 4",
-        "deterministic",
         "1 − (1 + ρ)(1 − c₀²) = −ρ + c₀²(1 + ρ)",
-        "==",
-        lambda i: -i["rho"] + i["c"] * (1 + i["rho"]),
+        equal(lambda i: 1 - (1 + i["rho"]) * (1 - i["c"]), lambda i: -i["rho"] + i["c"] * (1 + i["rho"])),
         {"lines": _lines},
-        quantity=lambda i: 1 - (1 + i["rho"]) * (1 - i["c"]),
-        scale=lambda i: 1,
+        scale=1,
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:negative",
         "proof of Theorem 5.11, case 4",
-        "deterministic",
         "ρ ≤ 0 ⇒ |κ(ρ) − ρ*| ≤ (1 − κ(0))|ρ − ρ*|",
-        "<=",
-        lambda i: (1 - kernel(i).at_zero) * abs(i["rho"] - kernel(i).fixed_point),
+        at_most(
+            lambda i: abs(kernel(i)(i["rho"]) - kernel(i).fixed_point),
+            lambda i: (1 - kernel(i).at_zero) * abs(i["rho"] - kernel(i).fixed_point),
+        ),
         {"starts": _starts, **UNCENTRED},
-        quantity=lambda i: abs(kernel(i)(i["rho"]) - kernel(i).fixed_point),
         hypotheses=_negative,
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:order",
         "proof of Theorem 5.11, case 4",
-        "deterministic",
         "ρ* ≥ κ(0)",
-        ">=",
-        lambda i: kernel(i).at_zero,
+        at_least(lambda i: kernel(i).fixed_point, lambda i: kernel(i).at_zero),
         ALL,
-        quantity=lambda i: kernel(i).fixed_point,
         hypotheses=nonlinear,
-        scale=lambda i: 1,
+        scale=1,
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:positivity",
         "proof of Theorem 5.11, positivity",
-        "deterministic",
         "ρ ≤ 0 ⇒ κ(ρ) ≥ ρ + κ(0)",
-        ">=",
-        lambda i: i["rho"] + kernel(i).at_zero,
+        at_least(lambda i: kernel(i)(i["rho"]), lambda i: i["rho"] + kernel(i).at_zero),
         ALL,
-        quantity=lambda i: kernel(i)(i["rho"]),
         hypotheses=lambda i: nonlinear(i) and -1 <= i["rho"] <= 0,
-        scale=lambda i: 1,
+        scale=1,
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:contact",
         "proof of Theorem 5.11, existence",
-        "deterministic",
         "κ(0) > 0, κ′(1) > 1, φ non-linear ⇒ κ′(ρ*) < 1",
-        "<",
-        lambda i: 1,
+        below(lambda i: kernel(i).slope(kernel(i).fixed_point), 1),
         FOUR,
-        quantity=lambda i: kernel(i).slope(kernel(i).fixed_point),
         hypotheses=in_case(4),
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:no-knife-edge",
         "proof of Theorem 5.11, combining",
-        "deterministic",
         "κ′(1) = 1 is impossible for non-linear φ",
-        ">",
-        lambda i: 0,
+        above(lambda i: abs(kernel(i).slope_at_one - 1), 0),
         {"edge": _no_knife_edge, **ALL},
-        quantity=lambda i: abs(kernel(i).slope_at_one - 1),
         hypotheses=nonlinear,
-        scale=lambda i: 1,
+        scale=1,
         corrected="001/thm-5.11.steps:no-knife-edge#corrected",
         remark="it is what case 3 is about: ReLU and exp have κ′(1) = 1",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:no-knife-edge#corrected",
         "proof of Theorem 5.11, combining",
-        "deterministic",
         "κ′(1) = 1 is impossible for non-linear φ with κ(0) = 0",
-        ">",
-        lambda i: 1,
+        above(lambda i: kernel(i).slope_at_one, 1),
         families(1),
-        quantity=lambda i: kernel(i).slope_at_one,
         hypotheses=lambda i: in_case(1)(i) and i.get("phi") != "sign",
         search=search(1),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:combined",
         "proof of Theorem 5.11, combining",
-        "deterministic",
         "|ρ_ℓ−ρ*| ≤ |ρ₀−ρ*|/(1−|ρ₀|) α^ℓ with α = max{1−κ(0), κ′(ρ*), (1−ρ*)/(1−κ′(ρ*))}",
-        "<=",
-        lambda i: interior_bound(kernel(i), i["rho"], i["depth"], combined_rate_as_printed(kernel(i))),
+        at_most(
+            lambda i: abs(kernel(i).iterate(i["rho"], i["depth"]) - kernel(i).fixed_point),
+            lambda i: interior_bound(kernel(i), i["rho"], i["depth"], combined_rate_as_printed(kernel(i))),
+        ),
         {"steep": _steep, **FOUR},
-        quantity=lambda i: abs(kernel(i).iterate(i["rho"], i["depth"]) - kernel(i).fixed_point),
         hypotheses=lambda i: (
             in_case(4)(i)
             and inner(i)
@@ -325,54 +290,42 @@ CLAIMS = (
         corrected="001/thm-5.11:case-4#corrected",
         remark="not the α of eq. 5.10: here the last denominator is 1 − κ′(ρ*)",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:upper",
         "proof of Theorem 5.11, combining",
-        "deterministic",
         "ρ ≥ ρ* ⇒ κ(ρ) ≥ ρ*",
-        ">=",
-        lambda i: kernel(i).fixed_point,
+        at_least(lambda i: kernel(i)(i["rho"]), lambda i: kernel(i).fixed_point),
         FOUR,
-        quantity=lambda i: kernel(i)(i["rho"]),
         hypotheses=_above,
-        scale=lambda i: 1,
+        scale=1,
         search=search(4),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:lower",
         "proof of Theorem 5.11, combining",
-        "deterministic",
         "0 ≤ ρ ≤ ρ* ⇒ κ(ρ) ≤ ρ*",
-        "<=",
-        lambda i: kernel(i).fixed_point,
+        at_most(lambda i: kernel(i)(i["rho"]), lambda i: kernel(i).fixed_point),
         {"hand": hand(4), "middle": _middle},
-        quantity=lambda i: kernel(i)(i["rho"]),
         hypotheses=_below,
-        scale=lambda i: 1,
+        scale=1,
         search=_between(),
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:norm",
         "proof of Theorem 5.11, combining",
-        "deterministic",
         "ρ₀ < 0 and ℓ the first index with ρ_ℓ ≥ 0 ⇒ ρ_ℓ ≤ |ρ₀|",
-        "<=",
-        lambda i: abs(i["rho"]),
+        at_most(_first_positive, lambda i: abs(i["rho"])),
         {"starts": _starts},
-        quantity=_first_positive,
         hypotheses=lambda i: in_case(4)(i) and -1 < i["rho"] < 0,
         corrected="001/thm-5.11.steps:norm#corrected",
         remark="just below 0 the next value is about κ(0); the proof needs it only where ρ_ℓ ≥ ρ*",
     ),
-    Claim(
+    deterministic(
         "001/thm-5.11.steps:norm#corrected",
         "proof of Theorem 5.11, combining",
-        "deterministic",
         "ρ₀ < 0, ℓ the first index with ρ_ℓ ≥ 0, and ρ_ℓ ≥ ρ* ⇒ ρ_ℓ ≤ |ρ₀|",
-        "<=",
-        lambda i: abs(i["rho"]),
+        at_most(_first_positive, lambda i: abs(i["rho"])),
         {"starts": _starts},
-        quantity=_first_positive,
         hypotheses=lambda i: in_case(4)(i) and -1 < i["rho"] < 0 and _first_positive(i) >= kernel(i).fixed_point,
         search=search(4),
     ),

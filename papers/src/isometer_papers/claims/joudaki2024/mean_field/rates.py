@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._families import cases
 from isometer_papers.claims.joudaki2024.mean_field.kernels import (
     RHOS,
     VISIBLE,
-    Rng,
     after,
     in_case,
     inner,
@@ -47,7 +47,5 @@ def away(i: Instance) -> bool:
     return inner(i) and nonlinear(i) and abs(i["rho"] - kernel(i).fixed_point) > 1e-3
 
 
-def identities(rng: Rng, count: int) -> Iterator[Instance]:
-    """κ(ρ) = ρ at many points."""
-    for rho in (*RHOS, -1.0, 1.0, 0.0):
-        yield {"weights": np.array([0.0, 1.0]), "rho": rho, "depth": 1}
+# κ(ρ) = ρ at many points.
+identities = cases(*({"weights": np.array([0.0, 1.0]), "rho": rho, "depth": 1} for rho in (*RHOS, -1.0, 1.0, 0.0)))

@@ -9,12 +9,21 @@ from typing import Any
 import numpy as np
 
 from isometer.theory.batch_norm import batch_norm_map
-from isometer_papers.claims._claim import Claim, Instance, Search
+from isometer_papers.claims._claim import Instance, Search
+from isometer_papers.claims._families import Rng, cases, extended
 from isometer_papers.claims._precise import elementwise
+from isometer_papers.claims._statements import (
+    Sampled,
+    asymptotic,
+    at_least,
+    at_most,
+    deterministic,
+    equal,
+    probability,
+)
 from isometer_papers.claims.joudaki2024.mean_field.chains import (
     dense_tv,
     exponent_between,
-    given,
     precise_library,
     small_epsilon,
     tv_exponent,
@@ -23,7 +32,6 @@ from isometer_papers.claims.joudaki2024.mean_field.chains import (
     two_sample_tv_bound,
     why_excluded,
 )
-from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng
 from isometer_papers.theory.isometry.gap_steps import batch_norm_rows
 from isometer_papers.theory.mean_field.covariance_concentration import deviation_tail_as_printed
 from isometer_papers.theory.mean_field.total_variation import (
@@ -81,10 +89,8 @@ def _row_distance(i: Instance) -> Any:
     return abs(i["g"] - 1)
 
 
-def _correlated(rng: Rng, count: int) -> Iterator[Instance]:
-    """G_* = diag(1, δ²), G the same with correlation s: one row, two samples."""
-    for delta, s in ((0.01, 0.008), (0.1, 0.05), (0.02, 0.015)):
-        yield {"delta": delta, "s": s}
+# G_* = diag(1, δ²), G the same with correlation s: one row, two samples.
+_correlated = cases(*({"delta": delta, "s": s} for delta, s in ((0.01, 0.008), (0.1, 0.05), (0.02, 0.015))))
 
 
 def _frobenius_square(i: Instance) -> Any:
@@ -95,10 +101,7 @@ def _frobenius_square(i: Instance) -> Any:
     return gaussian_distance(reference, gram) ** 2
 
 
-def _mixtures(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"G": np.array([0.5, 2.0])}
-    yield {"G": np.array([0.5, 1.5])}
-    yield {"G": np.array([0.25, 4.0])}
+_mixtures = cases({"G": np.array([0.5, 2.0])}, {"G": np.array([0.5, 1.5])}, {"G": np.array([0.25, 4.0])})
 
 
 def _grams(rng: Rng, count: int) -> Iterator[Instance]:
@@ -116,9 +119,9 @@ def _rates(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"alpha": float(rng.uniform()), "depth": int(rng.integers(1, 50))}
 
 
-def _tail_cases(rng: Rng, count: int) -> Iterator[Instance]:
-    for instance in two_sample_networks(rng, count):
-        yield {**instance, "t": 0.3 * float(two_sample_distance(1.0, instance["high"], instance["low"])), "depth": 50}
+_tail_cases = extended(
+    two_sample_networks, lambda rng, i: {"t": 0.3 * float(two_sample_distance(1.0, i["high"], i["low"])), "depth": 50}
+)
 
 
 def _tail_bound(i: Instance) -> float:
@@ -159,91 +162,78 @@ SCALES = Search(lambda p: {"m": 1 + int(50 * p[0]), "g": 0.02 + 2.5 * float(p[1]
 
 
 CLAIMS = (
-    Claim(
+    asymptotic(
         "001/lem-B.3",
         "Lemma B.3, eq. B.16",
-        "asymptotic",
         "‖μ̂ − T(μ̂)‖_tv = O(ε² ln(1/ε)), ε = n‖G_*^{-1}‖B/√d",
-        "<=",
-        lambda i: exponent_between(i, _lemma_b_3),
-        {"widths": given({"widths": [100, 10_000]})},
-        estimate=tv_exponent,
-        again=lambda i, rng: tv_exponent(i, rng, dense_tv),
-        independence="dense matrices through a ReLU layer instead of the law of the statistic",
+        at_most(
+            Sampled(
+                tv_exponent,
+                lambda i, rng: tv_exponent(i, rng, dense_tv),
+                "dense matrices through a ReLU layer instead of the law of the statistic",
+            ),
+            lambda i: exponent_between(i, _lemma_b_3),
+        ),
+        {"widths": cases({"widths": [100, 10_000]})},
         counts=(1, 1),
         corrected="001/lem-3.3#corrected",
         scope="exponent in d between two widths, n = 2, ReLU; ‖·‖_tv ≤ 1 at the smaller one",
     ),
-    Claim(
+    probability(
         "001/lem-B.3:eq-B.40",
         "eq. B.40",
-        "probability",
         "P(‖G_*^{-1}G − I‖_F ≥ tε) ≤ exp(−t²), ε = B‖G_*^{-1}‖n/√d",
-        "<=",
-        lambda i: deviation_tail_as_printed(i["t"], precise_library(i["t"])),
+        at_most(
+            lambda i: two_sample_tail(i["d"], float(2 * i["t"]) / math.sqrt(i["d"]), 1.0, 0.0),
+            lambda i: deviation_tail_as_printed(i["t"], precise_library(i["t"])),
+        ),
         {"networks": _odd_widths},
-        quantity=lambda i: two_sample_tail(i["d"], float(2 * i["t"]) / math.sqrt(i["d"]), 1.0, 0.0),
         corrected="001/lem-B.2#corrected",
         scope="n = 2, ReLU: G_* = ½I, ε = 4/√d, exact",
         remark="without the constant of Lemma B.2; for odd d the deviation is at least √2/d",
     ),
-    Claim(
+    deterministic(
         "001/lem-B.3:eq-B.43",
         "eq. B.43",
-        "deterministic",
         "tv(N(0,G), N(0,G_*)) ≤ (3/2)‖G_*^{-1}G − I‖_F²",
-        "<=",
-        lambda i: 3 * _distance(i) ** 2 / 2,
+        at_most(_scale_tv, lambda i: 3 * _distance(i) ** 2 / 2),
         {"scales": _ratios},
-        quantity=_scale_tv,
         corrected="001/lem-B.3:eq-B.43#corrected",
         remark="the cited bound has the distance itself, not its square",
     ),
-    Claim(
+    deterministic(
         "001/lem-B.3:eq-B.43#corrected",
         "eq. B.43",
-        "deterministic",
         "tv(N(0,G), N(0,G_*)) ≤ (3/2)‖G_*^{-1}G − I‖_F",
-        "<=",
-        lambda i: 3 * _distance(i) / 2,
+        at_most(_scale_tv, lambda i: 3 * _distance(i) / 2),
         {"scales": _ratios},
-        quantity=_scale_tv,
         scope="G = gG_*, where the value is exact",
         search=SCALES,
     ),
-    Claim(
+    deterministic(
         "001/lem-B.3:rows",
         "eq. B.41–B.43",
-        "deterministic",
         "for h with d rows N(0,G) and ĥ with d rows N(0,G_*): tv ≤ (3/2)‖G_*^{-1}G − I‖_F",
-        "<=",
-        lambda i: 3 * _row_distance(i) / 2,
+        at_most(_scale_tv, lambda i: 3 * _row_distance(i) / 2),
         {"rows": _stacked},
-        quantity=_scale_tv,
         corrected="001/lem-B.3:rows#corrected",
         remark="eq. B.42 compares one row of h with one row of ĥ; the lemma is about d of them",
     ),
-    Claim(
+    deterministic(
         "001/lem-B.3:rows#corrected",
         "eq. B.41–B.43",
-        "deterministic",
         "for h with d rows N(0,G) and ĥ with d rows N(0,G_*): tv ≤ (3/2)√d‖G_*^{-1}G − I‖_F",
-        "<=",
-        lambda i: 3 * _distance(i) / 2,
+        at_most(_scale_tv, lambda i: 3 * _distance(i) / 2),
         {"rows": _stacked},
-        quantity=_scale_tv,
         scope="n = 1",
         search=SCALES,
     ),
-    Claim(
+    asymptotic(
         "001/lem-B.4",
         "Lemma B.4, eq. B.17",
-        "asymptotic",
         "Assumption 3.1 ⇒ ‖μ̂ − μ_*‖_tv ≲ α^{−1}ε² ln(1/ε)",
-        "<=",
-        two_sample_tv_bound,
+        at_most(two_sample_tv, two_sample_tv_bound),
         {"networks": two_sample_networks},
-        quantity=two_sample_tv,
         hypotheses=small_epsilon,
         witness=why_excluded,
         trivial=lambda i: 1.0,
@@ -251,15 +241,12 @@ CLAIMS = (
         scope="n = 2, α at most 2^{−d}, ≲ as ≤; μ_* is the image of μ̂",
         remark="for n ≥ 3 the assumption fails, see 001/ass-3.1:unique",
     ),
-    Claim(
+    asymptotic(
         "001/lem-B.5",
         "Lemma B.5, eq. B.18",
-        "asymptotic",
         "Assumption 3.1 ⇒ ‖μ_ℓ − μ̂‖_tv ≲ (1−α)^ℓ + α^{−1}ε² ln(1/ε)",
-        "<=",
-        two_sample_tv_bound,
+        at_most(two_sample_tv, two_sample_tv_bound),
         {"networks": two_sample_networks},
-        quantity=two_sample_tv,
         hypotheses=small_epsilon,
         witness=why_excluded,
         trivial=lambda i: 1.0,
@@ -267,27 +254,24 @@ CLAIMS = (
         scope="n = 2, α at most 2^{−d}, ≲ as ≤, ℓ ≥ 2",
         remark="for n ≥ 3 the assumption fails, see 001/ass-3.1:unique",
     ),
-    Claim(
+    deterministic(
         "001/lem-B.5:eq-B.33",
         "after eq. B.33",
-        "deterministic",
         "(1 − α)^ℓ ≤ exp(−α^ℓ)",
-        "<=",
-        lambda i: precise_library(i["alpha"]).exp(-(i["alpha"] ** i["depth"])),
+        at_most(
+            lambda i: (1 - i["alpha"]) ** i["depth"],
+            lambda i: precise_library(i["alpha"]).exp(-(i["alpha"] ** i["depth"])),
+        ),
         {"rates": _rates},
-        quantity=lambda i: (1 - i["alpha"]) ** i["depth"],
         search=Search(lambda p: {"alpha": 0.001 + 0.998 * float(p[0]), "depth": 1 + int(20 * p[1])}, 2),
         remark="exp(−αℓ) is meant; what is printed tends to 1",
     ),
-    Claim(
+    probability(
         "001/thm-B.6",
         "Theorem B.6, eq. B.19",
-        "probability",
         "Assumption 3.1 ⇒ P(‖G_* − G_ℓ‖_F ≥ t) ≲ t^{−2}(‖G_*‖²(1−α)^ℓ + α^{−1}ε² ln(1/ε)), ε = nBκ(G_*)/√d",
-        "<=",
-        _tail_bound,
+        at_most(lambda i: two_sample_tail(i["width"], i["t"], i["high"], i["low"]), _tail_bound),
         {"networks": _tail_cases},
-        quantity=lambda i: two_sample_tail(i["width"], i["t"], i["high"], i["low"]),
         hypotheses=_tail_hypotheses,
         witness=why_excluded,
         trivial=lambda i: 1.0,
@@ -295,127 +279,111 @@ CLAIMS = (
         scope="n = 2, α at most 2^{−d}, ≲ as ≤, t a third of the largest distance",
         remark="for n ≥ 3 the assumption fails, see 001/ass-3.1:unique",
     ),
-    Claim(
+    deterministic(
         "001/thm-B.6:norm",
         "proof of Theorem B.6",
-        "deterministic",
         "‖G_* − G‖_F ≤ ‖G_*‖‖G_*^{-1}G − I‖_F",
-        "<=",
-        lambda i: max(i["S"]) * gaussian_distance(i["S"], i["G"]),
+        at_most(
+            lambda i: ((i["G"] - np.diag(i["S"])) ** 2).sum() ** 0.5,
+            lambda i: max(i["S"]) * gaussian_distance(i["S"], i["G"]),
+        ),
         {"grams": _grams},
-        quantity=lambda i: ((i["G"] - np.diag(i["S"])) ** 2).sum() ** 0.5,
         search=Search(
             lambda p: {"S": np.asarray(p[:2]) + 0.05, "G": np.array([[1.0, p[2] - 0.5], [p[2] - 0.5, 1.0]])}, 3
         ),
     ),
-    Claim(
+    deterministic(
         "001/lem-B.7",
         "Lemma B.7, eq. B.20",
-        "deterministic",
         "tv(h, ĥ) ≥ (t/100) P(‖G_*^{-1}G − I‖_F² ≥ t)",
-        ">=",
-        lambda i: _frobenius_square(i) / 100,
+        at_least(
+            lambda i: correlation_tv_bound(i["s"], 1, precise_library(i["s"])), lambda i: _frobenius_square(i) / 100
+        ),
         {"correlated": _correlated},
-        quantity=lambda i: correlation_tv_bound(i["s"], 1, precise_library(i["s"])),
         hypotheses=lambda i: _frobenius_square(i) <= 1,
         corrected="001/lem-B.7#corrected",
         scope="d = 1, n = 2, G fixed; the left side replaced by an upper bound of it (Pinsker); t ≤ 1",
         remark="the cited bound has the eigenvalues of G_*^{-1}G − I; for t > 100 the right side exceeds 1 anyway",
     ),
-    Claim(
+    deterministic(
         "001/lem-B.7#corrected",
         "Lemma B.7",
-        "deterministic",
         "tv(N(0,G), N(0,G_*)) ≥ min(1, √Σλ_i²)/100, λ_i the eigenvalues of G_*^{-1}G − I",
-        ">=",
-        lambda i: gaussian_tv_lower(_distance(i)),
+        at_least(_scale_tv, lambda i: gaussian_tv_lower(_distance(i))),
         {"scales": _ratios},
-        quantity=_scale_tv,
         scope="one row, G = gG_*, where the value is exact",
         remark="the smallest constant seen is 0.166 (n = 1, g = 2) rather than 1/100",
         search=SCALES,
     ),
-    Claim(
+    deterministic(
         "001/lem-B.7:mixture",
         "eq. B.47",
-        "deterministic",
         "tv(h, ĥ) = ∫ P(G) tv(N(0,G), N(0,G_*)) for h with random G",
-        "==",
-        lambda i: sum(scale_tv(1, g, precise_library(g)) for g in i["G"]) / len(i["G"]),
+        equal(
+            lambda i: mixture_tv(i["G"], precise_library(i["G"][0])),
+            lambda i: sum(scale_tv(1, g, precise_library(g)) for g in i["G"]) / len(i["G"]),
+        ),
         {"mixtures": _mixtures},
-        quantity=lambda i: mixture_tv(i["G"], precise_library(i["G"][0])),
         tolerance=0.01,
         corrected="001/lem-B.7:mixture#corrected",
         scope="n = d = 1, G one of two values with probability ½",
         remark="the left side is smaller: the excess of one density can fill the want of the other",
     ),
-    Claim(
+    deterministic(
         "001/lem-B.7:mixture#corrected",
         "eq. B.47",
-        "deterministic",
         "tv(h, ĥ) ≤ ∫ P(G) tv(N(0,G), N(0,G_*))",
-        "<=",
-        lambda i: sum(scale_tv(1, g, precise_library(g)) for g in i["G"]) / len(i["G"]),
+        at_most(
+            lambda i: mixture_tv(i["G"], precise_library(i["G"][0])),
+            lambda i: sum(scale_tv(1, g, precise_library(g)) for g in i["G"]) / len(i["G"]),
+        ),
         {"mixtures": _mixtures},
-        quantity=lambda i: mixture_tv(i["G"], precise_library(i["G"][0])),
         tolerance=1e-3,
         search=Search(lambda p: {"G": 0.05 + 3 * np.asarray(p)}, 2, (60, 200)),
     ),
-    Claim(
+    deterministic(
         "001/gauss-tv:upper",
         "[DMR18], used in eq. B.43",
-        "deterministic",
         "tv(N(0,G), N(0,G_*)) ≤ (3/2) min(1, ‖G_*^{-1}G − I‖_F)",
-        "<=",
-        lambda i: gaussian_tv_upper(_distance(i)),
+        at_most(_scale_tv, lambda i: gaussian_tv_upper(_distance(i))),
         {"scales": _ratios},
-        quantity=_scale_tv,
         scope="G = gG_*, where the value is exact",
         search=SCALES,
     ),
-    Claim(
+    deterministic(
         "001/gauss-tv:lower",
         "[DMR18], used in eq. B.52",
-        "deterministic",
         "tv(N(0,G), N(0,G_*)) ≥ min(1, ‖G_*^{-1}G − I‖_F)/100",
-        ">=",
-        lambda i: gaussian_tv_lower(_distance(i)),
+        at_least(_scale_tv, lambda i: gaussian_tv_lower(_distance(i))),
         {"scales": _ratios},
-        quantity=_scale_tv,
         scope="G = gG_*, where the value is exact",
         search=SCALES,
     ),
-    Claim(
+    deterministic(
         "001/eq-B.36-B.39:fixed-point",
         "eq. B.36",
-        "deterministic",
         "E_{w~N(0,G_*)} φ(BN(w))^{⊗2} = G_*",
-        "==",
-        lambda i: _closed(i["n"]),
-        {"relu": given(*({"n": n} for n in (3, 4, 10, 30)))},
-        quantity=lambda i: float(batch_norm_map(_relu_gram(i["n"]), "relu").gram[0, 1]),
+        equal(lambda i: float(batch_norm_map(_relu_gram(i["n"]), "relu").gram[0, 1]), lambda i: _closed(i["n"])),
+        {"relu": cases(*({"n": n} for n in (3, 4, 10, 30)))},
         scope="ReLU, G_*_12 = (√(1−r²) + r(π − arccos r))/(2π), r = −1/(n−1), G_*_11 = ½",
     ),
-    Claim(
+    deterministic(
         "001/eq-B.36-B.39:norm",
         "eq. B.37",
-        "deterministic",
         "‖BN(x)‖ ≤ √n",
-        "<=",
-        lambda i: (0 * i["x"][0, 0] + i["x"].shape[1]) ** 0.5,
+        at_most(
+            lambda i: (batch_norm_rows(i["x"], True) ** 2).sum() ** 0.5,
+            lambda i: (0 * i["x"][0, 0] + i["x"].shape[1]) ** 0.5,
+        ),
         {"rows": _rows},
-        quantity=lambda i: (batch_norm_rows(i["x"], True) ** 2).sum() ** 0.5,
         search=Search(lambda p: {"x": np.asarray(p)[None, :] * [1.0, 2.0, 4.0] + [[0.1, 0.0, 0.0]], "phi": "tanh"}, 3),
     ),
-    Claim(
+    deterministic(
         "001/eq-B.36-B.39:activation",
         "eq. B.38–B.39",
-        "deterministic",
         "φ(x)² ≤ Bx² ⇒ ‖φ(BN(x))‖² ≤ Bn",
-        "<=",
-        lambda i: i["x"].shape[1],
+        at_most(lambda i: (elementwise(i["phi"])(batch_norm_rows(i["x"], True)) ** 2).sum(), lambda i: i["x"].shape[1]),
         {"rows": _rows},
-        quantity=lambda i: (elementwise(i["phi"])(batch_norm_rows(i["x"], True)) ** 2).sum(),
         scope="ReLU, tanh, identity, B = 1",
         search=Search(lambda p: {"x": np.asarray(p)[None, :] * [1.0, 2.0, 4.0] + [[0.1, 0.0, 0.0]], "phi": "tanh"}, 3),
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -11,9 +10,11 @@ import numpy as np
 
 from isometer.run import seed_of
 from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._fits import exponent
 from isometer_papers.claims._precise import elementwise, mpmath
-from isometer_papers.claims.joudaki2024.mean_field.kernels import Rng, kernel
+from isometer_papers.claims._statements import Sampled, asymptotic, at_most, empirical, equal
+from isometer_papers.claims.joudaki2024.mean_field.kernels import kernel
 from isometer_papers.theory.duals.global_convergence import case_of
 from isometer_papers.theory.duals.hermite_identities import cosine_after_sparse_input, sine_kernel_at
 
@@ -72,10 +73,6 @@ def _theory(i: Instance) -> float:
     return _predicted(i["phi"], i.get("norm", "none"), i.get("position", "pre"), i["rho"], i["layer"])
 
 
-def _networks(*cases: dict[str, Any]) -> Callable[[Rng, int], Iterator[Instance]]:
-    return lambda rng, count: iter(cases[:count])
-
-
 GAUSSIAN: list[dict[str, Any]] = [
     {"phi": f"unit({phi})", "weights": "gaussian", "width": 2000, "depth": 6, "rho": rho, "runs": 64, "layer": layer}
     for phi, rho in (("tanh", 0.8), ("relu", 0.2), ("gelu", -0.5))
@@ -106,19 +103,14 @@ NORMED = [
 ]
 
 
-def _lengths(rng: Rng, count: int) -> Iterator[Instance]:
-    for rho in (0.5, 0.9, -0.5):
-        for square in (4.0, 0.25, 1.0):
-            yield {"rho": rho, "square": square}
+_lengths = cases(*({"rho": rho, "square": square} for rho in (0.5, 0.9, -0.5) for square in (4.0, 0.25, 1.0)))
 
 
 def _library(i: Instance) -> Any:
     return math if isinstance(i["rho"], float) else mpmath()
 
 
-def _one_hot(rng: Rng, count: int) -> Iterator[Instance]:
-    for name in ("relu", "identity", "tanh"):
-        yield {"phi": name, "rho": 0.0, "one": 1.0}
+_one_hot = cases(*({"phi": name, "rho": 0.0, "one": 1.0} for name in ("relu", "identity", "tanh")))
 
 
 def _sparse(i: Instance) -> Any:
@@ -157,19 +149,12 @@ def _decay(i: Instance, rng: Rng) -> Estimate:
 
 
 def _limit(part: str, norm: str, position: str, text: str) -> Claim:
-    return Claim(
+    return asymptotic(
         f"001/claim-5.normlimit:{part}",
         "proof of Theorem 5.15",
-        "asymptotic",
         text,
-        "<=",
-        lambda i: -0.5,
-        {
-            "activations": _networks(
-                *({"phi": phi, "norm": norm, "position": position} for phi in ("tanh", "relu", "gelu"))
-            )
-        },
-        estimate=_decay,
+        at_most(Sampled(_decay), -0.5),
+        {"activations": cases(*({"phi": phi, "norm": norm, "position": position} for phi in ("tanh", "relu", "gelu")))},
         counts=(2, 3),
         resolution=0.4,
         scope="exponent in d of the mean squared distance from the limit, d = 100, 400, 1600, third layer; at most −½",
@@ -178,80 +163,71 @@ def _limit(part: str, norm: str, position: str, text: str) -> Claim:
 
 
 def _caption(name: str, printed: int, corrected: str | None = None, remark: str = "") -> Claim:
-    return Claim(
+    return empirical(
         f"001/fig-5.2:{name}",
         "Figure 5.2",
-        "empirical",
         f"{name}, scaled to E φ² = 1, belongs to case {printed} of Theorem 5.11",
-        "==",
-        lambda i: printed,
+        equal(lambda i: case_of(kernel(i)), lambda i: printed),
         {"figure": lambda rng, count: iter([{"phi": name, "rho": 0.0}])},
-        quantity=lambda i: case_of(kernel(i)),
         corrected=corrected,
         remark=remark,
     )
 
 
-def _rows(rng: Rng, count: int) -> Iterator[Instance]:
-    """One kernel of each case, from several starts."""
-    for weights in ([0, 1, 0, 1], [2, 1, 1], [1, 0, 1], [1, 0, 2]):
-        for rho in (0.9, 0.5, -0.5, -0.9):
-            yield {"weights": np.array(weights, dtype=float), "rho": rho, "depth": 400}
+# One kernel of each case, from several starts.
+_rows = cases(
+    *(
+        {"weights": np.array(weights, dtype=float), "rho": rho, "depth": 400}
+        for weights in ([0, 1, 0, 1], [2, 1, 1], [1, 0, 1], [1, 0, 2])
+        for rho in (0.9, 0.5, -0.5, -0.9)
+    )
+)
 
 
 CLAIMS = (
-    Claim(
+    asymptotic(
         "001/prop-5.1:normalized",
         "Proposition 5.1",
-        "asymptotic",
         "E φ² = 1, ‖x‖² = ‖y‖² = d ⇒ ρ_ℓ = E φ(X)φ(Y), E XY = ρ_{ℓ−1}, as d → ∞",
-        "==",
-        _theory,
-        {"networks": _networks(*GAUSSIAN)},
-        estimate=_measured,
-        scale=lambda i: 1,
+        equal(Sampled(_measured), _theory),
+        {"networks": cases(*GAUSSIAN)},
+        scale=1,
         tolerance=0.01,
         resolution=0.06,
         counts=(9, 9),
         scope="mean of ρ_1, ρ_3, ρ_6 over 64 networks with d = 2000; tanh, relu, gelu; within 0.01",
     ),
-    Claim(
+    asymptotic(
         "001/prop-5.1:any-input",
         "Proposition 5.1",
-        "asymptotic",
         "E φ² = 1 ⇒ ρ_1 = E φ(X)φ(Y), E XY = ρ_0, as d → ∞ (no condition on ‖x‖, ‖y‖)",
-        "==",
-        lambda i: sine_kernel_at(i["rho"], 1 + 0 * i["rho"], _library(i)),
+        equal(
+            lambda i: sine_kernel_at(i["rho"], i["square"], _library(i)),
+            lambda i: sine_kernel_at(i["rho"], 1 + 0 * i["rho"], _library(i)),
+        ),
         {"lengths": _lengths},
-        quantity=lambda i: sine_kernel_at(i["rho"], i["square"], _library(i)),
         corrected="001/prop-5.1:normalized",
         scope="φ = sin, scaled to E φ² = 1; inputs with ‖x‖²/d = ‖y‖²/d = q, whose ρ_1 tends to sinh(qρ)/sinh(q)",
         remark="the proof assumes ‖h^0‖² = d, the statement does not say so",
     ),
-    Claim(
+    asymptotic(
         "001/prop-5.2:any-input",
         "Proposition 5.2",
-        "asymptotic",
         "weights i.i.d. with mean 0 and variance 1/d, E φ² = 1 ⇒ ρ_1 = E φ(X)φ(Y), E XY = ρ_0",
-        "==",
-        lambda i: kernel({"phi": i["phi"], "rho": i["rho"]})(i["rho"]),
+        equal(_sparse, lambda i: kernel({"phi": i["phi"], "rho": i["rho"]})(i["rho"])),
         {"one-hot": _one_hot},
-        quantity=_sparse,
-        scale=lambda i: 1,
+        scale=1,
         corrected="001/prop-5.2:spread-input",
         scope="weights ±1/√d, inputs √d e_1 and √d e_2, whose pre-activations are ±1 at every width",
         remark="the central limit theorem needs inputs without dominating entries: ReLU gives 1/2 instead of 1/π",
     ),
-    Claim(
+    asymptotic(
         "001/prop-5.2:spread-input",
         "Proposition 5.2",
-        "asymptotic",
         "the same for inputs spread over all entries, ‖x‖² = ‖y‖² = d",
-        "==",
-        _theory,
-        {"networks": _networks(*UNIFORM)},
-        estimate=_measured,
-        scale=lambda i: 1,
+        equal(Sampled(_measured), _theory),
+        {"networks": cases(*UNIFORM)},
+        scale=1,
         tolerance=0.02,
         resolution=0.12,
         counts=(6, 6),
@@ -261,43 +237,34 @@ CLAIMS = (
     _limit("pre-ln", "layer", "pre", "layer norm before φ tends to z ↦ z/√E φ²"),
     _limit("post-rms", "rms", "post", "RMS norm after φ tends to z ↦ z/√E φ²"),
     _limit("post-ln", "layer", "post", "layer norm after φ tends to z ↦ (z − E φ)/√Var φ"),
-    Claim(
+    asymptotic(
         "001/claim-5.normlimit:kernel",
         "proof of Theorem 5.15",
-        "asymptotic",
         "with a norm, ρ_ℓ follows the kernel of φ/√E φ², or of (φ − E φ)/√Var φ for layer norm after φ",
-        "==",
-        _theory,
-        {"networks": _networks(*NORMED)},
-        estimate=_measured,
-        scale=lambda i: 1,
+        equal(Sampled(_measured), _theory),
+        {"networks": cases(*NORMED)},
+        scale=1,
         tolerance=0.01,
         resolution=0.06,
         counts=(8, 8),
         scope="mean of ρ_1, ρ_4 over 64 networks with d = 2000, within 0.01",
     ),
-    Claim(
+    empirical(
         "001/fig-5.1",
         "Figure 5.1",
-        "empirical",
         "one kernel of each case: the distance to ρ* goes to 0 from every ρ₀",
-        "<=",
-        lambda i: 0.01,
+        at_most(lambda i: abs(kernel(i).iterate(i["rho"], i["depth"]) - kernel(i).fixed_point), 0.01),
         {"rows": _rows},
-        quantity=lambda i: abs(kernel(i).iterate(i["rho"], i["depth"]) - kernel(i).fixed_point),
         scope="below 0.01 after 400 layers; those of the figure are not given, these are spectra of each case",
     ),
     _caption("tanh", 1),
     _caption("relu", 2, "001/fig-5.2:relu#corrected", "κ′(1) = E φ′² = 1 for ReLU, and κ(0) = 1/π"),
-    Claim(
+    empirical(
         "001/fig-5.2:relu#corrected",
         "Figure 5.2",
-        "empirical",
         "relu, scaled to E φ² = 1, belongs to case 3 of Theorem 5.11",
-        "==",
-        lambda i: 3,
+        equal(lambda i: case_of(kernel(i)), 3),
         {"figure": lambda rng, count: iter([{"phi": "relu", "rho": 0.0}])},
-        quantity=lambda i: case_of(kernel(i)),
     ),
     _caption("exp", 3),
     _caption("gelu", 4),

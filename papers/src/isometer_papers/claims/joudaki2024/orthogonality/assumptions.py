@@ -9,10 +9,22 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import eigenvalues
+from isometer_papers.claims._statements import (
+    Sampled,
+    above,
+    at_least,
+    at_most,
+    below,
+    deterministic,
+    empirical,
+    expectation,
+    probability,
+    vanishes,
+)
 from isometer_papers.claims.daneshmand2021.chains import path
 from isometer_papers.claims.daneshmand2021.figures import SQUARES, dense_least_ratio, least_ratio
-from isometer_papers.claims.daneshmand2021.instances import Rng, cases, unit_scale
 from isometer_papers.simulate.orthogonality_steps import singular_value_gap
 from isometer_papers.theory.orthogonality.spectrum_shares import two_level_chain
 
@@ -138,175 +150,132 @@ def _aligned(i: Instance, rng: Rng) -> Estimate:
 
 NETS = cases({"width": 32})
 INTRODUCTION: tuple[Claim, ...] = (
-    Claim(
+    empirical(
         "001/claim-1.grad:vanishing",
         "§1.2.1",
-        "empirical",
         "gradients can become exponentially small with depth",
-        "<",
-        lambda i: 0.0,
+        below(Sampled(_norm_slope(0.7)), 0.0),
         {"nets": NETS},
-        estimate=_norm_slope(0.7),
         counts=(1, 1),
         resolution=1.0,
         scope="linear layers, weights N(0, 0.49/d), d = 32: log-norm per layer",
     ),
-    Claim(
+    empirical(
         "001/claim-1.grad:exploding",
         "§1.2.1",
-        "empirical",
         "gradients can grow with depth",
-        ">",
-        lambda i: 0.0,
+        above(Sampled(_norm_slope(1.5)), 0.0),
         {"nets": NETS},
-        estimate=_norm_slope(1.5),
         counts=(1, 1),
         resolution=1.0,
         scope="linear layers, weights N(0, 2.25/d), d = 32: log-norm per layer",
     ),
-    Claim(
+    empirical(
         "001/claim-1.rank",
         "§1.2.2",
-        "empirical",
         "outputs become increasingly correlated with depth under standard initialisation",
-        ">",
-        lambda i: 0.0,
+        above(Sampled(_collapse), 0.0),
         {"nets": cases({"width": 200, "samples": 32, "chains": 40})},
-        estimate=_collapse,
         counts=(1, 1),
         resolution=1.0,
         scope="gap V of a random ReLU network at layer 75 minus the input's",
     ),
 )
 BASELINE: tuple[Claim, ...] = (
-    Claim(
+    deterministic(
         "001/init-orthxavier",
         "A.5 (i)",
-        "deterministic",
         "(mean σ) UVᵀ is an orthogonal matrix, for W = U diag(σ) Vᵀ",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: _orthogonality(i, 1)),
         {"weights": _weights},
-        quantity=lambda i: _orthogonality(i, 1),
         corrected="001/init-orthxavier#corrected",
-        scale=unit_scale,
         scope="2 × 2 weights a(c, −s; s, c) + b(c, s; s, −c), whose singular values are |a| + |b| and ||a| − |b||",
         remark="only if the mean of σ is 1",
     ),
-    Claim(
+    deterministic(
         "001/init-orthxavier#corrected",
         "A.5 (i)",
-        "deterministic",
         "(mean σ) UVᵀ is an orthogonal matrix times the mean of σ",
-        "==",
-        lambda i: 0,
+        vanishes(lambda i: _orthogonality(i, 2)),
         {"weights": _weights},
-        quantity=lambda i: _orthogonality(i, 2),
-        scale=unit_scale,
     ),
-    Claim(
+    empirical(
         "001/init-orthxavier:alignment",
         "A.5 (i)",
-        "empirical",
         "ReLU networks with orthogonal weights align representations in deep layers",
-        ">",
-        lambda i: 0.0,
+        above(Sampled(_aligned), 0.0),
         {"nets": cases({"width": 32, "samples": 8, "layers": 40})},
-        estimate=_aligned,
         counts=(1, 1),
         resolution=1.0,
         scope="gap V after 40 layers of width 32 minus that of the Gaussian input",
     ),
 )
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    probability(
         "001/claim-2.minsv",
         "§2.2.3",
-        "probability",
         "for i.i.d. entries of mean 0 and variance 1 the minimum singular value of H_0 is greater than √d − √n",
-        ">",
-        _edge,
+        above(_smallest, _edge),
         {"signs": _signs},
-        quantity=_smallest,
         corrected="001/claim-2.minsv#corrected",
         scope="entries ±1",
         remark="two equal samples have σ_min = 0, with probability 2^{1−d}; in the mean it fails for sparse entries",
     ),
-    Claim(
+    expectation(
         "001/claim-2.minsv#corrected",
         "§2.2.3",
-        "expectation",
         "for Gaussian entries E σ_min(H_0) > √d − √n",
-        ">",
-        lambda i: math.sqrt(i["width"]) - math.sqrt(i["samples"]),
+        above(Sampled(_gaussian_smallest), lambda i: math.sqrt(i["width"]) - math.sqrt(i["samples"])),
         {"shapes": EDGES},
-        estimate=_gaussian_smallest,
         counts=(6, 6),
         resolution=0.2,
         remark="Gordon's inequality",
     ),
-    Claim(
+    expectation(
         "001/claim-2.drift",
         "§2.2.2",
-        "expectation",
         "|E φ(H_ℓ) − E_π φ| ≤ α^ℓ |E φ(H_0) − E_π φ| for measurable φ and some α ∈ (0, 1)",
-        "<=",
-        lambda i: _along(i, 0),
+        at_most(lambda i: _along(i, i["layers"]), lambda i: _along(i, 0)),
         {"functions": _mixing},
-        quantity=lambda i: _along(i, i["layers"]),
         corrected="001/claim-2.drift#corrected",
         scope="two samples, d → ∞, φ = (λ_1 − ½)(λ_1 − c), E_π φ = 0; the right side with α = 1",
         remark="φ(H_0) = E_π φ does not make φ(H_1) so; the cited theorem has a constant and a norm of φ in front",
     ),
-    Claim(
+    expectation(
         "001/claim-2.drift#corrected",
         "§2.2.2",
-        "expectation",
         "|φ(H_ℓ) − E_π φ| ≤ C ‖φ‖_Lip 2^{−ℓ} with C = log(λ_1/λ_2)/4 of the input",
-        "<=",
-        _lipschitz_bound,
+        at_most(lambda i: _along(i, i["layers"]), _lipschitz_bound),
         {"functions": _mixing},
-        quantity=lambda i: _along(i, i["layers"]),
         scope="two samples, d → ∞, φ = (λ_1 − ½)(λ_1 − c)",
     ),
-    Claim(
+    empirical(
         "001/fig-2.3:squares",
         "Figure 2.3, §2.2.3",
-        "empirical",
         "A₁(0.1 α₀, 1000) holds for d = Ω(n²)",
-        ">=",
-        lambda i: 0.1,
+        at_least(Sampled(least_ratio), 0.1),
         {"squares": SQUARES},
-        estimate=least_ratio,
         counts=(2, 3),
         resolution=0.5,
         scope="mean over runs of min_k σ_n(H_k)/α₀, d = n², n = 4, 8, 16, Gaussian inputs",
     ),
-    Claim(
+    empirical(
         "001/fig-2.3:curve",
         "Figure 2.3",
-        "empirical",
         "A₁(0.1 α₀, 1000) holds for d above (n − 28)^{1.8}",
-        ">=",
-        lambda i: 0.1,
+        at_least(Sampled(least_ratio, dense_least_ratio, "weights written out, other draws"), 0.1),
         {"curve": CURVE},
-        estimate=least_ratio,
-        again=dense_least_ratio,
-        independence="weights written out, other draws",
         counts=(2, 2),
         corrected="001/fig-2.3:curve#corrected",
         scope="n = 40, d = 120 and n = 36, d = 80, where the curve is at 88 and 42; 200 layers already",
         remark="below n = 28 the curve is not above 0, and A₁ fails at d = n. The law of the inputs is not given",
     ),
-    Claim(
+    empirical(
         "001/fig-2.3:curve#corrected",
         "Figure 2.3",
-        "empirical",
         "A₁(0.1 α₀, 1000) holds for d = n²",
-        ">=",
-        lambda i: 0.1,
+        at_least(Sampled(least_ratio), 0.1),
         {"squares": SQUARES},
-        estimate=least_ratio,
         counts=(2, 3),
         resolution=0.5,
         scope="mean over runs of min_k σ_n(H_k)/α₀, n = 4, 8, 16, Gaussian inputs",

@@ -11,8 +11,9 @@ from scipy import integrate, stats
 
 from isometer.run import seed_of
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
+from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._precise import mpmath
-from isometer_papers.claims.daneshmand2021.instances import Rng, cases
+from isometer_papers.claims._statements import Sampled, above, asymptotic, at_most, below, deterministic, equal
 from isometer_papers.simulate.orthogonality_steps import product_exponents_sample
 from isometer_papers.theory.rank.gaussian_products import (
     distance_from_rank_one,
@@ -49,7 +50,7 @@ def _exponent(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of(found[:, i["index"] - 1])
 
 
-def _exponents(*pairs: tuple[int, int]) -> Callable[[Rng, int], Iterator[Instance]]:
+def _exponents(*pairs: tuple[int, int]) -> Family:
     return cases(*({"width": d, "index": k} for d, k in pairs))
 
 
@@ -101,170 +102,148 @@ def _rate_of_gap(i: Instance, rng: Rng) -> Estimate:
 
 RATES = cases({"width": 4, "layers": 400}, {"width": 8, "layers": 400}, {"width": 2, "layers": 200})
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    asymptotic(
         "001/lem-A.8",
         "Lemma A.8, eq. A.12",
-        "asymptotic",
         "lim (1/2ℓ) log|V(S_ℓ) − √((n−1)/n)| ≤ −δ for some δ > 0, S_ℓ = W_ℓ⋯W_1",
-        "<",
-        lambda i: 0.0,
+        below(Sampled(_rate_of_gap), 0.0),
         {"products": RATES},
-        estimate=_rate_of_gap,
         counts=(3, 3),
         resolution=1.0,
         scope="n = d = 2, 4, 8 at ℓ = 200 and 400; singular values by QR",
         remark="the limit is −(Ψ(d/2) − Ψ((d−1)/2))/2; for one matrix row, n = 1, both terms are 0",
     ),
-    Claim(
+    asymptotic(
         "001/lem-A.8:rate",
         "Lemma A.8, eq. A.12 and A.14",
-        "asymptotic",
         "with the δ of eq. A.14, lim (1/ℓ)(log σ_2² − log σ_1²) = −δ, the limit in A.12 is at most −δ",
-        "<=",
-        lambda i: -rank_one_rate(i["width"]),
+        at_most(
+            Sampled(
+                _rate_of_gap,
+                lambda i, rng: _direct_rate(i, rng),
+                "singular values of the product itself at ℓ = 12 and 24, other draws",
+            ),
+            lambda i: -rank_one_rate(i["width"]),
+        ),
         {"products": RATES},
-        estimate=_rate_of_gap,
-        again=lambda i, rng: _direct_rate(i, rng),
-        independence="singular values of the product itself at ℓ = 12 and 24, other draws",
         counts=(3, 3),
         corrected="001/lem-A.8:rate#corrected",
         scope="n = d = 2, 4, 8",
         remark="δ = Ψ(d/2) − Ψ((d−1)/2); the gap falls like e^{−δℓ}, so that (1/2ℓ) log gives −δ/2",
     ),
-    Claim(
+    asymptotic(
         "001/lem-A.8:rate#corrected",
         "Lemma A.8, eq. A.12 and A.14",
-        "asymptotic",
         "lim (1/2ℓ) log|V(S_ℓ) − √((n−1)/n)| = −δ/2 with the δ of eq. A.14",
-        "==",
-        lambda i: -rank_one_rate(i["width"]) / 2,
+        equal(Sampled(_rate_of_gap), lambda i: -rank_one_rate(i["width"]) / 2),
         {"products": RATES},
-        estimate=_rate_of_gap,
         counts=(3, 3),
         tolerance=0.006,
         resolution=0.5,
         scope="n = d = 2, 4, 8 at ℓ = 200 and 400",
     ),
-    Claim(
+    asymptotic(
         "001/lem-A.8:eq-A.13",
         "eq. A.13",
-        "asymptotic",
         "lim (1/ℓ) log σ_i²(ℓ) = ½(log 2 + Ψ((d−i+1)/2))",
-        "==",
-        lambda i: product_exponent_as_printed(1, 1),
+        equal(_log_square, lambda i: product_exponent_as_printed(1, 1)),
         {"one-neuron": cases({"width": 1})},
-        quantity=_log_square,
         exact=_exact_log_square(True),
         corrected="001/lem-A.8:eq-A.13#corrected",
         scope="d = 1, where the limit is E log w²; weights of variance 1, others add log of the variance",
         remark="½(…) is the exponent of σ_i, not of σ_i²",
     ),
-    Claim(
+    asymptotic(
         "001/lem-A.8:eq-A.13#corrected",
         "eq. A.13",
-        "asymptotic",
         "lim (1/ℓ) log σ_i²(ℓ) = log 2 + Ψ((d−i+1)/2) for weights of variance 1",
-        "==",
-        lambda i: product_exponent(i["width"], i["index"]),
+        equal(Sampled(_exponent), lambda i: product_exponent(i["width"], i["index"])),
         {"products": _exponents((1, 1), (2, 1), (2, 2), (4, 1), (4, 4), (8, 1))},
-        estimate=_exponent,
-        scale=lambda i: 1.0,
+        scale=1,
         resolution=0.2,
         counts=(4, 6),
         scope="products of 400 matrices, by QR",
     ),
-    Claim(
+    deterministic(
         "001/lem-A.8:digamma",
         "proof of Lemma A.8",
-        "deterministic",
         "Ψ is monotonically decreasing",
-        ">",
-        lambda i: _digamma(i["y"]),
+        above(lambda i: _digamma(i["x"]), lambda i: _digamma(i["y"])),
         {"arguments": _arguments},
-        quantity=lambda i: _digamma(i["x"]),
         corrected="001/lem-A.8:digamma#corrected",
         remark="Ψ(1) = −0.577, Ψ(2) = 0.423; exponents decrease in i because (d−i+1)/2 does",
     ),
-    Claim(
+    deterministic(
         "001/lem-A.8:digamma#corrected",
         "proof of Lemma A.8",
-        "deterministic",
         "Ψ is increasing on (0, ∞)",
-        "<",
-        lambda i: _digamma(i["y"]),
+        below(lambda i: _digamma(i["x"]), lambda i: _digamma(i["y"])),
         {"arguments": _arguments},
-        quantity=lambda i: _digamma(i["x"]),
     ),
-    Claim(
+    asymptotic(
         "001/lem-A.8:eq-A.14",
         "eq. A.14",
-        "asymptotic",
         "lim (1/ℓ)(log σ_2² − log σ_1²) = −δ < 0",
-        "<",
-        lambda i: 0.0,
+        below(Sampled(lambda i, rng: _second_minus_first(i, rng)), 0.0),
         {"products": cases({"width": 2}, {"width": 4}, {"width": 16})},
-        estimate=lambda i, rng: _second_minus_first(i, rng),
         counts=(2, 3),
         resolution=1.0,
         scope="products of 400 matrices, d = 2, 4, 16",
     ),
-    Claim(
+    asymptotic(
         "001/lem-A.8:eq-A.16",
         "eq. A.16",
-        "asymptotic",
         "lim (1/2ℓ) log|σ_1²/Σσ_i² − 1| ≤ lim (1/ℓ) log|nσ_2²/σ_1²|",
-        "<=",
-        lambda i: first_share_bound_as_printed(i["layers"], i["log"], i["n"])[1],
+        at_most(
+            lambda i: first_share_bound_as_printed(i["layers"], i["log"], i["n"])[0],
+            lambda i: first_share_bound_as_printed(i["layers"], i["log"], i["n"])[1],
+        ),
         {"ratios": _ratios},
-        quantity=lambda i: first_share_bound_as_printed(i["layers"], i["log"], i["n"])[0],
         corrected="001/lem-A.8:eq-A.16#corrected",
         scope="σ_2² = … = σ_n² = e^{−δℓ}σ_1²",
         remark="the left side tends to −δ/2, the right side to −δ: the factor 2 on the left is too much",
     ),
-    Claim(
+    asymptotic(
         "001/lem-A.8:eq-A.16#corrected",
         "eq. A.16",
-        "asymptotic",
         "(1/ℓ) log|σ_1²/Σσ_i² − 1| ≤ (1/ℓ) log(nσ_2²/σ_1²)",
-        "<=",
-        lambda i: first_share_bound_as_printed(i["layers"], i["log"], i["n"])[1],
+        at_most(
+            lambda i: 2 * first_share_bound_as_printed(i["layers"], i["log"], i["n"])[0],
+            lambda i: first_share_bound_as_printed(i["layers"], i["log"], i["n"])[1],
+        ),
         {"ratios": _ratios},
-        quantity=lambda i: 2 * first_share_bound_as_printed(i["layers"], i["log"], i["n"])[0],
         scope="σ_2² = … = σ_n² = e^{−δℓ}σ_1²",
     ),
-    Claim(
+    deterministic(
         "001/lem-A.8:eq-A.17",
         "eq. A.17",
-        "deterministic",
         "|V(S_ℓ) − √((n−1)/n)| ≤ ‖σ(ℓ)/‖σ(ℓ)‖_1 − e_1‖",
-        "<=",
-        lambda i: rank_one_bound(i["squares"]),
+        at_most(lambda i: distance_from_rank_one(i["squares"]), lambda i: rank_one_bound(i["squares"])),
         {"spectra": _spectra},
-        quantity=lambda i: distance_from_rank_one(i["squares"]),
         search=Search(_spectrum_search, 3),
     ),
-    Claim(
+    asymptotic(
         "001/lem-A.8:eq-A.18",
         "after eq. A.18",
-        "asymptotic",
         "lim [(1/4ℓ) log(2nσ_2²/Σσ_j²) + (1/4ℓ) log(2(σ_1²/Σσ_j² − 1)²)] ≤ −δ",
-        "<=",
-        lambda i: rank_one_exponent_as_printed(i["layers"], i["log"], i["n"])[1],
+        at_most(
+            lambda i: rank_one_exponent_as_printed(i["layers"], i["log"], i["n"])[0],
+            lambda i: rank_one_exponent_as_printed(i["layers"], i["log"], i["n"])[1],
+        ),
         {"ratios": _ratios},
-        quantity=lambda i: rank_one_exponent_as_printed(i["layers"], i["log"], i["n"])[0],
         corrected="001/lem-A.8:eq-A.18#corrected",
         scope="σ_2² = … = σ_n² = e^{−δℓ}σ_1²",
         remark="the sum tends to −¾δ",
     ),
-    Claim(
+    asymptotic(
         "001/lem-A.8:eq-A.18#corrected",
         "after eq. A.18",
-        "asymptotic",
         "the sum tends to −¾δ, which is enough for A.12 with δ/2",
-        "==",
-        lambda i: 0.75 * rank_one_exponent_as_printed(i["layers"], i["log"], i["n"])[1],
+        equal(
+            lambda i: rank_one_exponent_as_printed(i["layers"], i["log"], i["n"])[0],
+            lambda i: 0.75 * rank_one_exponent_as_printed(i["layers"], i["log"], i["n"])[1],
+        ),
         {"ratios": lambda rng, count: ({"n": n, "layers": 1000, "log": -1000.0 * (n - 1)} for n in (2, 3, 4, 8))},
-        quantity=lambda i: rank_one_exponent_as_printed(i["layers"], i["log"], i["n"])[0],
         tolerance=0.005,
         counts=(4, 4),
         scope="ℓ = 1000, δ from 1 to 7",

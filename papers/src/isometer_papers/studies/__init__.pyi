@@ -1,0 +1,13 @@
+from ._records import Made as Made
+from ._registry import all_studies as all_studies
+from ._registry import find as find
+from ._registry import studies_of as studies_of
+from ._rereading import read_again as read_again
+from ._running import reproduce as reproduce
+from ._settings import overridden as overridden
+from ._settings import parse_changes as parse_changes
+from ._study import Choice as Choice
+from ._study import Measured as Measured
+from ._study import Reading as Reading
+from ._study import Scale as Scale
+from ._study import Study as Study

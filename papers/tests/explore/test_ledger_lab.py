@@ -1,0 +1,41 @@
+"""The ledger lab of the explorer without a browser: its picture, and the gallery it shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("dash", reason="needs Dash: pip install 'isometer[explore]'")
+
+import plotly.graph_objects as go
+from isometer_papers.explore.ledger_pictures import claim_picture
+
+from isometer.explore import Desk, make_app
+from support.command import error
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_picture_is_a_valid_figure(theme: str) -> None:
+    figure = claim_picture([("random", 1.0, 2.0), ("search", "nan", 1.0)], "<=", theme)
+    go.Figure(figure)  # refuses what Plotly does not know
+    json.dumps(figure, allow_nan=False)
+
+
+def test_gallery_serves_its_figures_and_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "000-fig-3a").mkdir()
+    (tmp_path / "000-fig-3a" / "figure.png").write_bytes(b"\x89PNG made up")
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    desk = Desk(workers=1)
+    client = make_app(tmp_path, desk=desk).server.test_client()
+    assert client.get("/gallery/000-fig-3a/figure.png").data == b"\x89PNG made up"
+    for path in ("..", "%2e%2e", "..%2f..%2fetc", "secret.png", "nothing", "000-fig-3a%00"):
+        answer = client.get(f"/gallery/{path}/figure.png")
+        assert answer.status_code in (404, 308) or answer.text.startswith("<!DOCTYPE html>"), "the page, or nothing"
+    assert b"secret" not in client.get("/gallery/../secret.png").data
+    desk.close()
+
+
+def test_command_refuses_a_missing_gallery() -> None:
+    assert "there is no folder '/no/such/folder'" in error("explore", "--no-browser", "--gallery", "/no/such/folder")

@@ -1,0 +1,63 @@
+"""`isometer kernel` and `isometer phase` as a user runs them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.batches import sphere
+from support.command import as_json, error, invoke, printed
+
+
+def test_kernel_command(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", sphere(5, 6))
+    found = as_json(
+        "kernel", "--activation", "unit(relu)", "--depths", "1,2,1000", "--inputs", str(tmp_path / "x.npy"),
+        "--kind", "ntk", "--out", str(tmp_path / "k.npz"), "--plot", str(tmp_path / "k.png"),
+    )  # fmt: skip
+    for key in ("condition_number", "smallest_eigenvalue", "largest_eigenvalue", "log_diagonal", "bounds", "kernel"):
+        assert key in found
+    assert found["log_diagonal"] == pytest.approx(math.log(1001), rel=1e-13)
+    assert [row["depth"] for row in found["curve"]] == [1, 2, 1000]
+    assert np.load(tmp_path / "k.npz")["kernel"].tolist() == found["kernel"]
+    assert (tmp_path / "k.png").stat().st_size > 10_000
+    assert invoke("kernel", "--activation", "tanh", "--depth", "3", "--inputs", str(tmp_path / "x.npy"))
+
+
+def test_kernel_command_refuses(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", sphere(40, 6))
+    (tmp_path / "text.npy").write_text("no array")
+    good, bad = str(tmp_path / "x.npy"), str(tmp_path / "text.npy")
+    for arguments in (
+        ("--depth", "1", "--inputs", str(tmp_path / "none.npy")),
+        ("--depth", "1", "--inputs", bad),
+        ("--inputs", good),
+        ("--depth", "1", "--depths", "1,2", "--inputs", good),
+        ("--depths", "1,x", "--inputs", good),
+        ("--depth", "1", "--inputs", good, "--out", "k.txt"),
+    ):
+        assert error("kernel", "--activation", "relu", *arguments)
+    assert as_json("kernel", "--activation", "relu", "--depth", "1", "--inputs", good)["kernel"] is None
+
+
+def test_command_with_skips_and_zeros(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.concatenate([sphere(4, 6), np.zeros((1, 6))]))
+    where = str(tmp_path / "x.npy")
+    arguments = ["kernel", "--activation", "unit(relu)", "--depth", "3", "--inputs", where, "--residual", "0.5"]
+    found = as_json(*arguments)
+    assert found["residual"] == 0.5
+    assert found["log_diagonal"][4] == "-inf"
+    assert found["log_diagonal"][0] == pytest.approx(3 * math.log(1.25))
+    assert "zero vector" in found["singular"]
+    assert invoke(*arguments)
+    assert error(*arguments[:-1], "-1")
+
+
+def test_phase_command(tmp_path: Path) -> None:
+    found = as_json("phase", "--activation", "tanh", "--plot", str(tmp_path / "p.png"))
+    assert found["edge_of_chaos"]["weight_variance"][0] == 1.0
+    assert (tmp_path / "p.png").stat().st_size > 10_000
+    assert "single point" in printed("phase", "--activation", "relu")

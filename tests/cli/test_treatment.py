@@ -1,0 +1,49 @@
+"""`isometer doctor --treat` and `isometer patients` as a user runs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from safetensors.torch import load_file
+
+from isometer.doctor import diagnose
+from isometer.doctor.patients import PATIENTS, patient
+from support.command import as_json, error, invoke, printed
+
+# --- trials, report, command ------------------------------------------------------------------------------------------
+
+
+def test_command_treats_tries_and_saves(tmp_path: Path) -> None:
+    weights, page = tmp_path / "treated.safetensors", tmp_path / "report.html"
+    files = ["--save", str(weights), "--html", str(page)]
+    treatment = as_json("doctor", "mlp-relu-default-10", "--treat", "--trial", "3", *files)["treatment"]
+    assert {"applied", "before", "after", "code", "trial"} <= set(treatment)
+    assert treatment["applied"] == ["principled-gain"]
+    assert treatment["before"]["findings"]
+    assert treatment["after"]["healthy"]
+    assert treatment["trial"]["steps"] == 3
+    model = patient("mlp-relu-default-10").model()
+    model.load_state_dict(load_file(weights))
+    assert diagnose(model, patient("mlp-relu-default-10").example()[0]).healthy
+    assert "In your own code" in page.read_text(encoding="utf-8")
+
+
+def test_command_on_a_terminal_and_its_errors(tmp_path: Path) -> None:
+    arguments = ["doctor", "mlp-relu-default-10", "--treat", "zero-bias,pre-norm", "--layers", "2"]
+    assert "refused pre-norm" in invoke(*arguments, code=None).stdout
+    for arguments, words in (
+        (["--trial", "5"], "need --treat"),
+        (["--treat", "--save", "x.pt"], "safetensors"),
+        (["--treat", "nonsense"], "no prescription"),
+        (["--treat", "--trial", "0"], "at least 1"),
+    ):
+        assert words in error("doctor", "mlp-relu-default-10", *arguments)
+
+
+def test_patients_are_listed_with_condition_and_outcome() -> None:
+    rows = {row["name"]: row for row in as_json("patients")["patients"]}
+    assert set(rows) == set(PATIENTS)
+    assert rows["mlp-dead-10"]["condition"] == list(PATIENTS["mlp-dead-10"].findings)
+    assert rows["mlp-dead-10"]["treatment"]["applied"] == ["zero-bias"]
+    assert "mlp-dead-10" in printed("patients", "--family", "mlp")
+    assert error("patients", "--family", "x")
