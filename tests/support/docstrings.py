@@ -6,7 +6,7 @@ import importlib
 import inspect
 
 # records whose fields are documented beside the function that returns them
-RECORDS = {"Entry", "DepthOutlook", "Dual"}
+RECORDS = {"ActivationEntry", "ClaimSettings", "DepthOutlook", "Dual", "Entry"}
 
 
 def public(room: str) -> list[tuple[str, object]]:

@@ -15,7 +15,8 @@ from isometer.activations._expression import Constant, Expression, X, call
 from isometer.errors import ActivationError
 
 Builds = Literal["networks", "specs", "nothing"]
-NORMRELU_KINK = -1.5975  # the value used throughout 004
+NORMRELU_KINK = -1.5975
+"""The kink c of NormReLU that 004 uses throughout."""
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 
 

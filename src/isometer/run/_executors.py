@@ -22,7 +22,13 @@ _STARTS = 3
 
 
 class Workers(ABC):
-    """An executor, how many cells it can run at a time, and how its checkpoints come back."""
+    """An executor, how many cells it can run at a time, and how its checkpoints come back.
+
+    Example:
+        >>> workers = Standing(lambda: Processes(2))
+        >>> isinstance(workers, Workers), workers.started
+        (True, False)
+    """
 
     executor: Executor
 

@@ -164,7 +164,12 @@ def _reporter(progress: Callable[[int, int], None], done: int, total: int) -> Ca
 def checked_batch(
     spec: Spec, batch: Any, runs: int, device: str | torch.device, dtype: str | torch.dtype
 ) -> torch.Tensor:
-    """The input as a tensor `(n, d)` or `(runs, n, d)`, or an error that says what is wrong with it."""
+    """The input as a tensor `(n, d)` or `(runs, n, d)`, or an error that says what is wrong with it.
+
+    Example:
+        >>> checked_batch(Spec(width=3, depth=1), np.eye(3), 1, "cpu", "float64").shape
+        torch.Size([3, 3])
+    """
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
         raise IsometerError(f"runs is {runs!r}; expected a whole number of at least 1 — pass the number of networks")
     name = str(dtype).removeprefix("torch.")
@@ -201,7 +206,12 @@ def checked_batch(
 
 
 def checked_engine(spec: Spec, engine: str) -> Engine:
-    """The engine to use, or an error if it cannot draw the law of the weights."""
+    """The engine to use, or an error if it cannot draw the law of the weights.
+
+    Example:
+        >>> checked_engine(Spec(width=3, depth=1, weights="uniform"), "auto")
+        'dense'
+    """
     if engine not in ("auto", "gram", "dense"):
         raise unknown_name("engine", engine, ("auto", "gram", "dense"), fix="pass one of them")
     if engine == "gram" and spec.weights not in GRAM_LAWS:
@@ -237,7 +247,13 @@ def chunk_size(spec: Spec, engine: Engine, inputs: torch.Tensor, backward: bool)
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """One torch thread: faster for small matrices, and the condition of bit-identical results."""
+    """One torch thread: faster for small matrices, and the condition of bit-identical results.
+
+    Example:
+        >>> with one_thread():
+        ...     torch.get_num_threads()
+        1
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

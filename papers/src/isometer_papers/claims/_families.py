@@ -10,6 +10,7 @@ from isometer_papers.claims._claim import Instance
 
 Rng = np.random.Generator
 Family = Callable[[Rng, int], Iterator[Instance]]
+"""Instances of one kind: from a random generator and a number, that many of them."""
 
 
 def cases(*instances: Instance) -> Family:

@@ -184,11 +184,16 @@ def stated(
     return Claim(id, place, kind, statement, compared.relation, compared.right, generators, **more)
 
 
-deterministic = partial(stated, "deterministic")  # about every single instance
-expectation = partial(stated, "expectation")  # about a mean
-probability = partial(stated, "probability")  # about a probability
-asymptotic = partial(stated, "asymptotic")  # about a limit or an order
-empirical = partial(stated, "empirical")  # what a figure or a table shows
+deterministic = partial(stated, "deterministic")
+"""`stated` for a statement about every single instance."""
+expectation = partial(stated, "expectation")
+"""`stated` for a statement about a mean."""
+probability = partial(stated, "probability")
+"""`stated` for a statement about a probability."""
+asymptotic = partial(stated, "asymptotic")
+"""`stated` for a statement about a limit or an order."""
+empirical = partial(stated, "empirical")
+"""`stated` for what a figure or a table shows."""
 
 
 def _side(value: Side | float) -> Side:

@@ -11,8 +11,10 @@ from isometer.activations._registry import NORMRELU_KINK
 from isometer.errors import IsometerError
 from isometer.theory.kernels._bounds import correlation_bound
 
-NORMRELU_RATE = 0.0798  # α′, as printed
-NORMRELU_EXCESS = 0.0185  # δ′, as printed
+NORMRELU_RATE = 0.0798
+"""α′ of 004, as printed."""
+NORMRELU_EXCESS = 0.0185
+"""δ′ of 004, as printed."""
 _NONLINEARITY = 0.0156  # μ at that c, to the digits of 004/normrelu
 
 
