@@ -12,7 +12,7 @@ import pytest
 import xarray
 from matplotlib.figure import Figure
 
-from isometer.run.trial import power
+from isometer.run.example import power
 from isometer_papers.report.gallery import read_records
 from isometer_papers.studies import Choice, Measured, Reading, Scale, Study
 from isometer_papers.studies._drawing import new_figure

@@ -102,7 +102,7 @@ def test_the_table_has_every_metric() -> None:
         (["--norm", "whiten"], "no theory covers this network: whitening ties"),
         (["--norm", "batch", "--gamma", "0.5"], "the nearest covered network has"),
         (["--backward", "--loss", "squared"], "expected gaussian"),
-        (["--metric", "kurtosis"], "unknown metric of predictions 'kurtosis'"),
+        (["--metric", "kurtosis"], "metric is 'kurtosis'; expected one that depends on the Gram matrix"),
         (["--compare", ","], "expected activations"),
         (["--plot", "no/such/folder/x.png"], "does not exist"),
     ],

@@ -16,7 +16,7 @@ import xarray
 from rich.console import Console
 
 from isometer import Spec
-from isometer.cli import app, runs, sweep  # noqa: F401  (they register their commands)
+from isometer.cli import cells_bar, describe
 from isometer.data import make_batch
 from isometer.errors import IsometerError
 from isometer.run import Given, Status, Store
@@ -204,20 +204,20 @@ def test_list_verify_and_clean(tmp_path: Path) -> None:
 
 def test_the_progress_line_names_pace_remaining_time_and_cells() -> None:
     status = Status(10, 4, 0, 1, (("width=8 activation=f(x)[2]", 3.0),), 2, 5.0, ())
-    text = sweep.describe(status)
+    text = describe(status)
     assert text.startswith("1/s · 5.0 s left · ")
     assert "1 failed" in text
     assert "2 elsewhere" in text
     assert "width=8" in text
     told = dataclasses.replace(status, said={"width=8 activation=f(x)[2]": "900 images/s"})
-    assert "now: 900 images/s (width=8" in sweep.describe(told)
+    assert "now: 900 images/s (width=8" in describe(told)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_the_bar_is_whole_on_narrow_terminals(columns: int) -> None:
     page = io.StringIO()
     screen = Console(file=page, force_terminal=True, width=columns, emoji=False, color_system=None)
-    with sweep.cells_bar(screen) as bar:
+    with cells_bar(screen) as bar:
         words = "now: epoch 4 of 50, 900 images/s (scheme=Xavier depth=20 run=0, 3 min)"
         bar.add_task(words, total=8, completed=4, what="003/fig-3b")
     lines = [line for line in page.getvalue().replace("\r", "\n").splitlines() if "003/fig-3b" in line]

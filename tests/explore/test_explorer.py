@@ -29,7 +29,7 @@ dash = pytest.importorskip("dash", reason="needs Dash: pip install 'isometer[exp
 
 import plotly.graph_objects as go  # noqa: E402
 
-from isometer.explore import LIMITS, Computation, Desk, labs, make_app  # noqa: E402
+from isometer.explore import LIMITS, Computation, Desk, all_labs, make_app  # noqa: E402
 from isometer.explore._desk import Superseded  # noqa: E402
 from isometer.explore._guard import allowed_host  # noqa: E402
 from isometer.explore._labs import read_state  # noqa: E402
@@ -102,11 +102,11 @@ ODD_TEXT = st.one_of(
 )
 
 
-@pytest.mark.parametrize("lab", labs())
+@pytest.mark.parametrize("lab", all_labs())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_query_becomes_a_state_that_comes_back(lab: Any, data: st.DataObject) -> None:
-    names = [field.name for field in fields(labs()[lab].state)]  # type: ignore[arg-type]
+    names = [field.name for field in fields(all_labs()[lab].state)]  # type: ignore[arg-type]
     values = data.draw(st.dictionaries(st.sampled_from([*names, "other thing"]), ODD_TEXT, max_size=8))
     state, _ = read_state(lab, values)
     again, notes = read_state(lab, state.query())
@@ -549,7 +549,7 @@ def test_command_says_where_it_listens(refused: Callable[..., str]) -> None:
             assert line, "it ended before it listened"
             text += line
         told = json.loads(text)
-        assert told["labs"] == list(labs())
+        assert told["labs"] == list(all_labs())
         assert told["url"].startswith("http://127.0.0.1:")
         with urllib.request.urlopen(told["url"]) as answer:
             assert answer.status == 200

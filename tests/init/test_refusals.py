@@ -12,7 +12,7 @@ from torch.nn.utils import parametrizations
 
 from isometer.errors import IsometerError
 from isometer.init import (
-    Outcome,
+    InitOutcome,
     asymmetric_,
     delta_orthogonal_,
     fixup_,
@@ -73,7 +73,7 @@ BAD = {
     "no weights": (lambda: nn.Sequential(nn.ReLU()), "no linear layer or convolution"),
     "not a module": (lambda: "model", "expected a"),
 }
-SCHEMES: dict[str, Callable[[nn.Module], Outcome]] = {
+SCHEMES: dict[str, Callable[[nn.Module], InitOutcome]] = {
     "haar": haar_orthogonal_,
     "delta": delta_orthogonal_,
     "xavier": orthogonalized_xavier_,

@@ -200,7 +200,7 @@ def test_metrics_that_depend_on_the_scale_keep_theirs(more: None) -> None:
 
 
 def test_names_and_entries_are_checked(share: Metric) -> None:
-    with pytest.raises(IsometerError, match=r"metric is 'stable_rnak'; .* did you mean 'stable_rank'"):
+    with pytest.raises(IsometerError, match=r"unknown metric 'stable_rnak'; did you mean 'stable_rank'"):
         metric("stable_rnak")
     with pytest.raises(IsometerError, match="'rank' is a built-in metric; expected a new name"):
         register(Metric("rank", second_share, "gram"), replace=True)

@@ -20,7 +20,7 @@ from isometer.run import Cell, Job, code_version, combine_grid, parse_axes, seed
 from isometer.run import _code as code_module
 from isometer.run._cells import canonical, recorded, restored
 from isometer.run._code import name_of
-from isometer.run.trial import power
+from isometer.run.example import power
 from support.run_cells import walk
 
 NAMES = ["width", "depth", "activation", "gamma", "norm_position"]
@@ -92,7 +92,7 @@ def test_jobs_survive_json_with_arrays() -> None:
 def test_functions_must_be_found_by_name() -> None:
     with pytest.raises(IsometerError, match="move it into a file"):
         Job(lambda cell, seed: xarray.Dataset(), {"a": [1]})
-    assert name_of(power) == "isometer.run.trial:power"
+    assert name_of(power) == "isometer.run.example:power"
 
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, b"bytes", np.array(["text"])])

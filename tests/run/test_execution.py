@@ -19,7 +19,7 @@ import pytest
 from isometer.errors import IsometerError
 from isometer.run import Cell, Interrupted, Job, Status, Store, run
 from isometer.run._progress import Meter
-from isometer.run.trial import power
+from isometer.run.example import power
 from support import run_client
 from support.run_cells import patient, walk
 from support.run_client import walks
@@ -328,10 +328,10 @@ def test_a_thread_waits_for_another_that_is_importing_torch(tmp_path: Path) -> N
     code = """
 import sys, threading, time
 from isometer.run import code_version
-from isometer.run.trial import power
+from isometer.run.example import power
 from isometer.run._worker import Raised, Task, compute
 
-task = Task("ab" * 32, "isometer.run.trial:power", code_version(power), {"base": 2}, 0)
+task = Task("ab" * 32, "isometer.run.example:power", code_version(power), {"base": 2}, 0)
 threading.Thread(target=__import__, args=("torch",)).start()
 while "torch" not in sys.modules:
     time.sleep(0.01)

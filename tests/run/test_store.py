@@ -20,7 +20,7 @@ import xarray
 from isometer.run import CellFileError, Checkpoint, Job, Store, StoreError, clean_store, inspect_store, run
 from isometer.run._files import Header, checked, decoded, encoded, header_of
 from isometer.run._locks import Lease
-from isometer.run.trial import power
+from isometer.run.example import power
 from support.run_cells import walk
 
 KEY = "ab" * 32

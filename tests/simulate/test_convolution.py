@@ -296,7 +296,7 @@ def test_batches_are_checked(options, batch, message):
 def test_names_are_checked():
     spec = ConvolutionSpec(4, 2)
     for metrics, runs, at, message in (
-        (["gradient_log_norm"], 1, "post", "metric is 'gradient_log_norm'; expected one of"),
+        (["gradient_log_norm"], 1, "post", "unknown metric 'gradient_log_norm'"),
         (["rank"], 0, "post", "runs is 0"),
         (["rank"], 1, "middle", "at is 'middle'"),
     ):

@@ -401,7 +401,7 @@ def test_errors_about_input() -> None:
         predict(spec, np.ones((3, 7)))
     with pytest.raises(IsometerError, match="negative eigenvalues"):
         predict(spec, gram=np.array([[1.0, 2.0], [2.0, 1.0]]))
-    with pytest.raises(IsometerError, match="unknown metric of predictions 'kurtosis'"):
+    with pytest.raises(IsometerError, match="metric is 'kurtosis'; expected one that depends on the Gram matrix"):
         predict(spec, gram=np.eye(2), metrics=["kurtosis"])
     with pytest.raises(IsometerError, match="no finite-width theory: with skip connections"):
         finite_width(Spec(width=20, depth=3, residual=0.5, order=SKIPS[0]), gram=np.eye(2))  # type: ignore[arg-type]

@@ -57,7 +57,7 @@ def test_bad_requests(tmp_path: Path) -> None:
         ([], "give either IDs"),
         (["003/fig-1", "--all"], "give either IDs"),
         (["003/fig1"], "did you mean '003/fig-1'"),
-        (["--resume"], "nothing to go on with"),
+        (["--resume"], "nothing to resume"),
         (["003/fig-1", "--set", "widht=3"], "did you mean 'width'"),
         (["--paper", "009"], "no studies of paper"),
         (["--read-again"], "no result of any study"),

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("dash", reason="needs Dash: pip install 'isometer[explore]'")
 
 import plotly.graph_objects as go
-from isometer_papers.explore.ledger_pictures import claim_picture
 
 from isometer.explore import Desk, make_app
+from isometer_papers.explore._pictures import claim_picture
 from support.command import error
 
 
@@ -38,4 +38,6 @@ def test_gallery_serves_its_figures_and_no_other_file(tmp_path: Path) -> None:
 
 
 def test_command_refuses_a_missing_gallery() -> None:
-    assert "there is no folder '/no/such/folder'" in error("explore", "--no-browser", "--gallery", "/no/such/folder")
+    assert "the folder '/no/such/folder' does not exist" in error(
+        "explore", "--no-browser", "--gallery", "/no/such/folder"
+    )

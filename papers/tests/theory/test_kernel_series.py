@@ -95,7 +95,7 @@ def test_precise_kernel_in_many_digits() -> None:
         kernel = PreciseKernel("gelu", mpmath)
         assert abs(kernel.at_zero - mean(phi) ** 2 / second) < mpmath.mpf(10) ** -15
         assert abs(kernel.slope_at_one - mean(lambda x: slope(x) ** 2) / second) < mpmath.mpf(10) ** -15
-    with pytest.raises(IsometerError, match="no precise kernel"):
+    with pytest.raises(IsometerError, match="unknown precise kernel"):
         PreciseKernel("nothing", math)
 
 

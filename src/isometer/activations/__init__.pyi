@@ -5,6 +5,7 @@ from ._closed_forms import as_two_rays as as_two_rays
 from ._dual import Dual as Dual
 from ._gaussian import NumericalEstimate as NumericalEstimate
 from ._make import activation as activation
+from ._names import torch_module as torch_module
 from ._registration import register_activation as register_activation
 from ._registration import unregister_activation as unregister_activation
 from ._registry import ALIASES as ALIASES

@@ -18,8 +18,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer._numerics.piecewise_legendre import Piecewise, legendre_rule, panel_nodes, resolve
 from isometer.activations._gaussian import Function, density, distinct
+from isometer.numerics._piecewise_legendre import Piecewise, legendre_rule, panel_nodes, resolve
 
 Floats = NDArray[np.float64]
 _CHUNK = 1 << 14

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer._numerics.piecewise_legendre import Piecewise, legendre_rule, resolve
 from isometer.activations._gaussian import gaussian_domain, refuse
 from isometer.errors import ActivationError
+from isometer.numerics._piecewise_legendre import Piecewise, legendre_rule, resolve
 
 Floats = NDArray[np.float64]
 _PROBE = np.array([-7.3, -2.1, -0.9, -0.31, 0.17, 0.58, 1.43, 3.7, 6.1])

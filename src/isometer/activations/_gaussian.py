@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer._numerics.piecewise_legendre import Resolution, panel_nodes, resolve
 from isometer.activations._expression import Expression, as_affine, evaluate, evaluate_all
 from isometer.errors import ActivationError, InfiniteMomentError
+from isometer.numerics._piecewise_legendre import Resolution, panel_nodes, resolve
 
 Floats = NDArray[np.float64]
 Function = Callable[[Floats], Floats]

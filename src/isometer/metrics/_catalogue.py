@@ -800,7 +800,7 @@ def metric(name: str, among: Iterable[str] | None = None) -> Metric:
     known = list(METRICS if among is None else among)
     if name in known and name in METRICS:
         return METRICS[name]
-    raise unknown_name("metric", name, known, fix=f"pass one of {', '.join(known)}, or register it")
+    raise unknown_name("metric", name, known)
 
 
 def names(*reads: Reads) -> list[str]:

@@ -96,7 +96,7 @@ def sweep_summary(job: Job, results: Mapping[str, xarray.Dataset]) -> xarray.Dat
 
     Example:
         >>> from isometer.run import Job
-        >>> from isometer.run.trial import power
+        >>> from isometer.run.example import power
         >>> job = Job(power, {"base": [2, 3], "exponent": [1, 2]})
         >>> results = {cell.label: power(cell.configuration, cell.seed) for cell in job.cells}
         >>> sweep_summary(job, results)["value"].sel(statistic="mean").values.tolist()
@@ -118,7 +118,7 @@ def summary_csv(job: Job, summary: xarray.Dataset) -> str:
 
     Example:
         >>> from isometer.run import Job
-        >>> from isometer.run.trial import power
+        >>> from isometer.run.example import power
         >>> job = Job(power, {"base": [2]})
         >>> print(summary_csv(job, sweep_summary(job, {"base=2": power({"base": 2}, 0)})).strip())
         base,value,value_low,value_high

@@ -156,10 +156,10 @@ class Job:
         notes: JSON data kept beside the job, such as the command that made it.
 
     Example:
-        >>> from isometer.run.trial import power
+        >>> from isometer.run.example import power
         >>> job = Job(power, {"base": [2, 3], "exponent": [1, 2, 3]})
         >>> len(job.cells), job.cells[-1].label, job.function_name
-        (6, 'base=3 exponent=3', 'isometer.run.trial:power')
+        (6, 'base=3 exponent=3', 'isometer.run.example:power')
     """
 
     function: Function
@@ -203,7 +203,7 @@ class Job:
         """The job as JSON data, arrays by digest.
 
         Example:
-            >>> from isometer.run.trial import power
+            >>> from isometer.run.example import power
             >>> sorted(Job(power, {"base": [2]}).to_record())
             ['axes', 'cells', 'code', 'combine', 'function', 'notes']
         """
@@ -221,7 +221,7 @@ class Job:
         """The job that `to_record` described, with the function as it is now.
 
         Example:
-            >>> from isometer.run.trial import power
+            >>> from isometer.run.example import power
             >>> job = Job(power, {"base": [2, 5]})
             >>> Job.from_record(job.to_record(), {}).keys == job.keys
             True

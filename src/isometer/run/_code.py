@@ -24,9 +24,9 @@ def name_of(function: Callable[..., Any]) -> str:
     """`module:name`, by which a worker finds a function.
 
     Example:
-        >>> from isometer.run.trial import power
+        >>> from isometer.run.example import power
         >>> name_of(power)
-        'isometer.run.trial:power'
+        'isometer.run.example:power'
     """
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "<object>")
     if module is None or module == "__main__" or "<" in name:
@@ -41,7 +41,7 @@ def function_named(name: str) -> Callable[..., Any]:
     """The function that `name_of` named.
 
     Example:
-        >>> function_named("isometer.run.trial:power").__name__
+        >>> function_named("isometer.run.example:power").__name__
         'power'
     """
     module, _, path = name.partition(":")
@@ -71,7 +71,7 @@ def code_version(function: Callable[..., Any]) -> str:
         `"version+digest"`.
 
     Example:
-        >>> from isometer.run.trial import power
+        >>> from isometer.run.example import power
         >>> code_version(power) == code_version(code_version)  # other files
         False
     """

@@ -31,7 +31,7 @@ def combine_grid(job: Job, results: Mapping[str, xarray.Dataset]) -> xarray.Data
 
     Example:
         >>> from isometer.run import Job
-        >>> from isometer.run.trial import power
+        >>> from isometer.run.example import power
         >>> job = Job(power, {"base": [2, 3], "exponent": [1, 2]})
         >>> results = {cell.label: power(cell.configuration, cell.seed) for cell in job.cells}
         >>> combine_grid(job, results)["value"].values.tolist()

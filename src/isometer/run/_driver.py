@@ -96,7 +96,7 @@ def run(
     Example:
         >>> import tempfile
         >>> from concurrent.futures import ThreadPoolExecutor
-        >>> from isometer.run.trial import power
+        >>> from isometer.run.example import power
         >>> job = Job(power, {"base": [2, 3], "exponent": [1, 2, 3]})
         >>> with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
         ...     first = run(job, folder, executor=pool)
@@ -131,7 +131,7 @@ def results(job: Job, store: Store) -> dict[str, xarray.Dataset]:
 
     Example:
         >>> import tempfile
-        >>> from isometer.run.trial import power
+        >>> from isometer.run.example import power
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     results(Job(power, {"base": [2, 3]}), Store.create(folder))
         {}

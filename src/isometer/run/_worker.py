@@ -47,7 +47,7 @@ class Task:
         keep: where a checkpoint goes: a function of key and bytes that can be sent to a worker.
 
     Example:
-        >>> Task("ab" * 32, "isometer.run.trial:power", "1", {"base": 2}, 0).keep is None
+        >>> Task("ab" * 32, "isometer.run.example:power", "1", {"base": 2}, 0).keep is None
         True
     """
 
@@ -77,7 +77,7 @@ def compute(task: Task) -> bytes | Raised:
     """The file of a cell, or what went wrong.
 
     Example:
-        >>> outcome = compute(Task("ab" * 32, "isometer.run.trial:power", "1", {"base": "x"}, 0))
+        >>> outcome = compute(Task("ab" * 32, "isometer.run.example:power", "1", {"base": "x"}, 0))
         >>> print(outcome.error)
         isometer.errors.IsometerError: the worker has version ... of the code, the client 1 — install the same on both
     """
@@ -114,7 +114,7 @@ def wants_checkpoint(function: Callable[..., Any]) -> bool:
     """Whether a function has a parameter `checkpoint`.
 
     Example:
-        >>> from isometer.run.trial import power
+        >>> from isometer.run.example import power
         >>> wants_checkpoint(power), wants_checkpoint(lambda cell, seed, checkpoint: None)
         (False, True)
     """

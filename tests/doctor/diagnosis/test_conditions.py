@@ -33,11 +33,12 @@ from isometer.doctor import (
 from isometer.doctor.diagnosis.checks import Case, Sign
 from isometer.doctor.patients import Patient
 from isometer.errors import IsometerError
+from isometer.metrics import METRICS
 from isometer.report import print_report
-from isometer.report._doctor_metrics import QUANTITIES
 from isometer.report._treatment import print_treatment, treatment_section
+from support import ROOT
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = ROOT / "docs"
 HARM = "A readout of loud units overflows first."
 
 
@@ -157,7 +158,7 @@ def test_a_registered_condition_is_in_the_tables_of_the_documentation() -> None:
     rows = list(extension("tables", DOCS / "ext" / "tables.py").condition_rows())
     assert rows[-1][:4] == ["loud-units", "largest entry of the first layer of weights", "100", "1e+06"]
     assert len(rows) == len(CONDITIONS) + 1  # tokens have limits of their own
-    treatments = extension("make_treatments", DOCS / "make_treatments.py")
+    treatments = extension("make_treatments", ROOT / "tools" / "make_treatments.py")
     assert treatments.findings_table()[-1] == "| loud-units | `quieter`, `fewer-layers` |"
     assert any(row.startswith("| `quieter` | Turn the first weights down.") for row in treatments.prescriptions_table())
 
@@ -169,10 +170,10 @@ def test_a_patient_may_have_a_registered_condition() -> None:
 
 
 def test_the_page_of_treatments_says_what_the_tables_say() -> None:
-    treatments = extension("make_treatments", DOCS / "make_treatments.py")
+    treatments = extension("make_treatments", ROOT / "tools" / "make_treatments.py")
     text = (DOCS / "treatments.md").read_text(encoding="utf-8")
     for row in (*treatments.findings_table(), *treatments.prescriptions_table()):
-        assert row in text, "run python docs/make_treatments.py --tables"
+        assert row in text, "run python tools/make_treatments.py --tables"
 
 
 # --- one prescription -------------------------------------------------------------------------------------------------
@@ -223,7 +224,7 @@ def test_every_call_names_a_function() -> None:
 def test_entries_are_complete() -> None:
     for one in CONDITIONS.values():
         assert all((one.title, one.reads, one.limits.reason, one.limits.derived, one.harm, one.references))
-        assert set(one.metrics) <= set(QUANTITIES)
+        assert set(one.metrics) <= set(METRICS)
         assert one.metrics
         assert one.harm.endswith(".")
         assert one.prescriptions

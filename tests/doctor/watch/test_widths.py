@@ -69,7 +69,7 @@ def test_width_check_refuses(tmp_path: Path) -> None:
         width_check(scaled(0), [32], x)
     with pytest.raises(IsometerError, match="loss"):
         width_check(scaled(0), [8, 16], x, steps=1)
-    with pytest.raises(IsometerError, match="no metric"):
+    with pytest.raises(IsometerError, match="unknown metric"):
         width_check(scaled(0), [8, 16], x, metric="rank")
     with pytest.raises(IsometerError, match="other sites"):
         width_check(lambda w: nn.Sequential(*[nn.Linear(8, 8) for _ in range(w)]), [1, 2], x)

@@ -14,7 +14,7 @@ from isometer.theory import LengthMap, kernel_matrix
 from isometer.theory.kernels import (
     NORMRELU_EXCESS,
     NORMRELU_RATE,
-    NormReLU,
+    NormReLUMoments,
     conditioning_bounds,
     normrelu_bound,
     normrelu_settling_depth,
@@ -25,7 +25,7 @@ from isometer.theory.kernels import (
 
 @pytest.mark.parametrize("variance", [0.5, 1.0, 1.7])
 def test_normrelu_closed_forms(variance: float) -> None:
-    unit = NormReLU()
+    unit = NormReLUMoments()
     with mp.workdps(25):
         c, root = mp.mpf(unit.kink), mp.sqrt(variance)
 
@@ -43,7 +43,7 @@ def test_normrelu_closed_forms(variance: float) -> None:
 
 def test_normrelu_constants_as_printed() -> None:
     """004/fact-1 to its digits; σ̂_l(0.5) and α⁻ differ in the last printed digit."""
-    unit = NormReLU()
+    unit = NormReLUMoments()
     assert unit.nonlinearity == pytest.approx(activation("normrelu").nonlinearity, rel=1e-12)
     assert round(unit.slope(1.0), 4) == 0.8428
     assert round(unit.bias(2.0), 4) == 0.0029

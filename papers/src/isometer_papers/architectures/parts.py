@@ -10,7 +10,7 @@ from typing import ParamSpec
 import torch
 from torch import nn
 
-from isometer.activations._names import torch_module
+from isometer.activations import torch_module
 from isometer.errors import unknown_name
 from isometer.nn import Activation, BatchNormParts
 

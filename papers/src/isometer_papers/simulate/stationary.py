@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
-from isometer.simulate import checked_batch, checked_engine, one_thread
-from isometer.simulate._chain import LayerChain
+from isometer.simulate import LayerChain, checked_batch, checked_engine, one_thread
 from isometer.spec import Spec
 
 __all__ = ["stationary_gram"]

@@ -17,8 +17,8 @@ from typing import Literal
 
 import numpy as np
 
-from isometer._numerics.piecewise_legendre import Piecewise, panel_nodes, resolve
 from isometer.errors import IsometerError
+from isometer.numerics._piecewise_legendre import Piecewise, panel_nodes, resolve
 from isometer.theory.batch_norm._sphere import Floats, Function, batch_rule
 
 _ORDER = 24

@@ -20,8 +20,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer._numerics.piecewise_legendre import panel_nodes, resolve
 from isometer.activations import Activation, NumericalEstimate
+from isometer.numerics._piecewise_legendre import panel_nodes, resolve
 from isometer.theory.batch_norm._moments import slope_of
 from isometer.theory.batch_norm._sphere import Floats
 

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer._numerics.piecewise_legendre import panel_nodes, resolve
 from isometer.activations import NumericalEstimate
 from isometer.activations._gaussian import REACH, call_checked, halved
 from isometer.errors import IsometerError
+from isometer.numerics._piecewise_legendre import panel_nodes, resolve
 
 Floats = NDArray[np.float64]
 Function = Callable[[Floats], Floats]

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 
-from isometer._numerics.piecewise_legendre import legendre_rule
 from isometer.activations import Activation
 from isometer.errors import IsometerError
+from isometer.numerics._piecewise_legendre import legendre_rule
 from isometer.theory.kernels._kernel_map import Norm, Position
 from isometer.theory.kernels._layer_maps import Layers, Stage, coordinates, cosine_of, gaps
 from isometer.theory.kernels._length_map import SignalFamily

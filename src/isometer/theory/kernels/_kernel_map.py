@@ -15,10 +15,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from isometer._numerics.piecewise_legendre import legendre_rule
 from isometer.activations import Activation, activation, checked_correlation
 from isometer.activations._dual import AffineDual, Dual
 from isometer.errors import IsometerError
+from isometer.numerics._piecewise_legendre import legendre_rule
 
 Floats = NDArray[np.float64]
 Norm = Literal["none", "layer", "rms"]

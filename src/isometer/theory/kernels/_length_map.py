@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from isometer._numerics.piecewise_legendre import Piecewise, panel_nodes, resolve
 from isometer.activations import Activation, Dual, activation
 from isometer.activations._closed_forms import as_two_rays, two_rays_dual
 from isometer.activations._dual import AffineDual, ClosedDual, SeriesDual
 from isometer.activations._expression import split_affine_output
 from isometer.errors import ActivationError, InfiniteMomentError, IsometerError
+from isometer.numerics._piecewise_legendre import Piecewise, panel_nodes, resolve
 from isometer.theory.kernels._shaping import length_slope
 
 Floats = NDArray[np.float64]

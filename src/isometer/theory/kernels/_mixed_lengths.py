@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer._numerics.piecewise_legendre import legendre_rule, panel_nodes
 from isometer.activations import Activation
 from isometer.activations import _gaussian as gaussian
 from isometer.activations._dual import PiecewiseFunction, angle_of_gap, pair_expectation
 from isometer.activations._gaussian import density
 from isometer.errors import InfiniteMomentError, IsometerError
+from isometer.numerics._piecewise_legendre import legendre_rule, panel_nodes
 from isometer.theory.kernels._kernel_map import Norm, Position
 from isometer.theory.kernels._layer_maps import coordinates, cosine_of, gaps
 from isometer.theory.kernels._length_map import OVERFLOW, RaysDual, SignalFamily, diverging

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.errors import IsometerError
-from isometer.theory.batch_norm._gram_maps import check_depth
-from isometer_papers.simulate.tree.exact_rows import DistinctValues, Floats, Number, next_rows, numeric
+from isometer_papers.simulate.tree.exact_rows import DistinctValues, Floats, Number, check_depth, next_rows, numeric
 from isometer_papers.simulate.tree.transformations import negative_transformation, positive_transformation
 
 _LARGEST_BRUTE_FORCE = 16

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from isometer.errors import IsometerError
-from isometer.theory.batch_norm._gram_maps import check_depth
 from isometer_papers.simulate.tree.exact_rows import (
     DistinctValues,
     Floats,
     Integers,
     Number,
+    check_depth,
     float_and_exponent,
     next_rows,
 )

@@ -123,3 +123,9 @@ def numeric(array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.kind not in "fiub":
         raise IsometerError(f"values have dtype {array.dtype}; expected real numbers or fractions")
     return array.astype(np.float64)
+
+
+def check_depth(depth: int) -> None:
+    """Refuse a depth below 0."""
+    if depth < 0:
+        raise IsometerError(f"depth is {depth}; expected a whole number of at least 0")

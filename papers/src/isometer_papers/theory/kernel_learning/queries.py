@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from isometer._numerics.piecewise_legendre import panel_nodes
 from isometer.activations import Activation, activation
 from isometer.errors import IsometerError
+from isometer.numerics import panel_nodes
 
 Floats = NDArray[np.float64]
 _SPAN = 60.0

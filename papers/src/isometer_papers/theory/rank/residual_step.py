@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from isometer.errors import IsometerError
-from isometer.theory.batch_norm._sphere import Floats
 
 __all__ = ["frobenius_drift", "regularity_constant"]
+
+Floats = NDArray[np.float64]
 
 
 def frobenius_drift(moments: ArrayLike) -> Floats:
