@@ -96,8 +96,8 @@ print(treatment.code)
 cured = make()
 treatment.repeat(cured, batch)
 after = trained_loss(cured)
-print(f"loss after training: {before:.1f} → {after:.1f}")
-# → loss after training: 2.3 → 0.1
+print(f"loss after training: {before:.1f} → {after:.0f}")
+# → loss after training: 2.3 → 0
 assert after < before - 1, "the same network, the same data, the same optimiser"
 
 # ## And deeper?

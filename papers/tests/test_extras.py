@@ -8,13 +8,6 @@ from isometer.extras import EXTRAS
 from support.missing import commands, outcome
 
 
-def test_checks_name_the_extra(tmp_path: Path) -> None:
-    done = outcome(commands(["claims", "check", "003/lem-10"]), tmp_path, "torch")
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    assert f"pip install 'isometer[{EXTRAS['torch']}]'" in done.stderr
-
-
 def test_without_any_extra_claims_and_studies_are_listed(tmp_path: Path) -> None:
     done = outcome(commands(["reproduce", "list"], ["claims", "list"]), tmp_path, *(set(EXTRAS) - {"isometer_papers"}))
     assert done.returncode == 0, done.stderr

@@ -217,7 +217,7 @@ def test_names_and_entries_are_checked(share: Metric) -> None:
     ):
         with pytest.raises(IsometerError, match=message):
             register(entry)
-    with pytest.raises(IsometerError, match="metric is 'rms'; expected one of"):
+    with pytest.raises(IsometerError, match="unknown metric 'rms'; expected one of"):
         simulate(SPEC, np.ones((2, 40)), metrics=["rms"])
 
 

@@ -20,7 +20,7 @@ from isometer.errors import IsometerError
 from isometer.run import Cell, Interrupted, Job, Status, Store, run
 from isometer.run._progress import Meter
 from isometer.run.example import power
-from support import run_client
+from support import ROOT
 from support.run_cells import patient, walk
 from support.run_client import walks
 
@@ -39,8 +39,9 @@ def reference(folder: Path, cells: int, seconds: float) -> dict[str, bytes]:
 
 
 def client(folder: Path, workers: int, cells: int, seconds: float, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, run_client.__file__, str(folder), str(workers), str(cells), str(seconds), *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    command = [sys.executable, "-m", "support.run_client", str(folder), str(workers), str(cells), str(seconds), *more]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, start_new_session=True, cwd=ROOT / "tests", **pipes)
 
 
 def group_is_gone(group: int, timeout: float = 30.0) -> bool:

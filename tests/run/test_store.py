@@ -140,7 +140,7 @@ def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path) -> None:
 import resource, sys
 from concurrent.futures import ThreadPoolExecutor
 from isometer.run import Job, run
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from support.run_cells import walk
 job = Job(walk, {{"steps": [10, 20, 30, 10000, 40]}})
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))

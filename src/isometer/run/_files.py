@@ -36,7 +36,7 @@ class CellFileError(IsometerError):
         >>> checked(b"", "0" * 64)
         Traceback (most recent call last):
         ...
-        isometer.run.CellFileError: empty
+        isometer.run._files.CellFileError: empty
     """
 
 
@@ -162,7 +162,7 @@ def checked(content: bytes, key: str) -> bytes:
         >>> checked(content[:-1], "ab" * 32)
         Traceback (most recent call last):
         ...
-        isometer.run.CellFileError: truncated or altered: its checksum does not fit
+        isometer.run._files.CellFileError: truncated or altered: its checksum does not fit
     """
     if not content:
         raise CellFileError("empty")
