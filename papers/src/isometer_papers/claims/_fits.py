@@ -64,6 +64,7 @@ def _line(abscissae: Sequence[float], values: Sequence[Estimate]) -> tuple[Estim
         raise IsometerError(
             f"a line needs at least two estimates with errors, one per place; got {len(y)} for {len(x)}"
         )
+    # rows over their errors have unit variance: (AᵀA)⁻¹ is then the covariance of the fit
     design = np.stack([np.ones_like(x), x], axis=1) / errors[:, None]
     covariance = np.linalg.inv(design.T @ design)
     fit = covariance @ design.T @ (y / errors)

@@ -79,6 +79,7 @@ def certified(claim: Claim, instance: Instance) -> str | None:
         value, bound = library.mpf(value), library.mpf(bound)
         size = max(abs(value), abs(bound)) if claim.scale is None else library.mpf(claim.scale(lifted(instance)))
         room = slack(claim.relation, value, bound) / (size if size > 0 else 1)
+        # a tie refutes a strict statement; the others keep their tolerance, which may stand for a limit
         violated = room <= library.mpf(10) ** -_EQUAL if claim.relation in ("<", ">") else room < -claim.tolerance
     return f"mpmath, {DIGITS} digits" if violated else None
 
@@ -110,6 +111,7 @@ def numerical_rank(matrix: Any) -> int:
         values = np.linalg.svd(array, compute_uv=False)
         return int((values > 1e-9 * values[0]).sum()) if values.size and values[0] > 0 else 0
     values = eigenvalues(array.T @ array)
+    # squares of singular values: 1e-40 is 1e-20
     return int(sum(value > 1e-40 * values[-1] for value in values)) if values[-1] > 0 else 0
 
 

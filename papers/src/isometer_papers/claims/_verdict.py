@@ -118,7 +118,7 @@ def _searched(claim: Claim, effort: Effort, rng: np.random.Generator, counts: Co
     def room(point: Any) -> float:
         instance = search.build(np.clip(point, 0.0, 1.0))
         if not claim.hypotheses(instance):
-            return 10.0
+            return 10.0  # more than any room over the larger side, which is at most 2
         observation = _observed(claim, "search", instance, rng)
         found.append(observation)
         return _room(claim, observation)
@@ -168,10 +168,12 @@ def _is_trivial(claim: Claim, seen: Observation) -> bool:
 
 def _deterministic(claim: Claim, seen: list[Observation]) -> _Judged:
     strict = claim.relation in ("<", ">")
+    # equality already violates a strict statement, so that every near tie is suspect
     limit = claim.tolerance if strict else -claim.tolerance
     suspects = [item for item in seen if _room(claim, item) <= limit]
     suspects.sort(key=lambda item: (_weight(item.instance), _room(claim, item)))
     worst_first = sorted(suspects, key=lambda item: _room(claim, item))
+    # by identity: instances hold arrays, which have no hash
     tried = {id(item): item for item in [*suspects[:_CERTIFY], *worst_first[:_CERTIFY]]}
     for item in tried.values():  # the smallest instances first: they can be read
         how = certified(claim, item.instance)
@@ -183,7 +185,7 @@ def _deterministic(claim: Claim, seen: list[Observation]) -> _Judged:
 
 
 def _statistical(claim: Claim, seen: list[Observation], rng: np.random.Generator) -> _Judged:
-    level = LEVEL / len(seen)
+    level = LEVEL / len(seen)  # Bonferroni: all instances together
     refuting = [item for item in seen if _excess(claim, item) > _limit(claim, item.estimate, level)]
     refuting.sort(key=lambda item: (_weight(item.instance), -_excess(claim, item)))
     for item in refuting[:_CERTIFY]:
@@ -256,7 +258,7 @@ def _result(claim: Claim, judged: _Judged, seen: list[Observation], counts: Coun
     notes = [judged.note, claim.remark, f"scope: {claim.scope}" if claim.scope else ""]
     ordered = sorted(seen, key=lambda item: _room(claim, item))
     step = max(1, len(ordered) // (_POINTS // 2))
-    kept = [*ordered[: _POINTS // 2], *ordered[_POINTS // 2 :: step]]
+    kept = [*ordered[: _POINTS // 2], *ordered[_POINTS // 2 :: step]]  # all of the tightest, the others thinned out
     return Result(
         id=claim.id,
         paper=claim.paper,

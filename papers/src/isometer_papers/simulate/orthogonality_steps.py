@@ -114,6 +114,7 @@ def feature_chain(
     triangle = _triangle(first)
     found = []
     for layer in range(layers):
+        # weights of unit variance: every norm takes their scale out again
         state = _normed(rng.standard_normal((chains, width, triangle.shape[1])) @ triangle, norm)
         if layer >= skip and (layer - skip) % every == 0:
             found.append(np.asarray(read(state)))
@@ -159,6 +160,7 @@ def dense_chain(
 
 
 def _triangle(state: Floats) -> Floats:
+    # QR rather than Cholesky of QᵀQ: chains without batch norm approach rank one, and squaring halves the digits
     return np.asarray(np.linalg.qr(state, mode="r"))
 
 
@@ -169,6 +171,7 @@ def _normed(state: Floats, norm: Norm) -> Floats:
         size = np.sqrt((state**2).mean(axis=(-2, -1), keepdims=True))
     else:
         size = np.linalg.norm(state, axis=-1, keepdims=True)
+    # a feature that is constant over the batch stays zero
     scaled = state / np.where(size > 0, size, 1.0)
     return np.asarray(scaled * math.sqrt(state.shape[-1]) if norm == "standard" else scaled)
 
@@ -225,9 +228,10 @@ def product_exponents_sample(
     frames = np.broadcast_to(np.eye(width), (chains, width, width))
     total = np.zeros((chains, width))
     for layer in range(burn_in + layers):
+        # orthonormal again after every factor: the columns of the bare product turn parallel and overflow
         frames, triangle = np.linalg.qr(rng.standard_normal((chains, width, width)) @ frames)
         if layer >= burn_in:
-            total += np.log(np.einsum("...ii->...i", triangle) ** 2)
+            total += np.log(np.einsum("...ii->...i", triangle) ** 2)  # the signs of R's diagonal are arbitrary
     return np.asarray(total / layers)
 
 

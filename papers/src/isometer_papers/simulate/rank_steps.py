@@ -20,7 +20,7 @@ __all__ = ["growth_exponents", "plain_chain", "uniform_weights", "weak_layer_cha
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
-_CHUNK = 20_000
+_CHUNK = 20_000  # draws at a time, which bounds the memory
 
 
 def uniform_weights(rng: np.random.Generator, *shape: int) -> Floats:
@@ -65,6 +65,7 @@ def weak_layer_statistics(
     for start in range(0, draws, _CHUNK):
         w = uniform_weights(rng, min(_CHUNK, draws - start), d, d)
         pair = np.zeros(len(w))
+        # terms odd in γ cancel between W and −W; they are noise of order γ over a change of order γ²
         for sign in (1.0, -1.0):
             a = np.eye(d) + sign * gamma * w
             after = a @ m @ np.swapaxes(a, -1, -2)
@@ -116,6 +117,7 @@ def growth_exponents(
     total = np.zeros((chains, 2))
     for layer in range(burn_in + layers):
         weights = uniform_weights(rng, chains, width, width)
+        # without QR both vectors turn to the leading direction, and the second exponent is lost
         frames, r = np.linalg.qr(frames + gamma * (weights @ frames))
         if layer >= burn_in:
             total += np.log(np.abs(np.einsum("...ii->...i", r)))
@@ -168,6 +170,7 @@ def plain_chain(
             norm = np.linalg.norm(step)
             h = step / (norm if norm > 0 else 1.0)
         else:
+            # F need not be homogeneous: dividing by a norm would make another network
             h = step
         if (layer + 1) % every == 0:
             kept.append(h)

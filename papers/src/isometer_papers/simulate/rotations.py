@@ -25,6 +25,7 @@ def haar_matrices(draws: int, d: int, rng: np.random.Generator) -> Any:
     if draws < 1 or d < 1:
         raise IsometerError(f"draws is {draws} and d is {d}; expected whole numbers of at least 1")
     q, r = np.linalg.qr(rng.standard_normal((draws, d, d)))
+    # LAPACK's Householder QR does not fix the signs of diag R, and Q is Haar only with all of them positive
     signs = np.where(np.einsum("sii->si", r) < 0, -1.0, 1.0)
     return q * signs[:, None, :]
 
@@ -79,7 +80,7 @@ def rotation_chain(x: Any, layers: int, runs: int, rng: np.random.Generator) -> 
     for layer in range(layers):
         pre = haar_matrices(runs, d, rng) @ state
         norms = np.sqrt((pre * pre).sum(axis=-1))
-        logs[:, layer] = -np.log(norms.min(axis=-1))
+        logs[:, layer] = -np.log(norms.min(axis=-1))  # ‖J_BN‖ = 1/min_j ‖H_j‖ (001/lem-C.16)
         state = pre / norms[..., None]
         gap[:, layer + 1] = isometry_gap(state)
     return RotationChain(gap, logs)

@@ -55,6 +55,7 @@ def stationary_gram(
         for done in range(burn_in + layers):
             chain.step(1)
             if done >= burn_in:
+                # H = value · exp(log_scale): H Hᵀ has the scale twice
                 total += chain.value @ chain.value.mT * (2 * chain.log_scale).exp()[:, None, None]
         if bool((chain.nonfinite_layer >= 0).any()):
             raise IsometerError("the chain overflowed; expected bounded representations — add a normalisation")

@@ -52,6 +52,7 @@ def band(
         >>> band(axes[0, 0], [0, 1], [[1.0, 2.0], [2.0, 3.0]], label="runs")
     """
     data = np.asarray(runs, dtype=float)
+    # intervals of logarithms are symmetric on the axis; 1e-300 keeps zeros finite
     mean, half = mean_interval(np.log(np.maximum(data, 1e-300)) if log else data, level=level)
     low, middle, high = (f(mean + s * half) for s, f in ((s, np.exp if log else np.asarray) for s in (-1, 0, 1)))
     color = PALETTE[index % len(PALETTE)]

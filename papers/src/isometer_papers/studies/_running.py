@@ -106,7 +106,7 @@ def reproduce(
         for study in studies:
             one = _made(study, folder, store, _scale_name(study, scale), changes or {}, data, device, pool, observer)
             made.append(one)
-            write_gallery(folder)
+            write_gallery(folder)  # after each study, for runs that are interrupted
             if finished is not None:
                 finished(one)
     return made
@@ -114,6 +114,7 @@ def reproduce(
 
 def _workers(workers: int | None, dask: str | None, executor: Executor | None) -> Workers:
     if executor is not None:
+        # the pools of concurrent.futures have the number of their workers, others need not
         return Given(executor, getattr(executor, "_max_workers", 1))
     return Processes(workers) if dask is None else Dask(dask, workers)
 
@@ -231,9 +232,10 @@ class _Clock:
         start = self._now
 
         def watch(status: Status) -> None:
+            # reading finished cells from the store is no work
             if status.done - status.reused + status.failed or status.running:
                 self._now = start + status.seconds
-            if math.floor(self._now) != self._written:
+            if math.floor(self._now) != self._written:  # at most one write per second of work
                 self._written = math.floor(self._now)
                 saved = {"purpose": self._purpose, "seconds": self._before + self._now}
                 write_whole(self._path, json_text(saved))

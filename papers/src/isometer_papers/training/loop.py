@@ -79,6 +79,7 @@ def fit(
     start, done, diverged, because = 0, 0, -1, ""
     kept_at, wait = time.monotonic(), pause
     with torch.random.fork_rng(devices=_cards(device)):
+        # torch.manual_seed would reseed every card, also those that fork_rng does not put back
         torch.default_generator.manual_seed(seed % (1 << 63))
         for card in _cards(device):
             with torch.cuda.device(card):
@@ -86,7 +87,7 @@ def fit(
         if saved is not None:
             model.load_state_dict(saved["model"])
             stepper.load_state_dict(saved["stepper"])
-            _set_generators(saved["generators"], device)
+            _set_generators(saved["generators"], device)  # over the seed: dropout goes on where the run stopped
             history, start, done = saved["history"], saved["epoch"], saved["steps"]
         else:
             _record(history, model, on, measures, math.nan, math.nan, test=test, now=True)
@@ -122,6 +123,7 @@ def _epoch(
     """One pass; mean loss and accuracy, steps so far, and why the next one diverged, if it did."""
     model.train()
     count = len(on.inputs)
+    # a generator per epoch: a run that goes on needs no replay of the epochs before
     drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(epoch,)))
     order = drawn.permutation(count)
     batches = torch.split(torch.from_numpy(order).to(on.inputs.device), recipe.batch)

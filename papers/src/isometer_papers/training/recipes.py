@@ -80,6 +80,7 @@ class Recipe:
         parts: list[list[nn.Parameter]] = [[], []]
         for parameter in model.parameters():
             if parameter.requires_grad:
+                # a bool as an index: weights first, biases and factors second
                 parts[parameter.dim() < 2].append(parameter)
         factors = (1.0, self.bias_factor)
         parameters = [{"params": part, "factor": by} for part, by in zip(parts, factors, strict=True) if part]

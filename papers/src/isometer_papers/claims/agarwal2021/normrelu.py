@@ -75,6 +75,7 @@ def _exact_moment(power: int) -> Callable[[Instance], tuple[Any, Any]]:
         below, peak = lib.ncdf(c), lib.npdf(c)
         b = (1 - below) * c - peak
         scale = ((1 - below) * below * c**2 + (1 - 2 * below) * peak * c + (1 - below - peak**2)) ** -0.5
+        # panels end at the kink, across which quadrature converges slowly
         value = lib.quad(lambda x: (scale * (max(x - c, 0) + b)) ** power * lib.npdf(x), [-15, c, 2, 15])
         return value, lib.mpf(power - 1)
 
@@ -109,6 +110,7 @@ def _closed_form(which: str) -> Callable[[Instance], tuple[Any, Any]]:
             if which == "length":
                 closed = (c**2 + gamma - 2 * c * b) * above + (2 * b - c) * root * peak + b**2
                 return mean(2, gamma), closed
+            # of 25 digits the difference keeps 19, and its own error is of order 1e-12
             step = lib.mpf("1e-6")
             slope = (mean(2, gamma + step) - mean(2, gamma - step)) / (2 * step)
             return slope, above + b / root * peak
@@ -222,6 +224,7 @@ def _theorem(i: Instance) -> float:
 
 
 def _theorem_exact(i: Instance) -> tuple[Any, Any]:
+    # every layer is an integral; the tolerance is 1e-7
     with mpmath().workdps(16):
         return _after(i), _theorem(i)
 

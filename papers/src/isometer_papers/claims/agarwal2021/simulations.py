@@ -21,6 +21,7 @@ def kernel_draws(name: str, width: int, depth: int, rho: float, runs: int) -> An
     for _ in range(depth):  # a layer sees the Gram matrix only
         first, other = rng.standard_normal((2, runs, width))
         root = np.sqrt(p)[:, None]
+        # the last pivot of [[p, c], [c, q]], which may round below 0
         rest = np.sqrt(np.maximum(q - c * c / p, 0.0))[:, None]
         u, v = phi(root * first), phi((c / np.sqrt(p))[:, None] * first + rest * other)
         p, q, c = (u * u).mean(1), (v * v).mean(1), (u * v).mean(1)

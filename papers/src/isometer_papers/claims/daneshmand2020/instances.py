@@ -74,6 +74,7 @@ def with_threshold(generate: Family) -> Family:
             inside = values[(values > 1e-6) & (values < 1)]
             choices = [float(rng.uniform()), 0.0, 0.5, 1.0]
             if inside.size:
+                # just below the eigenvalue, or rounding decides whether it counts
                 choices.append(float(rng.choice(inside)) * (1 - 1e-9))
             yield {**instance, "tau": float(rng.choice(choices))}
 

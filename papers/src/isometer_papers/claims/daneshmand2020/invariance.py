@@ -95,6 +95,7 @@ def _time_average(statistic: Callable[[Any], Any], layers: int = 16_000) -> Call
     def estimate(i: Instance, rng: Rng) -> Estimate:
         start = np.ones((i["n"], i["d"]))
         states = plain_chain(start, i["gamma"], layers=layers, rng=rng, function=elementwise(i["F"]))
+        # layers depend on each other; means of 64 long blocks hardly do
         return Estimate.of(statistic(states).reshape(64, -1).mean(1))
 
     return estimate

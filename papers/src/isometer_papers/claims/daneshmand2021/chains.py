@@ -34,6 +34,7 @@ def spectra_along(
     rng = np.random.default_rng(seed_of(f"003 chain {squares} {width} {layers} {chains} {skip} {every}"))
 
     def read(q: Any) -> Any:
+        # not eigenvalues of QᵀQ, of which small ones lose their digits
         return np.linalg.svd(q, compute_uv=False)[..., ::-1] ** 2 / q.shape[-2]
 
     start = np.diag(np.sqrt(np.asarray(squares)))

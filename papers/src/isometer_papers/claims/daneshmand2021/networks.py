@@ -46,6 +46,7 @@ def _dense_level(function: str, width: int, rng: Rng) -> Estimate:
         states = dense_chain(rng.standard_normal((width, 4)), layers=260, rng=rng, function=activation(function))
         grams = read_gram(states[60:])
         mean = grams.mean(axis=0)
+        # samples are exchangeable and rows have length 1: the mean has one value off the diagonal and ¼ on it
         off = (mean.sum() - np.trace(mean)) / 12
         centre = off + (0.25 - off) * np.eye(4)
         found.append(float(np.sqrt(((grams - centre) ** 2).sum((-2, -1))).mean()))

@@ -22,6 +22,7 @@ def precise_share(squares: Any, index: int = -1) -> Any:
             product *= 1 + 2 * t * value
         return own / (1 + 2 * t * own) / library.sqrt(product)
 
+    # a panel for each scale 1/(2σ_i²) at which a factor bends; those within a factor of 2 share one
     edges = sorted({0, *(1 / (2 * value) for value in values)})
     joined = [edges[0]]
     for edge in edges[1:]:
@@ -34,7 +35,7 @@ def derivative(function: Callable[[Any], Any], at: Any) -> Any:
     """Of an analytic function: by a complex step, or in the precision of an mpmath number."""
     if hasattr(at, "context"):
         return at.context.diff(function, at)
-    step = 1e-40
+    step = 1e-40  # nothing is subtracted, and squares of the step vanish in float64
     return function(complex(at, step)).imag / step
 
 

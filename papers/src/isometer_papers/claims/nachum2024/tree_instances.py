@@ -181,6 +181,7 @@ def gram_of(i: Instance) -> Any:
     """Inner products at layer T, summed over features, up to a factor."""
     rows = np.atleast_2d(np.asarray(i["x"], dtype=float))
     trees = [tree(row, i["T"]) for row in rows]
+    # scales of deep trees may be below the smallest float; only their ratios matter
     scales = np.array([item.log_scale(i["T"]) for item in trees])
     return sum(item.gram(i["T"]) * np.exp(s - scales.max()) for item, s in zip(trees, scales, strict=True))
 

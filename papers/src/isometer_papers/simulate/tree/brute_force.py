@@ -86,8 +86,9 @@ def exact_tree_grams(values: Sequence[Number] | Floats, depth: int) -> list[NDAr
             break
         for split, (lower, upper) in enumerate(energies):
             total, m = lower + upper, below[split]
+            # a row of height c on either side has the children c(n − m)/n below the split and cm/n above it
             energies[split] = [total * Fraction(n - m, n) ** 2, total * Fraction(m, n) ** 2]
-        denominator *= n
+        denominator *= n  # children are over n times the denominator of their parents
         rows, pairs = next_rows(rows, batch.counts)
         for split, side, height in pairs:
             energies[split][side] += Fraction(height, denominator) ** 2

@@ -51,6 +51,7 @@ def evolve_tree(values: Sequence[Number] | Floats, depth: int) -> TreeTrajectory
     below = np.cumsum(batch.counts)[:-1] / n  # share of the samples below each split
     mantissas = np.zeros((depth + 1, 2, k - 1))
     exponents = np.zeros((depth + 1, k - 1), dtype=np.int64)
+    # rows of two clusters at height c, on either side, have the children c(1 − below) under and c·below over the split
     factors = np.stack([(1 - below) ** 2, below**2])
     rows, denominator = [batch.row], batch.denominator
     explicit: list[Floats] = []
@@ -61,6 +62,7 @@ def evolve_tree(values: Sequence[Number] | Floats, depth: int) -> TreeTrajectory
         floats = [row.as_floats() for row in rows]
         explicit.append(np.array([heights for heights, _ in floats]).reshape(-1, k) / unit)
         explicit_exponents.append(np.array([e - unit_exponent for _, e in floats], dtype=np.int64))
+        # rows of two clusters are not in `rows`: they are kept as energies only
         clusters[layer] = max(
             [len(row.ends) for row in rows] + [2 if mantissas[layer].any() else 1],
         )
@@ -73,6 +75,7 @@ def evolve_tree(values: Sequence[Number] | Floats, depth: int) -> TreeTrajectory
         for split, side, height in pairs:
             mantissa, shift = float_and_exponent(height)
             square, shift = (mantissa / unit) ** 2, 2 * (shift - unit_exponent)
+            # the exponent of an empty split is a mere 0, no scale to align to
             common = shift if not energy[:, split].any() else max(shift, int(exponent[split]))
             energy[:, split] = np.ldexp(energy[:, split], int(exponent[split]) - common)
             energy[side, split] += math.ldexp(square, shift - common)
@@ -200,6 +203,7 @@ class TreeTrajectory:
             from_here = np.append(np.cumsum(lower[::-1])[::-1], 0.0)
             up_to_here = np.append(0.0, np.cumsum(upper))
             both[i, j] = from_here[j] + up_to_here[i]
+            # sums from i to j − 1 begun afresh for every i: a difference of two cumulative sums would cancel
             only_first[i, j] = np.cumsum(np.triu(np.broadcast_to(lower, (k, k - 1))), axis=1)[i, j - 1]
             only_second[i, j] = np.cumsum(np.triu(np.broadcast_to(upper, (k, k - 1))), axis=1)[i, j - 1]
         squares = rows**2
@@ -207,8 +211,10 @@ class TreeTrajectory:
         inner = rows.T @ rows
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.where(length > 0, inner.T / np.where(length > 0, length, 1.0), 0.0).T  # onto the first
+        # ‖y‖² − ⟨x, y⟩²/‖x‖² and ‖x − y‖² as sums of squares, which do not cancel
         rejection = ((rows[:, None, :] - slope * rows[:, :, None]) ** 2).sum(axis=0)
         spread = ((rows[:, None, :] - rows[:, :, None]) ** 2).sum(axis=0)
+        # (B + F + p)(B + S + q) − (B + r)² multiplied out, with p + q − 2r the spread and pq − r² = p · rejection
         area = (
             both * (only_first + only_second + spread)
             + only_first * (only_second + length[None, :])

@@ -87,6 +87,7 @@ class DistinctValues:
                     f"values have {int((~np.isfinite(array)).sum())} NaN or infinite entries of {array.size}; "
                     "expected finite numbers — drop those samples"
                 )
+        # a float is a whole number times a power of 2: nothing is rounded
         exact = [Fraction(value) for value in array.tolist()]
         denominator = math.lcm(*(value.denominator for value in exact))
         whole = [int(value * denominator) for value in exact]
@@ -105,6 +106,7 @@ def next_rows(rows: Sequence[Row], counts: Sequence[int]) -> tuple[list[Row], li
         for child in row.children(counts):
             if len(child.ends) > 2:
                 many.append(child)
+            # a child of one cluster has a constant parent and is zero: it can be dropped
             elif len(child.ends) == 2:
                 first, second = child.heights
                 pairs.append((child.ends[0] - 1, 0, first) if first else (child.ends[0] - 1, 1, second))
@@ -113,6 +115,7 @@ def next_rows(rows: Sequence[Row], counts: Sequence[int]) -> tuple[list[Row], li
 
 def float_and_exponent(whole: int) -> tuple[float, int]:
     """`whole` as float · 2^exponent, whatever its size."""
+    # 64 leading bits hold the 53 of a float; float() itself overflows from 1024 bits on
     shift = max(abs(whole).bit_length() - 64, 0)
     return float(whole >> shift), shift
 

@@ -43,6 +43,7 @@ def normrelu_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset
         rows = [(unit.second_moment(v), unit.mean(v)) for v in variances]
     else:
         text = f"{unit.scale!r} * (relu(x - ({unit.kink!r})) + ({unit.shift!r}))"
+        # σ(√γ x): the only x of the text is the argument
         wide = [activation(text.replace("x", f"({float(np.sqrt(v))!r} * x)", 1)) for v in variances]
         rows = [(phi.second_moment, phi.mean) for phi in wide]
     length, mean = (np.array(column) for column in zip(*rows, strict=True))

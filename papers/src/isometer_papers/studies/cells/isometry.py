@@ -105,6 +105,7 @@ def gap_metric(kind: str, samples: int, seed: int) -> Callable[[torch.Tensor], t
             return inner
         width = h.shape[-1]
         shape = (h.shape[0], 1, width)
+        # hWᵀ + b has the gap of h + bW, and bW is uniform of length ‖b‖ for Haar W: no weights are drawn
         bias = (2 * torch.rand(shape, generator=generator, dtype=h.dtype) - 1) / width**0.5
         direction = torch.randn(shape, generator=generator, dtype=h.dtype)
         rotated = direction * (bias.norm(dim=-1, keepdim=True) / direction.norm(dim=-1, keepdim=True))

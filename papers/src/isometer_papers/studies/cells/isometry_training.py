@@ -112,6 +112,7 @@ def weight_gaps(weights: list[torch.Tensor]) -> Array:
             side = min(shape)
             for first in range(0, len(same), _TOGETHER):
                 chosen = same[first : first + _TOGETHER]
+                # float64: near orthogonality the gap is the difference of two nearly equal logarithms
                 stack = torch.stack([weights[i].detach() for i in chosen]).double()
                 stack = stack.mT if shape[0] > shape[1] else stack
                 size = torch.linalg.vector_norm(stack, dim=(-1, -2)) ** 2
@@ -120,7 +121,7 @@ def weight_gaps(weights: list[torch.Tensor]) -> Array:
                 else:
                     volume = torch.linalg.slogdet(stack @ stack.mT).logabsdet
                 values = (size / side).log() - volume / side
-                gaps[chosen] = values.clamp(min=0).cpu().numpy()
+                gaps[chosen] = values.clamp(min=0).cpu().numpy()  # no gap is negative, rounding is
     return gaps
 
 

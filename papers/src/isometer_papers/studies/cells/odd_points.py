@@ -31,7 +31,7 @@ def angles_deg(states: Any) -> Any:
     """
     from isometer.metrics import cosines
 
-    matrix = np.clip(np.asarray(cosines(states)), -1.0, 1.0)
+    matrix = np.clip(np.asarray(cosines(states)), -1.0, 1.0)  # arccos of a rounding above 1 is NaN
     first, second = np.triu_indices(matrix.shape[-1], 1)
     return np.degrees(np.arccos(matrix[..., first, second]))
 
@@ -49,6 +49,7 @@ def odd_point_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Datase
     """
     c = configuration
     states = _states(c, "recentring only", [c["depth"] - 1, c["depth"]], seed)
+    # recentring alone lets the scale drift with depth; only ratios of lengths are read
     last = states[:, 1] / np.abs(states[:, 1]).max((1, 2), keepdims=True)
     norms = np.linalg.norm(last, axis=2)
     order = np.argsort(norms, axis=1)

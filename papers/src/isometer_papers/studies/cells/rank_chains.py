@@ -58,6 +58,7 @@ def depth_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
             normalize=c["network"] == "batch norm",
             every=c["every"],
         )
+        # soft ranks depend on the scale, which drifts without batch norm
         sizes = np.sqrt((states**2).mean((1, 2), keepdims=True))
         ranks.append(rank(states, tolerance=1e-9))
         soft.append(soft_rank(states / sizes))

@@ -118,6 +118,7 @@ def last_layers(model: nn.Module, inputs: torch.Tensor) -> LastLayers:
     """
     import torch
 
+    # a copy, since training mode moves running statistics; float64, since TOLERANCE is below float32's rounding
     twin = copy.deepcopy(model).double().train()
     activation = [module for module in twin.modules() if isinstance(module, torch.nn.ReLU)][-1]
     readout = [module for module in twin.modules() if isinstance(module, torch.nn.Linear)][-1]

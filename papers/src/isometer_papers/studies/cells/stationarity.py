@@ -30,6 +30,7 @@ def stationary_distance_cell(configuration: Mapping[str, Any], seed: int) -> xar
     from isometer_papers.simulate.stationary import stationary_gram
 
     c = configuration
+    # the reference has inputs and weights that are independent of the chains measured against it
     own, other, weights, others = (int(s.generate_state(1)[0]) for s in np.random.SeedSequence(seed).spawn(4))
     spec = recurrence("003/net-act", activation=c["activation"], width=c["width"], depth=c["depth"])
     start = make_batch("gaussian", c["samples"], c["width"], runs=c["chains"], seed=other)

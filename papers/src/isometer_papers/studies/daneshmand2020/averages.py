@@ -44,9 +44,11 @@ def _power_axes(axis: Any, settings: Settings, **labels: str) -> None:
 
 def _exponent(settings: Settings, mean: Any, error: Any) -> Measured:
     """d log(mean)/d log(width) by weighted least squares; 95 %."""
+    # 1e-6: a point without error would take all the weight
     x, y, spread = np.log(np.asarray(settings["width"], dtype=float)), np.log(mean), np.maximum(error / mean, 1e-6)
     design = np.stack([np.ones_like(x), x], 1) / spread[:, None]
     covariance = np.linalg.inv(design.T @ design)
+    # the interval widens where points scatter by more than their errors
     scatter = max(1.0, float(np.linalg.norm(y / spread - design @ (covariance @ design.T @ (y / spread)))))
     freedom = max(1, len(x) - 2)
     return Measured(

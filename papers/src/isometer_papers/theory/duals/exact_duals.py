@@ -41,6 +41,7 @@ def relu_arc(rho: Any) -> Any:
         >>> float(relu_arc(0.0))
         1.0
     """
+    # 1 − ρ² as a product, which does not cancel at ±1
     return sqrt((1 - rho) * (1 + rho)) + (pi_like(rho) - acos(rho)) * rho
 
 
@@ -105,6 +106,7 @@ def dual_value(dual: Dual, rho: Any) -> Any:
     else:
         squares = np.asarray(dual)
         value = _horner(squares, rho) / squares.sum()
+    # closed forms miss 1 by a rounding there, and iterates would drift away from a repelling fixed point
     if isinstance(rho, np.ndarray):
         return np.where(rho == 1, rho, value)
     return rho if rho == 1 else value
@@ -202,6 +204,7 @@ def relative_tangent(dual: Dual, rho: Any, depth: int) -> Any:
     theta, here, inverse = rho, rho, one  # inverse: one over the diagonal
     for _ in range(depth):
         after = dual_value(dual, here)
+        # D_l = 1 + σ̂′(1) D_{l−1} grows without bound; 1/D_l = (1/D_{l−1})/(1/D_{l−1} + σ̂′(1)) does not
         below = inverse + top
         theta = after * (inverse / below) + theta * dual_slope(dual, here) / below
         here, inverse = after, inverse / below
@@ -225,10 +228,12 @@ def smallest_fixed_point(dual: Dual, *, precise: bool = False) -> Any:
 
         low, high, steps = mpmath.mpf(0), mpmath.mpf(1), 200
     else:
+        # 2⁻⁶⁰ is below the last digit of a float, 2⁻²⁰⁰ is 60 digits
         low, high, steps = 0.0, 1.0, 60
     if dual_value(dual, low) == 0:
         return low
     slope = dual_slope(dual, high)
+    # σ̂′(1) = 1 up to its rounding
     if slope <= 1 + 1e-13:
         return high
     # the crossing lies below a point where σ̂(ρ) < ρ
@@ -237,7 +242,7 @@ def smallest_fixed_point(dual: Dual, *, precise: bool = False) -> Any:
         step = step / 2
         high = 1 - step
     if not dual_value(dual, high) < high:
-        return low + 1
+        return low + 1  # a crossing that cannot be told from 1
     for _ in range(steps):
         middle = (low + high) / 2
         if dual_value(dual, middle) > middle:

@@ -225,6 +225,7 @@ def case_of(kernel: Any) -> int:
     if kernel.at_zero == 0:
         return 1
     excess = kernel.slope_at_one - 1
+    # κ′(1) is a rounded sum, which need not be 1 where it should be
     if abs(excess) < 1e-12:
         return 3
     return 2 if excess < 0 else 4

@@ -71,6 +71,7 @@ def hermite_value(order: int, x: Any) -> Any:
 
 
 def _half(x: Any) -> Any:
+    # ½ of the type of x: powers keep its precision, which math.sqrt would not
     return (x * 0 + 1) / 2
 
 
@@ -95,6 +96,7 @@ def pair_moment(first: int, second: int, rho: Any) -> Any:
     for mixed in range(min(first, second) + 1):
         if (first - mixed) % 2 or (second - mixed) % 2:
             continue
+        # factors chosen on either side and matched across; the others are paired within their side
         ways = math.comb(first, mixed) * math.comb(second, mixed) * math.factorial(mixed)
         total = total + ways * gaussian_moment(first - mixed) * gaussian_moment(second - mixed) * rho**mixed
     return total
@@ -165,6 +167,7 @@ def mehler_sum(x: Any, y: Any, rho: Any, terms: int) -> Any:
     previous, current = (0 * x, 0 * x), (1 + 0 * x, 1 + 0 * x)
     for m in range(terms):
         total = total + power * current[0] * current[1]
+        # √(m+1) he_{m+1} = z he_m − √m he_{m−1}
         up, down = ((m + 1) * (1 + 0 * x)) ** _half(x), (m * (1 + 0 * x)) ** _half(x)
         following = tuple((z * c - down * p) / up for z, c, p in zip((x, y), current, previous, strict=True))
         previous, current, power = current, (following[0], following[1]), power * rho

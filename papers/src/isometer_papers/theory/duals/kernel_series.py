@@ -129,6 +129,7 @@ class KernelSeries:
             return 0 * self.at_zero
         if self.slope_at_one <= 1:
             return 1 + 0 * self.at_zero
+        # κ(ρ) = ρ below 1 is q(ρ) = 1: the fixed point at 1 is divided out, and q increases
         low, high = 0 * self.at_zero, 1 + 0 * self.at_zero
         for _ in range(_STEPS):
             middle = (low + high) / 2
@@ -148,6 +149,7 @@ class KernelSeries:
             >>> KernelSeries([1.0, 0.0, 1.0]).around(1.0)
             [1.0, 1.0, 0.5]
         """
+        # synthetic division by ρ − centre, again and again: every remainder is the next coefficient
         state, found = list(self.coefficients), []
         while state:
             for k in range(len(state) - 2, -1, -1):

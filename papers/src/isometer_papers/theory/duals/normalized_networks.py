@@ -54,7 +54,7 @@ def batch_norm_network(inputs: Any, weights: Sequence[Any], function: Function, 
         final = k == len(weights) - 1
         if final:
             return standardized(z, 0) if last else z
-        h = function(standardized(z, 0)) / sqrt(z[:1, :1] * 0 + w.shape[0])
+        h = function(standardized(z, 0)) / sqrt(z[:1, :1] * 0 + w.shape[0])  # √m in the precision of z
     return h
 
 

@@ -113,15 +113,16 @@ def normrelu_pair(first: Any, second: Any, covariance: Any, kink: Any = NORMRELU
 
 def _quadrature(first: float, second: float, covariance: float, kink: float) -> float:
     """E max(z₁ − c, 0) max(z₂ − c, 0), by Gauss–Legendre over z₁."""
+    # parallel inputs leave 0 or a rounding below it; the tiny spread stands for a point mass
     spread = math.sqrt(max(second - covariance * covariance / first, 1e-300))
     root = math.sqrt(first)
-    edges = np.linspace(kink, max(kink, 0.0) + 11 * root, 4)
+    edges = np.linspace(kink, max(kink, 0.0) + 11 * root, 4)  # the density is below 1e-26 beyond 11 deviations
     x, w = _nodes()
     low, high = edges[:-1, None], edges[1:, None]
     z = (high - low) / 2 * x + (high + low) / 2
     away = covariance / first * z - kink
     t = away / spread
-    mean = spread * npdf(t) + away * ncdf(t)
+    mean = spread * npdf(t) + away * ncdf(t)  # E[max(z₂ − c, 0) | z₁]
     values = (z - kink) * mean * npdf(z / root) / root
     return float(((high - low) / 2 * w * values).sum())
 
@@ -138,6 +139,7 @@ def _closed(first: Any, second: Any, covariance: Any, kink: Any) -> Any:
     def density(t: Any) -> Any:
         return mpmath.exp(-(square - 2 * h * k * mpmath.sin(t)) / (2 * mpmath.cos(t) ** 2))
 
+    # ∂P/∂ρ is the joint density at (h, k); ρ = sin t takes out its factor 1/√(1 − ρ²)
     arc = mpmath.quad(density, [0, mpmath.asin(rho)], method="gauss-legendre") / (2 * mpmath.pi)
     both = ncdf(-h) * ncdf(-k) + arc  # P(X > h, Y > k)
     left = npdf(h) * ncdf((rho * h - k) / rest)

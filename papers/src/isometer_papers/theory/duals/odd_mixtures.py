@@ -38,10 +38,11 @@ class OddMixture:
 
     def _raw(self, first: Any, second: Any, covariance: Any) -> Any:
         a, b, t, pi = self.linear, self.weight, self.steepness, pi_like(first, covariance)
+        # E z₁ g(tz₂) = (cov/γ₂) E z₂ g(tz₂), by regression of z₁ on z₂
         cross = a * b * (self._with_input(second) + self._with_input(first)) * covariance
         if self.kind == "erf":
             spread = sqrt((1 + 2 * t * t * first) * (1 + 2 * t * t * second))
-            both = 2 / pi * asin(2 * t * t * covariance / spread)
+            both = 2 / pi * asin(2 * t * t * covariance / spread)  # E erf(tz₁) erf(tz₂)
         elif self.kind == "sin":
             both = exp(-t * t * (first + second) / 2) * sinh(t * t * covariance)
         else:

@@ -65,6 +65,7 @@ def circle_spectrum(n: int) -> Floats:
     theta = 2 * math.pi * np.arange(n) / n
     theta = np.minimum(theta, 2 * math.pi - theta)
     values = (np.sin(theta) + (math.pi - theta) * np.cos(theta)) / (2 * math.pi)
+    # the matrix is circulant: its eigenvalues are the Fourier transform of its first row
     return np.sort(np.fft.fft(values).real)
 
 
@@ -117,6 +118,7 @@ def good_event_probability(
     along = spread * ndtri(0.5 + inside * (rng.random(draws) - 0.5))  # w·x₁ given that
     across = rng.standard_normal((draws, x.shape[1]))
     apart = x[1:] - cosines[:, None] * x[0]
+    # w·x_i = c_i (w·x₁) + w·(x_i − c_i x₁): the second part is independent of the conditioned one
     hit = (np.abs(along[:, None] * cosines + across @ apart.T) > root / (4 * n)).all(axis=1)
     share = float(hit.mean())
     return inside * share, inside * math.sqrt(share * (1.0 - share) / draws)
@@ -137,5 +139,6 @@ def hermite_parities(source: str | Activation | Any, order: int = 40) -> tuple[i
     """
     phi = activation(source)
     squares = phi.hermite(order) ** 2
+    # coefficients that vanish come out at the size of rounding
     present = squares > 1e-22 * phi.second_moment
     return int(present[::2].sum()), int(present[1::2].sum())

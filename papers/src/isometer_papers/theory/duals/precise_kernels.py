@@ -92,7 +92,7 @@ class PreciseKernel:
         points, weights, values, slopes = self._rule
         own = (values, slopes)[which]
         function = SAMPLED[self.name](m)[which]
-        size = SAMPLED[self.name](m)[0](points[-1]) / values[-1]
+        size = SAMPLED[self.name](m)[0](points[-1]) / values[-1]  # √E φ², recovered where φ is not 0
         side = m.sqrt(1 - rho * rho)
         total = 0 * rho
         for x, w, v in zip(points, weights, own, strict=True):
@@ -186,7 +186,9 @@ class PreciseKernel:
             return 0
         if self.slope_at_one <= 1 + 1e-12:
             return 1
+        # 1 is a fixed point as well: the bracket ends below it
         low, high = 0 * self.at_zero, 1 - self.at_zero * 1e-6
+        # a value of a sampled kernel is a double sum over 225² points
         for _ in range(60 if self._closed is None else 170):
             middle = (low + high) / 2
             low, high = (middle, high) if self(middle) > middle else (low, middle)

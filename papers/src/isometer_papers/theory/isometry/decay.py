@@ -73,6 +73,7 @@ def tail_bound(gap: Any, d: int, layer: float) -> Any:
 
     Implements: 001/lem-C.14 (C.112, C.113).
     """
+    # 0·ψ₀ takes a whole k to the precision of ψ₀
     return 16 * d * gap * exp(-layer / (decay_time(gap, d) + 0 * gap))
 
 
@@ -88,7 +89,7 @@ def hitting_bound(gap: Any, d: int, *, summed: bool = False, from_zero: bool = F
     k = decay_time(gap, d) + 0 * gap
     factor = 16 * d * gap
     if summed:
-        return -factor / expm1(-1 / k) if from_zero else factor / expm1(1 / k)
+        return -factor / expm1(-1 / k) if from_zero else factor / expm1(1 / k)  # k is large: e^{1/k} − 1 would cancel
     return factor * (k + 1) if from_zero else factor * k
 
 

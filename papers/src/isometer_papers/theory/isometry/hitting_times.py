@@ -93,10 +93,12 @@ def batch_norm_jacobian_norm(matrix: ArrayLike) -> JacobianNorm:
         raise IsometerError(f"matrix has shape {x.shape}; expected finite numbers (d, n), n at least 2 — pass Hᵀ")
     shortest = float((x * x).sum(axis=1).min())
     values = np.linalg.eigvalsh(x @ x.T)
+    # eigvalsh is precise to some d·eps·λ_max: eigenvalues below that are rounding
     lowest = float(values[0]) if values[0] > len(values) * 1e-15 * values[-1] else 0.0
     if lowest == 0.0:
         return JacobianNorm(1.0 / shortest if shortest > 0 else math.inf, math.inf, math.inf)
     scale = float(values.mean())
     gap = math.log(scale) - float(np.log(values).mean())
     exponent = len(values) * gap + 1
+    # math.exp raises beyond 709
     return JacobianNorm(1.0 / shortest, 1.0 / lowest, math.exp(min(exponent, 700.0)) / scale)

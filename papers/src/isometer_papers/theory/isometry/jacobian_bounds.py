@@ -136,6 +136,7 @@ def chain_jacobian(weights: Sequence[Any], x: Any) -> Any:
     identity = np.eye(start.shape[1], dtype=int)
     full: Any = np.eye(start.size, dtype=int)
     for weight, pre in zip(weights, pre_activations(weights, x), strict=True):
+        # X ↦ WX is W ⊗ I where the rows of X follow each other
         full = normalization_jacobian(pre) @ np.kron(np.asarray(weight), identity) @ full
     return full
 
@@ -174,9 +175,10 @@ def gradient_through_layers(weights: Sequence[Any], x: Any, cotangent: Any) -> G
         pre = inputs[k]
         norms = row_norms(pre)[:, None]
         unit = pre / norms
+        # J of a row, (I − uuᵀ)/‖h‖, is symmetric
         back = (back - unit * (unit * back).sum(axis=1)[:, None]) / norms
         logs.append(log_jacobian_norm(pre))
-        if k:
+        if k:  # below H_0 only W_0 is left, by which the gradient is taken
             back = np.asarray(weights[k]).T @ back
     gradient = back @ np.asarray(x).T
     return GradientThroughLayers(_norm(gradient), _norm(cotangent), tuple(logs[::-1]), _norm(x))

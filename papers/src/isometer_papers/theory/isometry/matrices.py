@@ -76,6 +76,7 @@ def isometry_of(x: Any) -> Any:
     size = (total / d) ** 0.5
     if size == 0:
         return total
+    # at tr XᵀX = d the ratio is det(X)^{2/d}, and the determinant does not over- or underflow with the size of X
     return (absolute_determinant(array / size) ** 2) ** (1 / _exactly(d, total))
 
 

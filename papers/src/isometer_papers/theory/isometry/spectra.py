@@ -46,6 +46,7 @@ def spectrum_gap(values: Any) -> Any:
         return np.inf
     if array.dtype == object:
         return -log(relative).sum() / len(array)
+    # the ε sum to 0: ψ = −mean(log(1 + ε) − ε), whose terms have one sign
     excess = relative - 1
     near = np.abs(excess) < 1e-3  # the series, where log(1+ε) − ε cancels
     series = -(excess**2) / 2 + excess**3 / 3 - excess**4 / 4 + excess**5 / 5 - excess**6 / 6

@@ -49,6 +49,7 @@ def pairing_moment_as_printed(d: int, rows: Sequence[int], columns: Sequence[int
 def _summed(d: int, rows: Sequence[int], columns: Sequence[int], *, same: bool) -> Fraction:
     if len(rows) != 4 or len(columns) != 4 or d < 2:
         raise IsometerError(f"d is {d} with {len(rows)} and {len(columns)} indices; expected d ≥ 2 and four of each")
+    # the orthogonal Weingarten function of two pairs only tells whether the pairings agree
     equal, different = Fraction(d + 1, d * (d + 2) * (d - 1)), Fraction(-1, d * (d + 2) * (d - 1))
     total = Fraction(0)
     for sigma in _PAIRINGS:

@@ -44,7 +44,7 @@ def sphere_separation(dimension: int, count: int, failure: float) -> float:
     share = min(failure / pairs, 1.0)
     # 1 − (x·x′)² has the law Beta((d − 1)/2, ½): its lower tail, where it is small
     sine = float(betaincinv((dimension - 1) / 2, 0.5, share))
-    return sine / (1.0 + math.sqrt(1.0 - sine))
+    return sine / (1.0 + math.sqrt(1.0 - sine))  # 1 − |cos| = sin²/(1 + |cos|), without cancellation
 
 
 def pair_probability(dimension: int, delta: float) -> float:
@@ -55,7 +55,7 @@ def pair_probability(dimension: int, delta: float) -> float:
         >>> round(pair_probability(3, 0.25), 12)  # Archimedes: x·x′ is uniform on [−1, 1]
         0.25
     """
-    return float(betainc((dimension - 1) / 2, 0.5, delta * (2.0 - delta)))
+    return float(betainc((dimension - 1) / 2, 0.5, delta * (2.0 - delta)))  # |cos| > 1 − δ is sin² < δ(2 − δ)
 
 
 def sample_separation(inputs: ArrayLike, count: int, failure: float, *, runs: int = 200, seed: int = 0) -> float:
@@ -88,6 +88,7 @@ def interpolation_depth(n: int, nonlinearity: float, separation: float) -> int:
         >>> interpolation_depth(16, 1.0, 0.6)
         8
     """
+    # 1e-12: a quotient that is whole up to rounding is not rounded up
     return math.ceil(2 * math.log(n) / -math.log1p(-nonlinearity / 2) - 1e-12) + separation_depth(
         separation, nonlinearity
     )
@@ -135,6 +136,7 @@ def sphere_covariance_spectrum(kernel: SphereKernel, dimension: int, degrees: in
     before, here = np.ones_like(s), cosine
     for degree in range(degrees + 1):
         out[degree] = np.sum(weight * values * before)
+        # (l + d − 2) P_{l+1} = (2l + d − 2) t P_l − l P_{l−1} with l = degree + 1
         ahead = ((2 * degree + dimension) * cosine * here - (degree + 1) * before) / (degree + dimension - 1)
         before, here = here, ahead
     return out
@@ -223,6 +225,7 @@ def interpolate(kernel: ArrayLike, means: ArrayLike, sample: ArrayLike, labels: 
     own = matrix[np.ix_(chosen, chosen)]
     own_low = float(linalg.eigvalsh(own)[0])
     values = linalg.eigvalsh(matrix)
+    # eigenvalues this small are rounding, and their inverses noise
     if min(own_low, float(values[0])) <= size * np.finfo(float).eps * float(values[-1]):
         raise IsometerError(
             "the kernel is singular: no interpolant exists for all labels — go deeper or drop duplicates"

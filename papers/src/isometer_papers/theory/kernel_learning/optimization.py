@@ -78,6 +78,7 @@ class Descent:
             raise IsometerError(f"a target for the loss is a fraction of its start in (0, 1); got {target!r}")
         if self.exponent == 0.0:
             return math.inf
+        # 1e-12: a quotient that is whole up to rounding is not rounded up
         return float(max(1, math.ceil(math.log(1.0 / target) / self.exponent - 1e-12)))
 
 
@@ -123,6 +124,7 @@ def descent(kernel: ArrayLike, *, learning_rate: float | None = None, loss: Loss
     if loss not in ("mean", "half-sum"):
         raise IsometerError(f"loss must be 'mean' or 'half-sum'; got {loss!r}")
     unit = 2.0 / len(matrix) if loss == "mean" else 1.0
+    # the best constant rate shrinks both ends of the spectrum by the same factor
     rate = 2.0 / (unit * (low + high)) if learning_rate is None else float(learning_rate)
     factor = max((1.0 - unit * rate * low) ** 2, (1.0 - unit * rate * high) ** 2)
     return Descent(max(low, 0.0), high, rate, factor, unit * rate * high < 2.0)
@@ -157,7 +159,7 @@ def descent_losses(
         return np.zeros(times.shape)
     unit = 2.0 / len(matrix) if loss == "mean" else 1.0
     factors = np.abs(1.0 - unit * learning_rate * values)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # an unstable rate diverges to inf, which is the answer
         return np.asarray(factors[None, :] ** (2.0 * times.reshape(-1, 1)) @ (share / total)).reshape(times.shape)
 
 

@@ -46,6 +46,7 @@ def subgaussian_norm(source: str | Activation | Any) -> float:
     far = np.array([-4.0, -2.0, -1.0, 1.0, 2.0, 4.0]) * _SPAN
     with np.errstate(all="ignore"):
         steep = np.abs(np.asarray(phi(far), dtype=float)) / np.abs(far)
+    # σ(x)/x of a straight asymptote settles like 1/x: its change halves whenever x doubles, 0.6 leaves a margin
     for near, middle, end in (steep[2::-1], steep[3:]):
         if not math.isfinite(end) or (end > 1.01 * near and end - middle > 0.6 * (middle - near)):
             return math.inf
@@ -55,13 +56,15 @@ def subgaussian_norm(source: str | Activation | Any) -> float:
     x, weight = (v.ravel() for v in panel_nodes(edges[:-1], edges[1:], 12))
     values = np.asarray(phi(x), dtype=float)
     log_density = np.log(weight) - 0.5 * x * x - 0.5 * math.log(2 * math.pi)
+    # e^{tσ(x) − x²/2} peaks near x = tσ′: up to this t the peak is well inside the span
     top = 0.5 * _SPAN / max(1.0, float(steep.max()))
 
     def quotient(t: float) -> float:
-        return float(2.0 * logsumexp(log_density + t * values) / t**2)
+        return float(2.0 * logsumexp(log_density + t * values) / t**2)  # e^{tσ} itself overflows at large t
 
     best = max(phi.variance, asymptote**2)
     for sign in (-1.0, 1.0):
+        # a smaller t divides rounding by t²; the limit at 0, the variance, is in `best` already
         grid = sign * np.geomspace(1e-2, top, 60)
         found = np.array([quotient(t) for t in grid])
         k = int(np.argmax(found))
@@ -123,6 +126,7 @@ def cosine_floor(source: str | Activation | Any, width: int) -> CosineFloor:
         raise IsometerError(f"{activation(source).name} is affine: cosines do not settle, they drift")
     if width < 1:
         raise IsometerError(f"a width is at least 1; got {width!r}")
+    # rounding counts as 0, so that the mean of an odd σ is 0 exactly
     _, first, second = (float(v) ** 2 if abs(v) > 1e-14 else 0.0 for v in phi.hermite(2))
     square = 1.0 / (width * (1.0 - first**2))
     return CosineFloor(width, second * square / (1.0 - first), square)
@@ -142,6 +146,7 @@ def query_correlation(cosines: ArrayLike, query: ArrayLike) -> float:
         >>> query_correlation(np.eye(8), np.ones(8))  # 1/|S|, the floor
         0.125
     """
+    # cosines of parallel inputs exceed 1 by a rounding, where arcsin is NaN
     rho, g = np.clip(np.asarray(cosines, dtype=float), -1.0, 1.0), np.asarray(query, dtype=float)
     if rho.ndim != 2 or rho.shape != (len(g), len(g)):
         raise IsometerError(f"cosines must be an (n, n) matrix for n query values; got {rho.shape} and {g.shape}")

@@ -56,6 +56,7 @@ def rademacher_tail(count: int, threshold: Any, one: Any) -> Any:
         >>> rademacher_tail(2, 1.0, 1.0)
         0.25
     """
+    # 1e-12: a tie with the threshold counts although t·d is rounded
     hits = sum(math.comb(count, k) for k in range(count + 1) if (2 * k - count) >= threshold * count - 1e-12)
     return hits * one / 2**count
 

@@ -26,8 +26,9 @@ def sphere_moment(first: int, second: int, n: int, one: Any) -> Any:
     if (first + second) % 2:
         return 0 * one
     half = (first + second) // 2
+    # Mh has variances (n − 1)/n and correlations −1/(n − 1)
     gaussian = pair_moment(first, second, -one / (n - 1)) * (one * (n - 1) / n) ** half
-    lengths = one
+    lengths = one  # E‖Mh‖^{2q}, a χ² of n − 1 degrees, independent of the direction
     for k in range(half):
         lengths = lengths * (n - 1 + 2 * k)
     return gaussian * (one * n) ** half / lengths

@@ -44,6 +44,7 @@ def contraction(kernel: Any) -> Any:
         0.5
     """
     rows = np.asarray(kernel)
+    # point masses are the worst pair of laws: total variation is convex in them (Dobrushin)
     return max(finite_tv(a, b) for a in rows for b in rows)
 
 
@@ -152,6 +153,7 @@ def mixture_tv(ratios: Any, library: Any = math, points: int = 4000) -> Any:
         >>> round(mixture_tv([2.0]), 3) == round(scale_tv(1, 2.0), 3)
         True
     """
+    # over x ≥ 0 only: the other half of the line makes up for the ½ of total variation
     reach = 12 * max(1, *ratios) ** 0.5 if len(ratios) > 1 else 12 * max(1, ratios[0]) ** 0.5
     step, total = reach / points, 0 * ratios[0]
     root = library.sqrt(2 * library.pi)

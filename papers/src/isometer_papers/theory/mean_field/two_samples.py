@@ -170,6 +170,7 @@ def image_statistic(width: int, draws: int, rng: np.random.Generator, image: boo
         >>> round(float(image_statistic(10**6, 4000, np.random.default_rng(0), True).var()), 1)
         2.0
     """
+    # t = ρs + √(1 − ρ²)g: given ‖s‖² the sum is Gaussian, so that no rows are drawn
     square = rng.chisquare(width, draws) / width
     rho = 2 * rng.binomial(width, 0.5, draws) / width - 1 if image else np.zeros(draws)
     noise = np.sqrt((1 - rho**2) * square) * rng.standard_normal(draws)

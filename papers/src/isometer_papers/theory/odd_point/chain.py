@@ -51,7 +51,7 @@ def sampled_last_layer(
         raise IsometerError(f"batch has shape {h.shape}, depth {depth}, width {width}; expected (runs, n, k), ≥ 1 both")
     for _ in range(depth):
         if recenter:
-            h = h - h.mean(axis=1, keepdims=True)
+            h = h - h.mean(axis=1, keepdims=True)  # W is linear: centring before it is centring after it
         root = h if h.shape[2] <= h.shape[1] else _root(h)
         z = root @ rng.standard_normal((len(root), root.shape[2], width))
         size = (
@@ -63,6 +63,7 @@ def sampled_last_layer(
 
 def _root(h: Any) -> Any:
     """An n × n matrix with the same inner products of its rows."""
+    # not Cholesky: centred batches are singular, with eigenvalues that round below 0
     values, vectors = np.linalg.eigh(h @ np.swapaxes(h, 1, 2))
     return vectors * np.sqrt(np.clip(values, 0.0, None))[:, None, :]
 

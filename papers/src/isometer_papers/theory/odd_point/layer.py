@@ -176,7 +176,7 @@ def expected_length(vector: ArrayLike, width: int, variance: Any) -> Any:
     half = size * 0 + 1
     total = size * 0
     for k in range(1, width + 1):
-        ratio = gamma(half * (k + 1) / 2) / gamma(half * k / 2)
+        ratio = gamma(half * (k + 1) / 2) / gamma(half * k / 2)  # E χ_k/√2
         total = total + comb(width, k) * ratio
     return size * (half * 2) ** 0.5 * total / 2**width
 
@@ -194,7 +194,7 @@ def expected_product(first: ArrayLike, second: ArrayLike, energy: Any) -> Any:
     size = (x @ x) ** 0.5 * (y @ y) ** 0.5
     if size == 0:
         return size * 0
-    rho = min(max((x @ y) / size, size * 0 - 1), size * 0 + 1)
+    rho = min(max((x @ y) / size, size * 0 - 1), size * 0 + 1)  # parallel vectors exceed 1 by a rounding
     pi = pi_like(size)
     return energy * size / 2 * ((1 - rho * rho) ** 0.5 + (pi - angle_of_cosine(rho)) * rho) / pi
 
@@ -236,7 +236,7 @@ def recentred_relu_gram(gram: ArrayLike) -> Any:
                 continue
             rho = min(max(centred[i, j] / size, size * 0 - 1), size * 0 + 1) if i != j else size * 0 + 1
             pi = pi_like(size)
-            if rho == -1:
+            if rho == -1:  # antipodes are never active together; the formula would leave a rounding
                 continue
             value = size * (max(1 - rho * rho, 0 * rho) ** 0.5 + (pi - angle_of_cosine(rho)) * rho) / (2 * pi)
             out[i, j] = out[j, i] = value

@@ -92,6 +92,7 @@ def split_energies_after(lower: ArrayLike, upper: ArrayLike, layers: int) -> tup
     first = split_contraction(1, n, one)
     low, high = [], []
     for m, energy in enumerate(total, start=1):
+        # relative to the slowest split: powers of λ_m alone underflow at depth
         faded = energy * (split_contraction(m, n, one) / first) ** (layers - 1)
         low.append(faded * (n - m) ** 2 / n**2)
         high.append(faded * m**2 / n**2)
@@ -252,6 +253,7 @@ def three_cluster_energies(middle: Any, top: Any, n: int, layers: int) -> tuple[
         raised = [value - mean for value in values]
         children = [[max(v, 0 * v) for v in raised], [max(-v, 0 * v) for v in raised]]
         values = [middle * 0] * 3
+        # a child of composition (1, n − 1) is neither: it belongs to split 1, which is not asked for
         for child in children:
             if len(set(child)) == 3:
                 values = child

@@ -272,7 +272,8 @@ def survival_bound(width: int, alpha: Any, layers: Any) -> Any:
     """
     if not 0 < alpha < math.sqrt(0.5):
         raise IsometerError(f"alpha is {alpha}; expected a number between 0 and √½, the largest that two samples allow")
-    library = getattr(alpha, "context", math)
+    library = getattr(alpha, "context", math)  # an mpmath number knows the context that made it
     angle = library.asin(alpha)
     chance = (2 * angle * alpha / (library.pi * library.sqrt(1 - alpha**2))) ** width
+    # the chance is a d-th power, which 1 − q would lose
     return library.exp((layers - 1) * library.log1p(-chance))

@@ -55,6 +55,7 @@ def gap_after(sigma: ArrayLike, n: int) -> Any:
     Implements: 003/appE (17), 001/claim-A.4 (A.19).
     """
     square = gap_after_squared(sigma, n)
+    # equal singular values leave a rounding around 0
     return (square if square > 0 else square * 0) ** 0.5
 
 

@@ -92,6 +92,7 @@ def whitened(representation: ArrayLike) -> Any:
     """
     h = np.asarray(representation, dtype=np.float64)
     values, vectors = np.linalg.eigh(second_moments(h))
+    # eigenvalues below this are rounding: their directions are outside of the span
     keep = values > values[-1] * len(values) * np.finfo(float).eps
     scale = np.where(keep, 1 / np.sqrt(np.where(keep, values, 1.0)), 0.0)
     return np.asarray(h @ (vectors * scale) @ vectors.T)
@@ -244,7 +245,7 @@ def multiple_residual(first: ArrayLike, second: ArrayLike) -> Any:
         return own
     if other == 0:
         return own / own
-    rest = x - inner / other * y
+    rest = x - inner / other * y  # 1 − cos² would not resolve residuals below 1e-16
     return (rest * rest).sum() / own
 
 

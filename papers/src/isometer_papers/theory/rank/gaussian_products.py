@@ -93,7 +93,7 @@ def distance_from_rank_one(squares: Any) -> Any:
     rest = p[1:].sum()
     missing = 2 * rest - rest**2 - (p[1:] ** 2).sum()  # 1 − Σp²
     top = (one - one / n) ** 0.5
-    gap = abs(one - one / n - missing) ** 0.5
+    gap = abs(one - one / n - missing) ** 0.5  # V²; equal shares leave a rounding below 0
     return missing / (gap + top)
 
 
@@ -143,6 +143,7 @@ def rank_one_exponent_as_printed(layers: int, ratio_log: Any, n: int) -> tuple[A
     Implements: 001/lem-A.8 (A.18).
     """
     library: Any = getattr(ratio_log, "context", math)
+    # 1 − p_1 in logarithms: at depth the ratio of the squares underflows
     log_rest = library.log(n - 1 + ratio_log * 0) + ratio_log - library.log(1 + (n - 1) * library.exp(ratio_log))
     log_second = log_rest - library.log(n - 1 + ratio_log * 0)
     two = library.log(2 + ratio_log * 0)

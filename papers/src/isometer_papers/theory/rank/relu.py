@@ -55,7 +55,7 @@ def rectified(array: Any) -> Any:
         [0.0, 2.0]
     """
     values = np.asarray(array)
-    return np.where(values > 0, values, 0 * abs(values))
+    return np.where(values > 0, values, 0 * abs(values))  # abs: 0 times a negative number is −0.0
 
 
 def _turns(batch: Any) -> list[Any]:
@@ -88,6 +88,7 @@ def plane_cells(batch: ArrayLike) -> Cells:
     if x.ndim != 2 or x.shape[1] != 2 or not all(a != 0 or b != 0 for a, b in x):
         raise IsometerError(f"batch has shape {x.shape}; expected (n, 2) without a zero sample")
     turns = _turns(x)
+    # parallel samples share directions up to rounding; the sliver between them is no cell
     least = 1e-13 if x.dtype != object else 1e-40
     volumes, inside = [], []
     for first, second in zip(turns, [*turns[1:], turns[0] + 1], strict=True):
@@ -134,6 +135,7 @@ def sampled_least_cell_volume(batch: ArrayLike, *, draws: int, rng: np.random.Ge
     """
     x = np.asarray(batch, dtype=float)
     signs = rng.standard_normal((draws, x.shape[1])) @ x.T > 0
+    # packed into bytes, rows are eight times shorter to sort
     _, counts = np.unique(np.packbits(signs, axis=1), axis=0, return_counts=True)
     return float(counts.min()) / draws
 
@@ -195,6 +197,7 @@ def rank_gain_probability(batch: ArrayLike, weights: ArrayLike) -> Any:
     total = 0.0 if x.dtype != object else x.sum() * 0
     cells = plane_cells(x)
     for volume, inner in zip(cells.volumes, cells.inside, strict=True):
+        # Σ a_i relu(w·x_i) = w · Σ_active a_i x_i inside a cell: zero throughout, or almost nowhere
         gradient = (np.where(x @ inner > 0, combination, combination * 0)[:, None] * x).sum(axis=0)
         if max(abs(v) for v in gradient) > small * max(abs(v) for v in x.ravel()):
             total = total + volume
@@ -419,7 +422,7 @@ def _extended(basis: Any, row: Any) -> Any:
     if size == 0:
         return basis
     rest = row / size
-    for _ in range(2):
+    for _ in range(2):  # one pass of Gram–Schmidt leaves parts of the span in a rest that has cancelled
         rest = rest - basis @ (basis.T @ rest)
     left = float(np.linalg.norm(rest))
     return np.concatenate([basis, rest[:, None] / left], axis=1) if left > 1e-9 else basis

@@ -145,10 +145,12 @@ def with_gap(direction: Any, gap: float) -> Any:
     low, high = 0.0, (1.0 - 1e-12) / abs(float(v.min()))
     for _ in range(60):
         middle = (low + high) / 2
+        # the eigenvalues have mean 1: ψ = −mean log(1 + tv)
         if -float(np.log1p(middle * v).sum()) <= gap * len(v):
             low = middle
         else:
             high = middle
+    # rounding may end above the gap, outside of the hypotheses
     while float(spectrum_gap(1 + low * v)) > gap:
         low *= 1 - 1e-12
     return 1 + low * v
@@ -202,6 +204,7 @@ def exact_gap_step(values: Any) -> Any:
     if d == 2 and len(scaled) == 2:
         return 2 * library.log((library.sqrt(scaled[0]) + library.sqrt(scaled[1])) / 2)
 
+    # E log Q = ∫ (e^{−t} − E e^{−tQ}) dt/t, in x = log t
     def integrand(x: Any) -> Any:
         t = library.exp(x)
         product = library.mpf(1)

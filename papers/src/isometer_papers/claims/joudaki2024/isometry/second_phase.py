@@ -40,6 +40,7 @@ _CONSTANT = 4.0  # in place of ≲
 def _late_roots(i: Instance, chain: RotationChain) -> Any:
     """Σ_{ℓ=S+1}^L √(dψ_ℓ)."""
     below = chain.gap <= 1 / (16 * i["d"])
+    # argmax of a row without True is 0
     hit = np.where(below.any(axis=1), below.argmax(axis=1), chain.gap.shape[1])
     late = np.arange(chain.gap.shape[1]) > hit[:, None]
     return (np.sqrt(i["d"] * chain.gap) * late).sum(axis=1)
@@ -62,6 +63,7 @@ def _edge(statistic: Any) -> Sampled:
 
     def read(i: Instance, squares: Any) -> Estimate:
         gap = float(spectrum_gap(i["spectrum"]))
+        # ψ′ = ψ + mean log ‖X′_j‖²: rotations keep the determinant, batch norm divides it by the lengths
         ratio = np.maximum(1 + np.log(squares).mean(axis=1) / gap, 0.0)
         return Estimate.of(statistic(ratio, len(i["spectrum"])))
 

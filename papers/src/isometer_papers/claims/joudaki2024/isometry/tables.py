@@ -61,6 +61,7 @@ def _of_data(what: str) -> Any:
     def estimate(i: Instance, rng: Rng) -> Estimate:
         values = _of_batches(i["n"], i["batches"], what)
         found = Estimate.of(values)
+        # ranks that are all equal have no spread, and an error of 0 would mean an exact number
         return Estimate(found.value, max(found.error, 1e-3), found.freedom, found.draws)
 
     return estimate

@@ -143,7 +143,7 @@ def search(case: int, degree: int = 3, depth: int = 6) -> Search:
 
     def build(point: Any) -> Instance:
         raw = np.asarray(point[:degree]) ** 2 + 1e-9
-        rho = math.tanh(3.8 * (2 * float(point[degree + 1]) - 1))
+        rho = math.tanh(3.8 * (2 * float(point[degree + 1]) - 1))  # |ρ₀| up to 0.999, with room near the ends
         weights = weights_of(case, raw, float(point[degree]))
         return {"weights": weights, "rho": rho, "depth": 1 + int(depth * 0.999 * float(point[degree + 2]))}
 

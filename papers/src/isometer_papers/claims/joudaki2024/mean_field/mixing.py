@@ -74,6 +74,7 @@ def _chain(p: Any, mu: Any) -> Instance:
     """A stochastic matrix with its invariant law, and another law."""
     p = p / p.sum(axis=1, keepdims=True)
     values, vectors = np.linalg.eig(p.T)
+    # of the eigenvalue 1; the sign of eigenvectors is arbitrary
     invariant = np.abs(np.real(vectors[:, np.argmax(values.real)]))
     return {"P": p, "pi": invariant / invariant.sum(), "mu": mu}
 

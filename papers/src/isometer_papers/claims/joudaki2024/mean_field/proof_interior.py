@@ -33,6 +33,7 @@ UNCENTRED = {"hand": hand(2, 3, 4), "random": random(2, 3, 4)}
 
 
 def _above(i: Instance) -> bool:
+    # 1e-3: at ρ* the ratio of the two sides is 0/0
     return in_case(4)(i) and kernel(i).fixed_point + 1e-3 <= i["rho"] < 1
 
 

@@ -131,6 +131,7 @@ def _deviations(i: Instance, width: int, rng: Rng) -> Estimate:
     h = rng.standard_normal((runs, width)) * (1.0 if post else math.sqrt(second))
     found = None
     for _ in range(3):
+        # given h the entries of Wh are independent and Gaussian: no weights are drawn
         z = np.sqrt((h * h).mean(axis=1, keepdims=True)) * rng.standard_normal((runs, width))
         if post:
             z = np.asarray(phi(z))

@@ -99,6 +99,7 @@ def _norm_slope(gain: float) -> Callable[[Instance, Rng], Estimate]:
             for _layer in range(layers):
                 vector = gain * rng.standard_normal((d, d)).T @ vector / math.sqrt(d)
                 size = float(np.linalg.norm(vector))
+                # kept as a logarithm: norms of 40 layers grow or fall exponentially
                 total += math.log(size)
                 vector /= size
             found.append(total / layers)

@@ -36,6 +36,7 @@ def _exact_log_square(printed: bool) -> Callable[[Instance], tuple[Any, Any]]:
     def exact(i: Instance) -> tuple[Any, Any]:
         library = mpmath()
         value = library.quad(
+            # E log X² in t = log |X|, which takes out the singularity at 0
             lambda t: 4 * t * library.exp(t - library.exp(2 * t) / 2) / library.sqrt(2 * library.pi),
             [-200, -20, -5, 0, 2, 5],
         )
@@ -95,7 +96,7 @@ def _rate_of_gap(i: Instance, rng: Rng) -> Estimate:
     streams = np.random.default_rng(seed_of(f"001 products {width} {layers}"))
     for values in product_exponents_sample(width, layers=layers, chains=128, rng=streams, burn_in=0):
         ordered = np.sort(layers * values)[::-1]
-        squares = np.exp(np.maximum(ordered - ordered[0], -700.0))
+        squares = np.exp(np.maximum(ordered - ordered[0], -700.0))  # e⁻⁷⁰⁰ is still a normal float
         found.append(math.log(float(distance_from_rank_one(squares))) / (2 * layers))
     return Estimate.of(found)
 
