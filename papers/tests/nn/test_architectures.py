@@ -10,9 +10,11 @@ import pytest
 import torch
 from torch import nn
 
+from isometer.activations import TorchForm, register_activation, unregister_activation
 from isometer.errors import IsometerError
+from isometer.nn import Activation
 from isometer_papers.architectures import FixupBlock, deep_alexnet, mlp, resnet, vgg
-from isometer_papers.architectures.parts import initialize_, norm_layer
+from isometer_papers.architectures.parts import activation_layer, initialize_, norm_layer
 
 # --- networks ------------------------------------------------------------
 
@@ -116,3 +118,26 @@ def test_wrong_networks() -> None:
 
 
 # --- the loop ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"), [("tanh", nn.Tanh), ("selu", nn.SELU), ("gelu", Activation), ("linear", Activation)]
+)
+def test_architectures_round_as_they_did(text: str, kind: type[nn.Module]) -> None:
+    assert type(activation_layer(text)) is kind
+
+
+def test_networks_are_built_with_the_module_of_a_registered_activation() -> None:
+    register_activation("doubled", "2*x", torch=[TorchForm(f"{__name__}.Doubled")])
+    try:
+        assert isinstance(activation_layer("doubled"), Doubled)
+        assert any(isinstance(m, Doubled) for m in mlp(3, 2, depth=2, width=8, activation="doubled").modules())
+    finally:
+        unregister_activation("doubled")
+
+
+class Doubled(nn.Module):
+    """A module that a user registers."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x

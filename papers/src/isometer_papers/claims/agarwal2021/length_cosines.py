@@ -52,7 +52,7 @@ def _cosine_bound(i: Instance) -> Any:
 
 
 def _series(i: Instance) -> Any:
-    """Σ_j a_j^{γ₁} a_j^{γ₂} ρ^j up to degree 120, from Hermite coefficients of the library's own quadrature."""
+    """Σ_j a_j^{γ₁} a_j^{γ₂} ρ^j up to degree 60, from Hermite coefficients of the library's own quadrature."""
     s = sigma(i)
     root = float(s._square) ** 0.5
     name = f"({float(i['a'])!r}*x + erf({float(i['t'])!r}*x))/{root!r}"

@@ -104,7 +104,7 @@ def _lifted_pairs(i: Instance) -> tuple[Any, Any]:
 
 
 def _scaled_slope(function: Callable[..., Any]) -> Callable[[Instance], Any]:
-    """The derivative over θ h₃ or over θ h₁, so that sizes are of order one."""
+    """The derivative by δ at the point of an instance."""
     return lambda i: derivative(lambda x: function(x, i["theta"], i["n"]), i["delta"])
 
 

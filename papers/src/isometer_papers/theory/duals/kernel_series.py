@@ -119,7 +119,7 @@ class KernelSeries:
 
     @cached_property
     def fixed_point(self) -> Any:
-        """The attracting fixed point: 0 if κ(0) = 0, 1 if κ′(1) ≤ 1, else the root of q in (0, 1).
+        """The attracting fixed point: 0 if κ(0) = 0, 1 if κ′(1) ≤ 1, else the solution of q = 1 in (0, 1).
 
         Example:
             >>> KernelSeries([0.0, 1.0, 1.0]).fixed_point, KernelSeries([1.0, 0.0, 1.0]).fixed_point
