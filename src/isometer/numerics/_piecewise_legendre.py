@@ -22,6 +22,7 @@ def _gauss_legendre(order: int) -> tuple[Floats, Floats]:
         before, here = np.ones_like(x), x
         for k in range(1, order):
             before, here = here, ((2 * k + 1) * x * here - k * before) / (k + 1)
+        # P_m′ = m(P_{m−1} − xP_m)/(1 − x²)
         slope = order * (before - x * here) / (1 - x * x)
         x = x - here / slope
     weights = 2 / ((1 - x * x) * slope * slope)
@@ -33,6 +34,7 @@ def legendre_rule(order: int) -> tuple[Floats, Floats, Floats]:
     """Gauss–Legendre nodes and weights on [−1, 1] and the matrix that turns node values into coefficients."""
     nodes, weights = _gauss_legendre(order)
     basis = legendre.legvander(nodes, order - 1)  # (node, k)
+    # a_k = (k + ½) Σ w f P_k: exact for polynomials of degree below `order`
     analysis = (basis * weights[:, None]).T * (np.arange(order) + 0.5)[:, None]
     return nodes, weights, analysis
 
@@ -61,6 +63,7 @@ def panel_nodes(left: Floats, right: Floats, order: int) -> tuple[Floats, Floats
 
 def _clenshaw(t: Floats, coefficients: Floats, panel: NDArray[np.intp]) -> Floats:
     """Σ_k coefficients[panel, k] P_k(t), every point with the coefficients of its own panel."""
+    # one contiguous row per degree to gather from
     by_degree = np.ascontiguousarray(coefficients.T)
     later, last = np.zeros_like(t), np.zeros_like(t)
     for k in range(len(by_degree) - 1, 0, -1):
@@ -92,6 +95,7 @@ class Piecewise:
         out = _clenshaw(t, self.coefficients, index) if panels > 1 else legendre.legval(t, self.coefficients[0])
         beyond = np.abs(t) > 1.0
         if beyond.any():
+            # P_k grows like |t|^k outside its panel: follow the tangent at the end
             for position in np.flatnonzero(beyond):
                 series, side = self.coefficients[index[position]], np.sign(t[position])
                 slope = legendre.legval(side, legendre.legder(series))
@@ -111,6 +115,7 @@ class Piecewise:
 
     def integral(self) -> float:
         """Integral over all panels."""
+        # ∫ P_k = 0 for k ≥ 1: only the mean of each panel counts
         return float(np.sum(self.coefficients[:, 0] * np.diff(self.edges)))
 
 
@@ -144,6 +149,7 @@ def resolve(
     the larger of `anchor` and their place.
     """
     nodes, _, analysis = legendre_rule(order)
+    # just inside, so that a jump at an edge is not read from the wrong side
     ends = np.array([-1.0, 1.0]) * (1 - 1e-9)
     at_ends = legendre.legvander(ends, order - 1)
     pending = np.stack([breaks[:-1], breaks[1:]], axis=1)
@@ -155,6 +161,7 @@ def resolve(
         values = np.asarray(function((centre + half * nodes).ravel()), dtype=float).reshape(-1, order)
         scale = max(scale, float(np.max(np.abs(values), initial=0.0)))
         coefficients = values @ analysis.T
+        # several, since every second coefficient of an odd or even function is zero
         tail = np.max(np.abs(coefficients[:, -4:]), axis=1)
         allowed = max(tolerance * scale, floor)
         resolved = tail <= allowed
@@ -164,6 +171,7 @@ def resolve(
             resolved &= missed <= 50 * allowed
         tiny = (2 * half[:, 0] <= smallest * np.maximum(anchor, np.abs(centre[:, 0]))) & ~resolved
         exhausted = exhausted or len(done) + 2 * len(pending) > budget
+        # with the budget spent every pending panel is taken as it is, and its tail counts as truncation
         stop = resolved | tiny | exhausted
         for (left, right), series, bad, rest in zip(
             pending[stop], coefficients[stop], tiny[stop], tail[stop], strict=True

@@ -61,7 +61,8 @@ def _before(phi: Activation, kind: Kind, n: int, across: float, along: float) ->
         return gaussian_pair(phi, across * (n - 1) / n, -1.0 / (n - 1))
     if across == 0.0:
         if kind == "std":
-            return Pair(at_zero, at_zero, 0.0)
+            return Pair(at_zero, at_zero, 0.0)  # no deviation to divide by: normalised to 0
+        # equal samples over their root mean square are all 1 or all −1
         both = (float(phi(1.0)) ** 2 + float(phi(-1.0)) ** 2) / 2 if along > 0 else at_zero
         return Pair(both, both, 0.0)
     rays = as_two_rays(phi.expression)

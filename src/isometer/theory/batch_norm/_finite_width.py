@@ -72,13 +72,16 @@ def gram_fluctuations(source: str | Activation, n: int, width: int, *, samples: 
         lambda h: _noise(np.asarray(phi(normalised(h, "full")))), np.eye(count) - 1 / count, samples=samples
     )
     mean_trivial = value[4:6]
+    # only the trivial part of yyᵀ has a mean, and that is no fluctuation
     trivial = value[0] - float(mean_trivial[0] ** 2 * count + mean_trivial[1] ** 2 * count * (count - 1))
     delta, mixed, epsilon, pair = value[1], value[2], value[3], value[6]
     spread, gap = moments.spread.value, count - 2
     read = delta - 4 / gap * mixed + 4 / gap**2 * epsilon  # E t² per network of width 1, summed over samples
     own, cross = _writes(phi, count)
+    # ‖Δ‖_F² of the standard part is Σδ² + 2Σε²/(n−2)
     write = (own / (2 * spread)) ** 2 + 2 / gap * ((count - 1) * cross / (2 * spread)) ** 2
     standard_rate, pair_rate = rates.standard or 0.0, rates.pair or 0.0
+    # the layer's own noise, plus what t carries over from all layers before: Σ ρ^{2k}
     standard = delta + 2 / gap * epsilon + write * read / (1 - standard_rate**2)
     total = (trivial / width, standard / width, pair / (1 - pair_rate**2) / width)
     slack = float(error[:4].sum() + error[6]) / (1 - rates.largest**2) / width

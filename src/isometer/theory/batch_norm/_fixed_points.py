@@ -79,6 +79,7 @@ class FixedPoint:
     def eigenvalues(self) -> tuple[float, float]:
         """a (n − 1 times, across 1) and a + nb (along 1)."""
         along = self.diagonal + (self.n - 1) * self.off_diagonal
+        # a + nb of a centred batch is zero, and comes out as rounding
         return self.diagonal - self.off_diagonal, along if abs(along) > 8e-16 * self.n * self.diagonal else 0.0
 
     @property
@@ -202,10 +203,11 @@ def _price_rates(phi: Activation, n: int, a: float) -> tuple[float, float]:
     """
     q, rho, h = a * (n - 1) / n, -1.0 / (n - 1), 1e-4
     high, low = gaussian_pair(phi, q * (1 + h), rho), gaussian_pair(phi, q * (1 - h), rho)
-    step = min(h, 0.1 * (1 + rho))
+    step = min(h, 0.1 * (1 + rho))  # ρ − step must stay above −1
     near, far = gaussian_pair(phi, q, rho + step), gaussian_pair(phi, q, rho - step)
     s = (near.off_diagonal - far.off_diagonal) / (2 * step * q)
     k = (high.diagonal - low.diagonal) / (2 * h * q)
+    # at fixed ρ the variance moves E φ_i φ_j by ρs + 2u
     u = ((high.off_diagonal - low.off_diagonal) / (2 * h * q) - rho * s) / 2
     share = 1 - 2 / n
     return k * share - 2 * (u * share - s / n), s
@@ -233,6 +235,7 @@ def _rescaled_after(parts: Parts, n: int) -> tuple[Pair, LocalRates]:
     """Rescaled after φ, which sees the scale too: the logs of both variances, by Newton's method after a few layers."""
     last: list[Pair] = []
     far = (1e3 if parts.kind == "rms" else 5.0) * n
+    # the integrals behind `std` are computed to 1e-7 only, those of `rms` to 1e-12
     close = 1e-10 if parts.kind == "rms" else 1e-6
 
     def step(state: Floats) -> Floats:
@@ -253,12 +256,13 @@ def _rescaled_after(parts: Parts, n: int) -> tuple[Pair, LocalRates]:
         if np.abs(moved - state).max() < close:
             break
         turn = np.eye(2) - _jacobian(step, state, moved, 0.1 * math.sqrt(close))
-        if abs(np.linalg.det(turn)) < 1e-6:
+        if abs(np.linalg.det(turn)) < 1e-6:  # a rate of 1: no isolated fixed point
             raise IsometerError(_OUTGROWN)
+        # a Newton step in logarithms, by a factor e² at most
         state = state + np.clip(np.linalg.solve(turn, moved - state), -2.0, 2.0)
     else:
         raise IsometerError(_OUTGROWN)
-    pair = Pair(*last[0])
+    pair = Pair(*last[0])  # before _jacobian steps elsewhere and overwrites it
     rate = float(np.abs(np.linalg.eigvals(_jacobian(step, state, moved, 0.1 * math.sqrt(close)))).max())
     return pair, LocalRates(rate if rate > 1e-8 else 0.0, None, None)
 

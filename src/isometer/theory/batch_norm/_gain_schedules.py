@@ -188,7 +188,9 @@ def gain_schedule(
         raise IsometerError(
             f"{phi.name} does not grow gradients faster than a linear network at all gains — it needs no schedule"
         )
+    # c₁ from the smallest gain: the power law then joins the table without a step
     factor = float(excess[0] / _GRID[0] ** exponent)
+    # no overshoot between the points
     table = PchipInterpolator(np.log(_GRID), np.log(excess))
 
     def rates(scale: float) -> Floats:

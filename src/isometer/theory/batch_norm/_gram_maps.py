@@ -83,6 +83,7 @@ def spectrum_map(eigenvalues: ArrayLike) -> SpectrumMap:
 
 
 def _one_spectrum(row: Floats) -> tuple[Floats, Floats]:
+    # equal eigenvalues share one integral, and permuting them permutes the result exactly
     distinct, where, counts = np.unique(row, return_inverse=True, return_counts=True)
     positive = distinct > 0
     shares, error = np.zeros_like(distinct), np.zeros_like(distinct)
@@ -95,6 +96,7 @@ def _one_spectrum(row: Floats) -> tuple[Floats, Floats]:
 
 def _shares(logs: Floats, counts: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """p of each distinct value with these logarithms (ascending) and multiplicities, and a bound on their errors."""
+    # shares do not depend on scale: the largest λ becomes 1
     logs = logs - logs[-1]
     rank = int(counts.sum())
 
@@ -109,6 +111,7 @@ def _shares(logs: Floats, counts: NDArray[np.int64]) -> tuple[Floats, Floats]:
     kept = np.flatnonzero((height > height.max(axis=0) - _NEGLIGIBLE).any(axis=1))
     t = np.arange(t[kept[0]] - 1, t[kept[-1]] + 1 + _STEP, _STEP / 2)
     shifted, product = integrand(t)
+    # λ dθ/(1 + 2θλ) = ½ expit(t + log λ) dt
     values = expit(shifted) * np.exp(product)[:, None]
     first, second = 0.5 * _STEP * values[::2].sum(axis=0), 0.5 * _STEP * values[1::2].sum(axis=0)
     # Rounding: exp(a + b) has the absolute errors of a and b as its relative error.
@@ -210,6 +213,7 @@ def smallest_share_bound(deficit: float, n: int) -> float:
     if n < 2 or not 0 <= deficit <= (1 + 4 * _EPS) / n:
         raise IsometerError(f"deficit is {deficit} with n = {n}; expected 0 ≤ deficit ≤ 1/n and n ≥ 2")
     smallest = 1 / n - deficit
+    # the limit at δ = 1/n, where the ratio below would be 0/0
     if smallest <= _EPS / n:
         return (n - 1) / (n - 3) if n > 3 else math.inf
     others = 1 / n + deficit / (n - 1)
@@ -309,6 +313,7 @@ def gram_chain(
     distances = _distances_of(kernel)
     grams, scales, spreads, scale = [], [], [], math.log(size) if size > 0 else -math.inf
     for layer in range(depth + 1):
+        # exactly rounded: the order of the samples must not show in the last bit
         trace = math.fsum(np.diagonal(kernel))
         factor = 1.0 / trace if trace > 0 else 0.0
         scale = scale + math.log(trace) if trace > 0 else -math.inf
@@ -348,6 +353,7 @@ def _angles(squares: Floats, inner: Floats, distances: Floats) -> Floats:
     size = np.outer(lengths, lengths)
     cosine = np.clip(inner / np.where(size > 0, size, 1.0), -1.0, 1.0)
     difference = lengths[:, None] - lengths[None, :]
+    # in units of ε the chord has the error D + |‖x‖² − ‖y‖²|, the cosine ‖x‖‖y‖
     near = distances + np.abs(difference) * (lengths[:, None] + lengths[None, :]) < size
     chord = np.clip((distances - difference**2) / np.where(size > 0, 4 * size, 1.0), 0.0, 1.0)
     sine, cosine_half = np.where(near, chord, (1 - cosine) / 2), np.where(near, 1 - chord, (1 + cosine) / 2)
@@ -361,6 +367,7 @@ def _excess(theta: Floats) -> Floats:
     for k in range(1, 9):  # Σ (−1)^{k+1} 2k θ^{2k+1} / (2k + 1)!
         series = series + term * (2 * k / math.factorial(2 * k + 1))
         term = -term * square
+    # below 0.7 eight terms are exact to rounding
     return np.asarray(np.where(theta < 0.7, series, np.sin(theta) - theta * np.cos(theta)))
 
 
@@ -377,6 +384,7 @@ def _recentred(distances: Floats) -> Floats:
 
 def _distances_of(gram: Floats) -> Floats:
     squares = np.diagonal(gram)
+    # two differences: each is exact for samples close to each other
     values = np.maximum((squares[:, None] - gram) + (squares[None, :] - gram), 0.0)
     values = (values + values.T) / 2
     np.fill_diagonal(values, 0.0)

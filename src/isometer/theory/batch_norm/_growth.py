@@ -144,7 +144,9 @@ def _full_after_sampled(phi: Activation, n: int, samples: int = 1 << 16) -> floa
 
     def difference(batch: Floats) -> Floats:
         length = np.maximum((batch * batch).sum(axis=1, keepdims=True) * (n - 1) / n, 1e-300)
+        # the same quantile under χ²_{n−3}: directions stay as they are
         shorter = 2 * gammaincinv((n - 3) / 2, gammainc((n - 1) / 2, length / 2))
+        # far out gammainc rounds to 1, and its inverse is inf
         shorter = np.where(np.isfinite(shorter), shorter, length)
         h = batch * np.sqrt(shorter / length)
         d = slope_of(phi, h)
@@ -152,6 +154,7 @@ def _full_after_sampled(phi: Activation, n: int, samples: int = 1 << 16) -> floa
         centred = centred - centred.mean(axis=1, keepdims=True)
         square = (centred * centred).sum(axis=1)
         inverse = np.where(square > 0, 1.0 / np.where(square > 0, square, 1.0), 0.0)
+        # trace and sum of all entries of D(M − ccᵀ/‖c‖²)D
         own = (d * d).sum(axis=1) * (1 - 1 / n) - (centred * centred * d * d).sum(axis=1) * inverse
         total = (d * d).sum(axis=1) - d.sum(axis=1) ** 2 / n - (centred * d).sum(axis=1) ** 2 * inverse
         return np.asarray([np.mean(shorter[:, 0] / (n - 3) * inverse * (own - (total - own) / (n - 1)))])
@@ -216,6 +219,7 @@ def _rescaled(phi: Activation, kind: Kind, n: int) -> float:
     to_all = parts[0] - parts[1], parts[1]  # from M, from P
     to_mean = parts[2] - parts[3], parts[3]
     matrix = np.array([[(to_all[0] - to_mean[0]) / (n - 1), (to_all[1] - to_mean[1]) / (n - 1)], to_mean])
+    # a positive matrix: its largest eigenvalue is real (Perron)
     return _half_log(float(np.max(np.linalg.eigvals(matrix).real)))
 
 

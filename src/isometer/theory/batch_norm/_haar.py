@@ -55,6 +55,7 @@ def isometry_gap_step(eigenvalues: ArrayLike) -> NumericalEstimate:
     t = np.exp(x)
     fall = 0.5 * np.log1p(2 * t[:, None] * positive).sum(axis=1)
     small = np.minimum(t, 1.0)
+    # e^−t − e^−fall = −e^−t expm1(t − fall): both tend to 1 as t → 0
     terms = np.where(t < 1.0, -np.exp(-small) * np.expm1(small - fall), np.exp(-np.minimum(t, 745.0)) - np.exp(-fall))
     sums = _STEP * terms[::2].sum(), _STEP * terms[1::2].sum()
     offset = float(digamma(d / 2)) + math.log(2.0)

@@ -49,6 +49,7 @@ def two_ray_gram(gram: Floats, slopes: tuple[float, float], kind: Kind) -> tuple
     def tilted(times: Floats) -> Floats:
         shrink = 1.0 / (1.0 + times[:, None] * values)
         if kind == "std":
+            # Woodbury: (G⁻¹ + 2tM)⁻¹ without inverting G, which may be singular
             return np.asarray(gram / scale - (outward * (times[:, None] * shrink)[:, None, :]) @ outward.T)
         return np.asarray((vectors * (values * shrink)[:, None, :]) @ vectors.T)
 
@@ -80,6 +81,7 @@ def _integral(
     n: int, logs: Floats, counts: Floats, tilted: Callable[[Floats], Floats], slopes: tuple[float, float], kind: Kind
 ) -> tuple[Floats, Floats]:
     """n ∫ Π(1 + 2tλ)^{−1/2} K(S_t) dt by two trapezoidal rules in log 2t, and the difference of the two."""
+    # in log t the integrand falls like t^−power: K ~ 1/t, but with "std" K tends to a constant
     power = (counts.sum() - 2 if kind == "std" else counts.sum()) / 2
     low, high = -float(logs.max()) - _NEGLIGIBLE - math.log(n) - 4, -float(logs.min()) + _NEGLIGIBLE / power + 6
     t = np.arange(low, high, _STEP / 2)
@@ -89,6 +91,7 @@ def _integral(
     alive = height > height.max() - _NEGLIGIBLE - 6
     t, weights = t[alive], np.exp(weights[alive]) / 2  # dt = ½ d(2t)
     sums: list[Floats | float] = [0.0, 0.0]
+    # even, so that k::2 picks the same rule in every block
     step = 2 * max(1, _BLOCK // (2 * n * n))
     for start in range(0, len(t), step):
         part = slice(start, start + step)

@@ -87,6 +87,7 @@ class Mixture:
         with np.errstate(all="ignore"):
             far = [np.abs(np.asarray(self.function(s * np.array([1e5, 1e6])), dtype=float)) for s in (-1.0, 1.0)]
             slopes = [math.log10(v[1] / v[0]) if v[0] > 0 and np.isfinite(v).all() else 0.0 for v in far]
+        # 0.02 of slack: at 1e6 a power has not quite reached its exponent
         growth = max(0.0, math.ceil(2 * max(slopes) - 0.02) / 2)
         if not all(np.isfinite(v).all() for v in far) or 2 * growth >= self.n - 1:
             raise IsometerError(
@@ -107,6 +108,7 @@ class Mixture:
             kinks = [(kink - shift) / scale for kink in self.kinks]
             rule = batch_rule(self.n, functions[:1], kinks, self.name, panels=(self.panels - shift) / scale)
             values = rule.values(functions, *self.powers)
+            # with `std` moments grow like tan^{2p} γ: the factor keeps tables bounded, `given` divides it out
             self._seen[gamma] = values * math.cos(gamma) ** (2 * self.growth)
         return self._seen[gamma]
 
@@ -138,6 +140,7 @@ class Mixture:
         root = math.sqrt(ratio)
         edges = np.unique(np.concatenate([series.edges for series in self.table]))
         reach = min(math.pi / 2, 12.0 / math.sqrt(max(self.n - 2, 1)))
+        # tan τ = tan γ/√r, without the pole at ±π/2
         mapped = np.arctan2(np.sin(edges), root * np.cos(edges))
         # where γ turns fast, around τ ~ 1/√r, panels shrink with it
         turning = np.arctan(np.geomspace(0.05, 20.0, 7) / max(root, 1.0))

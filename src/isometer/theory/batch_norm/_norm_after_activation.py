@@ -115,6 +115,7 @@ def backward_matrix(law: SharedMean, kind: Literal["full", "rms", "std"]) -> tup
     found = law.integral(terms, Sums.needs(*products), centred=kind != "rms")
     if any(math.isinf(part.value) for part in found):
         return np.full((2, 2), math.inf), 0.0
+    # full batch norm passes nothing along P: its column is 0
     all_m, mean_m, all_p, mean_p = ([part.value for part in found] + [0.0, 0.0])[:4]
     matrix = np.array([[(all_m - mean_m) / (n - 1), (all_p - mean_p) / (n - 1)], [mean_m, mean_p]])
     return matrix, sum(part.error for part in found)
@@ -128,6 +129,7 @@ def _rms_terms(n: int) -> Terms:
     ]  # fmt: skip
 
     def all_mean(s: Sums) -> Complex:
+        # ∫ exp(−ts²) dt is 1/s²; a further factor 1/s² is t, and 1/s⁴ is t²/2
         return s.of((0, 2)) - 2 * s.t * s.of((1, 2), (1, 0)) + s.t**2 / 2 * s.of((2, 2), (1, 0), (1, 0))
 
     def mean_mean(s: Sums) -> Complex:

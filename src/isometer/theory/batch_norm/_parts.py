@@ -65,7 +65,7 @@ class Parts:
                     f"norm has scale {scale:.6g} and shift {shift:.6g} after the activation; expected 1 and 0 there — "
                     "put the norm before the activation or fold the scale into the weights"
                 )
-            phi = phi.shifted(shift).gain(scale)
+            phi = phi.shifted(shift).gain(scale)  # x ↦ φ(scale·x + shift)
         kind: Kind = "recenter"
         if chosen.rescale:
             kind = "full" if chosen.recenter else ("rms" if chosen.divisor == "rms" else "std")

@@ -121,6 +121,7 @@ def odd_shapes(n: int, source: str | Activation = "relu") -> list[OddShape]:
         grid = np.concatenate([below, 1 + near[near < 0.9 * (limit - 1)], [limit * (1 - 1e-9)]])
         values = [drift(float(x)) for x in grid]
         for low, high, first, second in zip(grid[:-1], grid[1:], values[:-1], values[1:], strict=True):
+            # the root at 1 is the simplex, which is listed already
             if first * second < 0 and not low < 1.0 < high:
                 places.append(float(brentq(drift, low, high, xtol=1e-15, rtol=1e-13)))
     shapes = []
@@ -136,8 +137,10 @@ def _step(x: float, n: int, right: float, left: float) -> tuple[float, float, fl
     """(next ratio, growth of the distance to the odd one, centred squared lengths of odd and alike) at ratio x."""
     k, bend = (right**2 + left**2) / 2, (right - left) ** 2 / math.pi
     mean = (2 * (n - 1) + (n - 1) * (n - 2) * x) / n**2  # of all squared distances, the one to the odd sample being 1
+    # ‖x_i − x̄‖² = mean_j D_ij − ½ mean D; at the largest ratio the odd sample is the centre itself
     odd = max((n - 1) / n - mean / 2, 1e-300)
     alike = (1 + (n - 2) * x) / n - mean / 2
+    # sin²(θ/2) = (D − (‖x‖ − ‖y‖)²)/(4‖x‖‖y‖) with D = 1
     chord = (1 - (math.sqrt(odd) - math.sqrt(alike)) ** 2) / (4 * math.sqrt(odd * alike))
     across = 2 * math.asin(math.sqrt(min(1.0, max(0.0, chord))))
     among = 2 * math.asin(min(1.0, math.sqrt(x / (4 * alike))))

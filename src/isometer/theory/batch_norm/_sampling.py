@@ -39,8 +39,10 @@ def quasi_expectation(
     if not len(order):
         value = np.asarray(function(np.zeros((1, len(covariance)))), dtype=float)
         return value, np.zeros_like(value)
+    # Sobol sequences are balanced at powers of two only
     level = max(4, round(math.log2(samples / _REPLICATES)))
     means = []
+    # independent scrambles: the spread of their means is the error
     for child in np.random.SeedSequence(seed).spawn(_REPLICATES):
         points = qmc.MultivariateNormalQMC(
             np.zeros(len(order)), engine=qmc.Sobol(len(order), rng=np.random.default_rng(child))

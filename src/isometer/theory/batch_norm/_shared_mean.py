@@ -106,6 +106,7 @@ class SharedMean:
 
     def __init__(self, phi: Activation, n: int, across: float, along: float, tolerance: float = 1e-12) -> None:
         self.phi, self.n, self.across, self.along = phi, n, across, along
+        # e^{−x²} reaches the tolerance at x = _digits
         self.tolerance, self._digits = tolerance, math.sqrt(-math.log(tolerance))
         self._step = 1.6 / self._digits  # of the outer rule, in x with t = exp(x − e^−x)
         self._nodes = _NODES if tolerance < 1e-10 else _NODES // 4
@@ -116,11 +117,12 @@ class SharedMean:
         width = math.sqrt(across)
         count = max(2, math.ceil(2 * self.reach / width))
         breaks = np.unique(np.concatenate([np.linspace(-self.reach, self.reach, count), inner]))
+        # a kink next to a grid point would leave a panel without width
         breaks = breaks[np.concatenate([[True], np.diff(breaks) > 1e-12 * self.reach])]
         scale = 4 * (across + self.shared)
 
         def weighted(x: Floats) -> Floats:
-            return np.asarray(phi(x)) * np.exp(-x * x / scale)
+            return np.asarray(phi(x)) * np.exp(-x * x / scale)  # φ√p: moments of second order are what is integrated
 
         self.edges = resolve(
             weighted, breaks, order=_ORDER, tolerance=1e-13, smallest=1e-12, anchor=self.reach, budget=2000
@@ -149,8 +151,11 @@ class SharedMean:
             return root * z, weight / weight.sum()
         step = 2 * math.pi / (9.5 * math.sqrt(self.n * self.across))
         q = np.asarray(step * np.arange(math.ceil(q_reach / step) + 1), dtype=float)
+        # κ = pull/n; along = 0 is the limit Σh = 0, which weighs all q alike
         pull = 1 / self.along - 1 / self.across if self.along > 0 else math.inf
+        # −q gives the conjugate: half of the nodes, counted twice
         weight = np.exp(-q * q * self.n / (2 * pull)) * np.where(q > 0, 2.0, 1.0)
+        # so that E 1 = 1: independent samples have E exp(iqΣh) = exp(−naq²/2)
         return q, weight / float(np.sum(weight * np.exp(-self.n * self.across * q * q / 2)))
 
     def _densities(self, h: Floats, weight: Floats, common: Floats) -> Floats:
@@ -175,7 +180,9 @@ class SharedMean:
             cut = spread * root > 3.0
             if focus is not None:
                 near = np.abs(value[:, :, None] - np.asarray(focus)).min(axis=(1, 2)) - spread
+                # 30 widths away exp(−t(φ − m)²) is 0 in float64
                 cut &= near * root < 30.0
+            # less than a period of exp(iqh) per panel
             cut |= (right - left) * q_reach > 4.0
             cut &= (right - left) > 1e-14 * self.reach
             if not cut.any():
@@ -240,6 +247,7 @@ class SharedMean:
         peak = np.zeros(size)
         found: dict[int, Floats] = {}
         ended: Floats | None = None
+        # t = exp(x − e^−x) is e^−40 at x = −3.6, and dt = t(1 + e^−x) dx
         index = math.floor(-3.6 / self._step)
         while True:
             x = self._step * index
@@ -266,6 +274,7 @@ class SharedMean:
             halves = self._step * 2 * table[::2, k].sum(), self._step * 2 * table[1::2, k].sum()
             value = float((halves[0] + halves[1]) / 2 + tail[k])
             jump = abs(halves[0] - halves[1]) if ended is None else 0.0
+            # halving the step of a trapezoidal rule squares its relative error; jump is the error of the coarse one
             error = min(jump, jump**2 / max(abs(value), 1e-300) * 100) + open_end[k]
             out.append(NumericalEstimate(value, float(error) + 1e-13 * self._step * float(np.abs(table[:, k]).sum())))
         return out
@@ -274,6 +283,7 @@ class SharedMean:
         """All terms at one t, over m and the common number; None if it would take too many nodes."""
         if not centred:
             return self._uncentred(t, terms, needs)
+        # the rule errs by exp(−π²/(tn·step²)) for exp(−tn(m − φ̄)²): below the tolerance
         step = math.pi / ((self._digits + 0.5) * math.sqrt(self.n * t))
         spread = math.sqrt(self.variance / self.n + 1 / (2 * self.n * t))
         places = self.mean + spread * np.array([-3.0, -1.5, -0.5, 0.0, 0.5, 1.5, 3.0])
@@ -286,7 +296,7 @@ class SharedMean:
         if prepared is None:
             return None
         total, size = np.zeros(len(terms)), np.zeros(len(terms))
-        seen: list[tuple[int, int]] = []
+        seen: list[tuple[int, int]] = []  # runs of the common grid of m that are summed, so that none counts twice
         for place in (*centres, *self.flat):
             centre = round(place / step)
             if any(low <= centre <= high for low, high in seen):
@@ -312,6 +322,7 @@ class SharedMean:
     def _uncentred(self, t: float, terms: Sequence[Term], needs: set[Powers]) -> Floats | None:
         if self.is_mixture:
             if self._fixed is None:
+                # graded panels hold for every t
                 self._fixed = self._prepared(t, self._graded(), 0.0)
             prepared = self._fixed
         else:

@@ -65,13 +65,15 @@ def expected_hitting_time(eigenvalues: ArrayLike, target: float | None = None) -
         start[k] = max(start[k], start[k - 1] + _APART)
 
     def arrived(_: float, logs: Floats) -> float:
-        return math.log(max(_gap(logs), 1e-300) / (0.9 * goal))
+        return math.log(max(_gap(logs), 1e-300) / (0.9 * goal))  # a little past the goal, so that the table covers it
 
     arrived.terminal = True  # type: ignore[attr-defined]
+    # LSODA: stiff while close eigenvalues repel each other
     path = solve_ivp(
         lambda _, logs: _drift(logs), (0.0, _LONGEST), start, method="LSODA", rtol=1e-6, atol=1e-9, events=arrived
     ).y.T
     kept = path[np.unique(np.linspace(0, len(path) - 1, min(_POINTS, len(path))).astype(int))]
+    # reversed: the gap falls along the path, and np.interp needs it ascending
     gaps = np.log([max(_gap(logs), 1e-300) for logs in kept])[::-1]
     steps = np.log([max(-isometry_gap_step(np.exp(logs)).value, 1e-300) for logs in kept])[::-1]
     return _layers(math.exp(gaps[-1]), goal, gaps, steps)

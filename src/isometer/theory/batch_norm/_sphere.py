@@ -73,6 +73,7 @@ class SphereRule:
         self.edges = np.zeros(0)
         if dimension > 1:
             self.edges = self._panels(functions) if panels is None else self._given(panels)
+        # from m = 200 on branch points have order 99, smooth to rounding
         self._outer = self._graded(self.edges) if 1 < dimension < 200 else self.edges
 
     # --- panels ---------------------------------------------------------------------------------------------------
@@ -81,6 +82,7 @@ class SphereRule:
         """The β beyond which f·√weight is negligible for all the functions."""
         top = min(self.radius, REACH)
         grid = top * np.sin(np.linspace(0.0, math.pi / 2, 961))[1:-1]
+        # log of the root of the weight cos^{m−2} β
         fall = 0.25 * (self.dimension - 2) * np.log1p(-((grid / self.radius) ** 2))
         last = 0.0
         for function in functions:
@@ -146,6 +148,7 @@ class SphereRule:
         for place in places:
             distance = np.abs(edges - place)
             width = float(distance[distance > 1e-12].min()) / 2
+            # the innermost panel misses about its width to the power m/2
             levels = math.ceil(self._digits / ((self.dimension / 2) * -math.log10(_SHRINK)))
             steps = width * _SHRINK ** np.arange(levels)
             edges = np.concatenate([edges, place - steps, [place], place + steps])
@@ -157,6 +160,7 @@ class SphereRule:
     def single(self, function: Function) -> NumericalEstimate:
         """E f(v_i)."""
         if self.dimension == 1:
+            # in one dimension the sphere is two points
             values = np.asarray(function(np.array([-1.0, 1.0])), dtype=float)
             return NumericalEstimate(float(values.mean()), 4 * _EPS * float(np.abs(values).max()))
         sums = []
@@ -224,8 +228,10 @@ class SphereRule:
             block = slice(start, start + step)
             along, across = cosine * np.sin(beta[block])[:, None], sine * np.cos(beta[block])[:, None]
             if self.dimension == 2:
+                # on a circle v_i leaves two values of v_j, α = ±π/2
                 yield block, self.radius * (along + across * np.array([-1.0, 1.0])), np.full((len(along), 2), 0.5)
                 continue
+            # edges outside the range of v_j become panels without width
             ends = np.arcsin(np.clip((np.sin(edges) - along) / across, -1.0, 1.0))
             alpha, weight = (part.reshape(len(ends), -1) for part in panel_nodes(ends[:, :-1], ends[:, 1:], _ORDER))
             tilt = np.sin(alpha)
@@ -251,6 +257,7 @@ def _one(x: Floats) -> Floats:
 
 def _log_cosine(sine: Floats) -> Floats:
     """log cos β from sin β, without loss for small β."""
+    # clamped, so that the logarithm is finite at β = ±π/2
     return np.asarray(0.5 * np.log1p(-np.minimum(sine * sine, 1.0 - 0.5 * _EPS)))
 
 

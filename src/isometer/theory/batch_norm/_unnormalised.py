@@ -58,8 +58,10 @@ def norm_walk(width: int, source: str | Activation = "relu") -> NormWalk:
     count = np.arange(1, width + 1)
     logs = gammaln(width + 1) - gammaln(count + 1) - gammaln(width - count + 1) - width * math.log(2.0)
     chance = np.exp(logs)
-    chance = chance / chance.sum()
+    chance = chance / chance.sum()  # given K ≥ 1: of signals that survive
+    # E log(2χ²_K/d) = Ψ(K/2) + log 2 + log(2/d)
     mean = digamma(count / 2) + math.log(4.0 / width)
     drift = float(chance @ mean)
+    # law of total variance: given K, and of the mean over K
     variance = float(chance @ (polygamma(1, count / 2) + (mean - drift) ** 2))
     return NormWalk(drift, variance, 2.0**-width)

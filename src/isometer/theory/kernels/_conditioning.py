@@ -74,6 +74,7 @@ def tangent_condition_bound(n: int, depth: int, delta: float, nonlinearity: floa
     if depth < start:
         return math.inf
     exponent = (depth / 2 - start) * math.log1p(-nonlinearity / 2)
+    # math.exp raises past 709
     return 1 + 4 * n * math.exp(exponent) if exponent < 700 else math.inf
 
 
@@ -197,7 +198,7 @@ def conditioning_bounds(
     problem = "it is about networks without skip connections" if skip else _hypotheses(phi, unit, bias, n, delta)
     gram_low = _smallest_gram(batch)
     second = problem or ("" if gram_low > 0 else "004/asm-B fails: the inputs are linearly dependent")
-    mu = phi.nonlinearity if not problem else 1.0
+    mu = phi.nonlinearity if not problem else 1.0  # with a problem no bound is evaluated
     kinds: list[tuple[str, str, str, str, str, Any]]
     rows = ("largest |K_ij| over the diagonal", "smallest eigenvalue over the diagonal", "condition number")
     if top:
@@ -297,6 +298,7 @@ def _smallest_gram(batch: Batch) -> float:
     n, d = batch.directions.shape
     if n > d:
         return 0.0
+    # singular values squared: eigenvalues of the Gram matrix itself lose half the digits
     values = linalg.svdvals(batch.directions)
     low = float(values[-1]) ** 2
     return min(low, 1.0) if values[-1] > n * np.finfo(float).eps * values[0] else 0.0
@@ -328,6 +330,7 @@ def _other_lengths(kernel: KernelMatrix, phi: Activation, norm: Norm, bias: floa
         return []
     if abs(phi.second_moment - 1.0) > 1e-9 or phi.is_affine or float(lengths.min()) < 0.5 - UNIT:
         return []
+    # the matrix is over its largest diagonal entry only, and lengths differ: divide by all of them
     root = np.exp((kernel.log_diagonal - kernel.log_diagonal.max()) / 2)
     cosine = kernel.matrix / np.outer(root, root)
     largest = float(np.max(cosine[~np.eye(len(cosine), dtype=bool)]))

@@ -34,7 +34,7 @@ from isometer.theory.kernels._length_map import SignalFamily
 Floats = NDArray[np.float64]
 REACH = 37.0  # |s| up to here is tabulated: angles from 2e-16
 _BLOCK = 32  # layers iterated one by one before doubling starts
-_CHUNK = 1 << 13
+_CHUNK = 1 << 13  # values per block in evaluation: the working set stays in cache
 _TOLERANCE = 2e-14  # of a block; a hundred blocks may follow each other
 
 
@@ -126,6 +126,7 @@ class LayerTables:
     def _shifted(self, s: Floats, shift: Floats) -> Floats:
         (_, low), (_, high) = self._edges
         shift = shift + low * np.minimum(s + REACH, 0.0) + high * np.maximum(s - REACH, 0.0)
+        # lines iterated many times run off; this far out ρ = −tanh s is ±1 and s stays a number
         return np.clip(s + shift, -1e6, 1e6)
 
     def apply(self, state: AngleState) -> AngleState:
@@ -134,12 +135,14 @@ class LayerTables:
             return replace(state, s=self.move(state.s))
         shift, product, own = self.table(state.s)
         log_ratio = float(np.logaddexp(self.log_sum, self.log_growth + state.log_ratio))
+        # R′ = sum + growth^k·R: the block's own weights have this share of the new diagonal
         weight = math.exp(self.log_sum - log_ratio)
         tangent = weight * own + (1.0 - weight) * product * state.tangent
         return AngleState(self._shifted(state.s, shift), tangent, log_ratio)
 
     def doubled(self, tolerance: float) -> LayerTables:
         """Twice as many layers."""
+        # w = 1/(1 + growth^k), in logarithms because growth^k may overflow
         weight = math.exp(self.log_sum - float(np.logaddexp(self.log_sum, self.log_sum + self.log_growth)))
         tangent = len(self.table.coefficients) == 3
 
@@ -172,6 +175,7 @@ def through(stage: Stage, state: AngleState, times: int = 1) -> AngleState:
     """The same layer several times, one by one."""
     gap, mirror = gaps(state.s)
     tangent, log_ratio = state.tangent, state.log_ratio
+    # growth 0 carries nothing over; infinite growth has no NTK, and the value is not used
     log_growth = math.log(stage.growth) if 0.0 < stage.growth < math.inf else -math.inf
     for _ in range(times):
         after = stage.forward(gap, mirror)
@@ -264,11 +268,13 @@ class SphereKernel:
             3
         """
         other = copy.copy(self)
+        # cached properties are copied along and belong to the old depth; the ladder stays shared on purpose
         for name in ("_blocks", "_table"):
             other.__dict__.pop(name, None)
         other.depth = checked_depth(depth)
         if other.depth < len(self.transient) or self.constant is None:
             other.transient, other.constant = self.layers.stages(other.depth)
+        # a ladder composes one constant stage
         if other.constant is not self.constant:
             other._ladder = []
         return other
@@ -292,7 +298,9 @@ class SphereKernel:
     def _run(self, s: Floats) -> AngleState:
         gap, mirror = gaps(s)
         share = self.layers.first_share
+        # the first bias is common to both inputs: it adds to 1 + ρ only
         gap, mirror = share * gap, share * mirror + 2.0 * (1.0 - share)
+        # Θ_0 = K_0: over its diagonal it is the cosine, and the ratio of diagonals is 1
         state = AngleState(coordinates(gap, mirror), cosine_of(gap, mirror) if self.tangent else None, 0.0)
         for stage in self.transient:
             state = through(stage, state)
@@ -316,7 +324,7 @@ class SphereKernel:
             >>> round(float(nngp[0]), 9), round(float(ntk[0]), 9)  # 1/π and 1/2π
             (0.318309886, 0.159154943)
         """
-        finite = np.clip(s, -345.0, 345.0)
+        finite = np.clip(s, -345.0, 345.0)  # e^−690, the smallest gap, is about 1e-300
         state = self._run(finite)
         same = s == -np.inf
         nngp = np.where(same, 1.0, -np.tanh(state.s))
@@ -401,6 +409,7 @@ class SphereKernel:
         if self.constant is not None:
             runs.append((self.constant, self._repeats))
         for stage, times in runs:
+            # a constant stage of a homogeneous φ still multiplies the variance, by the same factor every time
             first = stage.log_variance - log_p
             log_p = log_p + times * first if stage is self.constant else stage.log_variance
             if kind == "ntk":
@@ -424,11 +433,12 @@ def _log_diagonal_ratio(stage: Stage, start: float, times: int) -> float:
     if times == 0:
         return start
     if not 0.0 < stage.growth < math.inf:
-        return 0.0 if stage.growth == 0.0 else math.inf
+        return 0.0 if stage.growth == 0.0 else math.inf  # growth 0 means skip 0, and R = 1
     log_growth = math.log(stage.growth)
     if abs(log_growth) * times < 1e-9:  # growth = 1 up to rounding: Σ growth^j = m(1 + (m − 1)/2·log growth)
         log_sum = math.log(times)
     elif log_growth > 0:
+        # (g^m − 1)/(g − 1) with g^{m−1} taken out, so that no power overflows
         log_sum = (times - 1) * log_growth + math.log(-math.expm1(-times * log_growth) / -math.expm1(-log_growth))
     else:
         log_sum = math.log(-math.expm1(times * log_growth) / -math.expm1(log_growth))

@@ -59,6 +59,7 @@ class Batch:
             )
         largest = np.abs(data).max(axis=1)
         zero = largest == 0.0
+        # by the largest entry first, so that sums of squares neither overflow nor vanish
         scaled = data / np.where(zero, 1.0, largest)[:, None]
         lengths = np.sqrt(np.einsum("nd,nd->n", scaled, scaled))
         with np.errstate(over="ignore", under="ignore"):

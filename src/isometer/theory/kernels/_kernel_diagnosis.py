@@ -99,6 +99,7 @@ def diagnose_kernel(
 def _is_linear(network: SphereKernel) -> bool:
     stage = network.constant or network.transient[-1]
     probe = np.array([0.3, 0.7])
+    # κ is the identity, and no bias takes part: all but the skip comes from φ
     return bool(np.allclose(stage.dual.deficit(probe), probe, rtol=1e-12, atol=0) and stage.share == stage.source)
 
 
@@ -117,6 +118,7 @@ class _DepthSearch:
         n = len(batch.directions)
         chosen = np.arange(min(n, _SAMPLE))
         if n > _SAMPLE:
+            # pushes the diagonal below every other entry
             masked = kernel.matrix - 2.0 * np.eye(n) * kernel.matrix.max()
             pair = np.unravel_index(int(np.argmax(masked)), masked.shape)
             chosen = np.unique(np.concatenate([np.arange(_SAMPLE - 2), np.array(pair)]))
@@ -125,6 +127,7 @@ class _DepthSearch:
         self.s = coordinates(*part.gaps(everything, everything))
         np.fill_diagonal(self.s, -np.inf)
         self.known: dict[int, float] = {}
+        # without a constant stage every layer costs a dual of its own: search less deep
         cheap = network.layers.residual is None or network.layers.one_dual
         farther = network.layers.patience // 20 if cheap else 100
         self.deepest = _DEEPEST if network.constant is not None else max(network.depth, farther)
@@ -147,6 +150,7 @@ class _DepthSearch:
             before, depth = depth, 2 * depth
             if depth > self.deepest:
                 return None
+        # bisection takes the condition number as monotone between the two depths
         while depth - before > 1:
             middle = (before + depth) // 2
             before, depth = (before, middle) if reached(self.condition(middle)) else (middle, depth)

@@ -84,6 +84,7 @@ class KernelMap:
         self.activation = activation(source)
         self.norm: Norm = norm
         self.norm_position: Position = norm_position
+        # an infinitely strong branch leaves nothing of the skip
         self.residual = None if residual is None or math.isinf(residual) else float(residual)
 
     def __repr__(self) -> str:
@@ -176,7 +177,7 @@ class KernelMap:
             0.318309886184
         """
         value = 0.0 if self._centring else self._branch * self._gain * self.activation.mean**2
-        return 0.0 if value < 1e-26 else value
+        return 0.0 if value < 1e-26 else value  # (1e-13)²: the square of a mean that is only rounding
 
     @cached_property
     def slope_at_zero(self) -> float:
@@ -266,7 +267,7 @@ class KernelMap:
             gap = math.exp(log_gap)
             return float(self.gap_after(gap)) / gap - 1.0
 
-        low = -34.0
+        low = -34.0  # a gap of 2e-15
         while excess(low) <= 0.0 and low < -1.0:  # κ'(1) barely above one: rounding decides, start closer
             low /= 2
         return math.exp(float(brentq(excess, low, 0.0, xtol=1e-15, rtol=8.9e-16)))
@@ -359,8 +360,10 @@ class KernelMap:
             return None
         jumps = self.effective.slope_jumps
         if jumps:
+            # the gap is θ²/2 and dθ/dℓ = −Bθ²/3, hence θ ~ 3/(Bℓ)
             bend = self._branch * math.fsum(size**2 * math.exp(-(k**2) / 2) for k, size in jumps) / (2 * math.pi)
             return 4.5 / bend**2, 2.0
+        # the gap δ obeys dδ/dℓ = −κ''(1)δ²/2
         curvature = self._branch * self.effective.derivative.moments["slope_second"].value
         return 2.0 / curvature, 1.0
 
@@ -377,6 +380,7 @@ class KernelMap:
             return self.asymptote[1]
         if self.rate_form != "superexponential":
             return None
+        # κ(ρ) ~ c_m² ρ^m at 0, m the first degree present; squares below 1e-20 are rounding
         squares = self.effective.hermite(64) ** 2
         return float(np.flatnonzero(squares[1:] > 1e-20)[0] + 1)
 
@@ -432,6 +436,7 @@ class KernelMap:
                     cosine, small = self._step(cosine, small)
             inside = offset is None and target is not None and 0.0 < target < 1.0
             if inside and target is not None and abs(cosine - target) < 0.1 * min(target, 1.0 - target):
+                # from here on the distance itself is iterated: cosine − ρ* cancels as it converges
                 offset = cosine - target
             out[0, layer], out[1, layer] = cosine, small
             out[2, layer] = self._distance(cosine, small, target, offset)
@@ -453,6 +458,7 @@ class KernelMap:
             after = float(self.gap_after(gap))
             return 1.0 - after, after
         if abs(cosine) <= _NEAR:
+            # from the increment, so that a small ρ keeps its digits where κ(0) = 0
             after = self.at_zero + self._increment(0.0, cosine)
             return after, 1.0 - after
         after = float(self(max(cosine, -1.0)))
@@ -474,10 +480,12 @@ class KernelMap:
         rho = 1.0 - gaps
         if self.case == 1:
             rho, gaps = rho[rho > 1e-6], gaps[rho > 1e-6]
+            # Ψ(κ)/Ψ(ρ) = (κ/ρ)·(1 − ρ)/(1 − κ), the gaps without cancellation
             ratio = (self(rho) / rho) * (gaps / self.gap_after(gaps))
             return float(max(np.max(ratio), self.slope_at_zero))
         distance = np.abs(rho - self.fixed_point) if self.fixed_point < 1 else gaps
         after = np.abs(self(rho) - self.fixed_point) if self.fixed_point < 1 else self.gap_after(gaps)
+        # closer to ρ* the ratio of differences is rounding; its limit is κ'(ρ*), added below
         keep = distance > 1e-6
         return float(max(np.max(after[keep] / distance[keep]), self.slope_at_fixed_point))
 

@@ -120,6 +120,7 @@ class KernelMatrix:
             >>> round(kernel_matrix("identity", np.eye(5), 3).effective_rank, 9)
             5.0
         """
+        # rounding leaves small negative eigenvalues
         share = np.clip(self.eigenvalues, 0.0, None)
         if not share.any():
             return 0.0
@@ -221,6 +222,7 @@ def kernel_matrices(
     family = source if isinstance(source, SignalFamily) else SignalFamily(source)
     batch = inputs if isinstance(inputs, Batch) else Batch.of(inputs)
     silent = _silent(family, batch, layers, net)
+    # silent inputs have no angle: the others are computed without them and embedded again below
     living = np.setdiff1d(np.arange(len(batch.directions)), silent) if len(silent) else None
     part = batch if living is None else Batch(batch.directions[living], batch.squared_lengths[living])
     scale_free = _scale_free(family, layers, net)
@@ -295,6 +297,7 @@ def _relative(matrix: Floats, diagonal: Floats) -> tuple[Floats, Floats]:
 def _linear(batch: Batch, kinds: Sequence[Kind], net: Architecture) -> dict[Kind, tuple[Floats, Floats]]:
     lengths = np.sqrt(batch.squared_lengths)
     gram = (batch.directions @ batch.directions.T) * np.outer(lengths, lengths)
+    # directions have unit length up to rounding only; the diagonal is known exactly
     np.fill_diagonal(gram, batch.squared_lengths if batch.common_length is None else batch.common_length)
     gram += net.bias
     matrix, logs = _relative(gram, np.diag(gram).copy())
@@ -376,6 +379,7 @@ def _first_signals(batch: Batch, bias: float, want: bool) -> Signals:
         gap, mirror = batch.gaps(rows, columns)
         common = unit_gaps(amplitudes[rows], amplitudes[columns])
         weight = np.outer(amplitudes[rows, 0], amplitudes[columns, 0])
+        # the bias is common to both inputs: it adds to 1 + ρ only
         own = np.outer(amplitudes[rows, 1], amplitudes[columns, 1])
         s[rows, columns] = coordinates(common + weight * gap, common + weight * mirror + 2.0 * own)
         s[columns, rows] = s[rows, columns].T

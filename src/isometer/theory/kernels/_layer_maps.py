@@ -34,7 +34,7 @@ from isometer.theory.kernels._length_map import (
 )
 
 Floats = NDArray[np.float64]
-_TINY = 1e-300
+_TINY = 1e-300  # least 1 ∓ ρ: keeps s = ½ log((1 − ρ)/(1 + ρ)) finite
 _FAINT = math.log(1e-34)  # signals so small see only the slopes of φ at zero
 _SLOW = 300  # layers whose dual takes quadrature, 0.1 s each
 
@@ -60,6 +60,7 @@ class Stage:
     def forward(self, gap: Floats, mirror: Floats) -> tuple[Floats, Floats]:
         """(1 − ρ, 1 + ρ) after the layer, each to relative accuracy."""
         if self.odd:
+            # κ(−ρ) = −κ(ρ): the smaller of the two gaps gives both without cancellation
             near = self.dual.deficit(np.minimum(gap, mirror))
             left = gap <= mirror
             after, rest = np.where(left, near, 2.0 - near), np.where(left, 2.0 - near, near)
@@ -71,6 +72,7 @@ class Stage:
             after = self.dual.deficit(gap)
             rest = 2.0 - after
         if self.skip > 0.0:
+            # the bias is common to both inputs: its part has 1 − ρ = 0 and 1 + ρ = 2
             own = max(0.0, self.source - self.share)
             low, high = self.share * after + self.skip * gap, self.share * rest + self.skip * mirror + 2.0 * own
         else:
@@ -88,6 +90,7 @@ class Stage:
             slope = base.slope_at_gap(np.minimum(gap, mirror) if self.odd else gap)
         ratio = np.asarray(slope / base.slope_at_one)
         if self.skip > 0.0:
+            # growth − skip = share·κ'(1)
             ratio = (self.skip + (self.growth - self.skip) * ratio) / self.growth
         return ratio
 
@@ -102,6 +105,7 @@ class Stage:
 
     @property
     def _linear_in_angle(self) -> bool:
+        # the only closed form with infinite slope is that of sign, 1 − 2θ/π
         return isinstance(self.dual.base, ClosedDual) and math.isinf(self.dual.slope_at_one)
 
 
@@ -113,6 +117,7 @@ def coordinates(gap: Floats, mirror: Floats) -> Floats:
 
 def gaps(s: Floats) -> tuple[Floats, Floats]:
     """(1 − ρ, 1 + ρ) from s."""
+    # 1 ∓ ρ = 1 ± tanh s = 2 expit(±2s): both keep their digits where they are small
     return np.asarray(2.0 * expit(2.0 * s)), np.asarray(2.0 * expit(-2.0 * s))
 
 
@@ -176,6 +181,7 @@ class Layers:
         if (self.norm != "none" and self.norm_position == "pre") or family.homogeneous:
             return family.at(1.0)
         tiny = log_p < _FAINT
+        # so small a signal sees two rays, whose dual does not depend on p; exp(log_p) may underflow
         p = math.exp(log_p) if not tiny else math.exp(_FAINT)
         p = 1.0 if abs(p - 1.0) <= UNIT else p
         limit = family.small_signal_limit(p)
@@ -206,9 +212,11 @@ class Layers:
         elif before:
             log_q = math.log(scale)
         else:
+            # the view may be at another variance than p; φ is homogeneous there
             log_q = log_p + math.log(view.second_moment) - math.log(view.variance)
         log_q = 0.0 if abs(log_q) <= UNIT else log_q
         log_next, share, skip, source = self._parts(log_p, log_q)
+        # where φ is homogeneous only the logarithm of the variance is used, and that cannot overflow
         if not log_next < math.log(OVERFLOW) and not (family.homogeneous and self.bias == 0.0):
             raise diverging(name, layer)
         growth = skip + share * dual.slope_at_one
@@ -227,6 +235,7 @@ class Layers:
             return log_next, math.exp(log_q - log_next), 0.0, 1.0
         strength = 2.0 * math.log(self.residual)
         branch = strength + log_q
+        # summed for itself: 1 − skip would cancel for weak branches
         own = float(np.logaddexp(branch, strength + log_bias))
         log_next = float(np.logaddexp(log_p, own))
         return log_next, math.exp(branch - log_next), math.exp(log_p - log_next), math.exp(own - log_next)

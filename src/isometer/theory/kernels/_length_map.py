@@ -27,7 +27,7 @@ OVERFLOW = 1e150  # a variance beyond this has diverged: its square is no longer
 UNIT = 1e-12  # a variance this close to one (or to the one before) is the same: rounding must not start a drift
 _ORDERS = (256, 768)  # Hermite degrees of the fast series, tried in turn
 _WIDEST = 25.0  # and the largest variance it is tried for
-_REACH = 10.0
+_REACH = 10.0  # deviations of X that the rule covers: the density falls to e^−50 there
 _SCAN = np.geomspace(1e-8, 1e4, 121)  # where fixed points are looked for
 
 
@@ -37,6 +37,7 @@ def _hermite_rows(order: int) -> tuple[Floats, Floats]:
     edges = np.linspace(-_REACH, _REACH, 41)
     x, w = (v.ravel() for v in panel_nodes(edges[:-1], edges[1:], 24))
     rows = np.empty((order + 1, x.size))
+    # he_k √p instead of he_k: the recurrence stays bounded at high degrees
     before, here = np.zeros_like(x), np.exp(-0.25 * x * x) / (2 * math.pi) ** 0.25
     weight = here * w
     for k in range(order + 1):
@@ -55,7 +56,7 @@ def gaussian_rule() -> tuple[Floats, Floats]:
         3.0
     """
     x, rows = _hermite_rows(_ORDERS[0])
-    return x, rows[0]
+    return x, rows[0]  # he_0 = 1 leaves density times weight
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ def accurate_dual(phi: Activation) -> Dual:
     """φ's dual with a slope that can be had from the angle, where κ′ is smooth in θ but not in ρ."""
     dual = phi.dual
     base = dual.base if isinstance(dual, AffineDual) else dual
+    # no need without kinks (κ′ is smooth in ρ) or for a series; no way across jumps (κ′ is infinite at θ = 0)
     if not isinstance(base, ClosedDual) or not phi.kinks or math.isinf(base.slope_at_one):
         return dual
     _, _, core = split_affine_output(phi.expression)
@@ -161,6 +163,7 @@ class SignalFamily:
         if fast is not None:
             return fast
         scaled = phi.gain(math.sqrt(variance))
+        # the slope of x ↦ φ(√q x) carries a factor √q: E (d/dx φ(√q x))² = q E φ′(√q X)²
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows has diverged, and is judged below
             second, slope = scaled.second_moment, scaled.kernel_slope_at_one / variance
         if not second <= OVERFLOW:
@@ -193,6 +196,7 @@ class SignalFamily:
             return variance * phi.second_moment, phi.kernel_slope_at_one
         if variance == 0.0:
             here = phi(0.0)
+            # as q → 0 half of the Gaussian sees the slope on each side of 0
             near = phi.derivative(np.array([-1e-12, 1e-12]))
             return here * here, math.inf if phi.jumps and phi.jumps[0][0] == 0.0 else float(np.mean(near**2))
         fast = self._fast(variance)
@@ -278,12 +282,14 @@ class SignalFamily:
             return None
         out: Floats = values @ rows.T  # (variance, degree)
         if phi.is_odd:
+            # exact zeros: rounding in even degrees would break κ(−ρ) = −κ(ρ)
             out[:, ::2] = 0.0
         k = np.arange(order + 1)
         second = values**2 @ rows[0]
         slopes = np.asarray(phi.derivative(np.sqrt(variance)[:, None] * x), dtype=float) ** 2 @ rows[0] * variance
         # what is left at the ends of the line must not matter either: exp and its like need more room
         edge = np.abs(values[:, [0, -1]]).max(axis=1) ** 2 * math.exp(-(_REACH**2) / 2)
+        # Parseval for φ and for φ′ measures what the truncated series misses
         enough = np.abs(second - (out**2).sum(axis=1)) <= 2e-14 * second
         enough &= np.abs(slopes - (k * out**2).sum(axis=1)) <= 2e-13 * slopes
         enough &= edge <= 1e-17 * second
@@ -297,6 +303,7 @@ class SignalFamily:
             return None
         squares = found[0] ** 2
         k = np.arange(len(squares))
+        # weighted by 1 + k: what is cut matters neither to κ nor to κ′
         tail = np.flatnonzero(np.cumsum((squares * (1 + k))[::-1]) > 1e-18 * squares.sum())
         squares = squares[: max(2, len(squares) - int(tail[0]))]
         second, slope = math.fsum(squares), math.fsum(squares * np.arange(len(squares)))
@@ -402,8 +409,10 @@ class LengthMap:
         out[0] = variance
         for layer in range(1, depth + 1):
             out[layer] = self(float(out[layer - 1]))
+            # negated, so that NaN counts as diverged too
             if not out[layer] <= OVERFLOW:
                 raise diverging(self.family.activation.name, layer)
+            # with a skip the variance keeps growing, and small steps add up
             if self.residual is None and abs(out[layer] - out[layer - 1]) <= UNIT * out[layer - 1]:
                 out[layer:] = out[layer - 1]
                 break
@@ -432,6 +441,7 @@ class LengthMap:
             if abs(rate - 1.0) <= UNIT:
                 return ()
             fixed = shift / (1.0 - rate)
+            # + 0.0 turns −0.0 into 0.0
             return (LengthFixedPoint(fixed + 0.0, rate),) if fixed >= 0.0 else ()
         if shift == 0.0 and self.family.activation(0.0) == 0.0:
             start = sigma * self.family.slope_second(0.0)
@@ -440,10 +450,12 @@ class LengthMap:
         grid, moments = scan(self.family)
         excess = sigma * moments + shift - grid
         excess[np.abs(excess) <= UNIT * grid] = 0.0
+        # a root on a grid point shows no change of sign
         for i in np.flatnonzero(excess == 0.0):
             if 0 < i < len(grid) - 1:
                 found.append(LengthFixedPoint(float(grid[i]), self.slope(float(grid[i]))))
         for i in np.flatnonzero(excess[:-1] * excess[1:] < 0):
+            # relative excess over log q: as precise at q = 1e-8 as at 1e4
             log_q = brentq(lambda t: self(math.exp(t)) / math.exp(t) - 1.0, *np.log(grid[i : i + 2]), xtol=1e-14)
             fixed = math.exp(log_q)
             fixed = 1.0 if abs(fixed - 1.0) <= UNIT else fixed

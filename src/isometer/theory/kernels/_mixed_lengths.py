@@ -131,6 +131,7 @@ def _layer(family: SignalFamily, state: Signals, net: Architecture, depth: int, 
         raise IsometerError(
             f"{family.activation.name} leaves no signal at layer {layer}: its output is zero or constant"
         )
+    # an input at the origin may have no power; 1 stands in to avoid 0/0
     scale = np.where(power > 0.0, power, 1.0) if net.after else np.ones_like(power)
     strength = 1.0 if net.residual is None else net.residual**2
     skip = np.zeros_like(power) if net.residual is None else state.variances
@@ -144,12 +145,14 @@ def _layer(family: SignalFamily, state: Signals, net: Architecture, depth: int, 
         own_gap, own_mirror, slope = moments.block(rows, gap, mirror, tangent is not None)
         common = unit_gaps(amplitudes[rows], amplitudes)
         weights = amplitudes[rows, None, :] * amplitudes[None, :, :]  # (row, n, part)
+        # a bias is common to both inputs, 1 − ρ = 0 and 1 + ρ = 2: it is absent from the first sum
         new_gap = common + weights[..., 0] * own_gap + weights[..., 2] * gap
         new_mirror = common + weights[..., 0] * own_mirror + 2.0 * weights[..., 1] + weights[..., 2] * mirror
         s[rows] = coordinates(np.clip(new_gap, 0.0, 2.0), np.clip(new_mirror, 0.0, 2.0))
         if tangent is not None and state.tangent is not None:
             assert slope is not None
             slope *= strength / np.sqrt(scale[rows, None] * scale[None, :])
+            # Θ ← Θ·γ²E φ′φ′ + γ²(E φφ + V), with Θ itself added where there is a skip (004/eq-7)
             carried = state.tangent[rows] * (slope if net.residual is None else 1.0 + slope)
             size = np.sqrt(total[rows, None] * total[None, :])
             branch = weights[..., 0] * cosine_of(own_gap, own_mirror) + weights[..., 1]
@@ -189,13 +192,14 @@ class PairMoments:
 
     def _use_series(self, found: Floats, at_origin: float) -> None:
         """Hermite coefficients over their length, (n, degree); at the origin φ is the constant φ(0)."""
+        # weighted by 1 + k: what is cut matters neither to κ nor to κ′
         weight = (found**2 * (1 + np.arange(found.shape[1]))).max(axis=0)
         keep = int(np.flatnonzero(weight > 1e-18 * weight.sum())[-1]) + 1
         table = np.zeros((len(self.variances), keep))
         table[self.alive] = found[:, :keep]
         table[~self.alive, 0] = at_origin
         if self.net.centring:
-            table[:, 0] = 0.0
+            table[:, 0] = 0.0  # degree 0 is the mean
         self.power = (table**2).sum(axis=1)
         self.lengths = np.sqrt(self.power)
         table /= np.where(self.lengths > 0.0, self.lengths, 1.0)[:, None]
@@ -241,10 +245,12 @@ class PairMoments:
             base = getattr(self.dual, "base", self.dual)
             if isinstance(base, RaysDual):
                 angle = 2.0 * np.arctan2(np.sqrt(gap), np.sqrt(mirror))
+                # the ratio is the gain of an affine image of the rays
                 slope = base.slope_of_angle(angle) * (self.dual.slope_at_one / base.slope_at_one)
             else:
                 slope = np.asarray(self.dual.slope_at_gap(near))
             if self.net.before:
+                # chain rule of the norm, u ↦ u/√q
                 root = np.sqrt(np.where(self.alive, self.variances, 1.0))
                 slope = slope / (root[rows, None] * root[None, :])
         dead = ~self.alive
@@ -278,6 +284,7 @@ class PairMoments:
         rest = 2.0 - after
         after, rest = np.where(flipped, rest, after), np.where(flipped, after, rest)
         if slope is not None:
+            # E φ′φ′ = Σ k a_k b_k ρ^{k−1}/√(pq), and the table holds a and b over their lengths
             root = self.lengths / np.sqrt(np.where(self.alive, self.variances, 1.0))
             slope *= root[rows, None] * root[None, :]
         return after, rest, slope
@@ -313,6 +320,7 @@ class PairMoments:
             return 1.0 - (_pair(f, g, gap) - centre) / size
         # for close directions: 1 − cosine at ρ = 1, plus ∫ E f′g′ dρ
         theta = float(angle_of_gap(np.array(gap)))
+        # θ is below 0.05 here, where six nodes are plenty
         nodes, weights, _ = legendre_rule(6)
         t = theta * (nodes + 1) / 2
         angles = [self._slope_at(i, j, 2.0 * math.sin(x / 2) ** 2) for x in t]
@@ -351,4 +359,5 @@ def _pair(f: PiecewiseFunction, g: PiecewiseFunction, gap: float) -> float:
     """E f(X)g(Y) for corr(X, Y) = 1 − gap."""
     if gap <= 1.0:
         return pair_expectation(f, g, 2.0 * math.atan2(math.sqrt(gap), math.sqrt(2.0 - gap)))
+    # the quadrature needs a cosine ≥ 0: −Y in place of Y
     return pair_expectation(f, g.mirrored(), 2.0 * math.atan2(math.sqrt(2.0 - gap), math.sqrt(gap)))

@@ -158,11 +158,11 @@ def _solve(
     for start in starts:
         try:
             found = least_squares(conditions, start, xtol=1e-15, ftol=1e-15, gtol=1e-15, max_nfev=200)
-        except IsometerError:
+        except IsometerError:  # a function without usable moments on the way: next start
             continue
         if best is None or found.cost < best.cost:
             best = found
-        if best.cost < 1e-24:
+        if best.cost < 1e-24:  # conditions met to about 1e-12
             break
     worst = math.inf if best is None else float(np.max(np.abs(best.fun)))
     if worst > 1e-8:
@@ -180,6 +180,7 @@ def _kernel_shaping(base: Activation, depth: int, target: float, cosine: float) 
     slope = target ** (1.0 / depth)
 
     def conditions(unknown: np.ndarray) -> np.ndarray:
+        # the scale as exp: positive without a constraint
         inner = _transformed(base, math.exp(unknown[0]), float(unknown[1])).normalized()
         # κ'(1) − 1 is small in deep networks: compare logarithms so that the target is met after `depth` powers
         reached = math.log(inner.moments["slope_second"].value) * depth
@@ -208,6 +209,7 @@ def _tailored(base: Activation, depth: int, target: float, cosine: float) -> Sha
         value = float(kernel.iterate(cosine, depth).cosine[-1])
         return np.array(
             [
+                # times depth: what is left of κ'(1) − 1 compounds over the layers
                 depth * (shaped.moments["slope_second"].value - 1.0),
                 length_slope(shaped) - 1.0,
                 value - target,

@@ -92,16 +92,19 @@ def jacobian_moments(
     log_mean, spread, layer = 0.0, 0.0, 0
     while layer < layers:
         if family.homogeneous:
+            # slopes of a homogeneous φ do not depend on the variance, which may overflow
             variance = 1.0
         chi = sigma * family.slope_second(variance)
         if not chi > 0.0:
             return JacobianMoments(layers, weights, -math.inf, math.inf)
+        # E φ′⁴/(E φ′²)²: sigma² cancels the one in χ²
         fourth = _fourth(phi, variance) * sigma**2 / chi**2
         after = variance if family.homogeneous else lengths(variance)
         if not after <= OVERFLOW:
             raise diverging(phi.name, layer + 1)
         if variance > 0 and abs(after - variance) <= UNIT * variance:
             rest = layers - layer
+            # rounding must not add up over the layers that are left
             log_chi = 0.0 if abs(chi - 1.0) <= UNIT else math.log(chi)
             return JacobianMoments(layers, weights, log_mean + rest * log_chi, spread + rest * (fourth - 1.0 + own))
         if layer >= patience(family):

@@ -85,7 +85,7 @@ def phase_point(
     if lengths.weight_variance == 0.0:
         raise IsometerError("a weight variance of 0 passes no signal; give a positive one")
     sigma, shift = lengths.weight_variance, lengths.bias_variance
-    start = sigma + shift
+    start = sigma + shift  # first pre-activations of an input of unit length
     variance, length_slope = _destination(lengths, start)
     name = family.activation.name
     if math.isinf(variance):
@@ -117,6 +117,7 @@ def _scale(slope: float) -> float:
 def _destination(lengths: LengthMap, start: float) -> tuple[float, float]:
     """(q*, slope) reached from `start`: the next fixed point in the direction of the first step."""
     if lengths.family.homogeneous and abs(lengths.weight_variance * lengths.family.activation.second_moment - 1) < UNIT:
+        # a line of fixed points: every length is kept, or the bias adds up without end
         return (start, 1.0) if lengths.bias_variance == 0.0 else (math.inf, 1.0)
     points = lengths.fixed_points
     here = lengths(start)
@@ -149,7 +150,7 @@ def _limit(family: SignalFamily, variance: float, sigma: float, shift: float) ->
         while excess(low) <= 0.0 and low < -1e-3:
             low /= 2
         if low >= -1e-3:
-            return 1.0, 1.0
+            return 1.0, 1.0  # no change of sign: χ is 1 up to rounding, and so is c*
         gap = math.exp(float(brentq(excess, low, 0.0, xtol=1e-14)))
     slope = share * float(view.dual.slope_at_gap(np.array(gap))) / whole
     return 1.0 - gap, slope
@@ -187,6 +188,7 @@ class EdgeOfChaos:
         inside = self.variance > 0
         log_q = np.log(self.variance[inside])
         k = int(np.flatnonzero((b[:-1] - bias_variance) * (b[1:] - bias_variance) < 0)[0])
+        # a spline in log q needs a few points and cannot reach q = 0: a chord there
         if len(log_q) < 4 or self.variance[k] == 0.0:
             return float(np.interp(bias_variance, b[k : k + 2], w[k : k + 2]))
         across = CubicSpline(log_q, b[inside])
@@ -214,6 +216,7 @@ def edge_of_chaos(source: str | Activation | SignalFamily | Any) -> EdgeOfChaos:
     q, moments, slopes = _tabulated(family)
     weight = 1.0 / slopes
     bias = q - weight * moments
+    # slope of the length map, dE φ²/dq by differences in logarithms
     gradient = weight * np.gradient(np.log(np.maximum(moments, 1e-300)), np.log(q)) * moments / q
     keep = (bias >= -1e-12 * q) & (gradient <= 1.0 + 1e-6)
     curve = [q[keep], weight[keep], np.maximum(bias[keep], 0.0)]
@@ -324,6 +327,7 @@ def phase_diagram(
     limit = checked_variance(weight_limit, "the weight limit")
     top = checked_variance(bias_limit, "the bias limit")
     weights, biases = np.linspace(limit / points, limit, points), np.linspace(0.0, top, points)
+    # every cell reads q* off one interpolated table; only the points of `table` are solved for
     fine, moment, slope = _fine(family)
     variance, chi = np.empty((points, points)), np.empty((points, points))
     for row, shift in enumerate(biases):
@@ -344,6 +348,7 @@ def _fine(family: SignalFamily) -> tuple[Floats, Floats, Floats]:
     """E φ² and E φ′² on a dense grid of variances."""
     q, moments, slopes = _tabulated(family)
     dense = np.geomspace(q[0], q[-1], 1500)
+    # in logarithms powers of q are straight lines, and the moment stays positive
     moment = np.exp(CubicSpline(np.log(q), np.log(np.maximum(moments, 1e-300)))(np.log(dense)))
     finite = np.isfinite(slopes).all() and (slopes > 0).all()
     slope = np.exp(CubicSpline(np.log(q), np.log(slopes))(np.log(dense))) if finite else np.interp(dense, q, slopes)
@@ -354,6 +359,7 @@ def _reached(grid: Floats, excess: Floats, start: float) -> float:
     """The first zero of the excess from `start` in the direction it points."""
     begin = int(np.clip(np.searchsorted(grid, start), 1, len(grid) - 1))
     up = excess[begin] > 0
+    # at a fixed point already, or on a line of them
     if abs(excess[begin]) <= 1e-9 * start:
         return start
     if up:

@@ -76,6 +76,7 @@ def signal_path(
         source, squared_length=squared_length, bias=bias, norm=norm, norm_position=norm_position, residual=residual
     )
     share = network.first_share
+    # the bias is common to both inputs: it adds to 1 + ρ only
     near, far = share * near, share * far + 2.0 * (1.0 - share)
     transient, constant = network.stages(layers)
     out = np.empty((3, layers + 1))
@@ -84,6 +85,7 @@ def signal_path(
         if layer:
             stage = transient[layer - 1] if layer <= len(transient) else constant
             assert stage is not None
+            # a constant stage names the variance after its first use; later ones repeat the same factor
             if layer == len(transient) + 1:
                 step = stage.log_variance - log_p
             near, far = stage.forward(near, far)

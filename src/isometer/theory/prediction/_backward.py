@@ -75,6 +75,7 @@ def gradient_log_norms(forward: Forward, path: Path, given: Floats | None = None
         at_weights, gradient = walk(pull, path, layer, gradient, given)
         here = path.layers[layer - 1]
         scale = path.layers[layer - 2].log_scale if layer > 1 else path.start_log_scale
+        # E ‖∂loss/∂W‖_F² = fan_out·fan_in·tr(ΓK), K without the scale that the layer before left out
         overlap = float(np.sum(at_weights.gram * here.entering))
         sizes = math.log(spec.widths[layer - 1]) + math.log(spec.fan_in[layer - 1])
         logs[layer] = _half_log(overlap, at_weights.log + 2 * scale + sizes)
@@ -123,6 +124,7 @@ def _layer(
     spec, here = forward.spec, path.layers[layer - 1]
     operations = forward.operations(here.pre, layer, early=layer < spec.layers)
     at_weights = pull(operations, here.pre.covariance, gradient)
+    # the transpose sums over fan_out where the weights sum over fan_in
     factor = forward.weight_variance(layer) * spec.widths[layer - 1] / spec.fan_in[layer - 1]
     entering = at_weights.times(at_weights.gram, factor)
     if layer == 1 and forward.early:
@@ -154,6 +156,7 @@ def _skip_layer(
     if math.isinf(gamma):
         return at_weights, back
     top = max(total.log, back.log)
+    # in the scale of the larger, so that neither exponential overflows
     both = total.gram * math.exp(total.log - top) + back.gram * math.exp(back.log - top)
     return at_weights, _Gradient(np.eye(len(both)), top).times(both)
 
@@ -195,6 +198,7 @@ class Pullback:
     def __call__(self, operations: tuple[Operation, ...], covariance: Floats, gradient: _Gradient) -> _Gradient:
         elementwise = not any(isinstance(operation, NormalizeBatch) for operation in operations)
         diagonal = not (gradient.gram - np.diag(np.diag(gradient.gram))).any()
+        # a diagonal Γ needs E φ′² of each sample only, no E φ′_i φ′_j
         if elementwise and diagonal and not self.forward.spec.phi.jumps:
             slopes = _slopes(self.forward, operations, np.diag(covariance).copy())
             return gradient.times(gradient.gram * np.diag(slopes))
@@ -218,11 +222,13 @@ def _sampled(operations: tuple[Operation, ...], covariance: Floats, gram: Floats
     """`E JᵀΓJ`; None where it is infinite."""
     n = len(covariance)
     covariance = seen_covariance(operations, covariance)
+    # Jacobians take n² numbers per point
     count = int(min(1 << 13, max(1 << 10, (1 << 20) // n**2)))
     norm = next((operation.norm for operation in operations if isinstance(operation, NormalizeBatch)), None)
     if norm is None or not norm.rescale or norm.eps > 0:
         h = gaussian_batches(covariance, count)[0]
         return _averaged(gram, evaluate_with_jacobian(operations, h)[1], np.ones(len(h)))
+    # a rescaling norm has the pole 1/‖h‖² at 0, whose plain average converges badly
     tilted = tilted_batches(covariance, count)
     if tilted is None:
         return None
@@ -243,7 +249,9 @@ def _slopes(forward: Forward, operations: tuple[Operation, ...], variances: Floa
 
 def _averaged(gram: Floats, jacobian: Floats, weight: Floats) -> Floats:
     if jacobian.ndim == 2:
+        # diagonal Jacobians: JᵀΓJ is Γ ∘ ddᵀ
         return np.asarray(gram * ((jacobian * weight[:, None]).T @ jacobian / len(jacobian)))
+    # JᵀΓJ = (RᵀJ)ᵀ(RᵀJ), Γ = RRᵀ: one matrix product over all points
     values, vectors = np.linalg.eigh(gram)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     rows = np.matmul(root.T, jacobian) * np.sqrt(weight)[:, None, None]  # (points, n, n)

@@ -37,7 +37,7 @@ LARGEST = 24
 
 Site = tuple[bool, bool]
 _POINTS = 1 << 12
-_JUMP_POINTS = 1 << 14
+_JUMP_POINTS = 1 << 14  # derivatives of the density are noisier than those along paths
 _SHIFT_POINTS = 1 << 11
 _SHIFT_DRAWS = 32
 
@@ -175,6 +175,7 @@ class _Responses:
         """E T(m + Δ) − T(m), by the same points for both."""
         forward, spec = self.forward, self.forward.spec
         n = len(law.mean)
+        # a linear T has no shift
         if not law.covariance.any() or (spec.is_linear and spec.norm is None):
             return np.zeros((n, n))
         setting = self._setting(layer)
@@ -188,6 +189,7 @@ class _Responses:
             columns = Columns(covariance)
             operations = forward.operations(columns, layer, early=site[0], until_activation=site[1])
             values, vectors = np.linalg.eigh(seen_covariance(operations, covariance))
+            # the symmetric root is smooth in the matrix, eigenvectors are not
             y = evaluate(operations, z @ ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T))
             return np.asarray(y.T @ y / len(y))
 
@@ -254,12 +256,14 @@ def response_of(operations: tuple[Operation, ...], covariance: Floats, haar: flo
         second[each, each] = (x_slope * x).T @ score / count
         derivative = derivative + by_mean @ first.reshape(n, n * n) + by_square @ second.reshape(n, n * n)
     derivative = derivative.reshape(n * n, n, n)
+    # only symmetric dV occur: (a, b) and (b, a) count alike
     derivative = ((derivative + np.swapaxes(derivative, 1, 2)) / 2).reshape(n * n, n * n)
     noise = influence.T @ influence / count
     if haar > 0.0:
         own = (h[:, :, None] * h[:, None, :]).reshape(count, n * n)
         own = own - own.mean(axis=0)
         cross = influence.T @ own / count
+        # regression on hhᵀ; its n² entries repeat by symmetry, and their covariance is singular
         noise = noise - haar * cross @ np.linalg.pinv(own.T @ own / count, rcond=1e-10, hermitian=True) @ cross.T
     return Response(derivative, (noise + noise.T) / 2)
 

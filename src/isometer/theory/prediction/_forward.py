@@ -114,10 +114,12 @@ class Forward:
         spec, fan_in, fan_out = self.spec, self.spec.fan_in[layer - 1], self.spec.widths[layer - 1]
         gain = spec.at("gain", layer)
         if spec.weights == "orthogonal":
+            # entries of a Haar frame have the variance 1/max(fan_in, fan_out)
             return gain**2 * fan_in / max(fan_in, fan_out)
         if spec.weights == "orthogonalized-xavier":  # the mean of the quarter circle law on [0, 2] is 8/(3π)
             return gain**2 * (8 / (3 * math.pi)) ** 2
         size = weight_factor(spec, layer) ** 2 * fan_in
+        # U(−a, a) has the variance a²/3
         return size / 3 if spec.weights in ("uniform", "xavier-uniform", "pytorch") else size
 
     def operation(self, step: str, columns: Columns, layer: int) -> Operation:
@@ -199,11 +201,13 @@ class Forward:
         if not (exact or (rays and position == "pre")):
             return None
         if uneven <= _UNEVEN * np.abs(covariance).max():
+            # batch_norm_map counts as exchangeable what is so to 1e-12; make it exact
             covariance = np.where(apart, covariance[apart].mean(), np.diag(covariance).mean())
         try:
             found = batch_norm_map(covariance, "identity" if phi is None else phi, norm=norm, position=position)
         except IsometerError:
             return None
+        # sampled with the fixed points of every layer instead, which keep the map deterministic
         if found.method == "quasi-Monte Carlo":
             return None
         return found.gram, np.full(len(covariance), math.nan)  # means after a batch norm are asked for by nobody
@@ -218,6 +222,7 @@ class Forward:
         gram = batch if is_gram else batch @ batch.T / batch.shape[-1]
         scale = 1.0
         if self.spec.homogeneity == 1 and gram.max() > 0:
+            # the chain has no scale of its own: carried as a logarithm it cannot overflow
             scale = math.sqrt(float(np.diag(gram).max()))
         path = Path(gram / scale**2, math.log(scale))
         given = None if is_gram else batch.T / scale
@@ -227,6 +232,7 @@ class Forward:
         for layer in range(1, self.spec.layers + 1):
             log_scale = path.layers[-1].log_scale if path.layers else path.start_log_scale
             done, state, mean = step(layer, state, mean, given if layer == 1 else None, log_scale)
+            # negated, so that NaN counts as diverged too
             if not np.abs(done.output).max() < _LIMIT:
                 path.diverged = layer
                 break

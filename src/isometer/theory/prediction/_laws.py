@@ -63,6 +63,7 @@ class GramLaw:
         if not kept.any():
             return 0.0
         inverse = vectors[:, kept] / np.sqrt(values[kept])
+        # (A ⊗ A)ᵀ vec Δ = vec(AᵀΔA)
         both = np.kron(inverse, inverse)
         return max(0.0, float(np.linalg.eigvalsh(both.T @ self.covariance @ both)[-1]))
 
@@ -131,7 +132,7 @@ class GramLaw:
         if each:
             read[np.arange(n), np.arange(n), np.arange(n)] = 1.0 / sizes
         else:
-            read[:] = np.eye(n) / (n * sizes[0])
+            read[:] = np.eye(n) / (n * sizes[0])  # b = tr dG/tr G for every sample
         reading = read.reshape(n, n * n)
         spread = reading @ self.covariance @ reading.T  # of b
         mixed = (self.covariance @ reading.T).reshape(n, n, n) / root[:, :, None]  # of a and b

@@ -189,6 +189,7 @@ def _of_lengths(spec: Spec, forward: Forward, n: int, growth: float | None, path
     if spec.homogeneity == 1:
         note = "every scale is kept; the diagonal is that of samples of unit mean square"
         variance = weight
+    # back from pre-activations, q = wK + b, to the output K
     diagonal = (variance - spec.bias_variance) / weight * spec.output_scale(1) ** 2
     off = (point.cosine * variance - spec.bias_variance) / weight * spec.output_scale(1) ** 2
     if "activation" in forward.early:
@@ -204,7 +205,7 @@ def _iterated(spec: Spec, forward: Forward, n: int, growth: float | None, path: 
             None, None, None, None, growth, None, "a skip without a norm after it lets signals grow with depth"
         )
     over_samples = spec.norm is not None and spec.norm.over == "batch"
-    count = n if over_samples else 2
+    count = n if over_samples else 2  # without a norm over samples pairs do not affect each other
     start = np.eye(count)
     if path is not None and path.layers and n > 1:
         last = path.layers[-1].output
@@ -223,6 +224,7 @@ def _iterated(spec: Spec, forward: Forward, n: int, growth: float | None, path: 
         rate = slow[1] / slow[0] if len(slow) == 2 else None
         scale = None if rate is None else _scale(rate)
         return FixedPointLimits(None, None, None, rate, growth, scale, f"no fixed point within {steps_allowed} layers")
+    # smaller steps are rounding, and their ratio is no rate
     moving = [step for step in steps if step > 1e-11]
     rate = moving[-1] / moving[-2] if len(moving) > 1 else 0.0
     diagonal, off = float(grams[-1][0, 0]), float(grams[-1][0, 1])

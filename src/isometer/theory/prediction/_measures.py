@@ -20,6 +20,7 @@ def _log_norm(grams: Floats, log_scale: Floats, features: Floats) -> Floats:
 
 
 def _second_moment(grams: Floats, log_scale: Floats, features: Floats) -> Floats:
+    # capped: exp overflows past 709
     return np.asarray(np.exp(np.minimum(2 * _log_root_trace(grams, log_scale), 700.0)) / grams.shape[-1])
 
 

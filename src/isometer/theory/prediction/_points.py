@@ -28,10 +28,10 @@ def standard_points(count: int, dimensions: int) -> Floats:
 
     level = max(2, int(count - 1).bit_length() - 1)
     uniform = qmc.Sobol(dimensions, rng=np.random.default_rng(2024)).random_base2(level)
-    half = ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
-    half = half / np.sqrt((half**2).mean(axis=0))
+    half = ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))  # ndtri is infinite at 0 and 1
+    half = half / np.sqrt((half**2).mean(axis=0))  # unit variance in every coordinate, exactly
     points = np.concatenate([half, -half])
-    points.setflags(write=False)
+    points.setflags(write=False)  # cached: every caller gets this very array
     return np.asarray(points)
 
 
@@ -79,7 +79,9 @@ def tilted_batches(covariance: Floats, count: int) -> tuple[Floats, Floats] | No
         return None
     z = standard_points(count, rank)
     square = np.maximum((z * z).sum(axis=1), 1e-300)
+    # the same quantile of the law with two degrees of freedom less
     shorter = 2 * gammaincinv((rank - 2) / 2, gammainc(rank / 2, square / 2))
+    # far out gammainc rounds to 1, and its inverse is inf
     shorter = np.where(np.isfinite(shorter), shorter, square)
     h = (z * np.sqrt(shorter / square)[:, None]) @ (vectors * np.sqrt(values)).T
     return h, shorter / (rank - 2)

@@ -210,6 +210,7 @@ def _statistics(values: Floats, quantile: float, runs: int, level: float) -> tup
         odd = float(values[~np.isfinite(values)][0])
         return odd, odd, odd
     mean = float(values.mean())
+    # one run spreads like the law itself; the mean of several is nearly Gaussian
     if runs == 1:
         low, high = np.quantile(values, ((1 - level) / 2, (1 + level) / 2))
         return mean, float(low), float(high)
