@@ -30,8 +30,6 @@ from isometer.nn import Activation as Module
 from isometer.nn import NormReLU, build
 from isometer.simulate import simulate
 from isometer.theory.prediction import predict
-from isometer_papers.architectures import mlp
-from isometer_papers.architectures.parts import activation_layer
 
 
 class Snake(nn.Module):
@@ -114,7 +112,6 @@ def test_networks_are_built_with_its_module(phi: Activation) -> None:
     layer = build(Spec(width=8, depth=2, activation="snake(0.5)")).layers[1].activation
     assert isinstance(layer, Snake)
     assert layer.frequency == 0.5
-    assert any(isinstance(m, Snake) for m in mlp(3, 2, depth=2, width=8, activation="snake").modules())
 
 
 def test_torch_objects_are_recognised(phi: Activation) -> None:
@@ -220,11 +217,6 @@ def test_the_way_back_is_recognised(text: str) -> None:
 )
 def test_no_module(text: str) -> None:
     assert torch_module(text, spec=True) is None
-
-
-@pytest.mark.parametrize(("text", "kind"), [("tanh", nn.Tanh), ("selu", nn.SELU), ("gelu", Module), ("linear", Module)])
-def test_architectures_round_as_they_did(text: str, kind: type[nn.Module]) -> None:
-    assert type(activation_layer(text)) is kind
 
 
 def test_subclasses_and_trained_parameters_are_not_taken_for_the_registered_class(phi: Activation) -> None:

@@ -7,7 +7,6 @@ from ._angles import mean_abs_cosine as mean_abs_cosine
 from ._angles import mean_angle_deg as mean_angle_deg
 from ._angles import mean_cosine as mean_cosine
 from ._catalogue import METRICS as METRICS
-from ._catalogue import Metric as Metric
 from ._catalogue import metric as metric
 from ._catalogue import names as names
 from ._catalogue import register as register
@@ -30,6 +29,7 @@ from ._jacobians import JacobianSpectrum as JacobianSpectrum
 from ._jacobians import batch_norm_jacobian_norm as batch_norm_jacobian_norm
 from ._jacobians import batch_norm_jacobian_spectrum as batch_norm_jacobian_spectrum
 from ._jacobians import jacobian_singular_values as jacobian_singular_values
+from ._metric import Metric as Metric
 from ._normalization import batch_norm_gain_bound_as_printed as batch_norm_gain_bound_as_printed
 from ._normalization import batch_normalize as batch_normalize
 from ._normalization import isometry_gain as isometry_gain

@@ -12,7 +12,7 @@ from isometer.metrics._batch import MetricInput
 from isometer.metrics._gradients import alignment_of
 
 if TYPE_CHECKING:
-    from isometer.metrics._catalogue import Metric
+    from isometer.metrics._metric import Metric
 
 
 class Shared:
