@@ -61,6 +61,7 @@ class Commands(TyperGroup):
             module = module_of(cmd_name)
             if module is not None:
                 import_module(module)
+                # The import added the command to `app`; this group was made before.
                 self.commands.update(typer.main.get_group(app).commands)
             elif cmd_name in _COMPANION:
                 self.commands[cmd_name] = _stand_in(cmd_name)

@@ -152,13 +152,16 @@ def takes_setting(command: Callable[..., None]) -> Callable[..., None]:
         inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
         for f in fields(Setting)
     ]
+    # eval_str: postponed annotations are text, and Typer needs the objects.
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    # Keyword-only parameters may stand in any order, with or without default.
     both = [*shared, *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own)]
 
     @wraps(command)
     def run(**values: Any) -> None:
         command(Setting(**{p.name: values.pop(p.name) for p in shared}), **values)
 
+    # Typer reads the signature and the annotations.
     run.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in both}
     return run

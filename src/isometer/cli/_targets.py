@@ -89,6 +89,7 @@ def converted(name: str, text: str, parameter: inspect.Parameter) -> Any:
         return kind(text)
     if kind in (int, float):
         try:
+            # 1e3 is whole too; plain digits go through int, which does not round.
             number = float(text)
             return int(text) if kind is int and "e" not in text.lower() else (_whole(number) if kind is int else number)
         except (ValueError, OverflowError):

@@ -98,5 +98,6 @@ def save_treated(model: Any, path: Path) -> None:
     """Write the parameters and buffers of a model; a reader sees the old file or the new one, never a part."""
     from safetensors.torch import save_file
 
+    # Copies: safetensors refuses tensors that share memory, as tied weights do.
     state = {name: tensor.detach().clone().contiguous() for name, tensor in model.state_dict().items()}
     write_whole(path, lambda partial: save_file(state, partial))

@@ -215,6 +215,7 @@ def _picture(data: DataSet) -> Figure:
     for label in range(classes):
         chosen = data.images[np.flatnonzero(data.labels == label)[:_SHOWN]]
         sheet[label, : len(chosen)] = chosen
+    # (class, image, channel, y, x) to rows of class and y, columns of image and x.
     pixels = sheet.transpose(0, 3, 1, 4, 2).reshape(classes * height, _SHOWN * width, channels)
     figure, axes = new_figure(1, width=6.4, height=5.6)
     axis = axes[0, 0]

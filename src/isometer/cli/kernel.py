@@ -157,6 +157,7 @@ def _save(matrix: KernelMatrix, path: Path) -> None:
     import numpy as np
 
     def write(partial: Path) -> None:
+        # Given a path, NumPy would append its own ending to the temporary name.
         with partial.open("wb") as file:
             if path.suffix == ".npy":
                 np.save(file, matrix.matrix)

@@ -64,6 +64,7 @@ def _register(name: str, target: SweepTarget) -> None:
         execute(job, store, JOB, workers, dask, as_json)
 
     parameters = [*first, *options, *last]
+    # Typer reads the signature and the annotations.
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__doc__ = _HELP.format(name=name, example=_EXAMPLES.get(name, f"{name} --grid depth=1,2,4"))
@@ -120,6 +121,7 @@ def _store_for(job: Job, out: Path | None) -> Store:
     from isometer.run._cells import canonical
 
     if out is None:
+        # Named by its content, so that the same command finds its cells again.
         text = canonical([[dict(cell.coordinates), cell.text] for cell in job.cells])
         out = Path("runs") / f"{job.notes['target']}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
     store = Store.create(out)
@@ -159,7 +161,7 @@ def execute(job: Job, store: Store, name: str, workers: int | None, dask: str | 
     except KeyboardInterrupt as problem:
         text = f"interrupted: {problem or 'no cell is lost'}; {again}"
         Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(130) from None  # 128 + SIGINT, as shells report it
     except StoreError as problem:
         raise StoreError(f"{problem}; {again}") from None
     paths, slopes = _write(job, store, name, outcome)

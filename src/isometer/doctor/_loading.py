@@ -79,9 +79,11 @@ def load_target(text: str, *, seed: int = 0) -> Target:
         return Target(text, built_in.model(seed), loss=built_in.loss, patient=built_in)
     if text.endswith(".json"):
         return _from_spec(Path(text), seed)
+    # From the right: a path may hold colons of its own.
     where, colon, name = text.rpartition(":")
     if not colon or not where or not name.isidentifier():
         try:
+            # Called for its error, which names the nearest patient.
             patient(text)
         except IsometerError as problem:
             if text.endswith(".py"):
@@ -94,6 +96,7 @@ def load_target(text: str, *, seed: int = 0) -> Target:
                 f"built-in patient ({problem})"
             ) from None
     with torch.random.fork_rng(devices=[]):
+        # torch.manual_seed would also seed accelerators, whose generators the fork does not restore.
         torch.default_generator.manual_seed(seed)
         module = _module_from_file(Path(where)) if where.endswith(".py") else _module_by_name(where)
         made = _made(module, name, text)
@@ -123,6 +126,7 @@ def _module_from_file(path: Path) -> Any:
         raise IsometerError(f"{str(path)!r} cannot be imported; expected a Python file")
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module  # classes made in it can then be found by name
+    # The file may import its neighbours, as it does when Python runs it.
     sys.path.insert(0, str(path.resolve().parent))
     try:
         specification.loader.exec_module(module)
@@ -139,6 +143,7 @@ def _module_by_name(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as problem:
+        # A module that the target's own imports miss is another error, and comes through.
         if problem.name is not None and (name == problem.name or name.startswith(f"{problem.name}.")):
             raise IsometerError(
                 f"there is no module {name!r}; expected one that can be imported from here — give the path of a file "
@@ -247,6 +252,7 @@ def load_batch(path: Path) -> Any:
 
 
 def _tensor(array: np.ndarray) -> torch.Tensor:
+    # NumPy's default is float64, which layers in float32 refuse; half precision stays.
     if array.dtype.kind == "f":
         array = array.astype(np.float32 if array.dtype.itemsize > 2 else array.dtype)
     return torch.from_numpy(np.ascontiguousarray(array))
@@ -349,6 +355,7 @@ def _gaussian(model: nn.Module, n: int, shape: tuple[int, ...] | None, seed: int
         elif isinstance(first, nn.modules.conv._ConvNd):
             axes = first.weight.dim() - 2
             shapes = [(first.in_channels, *[size] * axes) for size in _IMAGE_SIZES]
+            # Two samples: batch norm in training mode refuses a single value per channel.
             fits = (one for one in shapes if refusal(model, torch.zeros((2, *one), dtype=dtype)) is None)
             shape = next(fits, shapes[0])
         elif isinstance(first, nn.modules.batchnorm._BatchNorm):

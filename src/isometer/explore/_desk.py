@@ -98,17 +98,20 @@ class _Process:
         """Have a process that is ready, or raise `IsometerError`."""
         if self._popen is not None and self._popen.poll() is None:
             return
+        # What an ended process still said must not answer the next one's requests.
         self._inbox = queue.SimpleQueue()
         self._popen = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # nobody reads it, and a full pipe would block the worker
             text=True,
             encoding="utf-8",
+            # Workers share the cores, so each computes in one thread.
             env={**os.environ, **dict.fromkeys(_THREADS, "1"), **handed_on()},
         )
         self.started += 1
+        # Reading a pipe knows no time limit; taking from a queue does.
         threading.Thread(target=_forward, args=(self._popen, self._inbox), daemon=True).start()
         if "ready" not in self._wait(_START, lambda: False):
             self.end()
@@ -150,7 +153,7 @@ class _Process:
             with contextlib.suppress(OSError):  # what was not sent cannot be sent any more
                 assert self._popen.stdin is not None
                 self._popen.stdin.close()
-            self._popen.wait()
+            self._popen.wait()  # or a zombie stays
             self._popen = None
 
     def _stop(self, identity: int) -> None:
@@ -180,6 +183,7 @@ class _Process:
                 message = self._inbox.get(timeout=left)
             except queue.Empty:
                 break
+            # Wakes and late replies to earlier requests are passed over.
             if "gone" in message or "ready" in message or identity in (message.get("id"), message.get("started")):
                 return message
         return {}
@@ -234,6 +238,7 @@ class _Cache:
             return
         self._held[key] = result
         self._bytes += result.size
+        # A single result above the limit is kept all the same.
         while len(self._held) > _KEPT_ENTRIES or (self._bytes > _KEPT_BYTES and len(self._held) > 1):
             _, dropped = self._held.popitem(last=False)
             self._bytes -= dropped.size
@@ -315,6 +320,7 @@ class Desk:
                 else:
                     self._waiting.append(task)
             self._arrived.notify_all()
+        # Outside of the lock, which workers need in order to finish.
         for task in tasks:
             task.done.wait()
         if ticket.cancelled.is_set() or any(isinstance(task.outcome, Superseded) for task in tasks):
@@ -350,6 +356,7 @@ class Desk:
         place = (ticket.tab, ticket.slot)
         older = self._latest.pop(place, None)
         self._latest[place] = ticket
+        # Nothing tells that a tab was closed: the oldest places are forgotten.
         while len(self._latest) > 4096:
             self._latest.popitem(last=False)
         if older is None:
@@ -383,7 +390,9 @@ class Desk:
         while (task := self._next()) is not None:
             with self._lock:
                 task.process = process
+                # Another worker may have computed the same while the task waited.
                 found = self._cache.get(task.job.key)
+                # A task that was cancelled before it had a process was not woken: it is found here.
                 dropped = task.ticket.cancelled.is_set()
             outcome = Superseded() if dropped else found if found is not None else process.run(task, self.seconds)
             with self._lock:

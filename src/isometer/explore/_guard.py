@@ -45,13 +45,14 @@ def allowed_host(header: str, names: tuple[str, ...] = ()) -> bool:
 
 def protect(app: Dash, names: tuple[str, ...] = ()) -> None:
     """Refuse what does not come from the page itself, and tell browsers to load nothing from elsewhere."""
+    # Base64 makes an upload a third larger, and the rest of a callback's request comes on top.
     app.server.config["MAX_CONTENT_LENGTH"] = int(LIMITS["upload"].high * 1.4) + 1_000_000
     hashes = " ".join(app.csp_hashes())
     policy = "; ".join(
         (
             "default-src 'self'",
             f"script-src 'self' {hashes}",
-            "style-src 'self' 'unsafe-inline'",
+            "style-src 'self' 'unsafe-inline'",  # Dash and Plotly write style attributes
             "img-src 'self' data: blob:",
             "connect-src 'self'",
             "object-src 'none'",
@@ -64,6 +65,7 @@ def protect(app: Dash, names: tuple[str, ...] = ()) -> None:
     def check() -> None:
         if not allowed_host(request.host, names):
             abort(403, "the explorer answers to localhost and addresses only; start it with --host NAME for a name")
+        # Browsers send it with every request other than GET and HEAD; other programs need not.
         origin = request.headers.get("Origin")
         if origin is not None and request.method != "GET" and urlsplit(origin).netloc != request.host:
             abort(403, "this request comes from another page")

@@ -44,7 +44,7 @@ def make_app(gallery: str | Path | None = None, *, desk: Desk | None = None, hos
         title="Isometer",
         update_title="",
         assets_folder=str(Path(__file__).parent / "assets"),
-        suppress_callback_exceptions=True,
+        suppress_callback_exceptions=True,  # callbacks name elements of labs that are not shown yet
         serve_locally=True,
         compress=False,
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],

@@ -45,8 +45,8 @@ def parsed(content: bytes) -> Report:
     if len(content) > most:
         raise IsometerError(f"the file has {len(content) / 1e6:.1f} MB; at most {most / 1e6:.0f} MB are read")
     try:
-        raw = json.loads(content.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
+        raw = json.loads(content.decode("utf-8-sig"))  # some programs put a byte order mark in front
+    except (ValueError, RecursionError):  # the latter for lists nested too deeply
         raise IsometerError(f"this is not JSON — {_WRITE}") from None
     if not isinstance(raw, dict) or not {"schema", "layers", "metrics", "findings"} <= set(raw):
         raise IsometerError(f"this is JSON but no doctor's report — {_WRITE}")

@@ -21,6 +21,7 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         if lab not in all_labs():
             abort(404)
         try:
+            # A tab of its own, so that a download cancels nothing on a page.
             columns = table(lab, curve, request.query_string.decode("ascii", "replace"), desk, secrets.token_hex(8))
         except IsometerError as problem:
             return Response(f"{problem}\n", status=400, mimetype="text/plain")
@@ -32,6 +33,7 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         )
 
     def figure(study: str) -> Response:
+        # The name is looked up among the folders there are and never joined to a path.
         known = {} if gallery is None else {path.parent.name: path for path in gallery.glob("*/figure.png")}
         if study not in known:
             abort(404)

@@ -133,6 +133,7 @@ def _taken(host: str, port: int) -> bool:
             f"{host!r} is not an address of this machine ({problem.strerror}) — pass --host 127.0.0.1"
         ) from None
     with socket.socket(first[0], socket.SOCK_STREAM) as probe:
+        # As the server does: a port whose last connections still time out is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(first[4])

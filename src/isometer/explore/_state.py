@@ -251,7 +251,7 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, tuple):
         return ", ".join(value)
-    return repr(value) if isinstance(value, float) else str(value)
+    return repr(value) if isinstance(value, float) else str(value)  # repr reads back to the same number
 
 
 @dataclass(frozen=True)
@@ -355,8 +355,8 @@ class DepthState(State):
         "runs": whole("runs"),
         "source": choice("source", INPUTS),
         "seed": whole("seed"),
-        "layer": lambda text: whole("depth")(text) if text.strip() != "0" else (0, None),
-        "rank": lambda text: choice("rank", tuple(rank_choices()))(text),
+        "layer": lambda text: whole("depth")(text) if text.strip() != "0" else (0, None),  # layer 0 is the input
+        "rank": lambda text: choice("rank", tuple(rank_choices()))(text),  # metrics may be registered later
         "own_width": choice("own_width", ("on", "off")),
     }
 

@@ -119,6 +119,7 @@ def _depth(state: DepthState, curve: str, desk: Desk, tab: str) -> Columns:
             return {f"sample {i}": column for i, column in enumerate(zip(*found["cosines"], strict=True))}
         return {key: found[key] for key in ("along", "across", "kept", "lengths")}
     jobs = [requests.simulation_job(state), requests.prediction_job(state), requests.own_width_job(state)]
+    # Without the theory of this width its place is filled by the prediction, and not read.
     simulated, predicted, own = desk.ask(tab, "csv", jobs if state.own_width == "on" else jobs[:2] + jobs[1:2])
     if isinstance(simulated, IsometerError):
         raise simulated

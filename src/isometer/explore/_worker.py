@@ -50,7 +50,7 @@ def handed_on() -> dict[str, str]:
 def _take_over() -> None:
     for text in os.environ.get(_ADDED, "").split():
         with contextlib.suppress(ImportError, AttributeError):
-            register(pickle.loads(base64.b64decode(text)))
+            register(pickle.loads(base64.b64decode(text)))  # written by the process that started this one
 
 
 class Cancelled(BaseException):
@@ -117,6 +117,7 @@ class Worker:
 
     def _interrupted(self, *_: Any) -> None:
         """Runs in the main thread, between two bytecodes of whatever is going on there."""
+        # Ctrl-C in the terminal reaches workers too; whether to end is for the server to say.
         if self._running is not None and self._running == self._doomed:
             raise Cancelled
 
@@ -125,6 +126,7 @@ class Worker:
         try:
             function = self._jobs(request["job"])
             self._say({"started": identity})
+            # Cancelled while libraries were loading, which nothing interrupts.
             if self._doomed == identity:
                 return {"id": identity, "cancelled": True}
             self._late, self._until = False, time.process_time() + request["seconds"]

@@ -90,7 +90,7 @@ def activation_card(card: Explanation) -> Panel:
     largest = max(float(abs(card.hermite).max()), 1e-300)
     for order, coefficient in enumerate(card.hermite):
         share = abs(float(coefficient)) / largest
-        shown = float(coefficient) if share >= 1e-12 else 0.0
+        shown = float(coefficient) if share >= 1e-12 else 0.0  # below, it is the rounding of a zero
         bar = "█" * round(28 * share) or ("·" if share < 1e-12 else "▏")
         spectrum.add_row(Text(f"c{order}", style="dim"), f"{shown:+.6f}".replace("-", "−"), Text(bar, style="cyan"))
 
@@ -135,6 +135,7 @@ def activation_card(card: Explanation) -> Panel:
         Text(f"→ {card.gradient_sentence}", style="bold green"),
         *([] if card.length_sentence is None else [Text(f"→ {card.length_sentence}", style="bold green")]),
     )
+    # Rich reads square brackets in a title as markup.
     return Panel(body, title=f"[bold]{phi.name.replace('[', '(')}[/bold]", title_align="left", border_style="blue")
 
 

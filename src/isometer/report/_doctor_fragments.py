@@ -68,6 +68,7 @@ def sparkline(values: Sequence[float], *, log: bool, width: int = 200, height: i
     if not finite:
         return f'<svg viewBox="0 0 {width} {height}" class="spark" aria-hidden="true"></svg>'
     low, high = min(finite), max(finite)
+    # A constant curve is drawn flat, not as its rounding errors.
     room = max(high - low, 1e-3 * max(abs(high), abs(low)), 1e-12)
     middle = (low + high) / 2
     last = max(len(values) - 1, 1)

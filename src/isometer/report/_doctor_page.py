@@ -123,6 +123,7 @@ def embedded(value: Any) -> str:
         {"name":"\u003c/script\u003e"}
     """
     text = json_text(value, separators=(",", ":"))
+    # JSON escapes what is not ASCII, U+2028 and U+2029 among it.
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -139,6 +140,7 @@ def _template(name: str) -> Template:
 def _plotly() -> str:
     from plotly.offline import get_plotlyjs
 
+    # Browsers hash a script with its line ends normalised, and `</script` would end the element.
     return str(get_plotlyjs()).replace("\r\n", "\n").replace("</script", "<\\/script")
 
 
@@ -280,7 +282,7 @@ def _cosines(matrix: Sequence[Sequence[Any]]) -> list[int]:
     known = np.isfinite(lengths) & (lengths > 0)
     safe = np.where(known, lengths, 1.0)
     with np.errstate(all="ignore"):
-        cosines = gram / safe[:, None] / safe[None, :]
+        cosines = gram / safe[:, None] / safe[None, :]  # one after the other: the product of two lengths may overflow
     usable = known[:, None] & known[None, :] & np.isfinite(cosines)
     steps = np.round(np.clip(np.where(usable, cosines, 0.0), -1.0, 1.0) * _COSINE_STEPS)
     whole = np.where(usable, steps, _MISSING).astype(int)

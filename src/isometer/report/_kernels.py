@@ -111,7 +111,7 @@ def kernel_picture(kernel: KernelMatrix, curve: Sequence[KernelMatrix] = ()) -> 
     step = max(1, math.ceil(len(kernel.matrix) / _SHOWN))
     shown = kernel.matrix[::step, ::step]
     low = float(shown.min())
-    signed = low < -1e-3
+    signed = low < -1e-3  # rounding below zero asks for no second colour
     image = left.imshow(shown, cmap="PuOr" if signed else "cividis", vmin=-1.0 if signed else min(low, 0.0), vmax=1.0)
     left.grid(False)
     left.locator_params(integer=True)
@@ -223,7 +223,7 @@ def phase_picture(diagram: PhaseDiagram) -> Figure:
         (right, log_q, "cividis", None, None, "log₁₀ q*"),
     )
     for axis, values, colours, low, high, label in panels:
-        axis.set_facecolor("#c8c8c8")
+        axis.set_facecolor("#c8c8c8")  # shows through where values are nan
         axis.grid(False)
         mesh = axis.pcolormesh(w, b, values, cmap=colours, vmin=low, vmax=high, shading="nearest")
         figure.colorbar(mesh, ax=axis, label=label, shrink=0.85)

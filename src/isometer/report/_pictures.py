@@ -29,7 +29,7 @@ def new_figure(columns: int, rows: int = 1, *, width: float = 4.6, height: float
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    FigureCanvasAgg(figure)
+    FigureCanvasAgg(figure)  # attaches itself; pyplot would keep global state
     axes = figure.subplots(rows, columns, squeeze=False)
     for axis in axes.ravel():
         axis.grid(True, color="#dddddd", linewidth=0.6)
@@ -83,7 +83,7 @@ def _cobweb(axis: Any, kernel: KernelMap, start: float, color: str, steps: int =
 
 
 def _draw_kernel(axis: Any, card: Explanation, color: str, label: str) -> None:
-    rho = np.cos(np.linspace(np.pi, 0, 801))
+    rho = np.cos(np.linspace(np.pi, 0, 801))  # dense by ±1, where kernel maps are steep
     axis.plot(rho, card.kernel(np.clip(rho, -1, 1)), color=color, label=label)
     if card.kernel.fixed_point is not None:
         axis.plot([card.kernel.fixed_point], [card.kernel.fixed_point], "*", color=color, markersize=13, zorder=5)
@@ -142,6 +142,7 @@ def activation_picture(card: Explanation, start: float = 0.6) -> Figure:
         for begin, color in ((start, orange), (-0.8, green)):
             _draw_distance(right, card, begin, color, f"from ρ₀ = {begin:g}")
         bound = global_convergence_bound(card.kernel, start, np.arange(_LAYERS + 1))
+        # Case 1 of 001/thm-5.11 bounds Ψ = |ρ|/(1 − |ρ|); drawn is |ρ| = Ψ/(1 + Ψ).
         values = bound.values / (1 + bound.values) if bound.case == 1 else bound.values
         right.plot(
             np.arange(_LAYERS + 1), np.where(values > 1e-300, values, np.nan), color="#666666", linestyle="--",

@@ -85,7 +85,7 @@ def _print_table(
 
 
 def _ends(band: xarray.Dataset | None, name: str, layer: int) -> tuple[float, float] | None:
-    if band is None or name not in band or layer == 0:
+    if band is None or name not in band or layer == 0:  # layer 0 is the input, which is given
         return None
     low, high = (float(band[name].sel(statistic=s).values[layer]) for s in ("low", "high"))
     return (low, high) if math.isfinite(low) and high - low > 1e-6 * abs(high) else None
@@ -267,6 +267,7 @@ def print_comparison(console: Console, answers: Mapping[str, tuple[xarray.Datase
         cosine = "–" if point is None or not point["diagonal"] else number(point["off_diagonal"] / point["diagonal"], 4)
         rate, growth = data.attrs["local_rate"], data.attrs["gradient_growth_per_layer"]
         counts = [f"{len(d.infinite)}, {'–' if d.finite is None else len(d.finite)}" for d in departures]
+        # exp overflows beyond 709.
         shown = "–" if math.isnan(growth) else f"×{math.exp(min(growth, 700.0)):.4g}"
         table.add_row(name, diagonal, cosine, "–" if math.isnan(rate) else number(rate, 4), shown, *counts)
     console.print(table)

@@ -153,6 +153,7 @@ def numeric_axes(summary: xarray.Dataset) -> list[str]:
 
 def _means(summary: xarray.Dataset) -> xarray.Dataset:
     """Over seeds, if there are several."""
+    # A seed that failed leaves a gap, not a mean over fewer seeds.
     return summary.mean(REPLICATE, skipna=False) if REPLICATE in summary.dims else summary
 
 

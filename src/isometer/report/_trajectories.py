@@ -64,7 +64,7 @@ def print_trajectory(console: Console, dataset: xarray.Dataset) -> None:
                 at = summary[name].sel(layer=layer)
                 mean, low, high = (float(at.sel(statistic=s)) for s in ("mean", "low", "high"))
                 half = (high - low) / 2
-                visible = math.isfinite(half) and half > 1e-9 * abs(mean)
+                visible = math.isfinite(half) and half > 1e-9 * abs(mean)  # less is rounding
                 spread = f" ±{half:.1g}" if visible else ""
                 cells.append(("–" if math.isnan(mean) else number(mean, 4)) + spread)
             table.add_row(str(layer), *cells)
@@ -95,6 +95,7 @@ def conclusions(summary: xarray.Dataset) -> list[str]:
             lines.append(f"Cosines stay as they were (mean |cos| {start:.3g} at the input, {end:.3g} at the output).")
     if "gradient_log_norm" in summary and last >= 2:
         log = summary["gradient_log_norm"].sel(statistic="mean")
+        # Layer 0 has the gradient by the input, which is another quantity.
         first, final = float(log.sel(layer=1)), float(log.sel(layer=last))
         if math.isfinite(first - final):
             total = first - final

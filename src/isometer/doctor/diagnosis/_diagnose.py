@@ -111,6 +111,7 @@ def _paired(seed: int) -> Callable[[Any], torch.Tensor]:
     """
 
     def loss(output: Any) -> torch.Tensor:
+        # Made anew in each call, so that redrawn networks meet the same cotangents.
         generator = torch.Generator().manual_seed(seed)
         total: torch.Tensor | None = None
         floating = [tensor for tensor in tensors(output) if tensor.is_floating_point() and tensor.numel()]

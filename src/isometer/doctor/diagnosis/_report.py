@@ -103,6 +103,7 @@ class Report:
         ]
         if not with_gram:
             return None
+        # unique: where there are fewer layers, rounding names them several times.
         chosen = [with_gram[i] for i in np.unique(np.linspace(0, len(with_gram) - 1, _MOST_GRAMS).round().astype(int))]
         matrices = []
         for layer in chosen:

@@ -292,5 +292,6 @@ def _smaller(first: np.ndarray, second: np.ndarray) -> float:
     total = sum(spread)
     if total == 0 or math.isinf(total):
         return 0.0 if total == 0 and difference > 0 else 1.0
+    # Welch's and Satterthwaite's degrees of freedom.
     freedom = total**2 / sum(v**2 / (len(x) - 1) for v, x in zip(spread, (first, second), strict=True))
     return float(stats.t.sf(difference / math.sqrt(total), freedom))

@@ -60,7 +60,7 @@ _Pair = tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]
 
 
 def _exp(x: Floats) -> Floats:
-    return np.asarray(np.exp(np.clip(x, -745.0, 709.0)))
+    return np.asarray(np.exp(np.clip(x, -745.0, 709.0)))  # logarithms of the smallest and largest double
 
 
 def _positive(floor: float) -> _Pair:
@@ -138,6 +138,7 @@ def bands(draws: Mapping[str, Floats], *, samples: int, resolution: float, level
     moving: dict[str, NDArray[np.bool_]] = {}
     for name, values in draws.items():
         finite = np.isfinite(values).all(0)
+        # 2 stands in where there is no band: every scale takes it.
         scaled[name] = scales[name][0](np.where(finite, values, 2.0))
         spread = scaled[name].std(0, ddof=1)
         moving[name] = finite & (spread > _FLAT * (1.0 + np.abs(scaled[name].mean(0))))
@@ -164,6 +165,7 @@ def _band(
     with np.errstate(invalid="ignore"):
         average = np.where(np.isnan(draws).any(0), math.nan, draws.mean(0))
     mean, deviation = scaled.mean(0), scaled.std(0, ddof=1)
+    # A new draw minus the mean of R has variance σ² (1 + 1/R).
     half = factor * deviation * math.sqrt(1 + 1 / len(draws))
     slack = _slack(name, average, resolution)
     low = np.where(finite, np.where(moving, back(mean - half), average) - slack, math.nan)
@@ -182,6 +184,7 @@ def _departures(scaled: Floats) -> Floats:
     squares = (errors**2).sum(0)
     # each draw against the mean and deviation of the others, in closed form
     others = np.maximum(squares - errors**2 * runs / (runs - 1), 1e-4 * squares) / (runs - 2)
+    # x_i minus the mean of the others is e_i R/(R − 1), with variance σ² R/(R − 1).
     return np.asarray(np.abs(errors / np.sqrt(others * (1 - 1 / runs))).max(1))
 
 
@@ -190,12 +193,14 @@ def _student(largest: Floats, level: float) -> float:
     runs = len(largest)
     tails = -np.log1p(-2.0 * stats.t.sf(largest, runs - 2))  # −log F(T)
     comparisons = max(1.0, (runs + 2 * math.sqrt(runs)) / max(_SMALL, float(tails.sum())))
+    # 1 − level^(1/m) over both tails; expm1 keeps its digits when m is large.
     return float(stats.t.isf(-math.expm1(math.log(level) / comparisons) / 2, runs - 1))
 
 
 def _slack(name: str, average: Floats, resolution: float) -> Floats:
     if name == "mean_angle_deg":
         return np.full_like(average, _angle(resolution))
+    # A relative error of the quantity is an absolute one of its logarithm.
     if describe(name).scaling == "logarithmic":
         return np.full_like(average, resolution)
     if name == "rms":

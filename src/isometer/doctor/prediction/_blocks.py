@@ -118,6 +118,7 @@ def _residual_blocks(nodes: Sequence[Node], path: Sequence[int], skips: dict[int
     for begin, end in pairwise(starts):
         blocks.append(_block(nodes, path[begin], list(path[begin + 1 : end + 1]), skips))
     last = starts[-1]
+    # No later start ends the last block: it is taken to be as long as the one before.
     length = len(blocks[-1].nodes) if blocks else 0
     tail = list(path[last + 1 : last + 1 + length])
     if len(tail) == length and length:
@@ -155,6 +156,7 @@ def _grammar(letters: str) -> str:
         return "a block adds its input before its weights"
     for place, letter in enumerate(letters):
         before, after = letters[place - 1 : place], letters[place + 1 : place + 2]
+        # A factor is γ before an addition, part of a gain behind weights or at the end, α before the activation.
         allowed = (after == "r") if "r" in letters else (before == "w" or after in ("", "a"))
         if letter == "s" and not allowed:
             return "a block is multiplied by a number where the theory's layer is not"

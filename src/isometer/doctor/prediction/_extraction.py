@@ -115,7 +115,7 @@ def _find(model: nn.Module, examination: Examination) -> Chain | str:
     runs, reasons = runs_of_blocks(graph)
     problem = ""
     for run in runs:
-        if len(run) < SHORTEST:
+        if len(run) < SHORTEST:  # they come longest first
             break
         chain = _described(run, graph, examination)
         if not isinstance(chain, str):
@@ -131,6 +131,7 @@ def _find(model: nn.Module, examination: Examination) -> Chain | str:
 def _described(run: list[Segment], graph: Flow, examination: Examination) -> Chain | str:
     """The chain of a run, or why there is none."""
     nodes = graph.nodes
+    # A chain starts where the probe has a Gram matrix of just what the first weights read.
     while run and (nodes[run[0].start].site is None or _width_at(nodes, run[0], examination) != _fan_in(nodes, run[0])):
         run = run[1:]
     sited = [block for block in run if nodes[block.end].site is not None and nodes[_weights(block)].site is not None]
@@ -242,6 +243,7 @@ def _unsuited(nodes: Sequence[Node], run: Sequence[Segment], examination: Examin
     for layer, block in enumerate(run):
         matrix = _matrix(nodes, block)
         entries = matrix.flatten()
+        # A sum and a few entries tell matrices apart without comparing all pairs of them.
         fingerprint = (
             tuple(matrix.shape),
             float(entries.double().sum()),
@@ -258,6 +260,7 @@ def _unsuited(nodes: Sequence[Node], run: Sequence[Segment], examination: Examin
         if square == 0:
             return f"the weights of layer {layer + 1} are all zero"
         mean = fingerprint[1] / len(entries)
+        # Large enough to matter, mean/σ √fan_in > 0.1, and six standard errors from chance.
         if mean**2 * matrix.shape[1] > 0.01 * square and mean**2 * len(entries) > 36 * square:
             return (
                 f"the weights of layer {layer + 1} have the mean {mean:.3g} beside a deviation of "
@@ -274,6 +277,7 @@ def _unsuited(nodes: Sequence[Node], run: Sequence[Segment], examination: Examin
         )
     site = nodes[norm or 0].site
     gram = None if site is None else examination.gram(site)
+    # Samples recentred over the batch sum to zero, and with them the entries of their Gram matrix.
     if gram is not None and kept.shift == 0 and abs(gram.sum()) > 1e-3 * len(gram) * gram.trace():
         return "batch norm used running statistics when the model was probed; the theory has those of the batch"
     return ""
@@ -284,6 +288,7 @@ def _law(matrices: Sequence[torch.Tensor]) -> tuple[str, list[float]]:
     orthogonal = all(_is_orthogonal(matrix) for matrix in matrices)
     gains = []
     for matrix in matrices:
+        # ‖W‖² is g² min(d_out, d_in) for orthogonal W, g² d_out for entries of variance g²/d_in.
         units = min(matrix.shape) if orthogonal else matrix.shape[0]
         gains.append(float(torch.linalg.vector_norm(matrix.double())) / math.sqrt(units))
     return ("orthogonal" if orthogonal else "gaussian"), _pooled(gains, matrices, orthogonal)
@@ -305,6 +310,7 @@ def _pooled(gains: list[float], matrices: Sequence[torch.Tensor], orthogonal: bo
     counts = torch.tensor([float(matrix.numel()) for matrix in matrices], dtype=torch.float64)
     logs = torch.tensor(gains, dtype=torch.float64).log()
     mean = float((logs * counts).sum() / counts.sum())
+    # The logarithm of the rms of N Gaussian entries has standard deviation 1/√(2N).
     deviation = torch.full_like(counts, 1e-6) if orthogonal else (2 * counts).rsqrt()
     if bool(((logs - mean).abs() > _DISTINCT * deviation).any()):
         return gains
@@ -316,9 +322,10 @@ def _schedules(run: Sequence[Segment], gains: Sequence[float]) -> tuple[Schedule
     weights, gamma, phi = list(gains), [], []
     carried = 1.0
     for layer, block in enumerate(run):
+        # A number at the end of a block multiplies what the next weights read.
         weights[layer] *= carried
         carried = 1.0
-        inner, branch = 1.0, math.inf
+        inner, branch = 1.0, math.inf  # γ = ∞ is a layer without skip
         for place, factor in block.factors.items():
             after = block.letters[place + 1 : place + 2]
             if block.letters[place] == "r":

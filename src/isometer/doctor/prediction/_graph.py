@@ -81,6 +81,7 @@ def flow(model: nn.Module, examination: Examination) -> Flow:
     start = examination.sites[0]
     dtype = getattr(torch, start.dtype, None) if start.dtype else None
     if dtype is not None and dtype.is_floating_point and len(start.shape) > 1:
+        # Two samples are cheap; a model with a batch size of its own takes only that.
         for samples in dict.fromkeys((_SAMPLES, start.shape[0])):
             nodes = _recorded(model, (samples, *start.shape[1:]), dtype)
             matched = None if nodes is None else _matched(nodes, examination.sites)
@@ -146,6 +147,7 @@ class _GraphRecorder(TorchFunctionMode):
         given = [*tensors(args), *tensors(kwargs)]
         read = [self._of[id(tensor)] for tensor in given if id(tensor) in self._of]
         before = given[0] if given else None
+        # Read before the call, which may reshape in place.
         shape = None if before is None else before.shape
         output = func(*args, **kwargs)
         made = [tensor for tensor in tensors(output) if tensor.is_floating_point()]
@@ -271,7 +273,7 @@ def _with_affine(
         return "the affine part of a normalisation differs from feature to feature"
     value = _argument(args, kwargs, eps, "eps", default)
     if value is None and output is not None:
-        value = torch.finfo(output.dtype).eps
+        value = torch.finfo(output.dtype).eps  # what torch takes for eps=None
     return Norm(**fields, eps=float(value), scale=scale, shift=shift)
 
 
@@ -297,7 +299,7 @@ def _factor(name: str, args: Sequence[Any], known: Mapping[int, int]) -> float |
     if number is None or not math.isfinite(number):
         return None
     if name in _QUOTIENTS:
-        return 1.0 / number if number and other is args[1] else None
+        return 1.0 / number if number and other is args[1] else None  # a number over the signal is no scale
     return number
 
 
@@ -377,6 +379,7 @@ def _module_norm(module: nn.Module, width: int) -> Norm | None:
     like = torch.empty(1, width, dtype=next((p.dtype for p in module.parameters()), torch.float32))
     found: Norm | str
     if isinstance(module, nn.BatchNorm1d):
+        # Without running statistics a batch norm uses those of the batch in either mode.
         training = module.training or module.running_mean is None
         found = _norm("batch_norm", (like, None, None, module.weight, module.bias, training, 0.1, module.eps), {}, like)
     elif isinstance(module, nn.LayerNorm):

@@ -104,6 +104,7 @@ def _by_theory(spec: Spec, gram: Floats, layers: Sequence[int]) -> dict[str, Flo
     if len(gram) < 2 or depth < 2 or not coverage(spec, len(gram)).is_covered:
         return {}
     if depth < spec.layers:
+        # Schedules by layer would no longer have the length of the shortened spec.
         if any(isinstance(getattr(spec, name), tuple) for name in ("gain", "activation_gain", "residual")):
             return {}
         spec = replace(spec, width=spec.widths[:depth], depth=None)
@@ -129,6 +130,7 @@ def _gradients(spec: Spec, moments: ActivationMoments, variances: list[Floats]) 
         factor = gain**2 * slope * spec.output_scale(layer) ** 2
         with np.errstate(divide="ignore"):
             logs[layer - 1] = logs[layer] + np.log(factor if math.isinf(gamma) else 1.0 + gamma**2 * factor)
+    # Log-mean-exp over samples: products over many layers leave the range of doubles.
     top = logs.max(axis=1)
     safe = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
@@ -140,7 +142,7 @@ def _layer(spec: Spec, moments: ActivationMoments, gram: Floats, layer: int) -> 
     for step in spec.steps:
         if step == "weights":
             here = spec.at("gain", layer) ** 2 * here + spec.bias_variance
-            mean = np.zeros(len(gram))
+            mean = np.zeros(len(gram))  # centred weights leave no mean
         elif step == "residual":
             gamma = spec.at("residual", layer)
             here = here if math.isinf(gamma) else gram + gamma**2 * here
@@ -157,6 +159,7 @@ def _layer(spec: Spec, moments: ActivationMoments, gram: Floats, layer: int) -> 
 def _normalized(norm: Norm, gram: Floats, mean: Floats, width: int) -> Floats:
     centred = gram - np.outer(mean, mean) if norm.recenter else gram
     size = np.diag(centred if norm.divisor == "std" else gram) + norm.eps
+    # A sample of zeros stays zero.
     inverse = np.where(size > 0, 1.0, 0.0) / np.sqrt(np.where(size > 0, size, 1.0))
-    unit = 1.0 / width if norm.size == "length" else 1.0
+    unit = 1.0 / width if norm.size == "length" else 1.0  # length 1 over d features: mean square 1/d
     return np.asarray(centred * np.outer(inverse, inverse) * (norm.scale**2 * unit))

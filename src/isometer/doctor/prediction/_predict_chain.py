@@ -127,6 +127,7 @@ def predict_chain(chain: Chain, examination: Examination, *, runs: int = 32, see
         raise IsometerError(
             f"layer {layers[0]} has no finite Gram matrix to start from; expected one — probe with finite inputs"
         )
+    # Measured gradients are of all samples, drawn ones of those whose inner products were kept.
     whole = examination.samples <= MAX_SAMPLES
     backward = chain.differentiable and whole and math.isfinite(_measured(examination, GRADIENT, layers)[-1])
     spec = chain.spec
@@ -197,6 +198,7 @@ def _cotangent(chain: Chain, examination: Examination) -> Floats | None:
     products, gram = site.gradient_gram.double().cpu().numpy(), inputs.gram.double().cpu().numpy()
     if products.shape != gram.shape or not (np.diag(gram) > 0).all():
         return None
+    # ⟨δ_i, δ_j⟩ = ⟨∇_i, ∇_j⟩ / ⟨x_i, x_j⟩; near orthogonal inputs the quotient is rounding, and left at 0.
     size = np.sqrt(np.outer(np.diag(gram), np.diag(gram)))
     known = np.abs(gram) > 1e-4 * size
     quotient: Floats = np.where(known, products / np.where(known, gram, 1.0), 0.0)
@@ -210,6 +212,7 @@ def _unresolved(measured: dict[str, Floats], examination: Examination, layers: l
         gram = examination.gram(layer)
         if "isometry_gap" in measured and gram is not None and np.isfinite(gram).all():
             values = np.linalg.eigvalsh(gram)
+            # Entries off by a part `resolution` of the largest move eigenvalues by up to n times that.
             if not values[0] > len(gram) * resolution * values[-1]:
                 measured["isometry_gap"][place] = math.nan
 

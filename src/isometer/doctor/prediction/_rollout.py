@@ -97,11 +97,13 @@ def rollout(
 
 def _root(gram: Floats, width: int, resolution: float) -> tuple[Floats, list[int]]:
     """F `(n, min(n, width))` with `F Fᵀ = width · gram` as far as the width allows; for each sample its first equal."""
+    # Not Cholesky: the Gram matrix of a collapsed or repeated batch is singular.
     values, vectors = np.linalg.eigh((gram + gram.T) / 2)
     rank = min(len(gram), width)
     kept = np.sqrt(np.clip(values[::-1][:rank], 0.0, None) * width)
     root: Floats = vectors[:, ::-1][:, :rank] * kept
     squares = np.diag(gram)
+    # Samples equal within rounding get the very same row, as they have in the model.
     distances = squares[:, None] + squares[None, :] - 2 * gram
     equal = distances <= resolution * np.maximum(squares[:, None], squares[None, :])
     return root, [int(np.argmax(row)) for row in equal | np.eye(len(gram), dtype=bool)]
@@ -136,6 +138,7 @@ def _chunk(
     chains: list[LayerChain] = []
     engine, rows = checked_engine(stretches[0], "auto"), samples if backward else None
     for place, stretch in enumerate(stretches, start=1):
+        # A seed per stretch: each chain starts its streams anew, and would draw the same weights.
         own = int(np.random.SeedSequence(seed, spawn_key=(place,)).generate_state(1)[0])
         chain = LayerChain(stretch, engine, value, seed=own, runs=runs, rows=rows)
         for layer in range(1, stretch.layers + 1):
@@ -193,6 +196,7 @@ def _gradients(chains: list[LayerChain], cotangent: Tensor, lost: Tensor) -> Flo
             if step == 0:
                 scale.append(log)
 
+        # Popped, so that the representations of a chain are freed once they are used.
         cotangent = chains.pop().backward(cotangent, logs, visit)
         logs = scale[0]
         out[:, place] = (log_norm(cotangent) + logs).numpy()
@@ -211,11 +215,13 @@ class _RolloutRecorder:
         self._pending: list[tuple[int, Tensor, Tensor]] = []
 
     def record(self, layer: int, value: Tensor, log_scale: Tensor, lost: Tensor) -> None:
+        # Squares may leave the range of float32: the factor comes back as a logarithm.
         largest = value.abs().amax((-2, -1), keepdim=True)
         scaled = value / torch.where(largest > 0, largest, 1.0)
         gram = scaled @ scaled.mT
         square = gram.diagonal(dim1=-2, dim2=-1).sum(-1).to(torch.float64) / (value.shape[-2] * value.shape[-1])
         logs = 0.5 * square.log() + largest.flatten().to(torch.float64).log() + log_scale
+        # Beyond 709 exp gives infinity.
         self.values["rms"][:, layer] = torch.where(lost, math.nan, logs.clamp(max=709.0).exp()).numpy()
         self._pending.append((layer, gram, lost))
         if len(self._pending) >= _BLOCK:

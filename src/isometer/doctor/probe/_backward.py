@@ -35,6 +35,7 @@ class Backward:
 
     def _generator(self, site: Site) -> torch.Generator:
         """A stream per call of a layer, so that what one site draws does not depend on the others."""
+        # Not hash(): Python salts it per process, and a sketch would not repeat.
         label = sum(ord(letter) * 31 ** (i % 8) for i, letter in enumerate(site.name)) + site.call
         return torch.Generator().manual_seed((self._seed * 1_000_003 + label) % 2**63)
 
@@ -47,6 +48,7 @@ class Backward:
             return
 
         def hook(gradient: Tensor) -> None:
+            # Popped, so that the inputs it holds are freed while the backward pass goes on.
             align = self._align.pop(id(site), None)
             site.output_log_norm = self._log_norm(gradient)
             site.gradient_lost = math.isnan(site.output_log_norm)
@@ -66,6 +68,7 @@ class Backward:
             def hook(gradient: Tensor) -> None:
                 d = samples_first(gradient, self._samples, tokens_first=self._tokens_first)
                 if d is not None:
+                    # Squares of small float32 gradients underflow.
                     products = inner_products(d.double())
                     self.cotangents = products if self.cotangents is None else self.cotangents + products
 
@@ -90,6 +93,7 @@ class Backward:
 
     def _parameter_hook(self, key: int) -> Callable[[Tensor], Tensor]:
         def hook(gradient: Tensor) -> Tensor:
+            # Sparse embeddings: rows that occur twice are added up before the norm is taken.
             if gradient.layout is not torch.strided:
                 gradient = gradient.to_dense()
             self.parameter_log_norms[key] = self._log_norm(gradient)
@@ -139,6 +143,7 @@ class Backward:
         if site.factored is not None:
             logarithm = 0.5 * math.log(square) if square > 0 else -math.inf
             site.weight_log_norm = logarithm - self._exponent * _LOG_2 if square < math.inf else math.nan
+        # With a largest entry of 1 the products fit float32, whatever the scale of the loss.
         top = products.diagonal().amax().item()
         return products.mul_(1.0 / top if top > 0 else 1.0).to(torch.promote_types(d.dtype, torch.float32)), "exact"
 

@@ -73,6 +73,7 @@ class Capture(TorchFunctionMode):
         """Tag the inputs, and make the first of floating point the site of layer 0."""
         site = Site("input", "input", "input", 0)
         for tensor in roots:
+            # An input of four axes or more is taken for images, channels first.
             tag = self._tags.put(tensor, Tag(tensor, 0, True if tensor.dim() > 3 else None))
             if tensor.is_floating_point() and not site.shape:
                 self._measure(site, tensor, tag)
@@ -173,6 +174,7 @@ class Capture(TorchFunctionMode):
         if len(operands) < 2 or name == "einsum":
             return None
         untagged = [t for t in operands if self._tags.of(t) is None]
+        # `W.T` is no parameter but a view whose base is one, trained or frozen.
         free = [t for t in untagged if t.requires_grad or isinstance(t._base, nn.Parameter)]
         free = free or [t for t in operands if is_parameter(t)]
         return free[0] if len(free) == 1 else None
@@ -243,6 +245,7 @@ class Capture(TorchFunctionMode):
         name = frame.place.name if frame is not None else ROOT
         call = self._calls[name, op] = self._calls.get((name, op), -1) + 1
         site = Site(name, op, kind, tag.depth, call)
+        # A site that `layers` leaves out is not measured, but later sites still refer to it.
         if self._layers is None or any(fnmatchcase(name, pattern) for pattern in self._layers):
             self.sites.append(site)
             self._measure(site, output, tag)

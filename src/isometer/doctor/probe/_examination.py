@@ -85,6 +85,7 @@ class Examination:
         if site.gram is None:
             return None
         scale = 2.0**site.exponent
+        # One factor at a time: the square of the scale may overflow where the product does not.
         gram: NDArray[Any] = site.gram.double().cpu().numpy() / site.features * scale * scale
         return gram
 
@@ -174,6 +175,7 @@ def tabulate(sites: Sequence[Site], cotangents: torch.Tensor | None = None) -> d
     ranges: list[tuple[str, Floats, Floats]] = [_range("", [site.dtype for site in sites])]
     ranges += [_range(f"_{name}", [name] * len(sites)) for name in _DTYPES]
     with np.errstate(divide="ignore", invalid="ignore"):
+        # Differences of logarithms: the quotients could leave the range of float64.
         for suffix, top, bottom in ranges:
             values[f"overflow_headroom{suffix}"] = np.log10(top) - np.log10(largest)
             values[f"underflow_headroom{suffix}"] = np.log10(rms) - np.log10(bottom)
@@ -248,6 +250,7 @@ def _stacks(grams: Sequence[tuple[int, torch.Tensor]]) -> list[tuple[list[int], 
     stacks = []
     for group in groups.values():
         stacked = torch.stack([gram for _, gram in group])
+        # Rounding may differ between the triangles, and eigenvalue routines read one of them.
         stacked = (stacked + stacked.mT) / 2
         finite = stacked.flatten(1).isfinite().all(1)
         layers = [layer for (layer, _), good in zip(group, finite.tolist(), strict=True) if good]
@@ -261,6 +264,7 @@ def _at_own_scale(metric: Metric, site: Site) -> float:
     if site.gram is None or site.gram.shape[-1] < 2 or not bool(site.gram.isfinite().all()):
         return math.nan
     gram = (site.gram + site.gram.mT).double() / (2 * site.features)
+    # Entries were divided by 2^exponent, hence products by 4^exponent.
     if metric.scaling == "absolute":
         return float(metric.of_gram(gram * 4.0**site.exponent))
     return float(metric.at_scale(float(metric.of_gram(gram)), site.exponent * math.log(2.0)))

@@ -103,7 +103,7 @@ def probe(
                 samples=samples,
                 tokens_first=tokens_first,
                 layers=layers,
-                spectra=spectra and exponent == 0,
+                spectra=spectra and exponent == 0,  # the weights are the same in later passes
             )
             _pass(model, batch, target, loss, capture, backward, state.parameters, exponent, seed, factored)
         _assign_weights(capture.sites, backward)
@@ -114,14 +114,17 @@ def probe(
             factored = False
             continue
         exponents.pop(0)
+        # Of any pass with finite ones: only their cosines are read, which the factor leaves alone.
         if cotangents is None and backward.cotangents is not None and bool(backward.cotangents.isfinite().all()):
             cotangents = backward.cotangents
         if exponent == 0:
             found = capture.sites
+            # Backward goes from the end: the largest layer is the first one met.
             lost = max((layer for layer, site in enumerate(found) if site.gradient_lost), default=None)
         else:
             used = exponent
             _fill(found, capture.sites)
+        # Behind activations that are not finite no factor of the loss helps.
         if not all(site.finite for site in found) or not any(site.gradient_lost for site in found):
             break
     broken = next((layer for layer, site in enumerate(found) if not site.finite), None)
@@ -174,6 +177,7 @@ def _pass(
         del inputs
         if factored:  # the norms of these gradients come from inner products: no need to form them
             spared = {s.factored for s in capture.sites if s.factored and capture.uses[s.factored] == 1}
+            # Hooks of the user's own run only where the gradient is formed.
             trained = [p for p in trained if id(p) not in spared or p._backward_hooks]
         backward.watch_model([tensor for tensor in tensors(output) if tensor.is_floating_point()])
         outputs, cotangents = _loss(output, target, loss, exponent, seed)
@@ -195,7 +199,7 @@ def call(model: nn.Module, inputs: Any) -> Any:
     """
     if isinstance(inputs, Mapping):
         return model(**inputs)
-    if isinstance(inputs, (tuple, list)) and not hasattr(inputs, "_fields"):
+    if isinstance(inputs, (tuple, list)) and not hasattr(inputs, "_fields"):  # a named tuple is one argument
         return model(*inputs)
     return model(inputs)
 
@@ -210,6 +214,7 @@ def _loss(
         if not isinstance(value, Tensor) or value.numel() != 1:
             came = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
             raise IsometerError(f"loss returned {came}; expected a scalar tensor — reduce it, with .mean() or .sum()")
+        # The factor is the cotangent, not part of the loss: the forward pass stays as it was.
         return ([value], [torch.full_like(value, scale)]) if value.requires_grad else ([], [])
     floating = [tensor for tensor in tensors(output) if tensor.is_floating_point() and tensor.numel()]
     if not floating:
@@ -219,6 +224,7 @@ def _loss(
         )
     generator = torch.Generator().manual_seed(seed)
     outputs, cotangents = [], []
+    # Drawn on the CPU in float32, for every output: no draw depends on device, precision or requires_grad.
     for tensor in floating:
         cotangent = torch.randn(tensor.shape, generator=generator, dtype=torch.float32) * scale
         if tensor.requires_grad:
@@ -290,6 +296,7 @@ def _samples(model: nn.Module, batch: Any) -> tuple[int, bool]:
         )
     if not first.shape[0]:
         raise IsometerError(f"batch has shape {tuple(first.shape)}; expected at least one sample — pass more")
+    # Tokens of floating point have features, indices have none.
     width = 3 if first.is_floating_point() else 2
     tokens_first = first.dim() == width and any(
         not getattr(module, "batch_first", getattr(getattr(module, "self_attn", None), "batch_first", True))

@@ -43,6 +43,7 @@ def _ordinary(x: Tensor) -> Tensor:
 def _sketch(x: Tensor, buckets: int, generator: torch.Generator) -> Tensor:
     """Features on axis −2 added up in `buckets` groups with random signs: inner products stay the same on average."""
     features = x.shape[-2]
+    # Independent signs have E s_i s_j = δ_ij, so that E ⟨Sx, Sy⟩ = ⟨x, y⟩.
     signs = (torch.randint(0, 2, (features,), generator=generator) * 2 - 1).to(x)
     size = -(-features // buckets)
     if features % size:
@@ -76,12 +77,14 @@ def token_gradient_gram(inputs: Tensor, cotangents: Tensor, generator: torch.Gen
     samples, tokens, fan_in = inputs.shape
     fan_out = cotangents.shape[2]
     if tokens == 1:
+        # The metric divides by the number of weights; here the products themselves are wanted.
         return metrics.linear_gradient_gram(inputs[:, 0], cotangents[:, 0]) * (fan_in * fan_out), "exact"
     method = "exact"
     if samples * tokens > EXACT_TOKENS:
         if fan_out > SKETCH_FEATURES:
             cotangents, method = _sketch(cotangents.mT, SKETCH_FEATURES, generator).mT, "sketch"
             fan_out = cotangents.shape[2]
+    # All pairs of tokens cost (nT)²(d_in + d_out); to form gradients and multiply them nT d_in d_out + n² d_in d_out.
     elif samples * tokens * tokens * (fan_in + fan_out) < (tokens + samples) * fan_in * fan_out:
         x, d = inputs.flatten(0, 1), cotangents.flatten(0, 1)
         return ((x @ x.mT) * (d @ d.mT)).view(samples, tokens, samples, tokens).sum((1, 3)), method
@@ -209,10 +212,13 @@ class _Geometry(NamedTuple):
         reach = [dilation * (size - 1) for dilation, size in zip(self.dilation, self.size, strict=True)]
         if ((rows - 1 - reach[0]) // down + 1, (columns - 1 - reach[1]) // across + 1) != (high, wide):
             return None
+        # Sides become multiples of the stride, so that all parts have one size.
         around = (left, right + -columns % across, above, below + -rows % down)
         x = functional.pad(x, around) if any(around) else x
         width = x.shape[3] // across
+        # The padding of d's last row is left off: with it the largest offset would run past the end.
         length = (high - 1) * width + wide
+        # Zeros at the ends of rows add nothing to the sums.
         d = functional.pad(d, (0, width - wide)) if width > wide else d
         cotangents = d.flatten(2)[:, :, :length].mT
         parts: dict[tuple[int, int], Tensor] = {}

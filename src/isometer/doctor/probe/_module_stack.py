@@ -75,15 +75,18 @@ class Frames:
         """Hooks on every module; `detach` takes them off."""
         scripted: list[str] = []
         for path, module in self._model.named_modules():
+            # Compiled code calls no Python hooks: a scripted module is one place.
             if scripted and any(path.startswith(parent) for parent in scripted):
                 continue
             is_script = isinstance(module, torch.jit.ScriptModule)
             if is_script:
                 scripted.append(f"{path}." if path else "")
+            # Names as they were before torch.compile wrapped a submodule.
             name = path.replace("_orig_mod.", "").replace("._orig_mod", "") or ROOT
             leaf = is_script or not any(child is not None for child in module._modules.values())
             before, after = self._hooks(Place(name, module, leaf, module is self._model))
             self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+            # Also called where the module raises, so that its frame is taken off.
             self._handles.append(module.register_forward_hook(after, always_call=True))
 
     def detach(self) -> None:
@@ -108,6 +111,7 @@ class Frames:
 
         def after(module: nn.Module, args: Any, output: Any) -> None:
             running = self._running
+            # A module entered while hooks were paused has no frame.
             if self.paused or not any(frame.module is module for frame in reversed(running)):
                 return
             self.paused = True

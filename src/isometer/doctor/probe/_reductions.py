@@ -82,6 +82,7 @@ def power_of_two(largest: float) -> int:
     """
     if largest == 0 or not math.isfinite(largest) or _SAFE[0] < largest < _SAFE[1]:
         return 0
+    # A power of two: to divide by it changes exponents and no digits.
     return math.frexp(largest)[1]
 
 

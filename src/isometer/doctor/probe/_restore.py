@@ -33,6 +33,7 @@ _HOOKS = (
 def _bitwise_equal(first: torch.Tensor, second: torch.Tensor) -> bool:
     if first.is_quantized or first.layout is not torch.strided:
         return False
+    # As bytes: NaN equals itself, and −0 differs from 0.
     return torch.equal(first.contiguous().view(-1).view(torch.uint8), second.contiguous().view(-1).view(torch.uint8))
 
 
@@ -44,6 +45,7 @@ def _hooked(module: nn.Module) -> tuple[tuple[str, int], ...]:
 
 def _different(tables: Iterable[tuple[tuple[str, Any], ...]]) -> list[Any]:
     """What the tables of all modules hold, each object once."""
+    # Tensors and modules hash by identity.
     return list(dict.fromkeys(value for table in tables for _, value in table if value is not None))
 
 
@@ -75,6 +77,7 @@ class Preserved:
             self._by_storage = {p.untyped_storage().data_ptr(): p for p in self.parameters}
         if tensor.layout is not torch.strided:
             return
+        # Views, slices and transposes share the storage of their parameter.
         parameter = self._by_storage.get(tensor.untyped_storage().data_ptr())
         if parameter is not None and parameter not in self._written and parameter.numel():
             self._written[parameter] = parameter.detach().clone()
@@ -83,6 +86,7 @@ class Preserved:
         """Everything back to what it was."""
         with torch.no_grad():
             for buffer, value in self._buffers:
+                # A needless write raises the version, and a graph of the caller's that saved the buffer would fail.
                 if not _bitwise_equal(buffer, value):
                     buffer.copy_(value)
             for parameter, value in self._written.items():
@@ -90,6 +94,7 @@ class Preserved:
         for module, training, tables, hooks in zip(
             self._modules, self._training, self._tables, self._hooks, strict=True
         ):
+            # Set directly: train() descends to the children, and a model may override it.
             if module.training != training:
                 module.training = training
             for name, table in zip(_TABLES, tables, strict=True):
@@ -109,6 +114,7 @@ class Preserved:
                 parameter.requires_grad_(required)
             if parameter.grad is not grad:
                 parameter.grad = grad
+            # Taking the last hook off leaves an empty dictionary behind.
             if tensor_hooks is None and parameter._backward_hooks is not None:
                 parameter._backward_hooks = None
 
@@ -117,6 +123,7 @@ class _RandomStates:
     """The generators of torch (CPU and, where in use, CUDA), numpy and Python."""
 
     def __init__(self) -> None:
+        # To read the states of CUDA generators would initialise CUDA.
         self._cuda = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         self._states: Any = (
             torch.get_rng_state(),
@@ -177,6 +184,7 @@ def preserved(model: nn.Module, *, seed: int, mode: str | None = None) -> Iterat
         state.hide_gradients()
         if mode is not None:
             model.train(mode == "train")
+        # Under inference mode tensors have no history, even with gradients enabled.
         with torch.inference_mode(False), torch.enable_grad(), _eager():
             yield state
     finally:

@@ -33,7 +33,7 @@ class Tag:
         channels_first: bool | None = None,
         weights: tuple[Site, bool] | None = None,
     ) -> None:
-        self.reference = weakref.ref(tensor)
+        self.reference = weakref.ref(tensor)  # weak: a tag keeps no activation alive
         self.depth = depth
         self.site: Site | None = None  # the site whose output the tensor is
         self.version = -2  # of the tensor when the site read it
@@ -50,6 +50,7 @@ class Tags:
 
     def of(self, tensor: Tensor) -> Tag | None:
         tag = self._known.get(id(tensor))
+        # An id is given again once its tensor is freed; the reference tells the two apart.
         if tag is not None and tag.reference() is tensor:
             return tag
         maker: Any = tensor.grad_fn
@@ -80,7 +81,7 @@ class Operation(NamedTuple):
 
 def version(tensor: Tensor) -> int:
     """Counts the writes to a tensor."""
-    return -1 if tensor.is_inference() else tensor._version
+    return -1 if tensor.is_inference() else tensor._version  # inference tensors count no writes
 
 
 def is_parameter(tensor: Tensor) -> bool:

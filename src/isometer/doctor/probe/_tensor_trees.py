@@ -48,8 +48,10 @@ def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> 
         return type(tree)(*(map_tensors(function, value) for value in tree))
     if isinstance(tree, (list, tuple)):
         return type(tree)(map_tensors(function, value) for value in tree)
+    # dataclasses.replace would run the class's own __init__ again.
     twin = copy.copy(tree)
     for field in dataclasses.fields(tree):
+        # Frozen dataclasses refuse a plain assignment.
         object.__setattr__(twin, field.name, map_tensors(function, getattr(tree, field.name, None)))
     return twin
 

@@ -43,6 +43,7 @@ class Weights:
     def _measure(self, site: Site, call: Operation, weight: Tensor) -> None:
         site.weight_count, site.fan_in = weight.numel(), _fan_in(call.name, weight, call.output)
         key = (id(weight), version(weight))
+        # Parameters outlive the pass; a computed weight may be freed, and its id given to another.
         numbers = self._numbers.get(key) if is_parameter(weight) else None
         if numbers is None:
             numbers = weight_moments(weight, site.fan_in)
@@ -52,6 +53,7 @@ class Weights:
         site.weight_gain, site.weight_asymmetry = numbers[:2]
         if len(numbers) > 2:
             site.weight_spectral_norm, site.weight_isometry_gap = numbers[2:]
+        # Embeddings look rows up instead of summing over a fan-in: they have no gain.
         if "embedding" in call.name:
             site.weight_gain = site.weight_asymmetry = math.nan
 
@@ -65,6 +67,7 @@ class Weights:
         if data is None or tag is None:
             return
         if name in room.CONVOLUTIONS:
+            # Transposed convolutions take output_padding at 5 and the dilation last.
             arguments = {
                 "stride": call.argument(3, "stride", 1),
                 "padding": call.argument(4, "padding", 0),
@@ -77,9 +80,11 @@ class Weights:
                 self._backward.align_tokens(site, data)
                 return
             source = tag.site
+            # The site's Gram matrix is that of `data` only if unscaled, with samples first, and not written to since.
             known = source is not None and source.exponent == 0 and not self._tokens_first
             gram = source.gram if known and source is not None and tag.version == version(data) else None
             self._backward.align_samples(site, data, gram)
+            # The whole gradient needs all samples, and a cotangent that arrives though the weight is not asked for.
             if name == "linear" and self._samples <= MAX_SAMPLES and data.requires_grad and is_parameter(weight):
                 site.factored = id(weight)
 

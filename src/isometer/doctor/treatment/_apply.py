@@ -87,7 +87,7 @@ def treat(
         else:
             steps, calls = search.listed(chosen or everything(report), report)
         after = examine(predict=report.prediction is not None) if calls else report
-    except BaseException:
+    except BaseException:  # an interruption too must leave no half treated model
         original.restore()
         raise
     return Treatment(working, steps, report, after, code(calls, seed), calls)

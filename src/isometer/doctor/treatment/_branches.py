@@ -106,6 +106,7 @@ def fixup_blocks_(model: nn.Module, batch: Any, *, seed: int = 0) -> InitOutcome
     blocks = [b for b in blocks if any(isinstance(m, _WEIGHTS) for m in model.get_submodule(b).modules())]
     if len(blocks) < 2:
         raise IsometerError("fewer than two modules add a branch to what they are given; expected residual blocks")
+    # Names are read as patterns there, where a bracket opens a set.
     return fixup_(model, [b.replace("[", "[[]") for b in blocks], seed=seed)
 
 

@@ -124,9 +124,11 @@ def full_batch_norm_(model: nn.Module, batch: Any) -> tuple[str, ...]:
             x = inputs[0]
             if x.dim() < 2 or x.shape != output.shape or x.shape[0] < 2 or not x.is_floating_point():
                 return
+            # The mean of each entry, or of each channel as batch norm takes it.
             for axes in ([0], [0, *range(2, x.dim())]):
                 centred = x - x.mean(axes, keepdim=True)
                 size = float(centred.abs().max())
+                # On a batch that is centred already the identity looks the same.
                 moved = float((x - output).abs().max()) > _TOLERANCE * size
                 if size > 0 and moved and float((output - centred).abs().max()) <= _TOLERANCE * size:
                     found[name] = x.dim()

@@ -96,6 +96,7 @@ def _residual_then_norm(model: nn.Module, batch: Any) -> list[tuple[str, str, st
         return hook
 
     hooks: list[tuple[nn.Module, Callable[..., None]]] = []
+    # A child's hook runs before its parent's, so the branch is known when the sum is seen.
     for residual, within, _ in candidates:
         hooks.append((model.get_submodule(f"{residual}.{within}"), watch_branch(residual)))
         hooks.append((model.get_submodule(residual), watch_sum(residual)))

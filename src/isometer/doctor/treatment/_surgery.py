@@ -30,7 +30,7 @@ class Snapshot:
 
     def __init__(self, model: nn.Module) -> None:
         self._trees = [(module, dict(module._modules), self._switches(module)) for module in model.modules()]
-        tensors = dict.fromkeys([*model.parameters(), *model.buffers()])
+        tensors = dict.fromkeys([*model.parameters(), *model.buffers()])  # those at several places once
         self._values = [(tensor, tensor.detach().clone()) for tensor in tensors]
 
     @staticmethod

@@ -206,6 +206,7 @@ def _from_batch(batch: Any, target: Any, samples: int | None) -> Sampler:
     size = min(count, samples or max(2, count // 2))
 
     def draw(step: int, seed: int) -> tuple[Any, Any]:
+        # From seed and step alone, so that both models meet the same batches.
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(step,)))
         chosen = torch.as_tensor(np.sort(rng.choice(count, size, replace=False)))
 

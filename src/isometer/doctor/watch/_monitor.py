@@ -112,9 +112,11 @@ class SignalMonitor:
                 self._spent += self._last_cost
             else:
                 self.left_out += 1
+        # Read after the observation, whose time is not training time.
         self._clock = time.perf_counter()
 
     def _affordable(self) -> bool:
+        # What an observation costs is known once one was made.
         if self.budget is None or not self._last_cost:
             return True
         return self._spent + self._last_cost <= self.budget * self._elapsed
@@ -164,6 +166,7 @@ class SignalMonitor:
         self._spent, self._elapsed = float(state["spent"]), float(state["elapsed"])
         self.history = deque(((int(step), dict(numbers)) for step, numbers in state["history"]), maxlen=_KEPT)
         self.latest = dict(self.history[-1][1]) if self.history else {}
+        # The time between checkpoint and resumption is not training time.
         self._clock = None
 
     @property

@@ -70,6 +70,7 @@ def _drawn(phi: Activation, x: Any) -> list[float]:
     values = np.asarray(phi(x), dtype=float)
     step = x[1] - x[0]
     for at, _ in phi.jumps:
+        # More than half a step, so that at least one point falls into the gap.
         values = np.where(np.abs(x - at) < 0.6 * step, np.nan, values)
     return [float(v) for v in values]
 

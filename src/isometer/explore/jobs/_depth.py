@@ -124,7 +124,7 @@ def predicted(net: dict[str, Any], source: str, batch: int, seed: int, rank: str
         data = predict(spec, inputs, metrics=metrics_with(rank))
     except IsometerError as problem:
         note = f"gradients: {problem}"
-        data = predict(spec, inputs, metrics=metrics_with(rank)[:-1])
+        data = predict(spec, inputs, metrics=metrics_with(rank)[:-1])  # the last is the gradient
     return {
         "layer": [int(v) for v in data["layer"].values],
         "metrics": {str(name): data[name].values[0].tolist() for name in data.data_vars},
@@ -214,6 +214,7 @@ def plane(state: Any, odd: int) -> tuple[list[float], list[float], list[float]]:
     rest = np.delete(h, odd, axis=0).mean(axis=0)
     rest = rest - (rest @ first) * first
     size = float(np.linalg.norm(rest))
+    # If the others lie along the odd point, there is no second direction.
     second = rest / size if size > 1e-12 else np.zeros_like(rest)
     along, across = h @ first, h @ second
     squares = (h**2).sum(axis=1)

@@ -181,6 +181,7 @@ def _both(
     for key in (state.report, state.other):
         one = shelf.get(key) if key else None
         if key.startswith(pieces.PATIENT):
+            # A slot for each: in the same one the second request would cancel the first.
             [answer] = parts.asked(
                 desk, tab, f"{slot}-{len(found)}", [Computation("examined", {"name": key.removeprefix(pieces.PATIENT)})]
             )
@@ -206,6 +207,7 @@ def _compared(desk: Desk, tab: str, first: Report, second: Report | None) -> Any
         return []
     kept = ("rms", "output_gradient_log_norm", "mean_abs_cosine")
 
+    # Arguments are sent to a worker and are the key of the result: no more than the comparison reads.
     def slim(report: Report) -> dict[str, Any]:
         return {
             "findings": [{"id": one["id"], "severity": one["severity"]} for one in report["findings"]],
@@ -235,6 +237,7 @@ def _nearest_gram(report: Report, layer: int) -> tuple[int, Any] | None:
         return None
     at = min(range(len(grams["layers"])), key=lambda i: abs(grams["layers"][i] - layer))
     matrix = grams["matrices"][at]
+    # A sample of zeros gets cosine 0 with all.
     lengths = [math.sqrt(row[i]) if row[i] and row[i] > 0 else math.inf for i, row in enumerate(matrix)]
     cosines = [
         [None if v is None else v / lengths[i] / lengths[j] for j, v in enumerate(row)] for i, row in enumerate(matrix)

@@ -87,6 +87,7 @@ def _predicted(report: Report, metric: str, axis: str, c: Mapping[str, str]) -> 
     base = {"type": "scatter", "mode": "lines", "x": x, "hoverinfo": "skip"}
     low, mean, high = (finite(shown(metric, band[key])) for key in ("low", "mean", "high"))
     none = {"width": 0, "color": c["predicted"]}
+    # `tonexty` fills down to the trace before it, so the lower edge comes first.
     return [
         {**base, "y": low, "line": none, "showlegend": False},
         {

@@ -84,6 +84,7 @@ def _band(x: Sequence[int], low: list[Any], high: list[Any], colour: str, name: 
         "line": {"width": 0, "color": colour},
         "hoverinfo": "skip",
     }
+    # `tonexty` fills down to the trace before it, so the lower edge comes first.
     return [
         {**edge, "y": low, "showlegend": False, "name": f"{name}, low"},
         {**edge, "y": high, "fill": "tonexty", "fillcolor": faded(colour, 0.2), "name": name},

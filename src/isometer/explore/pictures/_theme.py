@@ -104,7 +104,7 @@ def frame(theme: str, across: str, up: str, **layout: Any) -> dict[str, Any]:
         "hoverlabel": {"bgcolor": c["surface"], "font": {"color": c["text"]}},
         "hovermode": "closest",
         "showlegend": True,
-        "uirevision": "kept",
+        "uirevision": "kept",  # zoom and hidden curves survive new data
     }
     for name, value in layout.items():
         settings[name] = {**settings[name], **value} if isinstance(value, dict) and name in settings else value

@@ -30,6 +30,7 @@ def dead_units(case: Case, condition: Condition) -> Iterator[Sign]:
         shape = view.sites[layer].shape
         units = shape[1] if len(shape) > 3 else shape[-1]  # channels of images, else the last axis
         # Rows of a symmetric law see a given batch all negative with probability at most a half, independently.
+        # sf is P(X > k), hence the −1; the factor corrects for the number of layers.
         p = float(stats.binom.sf(round(dead[layer] * units) - 1, units, 0.5)) * len(view.activations)
         if p < SIGNIFICANCE:
             chosen.append((layer, min(1.0, p)))

@@ -36,7 +36,7 @@ def asymmetric_weights(case: Case, condition: Condition) -> Iterator[Sign]:
         size = abs(float(asymmetry[layer]))
         if not size >= limits.moderate:
             continue
-        score = size * math.sqrt(site.weight_count / max(1, site.fan_in))
+        score = size * math.sqrt(site.weight_count / max(1, site.fan_in))  # from mean/σ √fan_in to mean/σ √N
         # Constant weights have no spread: no law of mean zero gives them.
         p = 2 * float(stats.norm.sf(score)) * len(view.weights) if math.isfinite(score) else 0.0
         if p < SIGNIFICANCE:
