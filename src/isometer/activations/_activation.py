@@ -209,7 +209,7 @@ class Activation:
         return self._steps(self.derivative)
 
     def _steps(self, function: Activation) -> tuple[tuple[float, float], ...]:
-        inside = [k for k in self.kinks if abs(k) < 30.0]
+        inside = [k for k in self.kinks if abs(k) < 30.0]  # the density at 30 is 1e-196
         if not inside:
             return ()
         place = np.array(inside)
@@ -264,6 +264,7 @@ class Activation:
                 centre = 0.0  # centred by construction, up to rounding
             affine = {
                 "mean": centre,
+                # scale² E φ² + 2 scale·shift E φ + shift² would cancel where shift centres φ
                 "second": scale**2 * raw["variance"].value + centre**2,
                 "slope_second": scale**2 * raw["slope_second"].value,
                 "first": scale * raw["first"].value,
@@ -321,6 +322,7 @@ class Activation:
         scale, _, core = self._core
         exact = closed_dual(core.expression)
         value = exact.slope_at_zero if exact is not None else core.moments["first"].value ** 2
+        # |c₁| below 1e-12 of the root second moment is rounding of the quadrature
         return scale**2 * (0.0 if value < 1e-24 * core.second_moment else value)
 
     @cached_property
@@ -513,7 +515,7 @@ def checked_correlation(rho: ArrayLike) -> Floats:
         isometer.errors.ActivationError: a correlation must lie in [−1, 1]; got 1.5 ...
     """
     array = np.asarray(rho, dtype=float)
-    bad = ~(np.abs(array) <= 1.0)
+    bad = ~(np.abs(array) <= 1.0)  # so that nan is bad too
     if bad.any():
         worst = float(array[bad].ravel()[0])
         raise ActivationError(
@@ -541,7 +543,7 @@ def _interned(core: Expression, name: str) -> Activation:
     """One shared object per core expression, so that centred, scaled and normalised versions reuse its analysis."""
     if core not in _CORES:
         if len(_CORES) >= 512:
-            _CORES.clear()
+            _CORES.clear()  # memory stays bounded; an analysis is made again when needed
         _CORES[core] = Activation(core, name if isinstance(core, Opaque) else None)
     return _CORES[core]
 

@@ -80,12 +80,14 @@ class Analysis:
         if exact is not None:
             second = NumericalEstimate(exact.second_moment, exact.error)
             root = math.sqrt(exact.at_zero)  # |E φ|; quadrature has the sign
+            # the closed form replaces the quadrature only where both agree
             if abs(abs(mean.value) - root) <= 1e-9 * (1.0 + root):
                 mean = NumericalEstimate(math.copysign(root, mean.value) if root else 0.0, 4e-16 * (1.0 + root))
+        # a mean within its own error is zero too, unless that error is too large to mean anything
         elif abs(mean.value) <= max(_CENTRED * math.sqrt(second.value), 4 * mean.error * (mean.error < 1e-10)):
             mean = NumericalEstimate(0.0, max(mean.error, abs(mean.value)))  # odd functions: exactly centred
         centre = mean.value
-        variance = e(lambda x, y: (y - centre) ** 2)
+        variance = e(lambda x, y: (y - centre) ** 2)  # second − mean² cancels where φ hardly varies
         if exact is not None:
             variance = NumericalEstimate(exact.second_moment - exact.at_zero, exact.error)
         slope = gaussian.gaussian_expectation(lambda x: self.slope(x) ** 2, self.edges)
@@ -134,9 +136,10 @@ class Analysis:
         for order in (64, 192, 512, 2048, 6144, 20480):
             coefficients = self.phi.hermite(order)
             if moments["mean"].value == 0.0:
-                coefficients[0] = 0.0
+                coefficients[0] = 0.0  # quadrature leaves rounding there
             squares = coefficients**2
             k = np.arange(order + 1)
+            # Parseval, Σ c_k² = E φ² and Σ k c_k² = E φ′²: what is missing is the truncation error
             lost = moments["second"].value - math.fsum(squares)
             lost_slope = slope.value - math.fsum(k * squares)
             # steep functions need very many terms; there the quadrature of the angle series would take minutes
@@ -154,6 +157,7 @@ class Analysis:
         # a long series is good for sampling κ′, from which the angle series is built without quadrature
         if len(squares) <= _LONG_SERIES:
             return series
+        # Horner's rule rounds once for each term
         return self._angle_dual(lambda theta: series.slope(np.cos(theta)), noise=len(squares) * 1e-16)
 
     def _angle_dual(self, sampler: Callable[[Floats], Floats] | None = None, noise: float = 0.0) -> Dual:

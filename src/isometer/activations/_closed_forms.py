@@ -112,7 +112,7 @@ def as_two_rays(expression: Expression) -> tuple[float, float] | None:
         if expression.name == "negative":
             return -right, -left
         if expression.name == "abs":
-            return abs(right), -abs(left)
+            return abs(right), -abs(left)  # |left·x| = −|left|·x on x < 0
         return max(right, 0.0), min(left, 0.0)  # on x < 0 the value is left·x
     if expression.name in ("add", "subtract"):
         first, second = (as_two_rays(argument) for argument in expression.arguments)
@@ -136,6 +136,7 @@ def as_two_rays(expression: Expression) -> tuple[float, float] | None:
         )
         if first is None or second is None:
             return None
+        # on x < 0 the larger value has the smaller slope
         pick, other = (max, min) if expression.name == "maximum" else (min, max)
         return pick(first[0], second[0]), other(first[1], second[1])
     return None
@@ -194,6 +195,7 @@ def _squared_relu_dual(gain: float) -> ClosedDual:
     def deficit(gap: Floats) -> Floats:
         theta, rho = angle_of_gap(gap), 1.0 - gap
         # 3π − J₂ = 2π(1 − ρ²) − [3 sin θ cos θ − θ(1 + 2cos²θ)]; the bracket is O(θ⁵)
+        # Σ_{k≥2} (−1)^k (1 − k)(2θ)^{2k+1}/(2k + 1)!, without the cancellation of the bracket
         square = theta * theta
         small = theta**5 * (-4 / 15 + square * (16 / 315 - square * (4 / 945 - square * 2048 / 9979200)))
         bracket = np.where(theta < 0.1, small, 3 * np.sin(theta) * rho - theta * (1 + 2 * rho * rho))
@@ -255,6 +257,7 @@ def _erf_dual(gain: float) -> ClosedDual:
         rho = 1.0 - gap
         root, end = np.sqrt(1 - r * r * rho * rho), math.sqrt(rest)
         # arcsin r − arcsin rρ = arctan2(sin, cos) of the difference
+        # root − ρ·end = (1 − ρ²)/(root + ρ·end): the left cancels for ρ > 0, the right for ρ < 0
         sine = r * np.where(rho > 0, gap * (1 + rho) / (root + np.abs(rho) * end), root - rho * end)
         return front * np.arctan2(sine, end * root + r * r * rho)
 
@@ -298,6 +301,7 @@ def _bump_dual(a: float) -> ClosedDual:
     def deficit(gap: Floats) -> Floats:
         rho = 1.0 - gap
         top, here = math.sqrt(p - q), np.sqrt(p - q * rho * rho)
+        # 1/top − 1/here without cancellation: here² − top² = q(1 − ρ²)
         return q * gap * (1 + rho) / (top * here * (top + here))
 
     return ClosedDual(

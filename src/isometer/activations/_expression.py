@@ -28,7 +28,7 @@ Array = Any  # a NumPy array or a torch tensor
 class _Interned(type):
     """Makes one object per value: equality of expressions is identity, and hashing costs nothing."""
 
-    _known: ClassVar[WeakValueDictionary[Any, Any]] = WeakValueDictionary()
+    _known: ClassVar[WeakValueDictionary[Any, Any]] = WeakValueDictionary()  # weak: what has no reference goes
 
     def __call__(cls, *fields: Any) -> Any:
         key = (cls, *fields)
@@ -193,7 +193,7 @@ def _numpy_power(u: Any, k: float) -> Any:
 
 
 def _step(u: Any) -> Any:
-    return np.where(np.isnan(u), np.nan, (u >= 0).astype(float))
+    return np.where(np.isnan(u), np.nan, (u >= 0).astype(float))  # a comparison alone would hide a nan
 
 
 def _edge(u: Expression) -> tuple[Expression, ...]:
@@ -217,6 +217,7 @@ PRIMITIVES: dict[str, Primitive] = {
     "exp": _smooth(np.exp, "exp", lambda u: call("exp", u)),
     "expm1": _smooth(np.expm1, "expm1", lambda u: call("exp", u)),
     "tanh": _smooth(np.tanh, "tanh", lambda u: 1.0 - call("tanh", u) ** 2),
+    # σ(u)σ(−u), since σ(1 − σ) cancels for large u
     "sigmoid": _smooth(_special("expit"), "sigmoid", lambda u: call("sigmoid", u) * call("sigmoid", -u)),
     "sin": _smooth(np.sin, "sin", lambda u: call("cos", u)),
     "cos": _smooth(np.cos, "cos", lambda u: -call("sin", u)),
@@ -298,6 +299,7 @@ def evaluate(expression: Expression, x: Array) -> Array:
     if type(x).__module__.partition(".")[0] == "torch":
         torch = sys.modules["torch"]
         value = _evaluate(expression, x, torch, {})
+        # a tree without x gives a number
         return value if getattr(value, "shape", None) == x.shape else torch.full_like(x, float(value))
     with np.errstate(all="ignore"):
         return np.broadcast_to(_evaluate(expression, x, None, {}), np.shape(x))
@@ -329,6 +331,7 @@ def _evaluate(expression: Expression, x: Any, torch: ModuleType | None, known: d
             value = PRIMITIVES[expression.name].numpy(*values)
         else:
             if expression.name in ("maximum", "minimum"):
+                # torch.maximum takes no numbers
                 values = [v if hasattr(v, "shape") else torch.full_like(x, v) for v in values]
             value = PRIMITIVES[expression.name].torch(torch, *values)
     known[expression] = value

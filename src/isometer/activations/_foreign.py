@@ -105,10 +105,12 @@ class ForeignFunction:
         torch = sys.modules["torch"]
         with torch.enable_grad():
             point = x if x.requires_grad else x.detach().clone().requires_grad_(True)
+            # the float64 copy serves the analysis, the caller's own module every other dtype
             value = self.function(point) if point.dtype == torch.float64 else self.original(point)
             for _ in range(order):
                 if not value.requires_grad:
                     return torch.zeros_like(point)
+                # elementwise: the gradient of the sum is the derivative at every point
                 (value,) = torch.autograd.grad(value.sum(), point, create_graph=True, allow_unused=True)
                 if value is None:
                     return torch.zeros_like(point)
@@ -157,7 +159,7 @@ class ForeignFunction:
         for digits in range(8):
             nearest = round(middle, digits)
             if abs(nearest - middle) <= 2 * slack:
-                return nearest + 0.0
+                return nearest + 0.0  # no −0.0
         sixth = round(middle * 6) / 6  # thirds and sixths are round too, though not in decimals
         return sixth if abs(sixth - middle) <= 2 * slack else middle
 

@@ -70,6 +70,7 @@ def gaussian_domain(functions: Sequence[Function], name: str, decay: float = _DE
     inside = np.linspace(-6.0, 6.0, 193) + 1e-3  # beside 0 and other round points, where functions vanish or break
     for function in functions:
         with np.errstate(all="ignore"):
+            # log(φ√p) up to a constant: p itself underflows beyond x ≈ 38
             core = np.log(np.abs(call_checked(function, inside, name))) - inside**2 / 4
             peak = float(np.max(core, initial=-np.inf, where=np.isfinite(core)))
             ends = []
@@ -114,7 +115,7 @@ def roots(equations: Sequence[Expression], domain: tuple[float, float]) -> list[
         if affine is None:
             curved.append(equation)
         elif affine[0] != 0.0 and domain[0] < -affine[1] / affine[0] < domain[1]:
-            found.append(-affine[1] / affine[0] + 0.0)
+            found.append(-affine[1] / affine[0] + 0.0)  # no −0.0
     grid = np.linspace(domain[0], domain[1], 6007)
     for equation, values in zip(curved, evaluate_all(curved, grid), strict=True):
         found += _roots_on(equation, grid, np.asarray(values, dtype=float), np.array(sorted(set(found))))
@@ -148,7 +149,7 @@ def _bisect(holds: Callable[[Floats], NDArray[np.bool_]], left: Floats, right: F
     if not len(left):
         return left
     start = holds(left)
-    for _ in range(64):
+    for _ in range(64):  # more halvings than a float has bits
         middle = (left + right) / 2
         same = holds(middle) == start
         left, right = np.where(same, middle, left), np.where(same, right, middle)
@@ -304,12 +305,13 @@ def hermite_coefficients(function: Function, edges: Floats, order: int) -> Float
 
     The recurrence runs on he_k·√p, which neither over- nor underflows; panels are cut to the wavelength 2π/√k.
     """
-    widest = 10.0 / math.sqrt(order + 1.0)
+    widest = 10.0 / math.sqrt(order + 1.0)  # one and a half wavelengths for 32 nodes
     pieces = np.maximum(1, np.ceil(np.diff(edges) / widest)).astype(int)
     fine = np.concatenate(
         [np.linspace(a, b, n + 1)[:-1] for a, b, n in zip(edges[:-1], edges[1:], pieces, strict=True)] + [edges[-1:]]
     )
     x, w = (v.ravel() for v in panel_nodes(fine[:-1], fine[1:], 32))
+    # p is split evenly: φ√p against he_k√p
     half_weight = np.exp(-0.25 * x * x) / (2 * math.pi) ** 0.25
     with np.errstate(all="ignore"):
         weighted = function(x) * half_weight * w
@@ -317,5 +319,6 @@ def hermite_coefficients(function: Function, edges: Floats, order: int) -> Float
     previous, current = np.zeros_like(x), half_weight
     for k in range(order + 1):
         out[k] = weighted @ current
+        # he_{k+1} = (x he_k − √k he_{k−1})/√(k + 1)
         previous, current = current, (x * current - math.sqrt(k) * previous) / math.sqrt(k + 1.0)
     return out

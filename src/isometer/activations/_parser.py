@@ -57,12 +57,13 @@ def parse(text: str) -> Activation:
         raise ActivationError(f"expected the name of an activation or an expression in x; got {text!r} — {_HELP}")
     if len(text) > MAX_LENGTH:
         raise ActivationError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} are accepted")
-    cleaned = text.strip().replace("^", "**").replace("relu²", "relu2")
+    cleaned = text.strip().replace("^", "**").replace("relu²", "relu2")  # ² may not stand in a name of Python's grammar
     try:
         tree = ast.parse(cleaned, mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError) as problem:
         reason = problem.msg if isinstance(problem, SyntaxError) else type(problem).__name__
         raise ActivationError(f"cannot read {text[:80]!r} as an expression: {reason} — {_HELP}") from None
+    # syntax trees have nodes for operators and contexts as well
     if sum(1 for _ in ast.walk(tree)) > 2 * MAX_NODES:
         raise ActivationError(f"the expression is too large: more than {MAX_NODES} operations")
     try:
@@ -160,7 +161,7 @@ class _ExpressionReader:
         name = _BINARY[type(node.op)]
         if name == "power" and not isinstance(right, Constant):
             if isinstance(left, Constant) and left.value > 0:
-                return call("exp", math.log(left.value) * right)
+                return call("exp", math.log(left.value) * right)  # a^u = e^{u log a}
             raise ActivationError("a power needs a constant exponent, as in x**2; for a variable one write exp(...)")
         if name == "power" and isinstance(right, Constant) and abs(right.value) > 64:
             raise ActivationError(f"the exponent {right.value:g} is too large; at most 64 is accepted")

@@ -61,6 +61,7 @@ def register_activation(
 
     shown = formula or (expression if isinstance(expression, str) else str(tree(*defaults)))
     entry = ActivationEntry(name, shown, tree, tuple(map(float, defaults)), tuple(aliases), tuple(torch), flat)
+    # before anything is registered: what cannot be read leaves no trace, and cannot refer to itself
     made = Activation(tree(*entry.defaults), name)
     ENTRIES[name] = entry
     ALIASES.update(dict.fromkeys(entry.aliases, name))

@@ -33,6 +33,7 @@ def normrelu_constants(c: float = NORMRELU_KINK) -> tuple[float, float]:
     """
     from scipy.special import ndtr  # slow to load, seldom needed
 
+    # 1 − Φ(c) as Φ(−c), without cancellation
     below, above = float(ndtr(c)), float(ndtr(-c))
     p = math.exp(-c * c / 2) / math.sqrt(2 * math.pi)
     b = above * c - p

@@ -90,6 +90,7 @@ class DataSet:
 
     @cached_property
     def _channel_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        # counts of 256 levels are exact and take no float copy of the images
         counts = np.stack([np.bincount(self.images[:, c].ravel(), minlength=256) for c in range(self.shape[0])])
         weights, levels = counts / counts.sum(1, keepdims=True), np.arange(256.0)
         means = weights @ levels
@@ -240,7 +241,7 @@ def checked(facts: Facts, split: str, pair: Pair, source: str) -> DataSet:
     Raises:
         IsometerError: naming the file and what differs.
     """
-    images, labels = (np.ascontiguousarray(part) for part in pair)
+    images, labels = (np.ascontiguousarray(part) for part in pair)  # checksums are of the bytes in this order
     expected = facts.split(split)
     fix = f"it is damaged or another data set; remove it and obtain {facts.name} again"
     if images.shape != (expected.images, *facts.shape) or labels.shape != (expected.images,):

@@ -77,6 +77,7 @@ class Archive:
         found: dict[str, bytes] = {}
         try:
             with tarfile.open(self.path, "r:*") as archive:
+                # one pass in the archive's order: to go back in a compressed stream is to start again
                 for member in archive:
                     name = wanted.get(member.name.rpartition("/")[2])
                     if name is None or not member.isreg() or name in found:
@@ -113,7 +114,7 @@ def _unpacked(content: bytes, label: str) -> bytes:
 
     try:
         with gzip.open(io.BytesIO(content)) as stream:
-            data = stream.read(LIMIT + 1)
+            data = stream.read(LIMIT + 1)  # one more byte tells a file at the limit from a longer one
     except (EOFError, zlib.error, OSError) as problem:
         raise IsometerError(
             f"{label} is not a whole gzip file: {problem} — it was cut short; obtain it again"

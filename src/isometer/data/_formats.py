@@ -49,6 +49,7 @@ def read_idx(content: bytes, label: str, *, dimensions: int) -> Bytes:
         )
     start = 4 + 4 * dimensions
     shape = tuple(int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4))
+    # a header that is cut short does not say how long the file should be
     _check_length(content, start + math.prod(shape) if len(content) >= start else start, label)
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
 
@@ -149,8 +150,9 @@ def read_sheet(content: bytes, label: str, *, shape: tuple[int, int, int], image
     channels, height, width = shape
     try:
         with warnings.catch_warnings():
+            # Pillow only warns up to twice its limit
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            sheet = Image.open(io.BytesIO(content), formats=["PNG"])
+            sheet = Image.open(io.BytesIO(content), formats=["PNG"])  # the file reaches no other decoder
         if sheet.size != (height * width, images) or sheet.mode != "RGB":
             size, wanted = f"{sheet.size[0]}×{sheet.size[1]}", f"{height * width}×{images}"
             raise IsometerError(
@@ -208,7 +210,7 @@ def read_npz(path: Path, facts: Facts, split: str) -> Pair:
         ) from problem
     channels, height, width = facts.shape
     if not ours and channels > 1 and images.shape[1:] == (height, width, channels):
-        images = images.transpose(0, 3, 1, 2)
+        images = images.transpose(0, 3, 1, 2)  # Keras keeps channels last
     if images.dtype != np.uint8 or not np.issubdtype(labels.dtype, np.integer) or images.size == 0:
         raise IsometerError(f"{label!r} holds {images.dtype} images; expected uint8 — remove it and obtain it again")
     if images.size != len(images) * math.prod(facts.shape) or not ((labels >= 0) & (labels < 256)).all():

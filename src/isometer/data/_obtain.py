@@ -196,7 +196,7 @@ def _run(command: Sequence[str], place: Path, way: str) -> None:
             capture_output=True,
             text=True,
             errors="replace",
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,  # a question gets no answer instead of waiting for one
             timeout=_PATIENCE,
         )
     except subprocess.TimeoutExpired:
@@ -219,6 +219,7 @@ def _prepare(folder: Path, name: str) -> None:
     """Make the folder and remove what a killed process left in it long ago."""
     writable_folder(folder, fix=_FIX)
     for left in (*folder.glob(f".{name}-*"), *folder.glob(f".{name}.npz.*.tmp")):
+        # a day, far beyond the patience: no live process still writes it
         if time.time() - left.stat().st_mtime > 24 * _PATIENCE:
             shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
 
@@ -228,6 +229,7 @@ def _save(splits: list[DataSet], target: Path) -> Path:
     arrays |= {f"{s.split}_labels": s.labels.astype(np.uint8) for s in splits}
 
     def write(partial: Path) -> None:
+        # a file, since np.savez appends .npz to a path that ends otherwise
         with partial.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
 

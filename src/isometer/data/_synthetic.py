@@ -55,6 +55,7 @@ def correlated(n: int, d: int, rng: Generator, *, cosine: float) -> Floats:
         raise IsometerError(f"{n} samples of cosine {cosine} need at least {n} features; got {d} — pass more features")
     frame = orthogonal(n, d, rng)
     # the root of (1 − c) I + c 11ᵀ has the same form
+    # rounding may leave less than 0 at the ends of the range of cosines
     small, large = math.sqrt(max(0.0, 1 - cosine)), math.sqrt(max(0.0, 1 + (n - 1) * cosine))
     return np.asarray(small * frame + (large - small) * frame.mean(0))
 

@@ -54,7 +54,7 @@ def read_pickle(content: bytes, label: str) -> Any:
 
 class _ArrayUnpickler(pickle.Unpickler):
     def __init__(self, content: bytes, label: str) -> None:
-        super().__init__(io.BytesIO(content), encoding="bytes")
+        super().__init__(io.BytesIO(content), encoding="bytes")  # Python 2 wrote CIFAR: its text is bytes
         self._label = label
         # new classes for every pickle: what one does to them does not outlive it
         self._known: dict[tuple[str, str], Callable[..., Any] | type] = {("_codecs", "encode"): _encode}
@@ -64,6 +64,7 @@ class _ArrayUnpickler(pickle.Unpickler):
         self._known |= dict.fromkeys(_FROM_BUFFER, lambda data, kind, shape, order: array(data, kind, shape, order))
 
     def find_class(self, module: str, name: str) -> Any:
+        # never super().find_class, which imports the module
         try:
             return self._known[module, name]
         except KeyError:
@@ -101,11 +102,11 @@ def _stand_ins() -> tuple[type[_Recorded], type[_Element]]:
 def _encode(text: Any, encoding: Any = "latin1") -> bytes:
     if not isinstance(text, str | bytes):
         raise TypeError("text expected")
-    return text if isinstance(text, bytes) else text.encode("latin1")
+    return text if isinstance(text, bytes) else text.encode("latin1")  # so protocol 2 writes bytes
 
 
 def _converted(value: Any, label: str, depth: int) -> Any:
-    if depth > 8:
+    if depth > 8:  # a list in a pickle may hold itself
         raise IsometerError(f"{label} is nested too deeply; expected a dict of arrays and lists — obtain it again")
     if isinstance(value, _PLAIN):
         return value

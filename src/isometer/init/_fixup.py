@@ -58,6 +58,7 @@ def fixup_(
     factors = dict.fromkeys((t.name for t in found), 1.0)
     for branch in branches:
         depth = len(branch)
+        # the exponent has no value for m = 1, where the only layer is the last, which is zero
         scale = len(branches) ** (-1 / (2 * depth - 2)) if depth > 1 else 0.0
         factors.update({t.name: scale for t in branch[:-1]})
         factors[branch[-1].name] = 0.0
@@ -74,7 +75,7 @@ def fixup_(
         factor = factors[t.name]
         t.write(normals(t.matrices, seed, index) * (factor * math.sqrt(2 / t.fan_in)))
         if t.bias is not None:
-            t.bias.data.zero_()
+            t.bias.data.zero_()  # autograd refuses to change a leaf in place
     left = tuple(
         (name, "a normalisation, which Fixup is meant to replace")
         for name, module in model.named_modules()

@@ -156,11 +156,13 @@ def _solve(
             f"layer {t.name!r} sees {'zeros' if total == 0 else 'numbers that are not finite'}; expected a "
             "representation to set its weights from — check the batch and the layers before it"
         )
+    # U and Σ² from the features × features matrix, however many samples or patches there are
     squares, vectors = torch.linalg.eigh(second)
-    sizes = squares.clamp_min(0).sqrt()
+    sizes = squares.clamp_min(0).sqrt()  # rounding leaves eigenvalues below 0
     largest = float(sizes[-1])
     clamped = int((sizes < _FLOOR * largest).sum())
     sizes = sizes.clamp_min(_FLOOR * largest)
+    # V = Hᵀ U Σ⁻¹: the rows of V for some samples
     mixing = _frame(frame, some @ vectors / sizes, rows, columns, seed, index).to(vectors)
     weight = (mixing * sizes**-exponent) @ vectors.mT
     half = mixing * sizes ** (1 - exponent)  # W H = half Vᵀ
@@ -191,6 +193,7 @@ def second_moments(t: WeightTarget, inputs: Tensor, rows: int) -> tuple[Tensor, 
         unfolded = patches(module, chunk).double()
         second += unfolded.mT @ unfolded
         positions += unfolded.shape[0]
+        # evenly spaced over the whole batch, not over the chunk
         kept.append(unfolded[:: max(1, inputs.shape[0] * (unfolded.shape[0] // chunk.shape[0]) // rows)])
     return second, positions, torch.cat(kept)[:rows]
 
@@ -206,15 +209,18 @@ def patches(module: nn.Module | None, images: Tensor) -> Tensor:
     axes = len(module.kernel_size)
     reach = [d * (k - 1) for d, k in zip(module.dilation, module.kernel_size, strict=True)]
     if isinstance(module.padding, str):
+        # torch puts the odd pixel of "same" at the end
         sides = [(r // 2, r - r // 2) if module.padding == "same" else (0, 0) for r in reach]
     else:
         sides = [(int(p), int(p)) for p in module.padding]
     mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
     padded = images
     if any(a or b for a, b in sides):
+        # pad takes the last axis first
         padded = nn.functional.pad(images, [side for pair in reversed(sides) for side in pair], mode=mode)
     for axis in range(axes):  # one window axis after the other: (samples, channels, positions …, k …)
         padded = padded.unfold(2 + axis, reach[axis] + 1, module.stride[axis])
+    # unfold has no dilation: the windows are whole, and every step-th entry is kept
     for axis, step in enumerate(module.dilation):
         if step > 1:
             padded = padded.index_select(2 + axes + axis, torch.arange(0, reach[axis] + 1, step, device=padded.device))
@@ -241,5 +247,6 @@ def _frame(kind: Frame, rows_of_v: Tensor, rows: int, columns: int, seed: int, i
 
 def _gap(second: Tensor, samples: int) -> float:
     """Orthogonality gap of the samples from the second moments of the features."""
+    # ‖G/tr G − I/n‖_F² = ‖G‖_F²/(tr G)² − 1/n, and G has the nonzero eigenvalues of the second moments
     square = float(second.square().sum()) / float(second.trace()) ** 2 - 1 / samples
     return math.sqrt(max(square, 0.0))

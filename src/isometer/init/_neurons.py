@@ -75,6 +75,7 @@ def one_neuron_per_sample_(layer: Any, batch: Any, *, margin: float = 0.5) -> In
     owner = np.arange(neurons) % samples
     copies = np.bincount(owner, minlength=samples)
     answers = np.einsum("ik,ik->i", directions, x)
+    # each copy answers (1 − margin) · gap · scale = 1/√copies, so that their squares add up to 1
     scale = 1 / ((1 - margin) * gaps * np.sqrt(copies))
     weight = (directions * scale[:, None])[owner]
     thresholds = ((answers - (1 - margin) * gaps) * scale)[owner]
@@ -88,11 +89,13 @@ def _directions(x: Floats) -> tuple[Floats, Floats, int]:
     """Unit directions, by how much each sample leads along its own, and how many came from a linear program."""
     samples = len(x)
     if samples == 1:
+        # no other sample to separate from: any direction and any gap will do
         size = float(np.linalg.norm(x))
         direction = x / size if size > 0 else np.eye(1, x.shape[1])
         return direction, np.array([max(size, 1.0)]), 0
     centred = x - x.mean(axis=0)
     noise = 64 * np.finfo(np.float64).eps * max(1.0, float(np.abs(x).max()))
+    # directions that cost one product; a linear program for each sample is the last resort
     candidates = [x, centred, centred @ np.linalg.pinv(centred.T @ centred, rcond=1e-10, hermitian=True)]
     best, gaps = np.zeros_like(x), np.full(samples, -math.inf)
     for candidate in candidates:
@@ -131,6 +134,7 @@ def _separate(x: Floats, i: int) -> Floats:
     others = np.delete(x, i, axis=0) - x[i]
     features = x.shape[1]
     constraints = np.hstack([others, np.ones((len(others), 1))])  # a·(x_j − x_i) + t ≤ 0
+    # the lead t grows with a: without the box it is unbounded
     bounds = [(-1.0, 1.0)] * features + [(0.0, None)]
     found = linprog(np.append(np.zeros(features), -1.0), A_ub=constraints, b_ub=np.zeros(len(others)), bounds=bounds)
     direction: Floats = np.asarray(found.x[:features] if found.success else np.zeros(features))

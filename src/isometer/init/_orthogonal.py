@@ -85,7 +85,7 @@ def delta_orthogonal_(
         kernel = torch.zeros(*t.weight.shape[:2], math.prod(t.weight.shape[2:]), dtype=torch.float64)
         middle = 0
         for size in t.weight.shape[2:]:
-            middle = middle * size + size // 2
+            middle = middle * size + size // 2  # index of the centre in the flattened kernel
         kernel[..., middle] = gain * haar_matrices(rows, columns, seed, index, t.groups).reshape(kernel.shape[:2])
         return kernel
 

@@ -73,6 +73,7 @@ def targets(
             raise IsometerError(
                 f"weight has shape {tuple(target.shape)}; expected (out, in) or (out, in, …) — pass a matrix or kernel"
             )
+        # a plain tensor requires no grad and is not frozen for that
         _check(target, "the weight", allow_frozen=not isinstance(target, nn.Parameter))
         return [WeightTarget("", target)], ()
     if not isinstance(target, nn.Module):
@@ -110,6 +111,7 @@ def targets(
 
 def _target(name: str, module: nn.Module) -> WeightTarget:
     label = f"{name}.weight" if name else "weight"
+    # the old weight_norm and spectral_norm are hooks that take the parameter away
     if parametrize.is_parametrized(module, "weight") or "weight" not in module._parameters:
         raise IsometerError(
             f"{label!r} is computed from other parameters; expected a parameter of its own — remove the "
@@ -149,6 +151,7 @@ def _check_ties(model: nn.Module, found: Sequence[WeightTarget]) -> None:
     owners: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         if parameter.numel() and not parameter.is_meta and parameter.layout is torch.strided:
+            # by memory: views of one storage are tied as much as one parameter under two names
             owners.setdefault(parameter.untyped_storage().data_ptr(), []).append(name)
     for target in found:
         names = owners.get(target.weight.untyped_storage().data_ptr(), [])
@@ -165,7 +168,7 @@ def all_or_nothing(found: Sequence[WeightTarget]) -> Iterator[None]:
     kept = [(tensor, tensor.detach().clone()) for t in found for tensor in (t.weight, t.bias) if tensor is not None]
     try:
         yield
-    except BaseException:
+    except BaseException:  # Ctrl-C too
         with torch.no_grad():
             for tensor, value in kept:
                 tensor.copy_(value)
@@ -208,7 +211,7 @@ def run(model: nn.Module, batch: Any) -> None:
     """Call a model on a batch the way `isometer.probe` does."""
     if isinstance(batch, Mapping):
         model(**batch)
-    elif isinstance(batch, (tuple, list)) and not hasattr(batch, "_fields"):
+    elif isinstance(batch, (tuple, list)) and not hasattr(batch, "_fields"):  # a named tuple is one argument
         model(*batch)
     else:
         model(batch)

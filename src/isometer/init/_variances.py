@@ -218,7 +218,7 @@ def _unit(t: WeightTarget, law: Law, seed: int, index: int) -> Tensor:
             )
         return there / size
     if law == "uniform":
-        return (2 * uniforms(t.matrices, seed, index) - 1) * math.sqrt(3 / t.fan_in)
+        return (2 * uniforms(t.matrices, seed, index) - 1) * math.sqrt(3 / t.fan_in)  # U(−1, 1) has variance 1/3
     return normals(t.matrices, seed, index) / math.sqrt(t.fan_in)
 
 
@@ -246,6 +246,7 @@ def _gains_in_order(model: Any, batch: Any) -> tuple[dict[str, float], list[str]
             if after.kind == "activation":
                 followed = True
                 gains[site.name] = _gain_of_site(after.activation, modules.get(after.name))
+            # these may stand between weights and their activation; anything else ends the search
             if after.kind not in ("norm", "dropout", "pool"):
                 break
     if not followed:
@@ -262,7 +263,7 @@ def _gain_of_site(text: str | None, module: nn.Module | None) -> float:
     known = getattr(module, "activation", None)
     if isinstance(known, Activation):  # isometer.nn.Activation
         return _gain(known, known.name)
-    return math.nan
+    return math.nan  # an error only if the layer is one of those to set
 
 
 def _gain(phi: Activation, name: str) -> float:
@@ -273,6 +274,7 @@ def _gain(phi: Activation, name: str) -> float:
 
 
 def _resolved(source: Any) -> Activation:
+    # called where a parameter hides the name `activation`
     return activation(source)
 
 

@@ -74,11 +74,13 @@ class AdaptiveClipping:
         return count
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+        # torch passes the arguments of the unbound `step`: args[0] is the optimizer
         closure: Callable[[], Any] | None = kwargs.get("closure", args[1] if len(args) > 1 else None)
         if closure is None:
             self.clip()
             return None
 
+        # the gradients are computed by the closure: there is nothing to clip before it runs
         def clipped() -> Any:
             loss = closure()
             self.clip()

@@ -159,6 +159,7 @@ def build(
 def _draw(network: Network, seed: int, dtype: torch.dtype) -> None:
     spec = network.spec
     like = torch.empty(0, dtype=dtype)
+    # sizes as in `LayerChain`: the size of a block decides which numbers a layer gets
     counts = [a * b for a, b in zip(spec.fan_in, spec.widths, strict=True)]
     weights = Streams(seed, [0], 1, "weights", stream_kind(spec.weights), max(counts), like, total=sum(counts))
     widths = list(spec.widths)
@@ -173,6 +174,7 @@ def _draw(network: Network, seed: int, dtype: torch.dtype) -> None:
     for position, end in enumerate((network.readin, network.readout)):
         if end is None:
             continue
+        # a key that no role of `Streams` has
         state = np.random.SeedSequence(seed, spawn_key=(0, 1000 + position)).generate_state(1, np.uint64)[0]
         generator = torch.Generator().manual_seed(int(state >> np.uint64(1)))
         normals = torch.randn(end.weight.shape, generator=generator, dtype=dtype)

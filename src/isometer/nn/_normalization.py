@@ -198,7 +198,7 @@ def norm_module(norm: Norm, features: int, *, dtype: torch.dtype, device: torch.
 def _statistics(norm: Norm, x: Tensor, axes: list[int]) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, mean square of what divides, and where that is nothing but rounding."""
     if x.dtype in (torch.float16, torch.bfloat16):
-        x = x.float()
+        x = x.float()  # sums of squares overflow float16 and lose the digits of bfloat16
     mean = x.mean(axes, keepdim=True)
     if norm.divisor == "std":
         square = (x - mean).square().mean(axes, keepdim=True)

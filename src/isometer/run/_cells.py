@@ -74,10 +74,11 @@ _digests: dict[int, tuple[weakref.ref[Any], str]] = {}  # of arrays that cannot 
 def array_digest(array: np.ndarray[Any, Any]) -> str:
     """SHA-256 of type, shape and values."""
     known = _digests.get(id(array))
-    if known is not None and known[0]() is array:
+    if known is not None and known[0]() is array:  # the id of an array that is gone may be another's now
         return known[1]
     if array.dtype.kind not in "biufc":
         raise IsometerError(f"a configuration's array has type {array.dtype}; expected numbers — convert it")
+    # one digest for either byte order and any strides
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     head = f"{little.dtype.str}{list(array.shape)}".encode()
     digest = hashlib.sha256(head + little.tobytes()).hexdigest()
@@ -170,13 +171,14 @@ class Job:
 
     def __post_init__(self) -> None:
         points = grid_points(self.axes)
+        # from the points, where NumPy's scalars have become Python's
         plain_axes = {name: list(dict.fromkeys(point[name] for point in points)) for name in self.axes}
         object.__setattr__(self, "axes", plain_axes)
         if not self.cells:
             object.__setattr__(self, "cells", tuple(Cell(point) for point in points))
         elif [dict(cell.coordinates) for cell in self.cells] != points:
             raise IsometerError(f"the job has {len(self.cells)} cells that are not its grid of {len(points)} points")
-        name_of(self.function), name_of(self.combine)
+        name_of(self.function), name_of(self.combine)  # raises for what a worker could not find
 
     @cached_property
     def function_name(self) -> str:
@@ -196,6 +198,7 @@ class Job:
     @cached_property
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """The arrays of all configurations by digest."""
+        # by identity first: an array that many cells share is digested once
         found = {id(array): array for cell in self.cells for array in arrays_in(cell.configuration)}
         return {array_digest(array): array for array in found.values()}
 

@@ -93,7 +93,7 @@ def is_whole(saved: bytes) -> bool:
         >>> is_whole(b"torn")
         False
     """
-    head = len(_MAGIC) + 65
+    head = len(_MAGIC) + 65  # 64 digits and a newline
     return saved.startswith(_MAGIC) and saved[len(_MAGIC) : head] == _digest(saved[head:])
 
 
@@ -121,12 +121,14 @@ def _tree(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
+        # pairs: an object of JSON would turn the whole-number keys of optimiser states into text
         return ["dict", [[_tree(key, arrays), _tree(item, arrays)] for key, item in value.items()]]
     if isinstance(value, list | tuple):
         return [type(value).__name__, [_tree(item, arrays) for item in value]]
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufc":
         arrays.append(np.asarray(value))
         return ["array", len(arrays) - 1]
+    # a tensor, told without importing torch
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
         arrays.append(value.detach().cpu().numpy())
         return ["tensor", len(arrays) - 1]

@@ -79,6 +79,7 @@ def code_version(function: Callable[..., Any]) -> str:
     package = module.partition(".")[0]
     digest = hashlib.sha256()
     for name, source in sorted(_closure(module, {package, INSTRUMENT})):
+        # a NUL and a digest of fixed length: no two sets of files give the same bytes
         digest.update(name.encode() + b"\0" + hashlib.sha256(source).digest())
     try:
         version = metadata.version(package)
@@ -125,7 +126,7 @@ def imports_of(module: str) -> set[str]:
 def _source_path(module: str) -> Path | None:
     """The file of a module, found without importing it; None for a name inside a module."""
     top, *rest = module.split(".")
-    spec = importlib.util.find_spec(top)
+    spec = importlib.util.find_spec(top)  # of a dotted name, find_spec would import the parents
     if spec is None or spec.origin is None:
         return None
     path = Path(spec.origin)
@@ -145,6 +146,7 @@ def _imports(source: bytes, module: str, is_package: bool) -> Iterator[str]:
             base = node.module or ""
             if node.level:
                 parts = module.split(".")
+                # in a package's __init__ one dot is the package itself
                 anchor = parts[: len(parts) - node.level + is_package]
                 base = ".".join([*anchor, *([node.module] if node.module else [])])
             for alias in node.names:

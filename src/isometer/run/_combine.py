@@ -93,6 +93,7 @@ def _filled(
     kind = np.result_type(*(data[name].dtype for _, data in holders)) if len(holders) else np.dtype(float)
     size = (*shape, *(len(indexes[dim]) for dim in inner))
     text = kind.kind in "OUS"
+    # NaN marks what is missing, so whole numbers are held as floats at first
     full = np.full(size, "", dtype=object) if text else np.full(size, np.nan, dtype=np.result_type(kind, np.float32))
     covered = 0
     for place, data in holders:
@@ -112,7 +113,7 @@ def _positions(data: xarray.Dataset, dim: Any, index: np.ndarray[Any, Any]) -> n
     if index.dtype == object:
         place = {value: i for i, value in enumerate(index.tolist())}
         return np.array([place[value] for value in values.tolist()], dtype=int)
-    return np.searchsorted(index, values)
+    return np.searchsorted(index, values)  # exact: the index is the sorted union of all coordinates
 
 
 def _shared_attributes(datasets: list[xarray.Dataset]) -> dict[str, Any]:

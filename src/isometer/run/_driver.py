@@ -116,6 +116,7 @@ def run(
         if isinstance(executor, Workers):
             pool = executor
         elif executor is not None:
+            # a private name, but every pool of the standard library has it
             pool = Given(executor, getattr(executor, "_max_workers", 1))
         elif dask is not None:
             pool = Dask(dask, workers)
@@ -210,7 +211,7 @@ class _Drive:
         """Cells of other processes: finished there, or given up and ours to do."""
         self._meter.waiting = len(self._elsewhere)
         if self._elsewhere and not self._queue:
-            if not self._futures:
+            if not self._futures:  # otherwise `_gather` does the waiting
                 time.sleep(_POLL)
             self._queue.extend(self._elsewhere)
             self._elsewhere.clear()
@@ -218,7 +219,7 @@ class _Drive:
     def _hand_out(self) -> None:
         while self._queue and len(self._futures) < self._room():
             key = self._queue.popleft()
-            if key not in self._leases:
+            if key not in self._leases:  # a cell whose worker died still has its lease
                 lease = self._store.lease(key)
                 if lease is None:
                     self._elsewhere.append(key)
@@ -278,6 +279,7 @@ class _Drive:
             else:
                 self._take(key, outcome)
         if dead:
+            # a pool breaks as a whole: what is still out is lost with it
             dead += [self._futures[future] for future in self._futures]
             for future in self._futures:
                 self._meter.came_back(self._label(self._futures[future]))
@@ -289,7 +291,7 @@ class _Drive:
         if isinstance(outcome, Raised):
             self._fail(key, outcome)
             return
-        self._store.put(key, outcome)
+        self._store.put(key, outcome)  # before the lease goes: whoever takes it next finds the result
         self._give_back(key)
         self._meter.finished(len(self._cells[key]))
 
@@ -304,7 +306,7 @@ class _Drive:
     def _restart(self, dead: Sequence[str]) -> None:
         """New workers after one died. Which cell it was shows when cells run alone."""
         alone = len(dead) == 1
-        for key in reversed(dead):
+        for key in reversed(dead):  # appendleft turns the order around again
             self._deaths[key] += 1
             if alone and self._deaths[key] >= _DEATHS:
                 text = f"the worker died {self._deaths[key]} times on this cell (killed, out of memory, or a crash)"
@@ -328,6 +330,7 @@ class _Drive:
         if not self._checkpoints:
             return
         for key, saved in self._workers.arrived():
+            # notes have a suffix; a late checkpoint of a cell that is done must not reappear
             if key[:64] in self._leases:
                 write_whole(self._store.checkpoint_path(key), saved, error=StoreError)
         for key in self._futures.values():

@@ -76,12 +76,13 @@ class Processes(Workers):
             raise IsometerError(f"workers is {count!r}; expected a whole number of at least 1 — pass --workers 2, say")
         self._count = count
         self._limits = contextlib.ExitStack()
-        self._limits.enter_context(_thread_variables())
-        self._others = set(multiprocessing.active_children())
+        self._limits.enter_context(_thread_variables())  # until `stop`: the pool starts processes on demand
+        self._others = set(multiprocessing.active_children())  # children of the caller, not to be killed
         self.executor = self._pool()
 
     def _pool(self) -> ProcessPoolExecutor:
         """A pool of which one process has answered: what dies later dies of its cell."""
+        # fork would copy libraries that are loaded already, past the moment at which they read the variables
         context = multiprocessing.get_context("spawn")
         for _ in range(_STARTS):
             pool = ProcessPoolExecutor(self._count, mp_context=context, initializer=prepare)
@@ -102,7 +103,7 @@ class Processes(Workers):
 
     @property
     def window(self) -> int:
-        return 2 * self._count
+        return 2 * self._count  # as many again wait in line: no process idles until the driver looks
 
     def keep(self, checkpoints: Path) -> Callable[[str, bytes], None]:
         return KeepInFolder(str(checkpoints.resolve()))
@@ -116,6 +117,7 @@ class Processes(Workers):
         self.executor = self._pool()
 
     def stop(self, *, now: bool) -> None:
+        # shutdown alone would wait for the cells that run
         if now:
             self._kill()
         self.executor.shutdown(wait=True, cancel_futures=True)
@@ -222,6 +224,7 @@ class Standing(Workers):
         self._workers.restart()
 
     def stop(self, *, now: bool) -> None:
+        # the next run uses them, unless they are still busy with cells of a run that has ended
         if now:
             self._end(now=True)
 
@@ -262,7 +265,7 @@ class Dask(Workers):
                 threads_per_worker=1,
                 processes=True,
                 dashboard_address=None,
-                memory_limit=0,
+                memory_limit=0,  # no limit: Dask would pause and kill workers
             )
         try:
             self._client: Any = distributed.Client(
@@ -270,6 +273,7 @@ class Dask(Workers):
             )
         except (OSError, TimeoutError, ValueError) as problem:
             raise IsometerError(f"no Dask scheduler answers at {address!r} ({problem}) — check the address") from None
+        # not pure: a task that is handed out again is computed again
         self.executor = self._client.get_executor(pure=False)
         self._name = f"isometer-checkpoints-{uuid.uuid4().hex}"
         self._queue: Any = distributed.Queue(self._name, client=self._client)

@@ -89,7 +89,7 @@ def encoded(dataset: xarray.Dataset, header: Header) -> bytes:
     if len(found) != 1:
         raise IsometerError(f"the result holds {len(found)} marks of a cell; expected one — do not nest results")
     start, end = found[0].span(1)
-    digest = hashlib.sha256(content).hexdigest().encode()
+    digest = hashlib.sha256(content).hexdigest().encode()  # zeros still stand in the digest's place
     return content[:start] + digest + content[end:]
 
 
@@ -125,7 +125,7 @@ def _written(dataset: xarray.Dataset) -> bytes:
     with h5netcdf.File(page, "w") as file:
         try:
             file.dimensions = {str(name): size for name, size in dataset.sizes.items()}
-            for name in sorted(map(str, dataset.variables)):
+            for name in sorted(map(str, dataset.variables)):  # the dataset's own order must not show in the bytes
                 _write_variable(file, name, dataset.variables[name])
             file.attrs.update({str(key): value for key, value in dataset.attrs.items()})
             beside = sorted(str(name) for name in dataset.coords if name not in dataset.dims)

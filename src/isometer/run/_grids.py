@@ -80,6 +80,7 @@ def _expanded(part: str) -> list[str]:
     step = numbers[2] if len(numbers) == 3 else 1.0
     if step == 0 or (stop - start) / step < 0:
         raise IsometerError(f"the range {part!r} never reaches its end — change the sign or size of the step")
+    # 0:0.3:0.1 reaches its end although 0.3/0.1 rounds below 3
     count = math.floor((stop - start) / step + 1e-9) + 1
     _check_count(count, part)
     return [_text(start + i * step, pieces) for i in range(count)]
@@ -95,10 +96,11 @@ def _log_range(part: str, pieces: list[str]) -> list[str]:
         raise IsometerError(f"the grid has {part!r}; expected log:START:STOP:COUNT with positive ends — log:16:1024:7")
     _check_count(count, part)
     inner = [start * (stop / start) ** (i / (count - 1)) for i in range(1, count - 1)]
+    # the ends as given, not as powers round them
     values = [start, *inner, stop]
     whole = all(_is_whole(piece) for piece in pieces[:2])
     texts = [str(round(value)) if whole else f"{value:.12g}" for value in values]
-    return list(dict.fromkeys(texts))
+    return list(dict.fromkeys(texts))  # rounding to whole numbers may repeat some
 
 
 def _check_count(count: int, part: str) -> None:

@@ -40,6 +40,7 @@ class Lease:
         """The lease, or None while another process (or another holder in this one) has it."""
         while True:
             try:
+                # a child that inherited the descriptor would hold the lock beyond its parent's death
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
             except OSError as problem:
                 raise IsometerError(
@@ -48,6 +49,7 @@ class Lease:
             if fcntl is None:
                 return cls(path, descriptor)
             try:
+                # flock belongs to the opened file, lockf to the process: two holders in one process exclude each other
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 os.close(descriptor)

@@ -111,6 +111,7 @@ class Meter:
         place = list(self._started).index(label)
         del self._started[label]
         self._said.pop(label, None)
+        # more cells are out than run: the first `slots` run, and the clock of the one that moves up starts now
         for late in list(self._started)[max(place, self._slots - 1) : self._slots]:
             self._started[late] = self._clock()
 

@@ -25,4 +25,4 @@ def seed_of(text: str) -> int:
     """
     words = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype="<u4")
     state = np.random.SeedSequence([int(word) for word in words]).generate_state(2, np.uint32)
-    return (int(state[0]) << 31) | (int(state[1]) >> 1)
+    return (int(state[0]) << 31) | (int(state[1]) >> 1)  # 32 and 31 bits

@@ -105,7 +105,7 @@ class Store:
                 raise StoreError(f"{str(folder)!r} holds other files and is no store — pass a new or empty folder")
             for name in FOLDERS:
                 (folder / name).mkdir(parents=True, exist_ok=True)
-            if not os.access(folder, os.W_OK):
+            if not os.access(folder, os.W_OK):  # mkdir accepts a folder that exists and is read-only
                 raise PermissionError(13, "Permission denied")
         except OSError as problem:
             raise StoreError(
@@ -165,6 +165,7 @@ class Store:
     def put(self, key: str, content: bytes) -> None:
         """Keep a cell's file, and forget its checkpoint and failure."""
         write_whole(self.cell_path(key), checked(content, key), error=StoreError)
+        # after the result is there: dying in between leaves too much, never too little
         self.checkpoint_path(key).unlink(missing_ok=True)
         self._failure_path(key).unlink(missing_ok=True)
 
@@ -178,7 +179,7 @@ class Store:
         left: dict[str, list[Path]] = {}
         for folder in ("cells", "checkpoints", "failures", "locks"):
             for path in (self.path / folder).iterdir():
-                key = path.name.lstrip(".")[:64]
+                key = path.name.lstrip(".")[:64]  # temporary files are named .KEY….tmp
                 done = folder in ("checkpoints", "failures") and self.cell_path(key).exists()
                 if key in wanted and (path.name.endswith(".tmp") or folder == "locks" or done):
                     left.setdefault(key, []).append(path)

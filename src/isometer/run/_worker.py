@@ -83,7 +83,7 @@ def compute(task: Task) -> bytes | Raised:
     """
     try:
         function = function_named(task.function)
-        _one_thread()
+        _one_thread()  # after the import, whose libraries it limits
         here = code_version(function)
         if here != task.code:
             raise IsometerError(
@@ -98,7 +98,7 @@ def compute(task: Task) -> bytes | Raised:
         libraries = json.loads(library_versions())
         configuration = recorded(task.configuration)
         return encoded(result, Header(task.key, task.function, task.code, configuration, task.seed, libraries))
-    except (Exception, SystemExit) as problem:
+    except (Exception, SystemExit) as problem:  # SystemExit would end the worker
         error = "".join(traceback.format_exception_only(problem)).strip()
         return Raised(error, traceback.format_exc())
 

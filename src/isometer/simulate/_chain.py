@@ -56,7 +56,7 @@ class LayerChain:
         self.value = batch
         self.pre = batch
         slots = batch.shape[0]
-        self.log_scale = batch.new_zeros(slots, dtype=torch.float64)
+        self.log_scale = batch.new_zeros(slots, dtype=torch.float64)  # a sum over all layers
         self.pre_log_scale = self.log_scale
         self.nonfinite_layer = torch.full((slots,), -1, device=batch.device)
         self._qr: tuple[torch.Tensor | None, torch.Tensor] | None = None
@@ -82,6 +82,7 @@ class LayerChain:
         samples, counts = self.value.shape[-2], []
         for fan_in, fan_out in zip(self.spec.fan_in, self.spec.widths, strict=True):
             haar = self.spec.weights == "orthogonal"
+            # as many as `multiply_dense` or `multiply_gram` takes
             if self.engine == "dense" or not uses_frames(self.spec.weights, samples, fan_in, fan_out, self.rows):
                 counts.append(fan_in * fan_out)
             else:
@@ -110,7 +111,7 @@ class LayerChain:
                     value = value + math.sqrt(spec.bias_variance) * self._bias.take(1, value.shape[-1])
             elif step == "residual":
                 gamma = spec.at("residual", layer)
-                if math.isinf(gamma):
+                if math.isinf(gamma):  # no skip connection
                     continue
                 value, saved = torch.add(x, value, alpha=gamma), gamma
             elif step == "norm":
@@ -132,6 +133,7 @@ class LayerChain:
         self._qr = None
         if self._degree == 1:
             self._take_out_scale(layer)
+        # a finite sum means finite entries; only one that is not leads to the test of each
         elif not math.isfinite(float(self.value.sum())):
             self._drop(~torch.isfinite(self.value).all(-1).all(-1), layer)
 
@@ -141,6 +143,7 @@ class LayerChain:
         if self.engine == "dense":
             z, product = multiply_dense(law, scale, a, fan_out, streams)
         else:
+            # the QR at hand is of the representation, not of what a step before the weights made of it
             q, r = (None, None) if a is not self.value or self._qr is None else self._qr
             z, product = multiply_gram(law, scale, a, fan_out, streams, r=r, q=q, rows=self.rows)
         if self._twins is not None:
@@ -151,11 +154,11 @@ class LayerChain:
 
     def _take_out_scale(self, layer: int) -> None:
         largest = self.value.abs().amax((-2, -1))
-        bad = ~torch.isfinite(largest)
+        bad = ~torch.isfinite(largest)  # amax passes nan on
         if bool(bad.any()):
             self._drop(bad, layer)
             largest = torch.where(bad, 0.0, largest)
-        self.pre_log_scale = self.log_scale
+        self.pre_log_scale = self.log_scale  # `pre` was computed before this layer's scale is taken out
         factor, logarithm = _binary_scale(largest)
         self.value = self.value * factor[:, None, None]
         self.log_scale = self.log_scale + logarithm
@@ -196,6 +199,8 @@ class LayerChain:
         several = cotangent.dim() == 4
         cotangent, log_cotangent = _unit_scale(cotangent, log_cotangent)
         for layer in range(self.spec.layers, 0, -1):
+            # popped, so that memory is freed on the way; a layer of degree 1 has one Jacobian for all scales of its
+            # input, so the recorded values serve without theirs
             tape, log_input = self._tape.pop()
             scale = self.spec.output_scale(layer)
             if scale != 1.0:
@@ -209,6 +214,7 @@ class LayerChain:
                     flat = saved.backward(flat, noise)
                     cotangent = flat.unflatten(1, cotangent.shape[1:3]) if several else flat
                 elif step == "residual":
+                    # x + γ f(x): the cotangent reaches x as it is and, times γ, through f
                     skip, cotangent = cotangent, cotangent * saved
                 elif step == "norm":
                     assert self.spec.norm is not None

@@ -177,6 +177,7 @@ def draw_kernel(
         frame = frame * torch.where(torch.diagonal(triangle) < 0, -1.0, 1.0)
         matrix = frame if channels_out > fan_in else frame.T
     else:
+        # Uniform on ±h has variance h²/3.
         half_width = math.sqrt((3.0 if spec.weights == "uniform" else 1.0) / fan_in)
         matrix = half_width * (2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1)
     side = spec.kernel_size
@@ -217,6 +218,7 @@ def convolution_matrix(kernel: torch.Tensor, height: int, width: int, *, padding
             kept = inside if padding == "zero" else torch.ones_like(inside)
             at = torch.nonzero(kept, as_tuple=True)
             source = (source_row % height)[at[0], 0], (source_column % width)[0, at[1]]
+            # Added, not set: a kernel larger than a circular image meets a pixel twice, though never within one (i, j).
             # Advanced indices apart from each other move to the front: (places, channels_out, channels_in).
             matrix[:, at[0], at[1], :, source[0], source[1]] += kernel[:, :, i, j]
     return matrix.reshape(channels_out * height * width, channels_in * height * width)
@@ -323,6 +325,7 @@ def _one_run(
                 )
         _read(shown.flatten(1), log_scale, values, run, layer)
         if carried:
+            # A power of two: no digit is lost.
             largest = float(state.abs().max())
             exponent = math.frexp(largest)[1] if largest > 0 else 0
             state = torch.ldexp(state, torch.tensor(-exponent, device=state.device))
@@ -343,6 +346,7 @@ def _read(
             norm = float(torch.linalg.vector_norm(representation / largest)) if largest > 0 else 0.0
             array[run, layer] = math.log(norm) + math.log(largest) + log_scale if largest > 0 else -math.inf
         elif name == "soft_rank":  # the one metric with a threshold in absolute units: τ = ½ of the unscaled batch
+            # Eigenvalues go with the square of the scale; clamped to where e^x is a float.
             tau = 0.5 * math.exp(min(max(-2 * log_scale, -700.0), 700.0))
             array[run, layer] = float(soft_rank(representation, tau=tau))
         else:
@@ -374,6 +378,7 @@ def _normalize(images: torch.Tensor, norm: str | None) -> torch.Tensor:
         # A channel that is constant up to rounding has no direction to be scaled along.
         noise = 8 * torch.finfo(images.dtype).eps * images.abs().amax(dim=axes, keepdim=True)
         images = torch.where(centred.abs().amax(dim=axes, keepdim=True) <= noise, 0.0, centred)
+    # By the largest entry first: squares may over- or underflow.
     largest = images.abs().amax(dim=axes, keepdim=True)
     images = images / torch.where(largest > 0, largest, 1.0)
     size = images.square().mean(dim=axes, keepdim=True).sqrt()
@@ -397,6 +402,7 @@ def _checked_batch(
         raise IsometerError(
             "batch has 1 sample of 1 pixel; batch statistics need at least 2 values — pass a larger batch or norm=None"
         )
+    # Circular padding of torch wraps an image around at most once.
     reach = spec.kernel_size // 2
     if spec.padding == "circular" and reach > min(height, width):
         raise IsometerError(

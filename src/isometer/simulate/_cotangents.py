@@ -54,6 +54,7 @@ def output_cotangent(loss: Any, chain: LayerChain, streams: Streams) -> tuple[to
         shrink_target = (-scale).exp().to(output.dtype)[:, None, None]
         return (output * shrink_output - normals * shrink_target) / samples, scale
     if loss == "cross-entropy":
+        # beyond e^limit, still finite, softmax changes no more: it is one-hot, or even over exact ties
         limit = 700.0 if output.dtype == torch.float64 else 80.0
         logits = output - output.amax(-1, keepdim=True)
         logits = logits * chain.log_scale.clamp(max=limit).exp().to(output.dtype)[:, None, None]

@@ -88,6 +88,7 @@ def simulate(
     check_loss(loss)
     if at not in ("post", "pre"):
         raise IsometerError(f"at is {at!r}; expected 'post' or 'pre' — pass one of them")
+    # a recorder to throw away: it refuses unknown metrics before anything is computed
     backward = Recorder(metrics, 1, 1, at).needs_backward
     slots = chunk_size(spec, chosen, inputs, backward)
     pieces: list[dict[str, np.ndarray[Any, Any]]] = []
@@ -107,6 +108,7 @@ def simulate(
             piece = {}
             for name, values in recorder.values.items():
                 kept = values[: len(indices)]
+                # every gradient comes back from the output, so one overflow spoils those of all layers
                 lost = (layer[:, None] >= 0) & np.ones_like(after) if describe(name).reads == "gradient" else after
                 piece[name] = np.where(lost, np.nan, kept)
             pieces.append(piece)
@@ -138,6 +140,7 @@ def _run_chunk(
     report: Callable[[int], None] | None,
 ) -> tuple[Recorder, LayerChain]:
     own = inputs[runs.start : runs.stop] if inputs.dim() == 3 else inputs.expand(len(runs), *inputs.shape)
+    # all chunks have one shape, so that the bits of a run do not depend on how many runs there are
     batch = torch.cat([own, own[:1].expand(slots - len(runs), *own.shape[1:])]).contiguous()
     samples = batch.shape[-2]
     chain = LayerChain(spec, engine, batch, seed=seed, runs=runs, rows=samples if backward else None)
@@ -179,7 +182,7 @@ def checked_batch(
         array = np.asarray(batch)
         if array.dtype.kind not in "fiub":
             raise IsometerError(f"batch has dtype {array.dtype}; expected real numbers — pass a real array")
-        batch = torch.as_tensor(np.ascontiguousarray(array))
+        batch = torch.as_tensor(np.ascontiguousarray(array))  # torch refuses negative strides
     if batch.is_complex():
         raise IsometerError(f"batch has dtype {batch.dtype}; expected real numbers — pass a real tensor")
     tensor: torch.Tensor = batch.detach().to(device=device, dtype=getattr(torch, name))
@@ -235,6 +238,7 @@ def chunk_size(spec: Spec, engine: Engine, inputs: torch.Tensor, backward: bool)
         weights = fan_in * fan_out if full else samples * (fan_in + fan_out)
         largest = max(largest, weights)
         kept += weights + 3 * samples * fan_out
+    # a backward pass keeps what every layer leaves; forward, one layer is alive at a time
     memory = (kept if backward else largest) * size
     if memory > 8 * _MEMORY:
         raise IsometerError(

@@ -98,6 +98,7 @@ def ergodic_average(
     burned = layers // 10 if burn_in is None else burn_in
     states = inputs.reshape(-1, *inputs.shape[-2:])[:1].expand(chains, -1, -1).contiguous()
     measured = layers // every
+    # each block begins with a probed state: shorter blocks would probe more often than every eighth
     together = max(_PROBE, min(_BLOCK, _NUMBERS // states.numel()))
     averages = _LayerSums(metrics, chains, measured, batches, spec.widths[0] if moments else None)
     with one_thread(), torch.no_grad():
@@ -209,6 +210,7 @@ class _LayerSums:
         probed: tuple[torch.Tensor, torch.Tensor],
         chosen: slice,
     ) -> None:
+        # which batch of consecutive layers a state belongs to; products with `member` add states up by batch
         index = (start + np.arange(block.shape[0])) * self._batches // self._layers
         member = (index[:, None] == np.arange(self._batches)).astype(float)  # (size, batches)
         self._sizes += member.sum(0)
@@ -256,7 +258,7 @@ class _LayerSums:
         t = _ratio(upper.mean(0), _error(upper.T))
         largest = float(np.abs(t).max(initial=0.0))
         freedom = upper.shape[0] - 1
-        p = min(1.0, upper.shape[1] * 2 * float(stats.t.sf(largest, freedom)))
+        p = min(1.0, upper.shape[1] * 2 * float(stats.t.sf(largest, freedom)))  # two-sided, Bonferroni over all pairs
         every = upper.mean(1)
         powers = self._cubes / self._sizes
         regular, cube = powers.reshape(2, -1)

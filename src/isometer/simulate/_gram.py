@@ -56,11 +56,12 @@ class Product:
         known = cotangent @ self.mixed.mT  # (slots, rows, k): the part in the span of Q
         fan_in, rows, fan_out = self.basis.shape[-2], cotangent.shape[-2], cotangent.shape[-1]
         if self.frame is None:
+            # R_δᵀ N has the same law as δZ W and takes rows · d_in normals instead of d_out · d_in
             if rows < fan_out:
                 fresh = triangle(cotangent).mT @ noise.take(rows, fan_in)
             else:
                 fresh = cotangent @ noise.take(fan_out, fan_in)
-            known = known - fresh @ self.basis
+            known = known - fresh @ self.basis  # the result is then δZ Gᵀ Qᵀ + fresh (I − Q Qᵀ)
         else:
             fresh = self._haar_complement(cotangent, noise, fan_in, rows)
         return torch.baddbmm(fresh, known, self.basis.mT) * self.scale
@@ -109,6 +110,7 @@ def multiply_dense(
         True
     """
     weights = draw_weights(law, streams, fan_out, a.shape[-1])
+    # the weights stay unit: the record carries the factor
     return (a * scale) @ weights.mT, Product(scale, a, weights=weights)
 
 
@@ -151,6 +153,7 @@ def multiply_gram(
     if not uses_frames(law, samples, fan_in, fan_out, rows):
         return multiply_dense(law, scale, a, fan_out, streams)
     if r is None or (rows is not None and q is None):
+        # Q is needed on the way back only
         q, r = torch.linalg.qr(a.mT) if rows is not None else (None, triangle(a))
     frame = None
     if law == "orthogonal":
@@ -164,6 +167,7 @@ def multiply_gram(
 def uses_frames(law: str, samples: int, fan_in: int, fan_out: int, rows: int | None) -> bool:
     """Whether a layer is sampled without W: fewer samples than features, and for Haar weights room for the frames."""
     if law == "orthogonal":
+        # the frames of the batch and of the cotangents are orthogonal to each other in D dimensions;
         # independent of whether a backward pass follows, unless that brings more rows than samples
         return samples + max(samples, rows or 0) <= max(fan_in, fan_out) and samples < fan_in
     return samples < fan_in

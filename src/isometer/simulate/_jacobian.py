@@ -67,12 +67,14 @@ def jacobian_spectrum(
     with one_thread(), torch.no_grad():
         for run in range(runs):
             own = inputs if inputs.dim() == 2 else inputs[run]
+            # each row of the Jacobian is a cotangent of the whole batch: `samples` rows of δZ
             chain = LayerChain(spec, chosen, own[None].contiguous(), seed=seed, runs=[run], rows=rows * samples)
             for layer in range(1, spec.layers + 1):
                 chain.step(layer)
             unit = torch.eye(rows, dtype=own.dtype, device=own.device).reshape(1, rows, samples, fan_out)
             scale: dict[str, float] = {}
 
+            # the default argument binds the dictionary of this run
             def visit(layer: int, _: Any, __: Any, log_scale: torch.Tensor, scale: Any = scale) -> None:
                 scale["input"] = float(log_scale[0])  # the last visit is that of the input
 
@@ -83,6 +85,8 @@ def jacobian_spectrum(
                 continue
             positive = values > 0
             logarithms[run, positive] = np.log(values[positive]) + scale["input"]
+    # log-mean-exp around the largest: the values themselves may exceed any float; 0 in place of an infinite
+    # largest keeps −inf − (−inf) out
     largest = logarithms.max(1, keepdims=True)
     safe = np.where(np.isfinite(largest), largest, 0.0)
     with np.errstate(divide="ignore"):

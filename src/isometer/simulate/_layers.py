@@ -75,7 +75,7 @@ def normalize_backward(norm: Norm, x: torch.Tensor, cotangent: torch.Tensor) -> 
     numerator, base, inverse = _parts(norm, grouped, dim)
     result = delta
     if norm.recenter:
-        result = delta - delta.mean(dim, keepdim=True)
+        result = delta - delta.mean(dim, keepdim=True)  # recentring is symmetric: its own adjoint
     if inverse is not None:
         length = x.shape[-2] if norm.over == "batch" else grouped.shape[-1]
         # in units of the normalised vector, whose mean square is `unit`
@@ -112,9 +112,10 @@ def _parts(norm: Norm, x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.T
         flat = square <= (_CONSTANT * torch.finfo(x.dtype).eps) ** 2 * (mean * mean)
     else:
         flat = square == 0
+    # rsqrt of a zero is inf, and inf · 0 would be nan
     inverse = torch.rsqrt(square + norm.eps if norm.eps else square).masked_fill_(flat, 0.0)
     if norm.size == "length":
-        inverse = inverse / math.sqrt(x.shape[dim])
+        inverse = inverse / math.sqrt(x.shape[dim])  # length = √count · root mean square
     return numerator, base, inverse
 
 
@@ -123,6 +124,7 @@ def _polar(norm: Norm, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, tor
     if norm.recenter:
         x = x - x.mean(-2, keepdim=True)
     left, values, right = torch.linalg.svd(x, full_matrices=False)
+    # the threshold of numpy.linalg.matrix_rank
     noise = max(x.shape[-2:]) * torch.finfo(x.dtype).eps * values[..., :1]
     return left, torch.where(values > noise, 1.0 / values, 0.0), right
 
@@ -130,6 +132,7 @@ def _polar(norm: Norm, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, tor
 def _whitened(norm: Norm, x: torch.Tensor) -> torch.Tensor:
     left, inverse, right = _polar(norm, x)
     kept = (inverse > 0).to(x.dtype)
+    # X (Xᵀ X/n)^{−1/2} = √n U Vᵀ (002/op-whitening)
     result = (left * kept[..., None, :]) @ right * (math.sqrt(x.shape[-2]) * norm.scale)
     if not norm.recenter:  # rounding in the singular vectors must not give a zero sample a direction
         result = torch.where((x == 0).all(-1, keepdim=True), 0.0, result)
@@ -174,10 +177,12 @@ def activate_backward(phi: Activation, x: torch.Tensor, cotangent: torch.Tensor)
         >>> activate_backward(activation("relu"), torch.tensor([-1.0, 0.0, 2.0]), torch.ones(3)).tolist()
         [0.0, 0.0, 1.0]
     """
+    # simulations run under no_grad
     with torch.enable_grad():
         argument = x.detach().requires_grad_()
         value = phi(argument)
         if not value.requires_grad:  # steps and signs: flat almost everywhere
             return torch.zeros_like(cotangent)
+        # φ is elementwise: one pass with ones gives every slope, which all cotangents share
         (slope,) = torch.autograd.grad(value, argument, torch.ones_like(value))
     return slope * cotangent

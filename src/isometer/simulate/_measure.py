@@ -34,6 +34,7 @@ class Factors:
 
     def scaled(self) -> Tensor:
         """The factors at their own scale, within what the precision holds."""
+        # e^±2·limit, the scale of inner products, is still a normal number
         limit = 300.0 if self.value.dtype == torch.float64 else 40.0
         return self.value * self.log_scale.clamp(-limit, limit).exp().to(self.value.dtype)[..., None, None]
 
@@ -131,7 +132,7 @@ class Recorder:
             own = value
             if chain.spec.homogeneity == 1:
                 own = value * log_scale.exp().to(value.dtype)[:, None, None]
-                own = torch.nan_to_num(own)
+                own = torch.nan_to_num(own)  # where the scale overflows: 0·inf becomes 0, inf the largest float
             self.values[name][:, layer] = of_representation(self.metrics[name])(own).to(torch.float64).cpu().numpy()
 
     def flush(self) -> None:
@@ -155,8 +156,10 @@ class Recorder:
                 continue
             gram = cotangent @ cotangent.mT
             if product is not None:
+                # the gradient of sample i is δz_i a_iᵀ: inner products are ⟨δz_i, δz_j⟩⟨a_i, a_j⟩
                 gram = gram * (product.factor @ product.factor.mT)
             found = one.of_gram(gram).to(torch.float64)
+            # a nan scale marks a cotangent that was not finite and goes on as zeros
             self.values[one.name][:, layer] = torch.where(log_scale.isnan(), math.nan, found).cpu().numpy()
 
 
@@ -167,6 +170,7 @@ def gradient_factor(product: Product, cotangent: Tensor) -> Tensor:
     """
     factor = product.factor
     samples, fan_in = factor.shape[-2:]
+    # a dense product records A itself; the triangle has the same inner products and n columns
     if product.weights is not None and samples < fan_in:
         factor = triangle(factor).mT
     return factor.mT @ cotangent

@@ -74,6 +74,7 @@ def representations(
         for start in range(0, runs, slots):
             indices = range(start, min(start + slots, runs))
             own = inputs[indices.start : indices.stop] if inputs.dim() == 3 else inputs.expand(len(indices), -1, -1)
+            # all chunks have one shape, so that the bits of a run do not depend on how many runs there are
             padding = own[:1].expand(slots - len(indices), *own.shape[1:])
             chain = LayerChain(spec, chosen, torch.cat([own, padding]).contiguous(), seed=seed, runs=indices)
             for layer in range(wanted[-1] + 1):

@@ -10,6 +10,7 @@ import torch
 
 Kind = Literal["normal", "uniform"]
 Role = Literal["weights", "bias", "backward", "cotangent", "probe"]
+# the position is part of a stream's seed
 _ROLES: tuple[Role, ...] = ("weights", "bias", "backward", "cotangent", "probe")
 _BLOCK = 1 << 16  # numbers drawn at a time and run: enough to forget the overhead of a call
 
@@ -53,6 +54,7 @@ class Streams:
         total: int | None = None,
         keep: bool = False,
     ) -> None:
+        # the spawn key is a place in the tree of seeds: no stream depends on how many others there are
         sequences = [np.random.SeedSequence(seed, spawn_key=(run, _ROLES.index(role))) for run in runs]
         self._numpy = like.dtype == torch.float64 and like.device.type == "cpu"
         self._numpy_generators = [np.random.Generator(np.random.SFC64(s)) for s in sequences] if self._numpy else []
@@ -65,17 +67,19 @@ class Streams:
         self._filled = len(sequences)
         self._slots, self._kind, self._like, self._keep = slots, kind, like, keep
         need = max(1, need)
+        # a multiple of the largest request, so that layers of equal size waste no numbers
         self._capacity = need * -(-_BLOCK // need)
         if total is not None:
             self._capacity = max(need, min(self._capacity, total))
         self._buffer = like.new_empty(0)
-        self._position = self._capacity
+        self._position = self._capacity  # nothing drawn yet: the first `take` refills
 
     def take(self, *shape: int) -> torch.Tensor:
         """The next numbers, `(slots, *shape)`; without `keep` they are valid until a later call."""
         count = 1
         for length in shape:
             count *= length
+        # the rest of a block is thrown away where it is too short: a request is one view
         if self._position + count > self._capacity:
             self._refill()
         start = self._position
@@ -83,11 +87,12 @@ class Streams:
         return self._buffer[:, start : start + count].view(self._slots, *shape)
 
     def _refill(self) -> None:
+        # views that `take` handed out share the buffer, and a backward pass still reads them
         if self._keep or self._buffer.numel() == 0:
             self._buffer = self._like.new_empty(self._slots, self._capacity)
         rows = self._buffer
         for slot, numbers in enumerate(self._numpy_generators):
-            out = rows[slot].numpy()
+            out = rows[slot].numpy()  # shares the tensor's memory: NumPy draws straight into it
             if self._kind == "normal":
                 numbers.standard_normal(out=out)
             else:

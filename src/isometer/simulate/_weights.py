@@ -38,8 +38,9 @@ def draw_weights(law: str, streams: Streams, fan_out: int, fan_in: int) -> torch
         return tall if fan_out >= fan_in else tall.mT
     numbers = streams.take(fan_out, fan_in)
     if law == "asymmetric":
-        return numbers + 1.0
+        return numbers + 1.0  # from [−1, 1) to [0, 2): the mean that 002/init-asym is about
     if law == "orthogonalized-xavier":
+        # every singular value becomes their mean (001/init-orthxavier)
         left, values, right = torch.linalg.svd(numbers, full_matrices=False)
         return torch.matmul(left * values.mean(-1)[..., None, None], right)
     return numbers
@@ -64,5 +65,6 @@ def haar_frame(normals: torch.Tensor) -> torch.Tensor:
     Implements: 001/init-haar.
     """
     q, r = torch.linalg.qr(normals)
+    # not torch.sign, whose 0 at a zero of the diagonal would erase a column
     sign = torch.where(torch.diagonal(r, dim1=-2, dim2=-1) < 0, -1.0, 1.0).to(q.dtype)
     return torch.mul(q, sign[..., None, :])
