@@ -24,7 +24,8 @@ from isometer.doctor import diagnose, probe
 from isometer.doctor.watch import SignalMonitor
 from isometer.errors import IsometerError
 from isometer.metrics import METRICS, Metric, metric, names, register, spectrum, unregister
-from isometer.metrics._catalogue import GROUPS, SIMULATED, added, describe, probed
+from isometer.metrics._catalogue import added, describe, probed
+from isometer.metrics._metric import GROUPS, SIMULATED
 from isometer.report import doctor_page, print_report, print_trajectory, trajectory_picture
 from isometer.report._doctor_metrics import columns
 from isometer.simulate import ConvolutionSpec, ergodic_average, simulate, simulate_convolution

@@ -11,7 +11,7 @@ import xarray
 from isometer.data import make_batch
 from isometer.errors import IsometerError
 from isometer.metrics import names
-from isometer.metrics._catalogue import SIMULATED
+from isometer.metrics._metric import SIMULATED
 from isometer.simulate import simulate
 from isometer.simulate._engine import chunk_size
 from isometer.spec import WEIGHT_LAWS, Spec, recurrence

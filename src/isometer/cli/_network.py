@@ -17,7 +17,7 @@ from isometer.cli._shared import PositionChoice, PositionOption
 from isometer.errors import IsometerError
 from isometer.files import existing_folder
 from isometer.metrics import names
-from isometer.metrics._catalogue import SIMULATED
+from isometer.metrics._metric import SIMULATED
 
 if TYPE_CHECKING:
     import numpy as np

@@ -27,7 +27,7 @@ from isometer.metrics._arrays import Array, namespace, svdvals
 from isometer.metrics._entries import activity_sparsity, moments
 from isometer.metrics._gradients import gradient_alignment, gradient_log_norm
 from isometer.metrics._gram_matrix import spectrum
-from isometer.metrics._metric import GAIN_RATIO, GROUPS, SIMULATED, Metric, Reads, check_entry
+from isometer.metrics._metric import GAIN_RATIO, Metric, Reads, check_entry
 from isometer.metrics._odd_point import odd_point_statistics
 from isometer.metrics._ranks import (
     condition_number,
@@ -39,21 +39,6 @@ from isometer.metrics._ranks import (
     stable_rank_of,
 )
 from isometer.metrics._wasserstein import wasserstein_to_isotropic
-
-__all__ = [
-    "GAIN_RATIO",
-    "GROUPS",
-    "METRICS",
-    "SIMULATED",
-    "Metric",
-    "added",
-    "describe",
-    "metric",
-    "names",
-    "probed",
-    "register",
-    "unregister",
-]
 
 
 def _part(function: Callable[..., Any], field: str) -> Callable[..., Array]:

@@ -9,7 +9,8 @@ from typing import Any
 from isometer.doctor.conditions._conditions import CONDITIONS
 from isometer.errors import IsometerError
 from isometer.metrics import METRICS
-from isometer.metrics._catalogue import GAIN_RATIO, GROUPS, added, describe
+from isometer.metrics._catalogue import added, describe
+from isometer.metrics._metric import GAIN_RATIO, GROUPS
 from isometer.report._cards import number
 
 SCHEMA = 1

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
 from isometer.files import existing_folder, write_whole
-from isometer.metrics._catalogue import GROUPS, describe
+from isometer.metrics._catalogue import describe
+from isometer.metrics._metric import GROUPS
 from isometer.report._doctor_fragments import (
     compared,
     finding_cards,

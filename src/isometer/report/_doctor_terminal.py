@@ -11,7 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from isometer.metrics._catalogue import GAIN_RATIO, added
+from isometer.metrics._catalogue import added
+from isometer.metrics._metric import GAIN_RATIO
 from isometer.report._cards import number
 from isometer.report._doctor_fragments import compared, setting, verdict
 from isometer.report._doctor_metrics import (

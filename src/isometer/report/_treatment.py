@@ -154,7 +154,7 @@ def _floats(values: Sequence[float | str | None]) -> list[float]:
 
 
 def _robust_top(values: Sequence[float]) -> float:
-    """High enough for all but single peaks: 1.2 times the largest start or end, at least the median."""
+    """High enough for all but single peaks: above 97 of 100 values."""
     if not values:
         return 1.0
     ordered = sorted(values)

@@ -15,7 +15,7 @@ import torch
 
 from isometer.errors import IsometerError
 from isometer.metrics import METRICS, Metric, metric, names, rank
-from isometer.metrics._catalogue import SIMULATED
+from isometer.metrics._metric import SIMULATED
 from isometer.simulate._chain import LayerChain
 from isometer.simulate._gram import Product, triangle
 

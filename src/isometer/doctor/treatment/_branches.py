@@ -18,7 +18,6 @@ from isometer.init._targets import WeightTarget, targets
 Tensor = torch.Tensor
 _WEIGHTS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _SHORTCUTS = ("shortcut", "downsample", "skip", "proj_s")
-_TOLERANCE = 1e-4
 
 
 class Skip(nn.Module):

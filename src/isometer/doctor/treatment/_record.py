@@ -55,6 +55,7 @@ class Treatment:
         >>> import torch
         >>> from isometer.doctor import diagnose
         >>> from isometer.doctor.treatment import treat
+        >>> _ = torch.manual_seed(0)
         >>> layers = [m for _ in range(12) for m in (nn.Linear(32, 32, bias=False), nn.ReLU())]
         >>> model, batch = nn.Sequential(*layers, nn.Linear(32, 4)), torch.randn(16, 32)
         >>> treatment = treat(model, diagnose(model, batch), batch=batch)

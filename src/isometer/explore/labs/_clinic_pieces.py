@@ -12,7 +12,8 @@ from isometer.explore._reports import Report, Shelf
 from isometer.explore._state import ClinicState
 from isometer.explore.jobs._clinic import EXAMPLES
 from isometer.explore.labs import parts
-from isometer.metrics._catalogue import GROUPS, describe
+from isometer.metrics._catalogue import describe
+from isometer.metrics._metric import GROUPS
 from isometer.report._doctor_fragments import setting, title_of, verdict
 from isometer.report._doctor_metrics import columns, evidence_rows, look_at, overview, reading, where
 

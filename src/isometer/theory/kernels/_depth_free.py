@@ -67,7 +67,7 @@ class Table:
             panels, previous = 2 * panels, tail
 
     def __call__(self, s: Floats, channels: Sequence[int] | None = None) -> Floats:
-        """Values (channel, …); beyond the ends by a straight line for channel 0 and a constant for the others."""
+        """Values (channel, …); constant beyond the ends."""
         chosen = range(len(self.coefficients)) if channels is None else channels
         out = np.empty((len(chosen), s.size))
         flat = np.ravel(s)
