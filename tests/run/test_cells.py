@@ -222,6 +222,12 @@ def test_combine_pads_joins_and_keeps_what_agrees() -> None:
     assert whole["count"].dtype.kind == "i"
 
 
+def test_combine_keeps_whole_numbers_that_floats_would_round() -> None:
+    job = Job(power, {"base": [2, 3]})
+    numbers = {cell.label: xarray.Dataset({"seed": 2**62 + 1}) for cell in job.cells}
+    assert combine_grid(job, numbers)["seed"].values.tolist() == [2**62 + 1] * 2
+
+
 def test_combine_refuses_an_axis_that_is_a_variable() -> None:
     job = Job(power, {"value": [1, 2]})
     with pytest.raises(IsometerError, match="axis of the grid"):

@@ -293,3 +293,13 @@ def test_checkpoints_keep_nested_state_and_tensors() -> None:
         assert Checkpoint(kept[0][:size]).load() is None
     with pytest.raises(ValueError, match="state_dict"):
         Checkpoint().save({"model": model})
+
+
+def test_asking_what_would_go_takes_no_lease(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "store")
+    key = "ab" * 32
+    (store.path / "locks" / key).touch()  # of a process that is gone
+    assert [report.path for report in clean_store(store, dry=True)] == [f"locks/{key}"]
+    lease = store.lease(key)
+    assert lease is not None, "the cell can be computed at once"
+    lease.release()

@@ -56,3 +56,9 @@ def test_settling_depth_of_theorem_12_is_below_that_of_its_proof() -> None:
         settling_depth("unit(tanh)", [0.1])
     with pytest.raises(IsometerError, match="unit"):
         length_contraction("tanh")
+
+
+def test_a_jump_at_zero_counts_wherever_others_are() -> None:
+    assert SignalFamily("sign(x)").slope_second(0.0) == math.inf
+    assert SignalFamily("sign(x + 1) + sign(x)").slope_second(0.0) == math.inf
+    assert SignalFamily("sign(x + 1)").slope_second(0.0) == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -93,16 +94,17 @@ def _filled(
     kind = np.result_type(*(data[name].dtype for _, data in holders)) if len(holders) else np.dtype(float)
     size = (*shape, *(len(indexes[dim]) for dim in inner))
     text = kind.kind in "OUS"
-    # NaN marks what is missing, so whole numbers are held as floats at first
-    full = np.full(size, "", dtype=object) if text else np.full(size, np.nan, dtype=np.result_type(kind, np.float32))
-    covered = 0
+    whole = kind.kind in "iub" and sum(data[name].size for _, data in holders) == math.prod(size)
+    if whole:
+        full = np.empty(size, dtype=kind)  # none is missing; as floats, numbers above 2⁵³ would be rounded
+    elif text:
+        full = np.full(size, "", dtype=object)
+    else:
+        full = np.full(size, np.nan, dtype=np.result_type(kind, np.float32))  # NaN marks what is missing
     for place, data in holders:
         variable = data[name].transpose(*inner)
         where = [_positions(data, dim, indexes[dim]) for dim in inner]
         full[(*place, *np.ix_(*where))] = variable.values[()]  # a lone text as such, not as an array of none
-        covered += variable.size
-    if kind.kind in "iub" and covered == full.size:
-        full = full.astype(kind)  # whole numbers stay whole where none is missing
     return [*axes, *inner], full
 
 

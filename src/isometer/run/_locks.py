@@ -58,11 +58,12 @@ class Lease:
                 return cls(path, descriptor)
             os.close(descriptor)  # its last holder removed it between our opening and our locking
 
-    def release(self) -> None:
-        """Remove the file, then unlock it: whoever opened it meanwhile sees that it is gone."""
+    def release(self, *, keep: bool = False) -> None:
+        """Remove the file unless it is kept, then unlock it: whoever opened it meanwhile sees that it is gone."""
         if self._descriptor >= 0:
-            with contextlib.suppress(OSError):
-                self._path.unlink()
+            if not keep:
+                with contextlib.suppress(OSError):
+                    self._path.unlink()
             os.close(self._descriptor)
             self._descriptor = -1
 

@@ -128,8 +128,7 @@ def clean_store(store: Store, *, unused: bool = False, dry: bool = False) -> lis
     for path in sorted((store.path / "locks").iterdir()):
         lease = None if path.name.endswith(".tmp") else Lease.take(path)
         if lease is not None:
-            if not dry:
-                lease.release()
+            lease.release(keep=dry)
             gone.append(FileReport(f"locks/{path.name}", "temporary", "its process is gone"))
     return gone
 

@@ -198,7 +198,7 @@ class SignalFamily:
             here = phi(0.0)
             # as q → 0 half of the Gaussian sees the slope on each side of 0
             near = phi.derivative(np.array([-1e-12, 1e-12]))
-            return here * here, math.inf if phi.jumps and phi.jumps[0][0] == 0.0 else float(np.mean(near**2))
+            return here * here, math.inf if any(at == 0.0 for at, _ in phi.jumps) else float(np.mean(near**2))
         fast = self._fast(variance)
         if fast is not None:
             return fast.second_moment, fast.slope_second
