@@ -569,3 +569,17 @@ def test_numbers_of_infinite_spread_are_drawn_without_nan() -> None:
     result = {"layer": [0, 1], "metrics": {"isometry_gap": rows}}
     figure = depth_pictures.trajectory_picture("isometry_gap", result, None, None, "light")
     assert all(None in trace["y"] for trace in figure["data"])
+
+
+def test_what_a_computation_needs_is_loaded_before_its_time_begins() -> None:
+    """An interrupt in the middle of an import would leave half a package behind."""
+    code = """
+import sys
+from isometer.explore.jobs import job
+job("compared"), job("simulated"), job("predicted")
+assert "torch" in sys.modules
+assert "isometer.doctor.diagnosis._diagnose" in sys.modules
+assert "isometer.simulate._engine" in sys.modules
+assert "isometer.theory.prediction._trajectories" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

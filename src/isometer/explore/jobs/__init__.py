@@ -26,7 +26,9 @@ def job(name: str) -> Callable[..., Any]:
     module, function, needs = known[name]
     for room in needs:
         with contextlib.suppress(ImportError):  # what is missing is told by the function
-            import_module(room)
+            package = import_module(room)
+            for exported in package.__all__:  # lazy names load here, not within the time that a computation has
+                getattr(package, exported)
     found: Callable[..., Any] = getattr(import_module(module), function)
     return found
 
