@@ -1,0 +1,142 @@
+"""A family: a generator of models. From a seed it draws an architecture, a task, a width and a depth."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from isometer.errors import IsometerError, unknown_name
+from isometer.trial._tasks import Task, task_named
+
+Options = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """What a family drew: enough to build the model again, ready for JSON.
+
+    Example:
+        >>> Blueprint("friedman", width=32, depth=4).changed(depth=8).depth
+        8
+
+    Attributes:
+        task: name of what it learns.
+        width: of its hidden layers.
+        depth: layers or blocks.
+        batch: samples per step.
+        options: everything else that `build` reads.
+    """
+
+    task: str
+    width: int
+    depth: int
+    batch: int = 32
+    options: Options = field(default_factory=dict)
+
+    def changed(self, *, width: int | None = None, depth: int | None = None, **options: Any) -> Blueprint:
+        """The same with another size, or with other options."""
+        return replace(self, width=width or self.width, depth=depth or self.depth, options={**self.options, **options})
+
+
+@dataclass(frozen=True)
+class Family:
+    """A generator of models of one architecture.
+
+    Attributes:
+        name: what it is called; the hash of the name decides which half of the trial it belongs to.
+        source: where the architecture comes from.
+        draw: draws a blueprint. `large` asks for a model of the largest size people would try on a laptop.
+        build: makes the model for a blueprint and its task, initialised from torch's generator. The model takes one
+            tensor and returns one.
+        structural: faults that need another blueprint, by name of the fault: the options it changes, or a function of
+            blueprint and generator. The others are made on the finished model.
+    """
+
+    name: str
+    source: str
+    draw: Callable[[np.random.Generator, bool], Blueprint]
+    build: Callable[[Blueprint, Task], nn.Module]
+    structural: Mapping[str, Options | Callable[[Blueprint, np.random.Generator], Blueprint]] = field(
+        default_factory=dict
+    )
+
+    @property
+    def sealed(self) -> bool:
+        """Whether it belongs to the half whose diagnoses stay unopened until the rules are final.
+
+        Example:
+            >>> sorted({family.sealed for family in families().values()})
+            [False, True]
+        """
+        return hashlib.sha256(self.name.encode()).digest()[0] >= 128
+
+    def model(self, blueprint: Blueprint, seed: int) -> nn.Module:
+        """The model of a blueprint with weights from a seed; torch's generator is left as it was."""
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            return self.build(blueprint, task_named(blueprint.task))
+
+
+_FAMILIES: dict[str, Family] = {}
+
+
+def family(
+    name: str,
+    *,
+    source: str,
+    draw: Callable[[np.random.Generator, bool], Blueprint],
+    structural: Mapping[str, Options | Callable[[Blueprint, np.random.Generator], Blueprint]] | None = None,
+) -> Callable[[Callable[[Blueprint, Task], nn.Module]], Callable[[Blueprint, Task], nn.Module]]:
+    """Register the decorated builder as a family."""
+
+    def register(build: Callable[[Blueprint, Task], nn.Module]) -> Callable[[Blueprint, Task], nn.Module]:
+        if name in _FAMILIES:
+            raise IsometerError(f"there is a family {name!r} already; expected a new name — choose another")
+        _FAMILIES[name] = Family(name, source, draw, build, structural or {})
+        return build
+
+    return register
+
+
+def families() -> Mapping[str, Family]:
+    """All families by name, in alphabetical order.
+
+    Example:
+        >>> len(families()) >= 30
+        True
+    """
+    import isometer.trial.families  # noqa: F401 — its modules register what they define
+
+    return dict(sorted(_FAMILIES.items()))
+
+
+def family_named(name: str) -> Family:
+    """The family of that name.
+
+    Raises:
+        IsometerError: there is none; the nearest is named.
+
+    Example:
+        >>> family_named("mlp-relu").name
+        'mlp-relu'
+    """
+    known = families()
+    if name not in known:
+        raise unknown_name("family", name, known)
+    return known[name]
+
+
+def pick(rng: np.random.Generator, *choices: Any) -> Any:
+    """One of several choices, as the very object that was passed.
+
+    Example:
+        >>> pick(np.random.default_rng(0), 16)
+        16
+    """
+    return choices[int(rng.integers(len(choices)))]
