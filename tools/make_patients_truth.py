@@ -24,7 +24,8 @@ import torch
 
 from isometer.data import load
 from isometer.doctor.patients import PATIENTS, Images, Patient, Trial, judge, patient, trial
-from isometer.doctor.patients._outcomes import CHANCE, LEARNED, LEARNING_RATES, MATERIAL, SIGNIFICANT, WINDOW
+from isometer.doctor.patients._outcomes import CHANCE, LEARNED, MATERIAL, SIGNIFICANT
+from isometer.doctor.training._loop import LEARNING_RATES, WINDOW
 from isometer.files import write_whole
 
 STEPS = 200

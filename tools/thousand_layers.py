@@ -20,9 +20,10 @@ from torch import nn
 from torch.nn import functional
 
 from isometer.data import load
-from isometer.doctor.patients import Images, TrainingCurve, train
+from isometer.doctor.patients import Images
 from isometer.doctor.patients._layers import Scaled
 from isometer.doctor.patients._mlps import mlp
+from isometer.doctor.training import TrainingCurve, train
 from isometer.files import write_whole
 from isometer.serialize import json_text
 

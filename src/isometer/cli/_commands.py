@@ -28,6 +28,7 @@ _OWN = {
     "phase": ("kernel", "order, chaos and the edge between them"),
     "doctor": ("doctor", "examine a PyTorch model: what is wrong, where, what to change"),
     "patients": ("patients", "the built-in models that the doctor knows"),
+    "trial": ("trial", "how often the doctor is right about models it has never seen"),
     "sweep": ("sweep", "a command over a grid of its options"),
     "runs": ("runs", "stores of long work: list, resume, verify, clean"),
     "data": ("data", "real data sets: list, download, show"),

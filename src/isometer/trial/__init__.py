@@ -1,5 +1,7 @@
 """The trial: models the doctor has never seen, the truth about them by training, and how often it is right."""
 
-import lazy_loader as _lazy
+import lazy_loader
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+import isometer.extras.torch_needed  # noqa: F401
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

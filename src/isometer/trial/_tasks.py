@@ -21,6 +21,7 @@ from isometer.errors import unknown_name
 
 Tensor = torch.Tensor
 Kind = Literal["images", "sequences", "regression"]
+Form = Literal["image", "tokens", "series", "features", "points"]
 Source = Callable[[int, torch.Generator], tuple[Tensor, Tensor]]
 _CHANCE_SAMPLES = 4096
 
@@ -50,7 +51,7 @@ class Task:
 
     name: str
     kind: Kind
-    form: Literal["image", "tokens", "series", "features", "points"]
+    form: Form
     shape: tuple[int, ...]
     outputs: int
     objective: Literal["classes", "values"]
@@ -313,46 +314,42 @@ def _graph(samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     return features, torch.cat([(agreement - 0.24) / 0.21, mean[:, :, 3].mean(dim=1, keepdim=True) / 0.3], dim=1)
 
 
-def _tasks() -> list[Task]:
-    language = {"kind": "sequences", "form": "tokens", "objective": "classes"}
-    values = {"kind": "regression", "objective": "values"}
-    return [
-        Task("fashion-mnist", "images", "image", (1, 14, 14), 10, "classes", _labelled("fashion-mnist")),
-        Task("mnist", "images", "image", (1, 14, 14), 10, "classes", _labelled("mnist")),
-        Task("cifar10", "images", "image", (3, 16, 16), 10, "classes", _labelled("cifar10")),
-        Task("gratings", "images", "image", (1, 12, 12), 8, "classes", _gratings),
-        Task(
-            "markov",
-            **language,
-            shape=(_LENGTH,),
-            outputs=_STATES,
-            source=_markov,
-            per_position=True,
-            vocabulary=_STATES,
-        ),
-        Task(
-            "text",
-            **language,
-            shape=(_LENGTH,),
-            outputs=_CHARACTERS,
-            source=_characters,
-            per_position=True,
-            vocabulary=_CHARACTERS,
-        ),
-        Task("tags", **language, shape=(_LENGTH,), outputs=6, source=_tags, per_position=True, vocabulary=16),
-        Task("majority", **language, shape=(_LENGTH,), outputs=4, source=_majority, vocabulary=16),
-        Task("rows", "sequences", "series", (14, 14), 10, "classes", _rows),
-        Task("rhythms", "sequences", "series", (_LENGTH, 3), 6, "classes", _rhythms),
-        Task("teacher", **values, form="features", shape=(16,), outputs=1, source=_taught),
-        Task("friedman", **values, form="features", shape=(10,), outputs=1, source=_friedman),
-        Task("field", **values, form="features", shape=(2,), outputs=1, source=_field),
-        Task("integral", **values, form="features", shape=(24,), outputs=24, source=_integral),
-        Task("forecast", **values, form="series", shape=(_LENGTH, 1), outputs=6, source=_forecast),
-        Task("cloud", **values, form="points", shape=(16, 3), outputs=3, source=_cloud),
-        Task("graph", **values, form="points", shape=(GRAPH_NODES, 6), outputs=2, source=_graph),
-        Task("denoise", **values, form="image", shape=(1, 14, 14), outputs=196, source=_noisy),
-    ]
+def _images(name: str, shape: tuple[int, ...], source: Source, classes: int = 10) -> Task:
+    return Task(name, "images", "image", shape, classes, "classes", source)
 
 
-TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in _tasks()})
+def _language(name: str, source: Source, outputs: int, vocabulary: int, *, per_position: bool = True) -> Task:
+    return Task(name, "sequences", "tokens", (_LENGTH,), outputs, "classes", source, per_position, vocabulary)
+
+
+def _signals(name: str, shape: tuple[int, int], source: Source, classes: int) -> Task:
+    return Task(name, "sequences", "series", shape, classes, "classes", source)
+
+
+def _regression(name: str, form: Form, shape: tuple[int, ...], source: Source, outputs: int = 1) -> Task:
+    return Task(name, "regression", form, shape, outputs, "values", source)
+
+
+_ALL = (
+    _images("fashion-mnist", (1, 14, 14), _labelled("fashion-mnist")),
+    _images("mnist", (1, 14, 14), _labelled("mnist")),
+    _images("cifar10", (3, 16, 16), _labelled("cifar10")),
+    _images("gratings", (1, 12, 12), _gratings, classes=8),
+    _language("markov", _markov, _STATES, _STATES),
+    _language("text", _characters, _CHARACTERS, _CHARACTERS),
+    _language("tags", _tags, 6, 16),
+    _language("majority", _majority, 4, 16, per_position=False),
+    _signals("rows", (14, 14), _rows, 10),
+    _signals("rhythms", (_LENGTH, 3), _rhythms, 6),
+    _regression("teacher", "features", (16,), _taught),
+    _regression("friedman", "features", (10,), _friedman),
+    _regression("field", "features", (2,), _field),
+    _regression("integral", "features", (24,), _integral, 24),
+    _regression("forecast", "series", (_LENGTH, 1), _forecast, 6),
+    _regression("cloud", "points", (16, 3), _cloud, 3),
+    _regression("graph", "points", (GRAPH_NODES, 6), _graph, 2),
+    _regression("denoise", "image", (1, 14, 14), _noisy, 196),
+)
+
+TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in _ALL})
 """The tasks by name."""

@@ -11,10 +11,12 @@ import torch
 from scipy import stats
 
 from isometer.doctor.conditions._conditions import CONDITIONS
-from isometer.doctor.patients import PATIENTS, Images, Patient, TrainingCurve, Trial, judge, patient, train, trial
+from isometer.doctor.patients import PATIENTS, Images, Patient, Trial, judge, patient, trial
 from isometer.doctor.patients._inputs import INPUTS, LEVELS, repeated
 from isometer.doctor.patients._layers import initialise_
-from isometer.doctor.patients._outcomes import CHANCE, LEARNING_RATES, WINDOW
+from isometer.doctor.patients._outcomes import CHANCE
+from isometer.doctor.training import TrainingCurve, train
+from isometer.doctor.training._loop import LEARNING_RATES, WINDOW
 from isometer.errors import IsometerError
 from support import ROOT
 

@@ -9,113 +9,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from scipy import stats
-from torch import nn
 
 from isometer.doctor.patients._inputs import CLASSES, Images, pick
 from isometer.doctor.patients._patient import Patient
-from isometer.errors import IsometerError, unknown_name
+from isometer.doctor.training._loop import LEARNING_RATES, TrainingCurve, train
+from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
-Sampler = Callable[[int], tuple[Tensor, Tensor]]
 CHANCE = math.log(CLASSES)
-WINDOW = 40
-LEARNING_RATES = {"sgd": (1e-3, 1e-2, 1e-1), "adam": (1e-4, 1e-3, 1e-2)}
-"""The three learning rates that every patient of an optimizer is tried with; sgd has momentum 0.9."""
 MATERIAL = 0.75
 SIGNIFICANT = 0.01
 LEARNED = 0.5
-
-
-@dataclass(frozen=True)
-class TrainingCurve:
-    """The losses of one run, step by step.
-
-    Example:
-        >>> TrainingCurve((2.3, 1.0, float("inf")), 4).diverged
-        True
-
-    Attributes:
-        losses: of every batch before the step that uses it; a run ends at the first that is not finite.
-        steps: how many were asked for.
-    """
-
-    losses: tuple[float, ...]
-    steps: int
-
-    @property
-    def diverged(self) -> bool:
-        """Whether a loss was not finite."""
-        return not math.isfinite(self.losses[-1])
-
-    @property
-    def final(self) -> float:
-        """Mean loss of the last `WINDOW` steps, infinite if the run diverged."""
-        return math.inf if self.diverged else float(np.mean(self.losses[-WINDOW:]))
-
-
-def train(
-    model: nn.Module,
-    sampler: Sampler,
-    *,
-    loss: Callable[[Any, Tensor], Tensor],
-    optimizer: str = "sgd",
-    learning_rate: float,
-    steps: int = 200,
-    seed: int = 0,
-) -> TrainingCurve:
-    """Train a model for some steps, in place.
-
-    Args:
-        model: the model; it is trained in the mode it is in.
-        sampler: gives inputs and targets of a step.
-        loss: a function of output and targets.
-        optimizer: `sgd` (momentum 0.9) or `adam`.
-        learning_rate: constant.
-        steps: number of steps.
-        seed: of dropout; the global generator is left as it was.
-
-    Returns:
-        The losses.
-
-    Raises:
-        IsometerError: the optimizer is neither of the two.
-
-    Example:
-        >>> from isometer.doctor.patients import patient
-        >>> healthy = patient("mlp-relu-10")
-        >>> batch = healthy.example()
-        >>> curve = train(healthy.model(), lambda step: batch, loss=healthy.loss, learning_rate=0.01, steps=20)
-        >>> curve.losses[-1] < curve.losses[0]
-        True
-    """
-    if optimizer not in LEARNING_RATES:
-        raise unknown_name("optimizer", optimizer, LEARNING_RATES)
-    parameters = list(model.parameters())
-    stepper: torch.optim.Optimizer
-    if optimizer == "sgd":
-        stepper = torch.optim.SGD(parameters, learning_rate, momentum=0.9)
-    else:
-        stepper = torch.optim.Adam(parameters, learning_rate)
-    losses = []
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        for step in range(steps):
-            inputs, targets = sampler(step)
-            value = loss(model(inputs), targets)
-            losses.append(value.item())
-            if not math.isfinite(losses[-1]):
-                break
-            stepper.zero_grad()
-            value.backward()  # type: ignore[no-untyped-call]
-            stepper.step()
-    return TrainingCurve(tuple(losses), steps)
 
 
 @dataclass(frozen=True)

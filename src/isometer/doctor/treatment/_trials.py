@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from isometer.doctor.patients._outcomes import LEARNING_RATES, WINDOW, TrainingCurve, train
+from isometer.doctor.training._loop import LEARNING_RATES, WINDOW, TrainingCurve, train
 from isometer.errors import IsometerError, unknown_name
 from isometer.serialize import json_data
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -26,7 +27,7 @@ def mlp_relu(blueprint: Blueprint, task: Task) -> nn.Module:
     """Linear layers with a rectifier, He's initialisation, no normalisation."""
     sizes = [math.prod(task.shape), *[blueprint.width] * blueprint.depth]
     layers: list[nn.Module] = [nn.Flatten()]
-    for before, after in zip(sizes[:-1], sizes[1:], strict=True):
+    for before, after in itertools.pairwise(sizes):
         linear = nn.Linear(before, after)
         nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
         nn.init.zeros_(linear.bias)

@@ -1,0 +1,277 @@
+"""`isometer trial`: how often the doctor is right about models it has never seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from isometer.cli._long_work import DaskAddress, Workers, cells_display, tell_failures
+from isometer.cli._shared import Json, app, console, emit
+from isometer.errors import IsometerError
+
+if TYPE_CHECKING:
+    from isometer.trial._members import Member
+    from isometer.trial._records import Stage
+
+_HELP = """How often the doctor is right about models it has never seen.
+
+A family draws an architecture, a task, a size and a fault or none; training gives the truth; the doctor and some
+baselines are held against it. Half of the families, by the hash of their name, are sealed: the doctor's findings about
+them are not computed until the rules are final.
+
+Example: [bold]isometer trial run mine --families mlp-relu,lstm --per-family 6[/]
+"""
+trial_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=_HELP)
+app.add_typer(trial_app, name="trial")
+
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the trial lies, or will lie.")]
+Families = Annotated[
+    str | None, typer.Option("--families", metavar="NAME,NAME", help="Only these families; all by default.")
+]
+PerFamily = Annotated[int, typer.Option("--per-family", metavar="N", min=1, help="Models per family.")]
+Large = Annotated[
+    int, typer.Option("--large", metavar="N", min=0, help="Further models of large size, two per family.")
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the draw.")]
+
+
+@trial_app.command("families")
+def list_families(as_json: Json = False) -> None:
+    """List the families and the faults, and which families are sealed."""
+    from isometer.trial._family import families
+    from isometer.trial._faults import FAULTS, SIZES
+
+    known = families()
+    if as_json:
+        emit(
+            {
+                "families": [
+                    {"name": f.name, "source": f.source, "sealed": f.sealed, "faults": sorted(f.structural)}
+                    for f in known.values()
+                ],
+                "faults": {**{name: one.about for name, one in FAULTS.items()}, **SIZES},
+            }
+        )
+        return
+    table = Table(title="Families", title_justify="left")
+    for column in ("family", "half", "source", "faults of its own"):
+        table.add_column(column, overflow="fold")
+    for one in known.values():
+        table.add_row(
+            one.name, "sealed" if one.sealed else "development", one.source, ", ".join(sorted(one.structural))
+        )
+    page = console()
+    page.print(table)
+    faults = Table(title="Faults of any family", title_justify="left")
+    for column in ("fault", "group", "what it is"):
+        faults.add_column(column, overflow="fold")
+    for fault in FAULTS.values():
+        faults.add_row(fault.name, fault.group, fault.about)
+    for name, about in SIZES.items():
+        faults.add_row(name, "size", about)
+    page.print(faults)
+    sealed = sum(one.sealed for one in known.values())
+    page.print(f"{len(known)} families, {sealed} of them sealed; {len(FAULTS) + len(SIZES)} faults of any family.")
+    page.print("next: isometer trial draw FOLDER", highlight=False)
+
+
+@trial_app.command()
+def draw(
+    folder: Folder,
+    families: Families = None,
+    per_family: PerFamily = 9,
+    large: Large = 20,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Draw the models of a trial and write them down. A trial that was drawn stays as it is."""
+    members = _drawn(folder, families, per_family, large, seed)
+    if as_json:
+        emit({"members": [member.to_dict() for member in members]})
+        return
+    sound = sum(member.fault is None for member in members)
+    page = console()
+    page.print(f"{len(members)} models of {len({m.family for m in members})} families, {sound} without a fault.")
+    page.print(f"next: isometer trial truth {folder}", highlight=False)
+
+
+@trial_app.command()
+def truth(
+    folder: Folder,
+    workers: Workers = None,
+    dask: DaskAddress = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Train 40 models ten times as long instead, to see whether their truth holds."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Train every model and its sound sibling: the truth. Goes on where it was interrupted."""
+    from isometer.trial._records import checks, read_members, truths
+
+    members = read_members(folder)
+    stage = (checks if check else truths)(folder, members)
+    _complete(stage, workers, dask)
+    done = len(stage.records())
+    if as_json:
+        emit({"cells": len(stage.cells), "done": done})
+        return
+    page = console()
+    page.print(f"{done} of {len(stage.cells)} training cells are in {stage.path}.", highlight=False)
+    page.print(f"next: isometer trial examine {folder}", highlight=False)
+
+
+@trial_app.command()
+def examine(
+    folder: Folder,
+    workers: Workers = None,
+    dask: DaskAddress = None,
+    open_seal: Annotated[
+        str | None,
+        typer.Option("--open-seal", metavar="REASON", help="Also the sealed half. Once, when the rules are final."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Let the doctor and the baselines judge the development half."""
+    from isometer.trial._records import baselines, opinions, read_members
+    from isometer.trial._seal import development
+    from isometer.trial._seal import open_seal as break_seal
+
+    everyone = read_members(folder)
+    members = development(everyone) if open_seal is None else break_seal(folder, everyone, open_seal)
+    stages = [opinions(folder, members), baselines(folder, members)]
+    for stage in stages:
+        _complete(stage, workers, dask)
+    if as_json:
+        emit({stage.name: {"cells": len(stage.cells), "done": len(stage.records())} for stage in stages})
+        return
+    page = console()
+    for stage in stages:
+        page.print(f"{len(stage.records())} of {len(stage.cells)} {stage.name} are in {stage.path}.", highlight=False)
+    page.print(f"next: isometer trial table {folder}", highlight=False)
+
+
+@trial_app.command("table")
+def show_table(
+    folder: Folder,
+    sealed: Annotated[bool, typer.Option("--sealed", help="The sealed half, if it was opened.")] = False,
+    as_json: Json = False,
+) -> None:
+    """How well the doctor and the baselines separate the sick from those that train."""
+    from isometer.trial._records import read_members
+    from isometer.trial._seal import development, openings
+    from isometer.trial._table import summary
+
+    everyone = read_members(folder)
+    if sealed and not openings(folder):
+        raise IsometerError(
+            f"the seal of {folder} was not opened; expected an opening — isometer trial examine {folder} --open-seal "
+            "REASON, once, when the rules are final"
+        )
+    chosen = [member for member in everyone if member.sealed] if sealed else development(everyone)
+    found = summary(folder, chosen)
+    if as_json:
+        emit({"half": "sealed" if sealed else "development", **found})
+        return
+    _print_table(found, "sealed" if sealed else "development")
+
+
+@trial_app.command("run")
+def run_all(
+    folder: Folder,
+    families: Families = None,
+    per_family: PerFamily = 9,
+    large: Large = 20,
+    seed: Seed = 0,
+    workers: Workers = None,
+    dask: DaskAddress = None,
+    as_json: Json = False,
+) -> None:
+    """Everything in turn: draw, train, examine the development half, and show the table."""
+    from isometer.trial._records import baselines, opinions, truths
+    from isometer.trial._seal import development
+    from isometer.trial._table import summary
+
+    members = _drawn(folder, families, per_family, large, seed)
+    open_half = development(members)
+    for stage in (truths(folder, members), opinions(folder, open_half), baselines(folder, open_half)):
+        _complete(stage, workers, dask)
+    found = summary(folder, open_half)
+    if as_json:
+        emit({"half": "development", **found})
+        return
+    _print_table(found, "development")
+
+
+def _drawn(folder: Path, families: str | None, per_family: int, large: int, seed: int) -> Sequence[Member]:
+    from isometer.files import writable_folder
+    from isometer.trial._records import draw as draw_trial
+
+    writable_folder(folder)
+    names = None if families is None else [name.strip() for name in families.split(",")]
+    stderr = Console(stderr=True)
+    with stderr.status("drawing") as status:
+        return draw_trial(
+            folder,
+            per_family=per_family,
+            large=large,
+            seed=seed,
+            names=names,
+            tell=lambda name: status.update(f"drawing {name}"),
+        )
+
+
+def _complete(stage: Stage, workers: int | None, dask: str | None) -> None:
+    """Compute what a stage lacks; exit code 1 if something failed, 130 if interrupted."""
+    try:
+        with cells_display() as observer:
+            failures = stage.run(observer, workers=workers, dask=dask)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted; nothing that was finished is lost, run the same command to go on")
+        raise typer.Exit(130) from None
+    if failures:
+        tell_failures(list(failures))
+        raise typer.Exit(1)
+
+
+def _print_table(found: dict[str, Any], half: str) -> None:
+    page = console()
+    for optimizer, counts in found["truth"].items():
+        words = ", ".join(f"{counts.get(name, 0)} {name}" for name in ("trains", "slow", "sick", "unknown"))
+        page.print(f"truth with {optimizer}: {words}", highlight=False)
+    for optimizer in found["truth"]:
+        rows = [row for row in found["rows"] if row["optimizer"] == optimizer]
+        if not rows:
+            page.print(f"no model has both a truth with {optimizer} and an opinion yet.", highlight=False)
+            continue
+        sick, well = rows[0]["models"]
+        table = Table(title=f"{optimizer}, {half} half: {sick} sick, {well} that train", title_justify="left")
+        for column in ("opinion", "area under the curve", "95 %", "against the doctor", "95 %"):
+            table.add_column(column)
+        for row in sorted(rows, key=lambda row: -row["auc"]):
+            table.add_row(
+                row["opinion"], _two(row["auc"]), *_ends(row, ""), _two(row["difference"]), *_ends(row, "difference_")
+            )
+        page.print(table)
+    for one in found["verdicts"]:
+        (caught, sick), (alarms, well) = one["found"], one["alarms"]
+        page.print(
+            f"{one['optimizer']}, {one['batch']} batches: severe findings in {caught} of {sick} sick models and in "
+            f"{alarms} of {well} that train" + (f"; {one['errors']} could not be examined" if one["errors"] else ""),
+            highlight=False,
+        )
+
+
+def _two(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.2f}"
+
+
+def _ends(row: dict[str, Any], prefix: str) -> tuple[str]:
+    low, high = row[f"{prefix}low"], row[f"{prefix}high"]
+    return ("" if math.isnan(low) else f"{low:.2f} to {high:.2f}",)

@@ -1,0 +1,3 @@
+from ._loop import Sampler as Sampler
+from ._loop import TrainingCurve as TrainingCurve
+from ._loop import train as train

@@ -1,0 +1,111 @@
+"""The losses of a model that is trained for some steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from isometer.errors import unknown_name
+
+Tensor = torch.Tensor
+Sampler = Callable[[int], tuple[Tensor, Tensor]]
+WINDOW = 40
+LEARNING_RATES = {"sgd": (1e-3, 1e-2, 1e-1), "adam": (1e-4, 1e-3, 1e-2)}
+"""The three learning rates that a model is tried with for each optimizer; sgd has momentum 0.9."""
+
+
+@dataclass(frozen=True)
+class TrainingCurve:
+    """The losses of one run, step by step.
+
+    Example:
+        >>> TrainingCurve((2.3, 1.0, float("inf")), 4).diverged
+        True
+
+    Attributes:
+        losses: of every batch before the step that uses it; a run ends at the first that is not finite.
+        steps: how many were asked for.
+    """
+
+    losses: tuple[float, ...]
+    steps: int
+
+    @property
+    def diverged(self) -> bool:
+        """Whether a loss was not finite."""
+        return not math.isfinite(self.losses[-1])
+
+    @property
+    def final(self) -> float:
+        """Mean loss of the last `WINDOW` steps, infinite if the run diverged."""
+        return math.inf if self.diverged else float(np.mean(self.losses[-WINDOW:]))
+
+
+def train(
+    model: nn.Module,
+    sampler: Sampler,
+    *,
+    loss: Callable[[Any, Tensor], Tensor],
+    optimizer: str = "sgd",
+    learning_rate: float,
+    steps: int = 200,
+    seed: int = 0,
+    score: Callable[[Tensor, int], float] | None = None,
+) -> TrainingCurve:
+    """Train a model for some steps, in place.
+
+    Args:
+        model: the model; it is trained in the mode it is in.
+        sampler: gives inputs and targets of a step.
+        loss: a function of output and targets.
+        optimizer: `sgd` (momentum 0.9) or `adam`.
+        learning_rate: constant.
+        steps: number of steps.
+        seed: of dropout; the global generator is left as it was.
+        score: what to record instead of the loss, from the output and the number of the step.
+
+    Returns:
+        The losses.
+
+    Raises:
+        IsometerError: the optimizer is neither of the two.
+
+    Example:
+        >>> from isometer.doctor.patients import patient
+        >>> healthy = patient("mlp-relu-10")
+        >>> batch = healthy.example()
+        >>> curve = train(healthy.model(), lambda step: batch, loss=healthy.loss, learning_rate=0.01, steps=20)
+        >>> curve.losses[-1] < curve.losses[0]
+        True
+    """
+    if optimizer not in LEARNING_RATES:
+        raise unknown_name("optimizer", optimizer, LEARNING_RATES)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    stepper: torch.optim.Optimizer | None = None
+    if trained:  # otherwise there is nothing to step
+        if optimizer == "sgd":
+            stepper = torch.optim.SGD(trained, learning_rate, momentum=0.9)
+        else:
+            stepper = torch.optim.Adam(trained, learning_rate)
+    losses = []
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        for step in range(steps):
+            inputs, targets = sampler(step)
+            output = model(inputs)
+            value = loss(output, targets)
+            losses.append(value.item() if score is None else score(output.detach(), step))
+            if not (math.isfinite(losses[-1]) and math.isfinite(value.item())):
+                losses[-1] = math.inf
+                break
+            if stepper is not None and value.requires_grad:
+                stepper.zero_grad()
+                value.backward()  # type: ignore[no-untyped-call]
+                stepper.step()
+    return TrainingCurve(tuple(losses), steps)

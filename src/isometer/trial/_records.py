@@ -1,0 +1,210 @@
+"""The files of a trial: who takes part, what training said, what the doctor and the baselines said, who opened a seal.
+
+Each file has one record per line, written whole or not at all; what a record was computed from is kept beside it as a
+digest, so that a record of another draw is not taken for one of this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import xarray
+
+from isometer.errors import IsometerError
+from isometer.files import write_whole
+from isometer.run import Cell, Failure, Job, Store, results, run
+from isometer.run._cells import canonical
+from isometer.trial._members import Member, draw_members
+from isometer.trial._opinions import baseline_cell, doctor_cell
+from isometer.trial._truth import FIRST_ROUND, RATES, SECOND_ROUND, long_cell, truth_cell
+
+MEMBERS, TRUTHS, CHECKS, OPINIONS, BASELINES, SEAL = (
+    f"{name}.json" for name in ("members", "truths", "checks", "opinions", "baselines", "seal")
+)
+OPTIMIZERS = ("adam", "sgd")
+_SEEDS, _SOUND_SEEDS, _BASELINE_SEED = (0, 1, 2), (3, 4, 5), 7
+Observer = Callable[[Any], None]
+
+
+def environment() -> dict[str, str]:
+    """The versions that results depend on."""
+    return {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        **{name: metadata.version(name) for name in ("isometer", "torch", "numpy", "transformers")},
+    }
+
+
+def read_records(path: Path) -> dict[str, Any]:
+    """The records of a file, none if there is no file."""
+    if not path.exists():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))["records"])
+    except (ValueError, KeyError, TypeError) as problem:
+        raise IsometerError(f"{path} is no file of a trial: {problem} — restore it, or move it away") from None
+
+
+def write_records(path: Path, records: Mapping[str, Any], **head: Any) -> None:
+    """A file with one record per line."""
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in {**head, "versions": environment()}.items()]
+    rows = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in records.items())
+    write_whole(path, "{\n" + ",\n".join([*lines, '"records": {\n' + rows + "\n}"]) + "\n}\n")
+
+
+def read_members(folder: Path) -> list[Member]:
+    """The models of a trial in the order of the draw.
+
+    Raises:
+        IsometerError: nothing was drawn yet.
+    """
+    records = read_records(folder / MEMBERS)
+    if not records:
+        raise IsometerError(
+            f"{folder} has no {MEMBERS}; expected a trial that was drawn — run isometer trial draw first"
+        )
+    return [Member.from_dict({"name": name, **record}) for name, record in records.items()]
+
+
+def draw(
+    folder: Path, *, per_family: int, large: int, seed: int, names: list[str] | None, tell: Callable[[str], None]
+) -> list[Member]:
+    """Draw the models of a trial and write them down; a trial that was drawn stays as it is."""
+    if (folder / MEMBERS).exists():
+        return read_members(folder)
+    members = []
+    for member in draw_members(names, per_family=per_family, large=large, seed=seed):
+        tell(member.name)
+        members.append(member)
+    records = {m.name: {key: value for key, value in m.to_dict().items() if key != "name"} for m in members}
+    write_records(folder / MEMBERS, records, seed=seed, per_family=per_family, large=large)
+    return members
+
+
+def _digest(configuration: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical(configuration).encode()).hexdigest()[:16]
+
+
+class Stage:
+    """One file of results and the cells that fill it."""
+
+    def __init__(self, folder: Path, name: str, function: Any, cells: Mapping[str, Mapping[str, Any]]) -> None:
+        self.path, self.name, self.function, self.cells = folder / name, name.removesuffix(".json"), function, cells
+        self._store = folder / "store" / self.name
+        self._digests = {label: _digest(cell) for label, cell in cells.items()}
+
+    def records(self) -> dict[str, Any]:
+        """What is there of these cells, in their order."""
+        found = read_records(self.path)
+        return {key: found[key] for key, digest in self._digests.items() if found.get(key, {}).get("of") == digest}
+
+    def run(self, observer: Observer | None = None, **how: Any) -> Sequence[Failure]:
+        """Compute what is missing; everything that is finished is in the file, also after an interruption."""
+        have = self.records()
+        missing = [label for label in self.cells if label not in have]
+        if not missing:
+            return ()
+        cells = tuple(Cell({"cell": label}, self.cells[label]) for label in missing)
+        job, store = Job(self.function, {"cell": missing}, cells, combine=_nothing), Store.create(self._store)
+        try:
+            return run(job, store, name="trial", observer=observer, **how).failures
+        finally:
+            self._gather(results(job, store))
+
+    def _gather(self, found: Mapping[str, xarray.Dataset]) -> None:
+        """Add results to the file; those of other draws in it are kept."""
+        records = read_records(self.path)
+        for label, data in found.items():
+            name = label.removeprefix("cell=")
+            records[name] = {"of": self._digests[name], **json.loads(data["record"].item())}
+        write_records(self.path, dict(sorted(records.items())))
+
+
+def _nothing(job: Job, found: Mapping[str, xarray.Dataset]) -> xarray.Dataset:
+    """Results are gathered from the store, not combined."""
+    return xarray.Dataset()
+
+
+def _model(member: Member) -> dict[str, Any]:
+    record = member.to_dict()
+    return {key: record[key] for key in ("family", "blueprint", "fault", "severity")}
+
+
+def _sibling(member: Member) -> dict[str, Any]:
+    return {"family": member.family, "blueprint": member.to_dict()["sound"], "fault": None, "severity": {}}
+
+
+def sibling_name(member: Member) -> str:
+    """What the truths call the sound model that a member is compared with."""
+    return f"{member.family}/sound-{member.base}"
+
+
+def _turns(members: Iterable[Member]) -> list[Member]:
+    """One model of every family, then the next of every family; large ones last."""
+    return sorted(members, key=lambda m: (m.large, int(m.name.rsplit("/", 1)[1].removeprefix("large-"))))
+
+
+def truths(folder: Path, members: Sequence[Member]) -> Stage:
+    """Training of every member and every sound sibling with both optimizers."""
+    steps = [FIRST_ROUND, SECOND_ROUND]
+    cells: dict[str, Mapping[str, Any]] = {}
+    for member in _turns(members):
+        for optimizer in OPTIMIZERS:
+            seeds = _SOUND_SEEDS if member.fault is None else _SEEDS
+            how = {"optimizer": optimizer, "steps": steps}
+            cells.setdefault(f"{sibling_name(member)} {optimizer}", {**_sibling(member), **how, "seeds": [*_SEEDS]})
+            cells[f"{member.name} {optimizer}"] = {**_model(member), **how, "seeds": [*seeds]}
+    return Stage(folder, TRUTHS, truth_cell, cells)
+
+
+def opinions(folder: Path, members: Sequence[Member]) -> Stage:
+    """The doctor's findings on real and on made-up batches."""
+    cells = {
+        f"{member.name} {batch}": {**_model(member), "weights": _weights(member), "batch": batch}
+        for member in _turns(members)
+        for batch in ("real", "gaussian")
+    }
+    return Stage(folder, OPINIONS, doctor_cell, cells)
+
+
+def _weights(member: Member) -> int:
+    return (_SOUND_SEEDS if member.fault is None else _SEEDS)[0]
+
+
+def baselines(folder: Path, members: Sequence[Member]) -> Stage:
+    """The scores of the baselines."""
+    cells = {member.name: {**_model(member), "weights": _BASELINE_SEED} for member in _turns(members)}
+    return Stage(folder, BASELINES, baseline_cell, cells)
+
+
+CHECKED, LONGER = 40, 10
+"""Models whose truth is checked, and how many times as many steps the check has."""
+
+
+def checks(folder: Path, members: Sequence[Member]) -> Stage:
+    """Some models and their siblings trained ten times as long, at the best rate found and at the next lower one.
+
+    Which models is up to the hash of their name; only those with a truth can be checked.
+    """
+    known = truths(folder, members).records()
+    order = sorted(
+        (m for m in members if not m.large), key=lambda m: hashlib.sha256(f"check {m.name}".encode()).hexdigest()
+    )
+    cells: dict[str, Mapping[str, Any]] = {}
+    for member in order[:CHECKED]:
+        for optimizer in OPTIMIZERS:
+            for name, model in ((sibling_name(member), _sibling(member)), (member.name, _model(member))):
+                label = f"{name} {optimizer}"
+                if label not in known:
+                    continue
+                best = known[label]["second"][0]["rate"]
+                rates = [best, float(f"{best / RATES[optimizer][1]:.4g}")]
+                how = {"optimizer": optimizer, "rates": rates, "steps": LONGER * SECOND_ROUND, "seeds": [_SEEDS[0]]}
+                cells[label] = {**model, **how}
+    return Stage(folder, CHECKS, long_cell, cells)

@@ -1,0 +1,59 @@
+"""The sealed half: families whose diagnoses are computed once, when the rules are declared final.
+
+Which families are sealed follows from the hash of their name. Who opens the seal says why; every opening is kept, with
+the version of the rules it was opened for.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from isometer.errors import IsometerError
+from isometer.run import code_version
+from isometer.trial._members import Member
+from isometer.trial._opinions import doctor_cell
+from isometer.trial._records import SEAL, read_records, write_records
+
+_SHORTEST = 12
+
+
+def development(members: Sequence[Member]) -> list[Member]:
+    """The members whose diagnoses anyone may look at."""
+    return [member for member in members if not member.sealed]
+
+
+def openings(folder: Path) -> dict[str, Any]:
+    """Every opening of the seal so far, by date."""
+    return read_records(folder / SEAL)
+
+
+def open_seal(folder: Path, members: Sequence[Member], reason: str) -> list[Member]:
+    """Note an opening and return all members.
+
+    Args:
+        folder: of the trial.
+        members: of the trial.
+        reason: for whoever reads the table: which rules are final, and why now.
+
+    Raises:
+        IsometerError: no reason is given, or the seal was opened before for other rules.
+    """
+    if len(reason.strip()) < _SHORTEST:
+        raise IsometerError(
+            f"the reason for opening the seal is {reason!r}; expected a sentence that says which rules are final — "
+            "the seal is opened once"
+        )
+    rules, past = code_version(doctor_cell), openings(folder)
+    if past and all(one["rules"] != rules for one in past.values()):
+        last = max(past)
+        raise IsometerError(
+            f"the seal was opened on {last} for other rules; expected families that no rule has met — write new "
+            "families and draw a new trial in another folder"
+        )
+    if not past:
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        write_records(folder / SEAL, {today: {"reason": reason.strip(), "rules": rules}})
+    return list(members)

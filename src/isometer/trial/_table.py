@@ -1,0 +1,219 @@
+"""How well each opinion separates the sick from those that train: areas under the curve with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from isometer.trial._members import Member
+from isometer.trial._records import OPTIMIZERS, baselines, opinions, sibling_name, truths
+from isometer.trial._seal import openings
+from isometer.trial._truth import Verdict, compare
+
+Floats = NDArray[np.float64]
+DOCTOR, MADE_UP = "doctor, present rules", "doctor on made-up batches"
+_SAMPLES = 2000
+_SEVERE, _MODERATE, _MORE = 100.0, 10.0, 1.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One opinion and one optimizer.
+
+    Attributes:
+        opinion: who says it.
+        optimizer: whose truth it is held against.
+        auc: area under the curve: how often a sick model scores higher than one that trains.
+        low: end of the 95 % interval, over families.
+        high: the other end.
+        difference: to the doctor, paired; `nan` for the doctor itself.
+        difference_low: end of its 95 % interval.
+        difference_high: the other end.
+        models: how many count, sick and training.
+    """
+
+    opinion: str
+    optimizer: str
+    auc: float
+    low: float
+    high: float
+    difference: float
+    difference_low: float
+    difference_high: float
+    models: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The doctor's verdict against the truth of one optimizer.
+
+    Attributes:
+        optimizer: whose truth it is.
+        batch: `real` or `gaussian`.
+        found: sick models with a severe finding, of all that are sick.
+        alarms: models that train with a severe finding, of all that train.
+        errors: models that count and that the doctor could not examine.
+    """
+
+    optimizer: str
+    batch: str
+    found: tuple[int, int]
+    alarms: tuple[int, int]
+    errors: int
+
+
+def area(scores: Floats, sick: NDArray[np.bool_]) -> float:
+    """Share of pairs of a sick model and one that trains in which the sick one scores higher; ties count half.
+
+    Example:
+        >>> area(np.array([3.0, 1.0, 2.0, 0.0]), np.array([True, True, False, False]))
+        0.75
+    """
+    positive, negative = int(sick.sum()), int((~sick).sum())
+    if not positive or not negative:
+        return math.nan
+    ranks = stats.rankdata(np.where(np.isnan(scores), np.inf, scores))
+    return float((ranks[sick].sum() - positive * (positive + 1) / 2) / (positive * negative))
+
+
+def verdicts(folder: Path, members: Sequence[Member]) -> dict[str, dict[str, Verdict]]:
+    """The truth by optimizer and member, as far as it is computed."""
+    records = truths(folder, members).records()
+    found: dict[str, dict[str, Verdict]] = {optimizer: {} for optimizer in OPTIMIZERS}
+    for member in members:
+        for optimizer in OPTIMIZERS:
+            own, sound = (records.get(f"{name} {optimizer}") for name in (member.name, sibling_name(member)))
+            if own is not None and sound is not None:
+                found[optimizer][member.name] = compare(own, sound)
+    return found
+
+
+def doctor_score(record: Mapping[str, Any]) -> float:
+    """The findings as one number: severe ones first, then moderate ones, then how many."""
+    severities = Counter(one["severity"] for one in record["findings"])
+    if record["error"] is not None:
+        return math.inf  # a model that cannot be run is not healthy
+    return (
+        _SEVERE * bool(severities["severe"])
+        + _MODERATE * bool(severities["moderate"])
+        + _MORE * min(9, sum(severities.values()))
+    )
+
+
+def scores(folder: Path, members: Sequence[Member]) -> dict[str, dict[str, dict[str, float]]]:
+    """Opinion → optimizer → member → score, larger for sicker."""
+    said, numbers = opinions(folder, members).records(), baselines(folder, members).records()
+    table: dict[str, dict[str, dict[str, float]]] = {}
+    for opinion, batch in ((DOCTOR, "real"), (MADE_UP, "gaussian")):
+        found = {m.name: doctor_score(r) for m in members if (r := said.get(f"{m.name} {batch}")) is not None}
+        table[opinion] = dict.fromkeys(OPTIMIZERS, found)
+    known = {m.name: numbers[m.name] for m in members if m.name in numbers}
+    at_start = sorted({key for record in known.values() for key in record["initialization"]})
+    for key in at_start:
+        column = {name: _number(record["initialization"][key]) for name, record in known.items()}
+        table[key] = dict.fromkeys(OPTIMIZERS, column)
+    if "gradient norm" in table:
+        table["gradient norm, both ways"] = dict.fromkeys(OPTIMIZERS, _both_ways(table["gradient norm"]["adam"]))
+    for key in sorted({key for record in known.values() for key in record["adam"]}):
+        table[f"plain training, {key}"] = {
+            optimizer: {name: _number(record[optimizer][key]) for name, record in known.items()}
+            for optimizer in OPTIMIZERS
+        }
+    return table
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _both_ways(column: Mapping[str, float]) -> dict[str, float]:
+    """Distance from the median of all: too small and too large are both bad."""
+    middle = float(np.nanmedian(list(column.values()))) if column else 0.0
+    return {name: abs(value - middle) for name, value in column.items()}
+
+
+def rows(folder: Path, members: Sequence[Member], *, seed: int = 0) -> list[Row]:
+    """The table, one row per opinion and optimizer.
+
+    Intervals come from resampling families, whose models resemble each other; differences to the doctor are paired.
+    Models whose truth is slow or unknown count in no row.
+    """
+    truth, opinion = verdicts(folder, members), scores(folder, members)
+    family = {member.name: member.family for member in members}
+    table = []
+    for optimizer in OPTIMIZERS:
+        clear = {name: v.verdict == "sick" for name, v in truth[optimizer].items() if v.verdict in ("sick", "trains")}
+        names = [name for name in clear if all(name in column[optimizer] for column in opinion.values())]
+        if not names:
+            continue
+        sick = np.array([clear[name] for name in names])
+        columns = {key: np.array([column[optimizer][name] for name in names]) for key, column in opinion.items()}
+        draws = _resampled([family[name] for name in names], seed)
+        areas = {key: np.array([area(column[i], sick[i]) for i in draws]) for key, column in columns.items()}
+        for key, column in columns.items():
+            low, high = _interval(areas[key])
+            difference = area(column, sick) - area(columns[DOCTOR], sick)
+            ends = _interval(areas[key] - areas[DOCTOR])
+            if key == DOCTOR:
+                difference, ends = math.nan, (math.nan, math.nan)
+            counted = (int(sick.sum()), int((~sick).sum()))
+            table.append(Row(key, optimizer, area(column, sick), low, high, difference, *ends, counted))
+    return table
+
+
+def _resampled(families: Sequence[str], seed: int) -> list[NDArray[np.intp]]:
+    """Positions of models of families drawn with replacement, many times."""
+    rng = np.random.default_rng(seed)
+    by_family = [np.flatnonzero(np.array(families) == name) for name in sorted(set(families))]
+    return [
+        np.concatenate([by_family[k] for k in rng.integers(len(by_family), size=len(by_family))])
+        for _ in range(_SAMPLES)
+    ]
+
+
+def _interval(values: Floats) -> tuple[float, float]:
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return math.nan, math.nan
+    return float(np.quantile(values, 0.025)), float(np.quantile(values, 0.975))
+
+
+def agreements(folder: Path, members: Sequence[Member]) -> list[Agreement]:
+    """What the doctor's verdict catches and what it wrongly alarms about."""
+    truth, said = verdicts(folder, members), opinions(folder, members).records()
+    found = []
+    for optimizer in OPTIMIZERS:
+        for batch in ("real", "gaussian"):
+            counts: Counter[tuple[str, bool]] = Counter()
+            errors = 0
+            for name, verdict in truth[optimizer].items():
+                record = said.get(f"{name} {batch}")
+                if record is None or verdict.verdict not in ("sick", "trains"):
+                    continue
+                errors += record["error"] is not None
+                severe = record["error"] is not None or any(one["severity"] == "severe" for one in record["findings"])
+                counts[verdict.verdict, severe] += 1
+            sick, well = ((counts[v, True], counts[v, True] + counts[v, False]) for v in ("sick", "trains"))
+            found.append(Agreement(optimizer, batch, sick, well, errors))
+    return found
+
+
+def summary(folder: Path, members: Sequence[Member], *, seed: int = 0) -> dict[str, Any]:
+    """Everything the table has, ready for JSON."""
+    truth = verdicts(folder, members)
+    return {
+        "models": len(members),
+        "families": len({member.family for member in members}),
+        "truth": {optimizer: dict(Counter(v.verdict for v in found.values())) for optimizer, found in truth.items()},
+        "rows": [vars(row) for row in rows(folder, members, seed=seed)],
+        "verdicts": [vars(one) for one in agreements(folder, members)],
+        "openings": openings(folder),
+    }
