@@ -38,6 +38,10 @@ PerFamily = Annotated[int, typer.Option("--per-family", metavar="N", min=1, help
 Large = Annotated[
     int, typer.Option("--large", metavar="N", min=0, help="Further models of large size, two per family.")
 ]
+Rounds = Annotated[
+    str,
+    typer.Option("--rounds", metavar="N,N", help="Steps of training: of each of five rates, then of the best two."),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the draw.")]
 
 
@@ -87,11 +91,12 @@ def draw(
     families: Families = None,
     per_family: PerFamily = 9,
     large: Large = 20,
+    rounds: Rounds = "40,160",
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Draw the models of a trial and write them down. A trial that was drawn stays as it is."""
-    members = _drawn(folder, families, per_family, large, seed)
+    members = _drawn(folder, families, per_family, large, rounds, seed)
     if as_json:
         emit({"members": [member.to_dict() for member in members]})
         return
@@ -188,6 +193,7 @@ def run_all(
     families: Families = None,
     per_family: PerFamily = 9,
     large: Large = 20,
+    rounds: Rounds = "40,160",
     seed: Seed = 0,
     workers: Workers = None,
     dask: DaskAddress = None,
@@ -198,7 +204,7 @@ def run_all(
     from isometer.trial._seal import development
     from isometer.trial._table import summary
 
-    members = _drawn(folder, families, per_family, large, seed)
+    members = _drawn(folder, families, per_family, large, rounds, seed)
     open_half = development(members)
     for stage in (truths(folder, members), opinions(folder, open_half), baselines(folder, open_half)):
         _complete(stage, workers, dask)
@@ -209,10 +215,13 @@ def run_all(
     _print_table(found, "development")
 
 
-def _drawn(folder: Path, families: str | None, per_family: int, large: int, seed: int) -> Sequence[Member]:
+def _drawn(folder: Path, families: str | None, per_family: int, large: int, rounds: str, seed: int) -> Sequence[Member]:
     from isometer.files import writable_folder
     from isometer.trial._records import draw as draw_trial
 
+    steps = [int(part) for part in rounds.split(",") if part.strip().isdecimal()]
+    if len(steps) != 2 or not all(steps):
+        raise IsometerError(f"--rounds is {rounds!r}; expected two numbers of steps — pass 40,160")
     writable_folder(folder)
     names = None if families is None else [name.strip() for name in families.split(",")]
     stderr = Console(stderr=True)
@@ -223,6 +232,7 @@ def _drawn(folder: Path, families: str | None, per_family: int, large: int, seed
             large=large,
             seed=seed,
             names=names,
+            rounds=(steps[0], steps[1]),
             tell=lambda name: status.update(f"drawing {name}"),
         )
 

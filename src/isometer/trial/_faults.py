@@ -379,7 +379,9 @@ def _frozen(specimen: Specimen, severity: Severity) -> None:
 
 @_fault("unused", "parameters that no output depends on", "path", _nothing)
 def _unused(specimen: Specimen, severity: Severity) -> None:
-    specimen.model.register_module("unused_branch", nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 8)))
+    containers = (nn.Sequential, nn.ModuleList, nn.ModuleDict)  # these would call it
+    owner = next(m for m in specimen.model.modules() if not isinstance(m, containers))
+    owner.register_module("unused_branch", nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 8)))
 
 
 # Norms and activations.

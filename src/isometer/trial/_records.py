@@ -41,14 +41,22 @@ def environment() -> dict[str, str]:
     }
 
 
+def _read(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {"records": {}}
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return {**data, "records": dict(data["records"])}
+    except (ValueError, KeyError, TypeError) as problem:
+        raise IsometerError(
+            f"{path} cannot be read as a file of a trial ({problem}); expected what isometer trial wrote — restore it, "
+            "or move it away"
+        ) from None
+
+
 def read_records(path: Path) -> dict[str, Any]:
     """The records of a file, none if there is no file."""
-    if not path.exists():
-        return {}
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8"))["records"])
-    except (ValueError, KeyError, TypeError) as problem:
-        raise IsometerError(f"{path} is no file of a trial: {problem} — restore it, or move it away") from None
+    return dict(_read(path)["records"])
 
 
 def write_records(path: Path, records: Mapping[str, Any], **head: Any) -> None:
@@ -73,9 +81,26 @@ def read_members(folder: Path) -> list[Member]:
 
 
 def draw(
-    folder: Path, *, per_family: int, large: int, seed: int, names: list[str] | None, tell: Callable[[str], None]
+    folder: Path,
+    *,
+    per_family: int,
+    large: int,
+    seed: int,
+    names: list[str] | None = None,
+    rounds: tuple[int, int] = (FIRST_ROUND, SECOND_ROUND),
+    tell: Callable[[str], None] = lambda name: None,
 ) -> list[Member]:
-    """Draw the models of a trial and write them down; a trial that was drawn stays as it is."""
+    """Draw the models of a trial and write them down; a trial that was drawn stays as it is.
+
+    Args:
+        folder: of the trial.
+        per_family: models per family.
+        large: further models of large size.
+        seed: of the draw.
+        names: of families, all unless given.
+        rounds: steps of the first and of the second round of training.
+        tell: called with the name of each model.
+    """
     if (folder / MEMBERS).exists():
         return read_members(folder)
     members = []
@@ -83,7 +108,7 @@ def draw(
         tell(member.name)
         members.append(member)
     records = {m.name: {key: value for key, value in m.to_dict().items() if key != "name"} for m in members}
-    write_records(folder / MEMBERS, records, seed=seed, per_family=per_family, large=large)
+    write_records(folder / MEMBERS, records, seed=seed, per_family=per_family, large=large, rounds=list(rounds))
     return members
 
 
@@ -152,7 +177,7 @@ def _turns(members: Iterable[Member]) -> list[Member]:
 
 def truths(folder: Path, members: Sequence[Member]) -> Stage:
     """Training of every member and every sound sibling with both optimizers."""
-    steps = [FIRST_ROUND, SECOND_ROUND]
+    steps = _rounds(folder)
     cells: dict[str, Mapping[str, Any]] = {}
     for member in _turns(members):
         for optimizer in OPTIMIZERS:
@@ -161,6 +186,10 @@ def truths(folder: Path, members: Sequence[Member]) -> Stage:
             cells.setdefault(f"{sibling_name(member)} {optimizer}", {**_sibling(member), **how, "seeds": [*_SEEDS]})
             cells[f"{member.name} {optimizer}"] = {**_model(member), **how, "seeds": [*seeds]}
     return Stage(folder, TRUTHS, truth_cell, cells)
+
+
+def _rounds(folder: Path) -> list[int]:
+    return [int(steps) for steps in _read(folder / MEMBERS).get("rounds", (FIRST_ROUND, SECOND_ROUND))]
 
 
 def opinions(folder: Path, members: Sequence[Member]) -> Stage:
@@ -205,6 +234,11 @@ def checks(folder: Path, members: Sequence[Member]) -> Stage:
                     continue
                 best = known[label]["second"][0]["rate"]
                 rates = [best, float(f"{best / RATES[optimizer][1]:.4g}")]
-                how = {"optimizer": optimizer, "rates": rates, "steps": LONGER * SECOND_ROUND, "seeds": [_SEEDS[0]]}
+                how = {
+                    "optimizer": optimizer,
+                    "rates": rates,
+                    "steps": LONGER * _rounds(folder)[1],
+                    "seeds": [_SEEDS[0]],
+                }
                 cells[label] = {**model, **how}
     return Stage(folder, CHECKS, long_cell, cells)

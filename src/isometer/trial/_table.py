@@ -169,13 +169,13 @@ def rows(folder: Path, members: Sequence[Member], *, seed: int = 0) -> list[Row]
     return table
 
 
-def _resampled(families: Sequence[str], seed: int) -> list[NDArray[np.intp]]:
+def _resampled(families: Sequence[str], seed: int, samples: int = _SAMPLES) -> list[NDArray[np.intp]]:
     """Positions of models of families drawn with replacement, many times."""
     rng = np.random.default_rng(seed)
     by_family = [np.flatnonzero(np.array(families) == name) for name in sorted(set(families))]
     return [
         np.concatenate([by_family[k] for k in rng.integers(len(by_family), size=len(by_family))])
-        for _ in range(_SAMPLES)
+        for _ in range(samples)
     ]
 
 
