@@ -1,4 +1,4 @@
-"""Fills the parts of pages that follow from data: the papers as people cite them, counts of the ledger and the figures.
+"""Fills the parts of pages that follow from data: papers as people cite them, counts of ledger and figures, the trial.
 
     python tools/make_pages.py [--check]
 
@@ -12,16 +12,20 @@ import argparse
 import os
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 from isometer.files import write_whole
 from isometer_papers import Paper, papers
 from isometer_papers.claims import ledger, tally
+from trial_parts import trial_parts
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "papers" / "docs"
 PAGES = (ROOT / "README.md", ROOT / "papers" / "README.md", DOCS / "index.md", DOCS / "notation.md")
 PAGES += tuple(sorted((DOCS / "ledger").glob("*.md")))
+TRIAL = ROOT / "docs" / "trial.md"
+PAGES += (TRIAL,)
 FIGURES = {"quick": "figures.md", "medium": "figures-medium.md", "paper": "figures-paper.md"}  # by scale
 PART = re.compile(r"(<!-- ([\w ]+): made by tools/make_pages.py -->\n).*?(<!-- end -->)", flags=re.S)
 
@@ -82,10 +86,13 @@ def _link(target: Path, page: Path) -> str:
 
 def parts(page: Path) -> dict[str, str]:
     """Every part that a page can have, as it should be on this page."""
+    if page == TRIAL:
+        return trial_parts()
     made = {"papers": papers_table(page), "ledger": ledger_table(page), "figures": figures_list(page)}
     return made | {f"title {number}": title(paper) for number, paper in papers().items()}
 
 
+@cache
 def filled(page: Path) -> str:
     """The page with its generated parts made anew."""
     made = parts(page)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ import pytest
 from scipy import stats
 
 from isometer.trial import _truth
+from isometer.trial._family import family_named
 from isometer.trial._truth import RATES, compare, truth_cell
 
 CELL: dict[str, Any] = {
-    "family": "kan",
-    "blueprint": {"task": "friedman", "width": 8, "depth": 1, "batch": 16, "options": {}},
+    "family": "moe-mlp",
+    "blueprint": asdict(family_named("moe-mlp").draw(np.random.default_rng(0), False)),
     "fault": None,
     "severity": {},
     "optimizer": "adam",

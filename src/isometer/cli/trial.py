@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, tell_failures
-from isometer.cli._shared import Json, app, console, emit
+from isometer.cli._shared import Json, Plot, app, console, emit
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -166,6 +166,7 @@ def examine(
 def show_table(
     folder: Folder,
     sealed: Annotated[bool, typer.Option("--sealed", help="The sealed half, if it was opened.")] = False,
+    plot: Plot = None,
     as_json: Json = False,
 ) -> None:
     """How well the doctor and the baselines separate the sick from those that train."""
@@ -181,6 +182,11 @@ def show_table(
         )
     chosen = [member for member in everyone if member.sealed] if sealed else development(everyone)
     found = summary(folder, chosen)
+    if plot is not None:
+        from isometer.report._pictures import save_figure
+        from isometer.report._trial_picture import trial_picture
+
+        save_figure(trial_picture(found), plot)
     if as_json:
         emit({"half": "sealed" if sealed else "development", **found})
         return

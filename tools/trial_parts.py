@@ -1,0 +1,166 @@
+"""The generated parts of docs/trial.md, from the records in docs/trial."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from isometer.trial._family import families
+from isometer.trial._faults import FAULTS, SIZES
+from isometer.trial._members import Member
+from isometer.trial._records import OPTIMIZERS, checks, read_members, sibling_name, truths
+from isometer.trial._seal import development, openings
+from isometer.trial._table import summary, verdicts
+from isometer.trial._truth import compare
+
+FOLDER = Path(__file__).parents[1] / "docs" / "trial"
+VERDICTS = ("trains", "slow", "sick", "unknown")
+
+
+@cache
+def _members() -> tuple[Member, ...]:
+    return tuple(read_members(FOLDER))
+
+
+@cache
+def _summary() -> dict[str, Any]:
+    return summary(FOLDER, development(_members()))
+
+
+def draw_part() -> str:
+    """How many models there are, of what."""
+    members = _members()
+    open_half, kinds = development(members), Counter()
+    known = truths(FOLDER, members)
+    for member in members:
+        kinds[member.sound.task] += 1
+    sound = sum(member.fault is None for member in members)
+    faults = len({member.fault for member in members} - {None})
+    tasks = ", ".join(f"{name} {count}" for name, count in sorted(kinds.items()))
+    large = sum(member.large for member in members)
+    return (
+        f"{len(members)} models of {len({m.family for m in members})} families were drawn, {sound} of them without a "
+        f"fault, the others with {faults} kinds of fault; {large} are large. {len(open_half)} models of "
+        f"{len({m.family for m in open_half})} families are in the development half. {len(known.records())} of "
+        f"{len(known.cells)} training cells are done. Models by task: {tasks}."
+    )
+
+
+def truth_part() -> str:
+    """Verdicts of training in the development half, and how sure they are."""
+    found = verdicts(FOLDER, development(_members()))
+    rows = ["| optimizer | " + " | ".join(VERDICTS) + " | median width of the 90 % interval | best rate inside |"]
+    rows.append("|---" * (len(VERDICTS) + 3) + "|")
+    for optimizer, by_name in found.items():
+        counts = Counter(one.verdict for one in by_name.values())
+        widths = sorted(one.high - one.low for one in by_name.values() if math.isfinite(one.high))
+        inside = sum(one.inside for one in by_name.values())
+        middle = f"{widths[len(widths) // 2]:.2f}" if widths else "—"
+        numbers = " | ".join(str(counts[name]) for name in VERDICTS)
+        rows.append(f"| {optimizer} | {numbers} | {middle} | {inside} of {len(by_name)} |")
+    return "\n".join(rows)
+
+
+def check_part() -> str:
+    """What ten times as many steps say about the truth of forty models of both halves."""
+    members = _members()
+    stage = checks(FOLDER, members)
+    longer, short = stage.records(), truths(FOLDER, members).records()
+    table: Counter[tuple[str, str]] = Counter()
+    for member in members:
+        for optimizer in OPTIMIZERS:
+            names = [f"{name} {optimizer}" for name in (member.name, sibling_name(member))]
+            if all(name in longer and name in short for name in names):
+                before = compare(short[names[0]], short[names[1]])
+                after = compare(longer[names[0]], longer[names[1]])
+                table[before.verdict, after.verdict] += 1
+    if not table:
+        return "The check with ten times as many steps has not been run yet."
+    rows = ["| after 160 steps | " + " | ".join(f"{name} after 1600" for name in VERDICTS) + " |"]
+    rows.append("|---" * (len(VERDICTS) + 1) + "|")
+    for before in VERDICTS:
+        rows.append(f"| {before} | " + " | ".join(str(table[before, after]) for after in VERDICTS) + " |")
+    crossed = table["sick", "trains"] + table["trains", "sick"]
+    clear = sum(table[before, after] for before in ("sick", "trains") for after in VERDICTS)
+    rows.append("")
+    rows.append(f"{crossed} of {clear} clear verdicts turn into the opposite.")
+    return "\n".join(rows)
+
+
+def table_part() -> str:
+    """The table of today's rules and of the baselines."""
+    found = _summary()
+    lines = []
+    for optimizer in OPTIMIZERS:
+        rows = sorted((row for row in found["rows"] if row["optimizer"] == optimizer), key=lambda row: -row["auc"])
+        if not rows:
+            continue
+        sick, well = rows[0]["models"]
+        lines += [f"**{optimizer}**, {sick} sick models and {well} that train:", ""]
+        lines += [
+            "| opinion | area under the curve | 95 % | difference to the doctor | 95 % |",
+            "|---|---|---|---|---|",
+        ]
+        for row in rows:
+            difference = "" if math.isnan(row["difference"]) else f"{row['difference']:+.2f}"
+            ends = (
+                ""
+                if math.isnan(row["difference"])
+                else f"{row['difference_low']:+.2f} to {row['difference_high']:+.2f}"
+            )
+            interval = f"{row['low']:.2f} to {row['high']:.2f}"
+            lines.append(f"| {row['opinion']} | {row['auc']:.2f} | {interval} | {difference} | {ends} |")
+        lines.append("")
+    for one in found["verdicts"]:
+        (caught, sick), (alarms, well) = one["found"], one["alarms"]
+        if not sick or not well:
+            continue
+        lines.append(
+            f"- {one['optimizer']}, {one['batch']} batches: severe findings in {caught} of {sick} sick models "
+            f"({caught / sick:.0%}) and in {alarms} of {well} that train ({alarms / well:.0%})."
+        )
+    return "\n".join(lines).rstrip()
+
+
+def families_part() -> str:
+    """Every family, its half and its source."""
+    rows = ["| family | half | source | faults of its own |", "|---|---|---|---|"]
+    for one in families().values():
+        half = "sealed" if one.sealed else "development"
+        rows.append(f"| {one.name} | {half} | {one.source} | {', '.join(sorted(one.structural))} |")
+    return "\n".join(rows)
+
+
+def faults_part() -> str:
+    """Every fault that any family can have."""
+    drawn = Counter(member.fault for member in _members())
+    rows = ["| fault | group | what it is | models |", "|---|---|---|---|"]
+    rows += [f"| {one.name} | {one.group} | {one.about} | {drawn[one.name]} |" for one in FAULTS.values()]
+    rows += [f"| {name} | size | {about} | {drawn[name]} |" for name, about in SIZES.items()]
+    own = sum(count for name, count in drawn.items() if name is not None and name not in FAULTS and name not in SIZES)
+    rows.append(f"| faults of the family | structure | see the families | {own} |")
+    return "\n".join(rows)
+
+
+def seal_part() -> str:
+    """Every opening of the seal."""
+    found = openings(FOLDER)
+    if not found:
+        return "The seal has not been opened."
+    return "\n".join(f"- {date}: {one['reason']} (rules {one['rules'][:12]})" for date, one in found.items())
+
+
+def trial_parts() -> dict[str, str]:
+    """The parts by name."""
+    return {
+        "trial draw": draw_part(),
+        "trial truth": truth_part(),
+        "trial check": check_part(),
+        "trial table": table_part(),
+        "trial families": families_part(),
+        "trial faults": faults_part(),
+        "trial seal": seal_part(),
+    }
