@@ -367,7 +367,7 @@ class _Highway(nn.Module):
         self.classifier = nn.Linear(width, task.outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        nonlinear = getattr(torch, {"none": "clone"}.get(self.options["activation"], self.options["activation"]))
+        nonlinear = getattr(torch, str(self.options["activation"]).replace("none", "clone"))
         h = nonlinear(self.plain(x.reshape(x.shape[0], -1)))
         for transform, gate in zip(self.transform, self.gate, strict=True):
             t = torch.softmax(gate(h), dim=0) if self.options.get("gate") == "softmax" else torch.sigmoid(gate(h))
