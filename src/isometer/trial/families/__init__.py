@@ -2,3 +2,5 @@
 
 from isometer.trial.families import _convnets as _convnets
 from isometer.trial.families import _mlps as _mlps
+from isometer.trial.families import _modern_convnets as _modern_convnets
+from isometer.trial.families import _residual_convnets as _residual_convnets

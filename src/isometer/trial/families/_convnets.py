@@ -28,7 +28,7 @@ _IMAGES = ("fashion-mnist", "mnist", "cifar10", "gratings")
 def _draw_vgg(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, *_IMAGES),
-        width=32 if large else pick(rng, 8, 12, 16),
+        width=40 if large else pick(rng, 8, 12, 16),
         depth=10 if large else int(rng.integers(3, 9)),
         batch=32 if large else pick(rng, 16, 32),
         options={
@@ -191,7 +191,7 @@ def _draw_dense(rng: np.random.Generator, large: bool) -> Blueprint:
     depth = 14 if large else int(rng.integers(3, 13))
     return Blueprint(
         task=pick(rng, *_IMAGES),
-        width=16 if large else pick(rng, 4, 6, 8),
+        width=24 if large else pick(rng, 4, 6, 8),
         depth=depth,
         batch=32 if large else pick(rng, 16, 32),
         options={
@@ -273,7 +273,7 @@ def densenet(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_rep(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, *_IMAGES),
-        width=32 if large else pick(rng, 8, 12, 16),
+        width=40 if large else pick(rng, 8, 12, 16),
         depth=12 if large else int(rng.integers(2, 10)),
         batch=32 if large else pick(rng, 16, 32),
         options={"branches": ["3x3", "1x1", "identity"], "norm": True, "activation": pick(rng, "relu", "silu")},
@@ -343,7 +343,7 @@ def repvgg(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_separable(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, *_IMAGES),
-        width=64 if large else pick(rng, 16, 24, 32),
+        width=128 if large else pick(rng, 16, 24, 32),
         depth=12 if large else int(rng.integers(2, 11)),
         batch=48 if large else pick(rng, 16, 32),
         options={"activation": pick(rng, "relu", "hardswish", "relu6"), "norm": True, "stride": pick(rng, 1, 2)},
