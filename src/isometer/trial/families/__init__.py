@@ -3,4 +3,6 @@
 from isometer.trial.families import _convnets as _convnets
 from isometer.trial.families import _mlps as _mlps
 from isometer.trial.families import _modern_convnets as _modern_convnets
+from isometer.trial.families import _patch_mlps as _patch_mlps
 from isometer.trial.families import _residual_convnets as _residual_convnets
+from isometer.trial.families import _vision_transformers as _vision_transformers

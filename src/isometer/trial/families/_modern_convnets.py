@@ -75,10 +75,8 @@ class InvertedResidual(nn.Module):
         self.skip = options["skip"] if stride == 1 and inp == oup else 0.0
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.skip:
-            return self.skip * x + self.conv(x)
         out: Tensor = self.conv(x)
-        return out
+        return x * self.skip + out if self.skip else out
 
 
 @family(
@@ -120,11 +118,12 @@ def mobilenet_v2(blueprint: Blueprint, task: Task) -> nn.Module:
 
 
 def _draw_next(rng: np.random.Generator, large: bool) -> Blueprint:
+    depth = 12 if large else int(rng.integers(2, 10))
     return Blueprint(
         task=pick(rng, *_IMAGES),
-        width=80 if large else pick(rng, 16, 24, 32),
-        depth=12 if large else int(rng.integers(2, 11)),
-        batch=32 if large else pick(rng, 16, 32),
+        width=80 if large else pick(rng, 12, 16, 24),
+        depth=depth,
+        batch=32 if large or depth < 5 else 16,
         options={
             "kernel": pick(rng, 3, 5, 7),
             "layer_scale": pick(rng, 0.1, 1e-2, 1.0),
@@ -253,7 +252,9 @@ def convmixer(blueprint: Blueprint, task: Task) -> nn.Module:
 
     class Residual(nn.Sequential):
         def forward(self, x: Tensor) -> Tensor:
-            y: Tensor = super().forward(x)
+            y = x
+            for layer in self:
+                y = layer(y)
             return y + o["skip"] * x if o["skip"] else y
 
     class Pool(nn.Module):
