@@ -37,10 +37,11 @@ def _drawn(
 ) -> Blueprint:
     task = pick(rng, *_IMAGES)
     patch = {"cifar10": 4, "gratings": int(pick(rng, 2, 3, 4))}.get(task, int(pick(rng, 2, 7)))
+    deepest = deepest // 2 + 1 if patch == 2 else deepest  # many patches take longer
     return Blueprint(
         task=task,
-        width=192 if large else pick(rng, *widths),
-        depth=10 if large else int(rng.integers(1, deepest)),
+        width=80 if large else pick(rng, *widths),
+        depth=8 if large else int(rng.integers(1, deepest)),
         batch=32 if large else pick(rng, 16, 32),
         options={"patch": 2 if large else patch, "skip": 1.0, **options},
     )
@@ -138,7 +139,7 @@ def mlp_mixer(blueprint: Blueprint, task: Task) -> nn.Module:
 
 
 def _draw_gmlp(rng: np.random.Generator, large: bool) -> Blueprint:
-    return _drawn(rng, large, (24, 32, 48), 8, norm=True, gate="open", activation="GELU", expansion=pick(rng, 2, 4))
+    return _drawn(rng, large, (24, 32, 48), 8, norm=True, gate="open", activation="GELU", expansion=pick(rng, 1, 2))
 
 
 class SpatialGatingUnit(nn.Module):

@@ -17,7 +17,6 @@ Tensor = torch.Tensor
 FAULTS: dict[str, str] = {
     "patch-size": "the patches are most of the picture",
     "layer-scale-off": "the factors of the branches start at 1e-7, or at 10",
-    "gate-closed": "the gate starts at zero with a bias of zero, so that nothing passes",
     "token-frozen": "the class token sees itself and no patch",
 }
 
@@ -51,11 +50,11 @@ def _draw_vit(rng: np.random.Generator, large: bool) -> Blueprint:
     task = pick(rng, *_IMAGES)
     return Blueprint(
         task=task,
-        width=160 if large else pick(rng, 24, 32, 48, 64),
+        width=72 if large else pick(rng, 24, 32, 48, 64),
         depth=8 if large else int(rng.integers(1, 9)),
         batch=32 if large else pick(rng, 16, 32),
         options={
-            "patch": 2 if large else (_patch(task, rng)),
+            "patch": 2 if large else _patch(task, rng),
             "heads": pick(rng, 2, 4, 8),
             "mlp_ratio": pick(rng, 2, 4),
             "dropout": pick(rng, 0.0, 0.0, 0.1),
@@ -130,10 +129,9 @@ class _ViT(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.embed(x)
-        if self.o.get("reshape") == "wrong":  # (n, dim, patches) read as (n, patches, dim)
-            x = x.reshape(len(x), -1, x.shape[1])
-        else:
-            x = x.flatten(2).transpose(1, 2)
+        # Read wrongly, the channels of (n, channels, rows, columns) become patches.
+        wrongly = self.o.get("reshape") == "wrong"
+        x = x.reshape(len(x), -1, x.shape[1]) if wrongly else x.flatten(2).transpose(1, 2)
         x = torch.cat([self.cls.expand(len(x), -1, -1), x], dim=1)
         if self.pos is not None:
             x = x + self.pos
@@ -160,7 +158,9 @@ class _ViT(nn.Module):
         "norm-misplaced": {"order": "post"},
         "no-activation": {"activation": "Identity"},
         "wrong-activation": lambda b, rng: b.changed(activation=pick(rng, "Sigmoid", "Softsign")),
-        "score-scale": lambda b, rng: b.changed(score_scale=float(pick(rng, 10.0, 30.0, b.width / b.options["heads"]))),
+        "score-scale": lambda b, rng: b.changed(
+            score_scale=float(pick(rng, 10.0, 30.0, (b.width / b.options["heads"]) ** 0.5))
+        ),
         "mask-wrong": lambda b, rng: b.changed(mask=pick(rng, "first", "self")),
         "no-positions": {"positions": False},
         "wrong-axis": lambda b, rng: b.changed(softmax_axis=pick(rng, -2, 0, 1)),
@@ -181,7 +181,7 @@ def _draw_layerscale(rng: np.random.Generator, large: bool) -> Blueprint:
     task = pick(rng, *_IMAGES)
     return Blueprint(
         task=task,
-        width=160 if large else pick(rng, 24, 32, 48),
+        width=72 if large else pick(rng, 24, 32, 48),
         depth=8 if large else int(rng.integers(2, 9)),
         batch=32 if large else pick(rng, 16, 32),
         options={
@@ -281,7 +281,7 @@ def _draw_cait(rng: np.random.Generator, large: bool) -> Blueprint:
     task = pick(rng, *_IMAGES)
     return Blueprint(
         task=task,
-        width=160 if large else pick(rng, 24, 32, 48),
+        width=72 if large else pick(rng, 24, 32, 48),
         depth=8 if large else int(rng.integers(1, 7)),
         batch=32 if large else pick(rng, 16, 32),
         options={"patch": 2 if large else _patch(task, rng), "heads": pick(rng, 2, 4), "norm_first": True, "late": 2},
