@@ -1,3 +1,4 @@
 """The families of the trial, a module per kind; importing this package registers all of them."""
 
+from isometer.trial.families import _causal_transformers as _causal_transformers
 from isometer.trial.families import _mlps as _mlps
