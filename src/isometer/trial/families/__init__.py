@@ -2,3 +2,5 @@
 
 from isometer.trial.families import _causal_transformers as _causal_transformers
 from isometer.trial.families import _mlps as _mlps
+from isometer.trial.families import _modern_transformers as _modern_transformers
+from isometer.trial.families import _routed_transformers as _routed_transformers
