@@ -3,4 +3,6 @@
 from isometer.trial.families import _causal_transformers as _causal_transformers
 from isometer.trial.families import _mlps as _mlps
 from isometer.trial.families import _modern_transformers as _modern_transformers
+from isometer.trial.families import _recurrent as _recurrent
 from isometer.trial.families import _routed_transformers as _routed_transformers
+from isometer.trial.families import _state_space as _state_space
