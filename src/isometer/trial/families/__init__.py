@@ -1,6 +1,8 @@
 """The families of the trial, a module per kind; importing this package registers all of them."""
 
 from isometer.trial.families import _causal_transformers as _causal_transformers
+from isometer.trial.families import _convolutional_sequences as _convolutional_sequences
+from isometer.trial.families import _encoders as _encoders
 from isometer.trial.families import _mlps as _mlps
 from isometer.trial.families import _modern_transformers as _modern_transformers
 from isometer.trial.families import _recurrent as _recurrent
