@@ -14,6 +14,7 @@ EXTRAS = {
     "lightning": "lightning",
     "sklearn": "data",
     "isometer_papers": "papers",
+    "transformers": "test",
 }  # package → extra
 """Which extra installs each optional package."""
 

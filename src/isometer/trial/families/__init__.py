@@ -1,10 +1,17 @@
 """The families of the trial, a module per kind; importing this package registers all of them."""
 
+from isometer.trial.families import _causal_transformers as _causal_transformers
 from isometer.trial.families import _convnets as _convnets
+from isometer.trial.families import _convolutional_sequences as _convolutional_sequences
+from isometer.trial.families import _encoders as _encoders
 from isometer.trial.families import _generated as _generated
 from isometer.trial.families import _mlps as _mlps
 from isometer.trial.families import _modern_convnets as _modern_convnets
+from isometer.trial.families import _modern_transformers as _modern_transformers
 from isometer.trial.families import _patch_mlps as _patch_mlps
+from isometer.trial.families import _recurrent as _recurrent
 from isometer.trial.families import _residual_convnets as _residual_convnets
+from isometer.trial.families import _routed_transformers as _routed_transformers
+from isometer.trial.families import _state_space as _state_space
 from isometer.trial.families import _tables as _tables
 from isometer.trial.families import _vision_transformers as _vision_transformers
