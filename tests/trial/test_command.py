@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from isometer.trial._family import families
-from isometer.trial._members import Member
-from isometer.trial._records import MEMBERS, OPINIONS, TRUTHS, read_members, read_records, write_records
+from isometer.trial._records import (
+    BASELINES,
+    MEMBERS,
+    OPINIONS,
+    TRUTHS,
+    baselines,
+    opinions,
+    read_members,
+    read_records,
+    truths,
+    write_records,
+)
+from isometer.trial._seal import development
 from support.command import as_json, error, invoke, printed
 
 OPEN, SEALED = "moe-mlp", "tabular-resnet"
@@ -18,11 +31,26 @@ OPEN, SEALED = "moe-mlp", "tabular-resnet"
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small trial that was run from the draw to the table."""
+    """A small trial that was run from the draw to the examination, in this process."""
     folder = tmp_path_factory.mktemp("trial")
-    options = ["--per-family", "4", "--large", "0", "--rounds", "6,16", "--workers", "2"]
-    invoke("trial", "run", str(folder), "--families", f"{OPEN},{SEALED}", *options)
+    options = ["--per-family", "3", "--large", "0", "--rounds", "3,8"]
+    invoke("trial", "draw", str(folder), "--families", f"{OPEN},{SEALED}", *options)
+    members = read_members(folder)
+    open_half = development(members)
+    with ThreadPoolExecutor(1) as pool:
+        for stage in (truths(folder, members), opinions(folder, open_half), baselines(folder, open_half)):
+            assert not stage.run(executor=pool)
     return folder
+
+
+@pytest.mark.slow
+def test_run_does_everything_in_turn(drawn: Path, tmp_path: Path) -> None:
+    """The command with two processes gives the records of one thread, bit for bit."""
+    options = ["--per-family", "3", "--large", "0", "--rounds", "3,8", "--workers", "2"]
+    found = as_json("trial", "run", str(tmp_path), "--families", f"{OPEN},{SEALED}", *options)
+    assert found == as_json("trial", "table", str(drawn))
+    for name in (TRUTHS, OPINIONS, BASELINES):
+        assert (tmp_path / name).read_bytes() == (drawn / name).read_bytes()
 
 
 def test_families_lists_halves_and_faults() -> None:
@@ -36,7 +64,7 @@ def test_families_lists_halves_and_faults() -> None:
 
 def test_run_trains_both_halves_and_examines_one(drawn: Path) -> None:
     members = read_members(drawn)
-    assert [m.name for m in members] == [f"{name}/{k}" for name in (OPEN, SEALED) for k in range(4)]
+    assert [m.name for m in members] == [f"{name}/{k}" for name in (OPEN, SEALED) for k in range(3)]
     trained = {name.split()[0] for name in read_records(drawn / TRUTHS)}
     assert trained >= {member.name for member in members}
     examined = {name.split("/")[0] for name in read_records(drawn / OPINIONS)}
@@ -47,8 +75,8 @@ def test_table_comes_from_the_records(drawn: Path) -> None:
     before = {path.name: path.read_bytes() for path in drawn.glob("*.json")}
     found = as_json("trial", "table", str(drawn))
     assert found["half"] == "development"
-    assert (found["models"], found["families"]) == (4, 1)
-    assert sum(found["truth"]["adam"].values()) == 4
+    assert (found["models"], found["families"]) == (3, 1)
+    assert sum(found["truth"]["adam"].values()) == 3
     assert "truth with adam" in printed("trial", "table", str(drawn))
     assert before == {path.name: path.read_bytes() for path in drawn.glob("*.json")}
 
@@ -60,34 +88,30 @@ def test_running_again_computes_nothing_and_draws_nothing(drawn: Path) -> None:
         found = as_json("trial", "truth", str(drawn))
         assert found["cells"] == found["done"]
         assert not (drawn / "store").exists()
-        assert len(as_json("trial", "draw", str(drawn), "--per-family", "1")["members"]) == 8
+        assert len(as_json("trial", "draw", str(drawn), "--per-family", "1")["members"]) == 6
     finally:
         (drawn / "elsewhere").rename(drawn / "store")
     assert before == {path.name: path.read_bytes() for path in drawn.glob("*.json")}
 
 
-def test_record_of_another_draw_is_not_used(drawn: Path, tmp_path: Path) -> None:
+def test_record_of_another_draw_is_not_used(drawn: Path) -> None:
     """A member with another fault under the same name has no truth."""
-    from dataclasses import replace
-
-    from isometer.trial._records import truths
-
     members = read_members(drawn)
     assert len(truths(drawn, members).records()) == len(truths(drawn, members).cells)
     other = [replace(members[0], fault="one-zero", severity={"place": 0.123}), *members[1:]]
     assert len(truths(drawn, other).records()) == len(truths(drawn, members).cells) - 2
 
 
-def test_number_of_workers_does_not_matter(drawn: Path, tmp_path: Path) -> None:
-    """One worker gives the records of two, bit for bit."""
+def test_truth_follows_from_the_members_alone(drawn: Path, tmp_path: Path) -> None:
+    """Another folder with one of the members gives the same records."""
     records = json.loads((drawn / MEMBERS).read_text())["records"]
-    two = [Member.from_dict({"name": name, **records[name]}) for name in (f"{OPEN}/0", f"{OPEN}/1")]
-    kept = {m.name: {key: value for key, value in m.to_dict().items() if key != "name"} for m in two}
-    write_records(tmp_path / MEMBERS, kept, rounds=[6, 16])
-    invoke("trial", "truth", str(tmp_path), "--workers", "1")
+    name = f"{OPEN}/0"
+    write_records(tmp_path / MEMBERS, {name: records[name]}, rounds=[3, 8])
+    with ThreadPoolExecutor(1) as pool:
+        truths(tmp_path, read_members(tmp_path)).run(executor=pool)
     alone, before = read_records(tmp_path / TRUTHS), read_records(drawn / TRUTHS)
-    assert alone
-    assert all(before[name] == record for name, record in alone.items())
+    assert len(alone) == 4
+    assert all(before[key] == record for key, record in alone.items())
 
 
 def test_seal_needs_a_reason_and_holds_for_one_set_of_rules(drawn: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,11 @@ def doctor_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
     `real` (with the model's own targets and loss) or `gaussian` (made-up inputs, no targets).
 
     Example:
-        >>> cell = {"family": "mlp-relu", "blueprint": {"task": "friedman", "width": 16, "depth": 2, "batch": 16,
-        ...         "options": {"activation": "ReLU"}}, "fault": "one-zero", "severity": {"place": 0.5},
+        >>> from dataclasses import asdict
+        >>> import numpy as np
+        >>> from isometer.trial import family_named
+        >>> drawn = family_named("moe-mlp").draw(np.random.default_rng(0), False)
+        >>> cell = {"family": "moe-mlp", "blueprint": asdict(drawn), "fault": "one-zero", "severity": {"place": 0.5},
         ...         "weights": 0, "batch": "real"}
         >>> sorted(json.loads(doctor_cell(cell, 0)["record"].item()))
         ['error', 'findings']
@@ -65,8 +68,11 @@ def baseline_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
     """Scores of the baselines: a cell as for `doctor_cell`; weights, batches and steps are not those of the truth.
 
     Example:
-        >>> cell = {"family": "mlp-relu", "blueprint": {"task": "friedman", "width": 16, "depth": 2, "batch": 16,
-        ...         "options": {"activation": "ReLU"}}, "fault": None, "severity": {}, "weights": 7}
+        >>> from dataclasses import asdict
+        >>> import numpy as np
+        >>> from isometer.trial import family_named
+        >>> drawn = family_named("moe-mlp").draw(np.random.default_rng(0), False)
+        >>> cell = {"family": "moe-mlp", "blueprint": asdict(drawn), "fault": None, "severity": {}, "weights": 7}
         >>> found = json.loads(baseline_cell(cell, 0)["record"].item())
         >>> sorted(found)
         ['adam', 'initialization', 'sgd']

@@ -208,4 +208,5 @@ def robust_slope(x: Floats, y: Floats) -> float:
     if x.size < 3 or np.ptp(x) == 0:
         return math.nan
     step = -(-x.size // _MOST_POINTS)  # pairs grow with the square of the points
-    return float(stats.theilslopes(y[::step], x[::step]).slope)
+    with np.errstate(invalid="ignore"):  # of the interval, which is not asked for, where most values are equal
+        return float(stats.theilslopes(y[::step], x[::step]).slope)

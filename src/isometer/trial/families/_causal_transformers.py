@@ -418,7 +418,9 @@ class _DyTBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         batch, steps, width = x.shape
         h = self.first(x)
-        q, k, v = (f(h).reshape(batch, steps, self.heads, -1).permute(0, 2, 1, 3) for f in (self.to_q, self.to_k, self.to_v))
+        q, k, v = (
+            f(h).reshape(batch, steps, self.heads, -1).permute(0, 2, 1, 3) for f in (self.to_q, self.to_k, self.to_v)
+        )
         mask = _causal(steps, self.o.get("mask", "causal")).to(x.device)
         y = F.scaled_dot_product_attention(q * self.o.get("score_scale", 1.0), k, v, attn_mask=mask)
         x = self.o.get("skip", 1.0) * x + self.proj(y.permute(0, 2, 1, 3).reshape(batch, steps, width))

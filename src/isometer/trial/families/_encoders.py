@@ -72,9 +72,10 @@ class _TorchEncoder(nn.Module):
         self.embedding = _reader(task, width)
         self.positions = nn.Parameter(0.2 * torch.randn(steps, width))
         self.head = nn.Linear(width, task.outputs)
-        self.mask = {"itself": ~torch.eye(steps, dtype=torch.bool), "first": torch.arange(steps).expand(steps, -1) > 0}.get(
-            o.get("mask", "")
-        )
+        self.mask = {
+            "itself": ~torch.eye(steps, dtype=torch.bool),
+            "first": torch.arange(steps).expand(steps, -1) > 0,
+        }.get(o.get("mask", ""))
         self.every, self.o = task.per_position, o
 
     def forward(self, x: Tensor) -> Tensor:
@@ -126,7 +127,11 @@ def _draw_cls(rng: np.random.Generator, large: bool) -> Blueprint:
         width=width,
         depth=depth,
         batch=16,
-        options={"heads": pick(rng, 2, 4), "activation": pick(rng, "gelu", "relu", "silu"), "scale": pick(rng, 0.1, 1.0)},
+        options={
+            "heads": pick(rng, 2, 4),
+            "activation": pick(rng, "gelu", "relu", "silu"),
+            "scale": pick(rng, 0.1, 1.0),
+        },
     )
 
 
@@ -217,7 +222,9 @@ class _FourierBlock(nn.Module):
     def __init__(self, width: int, o: Options) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.feed = nn.Sequential(nn.Linear(width, 2 * width), getattr(nn, o["activation"])(), nn.Linear(2 * width, width))
+        self.feed = nn.Sequential(
+            nn.Linear(width, 2 * width), getattr(nn, o["activation"])(), nn.Linear(2 * width, width)
+        )
         self.o = o
 
     def forward(self, x: Tensor) -> Tensor:
@@ -292,7 +299,9 @@ class _Read(nn.Module):
         self.norm_q, self.norm_k = nn.LayerNorm(width), nn.LayerNorm(width)
         self.q, self.kv = nn.Linear(width, width, bias=False), nn.Linear(width, 2 * width, bias=False)
         self.out, self.o = nn.Linear(width, width), o
-        self.feed = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+        self.feed = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+        )
 
     def forward(self, z: Tensor, x: Tensor) -> Tensor:
         if self.o.get("no_norm"):

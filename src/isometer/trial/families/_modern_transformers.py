@@ -26,7 +26,12 @@ def _task(rng: np.random.Generator) -> str:
 def _triangle(steps: int, kind: str) -> Tensor:
     """What is added to the scores."""
     row, column = torch.arange(steps)[:, None], torch.arange(steps)[None]
-    allowed = {"causal": column <= row, "reversed": column >= row, "itself": column == row, "first": column < 1 + 0 * row}
+    allowed = {
+        "causal": column <= row,
+        "reversed": column >= row,
+        "itself": column == row,
+        "first": column < 1 + 0 * row,
+    }
     return torch.zeros(steps, steps).masked_fill(~allowed[kind], -1e9)
 
 
@@ -228,7 +233,12 @@ def sandwich_transformer(blueprint: Blueprint, task: Task) -> nn.Module:
 
 def _draw_alibi(rng: np.random.Generator, large: bool) -> Blueprint:
     width, depth = size(rng, large, widths=(32, 64, 96), depths=(1, 2, 3, 4, 6), largest=(128, 10))
-    options = {"heads": pick(rng, 4, 8), "groups": pick(rng, 1, 2), "slope": 1.0, "activation": pick(rng, "gelu", "relu")}
+    options = {
+        "heads": pick(rng, 4, 8),
+        "groups": pick(rng, 1, 2),
+        "slope": 1.0,
+        "activation": pick(rng, "gelu", "relu"),
+    }
     return Blueprint(_task(rng), width, depth, batch=16, options=options)
 
 

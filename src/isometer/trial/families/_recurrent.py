@@ -71,7 +71,9 @@ class _LSTM(nn.Module):
         self.decoder = nn.Linear(width, task.outputs)
         self.squeeze: nn.Module = nn.Identity()
         if "bottleneck" in o:
-            self.squeeze = nn.Sequential(nn.Linear(width, o["bottleneck"]), nn.Tanh(), nn.Linear(o["bottleneck"], width))
+            self.squeeze = nn.Sequential(
+                nn.Linear(width, o["bottleneck"]), nn.Tanh(), nn.Linear(o["bottleneck"], width)
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.encoder(x)
@@ -287,7 +289,11 @@ class _BiLSTMTagger(nn.Module):
             else:
                 h = {"middle-batch": h.mean(0, keepdim=True)[:, -1].expand(len(x), -1), "sum": h.sum(1)}[pool]
         elif "pool" in self.o:
-            h = h.mean(0, keepdim=True).expand_as(h) if self.o["pool"] == "middle-batch" else h.sum(1, True).expand_as(h)
+            h = (
+                h.mean(0, keepdim=True).expand_as(h)
+                if self.o["pool"] == "middle-batch"
+                else h.sum(1, True).expand_as(h)
+            )
         h = self.project(h)
         out: Tensor = self.tag(torch.tanh(h)) if self.o["hidden"] else h
         return out

@@ -196,7 +196,11 @@ def _draw_relative(rng: np.random.Generator, large: bool) -> Blueprint:
         width=width,
         depth=depth,
         batch=16,
-        options={"heads": pick(rng, 2, 4), "activation": pick(rng, "GELU", "Mish", "ReLU"), "reach": pick(rng, 4, 8, 16)},
+        options={
+            "heads": pick(rng, 2, 4),
+            "activation": pick(rng, "GELU", "Mish", "ReLU"),
+            "reach": pick(rng, 4, 8, 16),
+        },
     )
 
 

@@ -327,9 +327,10 @@ class _TimeMix(nn.Module):
         r = torch.sigmoid(self.receptance(xr) - self.shut)
         age = (torch.arange(steps)[:, None] - torch.arange(steps)[None] - 1).clamp(min=0)[..., None]
         weight = torch.exp(self.sign * age * self.decay.exp())
-        weight = weight * torch.ones(steps, steps).tril(-1)[..., None] + torch.diag(torch.ones(steps))[
-            ..., None
-        ] * self.bonus.exp()
+        weight = (
+            weight * torch.ones(steps, steps).tril(-1)[..., None]
+            + torch.diag(torch.ones(steps))[..., None] * self.bonus.exp()
+        )
         grown = torch.exp(k)
         top = torch.einsum("ijw,njw->niw", weight, grown * v)
         bottom = torch.einsum("ijw,njw->niw", weight, grown)
