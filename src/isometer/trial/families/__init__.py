@@ -1,9 +1,11 @@
 """The families of the trial, a module per kind; importing this package registers all of them."""
 
 from isometer.trial.families import _convnets as _convnets
+from isometer.trial.families import _denoising as _denoising
 from isometer.trial.families import _generated as _generated
 from isometer.trial.families import _mlps as _mlps
 from isometer.trial.families import _modern_convnets as _modern_convnets
+from isometer.trial.families import _operators as _operators
 from isometer.trial.families import _patch_mlps as _patch_mlps
 from isometer.trial.families import _residual_convnets as _residual_convnets
 from isometer.trial.families import _tables as _tables
