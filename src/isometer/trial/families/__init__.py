@@ -3,10 +3,12 @@
 from isometer.trial.families import _convnets as _convnets
 from isometer.trial.families import _denoising as _denoising
 from isometer.trial.families import _generated as _generated
+from isometer.trial.families import _graphs as _graphs
 from isometer.trial.families import _mlps as _mlps
 from isometer.trial.families import _modern_convnets as _modern_convnets
 from isometer.trial.families import _operators as _operators
 from isometer.trial.families import _patch_mlps as _patch_mlps
 from isometer.trial.families import _residual_convnets as _residual_convnets
+from isometer.trial.families import _sets as _sets
 from isometer.trial.families import _tables as _tables
 from isometer.trial.families import _vision_transformers as _vision_transformers

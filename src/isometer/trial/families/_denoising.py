@@ -43,9 +43,9 @@ class _UNet(nn.Module):
         if "bottleneck" in o:
             widths[-1] = o["bottleneck"]
         self.down = nn.ModuleList(
-            [self.double(task.shape[0] if i == 0 else widths[i - 1], widths[i]) for i in range(depth)]
+            [self.twice(task.shape[0] if i == 0 else widths[i - 1], widths[i]) for i in range(depth)]
         )
-        self.middle = self.double(widths[-2], widths[-1])
+        self.middle = self.twice(widths[-2], widths[-1])
         self.up, self.merge = nn.ModuleList(), nn.ModuleList()
         for i in reversed(range(depth)):
             transposed = o["up"] == "transposed"
@@ -54,7 +54,7 @@ class _UNet(nn.Module):
                 if transposed
                 else nn.Conv2d(widths[i + 1], widths[i], 1)
             )
-            self.merge.append(self.double(2 * widths[i] if o["skips"] in ("cat", "detached") else widths[i], widths[i]))
+            self.merge.append(self.twice(2 * widths[i] if o["skips"] in ("cat", "detached") else widths[i], widths[i]))
         self.last = nn.Conv2d(w, task.shape[0], 1)
 
     def norm(self, channels: int) -> nn.Module:
@@ -62,7 +62,7 @@ class _UNet(nn.Module):
             return nn.Identity()
         return nn.BatchNorm2d(channels) if self.o["norm"] == "batch" else nn.GroupNorm(math.gcd(2, channels), channels)
 
-    def double(self, before: int, after: int) -> nn.Sequential:
+    def twice(self, before: int, after: int) -> nn.Sequential:
         layers: list[nn.Module] = []
         for channels in (before, after):
             conv = nn.Conv2d(channels, after, 3, padding=1)
@@ -201,7 +201,7 @@ class _DnCNN(nn.Module):
             h = h if kind == "none" else getattr(torch, kind)(h)
         noise: Tensor = self.last(h)
         if self.o.get("shape") == "mixed":
-            noise = noise.transpose(0, 1).reshape(noise.shape).flip(0)
+            noise = noise.permute(1, 2, 3, 0).reshape(noise.shape)  # samples and pixels swapped
         return x - noise if self.o["residual"] else noise
 
 

@@ -115,8 +115,7 @@ class _FourierNet(nn.Module):
         self.activation = o["activation"]
         sizes = [2 * o["features"]] + [width] * blueprint.depth
         if "bottleneck" in o:
-            sizes[1 + blueprint.depth // 2 :][:1] = [o["bottleneck"]]
-            sizes[-1] = o["bottleneck"]
+            sizes[(blueprint.depth + 1) // 2] = o["bottleneck"]
         self.weights = nn.ParameterList()
         self.shifts = nn.ParameterList()
         for before, after in pairwise(sizes):
@@ -192,7 +191,7 @@ class _DeepONet(nn.Module):
             coefficients, basis = coefficients[:, :1], basis[:, :1]
         if self.o["combine"] == "softmax":
             basis = basis.softmax(dim=0)
-        scale = 1.0 if self.o["combine"] == "sum" else self.o["modes"] ** -0.5
+        scale: float = 1.0 if self.o["combine"] == "sum" else self.o["modes"] ** -0.5
         return torch.einsum("nm,gm->ng", coefficients, basis) * scale + self.b0
 
 
@@ -297,34 +296,36 @@ def _draw_nbeats(rng: np.random.Generator, large: bool) -> Blueprint:
 
 
 class _BeatsBlock(nn.Module):
-    def __init__(self, past: int, future: int, width: int, o: Options) -> None:
+    def __init__(self, past: int, future: int, width: int, o: Options, last: bool) -> None:
         super().__init__()
         sizes = [past] + [width] * o["layers"]
         self.stack = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
-        self.theta_b, self.theta_f = nn.Linear(width, o["code"]), nn.Linear(width, o["code"])
+        self.theta_f = nn.Linear(width, o["code"])
+        self.theta_b = None if last else nn.Linear(width, o["code"])  # nothing reads what the last block explains
         self.activation = o.get("activation", "relu")
         if o["basis"] == "generic":
-            self.back, self.fore = (nn.Parameter(torch.randn(o["code"], n) * o["code"] ** -0.5) for n in (past, future))
+            self.fore = nn.Parameter(torch.randn(o["code"], future) * o["code"] ** -0.5)
+            self.back = None if last else nn.Parameter(torch.randn(o["code"], past) * o["code"] ** -0.5)
         else:
             time = torch.arange(past + future) / past
             waves = [f(math.pi * k * time) for k in range(1, o["code"] // 2 + 1) for f in (torch.sin, torch.cos)]
             self.register_buffer("back", torch.stack(waves)[:, :past])
             self.register_buffer("fore", torch.stack(waves)[:, past:])
-            self.widen = nn.Linear(future, future)
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor) -> tuple[Tensor | None, Tensor]:
         for layer in self.stack:
             x = layer(x)
             x = torch.relu(x) if self.activation == "relu" else torch.sigmoid(x)
-        backcast, forecast = self.theta_b(x) @ self.back, self.theta_f(x) @ self.fore
-        return backcast, self.widen(forecast) if hasattr(self, "widen") else forecast
+        forecast = self.theta_f(x) @ self.fore
+        return (None if self.theta_b is None else self.theta_b(x) @ self.back), forecast
 
 
 class _NBeats(nn.Module):
     def __init__(self, blueprint: Blueprint, task: Task) -> None:
         super().__init__()
         past, self.o = task.shape[0], blueprint.options
-        blocks = [_BeatsBlock(past, task.outputs, blueprint.width, self.o) for _ in range(blueprint.depth)]
+        last = blueprint.depth - 1
+        blocks = [_BeatsBlock(past, task.outputs, blueprint.width, self.o, i == last) for i in range(last + 1)]
         self.blocks = nn.ModuleList(blocks)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -332,7 +333,8 @@ class _NBeats(nn.Module):
         total: Tensor | None = None
         for block in self.blocks:
             backcast, forecast = block(rest)
-            rest = backcast if self.o.get("no_skips") else rest + self.o["sign"] * backcast
+            if backcast is not None:
+                rest = backcast if self.o.get("no_skips") else rest + self.o["sign"] * backcast
             total = forecast if total is None or self.o.get("last_only") else total + forecast
         assert total is not None
         return total
