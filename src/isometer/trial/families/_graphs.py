@@ -119,7 +119,7 @@ def gcn(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_gat(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task="graph",
-        width=160 if large else pick(rng, 16, 32, 48),
+        width=192 if large else pick(rng, 16, 32, 48),
         depth=5 if large else int(rng.integers(1, 5)),
         batch=64 if large else pick(rng, 16, 32),
         options={"heads": pick(rng, 2, 4), "skip": 1.0, "read": "mean", "second": bool(rng.integers(2)), "axis": -1},
@@ -140,7 +140,7 @@ class _GATLayer(nn.Module):
         self.register_buffer("closed", _adjacency(o) == 0)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = (x @ self.W).unflatten(-1, (self.heads, -1))
+        h = (x @ self.W).view(*x.shape[:2], self.heads, -1)
         if self.o["second"]:  # GATv2: the nonlinearity before the vector
             pair = F.leaky_relu(h[:, :, None] + h[:, None], 0.2)
             scores = torch.einsum("nijhd,hd->nhij", pair, self.a_source + self.a_target)
@@ -197,7 +197,7 @@ def gat(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_gin(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task="graph",
-        width=192 if large else pick(rng, 16, 32, 48),
+        width=320 if large else pick(rng, 16, 32, 48),
         depth=5 if large else int(rng.integers(1, 6)),
         batch=64 if large else pick(rng, 16, 32),
         options={"eps": 0.0, "norm": True, "read": "mean", "jumping": bool(rng.integers(2)), "activation": "ReLU"},

@@ -192,7 +192,7 @@ class _DeepONet(nn.Module):
         if self.o["combine"] == "softmax":
             basis = basis.softmax(dim=0)
         scale: float = 1.0 if self.o["combine"] == "sum" else self.o["modes"] ** -0.5
-        return torch.einsum("nm,gm->ng", coefficients, basis) * scale + self.b0
+        return self.b0 + torch.einsum("nm,gm->ng", coefficients, basis) * scale
 
 
 @family(
@@ -288,7 +288,7 @@ def fno(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_nbeats(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, "forecast", "forecast", "integral"),
-        width=320 if large else pick(rng, 24, 48, 64),
+        width=480 if large else pick(rng, 24, 48, 64),
         depth=8 if large else int(rng.integers(1, 7)),
         batch=64 if large else pick(rng, 32, 64),
         options={"layers": pick(rng, 2, 3, 4), "basis": pick(rng, "generic", "waves"), "code": 8, "sign": -1.0},

@@ -30,7 +30,7 @@ def _skip_drawn(blueprint: Blueprint, rng: np.random.Generator) -> Blueprint:
 def _draw_deepsets(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, "cloud", "graph"),
-        width=160 if large else pick(rng, 24, 32, 48, 64),
+        width=400 if large else pick(rng, 24, 32, 48, 64),
         depth=6 if large else int(rng.integers(1, 6)),
         batch=64 if large else pick(rng, 16, 32),
         options={
@@ -63,7 +63,6 @@ class _Pool(nn.Module):
     source="Zaheer et al. 2017, Deep sets",
     draw=_draw_deepsets,
     structural={
-        "no-norm": lambda b, rng: b.changed(norm=False, activation="ReLU", pool="sum"),
         "no-activation": {"activation": "Identity"},
         "wrong-activation": lambda b, rng: b.changed(activation=pick(rng, "Sigmoid", "Hardsigmoid")),
         "aggregation-sum": {"pool": "sum"},
@@ -95,7 +94,7 @@ def deepsets(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_pointnet(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, "cloud", "cloud", "graph"),
-        width=96 if large else pick(rng, 12, 16, 24, 32),
+        width=160 if large else pick(rng, 12, 16, 24, 32),
         depth=6 if large else int(rng.integers(2, 6)),
         batch=64 if large else pick(rng, 16, 32),
         options={"align": bool(rng.integers(2)), "norm": True, "pool": "max", "dropout": pick(rng, 0.0, 0.05)},
@@ -191,10 +190,10 @@ class MAB(nn.Module):
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
         size = queries.shape[-1] // self.o["heads"]
         q, k, v = self.fc_q(queries), self.fc_k(keys), self.fc_v(keys)
-        q_, k_, v_ = (torch.cat(t.split(size, 2), 0) for t in (q, k, v))
+        q_, k_, v_ = (torch.cat(torch.split(t, size, 2), 0) for t in (q, k, v))
         scores = q_.bmm(k_.transpose(1, 2)) * self.o.get("sharp", 1 / math.sqrt(size))
         attention = torch.softmax(scores, self.o.get("axis", 2))
-        seen = torch.cat(attention.bmm(v_).split(len(queries), 0), 2)
+        seen = torch.cat(torch.split(attention.bmm(v_), len(queries), 0), 2)
         h = self.ln0(self.o["skip"] * q + seen if self.o["skip"] else seen)
         inner = F.relu(self.fc_o(h))
         return torch.as_tensor(self.ln1(self.o["skip"] * h + inner if self.o["skip"] else inner))
@@ -240,7 +239,7 @@ def set_transformer(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_edge(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, "cloud", "graph"),
-        width=48 if large else pick(rng, 12, 16, 24),
+        width=112 if large else pick(rng, 12, 16, 24),
         depth=3 if large else int(rng.integers(1, 4)),
         batch=48 if large else pick(rng, 16, 32),
         options={"neighbours": pick(rng, 3, 4, 6), "dynamic": bool(rng.integers(2)), "pool": "max", "farthest": False},
