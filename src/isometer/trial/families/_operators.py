@@ -237,7 +237,8 @@ class SpectralConv1d(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         spectrum = torch.fft.rfft(x, norm="ortho")[..., : self.modes]
         mixed = torch.einsum("nim,iom->nom", spectrum, torch.complex(self.real, self.imaginary))
-        return torch.fft.irfft(mixed, n=x.shape[-1], norm="ortho")
+        smooth: Tensor = torch.fft.irfft(mixed, n=x.shape[-1], norm="ortho")
+        return smooth
 
 
 class _FNO(nn.Module):
