@@ -2,6 +2,7 @@
 
 from isometer.trial.families import _convnets as _convnets
 from isometer.trial.families import _denoising as _denoising
+from isometer.trial.families import _gated_mlps as _gated_mlps
 from isometer.trial.families import _generated as _generated
 from isometer.trial.families import _graphs as _graphs
 from isometer.trial.families import _mlps as _mlps
@@ -11,4 +12,5 @@ from isometer.trial.families import _patch_mlps as _patch_mlps
 from isometer.trial.families import _residual_convnets as _residual_convnets
 from isometer.trial.families import _sets as _sets
 from isometer.trial.families import _tables as _tables
+from isometer.trial.families import _unnormalised_convnets as _unnormalised_convnets
 from isometer.trial.families import _vision_transformers as _vision_transformers

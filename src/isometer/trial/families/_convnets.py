@@ -28,7 +28,7 @@ _IMAGES = ("fashion-mnist", "mnist", "cifar10", "gratings")
 def _draw_vgg(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, *_IMAGES),
-        width=40 if large else pick(rng, 8, 12, 16),
+        width=48 if large else pick(rng, 8, 12, 16),
         depth=10 if large else int(rng.integers(3, 9)),
         batch=32 if large else pick(rng, 16, 32),
         options={
