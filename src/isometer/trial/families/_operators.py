@@ -31,7 +31,7 @@ def _draw_siren(rng: np.random.Generator, large: bool) -> Blueprint:
     task = pick(rng, "field", "field", "friedman")
     return Blueprint(
         task=task,
-        width=640 if large else pick(rng, 32, 64, 128),
+        width=800 if large else pick(rng, 32, 64, 128),
         depth=10 if large else int(rng.integers(2, 8)),
         batch=64 if large else pick(rng, 32, 64),
         options={
@@ -91,7 +91,7 @@ def _draw_fourier(rng: np.random.Generator, large: bool) -> Blueprint:
     task = pick(rng, "field", "field", "friedman", "teacher")
     return Blueprint(
         task=task,
-        width=640 if large else pick(rng, 32, 64, 128),
+        width=800 if large else pick(rng, 32, 64, 128),
         depth=10 if large else int(rng.integers(1, 8)),
         batch=64 if large else pick(rng, 32, 64),
         options={
@@ -155,7 +155,7 @@ def fourier_features(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_deeponet(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, "integral", "forecast"),
-        width=512 if large else pick(rng, 32, 48, 64),
+        width=640 if large else pick(rng, 32, 48, 64),
         depth=10 if large else int(rng.integers(1, 7)),
         batch=64 if large else pick(rng, 32, 64),
         options={"modes": pick(rng, 16, 24, 32), "activation": pick(rng, "Tanh", "GELU"), "combine": "scaled"},

@@ -227,8 +227,8 @@ def resnet_groupnorm(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_wide(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, *_IMAGES),
-        width=80 if large else pick(rng, 24, 32),
-        depth=3 if large else int(rng.integers(1, 4)),
+        width=96 if large else pick(rng, 24, 32),
+        depth=4 if large else int(rng.integers(1, 4)),
         batch=32 if large else pick(rng, 16, 32),
         options={"dropout": pick(rng, 0.0, 0.05, 0.1), "skip": 1.0, "norm": True, "activation": "ReLU"},
     )

@@ -94,7 +94,7 @@ def deepsets(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_pointnet(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, "cloud", "cloud", "graph"),
-        width=160 if large else pick(rng, 12, 16, 24, 32),
+        width=224 if large else pick(rng, 12, 16, 24, 32),
         depth=6 if large else int(rng.integers(2, 6)),
         batch=64 if large else pick(rng, 16, 32),
         options={"align": bool(rng.integers(2)), "norm": True, "pool": "max", "dropout": pick(rng, 0.0, 0.05)},
@@ -171,7 +171,7 @@ def pointnet(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_set(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, "cloud", "graph"),
-        width=80 if large else pick(rng, 16, 24, 32),
+        width=112 if large else pick(rng, 16, 24, 32),
         depth=6 if large else int(rng.integers(1, 5)),
         batch=64 if large else pick(rng, 16, 32),
         options={"heads": pick(rng, 2, 4), "norm": bool(rng.integers(2)), "skip": 1.0, "seeds": pick(rng, 1, 2)},
@@ -239,7 +239,7 @@ def set_transformer(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_edge(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, "cloud", "graph"),
-        width=112 if large else pick(rng, 12, 16, 24),
+        width=176 if large else pick(rng, 12, 16, 24),
         depth=3 if large else int(rng.integers(1, 4)),
         batch=48 if large else pick(rng, 16, 32),
         options={"neighbours": pick(rng, 3, 4, 6), "dynamic": bool(rng.integers(2)), "pool": "max", "farthest": False},

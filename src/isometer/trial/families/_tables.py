@@ -115,7 +115,7 @@ def tabular_resnet(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_ft(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, *_TABLES),
-        width=64 if large else pick(rng, 16, 24, 32),
+        width=96 if large else pick(rng, 16, 24, 32),
         depth=6 if large else int(rng.integers(1, 7)),
         batch=64 if large else pick(rng, 16, 32),
         options={"heads": pick(rng, 2, 4), "skip": 1.0, "norm": True, "read": "class", "activation": "reglu"},
@@ -208,7 +208,7 @@ def ft_transformer(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_kan(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, *_TABLES, "field", "integral"),
-        width=192 if large else pick(rng, 8, 12, 16, 24),
+        width=320 if large else pick(rng, 8, 12, 16, 24),
         depth=8 if large else int(rng.integers(1, 6)),
         batch=64 if large else pick(rng, 32, 64),
         options={"degree": pick(rng, 3, 4, 5), "norm": True, "base": bool(rng.integers(2)), "range": 1.0},
@@ -322,7 +322,7 @@ def moe_mlp(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_cross(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, *_TABLES),
-        width=768 if large else pick(rng, 32, 64, 100),
+        width=1000 if large else pick(rng, 32, 64, 100),
         depth=8 if large else int(rng.integers(1, 6)),
         batch=64 if large else pick(rng, 32, 64),
         options={"stacked": bool(rng.integers(2)), "activation": "relu", "cross_gain": 1.0},
