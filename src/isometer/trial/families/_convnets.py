@@ -28,7 +28,7 @@ _IMAGES = ("fashion-mnist", "mnist", "cifar10", "gratings")
 def _draw_vgg(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, *_IMAGES),
-        width=40 if large else pick(rng, 8, 12, 16),
+        width=64 if large else pick(rng, 8, 12, 16),
         depth=10 if large else int(rng.integers(3, 9)),
         batch=32 if large else pick(rng, 16, 32),
         options={
@@ -198,7 +198,7 @@ def _draw_dense(rng: np.random.Generator, large: bool) -> Blueprint:
             "compression": pick(rng, 0.5, 1.0),
             "norm": "pre",
             "concatenate": True,
-            "stride": pick(rng, 1, 2) if large or depth < 5 else 2,
+            "stride": pick(rng, 1, 2) if depth < 5 else 2,
         },
     )
 
@@ -346,7 +346,11 @@ def _draw_separable(rng: np.random.Generator, large: bool) -> Blueprint:
         width=128 if large else pick(rng, 16, 24, 32),
         depth=12 if large else int(rng.integers(2, 11)),
         batch=48 if large else pick(rng, 16, 32),
-        options={"activation": pick(rng, "relu", "hardswish", "relu6"), "norm": True, "stride": pick(rng, 1, 2)},
+        options={
+            "activation": pick(rng, "relu", "hardswish", "relu6"),
+            "norm": True,
+            "stride": 2 if large else pick(rng, 1, 2),
+        },
     )
 
 

@@ -78,7 +78,7 @@ class _EulerNet(nn.Module):
         "no-skips": {"no_skips": True},
         "skip-scaled": {"step": 1.0},
         "no-activation": {"field": "linear"},
-        "wrong-activation": {"field": "exp"},
+        "wrong-activation": {"field": "sigmoid"},
         "step-size": lambda b, rng: b.changed(step=float(pick(rng, 3.0, 1e-5))),
     },
 )
@@ -93,7 +93,7 @@ def euler_net(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_hyper(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, "teacher", "friedman", "field"),
-        width=128 if large else pick(rng, 12, 16, 24),
+        width=176 if large else pick(rng, 12, 16, 24),
         depth=4 if large else int(rng.integers(1, 4)),
         batch=64 if large else pick(rng, 32, 64),
         options={"code": pick(rng, 8, 16), "hidden": pick(rng, 16, 32), "dynamic": bool(rng.integers(2)), "gain": 1.0},
@@ -107,7 +107,7 @@ class _Hypernetwork(nn.Module):
         width = blueprint.width
         self.sizes = [task.shape[0], *[width] * blueprint.depth, task.outputs]
         self.codes = nn.Parameter(torch.randn(len(self.sizes) - 1, o["code"]))
-        self.look = nn.Linear(task.shape[0], o["code"])
+        self.look = nn.Linear(task.shape[0], o["code"]) if o["dynamic"] else None
         self.body = nn.Sequential(nn.Linear(o["code"], o["hidden"]), nn.Tanh())
         self.heads = nn.ModuleList()
         self.biases = nn.ParameterList()
@@ -121,7 +121,7 @@ class _Hypernetwork(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h, last = x, len(self.heads) - 1
         for i, head in enumerate(self.heads):
-            code = self.codes[i] + self.look(x) if self.o["dynamic"] else self.codes[i].expand(len(x), -1)
+            code = self.codes[i].expand(len(x), -1) if self.look is None else self.codes[i] + self.look(x)
             if self.o.get("detached"):
                 code = code.detach()
             weight = head(self.body(code)).view(len(x), self.sizes[i], self.sizes[i + 1])
@@ -152,7 +152,7 @@ def hypernetwork(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_equilibrium(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, "teacher", "friedman", "mnist", "fashion-mnist"),
-        width=512 if large else pick(rng, 32, 64, 100),
+        width=640 if large else pick(rng, 32, 64, 100),
         depth=24 if large else int(rng.integers(5, 25)),
         batch=64 if large else pick(rng, 32, 64),
         options={"contraction": pick(rng, 0.5, 0.7, 0.9), "norm": bool(rng.integers(2)), "inject": True},

@@ -121,7 +121,7 @@ def _draw_next(rng: np.random.Generator, large: bool) -> Blueprint:
     depth = 12 if large else int(rng.integers(2, 10))
     return Blueprint(
         task=pick(rng, *_IMAGES),
-        width=80 if large else pick(rng, 12, 16, 24),
+        width=56 if large else pick(rng, 12, 16, 24),
         depth=depth,
         batch=32 if large or depth < 5 else 16,
         options={
@@ -222,11 +222,12 @@ def convnext(blueprint: Blueprint, task: Task) -> nn.Module:
 
 
 def _draw_mixer(rng: np.random.Generator, large: bool) -> Blueprint:
+    depth = 12 if large else int(rng.integers(2, 10))
     return Blueprint(
         task=pick(rng, *_IMAGES),
-        width=128 if large else pick(rng, 16, 24, 32, 48),
-        depth=12 if large else int(rng.integers(2, 11)),
-        batch=32 if large else pick(rng, 16, 32),
+        width=80 if large else pick(rng, 12, 16, 24),
+        depth=depth,
+        batch=32 if large or depth < 4 else 16,
         options={"kernel": pick(rng, 3, 5, 7), "patch": 2, "activation": "GELU", "norm": True, "skip": 1.0},
     )
 

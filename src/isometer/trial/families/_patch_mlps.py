@@ -222,7 +222,7 @@ class _Swap(nn.Module):
 
 
 def _draw_resmlp(rng: np.random.Generator, large: bool) -> Blueprint:
-    return _drawn(rng, large, (24, 32, 64), 10, scale=pick(rng, 0.1, 0.2, 1.0), affine=True)
+    return _drawn(rng, large, (32, 48, 64), 10, scale=pick(rng, 0.1, 0.2, 1.0), affine=True)
 
 
 class _Affine(nn.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -18,9 +19,7 @@ FAULTS: dict[str, str] = {
     "router-sharp": "the router's scores are multiplied, so that one expert gets everything from the start",
     "branch-detached": "the main branch is computed without gradients",
     "basis-scale": "the inputs of the basis functions lie far outside of their domain, or at a single place",
-    "step-size": "the steps of the integration are too large, or too small to do anything",
     "cross-scale": "the crossing layers multiply without the projection's scale",
-    "generated-scale": "generated weights have the scale of activations, not of weights",
 }
 
 _TABLES = ("teacher", "friedman")
@@ -116,7 +115,7 @@ def tabular_resnet(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_ft(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, *_TABLES),
-        width=192 if large else pick(rng, 16, 24, 32, 48),
+        width=96 if large else pick(rng, 16, 24, 32),
         depth=6 if large else int(rng.integers(1, 7)),
         batch=64 if large else pick(rng, 16, 32),
         options={"heads": pick(rng, 2, 4), "skip": 1.0, "norm": True, "read": "class", "activation": "reglu"},
@@ -209,7 +208,7 @@ def ft_transformer(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_kan(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, *_TABLES, "field", "integral"),
-        width=192 if large else pick(rng, 8, 12, 16, 24),
+        width=320 if large else pick(rng, 8, 12, 16, 24),
         depth=8 if large else int(rng.integers(1, 6)),
         batch=64 if large else pick(rng, 32, 64),
         options={"degree": pick(rng, 3, 4, 5), "norm": True, "base": bool(rng.integers(2)), "range": 1.0},
@@ -254,7 +253,7 @@ def kan_chebyshev(blueprint: Blueprint, task: Task) -> nn.Module:
     sizes = [task.shape[0], *[blueprint.width] * blueprint.depth, task.outputs]
     if "bottleneck" in blueprint.options:
         sizes[len(sizes) // 2] = blueprint.options["bottleneck"]
-    layers = [ChebyKANLayer(a, b, blueprint.options) for a, b in zip(sizes[:-2], sizes[1:-1], strict=True)]
+    layers = [ChebyKANLayer(a, b, blueprint.options) for a, b in pairwise(sizes[:-1])]
     return nn.Sequential(*layers, ChebyKANLayer(sizes[-2], sizes[-1], {**blueprint.options, "norm": False}))
 
 
@@ -323,7 +322,7 @@ def moe_mlp(blueprint: Blueprint, task: Task) -> nn.Module:
 def _draw_cross(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
         task=pick(rng, *_TABLES),
-        width=768 if large else pick(rng, 32, 64, 100),
+        width=1000 if large else pick(rng, 32, 64, 100),
         depth=8 if large else int(rng.integers(1, 6)),
         batch=64 if large else pick(rng, 32, 64),
         options={"stacked": bool(rng.integers(2)), "activation": "relu", "cross_gain": 1.0},
