@@ -36,9 +36,10 @@ class Skip:
     def __init__(self, factor: float) -> None:
         self.factor = factor
 
-    def __call__(self, layer: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
+    def __call__(self, layer: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: Any) -> Any:
+        entering = inputs[0] if inputs else next(iter(named.values()))
         first = output[0] if isinstance(output, tuple) else output
-        changed = first + (self.factor - 1.0) * inputs[0]
+        changed = first + (self.factor - 1.0) * entering
         return (changed, *output[1:]) if isinstance(output, tuple) else changed
 
 
@@ -77,7 +78,7 @@ def patch(model: nn.Module, blueprint: Blueprint, layers: str, places: str = "")
     if "skip" in o:
         stack = model.get_submodule(layers)
         for layer in stack if isinstance(stack, nn.ModuleList) else [stack]:
-            layer.register_forward_hook(Skip(o["skip"]))
+            layer.register_forward_hook(Skip(o["skip"]), with_kwargs=True)
     for module in model.modules():
         if "scores" in o:
             for name in ("scaling", "inv_norm_factor", "scale"):
