@@ -3,8 +3,10 @@
 from isometer.trial.families import _causal_transformers as _causal_transformers
 from isometer.trial.families import _convolutional_sequences as _convolutional_sequences
 from isometer.trial.families import _encoders as _encoders
+from isometer.trial.families import _forecasters as _forecasters
 from isometer.trial.families import _library_encoders as _library_encoders
 from isometer.trial.families import _library_language as _library_language
+from isometer.trial.families import _library_vision as _library_vision
 from isometer.trial.families import _mlps as _mlps
 from isometer.trial.families import _modern_transformers as _modern_transformers
 from isometer.trial.families import _recurrent as _recurrent

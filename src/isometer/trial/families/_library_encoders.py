@@ -302,7 +302,7 @@ class _Forecast(nn.Module):
 @family(
     "library-patchtst",
     source="Nie et al. 2023, A time series is worth 64 words; transformers.PatchTSTForPrediction",
-    draw=_drawing(_patch_options, tasks=("forecast", "rhythms"), depths=(1, 2, 3), largest=(128, 6)),
+    draw=_drawing(_patch_options, tasks=("forecast", "rhythms"), depths=(1, 2, 3), largest=(160, 8)),
     structural={
         **_USUAL,
         "norm-misplaced": lambda blueprint, rng: blueprint.changed(pre_norm=not blueprint.options["pre_norm"]),
