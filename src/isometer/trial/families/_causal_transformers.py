@@ -101,11 +101,11 @@ class _GPT(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             if self.after:  # the norm stands after the sum, where no initialisation for pre-norm expects it
                 x = self.ln_1(self.skip * x + self.attn(x))
-                x = self.ln_2(self.skip * x + self.mlp(x))
-                return x
-            x = self.skip * x + self.attn(self.ln_1(x))
-            x = self.skip * x + self.mlp(self.ln_2(x))
-            return x
+                out: Tensor = self.ln_2(self.skip * x + self.mlp(x))
+            else:
+                x = self.skip * x + self.attn(self.ln_1(x))
+                out = self.skip * x + self.mlp(self.ln_2(x))
+            return out
 
     def __init__(self, width: int, depth: int, task: Task, o: Options) -> None:
         super().__init__()
@@ -210,7 +210,7 @@ class _PostNormLayer(nn.Module):
         nn.init.xavier_uniform_(self.linear2.weight)
 
     def _add(self, x: Tensor, branch: Tensor, norm: nn.Module) -> Tensor:
-        total = self.skip * x + self.dropout(branch)
+        total: Tensor = self.skip * x + self.dropout(branch)
         if self.place == "post":
             total = norm(total)
         return total
@@ -418,15 +418,17 @@ class _DyTBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         batch, steps, width = x.shape
         h = self.first(x)
-        q, k, v = (f(h).reshape(batch, steps, self.heads, -1).permute(0, 2, 1, 3) for f in (self.to_q, self.to_k, self.to_v))
+        q, k, v = (
+            f(h).reshape(batch, steps, self.heads, -1).permute(0, 2, 1, 3) for f in (self.to_q, self.to_k, self.to_v)
+        )
         mask = _causal(steps, self.o.get("mask", "causal")).to(x.device)
         y = F.scaled_dot_product_attention(q * self.o.get("score_scale", 1.0), k, v, attn_mask=mask)
         x = self.o.get("skip", 1.0) * x + self.proj(y.permute(0, 2, 1, 3).reshape(batch, steps, width))
         h = self.second(x)
         kind = self.o.get("activation", "silu")
         gate = self.gate(h) if kind == "linear" else getattr(F, kind)(self.gate(h))
-        x = self.o.get("skip", 1.0) * x + self.down(gate * self.up(h))
-        return x
+        total: Tensor = self.o.get("skip", 1.0) * x + self.down(gate * self.up(h))
+        return total
 
 
 class _DyTTransformer(nn.Module):

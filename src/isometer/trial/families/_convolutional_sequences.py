@@ -80,7 +80,12 @@ class _TemporalBlock(nn.Module):
             nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
             if o["weight_norm"]:
                 conv = nn.utils.parametrizations.weight_norm(conv)
-            layers += [conv, _Chomp(padding, o.get("late", False)), getattr(nn, o["activation"])(), nn.Dropout(o["dropout"])]
+            layers += [
+                conv,
+                _Chomp(padding, o.get("late", False)),
+                getattr(nn, o["activation"])(),
+                nn.Dropout(o["dropout"]),
+            ]
         self.net = nn.Sequential(*layers)
         self.skip = o.get("skip", 1.0)
         self.relu = getattr(nn, o["activation"])()
@@ -104,11 +109,8 @@ class _TCN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.network(self.reader(x))
-        if self.every:
-            out: Tensor = self.linear(h.transpose(1, 2))
-            return out
         picked = {"last": h[:, :, -1], "first": h[:, :, 0], "batch": h.mean((0, 2)).expand(len(x), -1)}[self.pool]
-        out = self.linear(picked)
+        out: Tensor = self.linear(h.transpose(1, 2) if self.every else picked)
         return out
 
 
@@ -284,7 +286,9 @@ class _Hyena(nn.Module):
             x = block(x)
         x = self.norm(x)
         if not self.every:
-            x = {"mean": x.mean(1), "first": x[:, 0], "features": x.mean(2, True).mean(1).expand(-1, x.shape[2])}[self.pool]
+            x = {"mean": x.mean(1), "first": x[:, 0], "features": x.mean(2, True).mean(1).expand(-1, x.shape[2])}[
+                self.pool
+            ]
         out: Tensor = self.head(x)
         return out
 
@@ -319,7 +323,11 @@ def _draw_series(rng: np.random.Generator, large: bool) -> Blueprint:
         width=width,
         depth=depth,
         batch=pick(rng, 16, 32),
-        options={"kernel": pick(rng, 3, 5), "activation": pick(rng, "ReLU", "ELU"), "norm": pick(rng, "batch", "group")},
+        options={
+            "kernel": pick(rng, 3, 5),
+            "activation": pick(rng, "ReLU", "ELU"),
+            "norm": pick(rng, "batch", "group"),
+        },
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -45,7 +46,7 @@ class _NBeatsBlock(nn.Module):
         sizes = [steps, *[width] * o["layers"]]
         if "bottleneck" in o:
             sizes[len(sizes) // 2] = o["bottleneck"]
-        self.fc = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+        self.fc = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.o, terms = o, 8
         if o["basis"] == "waves":
             time = torch.arange(steps + outputs) / steps
@@ -149,16 +150,18 @@ class _PatchBlock(nn.Module):
         return out
 
     def forward(self, x: Tensor) -> Tensor:
-        skip = self.o.get("skip", 1.0)
-        if self.o.get("norm") == "none":
+        skip, place = self.o.get("skip", 1.0), self.o.get("norm", "before")
+        total: Tensor
+        if place == "none":
             x = skip * x + self.attend(x)
-            return skip * x + self.mlp(x)
-        if self.o.get("norm") == "after":
+            total = skip * x + self.mlp(x)
+        elif place == "after":
             x = self.norm1(skip * x + self.attend(x))
-            after: Tensor = self.norm2(skip * x + self.mlp(x))
-            return after
-        x = skip * x + self.attend(self.norm1(x))
-        return skip * x + self.mlp(self.norm2(x))
+            total = self.norm2(skip * x + self.mlp(x))
+        else:
+            x = skip * x + self.attend(self.norm1(x))
+            total = skip * x + self.mlp(self.norm2(x))
+        return total
 
 
 class _PatchTransformer(nn.Module):
@@ -173,18 +176,19 @@ class _PatchTransformer(nn.Module):
         self.position = nn.Parameter(0.1 * torch.randn(count, b.width))
         self.keep = b.options.get("positions", 1.0)
         self.blocks = nn.Sequential(*[_PatchBlock(b.width, b.options) for _ in range(b.depth)])
-        self.flat = "pool" not in b.options
-        self.head = nn.Linear(b.width * count if self.flat else b.width, task.outputs)
         self.pool = b.options.get("pool")
+        self.head = nn.Linear(b.width if self.pool else b.width * count, task.outputs)
         nn.init.xavier_uniform_(self.head.weight, gain=0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        patches = x.unflatten(1, (-1, self.patch)).flatten(2)
+        patches = x.reshape(len(x), -1, self.patch * x.shape[2])
         h = self.blocks(self.project(patches) + self.keep * self.position)
-        if self.flat:
+        if self.pool is None:
             h = h.flatten(1)
+        elif self.pool == "sum":
+            h = h.sum(1) * 10.0
         else:
-            h = h.sum(1) * 10.0 if self.pool == "sum" else h.mean((0, 1)).expand(len(x), -1)
+            h = h.mean((0, 1)).expand(len(x), -1)
         out: Tensor = self.head(h)
         return out
 
@@ -218,8 +222,8 @@ def patch_forecaster(blueprint: Blueprint, task: Task) -> nn.Module:
 
 def _draw_pair(rng: np.random.Generator, large: bool) -> Blueprint:
     return Blueprint(
-        task=pick(rng, "forecast", "forecast", "integral"),
-        width=384 if large else pick(rng, 32, 48, 64, 96),
+        task="forecast",
+        width=224 if large else pick(rng, 24, 32, 48, 64),
         depth=2 if large else pick(rng, 1, 2),
         batch=32 if large else pick(rng, 16, 32),
         options={"memory": pick(rng, True, False), "gain": 1.0},

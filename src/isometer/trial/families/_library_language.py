@@ -21,7 +21,7 @@ FAULTS = {
     "embedding-scale": "the embedding is multiplied by a number that belongs to another size",
     "time-constant": "states decay within a fraction of a step, or hardly move within the sequence",
     "residual-scale": "the multiplier of the branches belongs to another depth",
-    "router-detached": "one expert per token with weights that are divided by their sum, so that the router has no gradient",
+    "router-detached": "one expert per token, with a weight divided by itself, so that the router has no gradient",
 }
 _SCALES = (1e-4, 0.5, 1.0)
 _SKIPS: dict[str, Any] = {"no-skips": {"skip": 0.0}, "skip-scaled": drawn(skip=(2.0, 3.0))}

@@ -250,7 +250,7 @@ def _draw_poolformer(rng: np.random.Generator, large: bool) -> Blueprint:
 
 @family(
     "library-poolformer",
-    source="Yu et al. 2022, MetaFormer is actually what you need for vision; transformers.PoolFormerForImageClassification",
+    source="Yu et al. 2022, MetaFormer is actually what you need; transformers.PoolFormerForImageClassification",
     draw=_draw_poolformer,
     structural={
         "no-norm": {"norms": "none"},

@@ -13,7 +13,7 @@ from isometer.trial._tasks import Task
 from isometer.trial.families._draws import drawn, size
 
 FAULTS = {
-    "recurrent-scale": "the recurrent matrix is so large that states explode or saturate, or so small that they are forgotten",
+    "recurrent-scale": "the recurrent matrix is so large that states explode, or so small that they are forgotten",
     "gate-closed": "the biases hold a gate shut from the beginning",
     "one-direction": "a tagger that needs the past reads from right to left only",
     "state-detached": "the state is cut from the graph at every step",
@@ -71,15 +71,16 @@ class _LSTM(nn.Module):
         self.decoder = nn.Linear(width, task.outputs)
         self.squeeze: nn.Module = nn.Identity()
         if "bottleneck" in o:
-            self.squeeze = nn.Sequential(nn.Linear(width, o["bottleneck"]), nn.Tanh(), nn.Linear(o["bottleneck"], width))
+            self.squeeze = nn.Sequential(
+                nn.Linear(width, o["bottleneck"]), nn.Tanh(), nn.Linear(o["bottleneck"], width)
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.encoder(x)
         h = h.flip(1) if self.o.get("backwards") else h
-        if self.o.get("steps_first"):  # as if the batch were time
-            h = self.rnn(h.transpose(0, 1))[0].transpose(0, 1)
-        else:
-            h = self.rnn(h)[0]
+        h = h.transpose(0, 1) if self.o.get("steps_first") else h  # as if the batch were time
+        h = self.rnn(h)[0]
+        h = h.transpose(0, 1) if self.o.get("steps_first") else h
         out: Tensor = self.decoder(self.squeeze(_pool(h, self.task, self.o.get("pool", "last"))))
         return out
 
@@ -120,15 +121,19 @@ class _GRULayer(nn.Module):
     def __init__(self, width: int, o: Options) -> None:
         super().__init__()
         self.gru = nn.GRU(width, width, batch_first=True)
-        nn.init.orthogonal_(self.gru.weight_hh_l0, gain=o.get("gain", 1.0))
-        if "update" in o:
-            nn.init.constant_(self.gru.bias_hh_l0[width : 2 * width], o["update"])
+        for name, value in self.gru.named_parameters():
+            if "weight_hh" in name:
+                nn.init.orthogonal_(value, gain=o.get("gain", 1.0))
+            if "bias_hh" in name and "update" in o:
+                value.data[width : 2 * width] = o["update"]
         self.norm = nn.LayerNorm(width) if o["norm"] == "LayerNorm" else nn.Identity()
         self.o = o
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.gru(self.norm(x) if self.o["norm"] != "batch" else (x - x.mean(0)) / (x.std(0) + 1e-5))[0]
-        return self.o.get("skip", 1.0) * x + y if self.o["residual"] else y
+        y: Tensor = self.gru(self.norm(x) if self.o["norm"] != "batch" else (x - x.mean(0)) / (x.std(0) + 1e-5))[0]
+        if self.o["residual"]:
+            y = self.o.get("skip", 1.0) * x + y
+        return y
 
 
 class _GRU(nn.Module):
@@ -231,7 +236,7 @@ class _PlainRNN(nn.Module):
 
 @family(
     "plain-rnn",
-    source="Le et al. 2015, A simple way to initialize recurrent networks of rectified linear units; Henaff et al. 2016",
+    source="Le et al. 2015, A simple way to initialize recurrent networks of rectified linear units",
     draw=_draw_irnn,
     structural={
         "recurrent-scale": drawn(gain=(0.01, 1.3, 2.0, 5.0)),
@@ -287,7 +292,11 @@ class _BiLSTMTagger(nn.Module):
             else:
                 h = {"middle-batch": h.mean(0, keepdim=True)[:, -1].expand(len(x), -1), "sum": h.sum(1)}[pool]
         elif "pool" in self.o:
-            h = h.mean(0, keepdim=True).expand_as(h) if self.o["pool"] == "middle-batch" else h.sum(1, True).expand_as(h)
+            h = (
+                h.mean(0, keepdim=True).expand_as(h)
+                if self.o["pool"] == "middle-batch"
+                else h.sum(1, True).expand_as(h)
+            )
         h = self.project(h)
         out: Tensor = self.tag(torch.tanh(h)) if self.o["hidden"] else h
         return out

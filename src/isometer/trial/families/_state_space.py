@@ -79,8 +79,10 @@ class _S4DLayer(nn.Module):
         y = torch.fft.irfft(spectrum, n=padded)[..., :length] + u * self.D[:, None]
         y = y if self.o.get("linear") else F.gelu(y)
         y = F.glu(self.mix(y.transpose(1, 2)), dim=-1)
-        y = self.o.get("skip", 1.0) * x + y
-        return y if self.o["prenorm"] else self.norm(y)
+        total: Tensor = self.o.get("skip", 1.0) * x + y
+        if not self.o["prenorm"]:
+            total = self.norm(total)
+        return total
 
 
 class _S4D(nn.Module):
@@ -327,9 +329,10 @@ class _TimeMix(nn.Module):
         r = torch.sigmoid(self.receptance(xr) - self.shut)
         age = (torch.arange(steps)[:, None] - torch.arange(steps)[None] - 1).clamp(min=0)[..., None]
         weight = torch.exp(self.sign * age * self.decay.exp())
-        weight = weight * torch.ones(steps, steps).tril(-1)[..., None] + torch.diag(torch.ones(steps))[
-            ..., None
-        ] * self.bonus.exp()
+        weight = (
+            weight * torch.ones(steps, steps).tril(-1)[..., None]
+            + torch.diag(torch.ones(steps))[..., None] * self.bonus.exp()
+        )
         grown = torch.exp(k)
         top = torch.einsum("ijw,njw->niw", weight, grown * v)
         bottom = torch.einsum("ijw,njw->niw", weight, grown)
