@@ -64,7 +64,7 @@ class _TorchEncoder(nn.Module):
         super().__init__()
         o, width, steps = b.options, b.width, task.shape[0]
         activations: dict[str, Any] = {"sigmoid": torch.sigmoid, "linear": nn.Identity(), "softsign": F.softsign}
-        activation = activations.get(o["activation"], o["activation"])
+        activation: Any = activations.get(o["activation"], o["activation"])
         layer = nn.TransformerEncoderLayer(
             width,
             o["heads"],
@@ -245,9 +245,9 @@ class _FourierBlock(nn.Module):
         if self.o["norm"] == "none":
             x = skip * x + y
             out: Tensor = skip * x + self.feed(x)
-            return out
-        x = self.norm1(skip * x + y)
-        out = self.norm2(skip * x + self.feed(x))
+        else:
+            x = self.norm1(skip * x + y)
+            out = self.norm2(skip * x + self.feed(x))
         return out
 
 

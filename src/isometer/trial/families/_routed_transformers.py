@@ -61,7 +61,7 @@ class _Universal(nn.Module):
         self.position = nn.Parameter(0.1 * torch.randn(steps, width))
         self.time = nn.Parameter(0.1 * torch.randn(self.times, 1, width))
         activations: dict[str, Any] = {"sigmoid": torch.sigmoid, "linear": nn.Identity()}
-        activation = activations.get(o["activation"], o["activation"])
+        activation: Any = activations.get(o["activation"], o["activation"])
         self.layer = nn.TransformerEncoderLayer(
             width, o["heads"], 2 * width, o["dropout"], activation, batch_first=True, norm_first=not o.get("after")
         )
