@@ -103,6 +103,8 @@ class _TorchEncoder(nn.Module):
                 "batch": lambda: x.mean((0, 1)).expand(n, -1),
                 "features": lambda: x.mean((1, 2))[:, None].expand(n, width),
             }[pool]()
+        elif "pool" in self.o:
+            x = x.mean(0, keepdim=True).expand_as(x)
         out: Tensor = self.head(x)
         return out
 

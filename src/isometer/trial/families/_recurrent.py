@@ -113,7 +113,7 @@ def _draw_gru(rng: np.random.Generator, large: bool) -> Blueprint:
         width=width,
         depth=depth,
         batch=pick(rng, 16, 32),
-        options={"residual": pick(rng, True, False), "norm": "LayerNorm"},
+        options={"residual": True, "norm": "LayerNorm"},
     )
 
 
@@ -167,7 +167,7 @@ class _GRU(nn.Module):
     },
 )
 def gru_layernorm(blueprint: Blueprint, task: Task) -> nn.Module:
-    """Layers of torch's GRU with norms, with or without skips."""
+    """Layers of torch's GRU with norms and skips."""
     return _GRU(blueprint, task)
 
 
@@ -180,7 +180,7 @@ def _draw_irnn(rng: np.random.Generator, large: bool) -> Blueprint:
         width=512 if large else pick(rng, 32, 64, 96, 128),
         depth=2 if large else pick(rng, 1, 2),
         batch=32 if large else pick(rng, 16, 32, 64),
-        options={"start": pick(rng, "identity", "orthogonal"), "gain": 1.0, "step": 0.1},
+        options={"start": pick(rng, "identity", "orthogonal"), "gain": 1.0},
     )
 
 
@@ -288,7 +288,8 @@ class _BiLSTMTagger(nn.Module):
         if not self.task.per_position:
             pool = self.o.get("pool", "ends")
             if pool == "ends":
-                h = torch.cat([last[-2], last[-1]], dim=-1)
+                forward = 0.0 * last[-2] if self.o.get("direction") == "backward" else last[-2]
+                h = torch.cat([forward, last[-1]], dim=-1)
             else:
                 h = {"middle-batch": h.mean(0, keepdim=True)[:, -1].expand(len(x), -1), "sum": h.sum(1)}[pool]
         elif "pool" in self.o:

@@ -101,6 +101,8 @@ class _S4D(nn.Module):
         x = self.norm(x)
         if not self.every:
             x = {"mean": x.mean(1), "sum": 24.0 * x.sum(1), "first": x[:, 0]}[self.pool]
+        elif self.pool != "mean":
+            x = x[:, :1].expand_as(x)
         out: Tensor = self.decoder(x)
         return out
 
@@ -195,6 +197,8 @@ class _Mamba(nn.Module):
         x = self.norm_f(x)
         if not self.every:
             x = x[:, 0] if self.o.get("pool") == "first" else x[:, -1]
+        elif self.o.get("pool") == "first":
+            x = x[:, :1].expand_as(x)
         out: Tensor = self.lm_head(x)
         return out
 
