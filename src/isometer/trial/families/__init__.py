@@ -5,9 +5,13 @@ from isometer.trial.families import _convnets as _convnets
 from isometer.trial.families import _convolutional_sequences as _convolutional_sequences
 from isometer.trial.families import _denoising as _denoising
 from isometer.trial.families import _encoders as _encoders
+from isometer.trial.families import _forecasters as _forecasters
 from isometer.trial.families import _gated_mlps as _gated_mlps
 from isometer.trial.families import _generated as _generated
 from isometer.trial.families import _graphs as _graphs
+from isometer.trial.families import _library_encoders as _library_encoders
+from isometer.trial.families import _library_language as _library_language
+from isometer.trial.families import _library_vision as _library_vision
 from isometer.trial.families import _mlps as _mlps
 from isometer.trial.families import _modern_convnets as _modern_convnets
 from isometer.trial.families import _modern_transformers as _modern_transformers

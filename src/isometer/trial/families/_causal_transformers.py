@@ -101,11 +101,11 @@ class _GPT(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             if self.after:  # the norm stands after the sum, where no initialisation for pre-norm expects it
                 x = self.ln_1(self.skip * x + self.attn(x))
-                x = self.ln_2(self.skip * x + self.mlp(x))
-                return x
-            x = self.skip * x + self.attn(self.ln_1(x))
-            x = self.skip * x + self.mlp(self.ln_2(x))
-            return x
+                out: Tensor = self.ln_2(self.skip * x + self.mlp(x))
+            else:
+                x = self.skip * x + self.attn(self.ln_1(x))
+                out = self.skip * x + self.mlp(self.ln_2(x))
+            return out
 
     def __init__(self, width: int, depth: int, task: Task, o: Options) -> None:
         super().__init__()
@@ -210,7 +210,7 @@ class _PostNormLayer(nn.Module):
         nn.init.xavier_uniform_(self.linear2.weight)
 
     def _add(self, x: Tensor, branch: Tensor, norm: nn.Module) -> Tensor:
-        total = self.skip * x + self.dropout(branch)
+        total: Tensor = self.skip * x + self.dropout(branch)
         if self.place == "post":
             total = norm(total)
         return total
@@ -427,8 +427,8 @@ class _DyTBlock(nn.Module):
         h = self.second(x)
         kind = self.o.get("activation", "silu")
         gate = self.gate(h) if kind == "linear" else getattr(F, kind)(self.gate(h))
-        x = self.o.get("skip", 1.0) * x + self.down(gate * self.up(h))
-        return x
+        total: Tensor = self.o.get("skip", 1.0) * x + self.down(gate * self.up(h))
+        return total
 
 
 class _DyTTransformer(nn.Module):

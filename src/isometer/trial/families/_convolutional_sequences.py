@@ -109,11 +109,10 @@ class _TCN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.network(self.reader(x))
-        if self.every:
-            out: Tensor = self.linear(h.transpose(1, 2))
-            return out
         picked = {"last": h[:, :, -1], "first": h[:, :, 0], "batch": h.mean((0, 2)).expand(len(x), -1)}[self.pool]
-        out = self.linear(picked)
+        if self.every and self.pool != "last":
+            h = picked[:, :, None].expand_as(h)
+        out: Tensor = self.linear(h.transpose(1, 2) if self.every else picked)
         return out
 
 
@@ -186,6 +185,8 @@ class _WaveNet(nn.Module):
         if self.o["sum"] == "last":
             total = total / len(self.filters) + h
         logits: Tensor = self.end2(F.relu(self.end1(F.relu(total))))
+        if self.every and "read" in self.o:
+            logits = logits[:, :, :1].expand_as(logits)
         return logits.transpose(1, 2) if self.every else logits[:, :, self.o.get("read", -1)]
 
 
@@ -292,6 +293,8 @@ class _Hyena(nn.Module):
             x = {"mean": x.mean(1), "first": x[:, 0], "features": x.mean(2, True).mean(1).expand(-1, x.shape[2])}[
                 self.pool
             ]
+        elif self.pool != "mean":
+            x = x[:, :1].expand_as(x)
         out: Tensor = self.head(x)
         return out
 

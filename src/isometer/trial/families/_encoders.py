@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,17 +51,29 @@ def _draw_torch(rng: np.random.Generator, large: bool) -> Blueprint:
     )
 
 
+class _Through(nn.Identity):
+    """Nothing in the place of a norm; an epsilon of its own keeps torch's fused layer, which has norms, away."""
+
+    def __init__(self, eps: float) -> None:
+        super().__init__()
+        self.eps = eps
+
+
 class _TorchEncoder(nn.Module):
     def __init__(self, b: Blueprint, task: Task) -> None:
         super().__init__()
         o, width, steps = b.options, b.width, task.shape[0]
-        activation = {"sigmoid": torch.sigmoid, "linear": lambda x: x, "softsign": F.softsign}.get(
-            o["activation"], o["activation"]
-        )
+        activations: dict[str, Any] = {"sigmoid": torch.sigmoid, "linear": nn.Identity(), "softsign": F.softsign}
+        activation: Any = activations.get(o["activation"], o["activation"])
         layer = nn.TransformerEncoderLayer(
-            width, o["heads"], o["widening"] * width, o["dropout"], activation, batch_first=not o.get("steps_first"),
+            width,
+            o["heads"],
+            o["widening"] * width,
+            o["dropout"],
+            activation,
+            batch_first=not o.get("steps_first"),  # else the layers take the batch for the steps
             norm_first=o["first"],
-        )  # fmt: skip
+        )
         last = nn.LayerNorm(width) if o["first"] and not o.get("no_norm") else None
         self.encoder = nn.TransformerEncoder(layer, b.depth, norm=last, enable_nested_tensor=False)
         for value in self.encoder.parameters():
@@ -68,7 +81,7 @@ class _TorchEncoder(nn.Module):
                 nn.init.xavier_uniform_(value)
         if o.get("no_norm"):
             for module in self.encoder.layers:
-                module.norm1, module.norm2 = nn.Identity(), nn.Identity()
+                module.norm1, module.norm2 = _Through(0.0), _Through(1.0)
         self.embedding = _reader(task, width)
         self.positions = nn.Parameter(0.2 * torch.randn(steps, width))
         self.head = nn.Linear(width, task.outputs)
@@ -80,10 +93,7 @@ class _TorchEncoder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.embedding(x) + self.o.get("positions", 1.0) * self.positions
-        if self.o.get("steps_first"):
-            x = self.encoder(x)  # the layers take the batch for the steps
-        else:
-            x = self.encoder(x, mask=self.mask)
+        x = self.encoder(x, mask=self.mask)
         if not self.every:
             n, _, width = x.shape
             pool = self.o.get("pool", "mean")
@@ -93,6 +103,8 @@ class _TorchEncoder(nn.Module):
                 "batch": lambda: x.mean((0, 1)).expand(n, -1),
                 "features": lambda: x.mean((1, 2))[:, None].expand(n, width),
             }[pool]()
+        elif "pool" in self.o:
+            x = x.mean(0, keepdim=True).expand_as(x)
         out: Tensor = self.head(x)
         return out
 
@@ -154,7 +166,7 @@ class _CLSEncoder(nn.Module):
         self.head = nn.Linear(width, task.outputs)
         nn.init.normal_(self.cls, std=0.02)
         for layer in (*self.fc1, *self.fc2):
-            nn.init.trunc_normal_(layer.weight, std=1 / math.sqrt(width))  # type: ignore[arg-type]
+            nn.init.trunc_normal_(layer.weight, std=1 / math.sqrt(width))
 
     def _normed(self, norm: nn.Module, x: Tensor) -> Tensor:
         if self.o.get("no_norm"):
@@ -234,9 +246,10 @@ class _FourierBlock(nn.Module):
         skip = self.o.get("skip", 1.0)
         if self.o["norm"] == "none":
             x = skip * x + y
-            return skip * x + self.feed(x)
-        x = self.norm1(skip * x + y)
-        out: Tensor = self.norm2(skip * x + self.feed(x))
+            out: Tensor = skip * x + self.feed(x)
+        else:
+            x = self.norm1(skip * x + y)
+            out = self.norm2(skip * x + self.feed(x))
         return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from isometer.trial.families._draws import drawn, size
 
 FAULTS = {
     "frequency-scale": "rotary angles turn far too fast or not at all",
-    "slope-scale": "the distance penalty of the scores is so steep that only the token itself is seen, or has the wrong sign",
+    "slope-scale": "the distance penalty of the scores is too steep, or has the wrong sign",
 }
 
 
@@ -108,7 +109,8 @@ class _Llama(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.tok_embeddings(tokens)
-        gate = {"silu": F.silu, "sigmoid": torch.sigmoid, "linear": lambda h: h}[self.o.get("activation", "silu")]
+        gates: dict[str, Any] = {"silu": F.silu, "sigmoid": torch.sigmoid, "linear": nn.Identity()}
+        gate = gates[self.o.get("activation", "silu")]
         skip = self.o.get("skip", 1.0)
         for layer in self.layers:
             assert isinstance(layer, nn.ModuleDict)
@@ -187,7 +189,8 @@ class _Sandwich(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.branch(self.before(x))
-        return self.after(self.skip * x + y) if self.outside else self.skip * x + self.after(y)
+        total: Tensor = self.after(self.skip * x + y) if self.outside else self.skip * x + self.after(y)
+        return total
 
 
 @family(
@@ -217,7 +220,8 @@ def sandwich_transformer(blueprint: Blueprint, task: Task) -> nn.Module:
             self.table = nn.Parameter(0.5 * torch.randn(task.shape[0], width))
 
         def forward(self, x: Tensor) -> Tensor:
-            return x + o.get("positions", 1.0) * self.table
+            placed: Tensor = x + o.get("positions", 1.0) * self.table
+            return placed
 
     layers: list[nn.Module] = []
     for _ in range(blueprint.depth):
@@ -293,11 +297,12 @@ class _AlibiBlock(nn.Module):
 def alibi_grouped_transformer(blueprint: Blueprint, task: Task) -> nn.Module:
     """Parallel branches, few keys and values for many queries, linear penalties instead of positions."""
     model = nn.Sequential()
-    model.add_module("embed", nn.Embedding(task.vocabulary, blueprint.width))
+    embed = nn.Embedding(task.vocabulary, blueprint.width)
+    nn.init.normal_(embed.weight, std=0.1)
+    model.add_module("embed", embed)
     for place in range(blueprint.depth):
         model.add_module(f"block{place}", _AlibiBlock(blueprint.width, task.shape[0], blueprint.options))
     if not blueprint.options.get("no_norm"):
         model.add_module("norm", nn.LayerNorm(blueprint.width))
     model.add_module("head", nn.Linear(blueprint.width, task.outputs))
-    nn.init.normal_(model.embed.weight, std=0.1)  # type: ignore[arg-type]
     return model

@@ -13,7 +13,7 @@ from isometer.trial._tasks import Task
 from isometer.trial.families._draws import drawn, size
 
 FAULTS = {
-    "recurrent-scale": "the recurrent matrix is so large that states explode or saturate, or so small that they are forgotten",
+    "recurrent-scale": "the recurrent matrix is so large that states explode, or so small that they are forgotten",
     "gate-closed": "the biases hold a gate shut from the beginning",
     "one-direction": "a tagger that needs the past reads from right to left only",
     "state-detached": "the state is cut from the graph at every step",
@@ -78,10 +78,9 @@ class _LSTM(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = self.encoder(x)
         h = h.flip(1) if self.o.get("backwards") else h
-        if self.o.get("steps_first"):  # as if the batch were time
-            h = self.rnn(h.transpose(0, 1))[0].transpose(0, 1)
-        else:
-            h = self.rnn(h)[0]
+        h = h.transpose(0, 1) if self.o.get("steps_first") else h  # as if the batch were time
+        h = self.rnn(h)[0]
+        h = h.transpose(0, 1) if self.o.get("steps_first") else h
         out: Tensor = self.decoder(self.squeeze(_pool(h, self.task, self.o.get("pool", "last"))))
         return out
 
@@ -114,7 +113,7 @@ def _draw_gru(rng: np.random.Generator, large: bool) -> Blueprint:
         width=width,
         depth=depth,
         batch=pick(rng, 16, 32),
-        options={"residual": pick(rng, True, False), "norm": "LayerNorm"},
+        options={"residual": True, "norm": "LayerNorm"},
     )
 
 
@@ -122,15 +121,19 @@ class _GRULayer(nn.Module):
     def __init__(self, width: int, o: Options) -> None:
         super().__init__()
         self.gru = nn.GRU(width, width, batch_first=True)
-        nn.init.orthogonal_(self.gru.weight_hh_l0, gain=o.get("gain", 1.0))
-        if "update" in o:
-            nn.init.constant_(self.gru.bias_hh_l0[width : 2 * width], o["update"])
+        for name, value in self.gru.named_parameters():
+            if "weight_hh" in name:
+                nn.init.orthogonal_(value, gain=o.get("gain", 1.0))
+            if "bias_hh" in name and "update" in o:
+                value.data[width : 2 * width] = o["update"]
         self.norm = nn.LayerNorm(width) if o["norm"] == "LayerNorm" else nn.Identity()
         self.o = o
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.gru(self.norm(x) if self.o["norm"] != "batch" else (x - x.mean(0)) / (x.std(0) + 1e-5))[0]
-        return self.o.get("skip", 1.0) * x + y if self.o["residual"] else y
+        y: Tensor = self.gru(self.norm(x) if self.o["norm"] != "batch" else (x - x.mean(0)) / (x.std(0) + 1e-5))[0]
+        if self.o["residual"]:
+            y = self.o.get("skip", 1.0) * x + y
+        return y
 
 
 class _GRU(nn.Module):
@@ -164,7 +167,7 @@ class _GRU(nn.Module):
     },
 )
 def gru_layernorm(blueprint: Blueprint, task: Task) -> nn.Module:
-    """Layers of torch's GRU with norms, with or without skips."""
+    """Layers of torch's GRU with norms and skips."""
     return _GRU(blueprint, task)
 
 
@@ -177,7 +180,7 @@ def _draw_irnn(rng: np.random.Generator, large: bool) -> Blueprint:
         width=512 if large else pick(rng, 32, 64, 96, 128),
         depth=2 if large else pick(rng, 1, 2),
         batch=32 if large else pick(rng, 16, 32, 64),
-        options={"start": pick(rng, "identity", "orthogonal"), "gain": 1.0, "step": 0.1},
+        options={"start": pick(rng, "identity", "orthogonal"), "gain": 1.0},
     )
 
 
@@ -233,7 +236,7 @@ class _PlainRNN(nn.Module):
 
 @family(
     "plain-rnn",
-    source="Le et al. 2015, A simple way to initialize recurrent networks of rectified linear units; Henaff et al. 2016",
+    source="Le et al. 2015, A simple way to initialize recurrent networks of rectified linear units",
     draw=_draw_irnn,
     structural={
         "recurrent-scale": drawn(gain=(0.01, 1.3, 2.0, 5.0)),
@@ -285,7 +288,8 @@ class _BiLSTMTagger(nn.Module):
         if not self.task.per_position:
             pool = self.o.get("pool", "ends")
             if pool == "ends":
-                h = torch.cat([last[-2], last[-1]], dim=-1)
+                forward = 0.0 * last[-2] if self.o.get("direction") == "backward" else last[-2]
+                h = torch.cat([forward, last[-1]], dim=-1)
             else:
                 h = {"middle-batch": h.mean(0, keepdim=True)[:, -1].expand(len(x), -1), "sum": h.sum(1)}[pool]
         elif "pool" in self.o:

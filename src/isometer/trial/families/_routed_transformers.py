@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,6 +42,14 @@ def _draw_universal(rng: np.random.Generator, large: bool) -> Blueprint:
     )
 
 
+class _Through(nn.Identity):
+    """Nothing in the place of a norm; an epsilon of its own keeps torch's fused layer, which has norms, away."""
+
+    def __init__(self, eps: float) -> None:
+        super().__init__()
+        self.eps = eps
+
+
 class _Universal(nn.Module):
     """One layer of torch applied again and again; a table says which time it is."""
 
@@ -51,12 +60,13 @@ class _Universal(nn.Module):
         self.embed = nn.Embedding(task.vocabulary, width)
         self.position = nn.Parameter(0.1 * torch.randn(steps, width))
         self.time = nn.Parameter(0.1 * torch.randn(self.times, 1, width))
-        activation = {"relu": "relu", "gelu": "gelu", "sigmoid": torch.sigmoid, "linear": lambda x: x}[o["activation"]]
+        activations: dict[str, Any] = {"sigmoid": torch.sigmoid, "linear": nn.Identity()}
+        activation: Any = activations.get(o["activation"], o["activation"])
         self.layer = nn.TransformerEncoderLayer(
             width, o["heads"], 2 * width, o["dropout"], activation, batch_first=True, norm_first=not o.get("after")
         )
         if o.get("no_norm"):
-            self.layer.norm1, self.layer.norm2 = nn.Identity(), nn.Identity()  # type: ignore[assignment]
+            self.layer.norm1, self.layer.norm2 = _Through(0.0), _Through(1.0)  # type: ignore[assignment]
         self.norm = nn.Identity() if o.get("no_norm") or o.get("after") else nn.LayerNorm(width)
         self.head = nn.Linear(width, task.outputs)
         self.squeeze = nn.Linear(width, o["bottleneck"]) if "bottleneck" in o else None
@@ -146,7 +156,8 @@ class _ExpertBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = self.norm_a(x)
         x = self.skip * x + self.attention(h, h, h, attn_mask=self.forbidden, need_weights=False)[0]
-        return self.skip * x + self.experts(self.norm_e(x))
+        total: Tensor = self.skip * x + self.experts(self.norm_e(x))
+        return total
 
 
 class _ExpertModel(nn.Module):

@@ -79,8 +79,10 @@ class _S4DLayer(nn.Module):
         y = torch.fft.irfft(spectrum, n=padded)[..., :length] + u * self.D[:, None]
         y = y if self.o.get("linear") else F.gelu(y)
         y = F.glu(self.mix(y.transpose(1, 2)), dim=-1)
-        y = self.o.get("skip", 1.0) * x + y
-        return y if self.o["prenorm"] else self.norm(y)
+        total: Tensor = self.o.get("skip", 1.0) * x + y
+        if not self.o["prenorm"]:
+            total = self.norm(total)
+        return total
 
 
 class _S4D(nn.Module):
@@ -99,6 +101,8 @@ class _S4D(nn.Module):
         x = self.norm(x)
         if not self.every:
             x = {"mean": x.mean(1), "sum": 24.0 * x.sum(1), "first": x[:, 0]}[self.pool]
+        elif self.pool != "mean":
+            x = x[:, :1].expand_as(x)
         out: Tensor = self.decoder(x)
         return out
 
@@ -193,6 +197,8 @@ class _Mamba(nn.Module):
         x = self.norm_f(x)
         if not self.every:
             x = x[:, 0] if self.o.get("pool") == "first" else x[:, -1]
+        elif self.o.get("pool") == "first":
+            x = x[:, :1].expand_as(x)
         out: Tensor = self.lm_head(x)
         return out
 
