@@ -25,7 +25,7 @@ SOUND = 0.3
 """Share of the models that are drawn without a fault."""
 STRUCTURAL = 0.35
 """Share of the faults that are drawn from those of the family, where it has any."""
-PER_BASE = 3
+PER_BASE = 4
 """Models that share an architecture, and with it the sound sibling they are compared with."""
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from isometer.trial._family import Blueprint, Options, family, pick
+from isometer.trial._family import Blueprint, family, pick
 from isometer.trial._tasks import Task
 
 Tensor = torch.Tensor
@@ -281,78 +281,3 @@ class _FNO(nn.Module):
 def fno(blueprint: Blueprint, task: Task) -> nn.Module:
     """Layers that act on the low frequencies of a function, beside a pointwise map."""
     return _FNO(blueprint, task)
-
-
-# N-BEATS.
-
-
-def _draw_nbeats(rng: np.random.Generator, large: bool) -> Blueprint:
-    return Blueprint(
-        task=pick(rng, "forecast", "forecast", "integral"),
-        width=480 if large else pick(rng, 24, 48, 64),
-        depth=8 if large else int(rng.integers(1, 7)),
-        batch=64 if large else pick(rng, 32, 64),
-        options={"layers": pick(rng, 2, 3, 4), "basis": pick(rng, "generic", "waves"), "code": 8, "sign": -1.0},
-    )
-
-
-class _BeatsBlock(nn.Module):
-    def __init__(self, past: int, future: int, width: int, o: Options, last: bool) -> None:
-        super().__init__()
-        sizes = [past] + [width] * o["layers"]
-        self.stack = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
-        self.theta_f = nn.Linear(width, o["code"])
-        self.theta_b = None if last else nn.Linear(width, o["code"])  # nothing reads what the last block explains
-        self.activation = o.get("activation", "relu")
-        if o["basis"] == "generic":
-            self.fore = nn.Parameter(torch.randn(o["code"], future) * o["code"] ** -0.5)
-            self.back = None if last else nn.Parameter(torch.randn(o["code"], past) * o["code"] ** -0.5)
-        else:
-            time = torch.arange(past + future) / past
-            waves = [f(math.pi * k * time) for k in range(1, o["code"] // 2 + 1) for f in (torch.sin, torch.cos)]
-            self.register_buffer("back", torch.stack(waves)[:, :past])
-            self.register_buffer("fore", torch.stack(waves)[:, past:])
-
-    def forward(self, x: Tensor) -> tuple[Tensor | None, Tensor]:
-        for layer in self.stack:
-            x = layer(x)
-            x = torch.relu(x) if self.activation == "relu" else torch.sigmoid(x)
-        forecast = self.theta_f(x) @ self.fore
-        return (None if self.theta_b is None else self.theta_b(x) @ self.back), forecast
-
-
-class _NBeats(nn.Module):
-    def __init__(self, blueprint: Blueprint, task: Task) -> None:
-        super().__init__()
-        past, self.o = task.shape[0], blueprint.options
-        last = blueprint.depth - 1
-        blocks = [_BeatsBlock(past, task.outputs, blueprint.width, self.o, i == last) for i in range(last + 1)]
-        self.blocks = nn.ModuleList(blocks)
-
-    def forward(self, x: Tensor) -> Tensor:
-        rest = x.flatten(1)
-        total: Tensor | None = None
-        for block in self.blocks:
-            backcast, forecast = block(rest)
-            if backcast is not None:
-                rest = backcast if self.o.get("no_skips") else rest + self.o["sign"] * backcast
-            total = forecast if total is None or self.o.get("last_only") else total + forecast
-        assert total is not None
-        return total
-
-
-@family(
-    "n-beats",
-    source="Oreshkin et al. 2020, N-BEATS",
-    draw=_draw_nbeats,
-    structural={
-        "no-skips": lambda b, rng: b.changed(no_skips=True, depth=max(2, b.depth)),
-        "residual-sign": lambda b, rng: b.changed(sign=float(pick(rng, 1.0, 4.0)), depth=max(2, b.depth)),
-        "wrong-pooling": lambda b, rng: b.changed(last_only=True, depth=max(2, b.depth)),
-        "wrong-activation": {"activation": "sigmoid"},
-        "bottleneck": lambda b, rng: b.changed(code=1, basis="generic"),
-    },
-)
-def n_beats(blueprint: Blueprint, task: Task) -> nn.Module:
-    """Blocks that each explain part of the past and add their part of the future."""
-    return _NBeats(blueprint, task)
