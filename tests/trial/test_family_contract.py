@@ -53,6 +53,7 @@ def test_a_sound_model_answers_the_task_and_all_its_parameters_matter(name: str)
     assert not [path for path, p in model.named_parameters() if p.requires_grad and p.grad is None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", families())
 def test_the_seed_decides_the_weights(name: str) -> None:
     family = family_named(name)
@@ -64,6 +65,7 @@ def test_the_seed_decides_the_weights(name: str) -> None:
     assert not torch.equal(first, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "fault"), [(family.name, fault) for family in families().values() for fault in family.structural]
 )

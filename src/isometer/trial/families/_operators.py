@@ -20,7 +20,6 @@ FAULTS: dict[str, str] = {
     "initialisation-plain": "sine layers are initialised as layers of rectifiers are",
     "branch-detached": "one of two branches is computed without gradients",
     "modes-missing": "only the constant mode passes",
-    "residual-sign": "what a block explains is added to its input instead of subtracted",
 }
 
 
