@@ -51,7 +51,7 @@ def _draw_vit(rng: np.random.Generator, large: bool) -> Blueprint:
     patch = 2 if large else _patch(task, rng)
     return Blueprint(
         task=task,
-        width=72 if large else pick(rng, 24, 32, 48, 64),
+        width=48 if large else pick(rng, 24, 32, 48, 64),
         depth=8 if large else int(rng.integers(1, 4 if patch == 2 else 9)),
         batch=32 if large else pick(rng, 16, 32),
         options={
