@@ -206,12 +206,13 @@ def ft_transformer(blueprint: Blueprint, task: Task) -> nn.Module:
 
 
 def _draw_kan(rng: np.random.Generator, large: bool) -> Blueprint:
+    depth = 8 if large else int(rng.integers(1, 6))
     return Blueprint(
         task=pick(rng, *_TABLES, "field", "integral"),
         width=320 if large else pick(rng, 8, 12, 16, 24),
-        depth=8 if large else int(rng.integers(1, 6)),
+        depth=depth,
         batch=64 if large else pick(rng, 32, 64),
-        options={"degree": pick(rng, 3, 4, 5), "norm": True, "base": bool(rng.integers(2)), "range": 1.0},
+        options={"degree": pick(rng, 3, 4, 5), "norm": True, "base": depth > 2 or bool(rng.integers(2)), "range": 1.0},
     )
 
 
@@ -222,7 +223,8 @@ class ChebyKANLayer(nn.Module):
         super().__init__()
         self.degree, self.range = o["degree"], o["range"]
         self.coefficients = nn.Parameter(torch.empty(before, after, self.degree + 1))
-        nn.init.normal_(self.coefficients, std=1 / math.sqrt(before * (self.degree + 1)))
+        nn.init.normal_(self.coefficients, std=1 / math.sqrt(before))
+        self.coefficients.data /= 1 + torch.arange(self.degree + 1)  # smooth functions to begin with
         self.base = nn.Linear(before, after, bias=False) if o["base"] else None
         self.norm = nn.LayerNorm(after) if o["norm"] else nn.Identity()
 

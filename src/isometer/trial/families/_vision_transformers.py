@@ -48,13 +48,14 @@ def _cut(x: Tensor, size: int) -> Tensor:
 
 def _draw_vit(rng: np.random.Generator, large: bool) -> Blueprint:
     task = pick(rng, *_IMAGES)
+    patch = 2 if large else _patch(task, rng)
     return Blueprint(
         task=task,
-        width=72 if large else pick(rng, 24, 32, 48, 64),
-        depth=8 if large else int(rng.integers(1, 9)),
+        width=48 if large else pick(rng, 24, 32, 48, 64),
+        depth=8 if large else int(rng.integers(1, 4 if patch == 2 else 9)),
         batch=32 if large else pick(rng, 16, 32),
         options={
-            "patch": 2 if large else _patch(task, rng),
+            "patch": patch,
             "heads": pick(rng, 2, 4, 8),
             "mlp_ratio": pick(rng, 2, 4),
             "dropout": pick(rng, 0.0, 0.0, 0.1),
@@ -179,13 +180,14 @@ def vit(blueprint: Blueprint, task: Task) -> nn.Module:
 
 def _draw_layerscale(rng: np.random.Generator, large: bool) -> Blueprint:
     task = pick(rng, *_IMAGES)
+    patch = 2 if large else _patch(task, rng)
     return Blueprint(
         task=task,
         width=72 if large else pick(rng, 24, 32, 48),
-        depth=8 if large else int(rng.integers(2, 9)),
+        depth=8 if large else int(rng.integers(2, 4 if patch == 2 else 9)),
         batch=32 if large else pick(rng, 16, 32),
         options={
-            "patch": 2 if large else _patch(task, rng),
+            "patch": patch,
             "heads": pick(rng, 2, 4),
             "scale": pick(rng, 0.1, 1.0, 0.5),
             "drop_path": pick(rng, 0.0, 0.05, 0.1),
@@ -279,12 +281,13 @@ def vit_layerscale(blueprint: Blueprint, task: Task) -> nn.Module:
 
 def _draw_cait(rng: np.random.Generator, large: bool) -> Blueprint:
     task = pick(rng, *_IMAGES)
+    patch = 2 if large else _patch(task, rng)
     return Blueprint(
         task=task,
         width=72 if large else pick(rng, 24, 32, 48),
-        depth=8 if large else int(rng.integers(1, 7)),
+        depth=8 if large else int(rng.integers(1, 4 if patch == 2 else 7)),
         batch=32 if large else pick(rng, 16, 32),
-        options={"patch": 2 if large else _patch(task, rng), "heads": pick(rng, 2, 4), "norm_first": True, "late": 2},
+        options={"patch": patch, "heads": pick(rng, 2, 4), "norm_first": True, "late": 2},
     )
 
 
