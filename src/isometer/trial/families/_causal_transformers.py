@@ -56,8 +56,8 @@ def _draw_gpt(rng: np.random.Generator, large: bool) -> Blueprint:
 class _GPT(nn.Module):
     """Token and position tables, blocks, a last norm, and a readout that may be the token table."""
 
-    class Block(nn.Module):
-        class Attention(nn.Module):
+    class GPTBlock(nn.Module):
+        class GPTAttention(nn.Module):
             mask: Tensor
 
             def __init__(self, width: int, steps: int, o: Options) -> None:
@@ -87,7 +87,7 @@ class _GPT(nn.Module):
             super().__init__()
             norm = nn.Identity if o.get("norm") == "none" else nn.LayerNorm
             self.ln_1, self.ln_2 = norm(width), norm(width)
-            self.attn = self.Attention(width, steps, o)
+            self.attn = self.GPTAttention(width, steps, o)
             activation = nn.Softmax(dim=-1) if o["activation"] == "Softmax" else getattr(nn, o["activation"])()
             self.mlp = nn.Sequential(
                 nn.Linear(width, 4 * width, bias=o["bias"]),
@@ -113,7 +113,7 @@ class _GPT(nn.Module):
         self.wte = nn.Embedding(task.vocabulary, width)
         self.wpe = nn.Embedding(steps, width)
         self.positions = o.get("positions", True)
-        self.h = nn.ModuleList(self.Block(width, steps, o) for _ in range(depth))
+        self.h = nn.ModuleList(self.GPTBlock(width, steps, o) for _ in range(depth))
         if "bottleneck" in o:
             units = o["bottleneck"]
             self.h.insert(depth // 2, nn.Sequential(nn.Linear(width, units), nn.Linear(units, width)))

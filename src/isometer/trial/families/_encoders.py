@@ -51,7 +51,7 @@ def _draw_torch(rng: np.random.Generator, large: bool) -> Blueprint:
     )
 
 
-class _Through(nn.Identity):
+class _PassThrough(nn.Identity):
     """Nothing in the place of a norm; an epsilon of its own keeps torch's fused layer, which has norms, away."""
 
     def __init__(self, eps: float) -> None:
@@ -81,7 +81,7 @@ class _TorchEncoder(nn.Module):
                 nn.init.xavier_uniform_(value)
         if o.get("no_norm"):
             for module in self.encoder.layers:
-                module.norm1, module.norm2 = _Through(0.0), _Through(1.0)
+                module.norm1, module.norm2 = _PassThrough(0.0), _PassThrough(1.0)
         self.embedding = _reader(task, width)
         self.positions = nn.Parameter(0.2 * torch.randn(steps, width))
         self.head = nn.Linear(width, task.outputs)

@@ -30,7 +30,7 @@ def entries(options: Options) -> Options:
     return {name: value for name, value in options.items() if name not in PATCHES}
 
 
-class Skip:
+class SkipHook:
     """A hook on a layer that multiplies its skip, or leaves it out."""
 
     def __init__(self, factor: float) -> None:
@@ -78,7 +78,7 @@ def patch(model: nn.Module, blueprint: Blueprint, layers: str, places: str = "")
     if "skip" in o:
         stack = model.get_submodule(layers)
         for layer in stack if isinstance(stack, nn.ModuleList) else [stack]:
-            layer.register_forward_hook(Skip(o["skip"]), with_kwargs=True)
+            layer.register_forward_hook(SkipHook(o["skip"]), with_kwargs=True)
     for module in model.modules():
         if "scores" in o:
             for name in ("scaling", "inv_norm_factor", "scale"):

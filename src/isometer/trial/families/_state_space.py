@@ -278,7 +278,7 @@ def retention(blueprint: Blueprint, task: Task) -> nn.Module:
     """Linear attention with a decay per head and a norm per group."""
     o, width = blueprint.options, blueprint.width
 
-    class Residual(nn.Module):
+    class RetentionBranch(nn.Module):
         def __init__(self, branch: nn.Module) -> None:
             super().__init__()
             self.norm = nn.Identity() if o.get("no_norm") else nn.LayerNorm(width)
@@ -292,7 +292,7 @@ def retention(blueprint: Blueprint, task: Task) -> nn.Module:
     for _ in range(blueprint.depth):
         activation = nn.Identity() if o.get("linear") else nn.GELU()
         feed = nn.Sequential(nn.Linear(width, 2 * width), activation, nn.Linear(2 * width, width))
-        blocks += [Residual(_Retention(width, task.shape[0], o)), Residual(feed)]
+        blocks += [RetentionBranch(_Retention(width, task.shape[0], o)), RetentionBranch(feed)]
     return nn.Sequential(
         nn.Embedding(task.vocabulary, width), *blocks, nn.LayerNorm(width), nn.Linear(width, task.outputs)
     )
