@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from isometer.trial._family import families
 from isometer.trial._faults import FAULTS, SIZES
 from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, checks, read_members, sibling_name, truths
+from isometer.trial._roster import families
 from isometer.trial._seal import development, openings
 from isometer.trial._table import summary, verdicts
 from isometer.trial._truth import compare

@@ -330,9 +330,9 @@ def test_a_thread_waits_for_another_that_is_importing_torch(tmp_path: Path) -> N
 import sys, threading, time
 from isometer.run import code_version
 from isometer.run.example import power
-from isometer.run._worker import Raised, Task, compute
+from isometer.run._worker import Raised, WorkOrder, compute
 
-task = Task("ab" * 32, "isometer.run.example:power", code_version(power), {"base": 2}, 0)
+task = WorkOrder("ab" * 32, "isometer.run.example:power", code_version(power), {"base": 2}, 0)
 threading.Thread(target=__import__, args=("torch",)).start()
 while "torch" not in sys.modules:
     time.sleep(0.01)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from isometer.trial._family import families
 from isometer.trial._records import (
     BASELINES,
     MEMBERS,
@@ -22,6 +21,7 @@ from isometer.trial._records import (
     truths,
     write_records,
 )
+from isometer.trial._roster import families
 from isometer.trial._seal import development
 from support.command import as_json, error, invoke, printed
 

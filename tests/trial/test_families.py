@@ -6,8 +6,8 @@ import hashlib
 
 import numpy as np
 
-from isometer.trial._family import families
 from isometer.trial._faults import FAULTS, SIZES
+from isometer.trial._roster import families
 from isometer.trial._tasks import TASKS
 
 KNOWN = families()

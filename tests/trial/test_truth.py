@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from isometer.trial import _truth
-from isometer.trial._family import family_named
+from isometer.trial._roster import family_named
 from isometer.trial._truth import RATES, compare, truth_cell
 
 CELL: dict[str, Any] = {

@@ -17,7 +17,7 @@ from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
     from isometer.trial._members import Member
-    from isometer.trial._records import Stage
+    from isometer.trial._records import TrialStage
 
 _HELP = """How often the doctor is right about models it has never seen.
 
@@ -48,8 +48,8 @@ Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the dr
 @trial_app.command("families")
 def list_families(as_json: Json = False) -> None:
     """List the families and the faults, and which families are sealed."""
-    from isometer.trial._family import families
     from isometer.trial._faults import FAULTS, SIZES
+    from isometer.trial._roster import families
 
     known = families()
     if as_json:
@@ -243,7 +243,7 @@ def _drawn(folder: Path, families: str | None, per_family: int, large: int, roun
         )
 
 
-def _complete(stage: Stage, workers: int | None, dask: str | None) -> None:
+def _complete(stage: TrialStage, workers: int | None, dask: str | None) -> None:
     """Compute what a stage lacks; exit code 1 if something failed, 130 if interrupted."""
     try:
         with cells_display() as observer:

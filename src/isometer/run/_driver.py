@@ -19,7 +19,7 @@ from isometer.run._files import CellFileError
 from isometer.run._locks import Lease
 from isometer.run._progress import Meter, Observer
 from isometer.run._store import Failure, Store, StoreError
-from isometer.run._worker import Raised, Task, compute, wants_checkpoint
+from isometer.run._worker import Raised, WorkOrder, compute, wants_checkpoint
 
 _POLL = 0.25  # seconds between looks at cells of other processes, checkpoints and the clock
 _DEATHS = 3  # a cell that was alone when its worker died this often is the reason
@@ -251,13 +251,13 @@ class _Drive:
         """One at a time while it is open which cell kills its worker."""
         return 1 if self._suspects else self._workers.window
 
-    def _task(self, key: str) -> Task:
+    def _task(self, key: str) -> WorkOrder:
         cell = self._cells[key][0]
         saved = keep = None
         if self._checkpoints:
             saved = self._store.checkpoint(key)
             keep = self._workers.keep(self._store.path / "checkpoints")
-        return Task(key, self._job.function_name, self._job.code, cell.configuration, cell.seed, saved, keep)
+        return WorkOrder(key, self._job.function_name, self._job.code, cell.configuration, cell.seed, saved, keep)
 
     # --- back ---------------------------------------------------------------------------------------------------------
 

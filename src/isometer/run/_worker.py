@@ -34,7 +34,7 @@ THREAD_VARIABLES = (
 
 
 @dataclass(frozen=True)
-class Task:
+class WorkOrder:
     """What a worker gets.
 
     Args:
@@ -47,7 +47,7 @@ class Task:
         keep: where a checkpoint goes: a function of key and bytes that can be sent to a worker.
 
     Example:
-        >>> Task("ab" * 32, "isometer.run.example:power", "1", {"base": 2}, 0).keep is None
+        >>> WorkOrder("ab" * 32, "isometer.run.example:power", "1", {"base": 2}, 0).keep is None
         True
     """
 
@@ -73,11 +73,11 @@ class Raised:
     traceback: str
 
 
-def compute(task: Task) -> bytes | Raised:
+def compute(task: WorkOrder) -> bytes | Raised:
     """The file of a cell, or what went wrong.
 
     Example:
-        >>> outcome = compute(Task("ab" * 32, "isometer.run.example:power", "1", {"base": "x"}, 0))
+        >>> outcome = compute(WorkOrder("ab" * 32, "isometer.run.example:power", "1", {"base": "x"}, 0))
         >>> print(outcome.error)
         isometer.errors.IsometerError: the worker has version ... of the code, the client 1 — install the same on both
     """
@@ -103,7 +103,7 @@ def compute(task: Task) -> bytes | Raised:
         return Raised(error, traceback.format_exc())
 
 
-def _checkpoint(task: Task) -> Checkpoint:
+def _checkpoint(task: WorkOrder) -> Checkpoint:
     keep, key = task.keep, task.key
     if keep is None:
         return Checkpoint(task.saved)

@@ -1,6 +1,6 @@
 from ._family import Blueprint as Blueprint
 from ._family import Family as Family
-from ._family import families as families
-from ._family import family_named as family_named
+from ._roster import families as families
+from ._roster import family_named as family_named
 from ._tasks import TASKS as TASKS
 from ._tasks import Task as Task

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from isometer.errors import IsometerError, unknown_name
+from isometer.errors import IsometerError
 from isometer.trial._tasks import Task, task_named
 
 Options = dict[str, Any]
@@ -71,6 +71,7 @@ class Family:
         """Whether it belongs to the half whose diagnoses stay unopened until the rules are final.
 
         Example:
+            >>> from isometer.trial import families
             >>> sorted({family.sealed for family in families().values()})
             [False, True]
         """
@@ -83,7 +84,8 @@ class Family:
             return self.build(blueprint, task_named(blueprint.task))
 
 
-_FAMILIES: dict[str, Family] = {}
+FAMILIES: dict[str, Family] = {}
+"""What was registered so far; `isometer.trial.families()` registers all of them first."""
 
 
 def family(
@@ -96,40 +98,12 @@ def family(
     """Register the decorated builder as a family."""
 
     def register(build: Callable[[Blueprint, Task], nn.Module]) -> Callable[[Blueprint, Task], nn.Module]:
-        if name in _FAMILIES:
+        if name in FAMILIES:
             raise IsometerError(f"there is a family {name!r} already; expected a new name — choose another")
-        _FAMILIES[name] = Family(name, source, draw, build, structural or {})
+        FAMILIES[name] = Family(name, source, draw, build, structural or {})
         return build
 
     return register
-
-
-def families() -> Mapping[str, Family]:
-    """All families by name, in alphabetical order.
-
-    Example:
-        >>> len(families()) >= 30
-        True
-    """
-    import isometer.trial.families  # noqa: F401 — its modules register what they define
-
-    return dict(sorted(_FAMILIES.items()))
-
-
-def family_named(name: str) -> Family:
-    """The family of that name.
-
-    Raises:
-        IsometerError: there is none; the nearest is named.
-
-    Example:
-        >>> family_named("mlp-relu").name
-        'mlp-relu'
-    """
-    known = families()
-    if name not in known:
-        raise unknown_name("family", name, known)
-    return known[name]
 
 
 def pick(rng: np.random.Generator, *choices: Any) -> Any:

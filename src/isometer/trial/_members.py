@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 from isometer.doctor.training._loop import train
-from isometer.trial._family import Blueprint, Family, families, family_named
+from isometer.trial._family import Blueprint, Family
 from isometer.trial._faults import FAULTS, SIZES, NotApplicable, Severity
+from isometer.trial._roster import families, family_named
 from isometer.trial._specimen import Specimen
 from isometer.trial._tasks import task_named
 

@@ -1,7 +1,7 @@
 """The files of a trial: who takes part, what training said, what the doctor and the baselines said, who opened a seal.
 
-Each file has one record per line, written whole or not at all; what a record was computed from is kept beside it as a
-digest, so that a record of another draw is not taken for one of this.
+Each file has one record per line, written whole or not at all. Beside a record is kept what it was computed from, as a
+digest (`of`), so that a record of another draw is not taken for one of this, and the version of the code (`code`).
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _digest(configuration: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(configuration).encode()).hexdigest()[:16]
 
 
-class Stage:
+class TrialStage:
     """One file of results and the cells that fill it."""
 
     def __init__(self, folder: Path, name: str, function: Any, cells: Mapping[str, Mapping[str, Any]]) -> None:
@@ -140,14 +140,14 @@ class Stage:
         try:
             return run(job, store, name="trial", observer=observer, **how).failures
         finally:
-            self._gather(results(job, store))
+            self._gather(results(job, store), job.code)
 
-    def _gather(self, found: Mapping[str, xarray.Dataset]) -> None:
+    def _gather(self, found: Mapping[str, xarray.Dataset], code: str) -> None:
         """Add results to the file; those of other draws in it are kept."""
         records = read_records(self.path)
         for label, data in found.items():
             name = label.removeprefix("cell=")
-            records[name] = {"of": self._digests[name], **json.loads(data["record"].item())}
+            records[name] = {"of": self._digests[name], "code": code[:12], **json.loads(data["record"].item())}
         write_records(self.path, dict(sorted(records.items())))
 
 
@@ -175,7 +175,7 @@ def _turns(members: Iterable[Member]) -> list[Member]:
     return sorted(members, key=lambda m: (m.large, int(m.name.rsplit("/", 1)[1].removeprefix("large-"))))
 
 
-def truths(folder: Path, members: Sequence[Member]) -> Stage:
+def truths(folder: Path, members: Sequence[Member]) -> TrialStage:
     """Training of every member and every sound sibling with both optimizers."""
     steps = _rounds(folder)
     cells: dict[str, Mapping[str, Any]] = {}
@@ -185,38 +185,38 @@ def truths(folder: Path, members: Sequence[Member]) -> Stage:
             how = {"optimizer": optimizer, "steps": steps}
             cells.setdefault(f"{sibling_name(member)} {optimizer}", {**_sibling(member), **how, "seeds": [*_SEEDS]})
             cells[f"{member.name} {optimizer}"] = {**_model(member), **how, "seeds": [*seeds]}
-    return Stage(folder, TRUTHS, truth_cell, cells)
+    return TrialStage(folder, TRUTHS, truth_cell, cells)
 
 
 def _rounds(folder: Path) -> list[int]:
     return [int(steps) for steps in _read(folder / MEMBERS).get("rounds", (FIRST_ROUND, SECOND_ROUND))]
 
 
-def opinions(folder: Path, members: Sequence[Member]) -> Stage:
+def opinions(folder: Path, members: Sequence[Member]) -> TrialStage:
     """The doctor's findings on real and on made-up batches."""
     cells = {
         f"{member.name} {batch}": {**_model(member), "weights": _weights(member), "batch": batch}
         for member in _turns(members)
         for batch in ("real", "gaussian")
     }
-    return Stage(folder, OPINIONS, doctor_cell, cells)
+    return TrialStage(folder, OPINIONS, doctor_cell, cells)
 
 
 def _weights(member: Member) -> int:
     return (_SOUND_SEEDS if member.fault is None else _SEEDS)[0]
 
 
-def baselines(folder: Path, members: Sequence[Member]) -> Stage:
+def baselines(folder: Path, members: Sequence[Member]) -> TrialStage:
     """The scores of the baselines."""
     cells = {member.name: {**_model(member), "weights": _BASELINE_SEED} for member in _turns(members)}
-    return Stage(folder, BASELINES, baseline_cell, cells)
+    return TrialStage(folder, BASELINES, baseline_cell, cells)
 
 
 CHECKED, LONGER = 40, 10
 """Models whose truth is checked, and how many times as many steps the check has."""
 
 
-def checks(folder: Path, members: Sequence[Member]) -> Stage:
+def checks(folder: Path, members: Sequence[Member]) -> TrialStage:
     """Some models and their siblings trained ten times as long, at the best rate found and at the next lower one.
 
     Which models is up to the hash of their name; only those with a truth can be checked.
@@ -241,4 +241,4 @@ def checks(folder: Path, members: Sequence[Member]) -> Stage:
                     "seeds": [_SEEDS[0]],
                 }
                 cells[label] = {**model, **how}
-    return Stage(folder, CHECKS, long_cell, cells)
+    return TrialStage(folder, CHECKS, long_cell, cells)

@@ -25,7 +25,7 @@ _SEVERE, _MODERATE, _MORE = 100.0, 10.0, 1.0
 
 
 @dataclass(frozen=True)
-class Row:
+class OpinionRow:
     """One opinion and one optimizer.
 
     Attributes:
@@ -140,7 +140,7 @@ def _both_ways(column: Mapping[str, float]) -> dict[str, float]:
     return {name: abs(value - middle) for name, value in column.items()}
 
 
-def rows(folder: Path, members: Sequence[Member], *, seed: int = 0) -> list[Row]:
+def rows(folder: Path, members: Sequence[Member], *, seed: int = 0) -> list[OpinionRow]:
     """The table, one row per opinion and optimizer.
 
     Intervals come from resampling families, whose models resemble each other; differences to the doctor are paired.
@@ -165,7 +165,7 @@ def rows(folder: Path, members: Sequence[Member], *, seed: int = 0) -> list[Row]
             if key == DOCTOR:
                 difference, ends = math.nan, (math.nan, math.nan)
             counted = (int(sick.sum()), int((~sick).sum()))
-            table.append(Row(key, optimizer, area(column, sick), low, high, difference, *ends, counted))
+            table.append(OpinionRow(key, optimizer, area(column, sick), low, high, difference, *ends, counted))
     return table
 
 

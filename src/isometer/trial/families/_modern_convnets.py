@@ -251,7 +251,7 @@ def convmixer(blueprint: Blueprint, task: Task) -> nn.Module:
     """Patches, then convolutions within channels (with a skip) and across channels in turn."""
     o, dim = blueprint.options, blueprint.width
 
-    class Residual(nn.Sequential):
+    class AddInput(nn.Sequential):
         def forward(self, x: Tensor) -> Tensor:
             y = x
             for layer in self:
@@ -272,7 +272,7 @@ def convmixer(blueprint: Blueprint, task: Task) -> nn.Module:
         *after(),
         *[
             nn.Sequential(
-                Residual(nn.Conv2d(dim, dim, o["kernel"], groups=dim, padding="same"), *after()),
+                AddInput(nn.Conv2d(dim, dim, o["kernel"], groups=dim, padding="same"), *after()),
                 nn.Conv2d(dim, dim, kernel_size=1, groups=dim if o.get("unmixed") else 1),
                 *after(),
             )

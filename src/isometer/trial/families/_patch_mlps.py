@@ -114,7 +114,7 @@ def mlp_mixer(blueprint: Blueprint, task: Task) -> nn.Module:
     """Perceptrons across places and across channels in turn."""
     size, dim, o = blueprint.options["patch"], blueprint.width, blueprint.options
 
-    class Mixer(nn.Module):
+    class PatchMixer(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.stem = nn.Conv2d(task.shape[0], dim, size, stride=size)
@@ -132,7 +132,7 @@ def mlp_mixer(blueprint: Blueprint, task: Task) -> nn.Module:
             x = x[:, 0] if pool == "first" else x.sum(dim=1) if pool == "sum" else x.mean(dim=1)
             return torch.as_tensor(self.head(x))
 
-    return Mixer()
+    return PatchMixer()
 
 
 # gMLP.
@@ -179,7 +179,7 @@ def gmlp(blueprint: Blueprint, task: Task) -> nn.Module:
     o, dim, size = blueprint.options, blueprint.width, blueprint.options["patch"]
     tokens, inner = (task.shape[1] // size) ** 2, blueprint.width * o["expansion"]
 
-    class Block(nn.Sequential):
+    class PatchMlpBlock(nn.Sequential):
         def forward(self, x: Tensor) -> Tensor:
             y = x
             for layer in self:
@@ -187,7 +187,7 @@ def gmlp(blueprint: Blueprint, task: Task) -> nn.Module:
             return x * o["skip"] + y if o["skip"] else y
 
     def block() -> nn.Module:
-        return Block(
+        return PatchMlpBlock(
             nn.LayerNorm(dim) if o["norm"] else nn.Identity(),
             nn.Linear(dim, 2 * inner),
             getattr(nn, o["activation"])(),

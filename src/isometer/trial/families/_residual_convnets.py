@@ -251,7 +251,7 @@ def wide_resnet(blueprint: Blueprint, task: Task) -> nn.Module:
     """Few blocks with many channels, and dropout between their convolutions."""
     options, width = blueprint.options, blueprint.width
 
-    class Residual(nn.Module):
+    class ShortcutUnit(nn.Module):
         def __init__(self, *branch: nn.Module) -> None:
             super().__init__()
             self.branch = nn.Sequential(*branch)
@@ -268,7 +268,7 @@ def wide_resnet(blueprint: Blueprint, task: Task) -> nn.Module:
 
     narrow = options.get("bottleneck", width)
     blocks = [
-        Residual(*conv(width, narrow), nn.Dropout(options["dropout"]), *conv(narrow, width))
+        ShortcutUnit(*conv(width, narrow), nn.Dropout(options["dropout"]), *conv(narrow, width))
         for _ in range(blueprint.depth)
     ]
     stem = nn.Conv2d(task.shape[0], width, 4, stride=2, padding=1)

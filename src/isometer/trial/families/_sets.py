@@ -41,7 +41,7 @@ def _draw_deepsets(rng: np.random.Generator, large: bool) -> Blueprint:
     )
 
 
-class _Pool(nn.Module):
+class _SetPool(nn.Module):
     def __init__(self, kind: str) -> None:
         super().__init__()
         self.kind = kind
@@ -84,7 +84,7 @@ def deepsets(blueprint: Blueprint, task: Task) -> nn.Module:
     for _ in range(blueprint.depth - 1):
         layers += phi(width, width)
     narrow = o.get("bottleneck", width)
-    layers += [*phi(width, narrow), _Pool(o["pool"]), *phi(narrow, width)]
+    layers += [*phi(width, narrow), _SetPool(o["pool"]), *phi(narrow, width)]
     return nn.Sequential(*layers, nn.Linear(width, task.outputs))
 
 

@@ -272,7 +272,7 @@ def _draw_moe(rng: np.random.Generator, large: bool) -> Blueprint:
     )
 
 
-class _Experts(nn.Module):
+class _TableExperts(nn.Module):
     def __init__(self, d: int, o: Options) -> None:
         super().__init__()
         self.router = nn.Linear(d, o["experts"], bias=False)
@@ -314,7 +314,7 @@ def moe_mlp(blueprint: Blueprint, task: Task) -> nn.Module:
     """Residual blocks that send each sample to one or two of several experts."""
     d = blueprint.width
     stem = nn.Linear(math.prod(task.shape), d)
-    blocks = [_Experts(d, blueprint.options) for _ in range(blueprint.depth)]
+    blocks = [_TableExperts(d, blueprint.options) for _ in range(blueprint.depth)]
     return nn.Sequential(nn.Flatten(), stem, *blocks, nn.LayerNorm(d), nn.Linear(d, task.outputs))
 
 
