@@ -12,13 +12,13 @@ import argparse
 import os
 import re
 import sys
-from functools import cache
 from pathlib import Path
 
 from isometer.files import write_whole
+from isometer.serialize import json_text
 from isometer_papers import Paper, papers
 from isometer_papers.claims import ledger, tally
-from trial_parts import trial_parts
+from trial_parts import reliability, trial_parts
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "papers" / "docs"
@@ -26,6 +26,7 @@ PAGES = (ROOT / "README.md", ROOT / "papers" / "README.md", DOCS / "index.md", D
 PAGES += tuple(sorted((DOCS / "ledger").glob("*.md")))
 TRIAL = ROOT / "docs" / "trial.md"
 PAGES += (TRIAL,)
+RELIABILITY = ROOT / "src" / "isometer" / "doctor" / "diagnosis" / "reliability.json"
 FIGURES = {"quick": "figures.md", "medium": "figures-medium.md", "paper": "figures-paper.md"}  # by scale
 PART = re.compile(r"(<!-- ([\w ]+): made by tools/make_pages.py -->\n).*?(<!-- end -->)", flags=re.S)
 
@@ -92,7 +93,6 @@ def parts(page: Path) -> dict[str, str]:
     return made | {f"title {number}": title(paper) for number, paper in papers().items()}
 
 
-@cache
 def filled(page: Path) -> str:
     """The page with its generated parts made anew."""
     made = parts(page)
@@ -103,11 +103,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    stale = [page for page in PAGES if filled(page) != page.read_text(encoding="utf-8")]
+    files = {page: filled(page) for page in PAGES} | {RELIABILITY: json_text(reliability()) + "\n"}
+    stale = [page for page, text in files.items() if text != page.read_text(encoding="utf-8")]
     if options.check:
         sys.exit(f"out of date: {', '.join(page.name for page in stale)}" if stale else 0)
     for page in stale:
-        write_whole(page, filled(page))
+        write_whole(page, files[page])
 
 
 if __name__ == "__main__":

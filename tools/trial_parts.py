@@ -164,3 +164,9 @@ def trial_parts() -> dict[str, str]:
         "trial faults": faults_part(),
         "trial seal": seal_part(),
     }
+
+
+def reliability() -> dict[str, list[int]]:
+    """What the doctor's reports say about their own worth."""
+    one = next(one for one in _summary()["verdicts"] if one["batch"] == "real" and one["optimizer"] == "either")
+    return {key: list(one[key]) for key in ("found", "alarms")}

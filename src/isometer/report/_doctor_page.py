@@ -78,6 +78,7 @@ def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
         counts=escape(verdict(report)),
         summary=escape(str(report["summary"])),
         setting=escape(setting(report)),
+        reliability=escape(str(report.get("reliability", ""))),
         comparison=_comparison(report.get("comparison")) + treatment_section(report.get("treatment")),
         vitals=_vitals(report),
         findings=finding_cards(report)

@@ -73,7 +73,9 @@ def print_report(console: Console, report: Mapping[str, Any], *, layers: int | N
     head.append(f" · {printable(report['model'])} · {verdict(report)}", style="default not bold")
     console.print(head)
     console.print(Padding(Text(printable(report["summary"]), style="bold"), (0, 0, 0, 2)))
-    console.print(Padding(Text(printable(setting(report)), style="dim"), (0, 0, 0, 2)))
+    for line in (setting(report), report.get("reliability", "")):
+        if line:
+            console.print(Padding(Text(printable(line), style="dim"), (0, 0, 0, 2)))
     findings = ordered(report["findings"])
     names = [str(layer["name"]) for layer in report["layers"]]
     for index, finding in enumerate(findings, start=1):

@@ -53,10 +53,10 @@ class OpinionRow:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The doctor's verdict against the truth of one optimizer.
+    """The doctor's verdict against the truth of one optimizer, or of whichever does better.
 
     Attributes:
-        optimizer: whose truth it is.
+        optimizer: whose truth it is; `either` for models that train with one of them, and that are sick with both.
         batch: `real` or `gaussian`.
         found: sick models with a severe finding, of all that are sick.
         alarms: models that train with a severe finding, of all that train.
@@ -150,7 +150,7 @@ def rows(folder: Path, members: Sequence[Member], *, seed: int = 0) -> list[Opin
     family = {member.name: member.family for member in members}
     table = []
     for optimizer in OPTIMIZERS:
-        clear = {name: v.verdict == "sick" for name, v in truth[optimizer].items() if v.verdict in ("sick", "trains")}
+        clear = _clear(truth)[optimizer]
         names = [name for name in clear if all(name in column[optimizer] for column in opinion.values())]
         if not names:
             continue
@@ -186,23 +186,36 @@ def _interval(values: Floats) -> tuple[float, float]:
     return float(np.quantile(values, 0.025)), float(np.quantile(values, 0.975))
 
 
+def _clear(truth: Mapping[str, Mapping[str, Verdict]]) -> dict[str, dict[str, bool]]:
+    """Which models are sick and which train, by optimizer and for either; what is neither is left out."""
+    names = set.intersection(*(set(found) for found in truth.values()))
+    clear = {
+        optimizer: {name: v.verdict == "sick" for name, v in found.items() if v.verdict in ("sick", "trains")}
+        for optimizer, found in truth.items()
+    }
+    both = {name: {found[name].verdict for found in truth.values()} for name in names}
+    clear["either"] = {
+        name: kinds == {"sick"} for name, kinds in both.items() if kinds == {"sick"} or "trains" in kinds
+    }
+    return clear
+
+
 def agreements(folder: Path, members: Sequence[Member]) -> list[Agreement]:
     """What the doctor's verdict catches and what it wrongly alarms about."""
-    truth, said = verdicts(folder, members), opinions(folder, members).records()
-    found = []
-    for optimizer in OPTIMIZERS:
+    said, found = opinions(folder, members).records(), []
+    for optimizer, clear in _clear(verdicts(folder, members)).items():
         for batch in ("real", "gaussian"):
-            counts: Counter[tuple[str, bool]] = Counter()
+            counts: Counter[tuple[bool, bool]] = Counter()
             errors = 0
-            for name, verdict in truth[optimizer].items():
+            for name, sick in clear.items():
                 record = said.get(f"{name} {batch}")
-                if record is None or verdict.verdict not in ("sick", "trains"):
+                if record is None:
                     continue
                 errors += record["error"] is not None
                 severe = record["error"] is not None or any(one["severity"] == "severe" for one in record["findings"])
-                counts[verdict.verdict, severe] += 1
-            sick, well = ((counts[v, True], counts[v, True] + counts[v, False]) for v in ("sick", "trains"))
-            found.append(Agreement(optimizer, batch, sick, well, errors))
+                counts[sick, severe] += 1
+            ill, well = ((counts[kind, True], counts[kind, True] + counts[kind, False]) for kind in (True, False))
+            found.append(Agreement(optimizer, batch, ill, well, errors))
     return found
 
 

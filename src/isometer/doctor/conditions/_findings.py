@@ -22,7 +22,8 @@ class Finding:
 
     Attributes:
         id: of the condition, one of `CONDITIONS`.
-        severity: `severe` (not expected to train) or `moderate` (expected to train worse than a healthy sibling).
+        severity: `severe` (beyond the limit where half of what a healthy sibling learns is lost in the calibration
+            runs) or `moderate` (a quarter). What this is worth for other models is measured by the trial.
         layers: layers of the examination it concerns, in order.
         evidence: the numbers that triggered it, with the limits they crossed and the p-value where chance plays a part.
         explanation: two sentences: what is seen, and why it harms.

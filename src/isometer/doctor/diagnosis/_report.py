@@ -11,6 +11,7 @@ import numpy as np
 import xarray
 
 from isometer.doctor.conditions._findings import Finding
+from isometer.doctor.diagnosis._reliability import reliability
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examination import Examination
 from isometer.serialize import json_data
@@ -67,8 +68,8 @@ class Report:
         if self.healthy:
             return f"{self.model} is healthy: nothing found in {size}, {self.examination.samples} samples."
         severe = [finding.id for finding in self.findings if finding.severity == "severe"]
-        verdict = "is not expected to train" if severe else "is expected to train worse than it could"
-        return f"{self.model} {verdict}: {', '.join(f.id for f in self.findings)} ({size})."
+        gravity = "severe" if severe else "moderate"
+        return f"{self.model} has {gravity} findings: {', '.join(f.id for f in self.findings)} ({size})."
 
     def to_dict(self, *, grams: bool = False) -> dict[str, Any]:
         """Everything, ready for JSON: nan is `None`, infinities are `"inf"` and `"-inf"`.
@@ -87,6 +88,7 @@ class Report:
             "batch": {"samples": examined["samples"], "description": self.batch},
             "healthy": self.healthy,
             "summary": self.summary,
+            "reliability": reliability(),
             "findings": json_data([finding.to_dict() for finding in self.findings]),
             "layers": [{key: value for key, value in row.items() if key != "metrics"} for row in rows],
             "metrics": columns,
