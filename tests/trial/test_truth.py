@@ -81,6 +81,7 @@ def record_of(*scores: float) -> dict[str, Any]:
         ((0.40, 0.99, 0.41), (0.40, 0.41, 0.42), "slow"),  # two of three seeds train
         ((0.99, 0.55, 0.99), (0.40, 0.41, 0.42), "slow"),  # one of three seeds trains
         ((0.50, 0.50, 0.50), (0.97, 0.98, 0.99), "unknown"),
+        ((1.0, 1.0, 1.0), (0.07, 1.0, 1.0), "unknown"),  # the sibling itself trains from one of three seeds
     ],
 )
 def test_verdicts(own: tuple[float, ...], sound: tuple[float, ...], expected: str) -> None:

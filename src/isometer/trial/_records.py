@@ -28,7 +28,7 @@ MEMBERS, TRUTHS, CHECKS, OPINIONS, BASELINES, SEAL = (
     f"{name}.json" for name in ("members", "truths", "checks", "opinions", "baselines", "seal")
 )
 OPTIMIZERS = ("adam", "sgd")
-_SEEDS, _SOUND_SEEDS, _BASELINE_SEED = (0, 1, 2), (3, 4, 5), 7
+_SEEDS, _BASELINE_SEED = (0, 1, 2), 70
 Observer = Callable[[Any], None]
 
 
@@ -181,10 +181,9 @@ def truths(folder: Path, members: Sequence[Member]) -> TrialStage:
     cells: dict[str, Mapping[str, Any]] = {}
     for member in _turns(members):
         for optimizer in OPTIMIZERS:
-            seeds = _SOUND_SEEDS if member.fault is None else _SEEDS
             how = {"optimizer": optimizer, "steps": steps}
             cells.setdefault(f"{sibling_name(member)} {optimizer}", {**_sibling(member), **how, "seeds": [*_SEEDS]})
-            cells[f"{member.name} {optimizer}"] = {**_model(member), **how, "seeds": [*seeds]}
+            cells[f"{member.name} {optimizer}"] = {**_model(member), **how, "seeds": _seeds(member)}
     return TrialStage(folder, TRUTHS, truth_cell, cells)
 
 
@@ -202,8 +201,16 @@ def opinions(folder: Path, members: Sequence[Member]) -> TrialStage:
     return TrialStage(folder, OPINIONS, doctor_cell, cells)
 
 
+def _seeds(member: Member) -> list[int]:
+    """Seeds of weights and batches: of a sound model others than its sibling's and other sound models'."""
+    if member.fault is not None:
+        return [*_SEEDS]
+    first = len(_SEEDS) * (1 + int(member.name.rsplit("/", 1)[1].removeprefix("large-")))
+    return [*range(first, first + len(_SEEDS))]
+
+
 def _weights(member: Member) -> int:
-    return (_SOUND_SEEDS if member.fault is None else _SEEDS)[0]
+    return _seeds(member)[0]
 
 
 def baselines(folder: Path, members: Sequence[Member]) -> TrialStage:

@@ -30,7 +30,7 @@ BEYOND = 4
 TRAINS, SICK = 0.7, 0.3
 """A model trains from this share of its sibling's improvement on, and is sick up to that; between them it is slow."""
 LEARNABLE = 0.08
-"""Improvement over chance that a sibling must reach; otherwise nothing can be said."""
+"""Improvement over chance that a sibling must surely reach; otherwise nothing can be said."""
 
 
 def final_score(cell: Mapping[str, Any], optimizer: str, rate: float, *, seed: int, steps: int) -> float:
@@ -118,7 +118,7 @@ class Verdict:
         'sick'
 
     Attributes:
-        verdict: `trains`, `slow`, `sick`, or `unknown` where the sibling does not learn either.
+        verdict: `trains`, `slow`, `sick`, or `unknown` where the sibling does not learn from every seed either.
         share: of its sibling's improvement over chance.
         low: end of the 90 % interval of the share, from the seeds of both.
         high: the other end.
@@ -143,7 +143,10 @@ def compare(own: Mapping[str, Any], sound: Mapping[str, Any]) -> Verdict:
     improved = 1 - np.asarray(best["scores"])
     reference = 1 - np.asarray(sound["second"][0]["scores"])
     inside = _inside(own.get("first", []))
-    if reference.mean() < LEARNABLE:
+    certain = float(stats.t.ppf(0.95, max(1, len(reference) - 1))) * float(
+        reference.std(ddof=1) if len(reference) > 1 else 0
+    )
+    if reference.mean() - certain / math.sqrt(len(reference)) < LEARNABLE:
         return Verdict("unknown", math.nan, math.nan, math.nan, best["rate"], inside)
     share = float(improved.mean() / reference.mean())
     # Of a ratio, by the delta method, with the degrees of freedom of the smaller sample.
