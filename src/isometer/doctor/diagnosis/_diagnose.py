@@ -14,7 +14,9 @@ from isometer.doctor.diagnosis._redraws import Redraws
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.diagnosis.checks import Case
-from isometer.doctor.probe._examine import probe
+from isometer.doctor.probe._examination import Examination
+from isometer.doctor.probe._examine import checked, examine
+from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import tensors
 from isometer.errors import IsometerError
 
@@ -71,12 +73,28 @@ def diagnose(
     if loss is None and target is None:  # alignment is read off samples with parallel gradients: make some
         loss = _paired(seed)
 
-    def examine() -> Any:
-        return probe(model, batch, target=target, loss=loss, mode=mode, seed=seed)
+    model = checked(model, target=target, loss=loss, mode=mode)
+    with examined(model, loss, target) as subject:
+        return _report(subject, batch, target, loss, mode, redraws, predict, name, description, seed)
 
-    examination = examine()
-    inner = getattr(model, "_orig_mod", model)  # of a compiled model
-    case = Case(View(examination), Redraws(examine, inner, number=redraws, seed=seed))
+
+def _report(
+    subject: Subject,
+    batch: Any,
+    target: Any,
+    loss: Callable[..., torch.Tensor] | None,
+    mode: str | None,
+    redraws: int,
+    predict: bool,
+    name: str | None,
+    description: str,
+    seed: int,
+) -> Report:
+    def again(prepare: Callable[[nn.Module], None] | None = None) -> Examination:
+        return examine(subject, batch, target=target, loss=loss, mode=mode, seed=seed, prepare=prepare)
+
+    examination = again()
+    case = Case(View(examination), Redraws(again, number=redraws, seed=seed))
     for condition in sorted(CONDITIONS.values(), key=lambda one: one.order):  # later checks read what was found before
         case.found.extend(condition.found_in(case))
     order = sorted(case.found, key=lambda finding: SEVERITIES.index(finding.severity))
@@ -84,17 +102,17 @@ def diagnose(
     if predict and examination.nonfinite_layer is not None:
         reason = "values are not finite"
     elif predict:
-        from isometer.doctor.prediction._extraction import extract, why_not
+        from isometer.doctor.prediction._extraction import Chain, chain_of
         from isometer.doctor.prediction._predict_chain import predict_chain
 
-        chain = extract(inner, examination)
-        if chain is None:
-            reason = why_not(inner, examination)
-        else:
+        chain = chain_of(subject, examination)
+        if isinstance(chain, Chain):
             prediction = predict_chain(chain, examination, seed=seed)
-    training = inner.training if mode is None else mode == "train"
+        else:
+            reason = chain
+    training = subject.original.training if mode is None else mode == "train"
     return Report(
-        name or type(inner).__name__,
+        name or type(subject.original).__name__,
         "train" if training else "eval",
         examination,
         tuple(order),

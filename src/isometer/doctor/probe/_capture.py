@@ -27,7 +27,6 @@ from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._module_stack import ROOT, Frame, Frames
 from isometer.doctor.probe._reductions import measure, saturated_fraction
-from isometer.doctor.probe._restore import Preserved
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, all_tensors, is_parameter, version
 from isometer.doctor.probe._tensor_trees import tensors
@@ -35,6 +34,7 @@ from isometer.doctor.probe._weights import Weights
 from isometer.spec import Norm
 
 Tensor = torch.Tensor
+_SET_REQUIRES_GRAD = Tensor.requires_grad.__set__  # type: ignore[attr-defined]
 
 
 class Capture(TorchFunctionMode):
@@ -43,7 +43,6 @@ class Capture(TorchFunctionMode):
     def __init__(
         self,
         model: nn.Module,
-        state: Preserved,
         backward: Backward,
         *,
         samples: int,
@@ -54,7 +53,7 @@ class Capture(TorchFunctionMode):
         super().__init__()
         self.sites: list[Site] = []
         self.uses: dict[int, int] = {}  # of each parameter, by any function
-        self._model, self._state, self._backward = model, state, backward
+        self._model, self._backward = model, backward
         self._samples, self._tokens_first, self._layers = samples, tokens_first, layers
         self._calls: dict[tuple[str, str], int] = {}
         self._tags = Tags()
@@ -86,8 +85,12 @@ class Capture(TorchFunctionMode):
         if self._frames.paused:
             return func(*args, **kwargs)
         name: str = getattr(func, "__name__", "")
-        if kwargs or name[-1:] == "_":  # only these can write; every other call is spared the look
-            self._save_before_write(name, args, kwargs)
+        if name == "__set__" and func is _SET_REQUIRES_GRAD and not args[0].is_leaf:
+            # The input has a history here and none outside: a model may ask for its gradient and need not.
+            return None
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            self._count(args, kwargs)  # inside vmap and the like there are no numbers to read
+            return func(*args, **kwargs)
         output = func(*args, **kwargs)  # in here, and below, the mode is off
         if isinstance(output, Tensor):
             self._see(name, args, kwargs, output, output)
@@ -97,14 +100,10 @@ class Capture(TorchFunctionMode):
                 self._see(name, args, kwargs, output, first)
         return output
 
-    def _save_before_write(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        # `add_` and `__iadd__` write to their first argument, `__add__` does not.
-        in_place = name[-1:] == "_" and (name[-2:] != "__" or name in ("__setitem__",) or name[:3] == "__i")
-        if (in_place or kwargs.get("inplace")) and args and isinstance(args[0], Tensor):
-            self._state.before_write(args[0])
-        if "out" in kwargs:
-            for tensor in tensors(kwargs["out"]):
-                self._state.before_write(tensor)
+    def _count(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        for tensor in all_tensors(args, kwargs):
+            if is_parameter(tensor):
+                self.uses[id(tensor)] = self.uses.get(id(tensor), 0) + 1
 
     def _see(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any, first: Tensor) -> None:
         """Tag what a function returned, and make a site of it if it is one."""

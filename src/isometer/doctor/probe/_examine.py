@@ -6,6 +6,7 @@ import gc
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,8 +15,8 @@ from torch import nn
 from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._capture import Capture
 from isometer.doctor.probe._examination import Examination, tabulate
-from isometer.doctor.probe._restore import preserved
 from isometer.doctor.probe._sites import Site
+from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import map_tensors, tensors
 from isometer.errors import IsometerError
 
@@ -74,6 +75,19 @@ def probe(
 
     Implements: the measured side of 001/metric-isogap, 002/eq-3, 001/metric-cos; 002/prop-8 for gradient alignment.
     """
+    model = checked(model, target=target, loss=loss, mode=mode)
+    if isinstance(layers, str):
+        layers = [layers]
+    with examined(model, loss, target) as subject:
+        return examine(subject, batch, target=target, loss=loss, layers=layers, spectra=spectra, mode=mode, seed=seed)
+
+
+def checked(model: Any, *, target: Any, loss: Any, mode: str | None) -> nn.Module:
+    """The model that is examined: of a compiled one, the one within.
+
+    Raises:
+        IsometerError: something is not what a probe needs.
+    """
     model = _checked_model(model)
     if mode not in (None, "train", "eval"):
         raise IsometerError(f"mode is {mode!r}; expected 'train', 'eval' or None — None keeps the mode of the model")
@@ -83,10 +97,23 @@ def probe(
         )
     if loss is not None and not callable(loss):
         raise IsometerError(f"loss is a {type(loss).__name__}; expected a function — pass one, or an nn.Module")
-    if isinstance(layers, str):
-        layers = [layers]
-    samples, tokens_first = _samples(model, batch)
+    return model
 
+
+def examine(
+    subject: Subject,
+    batch: Any,
+    *,
+    target: Any = None,
+    loss: Callable[..., Tensor] | None = None,
+    layers: Sequence[str] | None = None,
+    spectra: bool = False,
+    mode: str | None = None,
+    seed: int = 0,
+    prepare: Callable[[nn.Module], None] | None = None,
+) -> Examination:
+    """`probe` for a subject; `prepare` changes the model before every pass."""
+    samples, tokens_first = _samples(subject.original, batch)
     found: list[Site] = []
     lost: int | None = None
     cotangents: Tensor | None = None
@@ -95,17 +122,22 @@ def probe(
     while exponents:
         exponent = exponents[0]
         backward = Backward(samples=samples, tokens_first=tokens_first, seed=seed, exponent=exponent)
-        with preserved(model, seed=seed, mode=mode) as state, _without_collection():
-            capture = Capture(
-                model,
-                state,
-                backward,
-                samples=samples,
-                tokens_first=tokens_first,
-                layers=layers,
-                spectra=spectra and exponent == 0,  # the weights are the same in later passes
-            )
-            _pass(model, batch, target, loss, capture, backward, state.parameters, exponent, seed, factored)
+        one = partial(
+            _pass,
+            batch=batch,
+            target=target,
+            loss=loss,
+            backward=backward,
+            samples=samples,
+            tokens_first=tokens_first,
+            layers=layers,
+            spectra=spectra and exponent == 0,  # the weights are the same in later passes
+            exponent=exponent,
+            seed=seed,
+            factored=factored,
+            keep_graph=subject.has_history,
+        )
+        capture = subject.run(one, seed=seed, mode=mode, prepare=prepare)
         _assign_weights(capture.sites, backward)
         if factored and any(
             s.factored and math.isnan(s.output_log_norm) and not s.gradient_lost for s in capture.sites
@@ -127,6 +159,8 @@ def probe(
         # Behind activations that are not finite no factor of the loss helps.
         if not all(site.finite for site in found) or not any(site.gradient_lost for site in found):
             break
+    for site in found:
+        site.parameters = tuple(map(subject.original_id, site.parameters))
     broken = next((layer for layer, site in enumerate(found) if not site.finite), None)
     return Examination(tuple(found), tabulate(found, cotangents), broken, lost, used, samples, seed)
 
@@ -145,17 +179,23 @@ def _without_collection() -> Iterator[None]:
 
 def _pass(
     model: nn.Module,
+    *,
     batch: Any,
     target: Any,
     loss: Callable[..., Tensor] | None,
-    capture: Capture,
     backward: Backward,
-    parameters: Sequence[nn.Parameter],
+    samples: int,
+    tokens_first: bool,
+    layers: Sequence[str] | None,
+    spectra: bool,
     exponent: int,
     seed: int,
     factored: bool,
-) -> None:
-    """Forward under the capture, then backward; hooks are off afterwards, whatever happened."""
+    keep_graph: bool,
+) -> Capture:
+    """Forward under a capture, then backward; hooks are off afterwards, whatever happened."""
+    capture = Capture(model, backward, samples=samples, tokens_first=tokens_first, layers=layers, spectra=spectra)
+    parameters = list(model.parameters())  # as the model came: it may exchange some
     leaves: list[Tensor] = []
 
     def own(tensor: Tensor) -> Tensor:
@@ -165,7 +205,7 @@ def _pass(
         leaves.append(tensor.detach().requires_grad_())
         return leaves[-1].clone()
 
-    try:
+    with _without_collection(), _unhooked(capture, backward):
         inputs = map_tensors(own, batch)
         # what lies behind the input needs no other reason to be differentiated
         trained = [p for p in parameters if p.requires_grad and (p.dim() > 1 or not leaves)]
@@ -184,7 +224,16 @@ def _pass(
         del output
         if outputs:
             backward.watch_parameters(trained)
-            _differentiate(outputs, [*leaves, *(p for p in trained if p.requires_grad)], cotangents)
+            trained = [p for p in trained if p.requires_grad]
+            _differentiate(outputs, [*leaves, *trained], cotangents, keep_graph=keep_graph)
+    return capture
+
+
+@contextmanager
+def _unhooked(capture: Capture, backward: Backward) -> Iterator[None]:
+    """No hooks afterwards."""
+    try:
+        yield
     finally:
         capture.detach()
         backward.detach()
@@ -233,13 +282,15 @@ def _loss(
     return outputs, cotangents
 
 
-def _differentiate(outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor]) -> None:
+def _differentiate(
+    outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor], *, keep_graph: bool
+) -> None:
     """The backward pass; gradients are read in hooks, nothing is accumulated."""
     try:
         with ExitStack() as stack:  # the hooks multiply, and not in half precision
             for device in {tensor.device.type for tensor in [*outputs, *inputs]}:
                 stack.enter_context(torch.autocast(device, enabled=False))
-            torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True)
+            torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True, retain_graph=keep_graph)
     except RuntimeError as problem:
         if "checkpoint" in str(problem).lower() and "reentrant" in str(problem).lower():
             raise IsometerError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from isometer.doctor.patients._outcomes import LEARNING_RATES, WINDOW, TrainingCurve, train
+from isometer.doctor.probe._subject import working_copy
 from isometer.errors import IsometerError, unknown_name
 from isometer.serialize import json_data
 
@@ -173,7 +173,7 @@ def trial(
         for seed in seeds:
             row = []
             for rate in rates:
-                model = copy.deepcopy(source) if isinstance(source, nn.Module) else source(seed)
+                model = working_copy(source) if isinstance(source, nn.Module) else source(seed)
                 row.append(_run(model.train(), draw, loss, optimizer, rate, steps, seed))
                 done += 1
                 if progress is not None:

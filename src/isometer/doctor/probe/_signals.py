@@ -1,0 +1,109 @@
+"""Signals that wait: an interruption arrives before or after a piece of work, never in the middle of it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+class SignalGate:
+    """Holds back every signal that Python handles, except while it is open.
+
+    Installed it is shut: what arrives is remembered, and delivered when it is removed. Open, it hands a signal to the
+    handler that was there before. If that handler raises, as the one of Ctrl-C does, the gate shuts behind it: the
+    exception is on its way to a `finally` that must not be interrupted again. Handlers belong to the main thread; in
+    other threads there is nothing to hold back, and nothing is done.
+
+    Example:
+        >>> gate = SignalGate()
+        >>> gate.install()
+        >>> signal.raise_signal(signal.SIGINT)  # waits
+        >>> try:
+        ...     gate.remove()
+        ... except KeyboardInterrupt:
+        ...     print("delivered")
+        delivered
+    """
+
+    def __init__(self) -> None:
+        self._open = False
+        self._before: dict[int, Any] = {}
+        self._waiting: list[int] = []
+
+    def install(self) -> None:
+        """Take over all handlers that are Python functions; the system's own end the process or do nothing."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in _handled():
+            self._before[number] = signal.getsignal(number)
+            signal.signal(number, self._handle)
+
+    def open(self) -> None:
+        """Let signals through; those that waited are delivered now."""
+        self._open = True
+        if self._waiting:
+            self._open = False
+            self._deliver()
+            self._open = True
+
+    def shut(self) -> None:
+        """Hold signals back again."""
+        self._open = False
+
+    def remove(self) -> None:
+        """Put the handlers back and deliver what waited."""
+        self._open = False
+        # Ctrl-C last: until then nothing can interrupt the loop.
+        for number in sorted(self._before, key=lambda one: one == signal.SIGINT):
+            signal.signal(number, self._before[number])
+        self._before = {}
+        self._deliver()
+
+    def _deliver(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for number in waiting:
+            before = self._before.get(number)
+            if before is None:
+                signal.raise_signal(number)
+            else:
+                before(number, None)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self._open:
+            self._waiting.append(number)
+            return
+        self._open = False
+        self._before[number](number, frame)
+        self._open = True  # the handler returned: nothing is being undone
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Signals that arrive inside are delivered behind it.
+
+    Example:
+        >>> try:
+        ...     with uninterrupted():
+        ...         signal.raise_signal(signal.SIGINT)
+        ...         print("whole")
+        ... except KeyboardInterrupt:
+        ...     print("then interrupted")
+        whole
+        then interrupted
+    """
+    gate = SignalGate()
+    try:
+        gate.install()
+        yield
+    finally:
+        gate.remove()
+
+
+def _handled() -> list[int]:
+    """Signals with a handler in Python, Ctrl-C first."""
+    found = [int(one) for one in signal.valid_signals() if callable(signal.getsignal(one))]
+    return sorted(found, key=lambda one: one != signal.SIGINT)

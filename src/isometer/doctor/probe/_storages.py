@@ -1,0 +1,119 @@
+"""The memory behind tensors, as bytes: −0 differs from 0, and a NaN equals itself."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+Storage = torch.UntypedStorage
+_WHOLE = 4096  # bytes up to which a checksum reads a copy of all of them
+_ROW = 4093  # a prime: rows of weights that change places do not meet in the same column
+
+
+def storage_of(tensor: torch.Tensor) -> Storage | None:
+    """The memory of a tensor, `None` where it has none of its own (sparse, nested, on the meta device, a wrapper)."""
+    if tensor.layout is not torch.strided or tensor.is_meta or tensor.is_nested:
+        return None
+    try:
+        storage = tensor.untyped_storage()
+        held = storage.nbytes() == 0 or storage.data_ptr() != 0
+    except (RuntimeError, NotImplementedError):
+        return None
+    return storage if held else None
+
+
+def as_tensor(storage: Storage) -> torch.Tensor:
+    """The bytes of a storage, in words of eight where they come out even."""
+    size = storage.nbytes()
+    dtype, count = (torch.int64, size // 8) if size % 8 == 0 else (torch.uint8, size)
+    return torch.empty(0, dtype=dtype, device=storage.device).set_(storage, 0, (count,))  # type: ignore[call-overload, no-any-return]
+
+
+def copied_storage(storage: Storage) -> Storage:
+    """The same bytes elsewhere.
+
+    Example:
+        >>> first = torch.ones(3).untyped_storage()
+        >>> same_bytes(first, copied_storage(first)), first.data_ptr() == copied_storage(first).data_ptr()
+        (True, False)
+    """
+    return as_tensor(storage).clone().untyped_storage()
+
+
+def same_bytes(first: Storage, second: Storage) -> bool:
+    """Whether two storages hold the same."""
+    if first.nbytes() != second.nbytes():
+        return False
+    return first.nbytes() == 0 or torch.equal(as_tensor(first), as_tensor(second))
+
+
+def write_bytes(storage: Storage, source: Storage) -> None:
+    """Make a storage hold what another does, also where it was resized; versions of tensors do not count it."""
+    if storage.nbytes() != source.nbytes():
+        storage.resize_(source.nbytes())
+    if source.nbytes():
+        with torch.no_grad():
+            as_tensor(storage).copy_(as_tensor(source))
+
+
+def checksum(storage: Storage) -> tuple[int, ...]:
+    """Two numbers that almost surely change with any byte: size and a hash.
+
+    Up to 4 KiB it is the hash of all bytes, beyond that of the sums, in 64-bit integers, over entries 4093 words apart.
+
+    Example:
+        >>> before, weight = checksum((weight := torch.zeros(300, 300)).untyped_storage()), weight
+        >>> weight[2, 7] = 1e-30
+        >>> checksum(weight.untyped_storage()) == before
+        False
+    """
+    size = storage.nbytes()
+    if size <= _WHOLE and storage.device.type == "cpu":
+        return size, hash(ctypes.string_at(storage.data_ptr(), size)) if size else 0
+    if not size:
+        return 0, 0
+    words = as_tensor(storage)
+    whole = words.numel() // _ROW * _ROW
+    sums = words[:whole].view(-1, _ROW).sum(0, dtype=torch.int64)
+    return size, hash(_bytes(sums)), hash(_bytes(words[whole:]))
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    tensor = tensor.cpu().contiguous()
+    return ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size()) if tensor.numel() else b""
+
+
+def overlapping(storages: Iterable[Storage], arrays: Iterable[Any] = ()) -> bool:
+    """Whether memory belongs to two storages, or to a storage and an array, at a time.
+
+    Example:
+        >>> weight = torch.ones(3)
+        >>> overlapping([weight.untyped_storage()], [weight.numpy()])
+        True
+    """
+    ranges = [(one.data_ptr(), one.data_ptr() + one.nbytes(), 0) for one in storages if one.device.type == "cpu"]
+    for array in arrays:
+        if not isinstance(array, bytearray) and array.size:
+            low, high = _bounds(array)
+            ranges.append((low, high, 1))
+        elif array:
+            start = ctypes.addressof(ctypes.c_char.from_buffer(array))
+            ranges.append((start, start + len(array), 1))
+    end, was_array = 0, 0
+    for low, high, is_array in sorted(ranges):
+        # Two arrays may be views of each other; NumPy and Python copy those as they like.
+        if low < end and not (is_array and was_array):
+            return True
+        if high > end:
+            end, was_array = high, is_array
+    return False
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    from numpy.lib.array_utils import byte_bounds
+
+    low, high = byte_bounds(array)
+    return int(low), int(high)
