@@ -159,6 +159,8 @@ def _copied(module: nn.Module, memo: dict[int, Any]) -> nn.Module:
             held[name] = table = memo[id(value)] = what()
             for key, inner in value.items():
                 table[key] = _value(inner, memo)
+        elif what is set and not value and id(value) not in memo:
+            held[name] = memo[id(value)] = set()
         else:
             held[name] = _value(value, memo)
     return twin
@@ -187,11 +189,12 @@ def _value(value: Any, memo: dict[int, Any]) -> Any:
 def _copies_by_default(kind: type) -> bool:
     """Whether deepcopy would make a new object and copy its attributes, no more."""
     setstate: Any = kind.__setstate__  # type: ignore[attr-defined]
+    getstate: Any = kind.__getstate__  # type: ignore[attr-defined]
     return (
         not hasattr(kind, "__deepcopy__")
         and kind.__reduce_ex__ is object.__reduce_ex__
         and kind.__reduce__ is object.__reduce__
-        and kind.__getstate__ is object.__getstate__  # type: ignore[attr-defined]
+        and getstate in (object.__getstate__, getattr(nn.Module, "__getstate__", None))  # type: ignore[attr-defined]
         # Those of torch's own layers fill in what old files lack; recurrent ones renew their references.
         and setstate.__module__.startswith("torch.nn.modules.")
         and not issubclass(kind, nn.RNNBase)
@@ -212,7 +215,10 @@ def _compare(original: Snapshot, twin: Snapshot) -> None:
         raise Unfaithful("the copy shares memory with the model")
     own = original.tensors[: len(original.tensors) - len(original.gradients)]
     gradients = {id(one) for one in original.gradients}
-    if any(id(one.tensor) in gradients for one in own) or _form(original, own) != _form(twin, twin.tensors):
+    same = len(original.reach.holders) == len(twin.reach.holders) and all(
+        map(_alike, original.reach.holders, twin.reach.holders)
+    )
+    if not same or any(id(one.tensor) in gradients for one in own) or _form(original, own) != _form(twin, twin.tensors):
         raise Unfaithful("the copy has another structure")
 
 
@@ -230,12 +236,17 @@ def _form(state: Snapshot, tensors: list[TensorState]) -> tuple[Any, ...]:
     return (
         [(type(one), one.training) for one in reach.modules],
         described,
-        [(type(holder), _outline(content)) for holder, content in reach.holders],
         [type(one) for one in (*reach.generators, *reach.arrays)],
         [(one.hooks and len(one.hooks[1]), one.late_hooks and len(one.late_hooks[1])) for one in tensors],
     )
 
 
-def _outline(content: Any) -> Any:
-    """Names and number of what a container holds; keys which are no names may be copied themselves."""
-    return [key if type(key) in ATOMIC else None for key in content] if isinstance(content, dict) else len(content)
+def _alike(first: tuple[Any, Any], second: tuple[Any, Any]) -> bool:
+    """Whether two containers have the same class and the same names in them."""
+    (holder, content), (other, copied) = first, second
+    if type(holder) is not type(other) or len(content) != len(copied):
+        return False
+    if not content or not isinstance(content, dict):
+        return True
+    # Keys which are no names may have been copied themselves.
+    return all(a == b if type(a) in ATOMIC else type(a) is type(b) for a, b in zip(content, copied, strict=True))

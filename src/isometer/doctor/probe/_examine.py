@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,6 +17,7 @@ from isometer.doctor.probe._examination import Examination, tabulate
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import map_tensors, tensors
+from isometer.doctor.probe._world import without_collection
 from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
@@ -165,18 +165,6 @@ def examine(
     return Examination(tuple(found), tabulate(found, cotangents), broken, lost, used, samples, seed)
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """No search for unreachable objects: a pass makes many small ones, and keeps them."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _pass(
     model: nn.Module,
     *,
@@ -205,7 +193,7 @@ def _pass(
         leaves.append(tensor.detach().requires_grad_())
         return leaves[-1].clone()
 
-    with _without_collection(), _unhooked(capture, backward):
+    with without_collection(), _unhooked(capture, backward):
         inputs = map_tensors(own, batch)
         # what lies behind the input needs no other reason to be differentiated
         trained = [p for p in parameters if p.requires_grad and (p.dim() > 1 or not leaves)]

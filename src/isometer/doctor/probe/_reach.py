@@ -32,6 +32,8 @@ _OPAQUE = ("torch.fx", "torch.jit", "torch._C", "torch._dynamo", "torch._inducto
 MOST = 400_000
 """Objects that are looked at; a model that reaches more is connected with something larger than a model."""
 
+_NOTHING: dict[Any, Any] = {}
+_NONE: set[Any] = set()
 Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
 
 
@@ -118,7 +120,11 @@ class Reach:
                 continue
             if (kind is OrderedDict or kind is dict) and not value and id(value) not in self._seen:
                 self._seen[id(value)] = value  # the empty tables of hooks, most of what a module has
-                self.holders.append((value, {}))
+                self.holders.append((value, _NOTHING))
+                continue
+            if kind is set and not value and id(value) not in self._seen:
+                self._seen[id(value)] = value
+                self.holders.append((value, _NONE))
                 continue
             found.append(value)
         for value in reversed(found):

@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+_NAMES = ("INT", "TERM", "ALRM", "HUP", "QUIT", "USR1", "USR2", "VTALRM", "PROF", "XCPU", "CHLD", "TSTP", "BREAK")
+_NUMBERS = [int(getattr(signal, f"SIG{name}")) for name in _NAMES if hasattr(signal, f"SIG{name}")]
+
 
 class SignalGate:
     """Holds back every signal that Python handles, except while it is open.
@@ -35,7 +38,7 @@ class SignalGate:
         self._waiting: list[int] = []
 
     def install(self) -> None:
-        """Take over all handlers that are Python functions; the system's own end the process or do nothing."""
+        """Take over the handlers that are Python functions; the system's own end the process or do nothing."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number in _handled():
@@ -105,5 +108,4 @@ def uninterrupted() -> Iterator[None]:
 
 def _handled() -> list[int]:
     """Signals with a handler in Python, Ctrl-C first."""
-    found = [int(one) for one in signal.valid_signals() if callable(signal.getsignal(one))]
-    return sorted(found, key=lambda one: one != signal.SIGINT)
+    return [number for number in _NUMBERS if callable(signal.getsignal(number))]

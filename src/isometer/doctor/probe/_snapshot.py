@@ -152,7 +152,7 @@ class Snapshot:
 
     def _restore_holder(self, entry: tuple[Any, Any]) -> None:
         holder, content = entry
-        if not _same_content(holder, content):
+        if (holder or content) and not _same_content(holder, content):
             _refill(holder, content)
 
     def _restore_class(self, entry: tuple[type, list[tuple[type, dict[str, Any], list[tuple[Any, Any]]]]]) -> None:
@@ -202,7 +202,7 @@ class Snapshot:
         """What is not as it was, in words."""
         found: list[str] = []
         for holder, content in self.reach.holders:
-            if not _same_content(holder, content):
+            if (holder or content) and not _same_content(holder, content):
                 found.append(self._holder_name(holder))
         changed = {
             key

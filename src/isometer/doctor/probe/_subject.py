@@ -21,7 +21,7 @@ from isometer.doctor.probe._reach import Reach
 from isometer.doctor.probe._signals import SignalGate, uninterrupted
 from isometer.doctor.probe._snapshot import Snapshot
 from isometer.doctor.probe._storages import checksum, write_bytes
-from isometer.doctor.probe._world import World, eager
+from isometer.doctor.probe._world import World, eager, without_collection
 from isometer.errors import IsometerError, ModelChangedError
 
 Result = TypeVar("Result")
@@ -58,7 +58,8 @@ class Subject:
         self._twin: Twin | None = None
         world = World()
         try:
-            with torch.inference_mode(False):  # tensors made there could not be trained
+            # Tensors made under inference mode could not be trained.
+            with torch.inference_mode(False), without_collection():
                 self._state = Snapshot(Reach([model]))
                 outside = Reach([one for one in beside if one is not None], outside=True)
                 self._beside = Snapshot(outside)
@@ -70,7 +71,7 @@ class Subject:
 
     def _copy(self, outside: Reach) -> None:
         try:
-            if self._state.reach.state_ids() & outside.state_ids() or not outside.complete:
+            if (outside.shared and self._state.reach.state_ids() & outside.state_ids()) or not outside.complete:
                 raise Unfaithful("the loss or the target holds part of the model")
             self._twin = Twin(self.original, self._state)
             self._state.keep_checksums()

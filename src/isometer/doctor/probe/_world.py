@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -126,6 +127,18 @@ def _default_device() -> Any:
     """The mode by which torch.set_default_device works, `None` where there is none."""
     held: Any = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)
     return getattr(held, "device_context", None)
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """No search for unreachable objects inside: it takes time where many small ones are made and kept."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextmanager
