@@ -17,7 +17,7 @@ from isometer.doctor.diagnosis.checks import Case
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._examine import checked, examine
 from isometer.doctor.probe._subject import Subject, examined
-from isometer.doctor.probe._tensor_trees import tensors
+from isometer.doctor.probe._tensor_trees import dense
 from isometer.errors import IsometerError
 
 
@@ -132,10 +132,10 @@ def _paired(seed: int) -> Callable[[Any], torch.Tensor]:
         # Made anew in each call, so that redrawn networks meet the same cotangents.
         generator = torch.Generator().manual_seed(seed)
         total: torch.Tensor | None = None
-        floating = [tensor for tensor in tensors(output) if tensor.is_floating_point() and tensor.numel()]
+        floating = dense(output)
         if not floating:
             raise IsometerError(
-                f"the model returned a {type(output).__name__} without a floating point tensor; expected one to start "
+                f"the model returned a {type(output).__name__} without a dense floating point tensor; expected one to start "
                 "the backward pass from — pass loss=, or wrap the model so that it returns its representations"
             )
         for tensor in floating:

@@ -25,7 +25,7 @@ from isometer.activations import Activation
 from isometer.activations._names import find_call, find_torch
 from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe._backward import Backward
-from isometer.doctor.probe._module_stack import ROOT, Frame, Frames
+from isometer.doctor.probe._module_stack import ROOT, Frame, Frames, transforming
 from isometer.doctor.probe._reductions import measure, saturated_fraction
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, all_tensors, is_parameter, version
@@ -88,17 +88,27 @@ class Capture(TorchFunctionMode):
         if name == "__set__" and func is _SET_REQUIRES_GRAD and not args[0].is_leaf:
             # The input has a history here and none outside: a model may ask for its gradient and need not.
             return None
-        if torch._C._functorch.peek_interpreter_stack() is not None:
-            self._count(args, kwargs)  # inside vmap and the like there are no numbers to read
+        if transforming():
+            self._count(args, kwargs)
             return func(*args, **kwargs)
         output = func(*args, **kwargs)  # in here, and below, the mode is off
         if isinstance(output, Tensor):
+            if output.is_nested:
+                self._pass_on(name, args, kwargs, output)
+                return output
             self._see(name, args, kwargs, output, output)
         elif isinstance(output, (tuple, list)):
             first = next(tensors(output), None)
             if first is not None:
                 self._see(name, args, kwargs, output, first)
         return output
+
+    def _pass_on(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], output: Tensor) -> None:
+        """Tag a nested tensor: samples of different sizes have no Gram matrix, so it is no site."""
+        self._count(args, kwargs)
+        tags = [tag for tensor in all_tensors(args, kwargs) if (tag := self._tags.of(tensor)) is not None]
+        depth = max((tag.depth for tag in tags), default=0)
+        self._tags.put(output, Tag(output, depth + (room.kind_of(name) == "weight")))
 
     def _count(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         for tensor in all_tensors(args, kwargs):
@@ -208,7 +218,7 @@ class Capture(TorchFunctionMode):
             if tag is not None and tag.site is not None:
                 return  # the usual case, and the fast one: a function inside made the site
         place = frame.place
-        outputs = [t for t in tensors(output) if t.is_floating_point()]
+        outputs = [t for t in tensors(output) if t.is_floating_point() and not t.is_nested]
         applies_weights = place.leaf and not place.torch_leaf and next(place.module.parameters(), None) is not None
         for tensor in outputs:
             if self._tags.of(tensor) is None:

@@ -75,6 +75,8 @@ def _check_copyable(state: Snapshot) -> None:
         raise Unfaithful("the model reaches more objects than a model has")
     if reach.shared:
         raise Unfaithful("a function or class that the model uses holds modules or tensors")
+    if any(isinstance(module, torch.jit.ScriptModule) for module in reach.modules):
+        raise Unfaithful("the copy of a scripted module has no parameters, only tensors")
     if overlapping(state.storages.values(), reach.arrays):
         raise Unfaithful("memory is shared in a way that a copy would not keep")
 

@@ -16,7 +16,7 @@ from isometer.doctor.probe._capture import Capture
 from isometer.doctor.probe._examination import Examination, tabulate
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._subject import Subject, examined
-from isometer.doctor.probe._tensor_trees import map_tensors, tensors
+from isometer.doctor.probe._tensor_trees import dense, map_tensors, tensors
 from isometer.doctor.probe._world import without_collection
 from isometer.errors import IsometerError
 
@@ -207,7 +207,7 @@ def _pass(
             spared = {s.factored for s in capture.sites if s.factored and capture.uses[s.factored] == 1}
             # Hooks of the user's own run only where the gradient is formed.
             trained = [p for p in trained if id(p) not in spared or p._backward_hooks]
-        backward.watch_model([tensor for tensor in tensors(output) if tensor.is_floating_point()])
+        backward.watch_model(dense(output))
         outputs, cotangents = _loss(output, target, loss, exponent, seed)
         del output
         if outputs:
@@ -253,10 +253,10 @@ def _loss(
             raise IsometerError(f"loss returned {came}; expected a scalar tensor — reduce it, with .mean() or .sum()")
         # The factor is the cotangent, not part of the loss: the forward pass stays as it was.
         return ([value], [torch.full_like(value, scale)]) if value.requires_grad else ([], [])
-    floating = [tensor for tensor in tensors(output) if tensor.is_floating_point() and tensor.numel()]
+    floating = dense(output)
     if not floating:
         raise IsometerError(
-            f"the model returned a {type(output).__name__} without a floating point tensor; expected one to start the "
+            f"the model returned a {type(output).__name__} without a dense floating point tensor; expected one to start the "
             "backward pass from — wrap the model so that it returns its representations"
         )
     generator = torch.Generator().manual_seed(seed)
@@ -322,16 +322,27 @@ def _checked_model(model: nn.Module) -> nn.Module:
         raise IsometerError(
             f"parameter {lazy!r} has no shape yet; expected an initialised model — run it on a batch once"
         )
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if tensor.is_meta:
+            raise IsometerError(
+                f"{name!r} is on the meta device and has no values; expected memory — call "
+                "model.to_empty(device='cpu') and initialise it"
+            )
     return model
 
 
 def _samples(model: nn.Module, batch: Any) -> tuple[int, bool]:
     """Number of samples, and whether tokens come before samples."""
-    first = next((tensor for tensor in tensors(batch) if tensor.dim() > 0), None)
+    first = next((tensor for tensor in tensors(batch) if tensor.is_nested or tensor.dim() > 0), None)
     if first is None:
         raise IsometerError(
             f"batch is a {type(batch).__name__} without a tensor that has samples; expected a tensor, a tuple of "
             "positional arguments or a mapping of keyword arguments — pass torch.as_tensor(batch)"
+        )
+    if first.is_nested:
+        raise IsometerError(
+            "batch is a nested tensor; expected samples of one shape — pass a padded tensor, and a mask if the model "
+            "takes one"
         )
     if not first.shape[0]:
         raise IsometerError(f"batch has shape {tuple(first.shape)}; expected at least one sample — pass more")

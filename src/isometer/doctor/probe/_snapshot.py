@@ -76,7 +76,7 @@ class Snapshot:
         for grad in self.gradients:
             self._add(grad)
         self._classes = [(kind, _class_state(kind)) for kind in reach.classes]
-        self._modes = [(m, bool(m.training)) for m in reach.modules if isinstance(m, torch.jit.ScriptModule)]
+        self._scripted = [one for module in reach.modules for one in _script_state(module)]
         self._generators = [(one, _generator_state(one)) for one in reach.generators]
         self._arrays = [(one, one.copy()) for one in reach.arrays]
         self.values: dict[int, Storage] = {}
@@ -143,7 +143,7 @@ class Snapshot:
         with torch.inference_mode(False), torch.no_grad():
             each(problems, self._restore_holder, self.reach.holders, "an attribute or container")
             each(problems, self._restore_class, self._classes, "a class attribute")
-            each(problems, self._restore_mode, self._modes, "the mode of a scripted module")
+            each(problems, _restore_script, self._scripted, "an attribute of a scripted module")
             each(problems, self._restore_storage, self.storages.items(), "memory")
             each(problems, self._restore_tensor, self.tensors, "a tensor")
             each(problems, _restore_generator, self._generators, "a generator")
@@ -165,11 +165,6 @@ class Snapshot:
                     type.__setattr__(owner, name, value)
             for entry_ in containers:
                 self._restore_holder(entry_)
-
-    def _restore_mode(self, entry: tuple[nn.Module, bool]) -> None:
-        module, training = entry
-        if bool(module.training) != training:
-            module.training = training
 
     def _restore_storage(self, entry: tuple[int, Storage]) -> None:
         key, storage = entry
@@ -221,9 +216,7 @@ class Snapshot:
                 found.append(f"requires_grad or the gradient of {self._tensor_name(tensor)}")
             if not _same_hooks(tensor._backward_hooks, state.hooks):
                 found.append(f"the hooks of {self._tensor_name(tensor)}")
-        for module, training in self._modes:
-            if bool(module.training) != training:
-                found.append("the mode of a scripted module")
+        found += [f"{name!r} of a scripted module" for core, name, value in self._scripted if _moved(core, name, value)]
         return list(dict.fromkeys(found))
 
     def _tensor_name(self, tensor: Tensor) -> str:
@@ -313,6 +306,32 @@ def _class_state(kind: type) -> list[tuple[type, dict[str, Any], list[tuple[Any,
                 containers.append((value, value.copy()))
         found.append((owner, attributes, containers))
     return found
+
+
+# --- scripted modules -------------------------------------------------------------------------------------------------
+
+
+def _script_state(module: nn.Module) -> list[tuple[Any, str, Any]]:
+    """Attributes that compiled code keeps for itself, its mode among them."""
+    core: Any = getattr(module, "_c", None)
+    known: Any = getattr(module, "_concrete_type", None)
+    if not isinstance(module, torch.jit.ScriptModule) or core is None:
+        return []
+    names = ["training", *(known.get_attributes() if known is not None else [])]
+    return [(core, name, core.getattr(name)) for name in dict.fromkeys(names) if core.hasattr(name)]
+
+
+def _moved(core: Any, name: str, value: Any) -> bool:
+    now = core.getattr(name)
+    if isinstance(value, Tensor) or isinstance(now, Tensor):
+        return now is not value
+    return type(now) is not type(value) or (not isinstance(now, torch._C.ScriptObject) and now != value)
+
+
+def _restore_script(entry: tuple[Any, str, Any]) -> None:
+    core, name, value = entry
+    if _moved(core, name, value):
+        core.setattr(name, value)
 
 
 # --- tensors ----------------------------------------------------------------------------------------------------------

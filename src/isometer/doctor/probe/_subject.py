@@ -131,6 +131,7 @@ class Subject:
         if self._twin is None:
             self._state.hide_gradients()
         elif self._dirty:
+            self._reclaim(self._twin)  # the copy is put back from the model's own bytes
             self._twin.state.restore()
         self._dirty = True
 
