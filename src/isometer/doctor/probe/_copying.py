@@ -58,11 +58,12 @@ class Twin:
                 _copy_extras(one, memo)
         except Exception as problem:  # whatever the model's own code raises
             raise Unfaithful(f"{type(problem).__name__}: {problem}") from problem
-        self.state = Snapshot(Reach([self.model]))
+        # The classes are those of the original, which were looked at.
+        self.state = Snapshot(Reach([self.model], classes=False))
         _compare(state, self.state)
         # The original's bytes are the reference: a copy of the copy is not needed.
         self.state.keep_values({twin._cdata: original for original, twin in storages})
-        self.of = {id(one): twin for one, twin in zip(state.reach.modules, self.state.reach.modules, strict=True)}
+        self.of = {id(one): twin for one, twin in zip(state.reach.own()[0], self.state.reach.own()[0], strict=True)}
         self.original_ids = {
             id(twin.tensor): id(one.tensor)
             for one, twin in zip(state.tensors[: len(self.state.tensors)], self.state.tensors, strict=True)
@@ -75,6 +76,8 @@ def _check_copyable(state: Snapshot) -> None:
         raise Unfaithful("the model reaches more objects than a model has")
     if reach.shared:
         raise Unfaithful("a function or class that the model uses holds modules or tensors")
+    if reach.returns:
+        raise Unfaithful("a function that the model uses holds part of the model")
     if any(isinstance(module, torch.jit.ScriptModule) for module in reach.modules):
         raise Unfaithful("the copy of a scripted module has no parameters, only tensors")
     if overlapping(state.storages.values(), reach.arrays):
@@ -211,15 +214,15 @@ def _copies_by_default(kind: type) -> bool:
 
 def _compare(original: Snapshot, twin: Snapshot) -> None:
     """Refuse a copy which differs in structure or leads back to the original."""
-    if twin.reach.shared or original.reach.state_ids() & twin.reach.state_ids():
+    mine, its = original.reach, twin.reach
+    if its.shared or mine.own_ids() & its.state_ids() or its.own_ids() & mine.state_ids():
         raise Unfaithful("the copy leads back to the model")
     if original.storages.keys() & twin.storages.keys():
         raise Unfaithful("the copy shares memory with the model")
     own = original.tensors[: len(original.tensors) - len(original.gradients)]
     gradients = {id(one) for one in original.gradients}
-    same = len(original.reach.holders) == len(twin.reach.holders) and all(
-        map(_alike, original.reach.holders, twin.reach.holders)
-    )
+    holders, copies = mine.own()[-1], its.own()[-1]
+    same = len(holders) == len(copies) and all(map(_alike, holders, copies))
     if not same or any(id(one.tensor) in gradients for one in own) or _form(original, own) != _form(twin, twin.tensors):
         raise Unfaithful("the copy has another structure")
 
@@ -234,11 +237,11 @@ def _form(state: Snapshot, tensors: list[TensorState]) -> tuple[Any, ...]:
         # A tensor with a history gets memory of its own, as large as it needs.
         where = one.place if one.leaf else one.place[1:2]
         described.append((type(one.tensor), one.tensor.shape, one.tensor.dtype, one.requires_grad, where, place))
-    reach = state.reach
+    modules, _, arrays, generators, _ = state.reach.own()
     return (
-        [(type(one), one.training) for one in reach.modules],
+        [(type(one), one.training) for one in modules],
         described,
-        [type(one) for one in (*reach.generators, *reach.arrays)],
+        [type(one) for one in (*generators, *arrays)],
         [(one.hooks and len(one.hooks[1]), one.late_hooks and len(one.late_hooks[1])) for one in tensors],
     )
 

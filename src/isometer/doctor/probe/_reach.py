@@ -52,11 +52,17 @@ class Reach:
         arrays: NumPy arrays and bytearrays.
         generators: random generators.
         holders: containers and dictionaries of attributes, each with a shallow copy of what it held.
-        shared: modules and tensors which only functions and classes lead to.
+        shared: tensors, and modules with tensors, which only functions and classes lead to.
+        returns: a function or class leads back to what is the model's own.
         complete: nothing was left out.
+
+    Args:
+        roots: where to start.
+        outside: the roots are functions, or like functions: what they hold is shared.
+        classes: look at the attributes and methods of classes too.
     """
 
-    def __init__(self, roots: Iterable[Any], *, outside: bool = False) -> None:
+    def __init__(self, roots: Iterable[Any], *, outside: bool = False, classes: bool = True) -> None:
         self.modules: list[nn.Module] = []
         self.tensors: list[torch.Tensor] = []
         self.arrays: list[Any] = []
@@ -64,6 +70,7 @@ class Reach:
         self.holders: list[tuple[Any, Any]] = []
         self.shared: list[Any] = []
         self.classes: dict[type, None] = {}
+        self.returns = False
         self._seen: dict[int, Any] = {}
         self._functions: list[Any] = []
         self._stack: list[Any] = []
@@ -73,7 +80,7 @@ class Reach:
             self._stack.extend(reversed(list(roots)))
             self._drain()
         self._own = [len(group) for group in self._groups()]
-        self._follow_functions()
+        self._follow_functions(classes)
 
     @property
     def complete(self) -> bool:
@@ -87,9 +94,13 @@ class Reach:
         *objects, holders = self._groups()
         return {*(id(one) for group in objects for one in group), *(id(holder) for holder, _ in holders)}
 
+    def own(self) -> list[list[Any]]:
+        """Modules, tensors, arrays, generators and holders without those that only functions and classes lead to."""
+        return [group[:count] for group, count in zip(self._groups(), self._own, strict=True)]
+
     def own_ids(self) -> set[int]:
-        """The same without what only functions and classes lead to."""
-        *objects, holders = (group[:count] for group, count in zip(self._groups(), self._own, strict=True))
+        """Identities of those."""
+        *objects, holders = self.own()
         return {*(id(one) for group in objects for one in group), *(id(holder) for holder, _ in holders)}
 
     # --- the model's own ----------------------------------------------------------------------------------------------
@@ -207,16 +218,18 @@ class Reach:
 
     # --- behind functions and classes ---------------------------------------------------------------------------------
 
-    def _follow_functions(self) -> None:
+    def _follow_functions(self, classes: bool) -> None:
         """Modules and tensors behind functions; containers there are searched, and not recorded."""
         done: set[int] = set()
-        classes: set[type] = set()
+        bases: set[type] = set()
+        own = set(self._seen)
         while True:
             queue = [one for one in self._functions if one is not None]
             self._functions = []
-            for kind in [one for one in self.classes if one not in classes]:
-                classes.add(kind)
-                queue.extend(_of_class(kind))
+            for base in [base for kind in self.classes for base in kind.__mro__] if classes else []:
+                if base not in bases:
+                    bases.add(base)
+                    queue.extend(_of_class(base))
             if not queue:
                 return
             while queue and len(done) < MOST:
@@ -226,9 +239,13 @@ class Reach:
                 done.add(id(value))
                 if isinstance(value, (nn.Module, torch.Tensor)):
                     if id(value) not in self._seen:
-                        self.shared.append(value)
+                        tensors = len(self.tensors)
                         self._stack.append(value)
                         self._drain()
+                        if len(self.tensors) > tensors:
+                            self.shared.append(value)
+                    elif id(value) in own:
+                        self.returns = True
                 elif isinstance(value, types.FunctionType):
                     queue.extend(_of_function(value))
                 elif isinstance(value, dict):
@@ -267,17 +284,11 @@ _GLOBALS = (nn.Module, torch.Tensor)
 
 
 def _of_class(kind: type) -> list[Any]:
-    """Tensors, modules and containers among the attributes of a class, and what its methods hold on to."""
-    found: list[Any] = []
-    for base in kind.__mro__:
-        if base is object or _of_library(base.__module__):
-            continue
-        for value in list(vars(base).values()):
-            if isinstance(value, types.FunctionType):
-                found.extend(_of_function(value))
-            elif isinstance(value, (nn.Module, torch.Tensor, dict, list, set, tuple)):
-                found.append(value)
-    return found
+    """Tensors, modules, containers and methods among the attributes of a class."""
+    if kind is object or _of_library(kind.__module__):
+        return []
+    wanted = (types.FunctionType, nn.Module, torch.Tensor, dict, list, set, tuple)
+    return [value for value in list(vars(kind).values()) if isinstance(value, wanted)]
 
 
 def _of_library(module: str) -> bool:
