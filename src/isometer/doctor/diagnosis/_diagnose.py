@@ -135,7 +135,7 @@ def _paired(seed: int) -> Callable[[Any], torch.Tensor]:
         floating = dense(output)
         if not floating:
             raise IsometerError(
-                f"the model returned a {type(output).__name__} without a dense floating point tensor; expected one to start "
+                f"the model returned a {type(output).__name__} without a floating point tensor; expected one to start "
                 "the backward pass from — pass loss=, or wrap the model so that it returns its representations"
             )
         for tensor in floating:

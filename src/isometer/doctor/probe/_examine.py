@@ -256,7 +256,7 @@ def _loss(
     floating = dense(output)
     if not floating:
         raise IsometerError(
-            f"the model returned a {type(output).__name__} without a dense floating point tensor; expected one to start the "
+            f"the model returned a {type(output).__name__} without a floating point tensor; expected one to start the "
             "backward pass from — wrap the model so that it returns its representations"
         )
     generator = torch.Generator().manual_seed(seed)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
+Result = TypeVar("Result")
 _NAMES = ("INT", "TERM", "ALRM", "HUP", "QUIT", "USR1", "USR2", "VTALRM", "PROF", "XCPU", "CHLD", "TSTP", "BREAK")
 _NUMBERS = [int(getattr(signal, f"SIG{name}")) for name in _NAMES if hasattr(signal, f"SIG{name}")]
 
@@ -82,6 +83,48 @@ class SignalGate:
         self._open = False
         self._before[number](number, frame)
         self._open = True  # the handler returned: nothing is being undone
+
+
+def guarded(work: Callable[[], Result], undo: Callable[[], object], start: Callable[[], object] | None = None) -> Result:
+    """Call a function, and then another one whatever happened; only the first can be interrupted.
+
+    A `finally` alone is not enough: a signal may arrive after it was entered and before it has begun.
+
+    Args:
+        work: what is done; signals are let through.
+        undo: comes after it in any case; signals wait.
+        start: comes before it; signals wait.
+
+    Example:
+        >>> def work() -> None:
+        ...     signal.raise_signal(signal.SIGINT)
+        ...     print("not reached")
+        >>> def undo() -> None:
+        ...     signal.raise_signal(signal.SIGINT)
+        ...     print("undone")
+        >>> try:
+        ...     guarded(work, undo)
+        ... except KeyboardInterrupt:
+        ...     print("interrupted")
+        undone
+        interrupted
+    """
+    gate = SignalGate()
+    try:
+        try:
+            gate.install()
+            if start is not None:
+                start()
+            gate.open()
+            return work()
+        finally:
+            gate.shut()
+    finally:
+        # Whoever raised, a signal too, has shut the gate.
+        try:
+            undo()
+        finally:
+            gate.remove()
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from torch import nn
 from isometer.doctor.probe._reach import Reach
 from isometer.doctor.probe._storages import (
     Storage,
-    as_tensor,
     checksum,
     copied_storage,
     same_bytes,
@@ -444,5 +443,3 @@ def _restore_array(entry: tuple[Any, Any]) -> None:
     elif array.tobytes() != value.tobytes():
         array[...] = value
 
-
-__all__ = ["Snapshot", "TensorState", "as_tensor", "each"]

@@ -18,7 +18,7 @@ from torch import nn
 
 from isometer.doctor.probe._copying import Twin, Unfaithful
 from isometer.doctor.probe._reach import Reach
-from isometer.doctor.probe._signals import SignalGate, uninterrupted
+from isometer.doctor.probe._signals import guarded, uninterrupted
 from isometer.doctor.probe._snapshot import Snapshot
 from isometer.doctor.probe._storages import checksum, write_bytes
 from isometer.doctor.probe._world import World, eager, without_collection
@@ -56,18 +56,18 @@ class Subject:
         self._dirty = False
         self._problems: list[str] = []
         self._twin: Twin | None = None
-        world = World()
-        try:
-            # Tensors made under inference mode could not be trained.
-            with torch.inference_mode(False), without_collection():
-                self._state = Snapshot(Reach([model]))
-                outside = Reach([one for one in beside if one is not None], outside=True)
-                self._beside = Snapshot(outside)
-                self._copy(outside)
-        finally:
-            world.restore()  # a model's own way of copying may draw numbers
+        # A model's own way of copying may draw numbers.
+        guarded(lambda: self._take(beside), World().restore)
         self.model = model if self._twin is None else self._twin.model
         self.has_history = self._twin is None and any(not one.leaf for one in self._state.tensors)
+
+    def _take(self, beside: Sequence[Any]) -> None:
+        # Tensors made under inference mode could not be trained.
+        with torch.inference_mode(False), without_collection():
+            self._state = Snapshot(Reach([self.original]))
+            outside = Reach([one for one in beside if one is not None], outside=True)
+            self._beside = Snapshot(outside)
+            self._copy(outside)
 
     def _copy(self, outside: Reach) -> None:
         try:
@@ -104,28 +104,22 @@ class Subject:
             mode: `"train"` or `"eval"`; `None` for the mode each submodule is in.
             prepare: changes the model before it runs; undone like everything else.
         """
-        gate, world = SignalGate(), World()
-        try:
-            try:
-                gate.install()
-                self._start()
-                world.seed(seed)
-                gate.open()
-                # Under inference mode tensors have no history, even with gradients enabled.
-                with torch.inference_mode(False), torch.enable_grad(), eager():
-                    if mode is not None:
-                        self.model.train(mode == "train")
-                    if prepare is not None:
-                        prepare(self.model)
-                    return work(self.model)
-            finally:
-                gate.shut()
-        finally:
-            # Whoever raised, a signal too, has shut the gate: nothing interrupts this.
-            try:
-                self._insist(world)
-            finally:
-                gate.remove()
+        world = World()
+
+        def start() -> None:
+            self._start()
+            world.seed(seed)
+
+        def once() -> Result:
+            # Under inference mode tensors have no history, even with gradients enabled.
+            with torch.inference_mode(False), torch.enable_grad(), eager():
+                if mode is not None:
+                    self.model.train(mode == "train")
+                if prepare is not None:
+                    prepare(self.model)
+                return work(self.model)
+
+        return guarded(once, lambda: self._insist(world), start)
 
     def _start(self) -> None:
         if self._twin is None:
@@ -198,22 +192,10 @@ def all_or_nothing(model: nn.Module, work: Callable[[], Result]) -> Result:
         ...     print(model.weight.item() == before)
         True
     """
-    gate, state, done = SignalGate(), Snapshot.of(model), False
-    try:
-        try:
-            gate.install()
-            gate.open()
-            result = work()
-            done = True
-        finally:
-            gate.shut()
-    finally:
-        try:
-            if not done:
-                state.restore()
-        finally:
-            gate.remove()
-    return result
+    state = Snapshot.of(model)
+    done: list[Result] = []
+    guarded(lambda: done.append(work()), lambda: None if done else state.restore())
+    return done[0]
 
 
 @contextmanager

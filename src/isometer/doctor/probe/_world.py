@@ -47,7 +47,30 @@ def _set_autocast(value: tuple[Any, ...]) -> None:
         torch.set_autocast_dtype(device, dtype)
 
 
+def _set_collection(enabled: bool) -> None:
+    (gc.enable if enabled else gc.disable)()
+
+
+def _set_function_modes(count: int) -> None:
+    # A mode whose exit was interrupted would see every call from then on.
+    while torch._C._len_torch_function_stack() > count:
+        torch._C._pop_torch_function_stack()
+
+
+def _stance() -> Any:
+    """What torch.compile does with compiled functions, where it was imported."""
+    return getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
+
+
+def _set_stance(value: Any) -> None:
+    if value is not None:
+        sys.modules["torch._dynamo.eval_frame"]._stance = value  # type: ignore[attr-defined]
+
+
 _SETTINGS: tuple[_Setting, ...] = (
+    (torch._C._len_torch_function_stack, _set_function_modes),  # first: modes would see the rest
+    (gc.isenabled, _set_collection),
+    (_stance, _set_stance),
     (torch.get_default_dtype, torch.set_default_dtype),
     (torch.is_grad_enabled, torch._C._set_grad_enabled),
     (torch.get_num_threads, torch.set_num_threads),
