@@ -85,7 +85,7 @@ class Capture(TorchFunctionMode):
         if self._frames.paused:
             return func(*args, **kwargs)
         name: str = getattr(func, "__name__", "")
-        if name == "__set__" and func.__self__ is _REQUIRES_GRAD and not args[0].is_leaf:
+        if name == "__set__" and getattr(func, "__self__", None) is _REQUIRES_GRAD and not args[0].is_leaf:
             # The input has a history here and none outside: a model may ask for its gradient and need not.
             return None
         if transforming():

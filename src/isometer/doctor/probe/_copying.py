@@ -24,7 +24,7 @@ from isometer.doctor.probe._storages import Storage, copied_storage, overlapping
 Tensor = torch.Tensor
 
 
-class Unfaithful(Exception):  # noqa: N818 — it is no error: there is another way
+class Unfaithful(Exception):
     """Why a model has no faithful copy."""
 
 
@@ -119,7 +119,7 @@ def _on(storage: Storage, state: TensorState) -> Tensor:
     twin: Tensor = held.set_(storage, offset, size, stride)
     kind = type(state.tensor)
     if kind is not Tensor:
-        return Tensor._make_subclass(kind, twin, state.requires_grad)  # type: ignore[attr-defined, no-any-return]
+        return Tensor._make_subclass(kind, twin, state.requires_grad)
     if state.requires_grad:
         twin.requires_grad_()
         if not state.leaf:
@@ -139,7 +139,7 @@ def _copy_extras(state: TensorState, memo: dict[int, Any]) -> None:
     if state.hooks is not None:
         twin._backward_hooks = copy.deepcopy(state.hooks[0], memo)
     if state.late_hooks is not None:
-        twin._post_accumulate_grad_hooks = copy.deepcopy(state.late_hooks[0], memo)  # type: ignore[attr-defined]
+        twin._post_accumulate_grad_hooks = copy.deepcopy(state.late_hooks[0], memo)
 
 
 # --- modules ----------------------------------------------------------------------------------------------------------
@@ -147,10 +147,10 @@ def _copy_extras(state: TensorState, memo: dict[int, Any]) -> None:
 
 def _copied(module: nn.Module, memo: dict[int, Any]) -> nn.Module:
     """`copy.deepcopy`, several times faster for modules that define nothing about copying."""
-    known = memo.get(id(module))
+    known: nn.Module | None = memo.get(id(module))
     if known is not None:
-        return known  # type: ignore[no-any-return]
-    kind = type(module)
+        return known
+    kind: Any = type(module)
     if not _copies_by_default(kind):
         return _in_order(module, copy.deepcopy(module, memo))
     twin: nn.Module = kind.__new__(kind)
@@ -191,19 +191,18 @@ def _value(value: Any, memo: dict[int, Any]) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _copies_by_default(kind: type) -> bool:
+def _copies_by_default(kind: Any) -> bool:
     """Whether deepcopy would make a new object and copy its attributes, no more."""
-    setstate: Any = kind.__setstate__  # type: ignore[attr-defined]
-    getstate: Any = kind.__getstate__  # type: ignore[attr-defined]
+    base: Any = object
     return (
         not hasattr(kind, "__deepcopy__")
-        and kind.__reduce_ex__ is object.__reduce_ex__
-        and kind.__reduce__ is object.__reduce__
-        and getstate in (object.__getstate__, getattr(nn.Module, "__getstate__", None))  # type: ignore[attr-defined]
+        and kind.__reduce_ex__ is base.__reduce_ex__
+        and kind.__reduce__ is base.__reduce__
+        and kind.__getstate__ in (base.__getstate__, getattr(nn.Module, "__getstate__", None))
         # Those of torch's own layers fill in what old files lack; recurrent ones renew their references.
-        and setstate.__module__.startswith("torch.nn.modules.")
+        and kind.__setstate__.__module__.startswith("torch.nn.modules.")
         and not issubclass(kind, nn.RNNBase)
-        and kind.__new__ is object.__new__
+        and kind.__new__ is base.__new__
         and not copyreg._slotnames(kind)  # type: ignore[attr-defined]
         and kind not in copyreg.dispatch_table
     )

@@ -88,7 +88,7 @@ def checked(model: Any, *, target: Any, loss: Any, mode: str | None) -> nn.Modul
     Raises:
         IsometerError: something is not what a probe needs.
     """
-    model = _checked_model(model)
+    examined_model = _checked_model(model)
     if mode not in (None, "train", "eval"):
         raise IsometerError(f"mode is {mode!r}; expected 'train', 'eval' or None — None keeps the mode of the model")
     if target is not None and loss is None:
@@ -97,7 +97,7 @@ def checked(model: Any, *, target: Any, loss: Any, mode: str | None) -> nn.Modul
         )
     if loss is not None and not callable(loss):
         raise IsometerError(f"loss is a {type(loss).__name__}; expected a function — pass one, or an nn.Module")
-    return model
+    return examined_model
 
 
 def examine(
@@ -270,9 +270,7 @@ def _loss(
     return outputs, cotangents
 
 
-def _differentiate(
-    outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor], *, keep_graph: bool
-) -> None:
+def _differentiate(outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor], *, keep_graph: bool) -> None:
     """The backward pass; gradients are read in hooks, nothing is accumulated."""
     try:
         with ExitStack() as stack:  # the hooks multiply, and not in half precision

@@ -109,7 +109,7 @@ class Reach:
         stack, seen = self._stack, self._seen
         while stack:
             value = stack.pop()
-            kind = _kind(type(value))
+            kind = _kind(_type(value))
             if kind is None or id(value) in seen or len(seen) >= MOST:
                 continue
             seen[id(value)] = value
@@ -151,7 +151,7 @@ class Reach:
         self.tensors.append(tensor)
         if tensor.__dict__:
             self._stack.append(tensor.__dict__)
-        for hooks in (tensor._backward_hooks, tensor._post_accumulate_grad_hooks):  # type: ignore[attr-defined]
+        for hooks in (tensor._backward_hooks, tensor._post_accumulate_grad_hooks):
             if hooks:
                 self._stack.extend(hooks.values())
 
@@ -180,7 +180,7 @@ class Reach:
         held = getattr(value, "__dict__", None)
         if isinstance(held, dict):
             self._stack.append(held)
-        for name in _slots(type(value)):
+        for name in _slots(_type(value)):
             if hasattr(value, name):
                 self._stack.append(getattr(value, name))
         # Subclasses of containers hold things beside their attributes.
@@ -258,9 +258,9 @@ class Reach:
                     queue.extend([value.__self__, getattr(value, "__func__", None)])
                 elif isinstance(value, weakref.ReferenceType):
                     queue.append(value())
-                elif _kind(type(value)) is Reach._object:
+                elif _kind(_type(value)) is Reach._object:
                     queue.append(getattr(value, "__dict__", None))
-                    queue.extend(getattr(value, name, None) for name in _slots(type(value)))
+                    queue.extend(getattr(value, name, None) for name in _slots(_type(value)))
 
 
 def _of_function(function: types.FunctionType) -> list[Any]:
@@ -292,7 +292,7 @@ def _of_class(kind: type) -> list[Any]:
 
 
 def _of_library(module: str) -> bool:
-    return module.partition(".")[0] in ("torch", "builtins", "isometer", "numpy")
+    return module.partition(".")[0] in ("torch", "builtins", "numpy")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -302,8 +302,12 @@ def _names(code: types.CodeType) -> tuple[str, ...]:
     return (*code.co_names, *inner)
 
 
+def _type(value: Any) -> Any:
+    return type(value)
+
+
 @functools.lru_cache(maxsize=1024)
-def _slots(kind: type) -> tuple[str, ...]:
+def _slots(kind: Any) -> tuple[str, ...]:
     names: list[str] = []
     for base in kind.__mro__:
         slots = base.__dict__.get("__slots__", ()) if base.__module__ not in sys.stdlib_module_names else ()
@@ -312,7 +316,7 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _kind(kind: type) -> Any:
+def _kind(kind: Any) -> Any:
     """How to look into objects of a class, `None` if there is nothing to see."""
     if kind in ATOMIC or issubclass(kind, (type, enum.Enum, frozenset, types.ModuleType)):
         return None

@@ -85,7 +85,9 @@ class SignalGate:
         self._open = True  # the handler returned: nothing is being undone
 
 
-def guarded(work: Callable[[], Result], undo: Callable[[], object], start: Callable[[], object] | None = None) -> Result:
+def guarded(
+    work: Callable[[], Result], undo: Callable[[], object], start: Callable[[], object] | None = None
+) -> Result:
     """Call a function, and then another one whatever happened; only the first can be interrupted.
 
     A `finally` alone is not enough: a signal may arrive after it was entered and before it has begun.

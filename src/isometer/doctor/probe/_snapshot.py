@@ -98,7 +98,7 @@ class Snapshot:
             self.storages.setdefault(storage._cdata, storage)
             place = (tensor.storage_offset(), tensor.size(), tensor.stride(), tensor.dtype)
         hooks: Any = tensor._backward_hooks
-        late: Any = tensor._post_accumulate_grad_hooks  # type: ignore[attr-defined]
+        late: Any = tensor._post_accumulate_grad_hooks
         leaf = tensor.is_leaf
         self.tensors.append(
             TensorState(
@@ -188,7 +188,7 @@ class Snapshot:
         _restore_hooks(tensor, "_post_accumulate_grad_hooks", state.late_hooks)
         if state.version >= 0 and tensor._version != state.version:
             # A graph that saved the tensor checks the version; the bytes are those it saved.
-            torch._C._autograd._unsafe_set_version_counter((tensor,), (state.version,))  # type: ignore[attr-defined]
+            torch._C._autograd._unsafe_set_version_counter((tensor,), (state.version,))
 
     # --- what is different --------------------------------------------------------------------------------------------
 
@@ -207,9 +207,8 @@ class Snapshot:
         for state in self.tensors:
             tensor = state.tensor
             moved = state.storage is not None and not _in_place(state)
-            if moved or (state.storage is not None and state.storage._cdata in changed):
-                found.append(f"the values of {self._tensor_name(tensor)}")
-            elif state.whole is not None and not _equal(tensor, state.whole):
+            written = state.storage is not None and state.storage._cdata in changed
+            if moved or written or (state.whole is not None and not _equal(tensor, state.whole)):
                 found.append(f"the values of {self._tensor_name(tensor)}")
             if tensor.requires_grad != state.requires_grad or (state.leaf and tensor.grad is not state.grad):
                 found.append(f"requires_grad or the gradient of {self._tensor_name(tensor)}")
@@ -285,7 +284,7 @@ def _refill(holder: Any, content: Any) -> None:
 
 
 def _is_class_state(name: str, value: Any) -> bool:
-    if name.startswith("__") or name.startswith("_abc_"):
+    if name.startswith(("__", "_abc_")):
         return False
     return not isinstance(
         value, (types.FunctionType, property, staticmethod, classmethod, types.MemberDescriptorType, type)
@@ -442,4 +441,3 @@ def _restore_array(entry: tuple[Any, Any]) -> None:
         array[...] = value
     elif array.tobytes() != value.tobytes():
         array[...] = value
-

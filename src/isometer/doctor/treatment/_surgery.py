@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import nn
 
 from isometer.doctor.probe._examine import probe
 from isometer.doctor.probe._sites import Site
 from isometer.errors import IsometerError
+
 
 def inner(model: nn.Module) -> nn.Module:
     """Of a compiled or distributed model the one within."""
