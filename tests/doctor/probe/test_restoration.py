@@ -51,7 +51,9 @@ def _state(model: nn.Module) -> dict[str, object]:
     for name, module in model.named_modules():
         hooks = {key: list(value) for key, value in module.__dict__.items() if key.endswith("_hooks") and value}
         state[f"m {name}"] = (module.training, hooks)
-        state[f"t {name}"] = (list(module._parameters), list(module._buffers), list(module._modules))
+        state[f"t {name}"] = tuple(
+            list(table.keys()) for table in (module._parameters, module._buffers, module._modules)
+        )
         # Plain attributes: the same objects, and containers among them with the same content.
         state[f"a {name}"] = {
             key: (id(value), repr(value)) for key, value in module.__dict__.items() if isinstance(value, _PLAIN)
@@ -531,7 +533,7 @@ DIFFICULT: dict[str, tuple[Callable[[], nn.Module], bool]] = {  # and whether a 
     "scripted": (lambda: torch.jit.script(Counted()), False),
     "scripted part": (lambda: nn.Sequential(torch.jit.script(_norms()), nn.Linear(2, 2)), False),
     "traced": (lambda: torch.jit.trace(_norms().eval(), torch.ones(2, 6)), False),
-    "old weight norm": (lambda: nn.Sequential(nn.utils.weight_norm(nn.Linear(6, 6)), nn.ReLU()), False),
+    "old weight norm": (lambda: nn.Sequential(nn.utils.weight_norm(nn.Linear(6, 6)), nn.ReLU()), True),
 }
 
 
@@ -641,7 +643,7 @@ def test_what_cannot_be_put_back_is_said() -> None:
 
     model, x = _prepare(lambda: _model(forward))
     model.address = model.linear.weight.data_ptr()
-    with pytest.raises(ModelChangedError, match="'linear.weight'"):
+    with pytest.raises(ModelChangedError, match=r"'linear\.weight'"):
         probe(model, x)
 
 
@@ -719,7 +721,7 @@ def test_an_initialiser_writes_all_or_nothing() -> None:
     assert _state(model) == before
     handle.remove()
     iterative_orthogonalization_(model, batch)
-    assert not torch.equal(model[0].weight, before["p 0.weight"])
+    assert _state(model)["p 0.weight"] != before["p 0.weight"]
     assert model[1].num_batches_tracked.item() == 0
 
 
@@ -745,7 +747,7 @@ def test_what_has_no_numbers_is_refused(model, batch, message: str) -> None:
 def test_quantised_layers_are_read_without_gradients() -> None:
     model = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(6, 6), nn.ReLU()), {nn.Linear})
     found = probe(model, torch.randn(5, 6))
-    assert [site.kind for site in found.sites] == ["input", "other", "activation"]
+    assert [site.kind for site in found.sites] == ["input", "activation"]  # its functions have no names
     assert np.isnan(found.values["gradient_log_norm"][1])
 
 

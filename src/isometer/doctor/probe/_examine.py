@@ -118,7 +118,8 @@ def examine(
     lost: int | None = None
     cotangents: Tensor | None = None
     used = 0
-    factored, exponents = True, list(_EXPONENTS)
+    # What a loss does with the weights itself is in no inner product of inputs and cotangents.
+    factored, exponents = not subject.joint, list(_EXPONENTS)
     while exponents:
         exponent = exponents[0]
         backward = Backward(samples=samples, tokens_first=tokens_first, seed=seed, exponent=exponent)

@@ -34,7 +34,7 @@ class SignalGate:
     """
 
     def __init__(self) -> None:
-        self._open = False
+        self._open = self._removed = False
         self._before: dict[int, Any] = {}
         self._waiting: list[int] = []
 
@@ -61,22 +61,37 @@ class SignalGate:
     def remove(self) -> None:
         """Put the handlers back and deliver what waited."""
         self._open = False
-        # Ctrl-C last: until then nothing can interrupt the loop.
-        for number in sorted(self._before, key=lambda one: one == signal.SIGINT):
-            signal.signal(number, self._before[number])
-        self._before = {}
-        self._deliver()
+        try:
+            self._put_back()
+        finally:
+            self._removed = True
+            self._deliver()
+
+    def _put_back(self) -> None:
+        left, problem = list(self._before), None
+        while left:
+            try:
+                while left:
+                    signal.signal(left[-1], self._before[left[-1]])
+                    left.pop()
+            except BaseException as interruption:  # by a handler that is back already; the others must follow
+                problem = interruption
+        if problem is not None:
+            raise problem
 
     def _deliver(self) -> None:
         waiting, self._waiting = self._waiting, []
         for number in waiting:
-            before = self._before.get(number)
-            if before is None:
+            if self._removed:
                 signal.raise_signal(number)
             else:
-                before(number, None)
+                self._before[number](number, None)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._removed:  # left in place by a second interruption while handlers were put back
+            signal.signal(number, self._before[number])
+            signal.raise_signal(number)
+            return
         if not self._open:
             self._waiting.append(number)
             return

@@ -48,12 +48,13 @@ class Subject:
         original: the model.
         model: what runs: a faithful copy, or the model itself.
         reason: why there is no copy; empty if there is one.
+        joint: what runs beside it holds part of the model.
         has_history: tensors that the model keeps have a graph of the caller's, which must not be freed.
     """
 
     def __init__(self, model: nn.Module, beside: Sequence[Any] = ()) -> None:
         self.original, self.reason = model, ""
-        self._dirty = False
+        self.joint = self._dirty = False
         self._problems: list[str] = []
         self._twin: Twin | None = None
         # A model's own way of copying may draw numbers.
@@ -71,7 +72,8 @@ class Subject:
 
     def _copy(self, outside: Reach) -> None:
         try:
-            if (outside.shared and self._state.reach.state_ids() & outside.state_ids()) or not outside.complete:
+            self.joint = bool(outside.shared) and bool(self._state.reach.state_ids() & outside.state_ids())
+            if self.joint or not outside.complete:
                 raise Unfaithful("the loss or the target holds part of the model")
             self._twin = Twin(self.original, self._state)
             self._state.keep_checksums()
