@@ -449,6 +449,23 @@ class OfClass(nn.Module):
         return self.linear(x) * (1 + self.table.sum())
 
 
+class Numbered(nn.Module):
+    """Counts the calls of all its instances."""
+
+    calls = 0
+    cache: dict[int, int] = {}  # noqa: RUF012 — shared by all instances on purpose
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    def forward(self, x):
+        type(self).calls += 1
+        type(self).new = 1
+        self.cache[len(self.cache)] = 1
+        return self.linear(x) * (1 + self.calls)
+
+
 class ItsOwnCopy(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -529,6 +546,7 @@ DIFFICULT: dict[str, tuple[Callable[[], nn.Module], bool]] = {  # and whether a 
     "numpy view": (_viewed, False),
     "lock": (_locked, False),
     "state of a class": (OfClass, False),
+    "counter of a class": (Numbered, True),
     "its own copy": (ItsOwnCopy, False),
     "scripted": (lambda: torch.jit.script(Counted()), False),
     "scripted part": (lambda: nn.Sequential(torch.jit.script(_norms()), nn.Linear(2, 2)), False),
@@ -564,6 +582,9 @@ def _settings() -> list[object]:
         gc.isenabled(),
         signal.getsignal(signal.SIGINT),
         OfClass.calls,
+        Numbered.calls,
+        dict(Numbered.cache),
+        hasattr(Numbered, "new"),
         dict(OfClass.cache),
         OfClass.table.tolist(),
         torch._C._len_torch_function_stack(),

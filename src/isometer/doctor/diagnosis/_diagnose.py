@@ -37,7 +37,7 @@ def diagnose(
     """Examine a model on a batch and say what will keep it from training, which layers do it, and what to change.
 
     One forward and one backward pass, and `redraws` more with permuted weights if something is found that chance could
-    have produced. The model is left as it was.
+    have produced, all on one copy of the model. The model is left as it was, as by `probe`.
 
     Args:
         model: any module.
@@ -57,6 +57,7 @@ def diagnose(
     Raises:
         IsometerError: the batch or the model is not what a probe needs. What the model itself raises comes through
             unchanged.
+        ModelChangedError: as for `probe`.
 
     Example:
         >>> blocks = [m for _ in range(30) for m in (nn.Linear(64, 64, bias=False), nn.ReLU())]

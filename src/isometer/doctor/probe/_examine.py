@@ -43,6 +43,10 @@ def probe(
     larger is kept. If gradients overflow, the pass is repeated with the loss multiplied by a lower power of two, and
     the layers that were lost are filled in.
 
+    What runs is a copy, or, where a copy would not behave like the model or would lead back to it, the model itself,
+    put back afterwards from a snapshot. Either way one extra copy of the weights is in memory meanwhile, gradients are
+    put aside, and an interruption leaves the model as it was. At the end the model is compared with what it was before.
+
     Samples are on axis 0 of the batch, or on axis 1 if it is `(tokens, samples, …)` for a recurrent or attention module
     with `batch_first=False`.
 
@@ -64,6 +68,7 @@ def probe(
     Raises:
         IsometerError: the batch or the model is not what a probe needs. What the model itself raises comes through
             unchanged.
+        ModelChangedError: the probe went well, but the model differs from what it was and could not be put back.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))

@@ -149,6 +149,12 @@ class Snapshot:
             each(problems, _restore_array, self._arrays, "an array")
         return problems
 
+    def restore_classes(self) -> list[str]:
+        """Put back attributes of classes, which a model and its copy share; what could not be, in words."""
+        problems: list[str] = []
+        each(problems, self._restore_class, self._classes, "a class attribute")
+        return problems
+
     def _restore_holder(self, entry: tuple[Any, Any]) -> None:
         holder, content = entry
         if (holder or content) and not _same_content(holder, content):

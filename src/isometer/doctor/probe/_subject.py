@@ -80,7 +80,7 @@ class Subject:
         except Unfaithful as problem:
             self.reason = str(problem)
             self._state.keep_values()
-        self._beside.keep_values()
+        self._beside.keep_values(self._state.values)
 
     def twin(self, module: nn.Module) -> nn.Module:
         """What runs in the place of a module of the model."""
@@ -136,8 +136,7 @@ class Subject:
         for attempt in range(_ATTEMPTS):
             try:
                 problems = [*world.restore(), *self._beside.restore()]
-                if self._twin is None:
-                    problems += self._state.restore()
+                problems += self._state.restore() if self._twin is None else self._state.restore_classes()
                 self._problems = problems
                 return
             except BaseException:

@@ -52,8 +52,8 @@ def treat(
         A `Treatment`.
 
     Raises:
-        IsometerError: the model cannot be copied, is quantised or has no memory, or an id is not known. The model is
-            then as it was.
+        IsometerError: the model cannot be copied, has a hook that holds the model itself, is quantised or has no
+            memory, or an id is not known. The model is then as it was.
 
     Example:
         >>> layers = [m for _ in range(10) for m in (nn.Linear(32, 32, bias=False), nn.ReLU())]
