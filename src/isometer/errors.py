@@ -41,6 +41,16 @@ class InfiniteMomentError(ActivationError):
     """
 
 
+class ModelChangedError(IsometerError):
+    """An examination ended well, but the model is not as it was before, and could not be put back.
+
+    Example:
+        >>> from isometer.errors import IsometerError, ModelChangedError
+        >>> issubclass(ModelChangedError, IsometerError)
+        True
+    """
+
+
 def unknown_name(
     kind: str, name: Any, known: Iterable[Any], *, fix: str = "", error: type[Exception] = IsometerError
 ) -> Exception:

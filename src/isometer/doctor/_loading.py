@@ -6,7 +6,6 @@ in those files is run.
 
 from __future__ import annotations
 
-import copy
 import importlib
 import importlib.util
 import inspect
@@ -25,6 +24,7 @@ from torch.nn import functional
 
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._subject import examined
 from isometer.errors import IsometerError
 from isometer.spec import Spec
 
@@ -327,18 +327,23 @@ def _first_weights(model: nn.Module) -> str:
 
 
 def refusal(model: nn.Module, inputs: Any) -> Exception | None:
-    """What a copy of the model raises on a batch, outside of any examination; None if it takes it.
+    """What the model raises on a batch, outside of any examination; None if it takes it.
 
     Example:
         >>> refusal(nn.Linear(2, 1), torch.ones(1, 2)), type(refusal(nn.Linear(2, 1), torch.ones(1, 3))).__name__
         (None, 'RuntimeError')
     """
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+
+    def attempt(copy: nn.Module) -> Exception | None:
         try:
-            call(copy.deepcopy(model), inputs)
+            with torch.no_grad():
+                call(copy, inputs)
         except Exception as problem:  # a model may raise anything
             return problem
-    return None
+        return None
+
+    with examined(model) as subject:
+        return subject.run(attempt, seed=0)
 
 
 def _gaussian(model: nn.Module, n: int, shape: tuple[int, ...] | None, seed: int) -> torch.Tensor:

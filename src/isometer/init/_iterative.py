@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -12,7 +13,7 @@ from torch import nn
 from isometer.errors import IsometerError
 from isometer.init._orthogonal import haar_matrices
 from isometer.init._outcome import InitOutcome, LayerOutcome
-from isometer.init._targets import WeightTarget, all_or_nothing, finite, run, targets, unwrapped
+from isometer.init._targets import WeightTarget, finite, run, targets, unwrapped
 
 Tensor = torch.Tensor
 Frame = Literal["polar", "qr", "slice", "haar"]
@@ -99,26 +100,59 @@ def iterative_orthogonalization_(
 
         return before
 
-    visit(model, batch, [(t, prepare(index, t)) for index, t in enumerate(chosen)], seed)
+    visit(model, batch, chosen, prepare, seed)
     missed = tuple((t.name, "the batch does not reach it") for t in chosen if t.name not in reached)
     return InitOutcome("iterative-orthogonalization", tuple(reached.values()), (*skipped, *left, *missed))
 
 
-def visit(model: nn.Module, batch: Any, hooks: Sequence[tuple[WeightTarget, Callable[..., None]]], seed: int) -> None:
-    """Run a model once with a function before each layer that may set it; all or nothing."""
-    from isometer.doctor.probe._restore import preserved
+def visit(
+    model: nn.Module,
+    batch: Any,
+    chosen: Sequence[WeightTarget],
+    prepare: Callable[[int, WeightTarget], Callable[..., None]],
+    seed: int,
+) -> None:
+    """Run a model once with a function before each layer that may set it; all or nothing.
+
+    The weights are found on a copy of the model where it has one, and written to the model at the end.
+
+    Args:
+        model: the model.
+        batch: what it is called with.
+        chosen: layers of the model.
+        prepare: gives the function that runs before a layer, from its position and the layer as it runs.
+        seed: of the generators.
+    """
+    from isometer.doctor.probe._signals import uninterrupted
+    from isometer.doctor.probe._subject import examined
+    from isometer.doctor.probe._tensor_trees import map_tensors
 
     model = unwrapped(model)
-    with all_or_nothing([t for t, _ in hooks]), preserved(model, seed=seed), torch.no_grad():
-        handles = []
+
+    def work(copy: nn.Module) -> list[tuple[Tensor, Tensor]]:
+        handles, running = [], []
         try:
-            for t, before in hooks:
+            for index, t in enumerate(chosen):
                 assert t.module is not None
-                handles.append(t.module.register_forward_pre_hook(before))
-            run(model, batch)
+                module = subject.twin(t.module)
+                weight, bias = module._parameters["weight"], module._parameters.get("bias")
+                assert weight is not None
+                running.append(replace(t, weight=weight, bias=bias, module=module))
+                handles.append(module.register_forward_pre_hook(prepare(index, running[-1])))
+            with torch.no_grad():
+                run(copy, map_tensors(torch.clone, batch))
         finally:
             for handle in handles:
                 handle.remove()
+        pairs = [p for t, r in zip(chosen, running, strict=True) for p in ((t.weight, r.weight), (t.bias, r.bias))]
+        return [(mine, found.detach().clone()) for mine, found in pairs if mine is not None and found is not None]
+
+    with examined(model) as subject:
+        found = subject.run(work, seed=seed)
+    with uninterrupted(), torch.no_grad():
+        for tensor, value in found:
+            if not torch.equal(tensor, value):
+                tensor.copy_(value)
 
 
 def _eligible(found: Sequence[WeightTarget], rectangular: bool) -> tuple[list[WeightTarget], list[tuple[str, str]]]:

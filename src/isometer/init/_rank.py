@@ -85,7 +85,7 @@ def rank_pretraining_(
 
         return before
 
-    visit(model, batch, [(t, prepare(index, t)) for index, t in enumerate(found)], seed)
+    visit(model, batch, found, prepare, seed)
     missed = tuple((t.name, "the batch does not reach it") for t in found if t.name not in reached)
     return InitOutcome("rank-pretraining", tuple(reached.values()), (*skipped, *missed))
 

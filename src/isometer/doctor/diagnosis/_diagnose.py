@@ -14,8 +14,10 @@ from isometer.doctor.diagnosis._redraws import Redraws
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.diagnosis.checks import Case
-from isometer.doctor.probe._examine import probe
-from isometer.doctor.probe._tensor_trees import tensors
+from isometer.doctor.probe._examination import Examination
+from isometer.doctor.probe._examine import checked, examine
+from isometer.doctor.probe._subject import Subject, examined
+from isometer.doctor.probe._tensor_trees import dense
 from isometer.errors import IsometerError
 
 
@@ -35,7 +37,7 @@ def diagnose(
     """Examine a model on a batch and say what will keep it from training, which layers do it, and what to change.
 
     One forward and one backward pass, and `redraws` more with permuted weights if something is found that chance could
-    have produced. The model is left as it was.
+    have produced, all on one copy of the model. The model is left as it was, as by `probe`.
 
     Args:
         model: any module.
@@ -55,6 +57,7 @@ def diagnose(
     Raises:
         IsometerError: the batch or the model is not what a probe needs. What the model itself raises comes through
             unchanged.
+        ModelChangedError: as for `probe`.
 
     Example:
         >>> blocks = [m for _ in range(30) for m in (nn.Linear(64, 64, bias=False), nn.ReLU())]
@@ -71,12 +74,28 @@ def diagnose(
     if loss is None and target is None:  # alignment is read off samples with parallel gradients: make some
         loss = _paired(seed)
 
-    def examine() -> Any:
-        return probe(model, batch, target=target, loss=loss, mode=mode, seed=seed)
+    model = checked(model, target=target, loss=loss, mode=mode)
+    with examined(model, loss, target) as subject:
+        return _report(subject, batch, target, loss, mode, redraws, predict, name, description, seed)
 
-    examination = examine()
-    inner = getattr(model, "_orig_mod", model)  # of a compiled model
-    case = Case(View(examination), Redraws(examine, inner, number=redraws, seed=seed))
+
+def _report(
+    subject: Subject,
+    batch: Any,
+    target: Any,
+    loss: Callable[..., torch.Tensor] | None,
+    mode: str | None,
+    redraws: int,
+    predict: bool,
+    name: str | None,
+    description: str,
+    seed: int,
+) -> Report:
+    def again(prepare: Callable[[nn.Module], None] | None = None) -> Examination:
+        return examine(subject, batch, target=target, loss=loss, mode=mode, seed=seed, prepare=prepare)
+
+    examination = again()
+    case = Case(View(examination), Redraws(again, number=redraws, seed=seed))
     for condition in sorted(CONDITIONS.values(), key=lambda one: one.order):  # later checks read what was found before
         case.found.extend(condition.found_in(case))
     order = sorted(case.found, key=lambda finding: SEVERITIES.index(finding.severity))
@@ -84,17 +103,17 @@ def diagnose(
     if predict and examination.nonfinite_layer is not None:
         reason = "values are not finite"
     elif predict:
-        from isometer.doctor.prediction._extraction import extract, why_not
+        from isometer.doctor.prediction._extraction import Chain, chain_of
         from isometer.doctor.prediction._predict_chain import predict_chain
 
-        chain = extract(inner, examination)
-        if chain is None:
-            reason = why_not(inner, examination)
-        else:
+        chain = chain_of(subject, examination)
+        if isinstance(chain, Chain):
             prediction = predict_chain(chain, examination, seed=seed)
-    training = inner.training if mode is None else mode == "train"
+        else:
+            reason = chain
+    training = subject.original.training if mode is None else mode == "train"
     return Report(
-        name or type(inner).__name__,
+        name or type(subject.original).__name__,
         "train" if training else "eval",
         examination,
         tuple(order),
@@ -114,7 +133,7 @@ def _paired(seed: int) -> Callable[[Any], torch.Tensor]:
         # Made anew in each call, so that redrawn networks meet the same cotangents.
         generator = torch.Generator().manual_seed(seed)
         total: torch.Tensor | None = None
-        floating = [tensor for tensor in tensors(output) if tensor.is_floating_point() and tensor.numel()]
+        floating = dense(output)
         if not floating:
             raise IsometerError(
                 f"the model returned a {type(output).__name__} without a floating point tensor; expected one to start "

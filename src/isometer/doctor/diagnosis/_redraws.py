@@ -14,8 +14,8 @@ second if all of them share the effect. Twice the smaller of the two p-values is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -26,48 +26,38 @@ from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examination import Examination
 
 Statistic = Callable[[View], float]
+Examine = Callable[[Callable[[nn.Module], None]], Examination]
 
 
-@contextmanager
-def redrawn(model: nn.Module, seed: int) -> Iterator[None]:
-    """The model with the entries of its weight matrices permuted; afterwards they are what and where they were.
+def redraw_(model: nn.Module, seed: int) -> None:
+    """Permute the entries of a model's weight matrices; their old memory is left as it was.
 
     Example:
         >>> layer = nn.Linear(3, 2)
         >>> before = layer.weight.detach().clone()
-        >>> with redrawn(layer, 1):
-        ...     changed = not torch.equal(layer.weight, before)
-        >>> changed, torch.equal(layer.weight, before)
-        (True, True)
+        >>> redraw_(layer, 1)
+        >>> torch.equal(layer.weight, before), torch.equal(layer.weight.flatten().sort()[0], before.flatten().sort()[0])
+        (False, True)
     """
     generator = torch.Generator().manual_seed(seed)
-    kept: list[tuple[nn.Parameter, torch.Tensor]] = []
-    try:
-        for parameter in dict.fromkeys(model.parameters()):  # shared ones once
-            # Vectors are biases and scales of norms: they belong to units, and have no arrangement to redraw.
-            if parameter.dim() > 1 and parameter.layout is torch.strided:
-                order = torch.randperm(parameter.numel(), generator=generator).to(parameter.device)
-                # The permuted weights are a copy: afterwards the very storage of before is put back.
-                kept.append((parameter, parameter.data))
-                parameter.data = parameter.data.reshape(-1)[order].reshape(parameter.shape)
-        yield
-    finally:
-        for parameter, data in kept:
-            parameter.data = data
+    for parameter in dict.fromkeys(model.parameters()):  # shared ones once
+        # Vectors are biases and scales of norms: they belong to units, and have no arrangement to redraw.
+        if parameter.dim() > 1 and parameter.layout is torch.strided:
+            order = torch.randperm(parameter.numel(), generator=generator).to(parameter.device)
+            parameter.data = parameter.data.reshape(-1)[order].reshape(parameter.shape)
 
 
 class Redraws:
     """Examinations of redrawn networks, made when first asked for.
 
     Args:
-        examine: examines the model as it is now.
-        model: whose weights are redrawn.
+        examine: examines the model after a function has changed it, and leaves the model as it was.
         number: of redraws, at least 3.
         seed: of the permutations.
     """
 
-    def __init__(self, examine: Callable[[], Examination], model: nn.Module, *, number: int = 8, seed: int = 0) -> None:
-        self._examine, self._model, self._number, self._seed = examine, model, number, seed
+    def __init__(self, examine: Examine, *, number: int = 8, seed: int = 0) -> None:
+        self._examine, self._number, self._seed = examine, number, seed
         self._views: list[View] | None = None
 
     @property
@@ -76,8 +66,8 @@ class Redraws:
         if self._views is None:
             self._views = []
             for index in range(self._number):
-                with redrawn(self._model, self._seed + 7919 * (index + 1)):  # a prime apart from the caller's seeds
-                    self._views.append(View(self._examine()))
+                seed = self._seed + 7919 * (index + 1)  # a prime apart from the caller's seeds
+                self._views.append(View(self._examine(partial(redraw_, seed=seed))))
         return self._views
 
     def p_value(self, value: float, neutral: float, statistic: Statistic) -> float:

@@ -20,6 +20,7 @@ from isometer.doctor.prediction._blocks import Segment, runs_of_blocks
 from isometer.doctor.prediction._graph import Flow, Node, flow
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._reductions import MAX_SAMPLES
+from isometer.doctor.probe._subject import Subject, examined
 from isometer.errors import IsometerError
 from isometer.spec import Norm, Schedule, Spec, Step
 
@@ -84,7 +85,8 @@ def extract(model: nn.Module, examination: Examination) -> Chain | None:
         >>> chain.spec.layers, chain.activation, chain.layers, round(chain.spec.gain, 2)  # 1/√3, as torch draws them
         (4, 'relu', (0, 2, 4, 6, 8), 0.58)
     """
-    found = _find(model, examination)
+    with examined(getattr(model, "_orig_mod", model)) as subject:  # of a compiled model
+        found = chain_of(subject, examination)
     return None if isinstance(found, str) else found
 
 
@@ -104,12 +106,14 @@ def why_not(model: nn.Module, examination: Examination) -> str:
         >>> why_not(model, probe(model, torch.eye(2, 4)))
         'the longest run of equal layers has 1; a chain has at least 3'
     """
-    found = _find(model, examination)
+    with examined(getattr(model, "_orig_mod", model)) as subject:  # of a compiled model
+        found = chain_of(subject, examination)
     return found if isinstance(found, str) else ""
 
 
-def _find(model: nn.Module, examination: Examination) -> Chain | str:
-    graph = flow(model, examination)
+def chain_of(subject: Subject, examination: Examination) -> Chain | str:
+    """The chain, or why there is none."""
+    graph = flow(subject, examination)
     if not any(node.kind == "weight" for node in graph.nodes):
         return "the model has no fully connected layer"
     runs, reasons = runs_of_blocks(graph)

@@ -21,8 +21,8 @@ from torch.overrides import TorchFunctionMode
 from isometer.activations._names import find_call, find_torch
 from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe._examination import Examination
-from isometer.doctor.probe._restore import preserved
 from isometer.doctor.probe._sites import Site
+from isometer.doctor.probe._subject import Subject
 from isometer.doctor.probe._tensor_trees import tensors
 from isometer.spec import Norm
 
@@ -68,41 +68,39 @@ class Flow:
         return readers
 
 
-def flow(model: nn.Module, examination: Examination) -> Flow:
+def flow(subject: Subject, examination: Examination) -> Flow:
     """The operations of a model and what each reads, with the sites of a probe that belong to them.
 
     Example:
         >>> from isometer.doctor import probe
         >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
-        >>> [(node.kind, node.inputs) for node in flow(model, probe(model, torch.ones(2, 3))).nodes]
+        >>> [(node.kind, node.inputs) for node in flow(Subject(model), probe(model, torch.ones(2, 3))).nodes]
         [('input', ()), ('weight', (0,)), ('activation', (1,))]
     """
-    model = getattr(model, "_orig_mod", model)
     start = examination.sites[0]
     dtype = getattr(torch, start.dtype, None) if start.dtype else None
     if dtype is not None and dtype.is_floating_point and len(start.shape) > 1:
         # Two samples are cheap; a model with a batch size of its own takes only that.
         for samples in dict.fromkeys((_SAMPLES, start.shape[0])):
-            nodes = _recorded(model, (samples, *start.shape[1:]), dtype)
+            nodes = _recorded(subject, (samples, *start.shape[1:]), dtype)
             matched = None if nodes is None else _matched(nodes, examination.sites)
             if matched is not None:
                 return Flow(matched, True)
-    return Flow(_from_sites(model, examination.sites), False)
+    return Flow(_from_sites(subject.original, examination.sites), False)
 
 
-def _recorded(model: nn.Module, shape: tuple[int, ...], dtype: torch.dtype) -> list[Node] | None:
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+def _recorded(subject: Subject, shape: tuple[int, ...], dtype: torch.dtype) -> list[Node] | None:
+    device = next((p.device for p in subject.original.parameters()), torch.device("cpu"))
     draw = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(device=device, dtype=dtype)
     recorder = _GraphRecorder(draw)
-    with (
-        contextlib.suppress(Exception),
-        preserved(model, seed=0),
-        torch.no_grad(),
-        recorder.modules_of(model),
-        recorder,
-    ):
-        model(draw)
+
+    def record(model: nn.Module) -> list[Node]:
+        with torch.no_grad(), recorder.modules_of(model), recorder:
+            model(draw)
         return recorder.nodes
+
+    with contextlib.suppress(Exception):  # a model may take no such input, and raise anything
+        return subject.run(record, seed=0)
     return None
 
 
@@ -363,9 +361,9 @@ def _node_of_site(site: Site, parameters: Mapping[int, Tensor], module: nn.Modul
     if site.kind == "activation":
         reason = "" if site.activation else f"{site.op} is not in the registry"
         return Node("activation", site.op, activation=site.activation, reason=reason)
-    if site.kind == "weight" and isinstance(module, nn.Linear) and len(site.parameters) == 1 and flat:
-        bias = _detached(module.bias)
-        return Node("weight", site.op, weight=parameters[site.parameters[0]].detach(), bias=bias)
+    weight = parameters.get(site.parameters[0]) if len(site.parameters) == 1 else None
+    if site.kind == "weight" and isinstance(module, nn.Linear) and weight is not None and flat:
+        return Node("weight", site.op, weight=weight.detach(), bias=_detached(module.bias))
     if site.kind == "norm" and flat and module is not None:
         with contextlib.suppress(AttributeError, TypeError):
             norm = _module_norm(module, site.shape[-1])

@@ -47,7 +47,9 @@ class Backward:
         if not output.requires_grad:
             return
 
-        def hook(gradient: Tensor) -> None:
+        def hook(gradient: Tensor | None) -> None:
+            if gradient is None or gradient.is_nested:  # as behind operations that have no derivative
+                return
             # Popped, so that the inputs it holds are freed while the backward pass goes on.
             align = self._align.pop(id(site), None)
             site.output_log_norm = self._log_norm(gradient)
@@ -65,7 +67,9 @@ class Backward:
             if not output.requires_grad or samples_first(output, self._samples) is None:
                 continue
 
-            def hook(gradient: Tensor) -> None:
+            def hook(gradient: Tensor | None) -> None:
+                if gradient is None:
+                    return
                 d = samples_first(gradient, self._samples, tokens_first=self._tokens_first)
                 if d is not None:
                     # Squares of small float32 gradients underflow.
@@ -77,7 +81,9 @@ class Backward:
     def watch_weight(self, site: Site, weight: Tensor) -> None:
         """Read the gradient of a weight which is computed from parameters."""
 
-        def hook(gradient: Tensor) -> None:
+        def hook(gradient: Tensor | None) -> None:
+            if gradient is None:
+                return
             site.weight_log_norm = self._log_norm(gradient)
             site.gradient_lost = site.gradient_lost or math.isnan(site.weight_log_norm)
 
@@ -91,11 +97,12 @@ class Backward:
             hook = self._parameter_hook(id(parameter))
             self._handles.append(parameter.register_hook(hook))  # type: ignore[no-untyped-call]
 
-    def _parameter_hook(self, key: int) -> Callable[[Tensor], Tensor]:
-        def hook(gradient: Tensor) -> Tensor:
-            # Sparse embeddings: rows that occur twice are added up before the norm is taken.
+    def _parameter_hook(self, key: int) -> Callable[[Tensor], Tensor | None]:
+        def hook(gradient: Tensor) -> Tensor | None:
             if gradient.layout is not torch.strided:
-                gradient = gradient.to_dense()
+                # Sparse embeddings: rows that occur twice are added up before the norm is taken.
+                self.parameter_log_norms[key] = self._log_norm(gradient.coalesce().values())
+                return None  # autograd wants the layout it gave; a sparse gradient is small
             self.parameter_log_norms[key] = self._log_norm(gradient)
             return gradient.new_zeros(()).expand(gradient.shape)
 

@@ -25,9 +25,8 @@ from isometer.activations import Activation
 from isometer.activations._names import find_call, find_torch
 from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe._backward import Backward
-from isometer.doctor.probe._module_stack import ROOT, Frame, Frames
+from isometer.doctor.probe._module_stack import ROOT, Frame, Frames, transforming
 from isometer.doctor.probe._reductions import measure, saturated_fraction
-from isometer.doctor.probe._restore import Preserved
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, all_tensors, is_parameter, version
 from isometer.doctor.probe._tensor_trees import tensors
@@ -35,6 +34,7 @@ from isometer.doctor.probe._weights import Weights
 from isometer.spec import Norm
 
 Tensor = torch.Tensor
+_REQUIRES_GRAD: Any = Tensor.requires_grad
 
 
 class Capture(TorchFunctionMode):
@@ -43,7 +43,6 @@ class Capture(TorchFunctionMode):
     def __init__(
         self,
         model: nn.Module,
-        state: Preserved,
         backward: Backward,
         *,
         samples: int,
@@ -54,7 +53,7 @@ class Capture(TorchFunctionMode):
         super().__init__()
         self.sites: list[Site] = []
         self.uses: dict[int, int] = {}  # of each parameter, by any function
-        self._model, self._state, self._backward = model, state, backward
+        self._model, self._backward = model, backward
         self._samples, self._tokens_first, self._layers = samples, tokens_first, layers
         self._calls: dict[tuple[str, str], int] = {}
         self._tags = Tags()
@@ -86,10 +85,17 @@ class Capture(TorchFunctionMode):
         if self._frames.paused:
             return func(*args, **kwargs)
         name: str = getattr(func, "__name__", "")
-        if kwargs or name[-1:] == "_":  # only these can write; every other call is spared the look
-            self._save_before_write(name, args, kwargs)
+        if name == "__set__" and getattr(func, "__self__", None) is _REQUIRES_GRAD and not args[0].is_leaf:
+            # The input has a history here and none outside: a model may ask for its gradient and need not.
+            return None
+        if transforming():
+            self._count(args, kwargs)
+            return func(*args, **kwargs)
         output = func(*args, **kwargs)  # in here, and below, the mode is off
         if isinstance(output, Tensor):
+            if output.is_nested:
+                self._pass_on(name, args, kwargs, output)
+                return output
             self._see(name, args, kwargs, output, output)
         elif isinstance(output, (tuple, list)):
             first = next(tensors(output), None)
@@ -97,14 +103,17 @@ class Capture(TorchFunctionMode):
                 self._see(name, args, kwargs, output, first)
         return output
 
-    def _save_before_write(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        # `add_` and `__iadd__` write to their first argument, `__add__` does not.
-        in_place = name[-1:] == "_" and (name[-2:] != "__" or name in ("__setitem__",) or name[:3] == "__i")
-        if (in_place or kwargs.get("inplace")) and args and isinstance(args[0], Tensor):
-            self._state.before_write(args[0])
-        if "out" in kwargs:
-            for tensor in tensors(kwargs["out"]):
-                self._state.before_write(tensor)
+    def _pass_on(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], output: Tensor) -> None:
+        """Tag a nested tensor: samples of different sizes have no Gram matrix, so it is no site."""
+        self._count(args, kwargs)
+        tags = [tag for tensor in all_tensors(args, kwargs) if (tag := self._tags.of(tensor)) is not None]
+        depth = max((tag.depth for tag in tags), default=0)
+        self._tags.put(output, Tag(output, depth + (room.kind_of(name) == "weight")))
+
+    def _count(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        for tensor in all_tensors(args, kwargs):
+            if is_parameter(tensor):
+                self.uses[id(tensor)] = self.uses.get(id(tensor), 0) + 1
 
     def _see(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any, first: Tensor) -> None:
         """Tag what a function returned, and make a site of it if it is one."""
@@ -209,7 +218,7 @@ class Capture(TorchFunctionMode):
             if tag is not None and tag.site is not None:
                 return  # the usual case, and the fast one: a function inside made the site
         place = frame.place
-        outputs = [t for t in tensors(output) if t.is_floating_point()]
+        outputs = [t for t in tensors(output) if t.is_floating_point() and not t.is_nested]
         applies_weights = place.leaf and not place.torch_leaf and next(place.module.parameters(), None) is not None
         for tensor in outputs:
             if self._tags.of(tensor) is None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,9 +14,10 @@ from torch import nn
 from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._capture import Capture
 from isometer.doctor.probe._examination import Examination, tabulate
-from isometer.doctor.probe._restore import preserved
 from isometer.doctor.probe._sites import Site
-from isometer.doctor.probe._tensor_trees import map_tensors, tensors
+from isometer.doctor.probe._subject import Subject, examined
+from isometer.doctor.probe._tensor_trees import dense, map_tensors, tensors
+from isometer.doctor.probe._world import without_collection
 from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
@@ -42,6 +43,10 @@ def probe(
     larger is kept. If gradients overflow, the pass is repeated with the loss multiplied by a lower power of two, and
     the layers that were lost are filled in.
 
+    What runs is a copy, or, where a copy would not behave like the model or would lead back to it, the model itself,
+    put back afterwards from a snapshot. Either way one extra copy of the weights is in memory meanwhile, gradients are
+    put aside, and an interruption leaves the model as it was. At the end the model is compared with what it was before.
+
     Samples are on axis 0 of the batch, or on axis 1 if it is `(tokens, samples, …)` for a recurrent or attention module
     with `batch_first=False`.
 
@@ -63,6 +68,7 @@ def probe(
     Raises:
         IsometerError: the batch or the model is not what a probe needs. What the model itself raises comes through
             unchanged.
+        ModelChangedError: the probe went well, but the model differs from what it was and could not be put back.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -74,7 +80,20 @@ def probe(
 
     Implements: the measured side of 001/metric-isogap, 002/eq-3, 001/metric-cos; 002/prop-8 for gradient alignment.
     """
-    model = _checked_model(model)
+    model = checked(model, target=target, loss=loss, mode=mode)
+    if isinstance(layers, str):
+        layers = [layers]
+    with examined(model, loss, target) as subject:
+        return examine(subject, batch, target=target, loss=loss, layers=layers, spectra=spectra, mode=mode, seed=seed)
+
+
+def checked(model: Any, *, target: Any, loss: Any, mode: str | None) -> nn.Module:
+    """The model that is examined: of a compiled one, the one within.
+
+    Raises:
+        IsometerError: something is not what a probe needs.
+    """
+    examined_model = _checked_model(model)
     if mode not in (None, "train", "eval"):
         raise IsometerError(f"mode is {mode!r}; expected 'train', 'eval' or None — None keeps the mode of the model")
     if target is not None and loss is None:
@@ -83,29 +102,48 @@ def probe(
         )
     if loss is not None and not callable(loss):
         raise IsometerError(f"loss is a {type(loss).__name__}; expected a function — pass one, or an nn.Module")
-    if isinstance(layers, str):
-        layers = [layers]
-    samples, tokens_first = _samples(model, batch)
+    return examined_model
 
+
+def examine(
+    subject: Subject,
+    batch: Any,
+    *,
+    target: Any = None,
+    loss: Callable[..., Tensor] | None = None,
+    layers: Sequence[str] | None = None,
+    spectra: bool = False,
+    mode: str | None = None,
+    seed: int = 0,
+    prepare: Callable[[nn.Module], None] | None = None,
+) -> Examination:
+    """`probe` for a subject; `prepare` changes the model before every pass."""
+    samples, tokens_first = _samples(subject.original, batch)
     found: list[Site] = []
     lost: int | None = None
     cotangents: Tensor | None = None
     used = 0
-    factored, exponents = True, list(_EXPONENTS)
+    # What a loss does with the weights itself is in no inner product of inputs and cotangents.
+    factored, exponents = not subject.joint, list(_EXPONENTS)
     while exponents:
         exponent = exponents[0]
         backward = Backward(samples=samples, tokens_first=tokens_first, seed=seed, exponent=exponent)
-        with preserved(model, seed=seed, mode=mode) as state, _without_collection():
-            capture = Capture(
-                model,
-                state,
-                backward,
-                samples=samples,
-                tokens_first=tokens_first,
-                layers=layers,
-                spectra=spectra and exponent == 0,  # the weights are the same in later passes
-            )
-            _pass(model, batch, target, loss, capture, backward, state.parameters, exponent, seed, factored)
+        one = partial(
+            _pass,
+            batch=batch,
+            target=target,
+            loss=loss,
+            backward=backward,
+            samples=samples,
+            tokens_first=tokens_first,
+            layers=layers,
+            spectra=spectra and exponent == 0,  # the weights are the same in later passes
+            exponent=exponent,
+            seed=seed,
+            factored=factored,
+            keep_graph=subject.has_history,
+        )
+        capture = subject.run(one, seed=seed, mode=mode, prepare=prepare)
         _assign_weights(capture.sites, backward)
         if factored and any(
             s.factored and math.isnan(s.output_log_norm) and not s.gradient_lost for s in capture.sites
@@ -127,35 +165,31 @@ def probe(
         # Behind activations that are not finite no factor of the loss helps.
         if not all(site.finite for site in found) or not any(site.gradient_lost for site in found):
             break
+    for site in found:
+        site.parameters = tuple(map(subject.original_id, site.parameters))
     broken = next((layer for layer, site in enumerate(found) if not site.finite), None)
     return Examination(tuple(found), tabulate(found, cotangents), broken, lost, used, samples, seed)
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """No search for unreachable objects: a pass makes many small ones, and keeps them."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _pass(
     model: nn.Module,
+    *,
     batch: Any,
     target: Any,
     loss: Callable[..., Tensor] | None,
-    capture: Capture,
     backward: Backward,
-    parameters: Sequence[nn.Parameter],
+    samples: int,
+    tokens_first: bool,
+    layers: Sequence[str] | None,
+    spectra: bool,
     exponent: int,
     seed: int,
     factored: bool,
-) -> None:
-    """Forward under the capture, then backward; hooks are off afterwards, whatever happened."""
+    keep_graph: bool,
+) -> Capture:
+    """Forward under a capture, then backward; hooks are off afterwards, whatever happened."""
+    capture = Capture(model, backward, samples=samples, tokens_first=tokens_first, layers=layers, spectra=spectra)
+    parameters = list(model.parameters())  # as the model came: it may exchange some
     leaves: list[Tensor] = []
 
     def own(tensor: Tensor) -> Tensor:
@@ -165,7 +199,7 @@ def _pass(
         leaves.append(tensor.detach().requires_grad_())
         return leaves[-1].clone()
 
-    try:
+    with without_collection(), _unhooked(capture, backward):
         inputs = map_tensors(own, batch)
         # what lies behind the input needs no other reason to be differentiated
         trained = [p for p in parameters if p.requires_grad and (p.dim() > 1 or not leaves)]
@@ -179,12 +213,21 @@ def _pass(
             spared = {s.factored for s in capture.sites if s.factored and capture.uses[s.factored] == 1}
             # Hooks of the user's own run only where the gradient is formed.
             trained = [p for p in trained if id(p) not in spared or p._backward_hooks]
-        backward.watch_model([tensor for tensor in tensors(output) if tensor.is_floating_point()])
+        backward.watch_model(dense(output))
         outputs, cotangents = _loss(output, target, loss, exponent, seed)
         del output
         if outputs:
             backward.watch_parameters(trained)
-            _differentiate(outputs, [*leaves, *(p for p in trained if p.requires_grad)], cotangents)
+            trained = [p for p in trained if p.requires_grad]
+            _differentiate(outputs, [*leaves, *trained], cotangents, keep_graph=keep_graph)
+    return capture
+
+
+@contextmanager
+def _unhooked(capture: Capture, backward: Backward) -> Iterator[None]:
+    """No hooks afterwards."""
+    try:
+        yield
     finally:
         capture.detach()
         backward.detach()
@@ -216,7 +259,7 @@ def _loss(
             raise IsometerError(f"loss returned {came}; expected a scalar tensor — reduce it, with .mean() or .sum()")
         # The factor is the cotangent, not part of the loss: the forward pass stays as it was.
         return ([value], [torch.full_like(value, scale)]) if value.requires_grad else ([], [])
-    floating = [tensor for tensor in tensors(output) if tensor.is_floating_point() and tensor.numel()]
+    floating = dense(output)
     if not floating:
         raise IsometerError(
             f"the model returned a {type(output).__name__} without a floating point tensor; expected one to start the "
@@ -233,13 +276,13 @@ def _loss(
     return outputs, cotangents
 
 
-def _differentiate(outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor]) -> None:
+def _differentiate(outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor], *, keep_graph: bool) -> None:
     """The backward pass; gradients are read in hooks, nothing is accumulated."""
     try:
         with ExitStack() as stack:  # the hooks multiply, and not in half precision
             for device in {tensor.device.type for tensor in [*outputs, *inputs]}:
                 stack.enter_context(torch.autocast(device, enabled=False))
-            torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True)
+            torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True, retain_graph=keep_graph)
     except RuntimeError as problem:
         if "checkpoint" in str(problem).lower() and "reentrant" in str(problem).lower():
             raise IsometerError(
@@ -283,16 +326,27 @@ def _checked_model(model: nn.Module) -> nn.Module:
         raise IsometerError(
             f"parameter {lazy!r} has no shape yet; expected an initialised model — run it on a batch once"
         )
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if tensor.is_meta:
+            raise IsometerError(
+                f"{name!r} is on the meta device and has no values; expected memory — call "
+                "model.to_empty(device='cpu') and initialise it"
+            )
     return model
 
 
 def _samples(model: nn.Module, batch: Any) -> tuple[int, bool]:
     """Number of samples, and whether tokens come before samples."""
-    first = next((tensor for tensor in tensors(batch) if tensor.dim() > 0), None)
+    first = next((tensor for tensor in tensors(batch) if tensor.is_nested or tensor.dim() > 0), None)
     if first is None:
         raise IsometerError(
             f"batch is a {type(batch).__name__} without a tensor that has samples; expected a tensor, a tuple of "
             "positional arguments or a mapping of keyword arguments — pass torch.as_tensor(batch)"
+        )
+    if first.is_nested:
+        raise IsometerError(
+            "batch is a nested tensor; expected samples of one shape — pass a padded tensor, and a mask if the model "
+            "takes one"
         )
     if not first.shape[0]:
         raise IsometerError(f"batch has shape {tuple(first.shape)}; expected at least one sample — pass more")

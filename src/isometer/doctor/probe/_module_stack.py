@@ -19,6 +19,11 @@ _REARRANGING = frozenset(
 )
 
 
+def transforming() -> bool:
+    """Whether vmap, grad or another transform of torch.func is at work: its tensors have no numbers to read."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
 class Place:
     """A module of the model."""
 
@@ -85,9 +90,11 @@ class Frames:
             name = path.replace("_orig_mod.", "").replace("._orig_mod", "") or ROOT
             leaf = is_script or not any(child is not None for child in module._modules.values())
             before, after = self._hooks(Place(name, module, leaf, module is self._model))
-            self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+            # Not by the module's own method: scripted modules refuse, though they call the hooks.
+            register = nn.Module.register_forward_pre_hook, nn.Module.register_forward_hook
+            self._handles.append(register[0](module, before, with_kwargs=True))
             # Also called where the module raises, so that its frame is taken off.
-            self._handles.append(module.register_forward_hook(after, always_call=True))
+            self._handles.append(register[1](module, after, always_call=True))
 
     def detach(self) -> None:
         for handle in self._handles:
@@ -96,7 +103,7 @@ class Frames:
 
     def _hooks(self, place: Place) -> tuple[Callable[..., None], Callable[..., None]]:
         def before(module: nn.Module, args: Any, kwargs: Any) -> None:
-            if self.paused:
+            if self.paused or transforming():
                 return
             self.paused = True
             try:
@@ -112,7 +119,7 @@ class Frames:
         def after(module: nn.Module, args: Any, output: Any) -> None:
             running = self._running
             # A module entered while hooks were paused has no frame.
-            if self.paused or not any(frame.module is module for frame in reversed(running)):
+            if self.paused or transforming() or not any(frame.module is module for frame in reversed(running)):
                 return
             self.paused = True
             try:

@@ -30,6 +30,16 @@ def tensors(tree: Any) -> Iterator[torch.Tensor]:
             yield from tensors(getattr(tree, field.name, None))
 
 
+def dense(tree: Any) -> list[torch.Tensor]:
+    """Tensors of floating point with entries, nested ones excepted.
+
+    Example:
+        >>> len(dense([torch.ones(2), torch.ones(0), torch.tensor(1)]))
+        1
+    """
+    return [t for t in tensors(tree) if t.is_floating_point() and not t.is_nested and t.numel()]
+
+
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> Any:
     """The same structure with every tensor replaced; objects that hold no tensors are passed on as they are.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,9 +12,11 @@ from isometer.doctor.conditions._prescription import code
 from isometer.doctor.conditions._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._diagnose import diagnose
 from isometer.doctor.diagnosis._report import Report
+from isometer.doctor.probe._snapshot import Snapshot
+from isometer.doctor.probe._subject import all_or_nothing, working_copy
 from isometer.doctor.treatment._record import Treatment
 from isometer.doctor.treatment._search import TreatmentSearch, everything
-from isometer.doctor.treatment._surgery import Snapshot, inner
+from isometer.doctor.treatment._surgery import inner
 from isometer.errors import IsometerError, unknown_name
 
 
@@ -51,8 +52,8 @@ def treat(
         A `Treatment`.
 
     Raises:
-        IsometerError: the model cannot be copied, is quantised or has no memory, or an id is not known. The model is
-            then as it was.
+        IsometerError: the model cannot be copied, has a hook that holds the model itself, is quantised or has no
+            memory, or an id is not known. The model is then as it was.
 
     Example:
         >>> layers = [m for _ in range(10) for m in (nn.Linear(32, 32, bias=False), nn.ReLU())]
@@ -79,18 +80,17 @@ def treat(
             seed=seed,
         )
 
-    original = Snapshot(working)
-    search = TreatmentSearch(working, original, batch, seed, examine)
-    try:
+    def work() -> Treatment:
+        search = TreatmentSearch(working, Snapshot.of(working), batch, seed, examine)
         if chosen is None and choose == "recommended":
             steps, calls = search.recommended(report)
         else:
             steps, calls = search.listed(chosen or everything(report), report)
         after = examine(predict=report.prediction is not None) if calls else report
-    except BaseException:  # an interruption too must leave no half treated model
-        original.restore()
-        raise
-    return Treatment(working, steps, report, after, code(calls, seed), calls)
+        return Treatment(working, steps, report, after, code(calls, seed), calls)
+
+    # A copy may be left half treated: nobody has it.
+    return all_or_nothing(working, work) if inplace else work()
 
 
 def chosen_ids(choose: str | Sequence[str]) -> tuple[str, ...] | None:
@@ -136,7 +136,9 @@ def _check(model: Any, report: Any) -> None:
 
 def _copied(model: nn.Module) -> nn.Module:
     try:
-        return copy.deepcopy(model)
+        return working_copy(model)
+    except IsometerError as problem:
+        raise IsometerError(f"{problem}, or pass inplace=True") from problem
     except Exception as problem:  # whatever the model's own code raises
         raise IsometerError(
             f"the model cannot be copied ({type(problem).__name__}: {problem}); expected one that copy.deepcopy takes "

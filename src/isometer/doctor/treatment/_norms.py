@@ -9,6 +9,8 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from isometer.doctor.probe._subject import examined
+from isometer.doctor.probe._tensor_trees import map_tensors
 from isometer.doctor.treatment._surgery import is_plain, like, own_places, put, seen, single_use
 from isometer.errors import IsometerError
 from isometer.init._targets import run
@@ -183,12 +185,15 @@ def batch_free_norm_(model: nn.Module) -> tuple[str, ...]:
 
 def observe(model: nn.Module, batch: Any, hooks: list[tuple[nn.Module, Callable[..., None]]]) -> None:
     """Run a model once with functions behind some modules, and leave it as it was."""
-    from isometer.doctor.probe._restore import preserved
 
-    with preserved(model, seed=0, mode="train"), torch.no_grad():
-        handles = [module.register_forward_hook(hook) for module, hook in hooks]
+    def watch(copy: nn.Module) -> None:
+        handles = [subject.twin(module).register_forward_hook(hook) for module, hook in hooks]
         try:
-            run(model, batch)
+            with torch.no_grad():
+                run(copy, map_tensors(torch.clone, batch))
         finally:
             for handle in handles:
                 handle.remove()
+
+    with examined(model) as subject:
+        subject.run(watch, seed=0, mode="train")

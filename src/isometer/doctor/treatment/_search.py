@@ -11,8 +11,8 @@ from torch import nn
 from isometer.doctor.conditions._prescription import KINDS, Call
 from isometer.doctor.conditions._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._report import Report
+from isometer.doctor.probe._snapshot import Snapshot
 from isometer.doctor.treatment._record import Step
-from isometer.doctor.treatment._surgery import Snapshot
 from isometer.errors import IsometerError
 
 _BURDEN = {"severe": 3, "moderate": 1}  # of a finding; treatments make the sum smaller
@@ -87,7 +87,7 @@ class TreatmentSearch:
         """These prescriptions in order; only what makes things worse is undone."""
         route = Route(report)
         for one in ids:
-            base = Snapshot(self.model)
+            base = Snapshot.of(self.model)
             step, calls, after = self._try(one, route.report, base)
             if after is not None and _burden(after) > route.burden:
                 base.restore()
@@ -102,7 +102,7 @@ class TreatmentSearch:
         """Again and again the prescription that leaves the least, as long as it leaves less than before."""
         route = Route(report)
         while route.burden:
-            base = Snapshot(self.model)
+            base = Snapshot.of(self.model)
             tried: list[tuple[Step, Calls, Report | None]] = []
             for one in _candidates(route.report, kinds):
                 if any(step.id == one for step in route.kept):

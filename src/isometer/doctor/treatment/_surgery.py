@@ -6,46 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import nn
 
 from isometer.doctor.probe._examine import probe
 from isometer.doctor.probe._sites import Site
 from isometer.errors import IsometerError
-
-_SWITCHES = ("norm_first",)  # plain attributes that a treatment sets
-
-
-class Snapshot:
-    """What a model was like: its tree of modules, its parameters and buffers.
-
-    Example:
-        >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-        >>> before = Snapshot(model)
-        >>> put(model, "1", nn.Tanh())
-        >>> before.restore()
-        >>> model[1]
-        ReLU()
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        self._trees = [(module, dict(module._modules), self._switches(module)) for module in model.modules()]
-        tensors = dict.fromkeys([*model.parameters(), *model.buffers()])  # those at several places once
-        self._values = [(tensor, tensor.detach().clone()) for tensor in tensors]
-
-    @staticmethod
-    def _switches(module: nn.Module) -> dict[str, Any]:
-        return {name: module.__dict__[name] for name in _SWITCHES if name in module.__dict__}
-
-    def restore(self) -> None:
-        """Everything back to what it was, the same objects with the same values."""
-        for module, children, switches in self._trees:
-            module._modules.clear()
-            module._modules.update(children)
-            module.__dict__.update(switches)
-        with torch.no_grad():
-            for tensor, value in self._values:
-                tensor.copy_(value)
 
 
 def inner(model: nn.Module) -> nn.Module:

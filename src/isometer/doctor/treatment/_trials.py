@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from isometer.doctor.probe._subject import working_copy
 from isometer.doctor.training._loop import LEARNING_RATES, WINDOW, TrainingCurve, train
 from isometer.errors import IsometerError, unknown_name
 from isometer.serialize import json_data
@@ -173,7 +173,7 @@ def trial(
         for seed in seeds:
             row = []
             for rate in rates:
-                model = copy.deepcopy(source) if isinstance(source, nn.Module) else source(seed)
+                model = working_copy(source) if isinstance(source, nn.Module) else source(seed)
                 row.append(_run(model.train(), draw, loss, optimizer, rate, steps, seed))
                 done += 1
                 if progress is not None:

@@ -1,0 +1,174 @@
+"""What belongs to the process and not to a model: random generators, settings of torch, hooks on all modules."""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.modules import module as torch_module
+
+_GLOBAL_TABLES = tuple(
+    table for name, table in vars(torch_module).items() if name.startswith("_global_") and isinstance(table, dict)
+)
+_Setting = tuple[Callable[[], Any], Callable[[Any], Any]]
+
+
+def _deterministic() -> tuple[bool, bool]:
+    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+def _set_deterministic(value: tuple[bool, bool]) -> None:
+    torch.use_deterministic_algorithms(value[0], warn_only=value[1])
+
+
+def _anomaly() -> tuple[bool, bool]:
+    return torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+
+
+def _autocast() -> tuple[Any, ...]:
+    devices = ("cpu", "cuda")
+    return (
+        torch.is_autocast_cache_enabled(),
+        *((one, torch.is_autocast_enabled(one), torch.get_autocast_dtype(one)) for one in devices),
+    )
+
+
+def _set_autocast(value: tuple[Any, ...]) -> None:
+    cached, *devices = value
+    torch.set_autocast_cache_enabled(cached)
+    for device, enabled, dtype in devices:
+        torch.set_autocast_enabled(device, enabled)
+        torch.set_autocast_dtype(device, dtype)
+
+
+def _set_collection(enabled: bool) -> None:
+    (gc.enable if enabled else gc.disable)()
+
+
+def _set_function_modes(count: int) -> None:
+    # A mode whose exit was interrupted would see every call from then on.
+    while torch._C._len_torch_function_stack() > count:
+        torch._C._pop_torch_function_stack()
+
+
+def _stance() -> Any:
+    """What torch.compile does with compiled functions, where it was imported."""
+    return getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
+
+
+def _set_stance(value: Any) -> None:
+    if value is not None:
+        sys.modules["torch._dynamo.eval_frame"]._stance = value  # type: ignore[attr-defined]
+
+
+_SETTINGS: tuple[_Setting, ...] = (
+    (torch._C._len_torch_function_stack, _set_function_modes),  # first: modes would see the rest
+    (gc.isenabled, _set_collection),
+    (_stance, _set_stance),
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.is_grad_enabled, torch._C._set_grad_enabled),
+    (torch.get_num_threads, torch.set_num_threads),
+    (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    (_deterministic, _set_deterministic),
+    (_anomaly, lambda value: torch.set_anomaly_enabled(*value)),
+    (_autocast, _set_autocast),
+    (np.geterr, lambda value: np.seterr(**value)),
+)
+
+
+class World:
+    """Generators of torch (CPU and, where in use, CUDA), NumPy and Python, settings of torch, global hooks of modules.
+
+    Example:
+        >>> world, before = World(), torch.get_rng_state()
+        >>> world.seed(3)
+        >>> torch.set_default_dtype(torch.float64)
+        >>> world.restore()
+        []
+        >>> torch.get_default_dtype(), torch.equal(torch.get_rng_state(), before)
+        (torch.float32, True)
+    """
+
+    def __init__(self) -> None:
+        # To read the states of CUDA generators would initialise CUDA.
+        self._cuda = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        self._torch = torch.default_generator.get_state()
+        self._on_cuda = torch.cuda.get_rng_state_all() if self._cuda else None
+        # The models use the global generator, so it is the one to keep.
+        self._numpy: Any = np.random.get_state()  # noqa: NPY002
+        self._python = random.getstate()
+        self._settings = [(get, put, get()) for get, put in _SETTINGS]
+        self._device = _default_device()
+        self._tables = [(table, dict(table)) for table in _GLOBAL_TABLES]
+
+    def seed(self, seed: int) -> None:
+        """The same numbers for every run."""
+        torch.default_generator.manual_seed(seed)
+        if self._cuda:
+            torch.cuda.manual_seed_all(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        random.seed(seed)
+
+    def restore(self) -> list[str]:
+        """Everything as it was; what could not be put back."""
+        problems: list[str] = []
+        for step in (self._restore_generators, self._restore_settings, self._restore_tables):
+            try:
+                step()
+            except Exception as problem:
+                problems.append(f"global state ({type(problem).__name__}: {problem})")
+        return problems
+
+    def _restore_generators(self) -> None:
+        torch.default_generator.set_state(self._torch)
+        if self._on_cuda is not None:
+            torch.cuda.set_rng_state_all(self._on_cuda)
+        np.random.set_state(self._numpy)  # noqa: NPY002
+        random.setstate(self._python)
+
+    def _restore_settings(self) -> None:
+        for get, put, value in self._settings:
+            if get() != value:
+                put(value)
+        if _default_device() is not self._device:
+            torch.set_default_device(None if self._device is None else self._device.device)
+
+    def _restore_tables(self) -> None:
+        for table, content in self._tables:
+            if list(table.items()) != list(content.items()):
+                table.clear()
+                table.update(content)
+
+
+def _default_device() -> Any:
+    """The mode by which torch.set_default_device works, `None` where there is none."""
+    held: Any = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)
+    return getattr(held, "device_context", None)
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """No search for unreachable objects inside: it takes time where many small ones are made and kept."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def eager() -> Iterator[None]:
+    """Compiled functions inside run as they were written; nothing is imported for models without any."""
+    if "torch._dynamo" not in sys.modules:
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
