@@ -317,7 +317,7 @@ def _weak(p: Part) -> None:
 
 @step(A, setup=_weak)
 def weak_dictionary(p: Part, h: Tensor) -> None:
-    p.known[p.weight] = p.known.get(p.weight, 0) + 1
+    p.known[p] = p.known.get(p, 0) + 1
 
 
 @trait(A)

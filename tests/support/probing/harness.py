@@ -25,6 +25,20 @@ from support.probing.surroundings import surroundings
 OPERATIONS = ("probe", "diagnose", "treat", "monitor")
 CONDITIONS = ("plain", "gradients", *interruption.KINDS)
 _SHOWN = 12  # differences that are told
+# What a model can do to the whole process that is no part of it: told, and counted by itself.
+BEYOND = tuple(
+    f"the process {what}"
+    for what in (
+        "has another default device",
+        "has another anomaly mode",
+        "is deterministic differently",
+        "has another number of threads",
+        "has another function mode",
+        "collects garbage differently",
+        "has another environment",
+        "has other functions in",
+    )
+)
 
 
 @dataclass
@@ -40,6 +54,8 @@ class Result:
             `"interrupted"`, or `"error"` for any other.
         changed: what is different afterwards.
         message: of the error.
+        moment: when it was interrupted: seconds, lines or operations after the start.
+        where: the line that was interrupted.
     """
 
     model: str
@@ -49,12 +65,16 @@ class Result:
     ended: str = ""
     changed: list[str] = field(default_factory=list)
     message: str = ""
+    moment: float = 0.0
+    where: str = ""
 
     @property
     def outcome(self) -> str:
-        """`"changed"`, whatever happened; else `"refused"`, `"error"` or `"unchanged"`."""
+        """`"changed"`, whatever happened; `"process"` if that is beyond the model; else `"refused"`, `"error"` or
+        `"unchanged"`.
+        """
         if self.changed:
-            return "changed"
+            return "process" if all(what.startswith(BEYOND) for what in self.changed) else "changed"
         return self.ended if self.ended in ("refused", "error", "hung", "crashed") else "unchanged"
 
     def row(self) -> dict[str, Any]:
@@ -73,7 +93,7 @@ class Patient:
 
     def __init__(self, name: str, groups: tuple[str, ...], build: Callable[[], Any]) -> None:
         self.name, self.groups, self._build = name, groups, build
-        self._lengths: dict[tuple[str, str], float] = {}
+        self._surveys: dict[tuple[str, str], interruption.Survey] = {}
         self._expected: dict[bool, list[str]] = {}
         self._report: Any = None
 
@@ -99,7 +119,9 @@ class Patient:
         if name == "monitor":
             monitor = SignalMonitor(model, every=1, budget=None, samples=4)
             return lambda: monitor.step(batch)
-        if name == "forward":  # not an operation of the doctor: what a model does to itself
+        if name == "nothing":  # no operations of the doctor: controls of the harness itself
+            return lambda: None
+        if name == "forward":
             return lambda: call(model, batch)
         return {"probe": lambda: probe(model, batch), "diagnose": lambda: diagnose(model, batch)}[name]
 
@@ -115,46 +137,51 @@ class Patient:
                     self._report = diagnose(nn.Sequential(*layers), torch.randn(6, 8), predict=False)
         return self._report
 
-    def length(self, operation: str, kind: str) -> float:
+    def survey(self, operation: str, kind: str) -> interruption.Survey:
+        """How long the operation is."""
         kind = "line" if kind == "exception" else kind
-        if (operation, kind) not in self._lengths:
-            with surroundings():
+        if (operation, kind) not in self._surveys:
+            with surroundings(), _log():
                 run = self.operation(operation, self.subject(True))
-                self._lengths[operation, kind] = interruption.length(run, kind)
-        return self._lengths[operation, kind]
+                self._surveys[operation, kind] = interruption.survey(run, kind)
+        return self._surveys[operation, kind]
 
 
-def examine(patient: Patient, operation: str, condition: str, seed: int = 0) -> Result:
+def examine(
+    patient: Patient, operation: str, condition: str, *, seed: int = 0, moment: float | None = None
+) -> Result:
     """Do an operation to a new instance of a model, and say what is different afterwards.
 
     Args:
         patient: the model.
-        operation: one of `OPERATIONS`, or `"forward"`.
+        operation: one of `OPERATIONS`, or a control: `"nothing"`, `"forward"`.
         condition: one of `CONDITIONS`.
         seed: of the moment of an interruption, together with all names.
+        moment: of the interruption, if not drawn.
     """
     result = Result(patient.name, patient.groups, operation, condition)
     gradients = condition != "plain"
     expected = patient.expected(gradients)
     stop = condition in interruption.KINDS
-    at = 0.0
     if stop:
         draw = random.Random(f"{patient.name} {operation} {condition} {seed}")
-        at = patient.length(operation, condition) * draw.random()
-    patient.report() if operation == "treat" else None
+        result.moment = patient.survey(operation, condition).moment(draw) if moment is None else moment
+    if operation == "treat":
+        patient.report()
     with surroundings(), _log() as said:
         subject = patient.subject(gradients)
         run = patient.operation(operation, subject)
         before = _fingerprint(subject)
         problem: BaseException | None = None
+        where: list[str] = []
         try:
-            interruption.interrupted(run, condition, at) if stop else run()
+            interruption.interrupted(run, condition, result.moment, where) if stop else run()
         except BaseException as raised:  # an exit or an interruption too
             problem = raised
         result.changed = _shortened(differences(before, _fingerprint(subject)))
         result.ended, result.message = _ending(problem, said, expected)
-        problem = None
-        del before, run
+        result.where = where[0] if where else ""
+        del before, run, problem
         if not any(what.startswith("the process") for what in result.changed):
             after = behaviour(subject)
             result.changed += [f"the model {what}" for what in _other(expected, after)]

@@ -8,18 +8,21 @@ defers it is respected. `operation` raises at a chosen call of a torch function,
 
 from __future__ import annotations
 
+import os
+import random
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import torch
 from torch.overrides import TorchFunctionMode
 
 KINDS = ("signal", "line", "operation", "exception")
-_SEEN_BY_NOBODY = 64  # frames of a run that are not lines of it
+_OWN = f"{os.sep}isometer{os.sep}"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -29,21 +32,52 @@ class Interrupted(KeyboardInterrupt):
 class _Lines:
     """Counts lines and does something at one of them."""
 
-    def __init__(self, at: int | None, act: Callable[[], None]) -> None:
-        self.count, self._at, self._act = 0, at, act
+    def __init__(self, at: int, act: Callable[[], None]) -> None:
+        self.count, self.where, self._at, self._act = 0, "", at, act
 
     def __call__(self, frame: Any, event: str, argument: Any) -> Any:
         if event == "line":
             self.count += 1
             if self.count == self._at:
+                self.where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
                 self._act()
         return self
+
+
+class _Places:
+    """Counts lines, and notes when each line of Isometer ran first and last."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.places: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def __call__(self, frame: Any, event: str, argument: Any) -> Any:
+        if event == "line":
+            self.count += 1
+            if _OWN in frame.f_code.co_filename:
+                place = frame.f_code.co_filename, frame.f_lineno
+                self.places[place] = self.places.get(place, (self.count, 0))[0], self.count
+        return self
+
+
+@dataclass(frozen=True)
+class Survey:
+    """How long a run is: seconds, lines or operations; and when the lines of Isometer's own code ran."""
+
+    length: float
+    places: tuple[tuple[int, int], ...] = ()
+
+    def moment(self, draw: random.Random) -> float:
+        """A random one; half of them at a line of Isometer, all of which are equally likely, however often they run."""
+        if self.places and draw.random() < 0.5:
+            return draw.choice(draw.choice(self.places))
+        return self.length * draw.random()
 
 
 class _Operations(TorchFunctionMode):
     """Counts calls of torch functions and raises at one of them."""
 
-    def __init__(self, at: int | None) -> None:
+    def __init__(self, at: int) -> None:
         super().__init__()
         self.count, self._at = 0, at
 
@@ -62,7 +96,7 @@ def _throw() -> None:
     raise Interrupted("at a line")
 
 
-def _traced(function: Callable[[], Any], lines: _Lines) -> Any:
+def _traced(function: Callable[[], Any], lines: Any) -> Any:
     before = sys.gettrace()
     sys.settrace(lines)
     try:
@@ -71,21 +105,21 @@ def _traced(function: Callable[[], Any], lines: _Lines) -> Any:
         sys.settrace(before)
 
 
-def length(function: Callable[[], Any], kind: str) -> float:
-    """How long a run is: seconds, lines or operations, whatever it ends with."""
+def survey(function: Callable[[], Any], kind: str) -> Survey:
+    """Run a function to its end, whatever that is, and say how long it is."""
     if kind == "operation":
-        with _Operations(None) as operations, suppress(BaseException):
+        with _Operations(0) as operations, suppress(BaseException):
             function()
-        return operations.count
+        return Survey(operations.count)
     if kind == "signal":
         start = time.perf_counter()
         with suppress(BaseException):
             function()
-        return time.perf_counter() - start
-    lines = _Lines(None, _send)
+        return Survey(time.perf_counter() - start)
+    lines = _Places()
     with suppress(BaseException):
         _traced(function, lines)
-    return lines.count
+    return Survey(lines.count, tuple(lines.places.values()))
 
 
 @contextmanager
@@ -99,18 +133,20 @@ def _timer(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def interrupted(function: Callable[[], Any], kind: str, at: float) -> Any:
+def interrupted(function: Callable[[], Any], kind: str, at: float, where: list[str]) -> Any:
     """Run a function and interrupt it after so many seconds, lines or operations.
 
     Args:
         function: what to run.
         kind: one of `KINDS`.
-        at: when, in the unit of `length`.
+        at: when, in the unit of the survey.
+        where: the line that was interrupted is added to it, if a line was chosen.
 
     Returns:
         What the function returns, if it ended before or caught the interruption.
     """
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    lines = _Lines(max(1, round(at)), _send if kind == "line" else _throw)
     try:
         if kind == "signal":
             with _timer(at):
@@ -118,11 +154,7 @@ def interrupted(function: Callable[[], Any], kind: str, at: float) -> Any:
         if kind == "operation":
             with _Operations(max(1, round(at))):
                 return function()
-        return _traced(function, _Lines(max(1, round(at)), _send if kind == "line" else _throw))
+        return _traced(function, lines)
     finally:
+        where.append(lines.where)
         signal.signal(signal.SIGINT, handler)
-
-
-def modes() -> int:
-    """How many torch function modes are entered."""
-    return int(torch._C._len_torch_function_stack())
