@@ -28,6 +28,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 import torch  # noqa: E402
-from support import small_transformers  # noqa: E402
-from support.probing.suites import SUITES, Case, cases, results  # noqa: E402
 
 from isometer.files import write_whole  # noqa: E402
 from isometer.serialize import json_text  # noqa: E402
+from support import small_transformers  # noqa: E402
+from support.probing.suites import SUITES, Case, cases, results  # noqa: E402
 
 MEMORY = 8 << 30  # bytes of address space of a process
 OUTCOMES = ("unchanged", "refused", "error", "process", "changed", "hung", "crashed")
@@ -58,14 +59,17 @@ def told(text: str, last: bool) -> None:
     terminal = sys.stderr.isatty()
     if last or time.monotonic() - _told[0] > (0.2 if terminal else 10):
         _told[0] = time.monotonic()
-        print(f"\r{text}  " if terminal else text, end="" if terminal and not last else "\n", file=sys.stderr, flush=True)
+        print(
+            f"\r{text}  " if terminal else text, end="" if terminal and not last else "\n", file=sys.stderr, flush=True
+        )
 
 
 class Child:
     """A process that works through the cases of one model and tells each result as it comes."""
 
     def __init__(self, work: list[Any], run: Callable[[Any], Iterable[Row]]) -> None:
-        self.work, self._text, self.begun = work, b"", time.monotonic()
+        self.work, self.finished = work, 0  # how many of them
+        self._text, self.begun = b"", time.monotonic()
         self.output, inside = os.pipe()
         sys.stdout.flush()
         self.pid = os.fork()
@@ -86,10 +90,8 @@ class Child:
     def end(self) -> int:
         """End it and say how it ended."""
         os.close(self.output)
-        try:
+        with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         return os.waitpid(self.pid, 0)[1]
 
 
@@ -131,21 +133,19 @@ def parallel(
             child, over, how = key.data, False, "crashed"
             if child in ready:
                 messages, over = child.read()
-                done = 0
                 for message in messages:
                     thing = child.work[message["index"]]
                     if message.get("done"):
-                        done = message["index"] + 1
+                        child.finished = message["index"] + 1
                         yield thing, None, "done"
                     else:
                         yield thing, message["row"], ""
-                child.finished = max(getattr(child, "finished", 0), done)
             elif time.monotonic() - child.begun > limit:
                 over, how = True, "hung"
             if over:
                 running.unregister(child.output)
                 child.end()
-                left = child.work[getattr(child, "finished", 0) :]
+                left = child.work[child.finished :]
                 if left:  # the first of them is to blame; the others get a new process
                     yield left[0], None, how
                     if left[1:]:
@@ -268,7 +268,9 @@ def find_architectures(jobs: int, limit: float) -> None:
     """Write the list of architectures that can be built small, and why others cannot."""
     found: Row = {}
     names = small_transformers.architectures()
-    for name, row, how in parallel([[name] for name in names], lambda name: [small_transformers.search(name)], jobs, limit):
+    for name, row, how in parallel(
+        [[name] for name in names], lambda name: [small_transformers.search(name)], jobs, limit
+    ):
         if row is not None:
             found[name] = row
         elif name not in found:
@@ -277,7 +279,10 @@ def find_architectures(jobs: int, limit: float) -> None:
     good = {name: found[name] for name in sorted(found) if "recipe" in found[name]}
     write_whole(small_transformers.LIST, json.dumps(good, indent=1) + "\n")
     reasons = Counter(str(row["why_not"]).partition(":")[2][:60] for row in found.values() if "why_not" in row)
-    print(f"{len(good)} of {len(names)} can be built and run; the others: {dict(reasons.most_common(12))}", file=sys.stderr)
+    print(
+        f"{len(good)} of {len(names)} can be built and run; the others: {dict(reasons.most_common(12))}",
+        file=sys.stderr,
+    )
 
 
 def chosen(options: argparse.Namespace) -> list[Case]:
@@ -312,7 +317,7 @@ def main() -> None:
     options = parser.parse_args()
     warm_up()
     if options.search:
-        find_architectures(options.jobs, 25)
+        find_architectures(options.jobs, 2 * options.limit)
     wanted, rows = chosen(options), Rows(options.rows)
     units: dict[tuple[str, str], list[Case]] = defaultdict(list)
     for case in wanted:
@@ -339,8 +344,6 @@ def main() -> None:
 
 def warm_up() -> None:
     """Load in this process what its children use."""
-    import isometer.doctor.prediction._extraction
-    import isometer.doctor.prediction._predict_chain
     from isometer.doctor import diagnose, probe, treat
 
     _ = probe, diagnose, treat

@@ -15,6 +15,7 @@ import inspect
 import itertools
 import json
 import logging
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,55 +27,57 @@ LIST = Path(__file__).with_suffix(".json")
 LARGEST = 200_000_000  # bytes of parameters and buffers
 SAMPLES, TOKENS = 4, 8
 _WIDTH, _HEADS, _LAYERS, _VOCABULARY, _IMAGE, _PATCH = 32, 4, 2, 128, 32, 8
-_SMALL: dict[str, int] = {
-    **dict.fromkeys(
-        "hidden_size d_model n_embd embed_dim hidden_dim dim encoder_hidden_size decoder_hidden_size projection_dim "
-        "embedding_size encoder_hidden_dim decoder_hidden_dim out_hidden_size output_hidden_size d_embed "
-        "projector_hidden_size pooler_hidden_size output_dim word_embed_proj_dim classifier_proj_size "
-        "pooler_output_size mask_feature_size feature_size fpn_feature_size encoder_embed_dim vision_hidden_size "
-        "emb_dim text_embed_dim rnn_hidden_size lru_width attention_hidden_size hidden_size_per_layer_input".split(),
+_SIZES = (
+    (
         _WIDTH,
+        "hidden_size d_model n_embd embed_dim hidden_dim dim encoder_hidden_size decoder_hidden_size "
+        "projection_dim embedding_size encoder_hidden_dim decoder_hidden_dim out_hidden_size "
+        "output_hidden_size d_embed projector_hidden_size pooler_hidden_size output_dim "
+        "word_embed_proj_dim classifier_proj_size pooler_output_size mask_feature_size feature_size "
+        "fpn_feature_size encoder_embed_dim vision_hidden_size emb_dim text_embed_dim rnn_hidden_size "
+        "lru_width attention_hidden_size hidden_size_per_layer_input",
     ),
-    **dict.fromkeys(
-        "num_attention_heads n_head num_heads encoder_attention_heads decoder_attention_heads n_heads "
-        "decoder_num_attention_heads encoder_num_attention_heads num_attn_heads".split(),
+    (
         _HEADS,
+        "num_attention_heads n_head num_heads encoder_attention_heads decoder_attention_heads n_heads "
+        "decoder_num_attention_heads encoder_num_attention_heads num_attn_heads",
     ),
-    **dict.fromkeys(("num_key_value_heads", "num_kv_heads", "n_kv_heads", "encoder_num_key_value_heads"), 2),
-    **dict.fromkeys(("head_dim", "d_kv", "attention_head_dim", "d_head", "global_head_dim", "attention_head_size"), 8),
-    **dict.fromkeys(
-        "intermediate_size encoder_ffn_dim decoder_ffn_dim ffn_dim d_ff n_inner dim_feedforward d_inner "
-        "decoder_intermediate_size moe_intermediate_size shared_expert_intermediate_size intermediate_size_mlp "
-        "encoder_intermediate_size mlp_dim ffn_hidden_size shared_intermediate_size expert_ffn_hidden_size "
-        "feed_forward_proj_dim".split(),
+    (_HEADS // 2, "num_key_value_heads num_kv_heads n_kv_heads encoder_num_key_value_heads"),
+    (8, "head_dim d_kv attention_head_dim d_head global_head_dim attention_head_size"),
+    (
         64,
+        "intermediate_size encoder_ffn_dim decoder_ffn_dim ffn_dim d_ff n_inner dim_feedforward d_inner "
+        "decoder_intermediate_size moe_intermediate_size shared_expert_intermediate_size "
+        "intermediate_size_mlp encoder_intermediate_size mlp_dim ffn_hidden_size "
+        "shared_intermediate_size expert_ffn_hidden_size feed_forward_proj_dim",
     ),
-    **dict.fromkeys(
-        "num_hidden_layers encoder_layers decoder_layers num_layers n_layer n_layers num_decoder_layers depth "
-        "decoder_num_hidden_layers encoder_num_hidden_layers num_encoder_layers decoder_num_layers "
-        "max_window_layers num_adapter_layers decoder_depth encoder_depth".split(),
+    (
         _LAYERS,
+        "num_hidden_layers encoder_layers decoder_layers num_layers n_layer n_layers num_decoder_layers "
+        "depth decoder_num_hidden_layers encoder_num_hidden_layers num_encoder_layers decoder_num_layers "
+        "max_window_layers num_adapter_layers decoder_depth encoder_depth",
     ),
-    **dict.fromkeys(("vocab_size", "tokenizer_vocab_size", "decoder_vocab_size", "vocab_size_per_layer_input"), _VOCABULARY),
-    **dict.fromkeys(("max_position_embeddings", "n_positions", "max_sequence_length", "n_ctx", "max_seq_len"), 128),
-    **dict.fromkeys(("max_source_positions", "max_target_positions", "max_2d_position_embeddings"), 128),
-    **dict.fromkeys("num_experts num_local_experts n_routed_experts moe_num_experts".split(), 4),
-    **dict.fromkeys("num_experts_per_tok moe_topk num_experts_per_token moe_top_k top_k_experts".split(), 2),
-    **dict.fromkeys("n_group topk_group n_shared_experts num_shared_experts first_k_dense_replace".split(), 1),
-    **dict.fromkeys("qk_rope_head_dim qk_nope_head_dim v_head_dim q_lora_rank kv_lora_rank".split(), 8),
-    **dict.fromkeys("index_head_dim linear_key_head_dim linear_value_head_dim mamba_d_state state_size".split(), 8),
-    **dict.fromkeys("linear_num_key_heads linear_num_value_heads index_n_heads".split(), 4),
-    **dict.fromkeys(("qk_head_dim",), 16),
-    **dict.fromkeys(("num_mel_bins", "num_filters"), 16),
-    **dict.fromkeys(("num_queries", "num_query_tokens"), 6),
-    **dict.fromkeys(("codebook_size", "num_codevectors_per_group"), 16),
-    **dict.fromkeys(("image_size", "input_size", "img_size"), _IMAGE),
-    **dict.fromkeys(("patch_size",), _PATCH),
-    **dict.fromkeys(("num_conv_pos_embeddings",), 8),
-    **dict.fromkeys(("num_conv_pos_embedding_groups",), 2),
-    **dict.fromkeys(("sliding_window", "attention_window", "block_size"), 16),
-    **dict.fromkeys(("num_frames",), 4),
-}
+    (_VOCABULARY, "vocab_size tokenizer_vocab_size decoder_vocab_size vocab_size_per_layer_input"),
+    (128, "max_position_embeddings n_positions max_sequence_length n_ctx max_seq_len"),
+    (128, "max_source_positions max_target_positions max_2d_position_embeddings"),
+    (4, "num_experts num_local_experts n_routed_experts moe_num_experts"),
+    (2, "num_experts_per_tok moe_topk num_experts_per_token moe_top_k top_k_experts"),
+    (1, "n_group topk_group n_shared_experts num_shared_experts first_k_dense_replace"),
+    (8, "qk_rope_head_dim qk_nope_head_dim v_head_dim q_lora_rank kv_lora_rank"),
+    (8, "index_head_dim linear_key_head_dim linear_value_head_dim mamba_d_state state_size"),
+    (4, "linear_num_key_heads linear_num_value_heads index_n_heads"),
+    (16, "qk_head_dim"),
+    (16, "num_mel_bins num_filters"),
+    (6, "num_queries num_query_tokens"),
+    (16, "codebook_size num_codevectors_per_group"),
+    (_IMAGE, "image_size input_size img_size"),
+    (_PATCH, "patch_size"),
+    (8, "num_conv_pos_embeddings"),
+    (2, "num_conv_pos_embedding_groups"),
+    (16, "sliding_window attention_window block_size"),
+    (4, "num_frames"),
+)
+_SMALL: dict[str, int] = {name: size for size, names in _SIZES for name in names.split()}
 _SHALLOW = {name: value for name, value in _SMALL.items() if value in (_LAYERS, _VOCABULARY) and "head" not in name}
 _SHALLOW = {name: value for name, value in _SHALLOW.items() if "position" not in name and "kv_heads" not in name}
 _LISTS: dict[str, Callable[[int], list[int]]] = {
@@ -84,7 +87,20 @@ _LISTS: dict[str, Callable[[int], list[int]]] = {
     "num_attention_heads": lambda n: [2] * n,
     "encode_proj_layers": lambda n: [n - 1] * n,
 }
-RECIPES = ("small", "no lists", "shallow", "default")
+# Six layers, so that every kind of layer of a hybrid is there, and as many heads of keys as of queries.
+_EVEN = {name: 6 if name.endswith(("layers", "n_layer", "depth")) else value for name, value in _SMALL.items()}
+_EVEN |= dict.fromkeys(("num_key_value_heads", "num_kv_heads", "n_kv_heads"), _HEADS)
+_RECIPES = {"small": _SMALL, "no lists": _SMALL, "even": _EVEN, "shallow": _SHALLOW}
+RECIPES = (*_RECIPES, "default")
+_SLOWEST, _LONGEST = 3.0, 15.0  # seconds of a forward pass, and of looking for a recipe
+_PARTICULAR: dict[str, dict[str, Any]] = {
+    "mamba2": {"num_heads": 8, "head_dim": 8, "n_groups": 1},
+    "bamba": {"attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_n_groups": 1},
+    "granitemoehybrid": {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_n_groups": 1},
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
+    "gptj": {"rotary_dim": 4},
+    "codegen": {"rotary_dim": 4},
+}
 
 
 @functools.cache
@@ -127,18 +143,25 @@ def build(name: str, seed: int = 0) -> tuple[torch.nn.Module, dict[str, torch.Te
 
 def search(name: str) -> dict[str, Any]:
     """Recipe and number of the batch with which an architecture runs, or `{"why_not": …}`."""
-    reasons = []
+    reasons: list[str] = []
+    begun = time.process_time()
     for recipe in RECIPES:
+        if time.process_time() - begun > _LONGEST:
+            break
         try:
             with _quiet():
                 model = _model(name, recipe, 0)
         except Exception as problem:
-            reasons.append(f"{recipe}: {type(problem).__name__}: {str(problem).splitlines()[0] if str(problem) else ''}"[:160])
+            text = str(problem).strip().replace("\n", " ")
+            reasons.append(f"{recipe}: {type(problem).__name__}: {text}"[:160])
             continue
         for index, batch in enumerate(_batches(model, 0)):
             try:
+                start = time.process_time()
                 with _quiet():
                     output = model(**batch)
+                if time.process_time() - start > _SLOWEST:
+                    raise TimeoutError(f"forward takes more than {_SLOWEST} s")
             except Exception as problem:
                 reasons.append(f"{recipe} {'+'.join(batch)}: {type(problem).__name__}: {problem}"[:160])
                 continue
@@ -169,9 +192,11 @@ def _config(name: str, recipe: str) -> Any:
 
 def _fields(config: Any, recipe: str) -> dict[str, Any]:
     """The fields of a configuration that are made smaller."""
-    sizes = _SHALLOW if recipe == "shallow" else _SMALL
-    found: dict[str, Any] = {}
+    sizes = _RECIPES[recipe]
+    found: dict[str, Any] = dict(_PARTICULAR.get(config.model_type, {}))
     for field, value in vars(config).items():
+        if field in found:
+            continue
         if hasattr(value, "to_dict"):
             inner = _fields(value, recipe)
             found[field] = {**inner, "model_type": value.model_type} if value.model_type else inner
@@ -179,15 +204,27 @@ def _fields(config: Any, recipe: str) -> dict[str, Any]:
             continue
         elif isinstance(value, int) and field in sizes and value > sizes[field]:
             found[field] = sizes[field]
-        elif field in ("head_dim",) and value is None:
-            continue
+        elif field == "rope_parameters" and isinstance(value, dict) and _of_images(config):
+            found[field] = {**value, "mrope_section": [2, 1, 1]}
         elif isinstance(value, int) and field.endswith(("_token_id", "_token_index")) and value >= _VOCABULARY:
             found[field] = 3 + hash_of(field) % 90
-        elif isinstance(value, (list, tuple)) and recipe == "small" and field in _LISTS and all(isinstance(one, int) for one in value):
+        elif (
+            isinstance(value, (list, tuple))
+            and recipe == "small"
+            and field in _LISTS
+            and all(isinstance(one, int) for one in value)
+        ):
             found[field] = _LISTS[field](len(value))
         elif field == "image_size" and isinstance(value, (list, tuple)) and recipe != "shallow":
             found[field] = [_IMAGE] * len(value)
     return found
+
+
+def _of_images(config: Any) -> bool:
+    """Whether positions have three axes, whose shares of a head are a constant in the code."""
+    return any(
+        part in config.model_type for part in ("_vl", "glm4v", "omni", "glm_image", "qwen3_5", "glm_ocr", "glm46")
+    )
 
 
 def hash_of(text: str) -> int:
@@ -235,7 +272,8 @@ def _completed(
 def _ids(config: Any, generator: torch.Generator) -> torch.Tensor:
     vocabulary = _find(config, "vocab_size", otherwise=_VOCABULARY)
     vocabulary = vocabulary if isinstance(vocabulary, int) else min(vocabulary)
-    special = {value for field, value in vars(config).items() if field.endswith(("_token_id", "_token_index"))}
+    held = [value for field, value in vars(config).items() if field.endswith(("_token_id", "_token_index"))]
+    special = {one for value in held for one in (value if isinstance(value, (list, tuple)) else [value])}
     plain = [one for one in range(min(vocabulary, 120)) if one not in special and one > 2] or [0]
     return torch.tensor(plain)[torch.randint(0, len(plain), (SAMPLES, TOKENS), generator=generator)]
 
@@ -257,14 +295,19 @@ def _images(config: Any, generator: torch.Generator) -> Iterator[dict[str, torch
 
 
 def _videos(config: Any, generator: torch.Generator) -> Iterator[dict[str, torch.Tensor]]:
-    size, frames = _find(config, "image_size", "crop_size", otherwise=32), _find(config, "num_frames", "frames_per_clip", otherwise=4)
+    size, frames = (
+        _find(config, "image_size", "crop_size", otherwise=32),
+        _find(config, "num_frames", "frames_per_clip", otherwise=4),
+    )
     size = size if isinstance(size, int) else size[0]
     yield {"pixel_values_videos": torch.randn(2, frames, 3, size, size, generator=generator)}
 
 
 def _waves(config: Any, generator: torch.Generator) -> Iterator[dict[str, torch.Tensor]]:
     yield {"input_values": torch.randn(SAMPLES, 5000, generator=generator)}
-    yield {"input_values": torch.randn(SAMPLES, _find(config, "audio_channels", otherwise=1), 5000, generator=generator)}
+    yield {
+        "input_values": torch.randn(SAMPLES, _find(config, "audio_channels", otherwise=1), 5000, generator=generator)
+    }
     yield {"input_values": torch.randn(SAMPLES, _find(config, "max_length", otherwise=64), 16, generator=generator)}
 
 
@@ -314,7 +357,7 @@ def _tensors(tree: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(one)
 
 
-class _quiet(warnings.catch_warnings):  # noqa: N801
+class _quiet(warnings.catch_warnings):
     """Without warnings: small configurations are not what the authors had in mind."""
 
     def __enter__(self) -> Any:

@@ -63,7 +63,11 @@ def _compatible(traits: tuple[str, ...]) -> bool:
     if sum(TRAITS[one].stage == "kind" for one in traits) > 1:
         return False
     # Parts that keep to float32 do not fit into a cast model.
-    return not (chosen & _ONLY_FLOAT32 and len(traits) > 1 and any(TRAITS[one].group in ("kinds", "weights", "sharing", "process") for one in chosen - _ONLY_FLOAT32))
+    return not (
+        chosen & _ONLY_FLOAT32
+        and len(traits) > 1
+        and any(TRAITS[one].group in ("kinds", "weights", "sharing", "process") for one in chosen - _ONLY_FLOAT32)
+    )
 
 
 @cache

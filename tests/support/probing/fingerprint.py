@@ -113,7 +113,9 @@ class Fingerprint:
     def _special(self, path: str, value: Any) -> None:
         """Objects whose state is not in attributes."""
         if isinstance(value, np.ndarray):
-            self._note(path, "has other values", (value.shape, value.strides, value.ctypes.data, _digest(value.tobytes())))
+            self._note(
+                path, "has other values", (value.shape, value.strides, value.ctypes.data, _digest(value.tobytes()))
+            )
         elif isinstance(value, torch.Generator):
             self._note(path, "has another state", _digest(_memory(value.get_state())))
         elif isinstance(value, random.Random):
@@ -184,7 +186,9 @@ class Fingerprint:
         if nn.parameter.is_lazy(value):
             return
         with torch._C.DisableTorchFunctionSubclass():
-            self._note(path, "has another shape", (tuple(value.shape), value.dtype, str(value.device), str(value.layout)))
+            self._note(
+                path, "has another shape", (tuple(value.shape), value.dtype, str(value.device), str(value.layout))
+            )
             self._note(path, "requires gradients differently", (value.requires_grad, value.is_leaf))
             node = value.grad_fn
             self._note(path, "has another history", None if node is None else node.name())

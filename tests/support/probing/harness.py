@@ -147,9 +147,7 @@ class Patient:
         return self._surveys[operation, kind]
 
 
-def examine(
-    patient: Patient, operation: str, condition: str, *, seed: int = 0, moment: float | None = None
-) -> Result:
+def examine(patient: Patient, operation: str, condition: str, *, seed: int = 0, moment: float | None = None) -> Result:
     """Do an operation to a new instance of a model, and say what is different afterwards.
 
     Args:
