@@ -46,7 +46,8 @@ from isometer.serialize import json_text  # noqa: E402
 from support import small_transformers  # noqa: E402
 from support.probing.suites import SUITES, Case, cases, results  # noqa: E402
 
-MEMORY = 8 << 30  # bytes of address space of a process
+MEMORY = 4 << 30  # bytes of address space of a process
+SEARCH = 25  # seconds of computing for the recipe of one architecture
 OUTCOMES = ("unchanged", "refused", "error", "process", "changed", "hung", "crashed")
 Row = dict[str, Any]
 
@@ -156,7 +157,7 @@ def code_digest() -> str:
     """Of everything that a result depends on."""
     found = hashlib.blake2b(digest_size=12)
     for folder in (ROOT / "src" / "isometer", ROOT / "tests" / "support"):
-        for path in sorted([*folder.rglob("*.py"), *folder.glob("small_transformers.json")]):
+        for path in sorted(folder.rglob("*.py")):
             found.update(path.read_bytes())
     return found.hexdigest()
 
@@ -264,13 +265,16 @@ def summary(rows: list[Row]) -> Row:
     }
 
 
+def _searched(name: str) -> list[Row]:
+    resource.setrlimit(resource.RLIMIT_CPU, (SEARCH, SEARCH))
+    return [small_transformers.search(name)]
+
+
 def find_architectures(jobs: int, limit: float) -> None:
     """Write the list of architectures that can be built small, and why others cannot."""
     found: Row = {}
     names = small_transformers.architectures()
-    for name, row, how in parallel(
-        [[name] for name in names], lambda name: [small_transformers.search(name)], jobs, limit
-    ):
+    for name, row, how in parallel([[name] for name in names], _searched, jobs, limit):
         if row is not None:
             found[name] = row
         elif name not in found:
@@ -319,6 +323,8 @@ def main() -> None:
     if options.search:
         find_architectures(options.jobs, 2 * options.limit)
     wanted, rows = chosen(options), Rows(options.rows)
+    if options.search:  # recipes may have changed
+        rows.known = {key: known for key, known in rows.known.items() if not key.startswith("transformers ")}
     units: dict[tuple[str, str], list[Case]] = defaultdict(list)
     for case in wanted:
         if case.key not in rows.known:

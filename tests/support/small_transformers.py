@@ -146,7 +146,8 @@ def search(name: str) -> dict[str, Any]:
     reasons: list[str] = []
     begun = time.process_time()
     for recipe in RECIPES:
-        if time.process_time() - begun > _LONGEST:
+        too_large = any("MemoryError" in reason for reason in reasons)  # the next recipe is gentler, so larger still
+        if too_large or time.process_time() - begun > _LONGEST:
             break
         try:
             with _quiet():

@@ -241,6 +241,7 @@ def lock_held(p: Part, h: Tensor) -> None:
 
 def _file(p: Part) -> None:
     p.file = tempfile.TemporaryFile()  # noqa: SIM115 — the part holds it
+    weakref.finalize(p, p.file.close)
 
 
 @step(A, setup=_file, changes=False)

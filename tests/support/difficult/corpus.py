@@ -51,7 +51,16 @@ class DifficultModel:
 
 
 # Those that cannot go together: what follows would not run, whatever probes it.
-_ALONE = {"meta_model", "lazy_linear", "lazy_batch_norm", "exits", "raises_in_forward", "raises_between_two_writes"}
+_ALONE = {
+    "meta_model",
+    "scripted_model",
+    "traced_model",
+    "lazy_linear",
+    "lazy_batch_norm",
+    "exits",
+    "raises_in_forward",
+    "raises_between_two_writes",
+}
 _CASTS = {"float64", "float16", "bfloat16"}
 _ONLY_FLOAT32 = _CASTS | {"compiled", "data_parallel"}
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from support.difficult.subject import TOKENS, WIDTH, Host, OwnError, Part, Subject, Tensor, part, step, trait
+from support.difficult.subject import SAMPLES, TOKENS, WIDTH, Host, OwnError, Part, Subject, Tensor, part, step, trait
 
 K, Y = "kinds", "failing"
 kind = functools.partial(trait, stage="kind")
@@ -215,6 +215,23 @@ def compiled_part() -> nn.Module:
 @part(K)
 def compiled_batch_norm() -> nn.Module:
     return torch.compile(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH)), backend="eager")
+
+
+def _sequential(subject: Subject) -> nn.Module:
+    subject.batch = torch.randn(SAMPLES, WIDTH)
+    return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), nn.Tanh(), nn.Linear(WIDTH, 3))
+
+
+@kind(K)
+def scripted_model(subject: Subject) -> None:
+    model = _sequential(subject)
+    subject.model = _quietly(lambda: torch.jit.script(model))
+
+
+@kind(K)
+def traced_model(subject: Subject) -> None:
+    model = _sequential(subject)
+    subject.model = _quietly(lambda: torch.jit.trace(model, subject.batch, check_trace=False))
 
 
 @kind(K, changes=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
+import weakref
 
 import torch
 from torch import nn
@@ -163,6 +164,7 @@ def lora_merged_on_the_way() -> nn.Module:
 
 def _mapped(p: Part) -> None:
     p.file = tempfile.TemporaryFile()  # noqa: SIM115 — the part holds it
+    weakref.finalize(p, p.file.close)
     p.file.truncate(4 * WIDTH * WIDTH)
     name = f"/proc/self/fd/{p.file.fileno()}"
     p.weight = nn.Parameter(torch.from_file(name, shared=True, size=WIDTH * WIDTH).view(WIDTH, WIDTH))

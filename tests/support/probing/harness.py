@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -141,6 +141,8 @@ class Patient:
         """How long the operation is."""
         kind = "line" if kind == "exception" else kind
         if (operation, kind) not in self._surveys:
+            with surroundings(), _log(), suppress(BaseException):  # the first run imports and fills caches
+                self.operation(operation, self.subject(True))()
             with surroundings(), _log():
                 run = self.operation(operation, self.subject(True))
                 self._surveys[operation, kind] = interruption.survey(run, kind)
