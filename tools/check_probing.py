@@ -103,11 +103,16 @@ def _work(work: list[Any], run: Callable[[Any], Iterable[Row]], output: int) -> 
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     torch.set_num_threads(1)
-    for index, one in enumerate(work):
-        for row in run(one):
-            os.write(output, json.dumps({"index": index, "row": row}).encode() + b"\n")
-        os.write(output, json.dumps({"index": index, "done": True}).encode() + b"\n")
-    os._exit(0)
+    try:
+        for index, one in enumerate(work):
+            for row in run(one):
+                os.write(output, json.dumps({"index": index, "row": row}).encode() + b"\n")
+            os.write(output, json.dumps({"index": index, "done": True}).encode() + b"\n")
+    except BaseException as problem:  # nothing may return into the copy of the parent that this is
+        with suppress(OSError):
+            os.write(output, json.dumps({"problem": f"{type(problem).__name__}: {problem}"}).encode() + b"\n")
+    finally:
+        os._exit(0)
 
 
 def parallel(
@@ -135,6 +140,9 @@ def parallel(
             if child in ready:
                 messages, over = child.read()
                 for message in messages:
+                    if "problem" in message:
+                        print(f"{child.work[child.finished]}: {message['problem']}", file=sys.stderr)
+                        continue
                     thing = child.work[message["index"]]
                     if message.get("done"):
                         child.finished = message["index"] + 1
