@@ -143,7 +143,7 @@ class Fingerprint:
             self._classes[type(value)] = None
         held = _held(value)
         if isinstance(held, dict) and (held or isinstance(value, nn.Module)):
-            self._note(path, "has other attributes", list(held))
+            self._note(path, "has other attributes", sorted(map(str, held)))  # their order says nothing
             for name, item in list(held.items()):
                 self._walk(f"{path}.{name}", item)
         for name in _slots(type(value)):
