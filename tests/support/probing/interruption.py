@@ -1,9 +1,10 @@
 """Interrupting a function in the middle: by a timer, at a line, or at an operation of torch.
 
-What an owner does is `signal`: Ctrl-C at a random moment. `line` is the same at a chosen line of Python, anywhere in
-the model, in torch or in the code that probes, so that a run can be repeated; both deliver SIGINT, so that code which
-defers it is respected. `operation` raises at a chosen call of a torch function, as running out of memory does.
-`exception` raises at a chosen line without a signal, as a timeout of another thread does; nothing can defer it.
+What an owner does is `signal`, Ctrl-C at a random moment, and `repeated`, because it takes too long. `line` is the same
+at a chosen line of Python, anywhere in the model, in torch or in the code that probes, so that a run can be repeated.
+These deliver SIGINT, so that code which defers it is respected. `operation` raises at a chosen call of a torch function,
+as running out of memory does. `exception` raises at a chosen line without a signal, as a timeout from another thread
+does; nothing can defer it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import Any
 
 from torch.overrides import TorchFunctionMode
 
-KINDS = ("signal", "line", "operation", "exception")
+KINDS = ("signal", "repeated", "line", "operation", "exception")
+_TIMES, _APART = 3, 0.001  # how often, and seconds between
 _OWN = f"{os.sep}isometer{os.sep}"
 
 
@@ -111,7 +113,7 @@ def survey(function: Callable[[], Any], kind: str) -> Survey:
         with _Operations(0) as operations, suppress(BaseException):
             function()
         return Survey(operations.count)
-    if kind == "signal":
+    if kind in ("signal", "repeated"):
         start = time.perf_counter()
         with suppress(BaseException):
             function()
@@ -122,15 +124,39 @@ def survey(function: Callable[[], Any], kind: str) -> Survey:
     return Survey(lines.count, tuple(lines.places.values()))
 
 
+class _Alarm:
+    """Passes the alarms of a timer on as SIGINT, so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    def __call__(self, *_: Any) -> None:
+        if self.left:
+            self.left -= 1
+            _send()
+
+
 @contextmanager
-def _timer(seconds: float) -> Iterator[None]:
-    before = signal.signal(signal.SIGALRM, lambda *_: _send())
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-5))
+def _timer(seconds: float, times: int) -> Iterator[None]:
+    alarm = _Alarm(times)
+    signal.signal(signal.SIGALRM, alarm)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-5), _APART if times > 1 else 0)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        alarm.left = 0
+        calm()
+
+
+def calm() -> None:
+    """No more alarms, even if one comes in between."""
+    while True:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
+            return
+        except KeyboardInterrupt:
+            continue
 
 
 def interrupted(function: Callable[[], Any], kind: str, at: float, where: list[str]) -> Any:
@@ -146,15 +172,18 @@ def interrupted(function: Callable[[], Any], kind: str, at: float, where: list[s
         What the function returns, if it ended before or caught the interruption.
     """
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    alarms = signal.getsignal(signal.SIGALRM)
     lines = _Lines(max(1, round(at)), _send if kind == "line" else _throw)
     try:
-        if kind == "signal":
-            with _timer(at):
+        if kind in ("signal", "repeated"):
+            with _timer(at, _TIMES if kind == "repeated" else 1):
                 return function()
         if kind == "operation":
             with _Operations(max(1, round(at))):
                 return function()
         return _traced(function, lines)
     finally:
+        calm()
         where.append(lines.where)
+        signal.signal(signal.SIGALRM, alarms)
         signal.signal(signal.SIGINT, handler)
