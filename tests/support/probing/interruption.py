@@ -2,7 +2,7 @@
 
 What an owner does is `signal`, Ctrl-C at a random moment, and `repeated`, because it takes too long. `line` is the same
 at a chosen line of Python, anywhere in the model, in torch or in the code that probes, so that a run can be repeated.
-These deliver SIGINT, so that code which defers it is respected. `operation` raises at a chosen call of a torch function,
+These deliver SIGINT, so that code which defers it is respected. `operation` raises at a chosen call of torch,
 as running out of memory does. `exception` raises at a chosen line without a signal, as a timeout from another thread
 does; nothing can defer it.
 """
