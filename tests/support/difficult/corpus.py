@@ -27,7 +27,7 @@ class DifficultModel:
     @property
     def name(self) -> str:
         """Architecture and traits, which is all there is to know."""
-        return f"{self.base}:{'+'.join(self.traits)}"
+        return f"{self.base}:{'+'.join(self.traits)}" if self.traits else self.base
 
     @property
     def groups(self) -> tuple[str, ...]:
