@@ -12,9 +12,9 @@ import torch
 from support.difficult import attributes, buffers, gradients, hooks, kinds, methods, modules, process, sharing, weights
 from support.difficult.subject import BASES, TRAITS, Subject
 
-__all__ = ["DifficultModel", "attributes", "buffers", "corpus", "gradients", "hooks", "kinds", "methods", "modules"]
-__all__ += ["named", "process", "sharing", "weights"]
 SEED, COMBINED = 2022, 160
+# Importing them registers their traits.
+GROUPS = (attributes, buffers, gradients, hooks, kinds, methods, modules, process, sharing, weights)
 
 
 @dataclass(frozen=True)
