@@ -22,6 +22,11 @@ def test_a_probe_changes_nothing(name: str) -> None:
     assert result.outcome in ("unchanged", "refused"), (result.message, result.changed)
 
 
+def test_control_a_call_is_noticed() -> None:
+    result = examine(patient("transformers", "resnet"), "forward", "plain")
+    assert any("running_mean" in what for what in result.changed)
+
+
 def test_a_small_model_is_the_same_each_time_and_in_training_mode() -> None:
     (one, batch), (other, again) = build("bert"), build("bert")
     assert one.training
