@@ -18,7 +18,7 @@ from isometer.files import write_whole
 from isometer.serialize import json_text
 from isometer_papers import Paper, papers
 from isometer_papers.claims import ledger, tally
-from trial_parts import reliability, trial_parts
+from trial_parts import reliability, trial_parts, trial_sentence
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "papers" / "docs"
@@ -90,6 +90,7 @@ def parts(page: Path) -> dict[str, str]:
     if page == TRIAL:
         return trial_parts()
     made = {"papers": papers_table(page), "ledger": ledger_table(page), "figures": figures_list(page)}
+    made["trial sentence"] = trial_sentence()
     return made | {f"title {number}": title(paper) for number, paper in papers().items()}
 
 

@@ -13,7 +13,7 @@ from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, checks, read_members, sibling_name, truths
 from isometer.trial._roster import families
 from isometer.trial._seal import development, openings
-from isometer.trial._table import summary, verdicts
+from isometer.trial._table import DOCTOR, summary, verdicts
 from isometer.trial._truth import compare
 
 FOLDER = Path(__file__).parents[1] / "docs" / "trial"
@@ -170,3 +170,18 @@ def reliability() -> dict[str, list[int]]:
     """What the doctor's reports say about their own worth."""
     one = next(one for one in _summary()["verdicts"] if one["batch"] == "real" and one["optimizer"] == "either")
     return {key: list(one[key]) for key in ("found", "alarms")}
+
+
+def trial_sentence() -> str:
+    """The same for people who have not read the page."""
+    (caught, sick), (alarms, well) = reliability().values()
+    if not sick or not well:
+        return "The table is not complete yet."
+    best = max((row for row in _summary()["rows"]), key=lambda row: row["auc"])
+    doctor = {row["optimizer"]: row["auc"] for row in _summary()["rows"] if row["opinion"] == DOCTOR}
+    areas = ", ".join(f"{area:.2f} for {optimizer}" for optimizer, area in doctor.items())
+    return (
+        f"> Of {sick} models that do not train, {caught} have a severe finding; of {well} that train, {alarms} have "
+        f"one. As a ranking the findings reach an area under the curve of {areas}; {best['opinion']} reaches "
+        f"{best['auc']:.2f}."
+    )
