@@ -77,7 +77,7 @@ def test_table_comes_from_the_records(drawn: Path) -> None:
     assert found["half"] == "development"
     assert (found["models"], found["families"]) == (3, 1)
     assert sum(found["truth"]["adam"].values()) == 3
-    assert "truth with adam" in printed("trial", "table", str(drawn))
+    assert "Truth with adam" in printed("trial", "table", str(drawn))
     assert before == {path.name: path.read_bytes() for path in drawn.glob("*.json")}
 
 

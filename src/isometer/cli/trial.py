@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from isometer.trial._members import Member
     from isometer.trial._records import TrialStage
 
-_HELP = """How often the doctor is right about models it has never seen.
-
-A family draws an architecture, a task, a size and a fault or none; training gives the truth; the doctor and some
-baselines are held against it. Half of the families, by the hash of their name, are sealed: the doctor's findings about
-them are not computed until the rules are final.
-
-Example: [bold]isometer trial run mine --families mlp-relu,lstm --per-family 6[/]
-"""
+_HELP = (
+    "How often the doctor is right about models it has never seen.\n\n"
+    "A family draws an architecture, a task, a size and a fault or none; training gives the truth; the doctor and some "
+    "baselines are held against it. Half of the families, by the hash of their name, are sealed: the doctor's findings "
+    "about them are not computed until the rules are final.\n\n"
+    "Example: [bold]isometer trial run mine --families moe-mlp,llama-like --per-family 6[/]"
+)
 trial_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=_HELP)
 app.add_typer(trial_app, name="trial")
 
@@ -256,38 +255,63 @@ def _complete(stage: TrialStage, workers: int | None, dask: str | None) -> None:
         raise typer.Exit(1)
 
 
+_WORDS = {"trains": "train", "slow": "are slow", "sick": "are sick", "unknown": "are unknown"}
+
+
 def _print_table(found: dict[str, Any], half: str) -> None:
     page = console()
+    for line in _conclusion(found):
+        page.print(line, highlight=False)
     for optimizer, counts in found["truth"].items():
-        words = ", ".join(f"{counts.get(name, 0)} {name}" for name in ("trains", "slow", "sick", "unknown"))
-        page.print(f"truth with {optimizer}: {words}", highlight=False)
+        words = ", ".join(f"{counts.get(name, 0)} {word}" for name, word in _WORDS.items())
+        page.print(f"Truth with {optimizer}, {half} half: {words}.", highlight=False)
+    if not found["rows"]:
+        page.print("next: isometer trial examine FOLDER, for the opinions that this truth is held against")
+        return
     for optimizer in found["truth"]:
         rows = [row for row in found["rows"] if row["optimizer"] == optimizer]
         if not rows:
-            page.print(f"no model has both a truth with {optimizer} and an opinion yet.", highlight=False)
             continue
         sick, well = rows[0]["models"]
-        table = Table(title=f"{optimizer}, {half} half: {sick} sick, {well} that train", title_justify="left")
+        table = Table(title=f"{optimizer}: {sick} sick models, {well} that train", title_justify="left")
         for column in ("opinion", "area under the curve", "95 %", "against the doctor", "95 %"):
             table.add_column(column)
         for row in sorted(rows, key=lambda row: -row["auc"]):
             table.add_row(
-                row["opinion"], _two(row["auc"]), *_ends(row, ""), _two(row["difference"]), *_ends(row, "difference_")
+                row["opinion"], _two(row["auc"]), _ends(row, ""), _two(row["difference"]), _ends(row, "difference_")
             )
         page.print(table)
     for one in found["verdicts"]:
         (caught, sick), (alarms, well) = one["found"], one["alarms"]
+        whose = "either optimizer" if one["optimizer"] == "either" else one["optimizer"]
         page.print(
-            f"{one['optimizer']}, {one['batch']} batches: severe findings in {caught} of {sick} sick models and in "
-            f"{alarms} of {well} that train" + (f"; {one['errors']} could not be examined" if one["errors"] else ""),
+            f"{whose}, {one['batch']} batches: severe findings in {caught} of {sick} sick models and in {alarms} of "
+            f"{well} that train" + (f"; {one['errors']} could not be examined" if one["errors"] else ""),
             highlight=False,
         )
+
+
+def _conclusion(found: dict[str, Any]) -> list[str]:
+    """One line per optimizer: the doctor's area, and the best of the others."""
+    from isometer.trial._table import DOCTOR
+
+    lines = []
+    for optimizer in found["truth"]:
+        rows = {row["opinion"]: row for row in found["rows"] if row["optimizer"] == optimizer}
+        others = [row for name, row in rows.items() if not name.startswith("doctor")]
+        if DOCTOR in rows and others:
+            best = max(others, key=lambda row: row["auc"])
+            lines.append(
+                f"With {optimizer} the doctor's findings separate sick from sound models with an area under the curve "
+                f"of {rows[DOCTOR]['auc']:.2f}; the best baseline, {best['opinion']}, reaches {best['auc']:.2f}."
+            )
+    return lines
 
 
 def _two(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.2f}"
 
 
-def _ends(row: dict[str, Any], prefix: str) -> tuple[str]:
+def _ends(row: dict[str, Any], prefix: str) -> str:
     low, high = row[f"{prefix}low"], row[f"{prefix}high"]
-    return ("" if math.isnan(low) else f"{low:.2f} to {high:.2f}",)
+    return "" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
