@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import isometer.trial.families  # noqa: F401 — its modules register what they define
+import isometer.trial._families  # noqa: F401 — its modules register what they define
 from isometer.errors import unknown_name
 from isometer.trial._family import FAMILIES, Family
 

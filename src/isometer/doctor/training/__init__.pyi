@@ -1,3 +1,2 @@
-from ._loop import Sampler as Sampler
 from ._loop import TrainingCurve as TrainingCurve
 from ._loop import train as train

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from isometer.trial._families._draws import drawn, size
 from isometer.trial._family import Blueprint, Options, family, pick
 from isometer.trial._tasks import Task
-from isometer.trial.families._draws import drawn, size
 
 FAULTS = {
     "patch-size": "the whole series is one patch, or every step is one",

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isometer.trial._families._draws import drawn, size
 from isometer.trial._family import Blueprint, Options, family, pick
 from isometer.trial._tasks import Task
-from isometer.trial.families._draws import drawn, size
 
 FAULTS = {
     "recurrent-scale": "the recurrent matrix is so large that states explode, or so small that they are forgotten",

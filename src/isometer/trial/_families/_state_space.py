@@ -10,9 +10,9 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+from isometer.trial._families._draws import drawn, size
 from isometer.trial._family import Blueprint, Options, family, pick
 from isometer.trial._tasks import Task
-from isometer.trial.families._draws import drawn, size
 
 FAULTS = {
     "time-constant": "states decay within a fraction of a step, or hardly move within the whole sequence",

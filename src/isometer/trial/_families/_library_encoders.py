@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from isometer.trial._families._draws import drawn, size
+from isometer.trial._families._library import Logits, entries, library, patch
 from isometer.trial._family import Blueprint, Options, family, pick
 from isometer.trial._tasks import Task
-from isometer.trial.families._draws import drawn, size
-from isometer.trial.families._library import Logits, entries, library, patch
 
 FAULTS = {
     "initialisation-scale": "the configuration's range of the initial weights is far too small or far too large",

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from isometer.trial._families._draws import drawn, size
 from isometer.trial._family import Blueprint, Options, family, pick
 from isometer.trial._tasks import Task
-from isometer.trial.families._draws import drawn, size
 
 FAULTS = {
     "heads-wrong": "one head per feature, so that every score is a product of two numbers",

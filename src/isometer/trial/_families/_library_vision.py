@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from isometer.trial._families._draws import drawn, size
+from isometer.trial._families._library import entries, library, patch
 from isometer.trial._family import Blueprint, family, pick
 from isometer.trial._tasks import Task
-from isometer.trial.families._draws import drawn, size
-from isometer.trial.families._library import entries, library, patch
 
 FAULTS = {
     "initialisation-scale": "the configuration's range of the initial weights is far too small or far too large",

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from isometer.trial._families._draws import drawn, size
 from isometer.trial._family import Blueprint, Options, family, pick
 from isometer.trial._tasks import Task
-from isometer.trial.families._draws import drawn, size
 
 FAULTS = {
     "frequency-scale": "rotary angles turn far too fast or not at all",
