@@ -258,6 +258,11 @@ def _complete(stage: TrialStage, workers: int | None, dask: str | None) -> None:
 
 def _print_table(found: dict[str, Any], half: str) -> None:
     page = console()
+    if found["outdated"]:
+        page.print(
+            f"{found['outdated']} opinions come from other code than the present — run isometer trial examine again",
+            highlight=False,
+        )
     for optimizer, counts in found["truth"].items():
         words = ", ".join(f"{counts.get(name, 0)} {name}" for name in ("trains", "slow", "sick", "unknown"))
         page.print(f"truth with {optimizer}: {words}", highlight=False)

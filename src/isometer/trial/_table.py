@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from isometer.run._cells import canonical
 from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, baselines, opinions, sibling_name, truths
 from isometer.trial._seal import openings
@@ -84,6 +85,19 @@ def area(scores: Floats, sick: NDArray[np.bool_]) -> float:
     return float((ranks[sick].sum() - positive * (positive + 1) / 2) / (positive * negative))
 
 
+def distinct(members: Sequence[Member]) -> list[Member]:
+    """The members without those that are the same model as an earlier one.
+
+    A family may draw a sound model, or a fault without severity, twice for one architecture. Weights and batches follow
+    from the model, so that everything said about the second is a copy.
+    """
+    found: dict[str, Member] = {}
+    for member in members:
+        record = member.to_dict()
+        found.setdefault(canonical({key: record[key] for key in ("family", "blueprint", "fault", "severity")}), member)
+    return list(found.values())
+
+
 def verdicts(folder: Path, members: Sequence[Member]) -> dict[str, dict[str, Verdict]]:
     """The truth by optimizer and member, as far as it is computed."""
     records = truths(folder, members).records()
@@ -144,8 +158,9 @@ def rows(folder: Path, members: Sequence[Member], *, seed: int = 0) -> list[Opin
     """The table, one row per opinion and optimizer.
 
     Intervals come from resampling families, whose models resemble each other; differences to the doctor are paired.
-    Models whose truth is slow or unknown count in no row.
+    Models whose truth is slow or unknown count in no row; a model that was drawn twice counts once.
     """
+    members = distinct(members)
     truth, opinion = verdicts(folder, members), scores(folder, members)
     family = {member.name: member.family for member in members}
     table = []
@@ -188,6 +203,7 @@ def _interval(values: Floats) -> tuple[float, float]:
 
 def agreements(folder: Path, members: Sequence[Member]) -> list[Agreement]:
     """What the doctor's verdict catches and what it wrongly alarms about."""
+    members = distinct(members)
     truth, said = verdicts(folder, members), opinions(folder, members).records()
     found = []
     for optimizer in OPTIMIZERS:
@@ -207,7 +223,8 @@ def agreements(folder: Path, members: Sequence[Member]) -> list[Agreement]:
 
 
 def summary(folder: Path, members: Sequence[Member], *, seed: int = 0) -> dict[str, Any]:
-    """Everything the table has, ready for JSON."""
+    """Everything the table has, ready for JSON; `outdated` counts opinions of other code than the present."""
+    members = distinct(members)
     truth = verdicts(folder, members)
     return {
         "models": len(members),
@@ -215,5 +232,6 @@ def summary(folder: Path, members: Sequence[Member], *, seed: int = 0) -> dict[s
         "truth": {optimizer: dict(Counter(v.verdict for v in found.values())) for optimizer, found in truth.items()},
         "rows": [vars(row) for row in rows(folder, members, seed=seed)],
         "verdicts": [vars(one) for one in agreements(folder, members)],
+        "outdated": len(opinions(folder, members).outdated()) + len(baselines(folder, members).outdated()),
         "openings": openings(folder),
     }
