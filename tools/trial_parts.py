@@ -13,7 +13,7 @@ from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, checks, read_members, sibling_name, truths
 from isometer.trial._roster import families
 from isometer.trial._seal import development, openings
-from isometer.trial._table import DOCTOR, summary, verdicts
+from isometer.trial._table import DOCTOR, distinct, summary, verdicts
 from isometer.trial._truth import compare
 
 FOLDER = Path(__file__).parents[1] / "docs" / "trial"
@@ -41,17 +41,19 @@ def draw_part() -> str:
     faults = len({member.fault for member in members} - {None})
     tasks = ", ".join(f"{name} {count}" for name, count in sorted(kinds.items()))
     large = sum(member.large for member in members)
+    copies = len(members) - len(distinct(members))
     return (
         f"{len(members)} models of {len({m.family for m in members})} families were drawn, {sound} of them without a "
-        f"fault, the others with {faults} kinds of fault; {large} are large. {len(open_half)} models of "
-        f"{len({m.family for m in open_half})} families are in the development half. {len(known.records())} of "
-        f"{len(known.cells)} training cells are done. Models by task: {tasks}."
+        f"fault, the others with {faults} kinds of fault; {large} are large. {copies} are the same model once more and "
+        f"do not count. {len(open_half)} models of {len({m.family for m in open_half})} families are in the "
+        f"development half. {len(known.records())} of {len(known.cells)} training cells are done. "
+        f"Models by task: {tasks}."
     )
 
 
 def truth_part() -> str:
     """Verdicts of training in the development half, and how sure they are."""
-    found = verdicts(FOLDER, development(_members()))
+    found = verdicts(FOLDER, distinct(development(_members())))
     rows = ["| optimizer | " + " | ".join(VERDICTS) + " | median width of the 90 % interval | best rate inside |"]
     rows.append("|---" * (len(VERDICTS) + 3) + "|")
     for optimizer, by_name in found.items():

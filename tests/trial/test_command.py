@@ -15,6 +15,7 @@ from isometer.trial._records import (
     OPINIONS,
     TRUTHS,
     baselines,
+    checks,
     opinions,
     read_members,
     read_records,
@@ -102,6 +103,53 @@ def test_record_of_another_draw_is_not_used(drawn: Path) -> None:
     assert len(truths(drawn, other).records()) == len(truths(drawn, members).cells) - 2
 
 
+def test_opinions_of_other_rules_are_given_again_and_truths_are_kept(
+    drawn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from isometer.trial import _records
+
+    open_half = development(read_members(drawn))
+    assert not opinions(drawn, open_half).outdated()
+    monkeypatch.setattr(_records, "code_version", lambda function: "0.1.0+another")
+    assert len(opinions(drawn, open_half).outdated()) == 2 * len(open_half)
+    assert len(baselines(drawn, open_half).outdated()) == len(open_half)
+    assert not truths(drawn, open_half).outdated()
+    assert "come from other code" in printed("trial", "table", str(drawn))
+
+
+def test_opinions_are_about_weights_that_the_truth_did_not_train(drawn: Path) -> None:
+    members = read_members(drawn)
+    trained = {seed for cell in truths(drawn, members).cells.values() for seed in cell["seeds"]}
+    for stage in (opinions(drawn, development(members)), baselines(drawn, development(members))):
+        assert {cell["weights"] for cell in stage.cells.values()} == {7}
+        assert 7 not in trained
+
+
+def test_sound_member_is_checked_with_other_seeds_than_its_sibling(drawn: Path) -> None:
+    members = read_members(drawn)
+    cells = checks(drawn, members).cells
+    sound = [member.name for member in members if member.fault is None]
+    assert sound
+    for name in sound:
+        sibling = f"{name.split('/')[0]}/sound-0"
+        assert cells[f"{name} adam"]["seeds"] != cells[f"{sibling} adam"]["seeds"]
+
+
+def test_files_can_be_written_without_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib import metadata
+
+    known = metadata.version
+
+    def version(name: str) -> str:
+        if name == "transformers":
+            raise metadata.PackageNotFoundError(name)
+        return known(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    write_records(tmp_path / TRUTHS, {"a": {"of": "1"}})
+    assert json.loads((tmp_path / TRUTHS).read_text())["versions"]["transformers"] == "none"
+
+
 def test_truth_follows_from_the_members_alone(drawn: Path, tmp_path: Path) -> None:
     """Another folder with one of the members gives the same records."""
     records = json.loads((drawn / MEMBERS).read_text())["records"]
@@ -136,4 +184,6 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     assert "expected two numbers of steps" in error("trial", "draw", str(tmp_path / "b"), "--rounds", "40")
     assert "run isometer trial draw first" in error("trial", "table", str(tmp_path / "c"))
     (tmp_path / MEMBERS).write_text("{")
+    assert "cannot be read" in error("trial", "table", str(tmp_path))
+    (tmp_path / MEMBERS).write_text('{"records": {"moe-mlp/0": 3}}')
     assert "cannot be read" in error("trial", "table", str(tmp_path))

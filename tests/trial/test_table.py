@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from isometer.trial._table import _interval, _resampled, area, doctor_score
+from isometer.trial._family import Blueprint
+from isometer.trial._members import Member
+from isometer.trial._table import _interval, _resampled, area, distinct, doctor_score
 
 
 def test_area_is_that_of_scikit_learn() -> None:
@@ -58,3 +60,18 @@ def test_severe_findings_outweigh_any_number_of_others() -> None:
     assert scores == sorted(scores)
     assert len(set(scores)) == len(scores)
     assert doctor_score({"error": "RuntimeError: no", "findings": []}) == math.inf
+
+
+def test_a_model_that_was_drawn_twice_counts_once() -> None:
+    def member(place: int, fault: str | None, severity: dict[str, float], width: int = 16) -> Member:
+        blueprint = Blueprint("friedman", width, 2)
+        return Member(f"moe-mlp/{place}", "moe-mlp", "0", blueprint, blueprint, fault, severity, False, 0.01)
+
+    drawn = [
+        member(0, None, {}),
+        member(1, "one-zero", {"place": 0.5}),
+        member(2, None, {}),
+        member(3, "one-zero", {"place": 0.6}),
+        member(4, None, {}, width=32),
+    ]
+    assert [one.name for one in distinct(drawn)] == [f"moe-mlp/{place}" for place in (0, 1, 3, 4)]

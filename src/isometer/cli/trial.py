@@ -262,6 +262,11 @@ def _print_table(found: dict[str, Any], half: str) -> None:
     page = console()
     for line in _conclusion(found):
         page.print(line, highlight=False)
+    if found["outdated"]:
+        page.print(
+            f"{found['outdated']} opinions come from other code than the present — run isometer trial examine again",
+            highlight=False,
+        )
     for optimizer, counts in found["truth"].items():
         words = ", ".join(f"{counts.get(name, 0)} {word}" for name, word in _WORDS.items())
         page.print(f"Truth with {optimizer}, {half} half: {words}.", highlight=False)

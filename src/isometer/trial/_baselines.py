@@ -6,6 +6,7 @@ Each score is larger for a sick model. A number that is no number counts as infi
 from __future__ import annotations
 
 import copy
+import json
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -13,9 +14,13 @@ from typing import Any
 
 import numpy as np
 import torch
+import xarray
 from torch import nn
 
 from isometer.doctor.training._loop import train
+from isometer.serialize import json_data
+from isometer.trial._family import Blueprint
+from isometer.trial._members import specimen
 from isometer.trial._specimen import Specimen, called
 
 Tensor = torch.Tensor
@@ -36,7 +41,7 @@ def gradient_norms(made: Specimen, batch: tuple[Tensor, Tensor]) -> tuple[float,
 
 def _log_norm(tensors: list[Any]) -> float:
     square = sum(float(t.double().square().sum()) for t in tensors)
-    return 0.5 * math.log10(square) if square > 0 else (-400.0 if square == 0 else math.nan)
+    return 0.5 * math.log10(square) if 0 < square < math.inf else (-400.0 if square == 0 else math.nan)
 
 
 def synflow(made: Specimen, batch: tuple[Tensor, Tensor]) -> float:
@@ -72,7 +77,7 @@ def naswot(made: Specimen, batch: tuple[Tensor, Tensor]) -> float:
     with torch.no_grad():
         model.model(batch[0])
     sign, value = np.linalg.slogdet(kernel.numpy())
-    return float(value) if sign > 0 else -1e4
+    return float(value) / len(kernel) if sign > 0 else -1e4  # per sample: batches differ
 
 
 def jacobian_covariance(made: Specimen, batch: tuple[Tensor, Tensor]) -> float:
@@ -103,7 +108,7 @@ def jacobian_covariance(made: Specimen, batch: tuple[Tensor, Tensor]) -> float:
     lengths = rows.norm(dim=1, keepdim=True)
     rows = rows / torch.where(lengths > 0, lengths, torch.ones_like(lengths))
     values = torch.linalg.eigvalsh(rows @ rows.T).clamp(min=0)
-    return -float((torch.log(values + _JACOBIAN_FLOOR) + 1 / (values + _JACOBIAN_FLOOR)).sum())
+    return -float((torch.log(values + _JACOBIAN_FLOOR) + 1 / (values + _JACOBIAN_FLOOR)).mean())  # as above
 
 
 PLAIN_RATES: Mapping[str, tuple[float, ...]] = MappingProxyType({"adam": (1e-3, 1e-4, 1e-2), "sgd": (3e-2, 3e-3, 3e-1)})
@@ -145,7 +150,9 @@ def plain_training(make: Callable[[], Specimen], optimizer: str, *, seed: int) -
 
 def at_initialization(made: Specimen, *, seed: int) -> dict[str, float]:
     """The numbers that need no training, larger for sicker; `nan` where one cannot be had."""
-    inputs, targets, _ = made.batch(seed=seed, step=0)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # some faults draw: noise, holes, exchanged targets
+        inputs, targets, _ = made.batch(seed=seed, step=0)
     batch = (inputs, targets)
 
     def attempt(function: Callable[[Specimen, tuple[Tensor, Tensor]], Any]) -> Any:
@@ -162,3 +169,28 @@ def at_initialization(made: Specimen, *, seed: int) -> dict[str, float]:
         for name, function in (("SynFlow", synflow), ("NASWOT", naswot), ("Jacobian covariance", jacobian_covariance))
     }
     return {"gradient norm": -norms[0], "gradient ratio over depth": abs(norms[1]), **negative}
+
+
+def _specimen(cell: Mapping[str, Any]) -> Specimen:
+    return specimen(cell["family"], Blueprint(**cell["blueprint"]), cell["fault"], cell["severity"], cell["weights"])
+
+
+def baseline_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
+    """Scores of the baselines: a cell as for `doctor_cell` without `batch`.
+
+    Weights and batches are not those of the truth.
+
+    Example:
+        >>> from dataclasses import asdict
+        >>> import numpy as np
+        >>> from isometer.trial import family_named
+        >>> drawn = family_named("moe-mlp").draw(np.random.default_rng(0), False)
+        >>> cell = {"family": "moe-mlp", "blueprint": asdict(drawn), "fault": None, "severity": {}, "weights": 7}
+        >>> found = json.loads(baseline_cell(cell, 0)["record"].item())
+        >>> sorted(found)
+        ['adam', 'initialization', 'sgd']
+    """
+    record: dict[str, Any] = {"initialization": at_initialization(_specimen(cell), seed=cell["weights"])}
+    for optimizer in ("adam", "sgd"):
+        record[optimizer] = plain_training(lambda: _specimen(cell), optimizer, seed=cell["weights"])
+    return xarray.Dataset({"record": json.dumps(json_data(record))})

@@ -77,6 +77,17 @@ class Family:
         """
         return hashlib.sha256(self.name.encode()).digest()[0] >= 128
 
+    @property
+    def kin(self) -> str:
+        """The group of architectures it belongs to, which share code or ideas: the module that defines it.
+
+        Example:
+            >>> from isometer.trial import family_named
+            >>> family_named("llama-like").kin
+            'modern_transformers'
+        """
+        return self.build.__module__.rsplit(".", 1)[-1].lstrip("_")
+
     def model(self, blueprint: Blueprint, seed: int) -> nn.Module:
         """The model of a blueprint with weights from a seed; torch's generator is left as it was."""
         with torch.random.fork_rng(devices=[]):

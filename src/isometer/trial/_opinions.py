@@ -1,4 +1,4 @@
-"""What is said about a model without knowing the truth: by the doctor on real and on made-up batches, by baselines."""
+"""What is said about a model without knowing the truth: by the doctor, on real and on made-up batches."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import xarray
 
 from isometer.doctor.diagnosis._diagnose import diagnose
 from isometer.errors import IsometerError
-from isometer.serialize import json_data
-from isometer.trial._baselines import at_initialization, plain_training
 from isometer.trial._family import Blueprint
 from isometer.trial._members import specimen
 from isometer.trial._specimen import Specimen
@@ -62,22 +60,3 @@ def _made_up(made: Specimen, inputs: Tensor) -> Tensor:
     if inputs.is_floating_point():
         return torch.randn(inputs.shape, generator=generator)
     return torch.randint(made.task.vocabulary, inputs.shape, generator=generator)
-
-
-def baseline_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
-    """Scores of the baselines: a cell as for `doctor_cell`; weights, batches and steps are not those of the truth.
-
-    Example:
-        >>> from dataclasses import asdict
-        >>> import numpy as np
-        >>> from isometer.trial import family_named
-        >>> drawn = family_named("moe-mlp").draw(np.random.default_rng(0), False)
-        >>> cell = {"family": "moe-mlp", "blueprint": asdict(drawn), "fault": None, "severity": {}, "weights": 7}
-        >>> found = json.loads(baseline_cell(cell, 0)["record"].item())
-        >>> sorted(found)
-        ['adam', 'initialization', 'sgd']
-    """
-    record: dict[str, Any] = {"initialization": at_initialization(_specimen(cell), seed=cell["weights"])}
-    for optimizer in ("adam", "sgd"):
-        record[optimizer] = plain_training(lambda: _specimen(cell), optimizer, seed=cell["weights"])
-    return xarray.Dataset({"record": json.dumps(json_data(record))})

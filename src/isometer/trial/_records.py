@@ -18,17 +18,19 @@ import xarray
 
 from isometer.errors import IsometerError
 from isometer.files import write_whole
-from isometer.run import Cell, Failure, Job, Store, results, run
+from isometer.run import Cell, Failure, Job, Store, code_version, results, run
 from isometer.run._cells import canonical
+from isometer.trial._baselines import baseline_cell
 from isometer.trial._members import Member, draw_members
-from isometer.trial._opinions import baseline_cell, doctor_cell
+from isometer.trial._opinions import doctor_cell
 from isometer.trial._truth import FIRST_ROUND, RATES, SECOND_ROUND, long_cell, truth_cell
 
 MEMBERS, TRUTHS, CHECKS, OPINIONS, BASELINES, SEAL = (
     f"{name}.json" for name in ("members", "truths", "checks", "opinions", "baselines", "seal")
 )
 OPTIMIZERS = ("adam", "sgd")
-_SEEDS, _BASELINE_SEED = (0, 1, 2), 70
+_SEEDS, _OPINION_SEED = (0, 1, 2), 700
+"""The truth has three seeds; doctor and baselines judge other weights and other batches, the same for all."""
 Observer = Callable[[Any], None]
 
 
@@ -37,8 +39,15 @@ def environment() -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "machine": platform.machine(),
-        **{name: metadata.version(name) for name in ("isometer", "torch", "numpy", "transformers")},
+        **{name: _version(name) for name in ("isometer", "torch", "numpy", "transformers")},
     }
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:  # transformers: only some families need it
+        return "none"
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -46,8 +55,8 @@ def _read(path: Path) -> dict[str, Any]:
         return {"records": {}}
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        return {**data, "records": dict(data["records"])}
-    except (ValueError, KeyError, TypeError) as problem:
+        return {**data, "records": {name: dict(record) for name, record in data["records"].items()}}
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise IsometerError(
             f"{path} cannot be read as a file of a trial ({problem}); expected what isometer trial wrote — restore it, "
             "or move it away"
@@ -117,10 +126,17 @@ def _digest(configuration: Mapping[str, Any]) -> str:
 
 
 class TrialStage:
-    """One file of results and the cells that fill it."""
+    """One file of results and the cells that fill it.
 
-    def __init__(self, folder: Path, name: str, function: Any, cells: Mapping[str, Mapping[str, Any]]) -> None:
+    What training says stays true when code changes that does not train. Opinions are those of the present code: `renew`
+    computes them again after a change.
+    """
+
+    def __init__(
+        self, folder: Path, name: str, function: Any, cells: Mapping[str, Mapping[str, Any]], *, renew: bool = False
+    ) -> None:
         self.path, self.name, self.function, self.cells = folder / name, name.removesuffix(".json"), function, cells
+        self._renew = renew
         self._store = folder / "store" / self.name
         self._digests = {label: _digest(cell) for label, cell in cells.items()}
 
@@ -129,9 +145,14 @@ class TrialStage:
         found = read_records(self.path)
         return {key: found[key] for key, digest in self._digests.items() if found.get(key, {}).get("of") == digest}
 
+    def outdated(self) -> list[str]:
+        """Those that other code computed, where that matters."""
+        code = _short(code_version(self.function))
+        return [label for label, record in self.records().items() if self._renew and record["code"] != code]
+
     def run(self, observer: Observer | None = None, **how: Any) -> Sequence[Failure]:
         """Compute what is missing; everything that is finished is in the file, also after an interruption."""
-        have = self.records()
+        have = self.records().keys() - self.outdated()
         missing = [label for label in self.cells if label not in have]
         if not missing:
             return ()
@@ -147,8 +168,12 @@ class TrialStage:
         records = read_records(self.path)
         for label, data in found.items():
             name = label.removeprefix("cell=")
-            records[name] = {"of": self._digests[name], "code": code[:12], **json.loads(data["record"].item())}
+            records[name] = {"of": self._digests[name], "code": _short(code), **json.loads(data["record"].item())}
         write_records(self.path, dict(sorted(records.items())))
+
+
+def _short(code: str) -> str:
+    return code[:12]
 
 
 def _nothing(job: Job, found: Mapping[str, xarray.Dataset]) -> xarray.Dataset:
@@ -194,29 +219,28 @@ def _rounds(folder: Path) -> list[int]:
 def opinions(folder: Path, members: Sequence[Member]) -> TrialStage:
     """The doctor's findings on real and on made-up batches."""
     cells = {
-        f"{member.name} {batch}": {**_model(member), "weights": _weights(member), "batch": batch}
+        f"{member.name} {batch}": {**_model(member), "weights": _OPINION_SEED + _turn(member), "batch": batch}
         for member in _turns(members)
         for batch in ("real", "gaussian")
     }
-    return TrialStage(folder, OPINIONS, doctor_cell, cells)
+    return TrialStage(folder, OPINIONS, doctor_cell, cells, renew=True)
 
 
 def _seeds(member: Member) -> list[int]:
     """Seeds of weights and batches: of a sound model others than its sibling's and other sound models'."""
-    if member.fault is not None:
-        return [*_SEEDS]
-    first = len(_SEEDS) * (1 + int(member.name.rsplit("/", 1)[1].removeprefix("large-")))
+    first = len(_SEEDS) * _turn(member)
     return [*range(first, first + len(_SEEDS))]
 
 
-def _weights(member: Member) -> int:
-    return _seeds(member)[0]
+def _turn(member: Member) -> int:
+    """0 for faulty models, which share the weights of their sibling; a number of its own for each sound one."""
+    return 0 if member.fault is not None else 1 + int(member.name.rsplit("/", 1)[1].removeprefix("large-"))
 
 
 def baselines(folder: Path, members: Sequence[Member]) -> TrialStage:
     """The scores of the baselines."""
-    cells = {member.name: {**_model(member), "weights": _BASELINE_SEED} for member in _turns(members)}
-    return TrialStage(folder, BASELINES, baseline_cell, cells)
+    cells = {member.name: {**_model(member), "weights": _OPINION_SEED + _turn(member)} for member in _turns(members)}
+    return TrialStage(folder, BASELINES, baseline_cell, cells, renew=True)
 
 
 CHECKED, LONGER = 40, 10
@@ -235,7 +259,12 @@ def checks(folder: Path, members: Sequence[Member]) -> TrialStage:
     cells: dict[str, Mapping[str, Any]] = {}
     for member in order[:CHECKED]:
         for optimizer in OPTIMIZERS:
-            for name, model in ((sibling_name(member), _sibling(member)), (member.name, _model(member))):
+            # A sound member has other seeds than its sibling here too; otherwise it would be held against itself.
+            own = _seeds(member)[0]
+            for name, model, start in (
+                (sibling_name(member), _sibling(member), _SEEDS[0]),
+                (member.name, _model(member), own),
+            ):
                 label = f"{name} {optimizer}"
                 if label not in known:
                     continue
@@ -245,7 +274,7 @@ def checks(folder: Path, members: Sequence[Member]) -> TrialStage:
                     "optimizer": optimizer,
                     "rates": rates,
                     "steps": LONGER * _rounds(folder)[1],
-                    "seeds": [_SEEDS[0]],
+                    "seeds": [start],
                 }
                 cells[label] = {**model, **how}
     return TrialStage(folder, CHECKS, long_cell, cells)

@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from isometer.run._cells import canonical
 from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, baselines, opinions, sibling_name, truths
+from isometer.trial._roster import family_named
 from isometer.trial._seal import openings
 from isometer.trial._truth import Verdict, compare
 
@@ -32,7 +34,7 @@ class OpinionRow:
         opinion: who says it.
         optimizer: whose truth it is held against.
         auc: area under the curve: how often a sick model scores higher than one that trains.
-        low: end of the 95 % interval, over families.
+        low: end of the 95 % interval, over groups of kindred families.
         high: the other end.
         difference: to the doctor, paired; `nan` for the doctor itself.
         difference_low: end of its 95 % interval.
@@ -82,6 +84,20 @@ def area(scores: Floats, sick: NDArray[np.bool_]) -> float:
         return math.nan
     ranks = stats.rankdata(np.where(np.isnan(scores), np.inf, scores))
     return float((ranks[sick].sum() - positive * (positive + 1) / 2) / (positive * negative))
+
+
+def distinct(members: Sequence[Member]) -> list[Member]:
+    """The members without those that are the same model as an earlier one.
+
+    A family may draw a fault without severity twice for one architecture. Weights and batches follow from the model, so
+    that everything said about the second is a copy. Sound models have weights of their own.
+    """
+    found: dict[str, Member] = {}
+    for member in members:
+        record = member.to_dict()
+        same = {key: record[key] for key in ("family", "blueprint", "fault", "severity")}
+        found.setdefault(canonical(same if member.fault is not None else {"name": member.name}), member)
+    return list(found.values())
 
 
 def verdicts(folder: Path, members: Sequence[Member]) -> dict[str, dict[str, Verdict]]:
@@ -143,11 +159,13 @@ def _both_ways(column: Mapping[str, float]) -> dict[str, float]:
 def rows(folder: Path, members: Sequence[Member], *, seed: int = 0) -> list[OpinionRow]:
     """The table, one row per opinion and optimizer.
 
-    Intervals come from resampling families, whose models resemble each other; differences to the doctor are paired.
-    Models whose truth is slow or unknown count in no row.
+    Intervals come from resampling groups of kindred families, whose models resemble each other; differences to the
+    doctor are paired.
+    Models whose truth is slow or unknown count in no row; a model that was drawn twice counts once.
     """
+    members = distinct(members)
     truth, opinion = verdicts(folder, members), scores(folder, members)
-    family = {member.name: member.family for member in members}
+    kin = {member.name: family_named(member.family).kin for member in members}
     table = []
     for optimizer in OPTIMIZERS:
         clear = _clear(truth)[optimizer]
@@ -156,7 +174,7 @@ def rows(folder: Path, members: Sequence[Member], *, seed: int = 0) -> list[Opin
             continue
         sick = np.array([clear[name] for name in names])
         columns = {key: np.array([column[optimizer][name] for name in names]) for key, column in opinion.items()}
-        draws = _resampled([family[name] for name in names], seed)
+        draws = _resampled([kin[name] for name in names], seed)
         areas = {key: np.array([area(column[i], sick[i]) for i in draws]) for key, column in columns.items()}
         for key, column in columns.items():
             low, high = _interval(areas[key])
@@ -169,13 +187,12 @@ def rows(folder: Path, members: Sequence[Member], *, seed: int = 0) -> list[Opin
     return table
 
 
-def _resampled(families: Sequence[str], seed: int, samples: int = _SAMPLES) -> list[NDArray[np.intp]]:
-    """Positions of models of families drawn with replacement, many times."""
+def _resampled(groups: Sequence[str], seed: int, samples: int = _SAMPLES) -> list[NDArray[np.intp]]:
+    """Positions of models of groups drawn with replacement, many times."""
     rng = np.random.default_rng(seed)
-    by_family = [np.flatnonzero(np.array(families) == name) for name in sorted(set(families))]
+    by_group = [np.flatnonzero(np.array(groups) == name) for name in sorted(set(groups))]
     return [
-        np.concatenate([by_family[k] for k in rng.integers(len(by_family), size=len(by_family))])
-        for _ in range(samples)
+        np.concatenate([by_group[k] for k in rng.integers(len(by_group), size=len(by_group))]) for _ in range(samples)
     ]
 
 
@@ -202,6 +219,7 @@ def _clear(truth: Mapping[str, Mapping[str, Verdict]]) -> dict[str, dict[str, bo
 
 def agreements(folder: Path, members: Sequence[Member]) -> list[Agreement]:
     """What the doctor's verdict catches and what it wrongly alarms about."""
+    members = distinct(members)
     said, found = opinions(folder, members).records(), []
     for optimizer, clear in _clear(verdicts(folder, members)).items():
         for batch in ("real", "gaussian"):
@@ -220,7 +238,8 @@ def agreements(folder: Path, members: Sequence[Member]) -> list[Agreement]:
 
 
 def summary(folder: Path, members: Sequence[Member], *, seed: int = 0) -> dict[str, Any]:
-    """Everything the table has, ready for JSON."""
+    """Everything the table has, ready for JSON; `outdated` counts opinions of other code than the present."""
+    members = distinct(members)
     truth = verdicts(folder, members)
     return {
         "models": len(members),
@@ -228,5 +247,6 @@ def summary(folder: Path, members: Sequence[Member], *, seed: int = 0) -> dict[s
         "truth": {optimizer: dict(Counter(v.verdict for v in found.values())) for optimizer, found in truth.items()},
         "rows": [vars(row) for row in rows(folder, members, seed=seed)],
         "verdicts": [vars(one) for one in agreements(folder, members)],
+        "outdated": len(opinions(folder, members).outdated()) + len(baselines(folder, members).outdated()),
         "openings": openings(folder),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,8 +25,9 @@ Optimizer = Literal["adam", "sgd"]
 RATES: Mapping[str, tuple[float, float]] = {"adam": (1.6e-3, 4.0), "sgd": (3e-2, 6.0)}
 """The middle rate of each optimizer, and the factor between neighbours; sgd has momentum 0.9."""
 FIRST_ROUND, SECOND_ROUND = 40, 160
-BEYOND = 4
+BEYOND = 6
 """Rates that may be tried beyond the five, on the side where the best is."""
+_SAME = 1e-4
 TRAINS, SICK = 0.7, 0.3
 """A model trains from this share of its sibling's improvement on, and is sick up to that; between them it is slow."""
 LEARNABLE = 0.08
@@ -82,10 +83,9 @@ def truth_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
     low, high = -2, 2
     for place in range(low, high + 1):
         attempt(place)
-    for extra in range(BEYOND):
+    for _ in range(BEYOND):
         best = min(tried, key=lambda rate: (tried[rate], rate))
-        # Where nothing is learnt the order is chance: two further rates are enough.
-        if min(tried) < best < max(tried) or (tried[best] >= 1.0 and extra >= 2):
+        if min(tried) < best < max(tried) or _flat(tried.values()):
             break
         low, high = (low - 1, high) if best == min(tried) else (low, high + 1)
         attempt(low if best == min(tried) else high)
@@ -100,6 +100,12 @@ def truth_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
         "second": [{"rate": rate, "scores": scores} for _, rate, scores in sorted(rounds)],
     }
     return xarray.Dataset({"record": json.dumps(record)})
+
+
+def _flat(scores: Iterable[float]) -> bool:
+    """Whether no rate makes a difference: all runs end, and they end alike."""
+    known = [*scores]
+    return all(map(math.isfinite, known)) and max(known) - min(known) < _SAME * min(known)
 
 
 def _rounded(score: float) -> float | None:
@@ -163,10 +169,10 @@ def compare(own: Mapping[str, Any], sound: Mapping[str, Any]) -> Verdict:
 
 
 def _inside(first: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the best rate of the first round has neighbours on both sides, or none learns anything."""
+    """Whether the best rate of the first round has neighbours on both sides, or no rate makes a difference."""
     scores = {one["rate"]: math.inf if one["score"] is None else one["score"] for one in first}
     best = min(scores, key=lambda rate: (scores[rate], rate), default=None)
-    return best is None or scores[best] >= 1.0 or min(scores) < best < max(scores)
+    return best is None or _flat(scores.values()) or min(scores) < best < max(scores)
 
 
 def long_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
