@@ -121,8 +121,7 @@ def test_opinions_are_about_weights_that_the_truth_did_not_train(drawn: Path) ->
     members = read_members(drawn)
     trained = {seed for cell in truths(drawn, members).cells.values() for seed in cell["seeds"]}
     for stage in (opinions(drawn, development(members)), baselines(drawn, development(members))):
-        assert {cell["weights"] for cell in stage.cells.values()} == {7}
-        assert 7 not in trained
+        assert trained.isdisjoint(cell["weights"] for cell in stage.cells.values())
 
 
 def test_sound_member_is_checked_with_other_seeds_than_its_sibling(drawn: Path) -> None:

@@ -26,12 +26,3 @@ def test_there_are_many_faults() -> None:
     assert sum(bool(family.structural) for family in KNOWN.values()) > 0.9 * len(KNOWN)
     kinds = {TASKS[family.draw(np.random.default_rng(0), False).task].kind for family in KNOWN.values()}
     assert kinds == {"images", "sequences", "regression"}
-
-
-def test_public_function_is_not_hidden_by_the_package_of_the_same_name() -> None:
-    import importlib
-
-    import isometer.trial
-
-    importlib.import_module("isometer.trial.families")
-    assert isometer.trial.families() == KNOWN

@@ -63,15 +63,15 @@ def test_severe_findings_outweigh_any_number_of_others() -> None:
 
 
 def test_a_model_that_was_drawn_twice_counts_once() -> None:
-    def member(place: int, fault: str | None, severity: dict[str, float], width: int = 16) -> Member:
-        blueprint = Blueprint("friedman", width, 2)
+    def member(place: int, fault: str | None, severity: dict[str, float]) -> Member:
+        blueprint = Blueprint("friedman", 16, 2)
         return Member(f"moe-mlp/{place}", "moe-mlp", "0", blueprint, blueprint, fault, severity, False, 0.01)
 
     drawn = [
         member(0, None, {}),
         member(1, "one-zero", {"place": 0.5}),
-        member(2, None, {}),
+        member(2, "one-zero", {"place": 0.5}),
         member(3, "one-zero", {"place": 0.6}),
-        member(4, None, {}, width=32),
+        member(4, None, {}),  # sound, with weights of its own
     ]
     assert [one.name for one in distinct(drawn)] == [f"moe-mlp/{place}" for place in (0, 1, 3, 4)]
