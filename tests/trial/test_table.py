@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from isometer.trial._family import Blueprint
 from isometer.trial._members import Member
-from isometer.trial._table import _interval, _resampled, area, distinct, doctor_score
+from isometer.trial._table import _interval, _resampled, area, areas, distinct, doctor_score
 
 
 def test_area_is_that_of_scikit_learn() -> None:
@@ -37,18 +37,27 @@ def test_interval_over_families_covers() -> None:
         sick = np.tile(np.arange(10) % 2 == 0, 20)
         shared = np.repeat(rng.normal(size=20) * 0.5, 10)
         scores = shared + rng.normal(size=200) * math.sqrt(0.75) + sick
-        areas = np.array([area(scores[i], sick[i]) for i in _resampled(families, draw, 120)])
-        low, high = _interval(areas)
+        low, high = _interval(areas(scores, sick, _resampled(families, draw, 120)))
         covered += low <= truth <= high
     assert 0.85 <= covered / 100 <= 0.99
 
 
 def test_families_are_resampled_whole() -> None:
-    families = ["a", "a", "a", "b", "c", "c"]
-    for draw in _resampled(families, 0)[:50]:
-        counts = np.bincount(draw, minlength=6)
-        assert counts[0] == counts[1] == counts[2]
-        assert counts[4] == counts[5]
+    draws = _resampled(["a", "a", "a", "b", "c", "c"], 0, 50)
+    assert (draws[:, 0] == draws[:, 1]).all()
+    assert (draws[:, 0] == draws[:, 2]).all()
+    assert (draws[:, 4] == draws[:, 5]).all()
+    assert (draws[:, 0] + draws[:, 3] + draws[:, 4] == 3).all()
+
+
+def test_weights_are_copies() -> None:
+    """A model with weight k counts as k copies of it."""
+    rng = np.random.default_rng(2)
+    scores, sick = rng.normal(size=20).round(1), rng.uniform(size=20) < 0.5
+    weights = rng.integers(0, 3, size=(5, 20))
+    for row, found in zip(weights, areas(scores, sick, weights.astype(float)), strict=True):
+        copies = np.repeat(np.arange(20), row)
+        assert found == pytest.approx(roc_auc_score(sick[copies], scores[copies]), abs=1e-12)
 
 
 def test_severe_findings_outweigh_any_number_of_others() -> None:

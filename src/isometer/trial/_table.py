@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from isometer.run._cells import canonical
 from isometer.trial._members import Member
@@ -79,11 +78,22 @@ def area(scores: Floats, sick: NDArray[np.bool_]) -> float:
         >>> area(np.array([3.0, 1.0, 2.0, 0.0]), np.array([True, True, False, False]))
         0.75
     """
-    positive, negative = int(sick.sum()), int((~sick).sum())
-    if not positive or not negative:
-        return math.nan
-    ranks = stats.rankdata(np.where(np.isnan(scores), np.inf, scores))
-    return float((ranks[sick].sum() - positive * (positive + 1) / 2) / (positive * negative))
+    return float(areas(scores, sick, np.ones((1, len(scores))))[0])
+
+
+def areas(scores: Floats, sick: NDArray[np.bool_], weights: Floats) -> Floats:
+    """Areas under the curve with weights of the models, one per row; `nan` where one of the two kinds is missing.
+
+    Example:
+        >>> areas(np.array([3.0, 1.0, 2.0]), np.array([True, True, False]), np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 1.0]]))
+        array([0.5, 1. ])
+    """
+    scores = np.where(np.isnan(scores), np.inf, scores)  # what is no number counts as sickest
+    ill, well = scores[sick][:, None], scores[~sick][None, :]
+    higher = (ill > well) + 0.5 * (ill == well)
+    pairs = weights[:, sick].sum(axis=1) * weights[:, ~sick].sum(axis=1)
+    won = ((weights[:, sick] @ higher) * weights[:, ~sick]).sum(axis=1)
+    return np.divide(won, pairs, out=np.full(len(weights), np.nan), where=pairs > 0)
 
 
 def distinct(members: Sequence[Member]) -> list[Member]:
@@ -175,11 +185,11 @@ def rows(folder: Path, members: Sequence[Member], *, seed: int = 0) -> list[Opin
         sick = np.array([clear[name] for name in names])
         columns = {key: np.array([column[optimizer][name] for name in names]) for key, column in opinion.items()}
         draws = _resampled([kin[name] for name in names], seed)
-        areas = {key: np.array([area(column[i], sick[i]) for i in draws]) for key, column in columns.items()}
+        spread = {key: areas(column, sick, draws) for key, column in columns.items()}
         for key, column in columns.items():
-            low, high = _interval(areas[key])
+            low, high = _interval(spread[key])
             difference = area(column, sick) - area(columns[DOCTOR], sick)
-            ends = _interval(areas[key] - areas[DOCTOR])
+            ends = _interval(spread[key] - spread[DOCTOR])
             if key == DOCTOR:
                 difference, ends = math.nan, (math.nan, math.nan)
             counted = (int(sick.sum()), int((~sick).sum()))
@@ -187,13 +197,13 @@ def rows(folder: Path, members: Sequence[Member], *, seed: int = 0) -> list[Opin
     return table
 
 
-def _resampled(groups: Sequence[str], seed: int, samples: int = _SAMPLES) -> list[NDArray[np.intp]]:
-    """Positions of models of groups drawn with replacement, many times."""
+def _resampled(groups: Sequence[str], seed: int, samples: int = _SAMPLES) -> Floats:
+    """How often each model is in a draw of groups with replacement, one row per draw."""
     rng = np.random.default_rng(seed)
-    by_group = [np.flatnonzero(np.array(groups) == name) for name in sorted(set(groups))]
-    return [
-        np.concatenate([by_group[k] for k in rng.integers(len(by_group), size=len(by_group))]) for _ in range(samples)
-    ]
+    names, place = np.unique(np.array(groups), return_inverse=True)
+    chosen = rng.integers(len(names), size=(samples, len(names)))
+    counts = np.stack([np.bincount(row, minlength=len(names)) for row in chosen])
+    return counts[:, place].astype(np.float64)
 
 
 def _interval(values: Floats) -> tuple[float, float]:
