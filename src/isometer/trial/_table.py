@@ -85,7 +85,8 @@ def areas(scores: Floats, sick: NDArray[np.bool_], weights: Floats) -> Floats:
     """Areas under the curve with weights of the models, one per row; `nan` where one of the two kinds is missing.
 
     Example:
-        >>> areas(np.array([3.0, 1.0, 2.0]), np.array([True, True, False]), np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 1.0]]))
+        >>> sick, weights = np.array([True, True, False]), np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
+        >>> areas(np.array([3.0, 1.0, 2.0]), sick, weights)
         array([0.5, 1. ])
     """
     scores = np.where(np.isnan(scores), np.inf, scores)  # what is no number counts as sickest
@@ -93,7 +94,8 @@ def areas(scores: Floats, sick: NDArray[np.bool_], weights: Floats) -> Floats:
     higher = (ill > well) + 0.5 * (ill == well)
     pairs = weights[:, sick].sum(axis=1) * weights[:, ~sick].sum(axis=1)
     won = ((weights[:, sick] @ higher) * weights[:, ~sick]).sum(axis=1)
-    return np.divide(won, pairs, out=np.full(len(weights), np.nan), where=pairs > 0)
+    found: Floats = np.divide(won, pairs, out=np.full(len(weights), np.nan), where=pairs > 0)
+    return found
 
 
 def distinct(members: Sequence[Member]) -> list[Member]:
