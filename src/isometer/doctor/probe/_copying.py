@@ -19,6 +19,7 @@ from torch import nn
 
 from isometer.doctor.probe._reach import ATOMIC, Reach
 from isometer.doctor.probe._snapshot import Snapshot, TensorState
+from isometer.doctor.probe._standins import stand_in
 from isometer.doctor.probe._storages import Storage, copied_storage, overlapping
 
 Tensor = torch.Tensor
@@ -52,6 +53,7 @@ class Twin:
         _check_copyable(state)
         memo: dict[int, Any] = {}
         storages = _copy_tensors(state, memo)
+        memo.update((id(one), stand_in(one)) for one in state.reach.passing)
         try:
             self.model: nn.Module = _copied(model, memo)
             for one in state.tensors:
@@ -220,7 +222,7 @@ def _compare(original: Snapshot, twin: Snapshot) -> None:
         raise Unfaithful("the copy shares memory with the model")
     own = original.tensors[: len(original.tensors) - len(original.gradients)]
     gradients = {id(one) for one in original.gradients}
-    holders, copies = mine.own()[-1], its.own()[-1]
+    holders, copies = mine.own()[4], its.own()[4]
     same = len(holders) == len(copies) and all(map(_alike, holders, copies))
     if not same or any(id(one.tensor) in gradients for one in own) or _form(original, own) != _form(twin, twin.tensors):
         raise Unfaithful("the copy has another structure")
@@ -236,11 +238,12 @@ def _form(state: Snapshot, tensors: list[TensorState]) -> tuple[Any, ...]:
         # A tensor with a history gets memory of its own, as large as it needs.
         where = one.place if one.leaf else one.place[1:2]
         described.append((type(one.tensor), one.tensor.shape, one.tensor.dtype, one.requires_grad, where, place))
-    modules, _, arrays, generators, _ = state.reach.own()
+    modules, _, arrays, generators, _, places = state.reach.own()
     return (
         [(type(one), one.training) for one in modules],
         described,
         [type(one) for one in (*generators, *arrays)],
+        [(type(one.owner), type(one.value)) for one in places],
         [(one.hooks and len(one.hooks[1]), one.late_hooks and len(one.late_hooks[1])) for one in tensors],
     )
 
