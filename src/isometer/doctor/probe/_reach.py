@@ -291,7 +291,7 @@ class Reach:
     def _of_function(self, function: types.FunctionType) -> list[Any]:
         """What a function holds on to, and the global names that it uses."""
         held: list[Any] = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-        if function.__dict__:
+        if function.__dict__ or not of_library(function.__module__ or ""):
             held.append(function.__dict__)
         for cell in cells_of(function):
             if not isinstance(cell.value, type):  # the class that super() needs

@@ -42,6 +42,7 @@ class TensorState(NamedTuple):
     hooks: Any
     late_hooks: Any
     version: int
+    bare: bool  # has no attributes
     whole: Tensor | None  # a copy of what has no storage
 
 
@@ -116,6 +117,7 @@ class Snapshot:
                 None if hooks is None else (hooks, dict(hooks)),
                 None if late is None else (late, dict(late)),
                 -1 if tensor.is_inference() else tensor._version,
+                not tensor.__dict__,
                 whole,
             )
         )
@@ -202,6 +204,8 @@ class Snapshot:
                 tensor.data = held.set_(storage, offset, size, stride)
         elif state.whole is not None and not _equal(tensor, state.whole):
             tensor.data = state.whole.clone()
+        if state.bare and tensor.__dict__:
+            tensor.__dict__.clear()
         if tensor.requires_grad != state.requires_grad:
             tensor.requires_grad_(state.requires_grad)
         if state.leaf and tensor.grad is not state.grad:
@@ -236,6 +240,8 @@ class Snapshot:
                 found.append(f"the values of {self._tensor_name(tensor)}")
             if tensor.requires_grad != state.requires_grad or (state.leaf and tensor.grad is not state.grad):
                 found.append(f"requires_grad or the gradient of {self._tensor_name(tensor)}")
+            if state.bare and tensor.__dict__:
+                found.append(f"attributes of {self._tensor_name(tensor)}")
             if not _same_hooks(tensor._backward_hooks, state.hooks):
                 found.append(f"the hooks of {self._tensor_name(tensor)}")
         found += [f"{name!r} of a scripted module" for core, name, value in self._scripted if _moved(core, name, value)]
