@@ -40,7 +40,7 @@ MOST = 400_000
 """Objects that are looked at; a model that reaches more is connected with something larger than a model."""
 
 _NOTHING: dict[Any, Any] = {}
-_NONE: set[Any] = set()
+_EMPTY: dict[type, Any] = {dict: _NOTHING, OrderedDict: _NOTHING, set: set()}
 Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random | io.BytesIO | io.StringIO
 
 
@@ -119,6 +119,11 @@ class Reach:
         """What only functions and classes lead to, in the same groups."""
         return [group[count:] for group, count in zip(self._groups(), self._own, strict=True)]
 
+    def meets(self, other: Reach) -> bool:
+        """Whether something that can change is the own of one and reached by the other."""
+        common = self._seen.keys() & other._seen.keys()
+        return any(_can_change(self._seen[key]) for key in common & (self._mine | other._mine)) if common else False
+
     def weight_ids(self) -> set[int]:
         """Identities of all modules and tensors."""
         return {*map(id, self.modules), *map(id, self.tensors)}
@@ -148,22 +153,19 @@ class Reach:
             return
         content = dict(held)
         self.holders.append((held, content))
-        push, found = self._stack.append, []
+        found, seen, hold = [], self._seen, self.holders.append
         for value in content.values():
             kind = type(value)
             if kind in ATOMIC:
                 continue
-            if (kind is OrderedDict or kind is dict) and not value and id(value) not in self._seen:
-                self._seen[id(value)] = value  # the empty tables of hooks, most of what a module has
-                self.holders.append((value, _NOTHING))
-                continue
-            if kind is set and not value and id(value) not in self._seen:
-                self._seen[id(value)] = value
-                self.holders.append((value, _NONE))
-                continue
-            found.append(value)
-        for value in reversed(found):
-            push(value)
+            empty = _EMPTY.get(kind)
+            if empty is None or value or id(value) in seen:
+                found.append(value)
+            else:
+                seen[id(value)] = value  # the empty tables of hooks, most of what a module has
+                hold((value, empty))
+        found.reverse()
+        self._stack.extend(found)
         self._slots(module)
 
     def _slots(self, value: Any) -> None:
@@ -317,6 +319,13 @@ def _identities(groups: Iterable[list[Any]]) -> set[int]:
         *(id(holder) for holder, _ in holders),
         *(id(place.owner) for place in places),
     }
+
+
+def _can_change(value: Any) -> bool:
+    look = _kind(_type(value))
+    if look is Reach._object:
+        return hasattr(value, "__dict__") or bool(slots_of(value)) or isinstance(value, (dict, list, set, deque))
+    return look not in _WITHOUT_STATE
 
 
 def _of_class(kind: type) -> list[Any]:

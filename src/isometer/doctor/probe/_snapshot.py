@@ -381,9 +381,11 @@ def _restore_class(entry: tuple[type, dict[str, Any]]) -> None:
 
 def _script_state(module: nn.Module) -> list[tuple[Any, str, Any]]:
     """Attributes that compiled code keeps for itself, its mode among them."""
+    if not isinstance(module, torch.jit.ScriptModule):
+        return []
     core: Any = getattr(module, "_c", None)
     known: Any = getattr(module, "_concrete_type", None)
-    if not isinstance(module, torch.jit.ScriptModule) or core is None:
+    if core is None:
         return []
     names = ["training", *(known.get_attributes() if known is not None else [])]
     return [(core, name, core.getattr(name)) for name in dict.fromkeys(names) if core.hasattr(name)]

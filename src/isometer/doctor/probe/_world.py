@@ -48,12 +48,18 @@ def _set_autocast(value: tuple[Any, ...]) -> None:
         torch.set_autocast_dtype(device, dtype)
 
 
-def _set_environment(value: dict[str, str]) -> None:
-    for name in os.environ.keys() - value.keys():
-        del os.environ[name]
+def _environment() -> dict[Any, Any]:
+    held: Any = os.environ
+    return dict(held._data)  # as the system has it: to decode it all takes longer than a small probe may
+
+
+def _set_environment(value: dict[Any, Any]) -> None:
+    held: Any = os.environ
+    for name in held._data.keys() - value.keys():
+        del os.environ[held.decodekey(name)]
     for name in value:
-        if os.environ.get(name) != value[name]:
-            os.environ[name] = value[name]
+        if held._data.get(name) != value[name]:
+            os.environ[held.decodekey(name)] = held.decodevalue(value[name])
 
 
 def _set_collection(enabled: bool) -> None:
@@ -87,7 +93,7 @@ _SETTINGS: tuple[_Setting, ...] = (
     (_deterministic, _set_deterministic),
     (_anomaly, lambda value: torch.set_anomaly_enabled(*value)),
     (_autocast, _set_autocast),
-    (lambda: dict(os.environ), _set_environment),
+    (_environment, _set_environment),
     (np.geterr, lambda value: np.seterr(**value)),
 )
 
