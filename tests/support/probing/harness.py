@@ -27,6 +27,7 @@ OPERATIONS = ("probe", "diagnose", "treat", "monitor")
 CONDITIONS = ("plain", "gradients", *interruption.KINDS)
 _SHOWN = 12  # differences that are told
 
+
 @dataclass
 class Result:
     """What became of one combination.

@@ -49,7 +49,9 @@ class Backward:
             return
 
         def hook(gradient: Tensor | None) -> None:
-            if not self.running or gradient is None or gradient.is_nested:  # as behind operations that have no derivative
+            if (
+                not self.running or gradient is None or gradient.is_nested
+            ):  # as behind operations that have no derivative
                 return
             # Popped, so that the inputs it holds are freed while the backward pass goes on.
             align = self._align.pop(id(site), None)

@@ -75,7 +75,8 @@ Place = Slot | Cell
 
 def slots_of(value: Any) -> list[Slot]:
     """The slots of an instance, as they are now."""
-    found = [Slot(value, member, MISSING) for member in _members(type(value))]
+    kind: Any = type(value)
+    found = [Slot(value, member, MISSING) for member in _members(kind)]
     return [slot._replace(value=slot.now()) for slot in found]
 
 

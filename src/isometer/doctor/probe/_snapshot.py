@@ -50,8 +50,8 @@ class Snapshot:
     """The state of everything that some objects reach.
 
     Structure is kept always: attributes and containers (shallow, each by itself), slots, variables of closures, tables
-    of parameters, buffers, submodules and hooks, modes, gradients, generators, attributes of classes. Bytes are kept by `keep_values`, once per
-    storage, so that views stay views; until then there are checksums only.
+    of parameters, buffers, submodules and hooks, modes, gradients, generators, attributes of classes. Bytes are kept by
+    `keep_values`, once per storage, so that views stay views; until then there are checksums only.
 
     Args:
         reach: what is to be kept.

@@ -17,6 +17,7 @@ from typing import Any
 from isometer.errors import IsometerError
 
 CACHE: Any = functools._lru_cache_wrapper
+_ITERABLE: tuple[Any, ...] = ((), [], {}, {}.items(), {}.values(), set(), "", b"", range(0), range(1 << 99))
 ITERATORS: tuple[Any, ...] = (
     types.GeneratorType,
     map,
@@ -24,7 +25,7 @@ ITERATORS: tuple[Any, ...] = (
     zip,
     enumerate,
     reversed,
-    *(type(iter(one)) for one in ((), [], {}, {}.items(), {}.values(), set(), "", b"", range(0), range(1 << 99))),
+    *(type(iter(one)) for one in _ITERABLE),
     *(one for one in vars(itertools).values() if isinstance(one, type)),
 )
 
