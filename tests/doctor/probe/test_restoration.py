@@ -540,7 +540,7 @@ DIFFICULT: dict[str, tuple[Callable[[], nn.Module], bool]] = {  # and whether a 
     "tied": (_tied, True),
     "bound method": (_bound, True),
     "lstm": (_lstm, True),
-    "hooks that leave": (_hook_that_leaves, True),
+    "hooks that leave": (_hook_that_leaves, False),
     "sparse embedding": (lambda: nn.Sequential(Index(), nn.Embedding(10, 6, sparse=True), nn.Linear(6, 6)), True),
     "vmap and grad": (lambda: Forward(_transformed), True),
     "jagged": (lambda: Forward(_nested), True),

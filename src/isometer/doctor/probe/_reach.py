@@ -338,7 +338,7 @@ def _of_class(kind: type) -> list[Any]:
 def of_library(module: str) -> bool:
     """Whether the attributes of a module's classes are nobody's state."""
     first = module.partition(".")[0]
-    return first in ("torch", "numpy", "isometer") or first in sys.stdlib_module_names
+    return first in ("torch", "numpy") or first in sys.stdlib_module_names
 
 
 @functools.lru_cache(maxsize=4096)

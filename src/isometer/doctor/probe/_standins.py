@@ -68,8 +68,7 @@ def stand_in(value: Any) -> Any:
         (3, 3, 3)
     """
     if isinstance(value, CACHE):
-        fresh = functools.lru_cache(**value.cache_parameters())(value.__wrapped__)
-        return functools.update_wrapper(fresh, value)
+        return functools.lru_cache(**value.cache_parameters())(value.__wrapped__)
     if isinstance(value, types.GeneratorType):
         return Unmoved()
     try:
