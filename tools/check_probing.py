@@ -44,11 +44,12 @@ import torch  # noqa: E402
 from isometer.files import write_whole  # noqa: E402
 from isometer.serialize import json_text  # noqa: E402
 from support import small_transformers  # noqa: E402
+from support.probing.scope import OUT_OF_SCOPE  # noqa: E402
 from support.probing.suites import SUITES, Case, cases, results  # noqa: E402
 
 MEMORY = 4 << 30  # bytes of address space of a process
 SEARCH = 25  # seconds of computing for the recipe of one architecture
-OUTCOMES = ("unchanged", "refused", "error", "process", "changed", "hung", "crashed")
+OUTCOMES = ("unchanged", "refused", "error", "beyond", "changed", "hung", "crashed")
 Row = dict[str, Any]
 
 
@@ -249,11 +250,20 @@ def show(lines: list[Row]) -> None:
     print()
 
 
+def out_of_scope(rows: list[Row]) -> list[Row]:
+    """How often a model did what no probe undoes, and why none does."""
+    models = [row["model"].partition(":")[2].split("+") for row in rows if row["outcome"] == "beyond"]
+    return [
+        {"out of scope": trait, "cases": sum(trait in traits for traits in models), "reason": reason}
+        for trait, (_, reason) in OUT_OF_SCOPE.items()
+    ]
+
+
 def summary(rows: list[Row]) -> Row:
     """What docs/probing.json holds."""
     import transformers
 
-    bad = [row for row in rows if row["outcome"] in ("changed", "process", "error", "hung", "crashed")]
+    bad = [row for row in rows if row["outcome"] in ("changed", "beyond", "error", "hung", "crashed")]
     said = Counter(row["message"] for row in rows if row["outcome"] == "refused")
     kept = ("suite", "model", "operation", "condition", "outcome", "ended", "where", "changed", "message")
     return {
@@ -268,6 +278,7 @@ def summary(rows: list[Row]) -> Row:
         },
         "totals": table(rows, "suite", "operation", "condition"),
         "by_class": table(rows, "class", "operation"),
+        "out_of_scope": out_of_scope(rows),
         "refusals": dict(said.most_common()),
         "not_as_promised": [{name: row.get(name, "") for name in kept} for row in bad],
     }
@@ -345,7 +356,7 @@ def main() -> None:
         if row is not None:
             rows.add(case, row)
             continue
-        bad += sum(one["outcome"] in ("changed", "hung", "crashed") for one in rows.close(case, how))
+        bad += sum(one["outcome"] in ("changed", "error", "hung", "crashed") for one in rows.close(case, how))
         done += 1
         pace = (time.monotonic() - start) / done * (total - done)
         told(f"{done} of {total} cases, {bad} not as promised, {pace / 60:.0f} min left", done == total)
@@ -353,6 +364,7 @@ def main() -> None:
     kept = summary(found)
     show(kept["by_class"])
     show(kept["totals"])
+    show(kept["out_of_scope"])
     write_whole(options.out, json_text(kept, indent=1) + "\n")
 
 

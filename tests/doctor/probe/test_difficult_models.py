@@ -59,6 +59,12 @@ SLICE = (
     "mlp:installed_on_first_call",
     "mlp:tensor_hook_writes_the_weight",
     "mlp:forward_is_a_closure",
+    "mlp:forward_counts_by_nonlocal",
+    "mlp:state_in_default_arguments",
+    "mlp:state_in_slots",
+    "mlp:generator_advanced",
+    "mlp:cached_methods",
+    "mlp:queue_filled",
     "mlp:train_raises",
     "mlp:setattr_counts",
     "mlp:deepcopy_gives_itself",
@@ -86,7 +92,7 @@ def told(result: Result) -> str:
 
 def as_promised(result: Result) -> bool:
     """Nothing in the model is different; it was examined, refused, or raised what it always raises."""
-    return result.outcome in ("unchanged", "refused", "process")
+    return result.outcome in ("unchanged", "refused", "beyond")
 
 
 @pytest.mark.parametrize("name", SLICE)
@@ -124,6 +130,19 @@ def test_the_corpus_is_large_and_spans_all_classes() -> None:
     assert {one for model in models for one in model.traits} == set(TRAITS)
     assert len({one.base for one in models}) == 5
     assert [one.name for one in models] == [one.name for one in corpus.__wrapped__()]
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "expected"),
+    [
+        ("mlp:file_written", ["model.file has another position"], "beyond"),
+        ("mlp:file_written", ["model.file has another position", "model.calls has another value"], "changed"),
+        ("mlp:queue_filled", ["model.file has another position"], "changed"),
+        ("mlp:file_written", [], "unchanged"),
+    ],
+)
+def test_control_out_of_scope_is_what_a_trait_is_known_for(name: str, changed: list[str], expected: str) -> None:
+    assert Result(name, (), "probe", "plain", "returned", changed).outcome == expected
 
 
 @pytest.mark.parametrize("name", SLICE[::4])
@@ -253,4 +272,4 @@ def test_the_tool_and_half_precision(tmp_path: Path) -> None:
     assert first.stdout == again.stdout
     found = json.loads(out.read_text(encoding="utf-8"))
     assert sum(line["cases"] for line in found["totals"]) == number
-    assert [row for row in found["not_as_promised"] if row["outcome"] != "process"] == []
+    assert [row for row in found["not_as_promised"] if row["outcome"] != "beyond"] == []

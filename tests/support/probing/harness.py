@@ -20,25 +20,12 @@ from isometer.doctor import SignalMonitor, diagnose, probe, treat
 from isometer.errors import IsometerError
 from support.probing import interruption
 from support.probing.fingerprint import Fingerprint, differences, digest
+from support.probing.scope import beyond
 from support.probing.surroundings import surroundings
 
 OPERATIONS = ("probe", "diagnose", "treat", "monitor")
 CONDITIONS = ("plain", "gradients", *interruption.KINDS)
 _SHOWN = 12  # differences that are told
-# What a model can do to the whole process that is no part of it: told, and counted by itself.
-BEYOND = tuple(
-    f"the process {what}"
-    for what in (
-        "has another default device",
-        "has another anomaly mode",
-        "is deterministic differently",
-        "has another number of threads",
-        "has another function mode",
-        "collects garbage differently",
-        "has another environment",
-        "has other functions in",
-    )
-)
 
 
 @dataclass
@@ -70,11 +57,11 @@ class Result:
 
     @property
     def outcome(self) -> str:
-        """`"changed"`, whatever happened; `"process"` if that is beyond the model; else `"refused"`, `"error"` or
+        """`"changed"`, whatever happened; `"beyond"` if that is out of scope; else `"refused"`, `"error"` or
         `"unchanged"`.
         """
         if self.changed:
-            return "process" if all(what.startswith(BEYOND) for what in self.changed) else "changed"
+            return "beyond" if beyond(self.model, self.changed) else "changed"
         return self.ended if self.ended in ("refused", "error", "hung", "crashed") else "unchanged"
 
     def row(self) -> dict[str, Any]:

@@ -31,6 +31,7 @@ class Backward:
         self._align: dict[int, Callable[[Tensor], tuple[Tensor, str] | None]] = {}
         self._handles: list[Any] = []
         self.parameter_log_norms: dict[int, float] = {}
+        self.running = False  # what the model differentiates in its forward is not looked at
         self.cotangents: Tensor | None = None  # inner products of the samples' gradients by the model's output
 
     def _generator(self, site: Site) -> torch.Generator:
@@ -48,14 +49,16 @@ class Backward:
             return
 
         def hook(gradient: Tensor | None) -> None:
-            if gradient is None or gradient.is_nested:  # as behind operations that have no derivative
+            if (
+                not self.running or gradient is None or gradient.is_nested
+            ):  # as behind operations that have no derivative
                 return
             # Popped, so that the inputs it holds are freed while the backward pass goes on.
             align = self._align.pop(id(site), None)
             site.output_log_norm = self._log_norm(gradient)
             site.gradient_lost = math.isnan(site.output_log_norm)
             if align is not None and math.isfinite(site.output_log_norm):
-                aligned = align(gradient)
+                aligned = align(gradient.detach())
                 if aligned is not None:
                     site.gradient_gram, site.alignment = aligned
 
@@ -82,7 +85,7 @@ class Backward:
         """Read the gradient of a weight which is computed from parameters."""
 
         def hook(gradient: Tensor | None) -> None:
-            if gradient is None:
+            if not self.running or gradient is None:
                 return
             site.weight_log_norm = self._log_norm(gradient)
             site.gradient_lost = site.gradient_lost or math.isnan(site.weight_log_norm)

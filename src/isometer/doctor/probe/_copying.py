@@ -12,6 +12,7 @@ import copy
 import copyreg
 from collections import OrderedDict
 from functools import lru_cache
+from operator import is_
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from torch import nn
 
 from isometer.doctor.probe._reach import ATOMIC, Reach
 from isometer.doctor.probe._snapshot import Snapshot, TensorState
+from isometer.doctor.probe._standins import stand_in
 from isometer.doctor.probe._storages import Storage, copied_storage, overlapping
 
 Tensor = torch.Tensor
@@ -52,6 +54,7 @@ class Twin:
         _check_copyable(state)
         memo: dict[int, Any] = {}
         storages = _copy_tensors(state, memo)
+        memo.update((id(one), stand_in(one)) for one in state.reach.passing)
         try:
             self.model: nn.Module = _copied(model, memo)
             for one in state.tensors:
@@ -214,14 +217,17 @@ def _copies_by_default(kind: Any) -> bool:
 def _compare(original: Snapshot, twin: Snapshot) -> None:
     """Refuse a copy which differs in structure or leads back to the original."""
     mine, its = original.reach, twin.reach
-    if its.shared or mine.own_ids() & its.state_ids() or its.own_ids() & mine.state_ids():
+    if its.shared or mine.meets(its):
         raise Unfaithful("the copy leads back to the model")
     if original.storages.keys() & twin.storages.keys():
         raise Unfaithful("the copy shares memory with the model")
     own = original.tensors[: len(original.tensors) - len(original.gradients)]
     gradients = {id(one) for one in original.gradients}
-    holders, copies = mine.own()[-1], its.own()[-1]
-    same = len(holders) == len(copies) and all(map(_alike, holders, copies))
+    holders, copies = mine.own()[4], its.own()[4]
+    same = len(holders) == len(copies) and all(
+        type(one[0]) is type(twin[0]) and (_alike(one, twin) if one[1] else not twin[1])
+        for one, twin in zip(holders, copies, strict=True)
+    )
     if not same or any(id(one.tensor) in gradients for one in own) or _form(original, own) != _form(twin, twin.tensors):
         raise Unfaithful("the copy has another structure")
 
@@ -236,21 +242,22 @@ def _form(state: Snapshot, tensors: list[TensorState]) -> tuple[Any, ...]:
         # A tensor with a history gets memory of its own, as large as it needs.
         where = one.place if one.leaf else one.place[1:2]
         described.append((type(one.tensor), one.tensor.shape, one.tensor.dtype, one.requires_grad, where, place))
-    modules, _, arrays, generators, _ = state.reach.own()
+    modules, _, arrays, generators, _, places = state.reach.own()
     return (
         [(type(one), one.training) for one in modules],
         described,
         [type(one) for one in (*generators, *arrays)],
+        [(type(one.owner), type(one.value)) for one in places],
         [(one.hooks and len(one.hooks[1]), one.late_hooks and len(one.late_hooks[1])) for one in tensors],
     )
 
 
 def _alike(first: tuple[Any, Any], second: tuple[Any, Any]) -> bool:
-    """Whether two containers have the same class and the same names in them."""
-    (holder, content), (other, copied) = first, second
-    if type(holder) is not type(other) or len(content) != len(copied):
+    """Whether two containers have the same names in them."""
+    content, copied = first[1], second[1]
+    if len(content) != len(copied):
         return False
-    if not content or not isinstance(content, dict):
+    if not isinstance(content, dict) or all(map(is_, content, copied)):
         return True
     # Keys which are no names may have been copied themselves.
     return all(a == b if type(a) in ATOMIC else type(a) is type(b) for a, b in zip(content, copied, strict=True))

@@ -219,6 +219,7 @@ def _pass(
         if outputs:
             backward.watch_parameters(trained)
             trained = [p for p in trained if p.requires_grad]
+            backward.running = True
             _differentiate(outputs, [*leaves, *trained], cotangents, keep_graph=keep_graph)
     return capture
 

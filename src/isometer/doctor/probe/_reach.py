@@ -1,17 +1,20 @@
 """Everything that a model's code can reach: modules, tensors, arrays, generators, and the containers that hold them.
 
-Attributes, containers, objects, hooks, weak references, bound methods and `functools.partial` are followed. What they
-hold is the model's own. Functions are followed too: the cells of their closures, default arguments, attributes, and
-the global names that they use, and so are attributes of the model's classes. Modules and tensors behind functions are
-state that the model shares with others; lists and dictionaries there are the business of whoever wrote the function.
+Attributes, slots, containers, objects, hooks, weak references, bound methods and `functools.partial` are followed.
+What they hold is the model's own. Functions are followed too: the cells of their closures, default arguments,
+attributes, and the modules and tensors among the global names that they use, and so are attributes of the model's
+classes. All that is state which the model shares with others, its copies among them.
 """
 
 from __future__ import annotations
 
+import array
 import enum
 import functools
+import io
 import random
 import sys
+import threading
 import types
 import weakref
 from collections import OrderedDict, deque
@@ -22,19 +25,23 @@ import numpy as np
 import torch
 from torch import nn
 
+from isometer.doctor.probe._places import MISSING, Place, cells_of, slots_of
+from isometer.doctor.probe._standins import CACHE, ITERATORS
+
 ATOMIC: frozenset[type] = frozenset(
     {type(None), int, float, bool, complex, str, bytes, type, range, slice, type(Ellipsis), type(NotImplemented)}
     | {torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format, types.ModuleType, types.CodeType}
     | {np.dtype, property, staticmethod, classmethod}
 )
-_TRANSPARENT = ("collections", "types", "functools", "weakref", "dataclasses")  # of the standard library
+# Of the standard library; what else there is there is busy with files, processes and threads.
+_TRANSPARENT = ("collections", "types", "functools", "weakref", "dataclasses", "threading", "queue", "argparse")
 _OPAQUE = ("torch.fx", "torch.jit", "torch._C", "torch._dynamo", "torch._inductor", "torch.distributed", "numpy")
 MOST = 400_000
 """Objects that are looked at; a model that reaches more is connected with something larger than a model."""
 
 _NOTHING: dict[Any, Any] = {}
-_NONE: set[Any] = set()
-Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
+_EMPTY: dict[type, Any] = {dict: _NOTHING, OrderedDict: _NOTHING, set: set()}
+Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random | io.BytesIO | io.StringIO
 
 
 class Reach:
@@ -49,9 +56,12 @@ class Reach:
     Attributes:
         modules: every module.
         tensors: every tensor, gradients excepted.
-        arrays: NumPy arrays and bytearrays.
-        generators: random generators.
+        arrays: NumPy arrays, arrays of Python and bytearrays.
+        generators: random generators, and files in memory.
         holders: containers and dictionaries of attributes, each with a shallow copy of what it held.
+        places: slots and cells, each with what it held.
+        objects: instances that can change their class.
+        passing: iterators and caches, which can be used up.
         shared: tensors, and modules with tensors, which only functions and classes lead to.
         returns: a function or class leads back to what is the model's own.
         complete: nothing was left out.
@@ -68,12 +78,16 @@ class Reach:
         self.arrays: list[Any] = []
         self.generators: list[Generator] = []
         self.holders: list[tuple[Any, Any]] = []
+        self.places: list[Place] = []
+        self.objects: list[Any] = []
+        self.passing: list[Any] = []
         self.shared: list[Any] = []
         self.classes: dict[type, None] = {}
         self.returns = False
         self._seen: dict[int, Any] = {}
         self._functions: list[Any] = []
         self._stack: list[Any] = []
+        self._mine: set[int] = set()
         if outside:
             self._functions.extend(roots)
         else:
@@ -87,21 +101,32 @@ class Reach:
         return len(self._seen) < MOST
 
     def _groups(self) -> tuple[list[Any], ...]:
-        return self.modules, self.tensors, self.arrays, self.generators, self.holders
+        return self.modules, self.tensors, self.arrays, self.generators, self.holders, self.places
 
     def state_ids(self) -> set[int]:
         """Identities of everything that can change."""
-        *objects, holders = self._groups()
-        return {*(id(one) for group in objects for one in group), *(id(holder) for holder, _ in holders)}
+        return _identities(self._groups())
 
     def own(self) -> list[list[Any]]:
-        """Modules, tensors, arrays, generators and holders without those that only functions and classes lead to."""
+        """Modules, tensors, arrays, generators, holders, places without what only functions and classes lead to."""
         return [group[:count] for group, count in zip(self._groups(), self._own, strict=True)]
 
     def own_ids(self) -> set[int]:
         """Identities of those."""
-        *objects, holders = self.own()
-        return {*(id(one) for group in objects for one in group), *(id(holder) for holder, _ in holders)}
+        return _identities(self.own())
+
+    def beyond(self) -> list[list[Any]]:
+        """What only functions and classes lead to, in the same groups."""
+        return [group[count:] for group, count in zip(self._groups(), self._own, strict=True)]
+
+    def meets(self, other: Reach) -> bool:
+        """Whether something that can change is the own of one and reached by the other."""
+        common = self._seen.keys() & other._seen.keys()
+        return any(_can_change(self._seen[key]) for key in common & (self._mine | other._mine)) if common else False
+
+    def weight_ids(self) -> set[int]:
+        """Identities of all modules and tensors."""
+        return {*map(id, self.modules), *map(id, self.tensors)}
 
     # --- the model's own ----------------------------------------------------------------------------------------------
 
@@ -110,7 +135,10 @@ class Reach:
         while stack:
             value = stack.pop()
             kind = _kind(_type(value))
-            if kind is None or id(value) in seen or len(seen) >= MOST:
+            if kind is None:
+                continue
+            if id(value) in seen or len(seen) >= MOST:
+                self.returns = self.returns or (id(value) in self._mine and kind not in _WITHOUT_STATE)
                 continue
             seen[id(value)] = value
             kind(self, value)
@@ -119,27 +147,32 @@ class Reach:
         self.modules.append(module)
         held = module.__dict__
         self.classes.setdefault(type(module))
+        self.objects.append(module)
         if isinstance(module, torch.jit.ScriptModule):
             self._script(module)
             return
         content = dict(held)
         self.holders.append((held, content))
-        push, found = self._stack.append, []
+        found, seen, hold = [], self._seen, self.holders.append
         for value in content.values():
             kind = type(value)
             if kind in ATOMIC:
                 continue
-            if (kind is OrderedDict or kind is dict) and not value and id(value) not in self._seen:
-                self._seen[id(value)] = value  # the empty tables of hooks, most of what a module has
-                self.holders.append((value, _NOTHING))
-                continue
-            if kind is set and not value and id(value) not in self._seen:
-                self._seen[id(value)] = value
-                self.holders.append((value, _NONE))
-                continue
-            found.append(value)
-        for value in reversed(found):
-            push(value)
+            empty = _EMPTY.get(kind)
+            if empty is None or value or id(value) in seen:
+                found.append(value)
+            else:
+                seen[id(value)] = value  # the empty tables of hooks, most of what a module has
+                hold((value, empty))
+        found.reverse()
+        self._stack.extend(found)
+        self._slots(module)
+
+    def _slots(self, value: Any) -> None:
+        for slot in slots_of(value):
+            self.places.append(slot)
+            if slot.value is not MISSING:
+                self._stack.append(slot.value)
 
     def _script(self, module: nn.Module) -> None:
         # Compiled code keeps tables of its own and gives views of them.
@@ -177,12 +210,14 @@ class Reach:
             self._stack.append(values.__dict__)
 
     def _object(self, value: Any) -> None:
+        kind = _type(value)
+        if not of_library(kind.__module__):
+            self.classes.setdefault(kind)
+            self.objects.append(value)
         held = getattr(value, "__dict__", None)
         if isinstance(held, dict):
             self._stack.append(held)
-        for name in _slots(_type(value)):
-            if hasattr(value, name):
-                self._stack.append(getattr(value, name))
+        self._slots(value)
         # Subclasses of containers hold things beside their attributes.
         if isinstance(value, dict):
             self._mapping(value)
@@ -199,7 +234,13 @@ class Reach:
             self._stack.extend(array.reshape(-1).tolist())
 
     def _generator(self, generator: Generator) -> None:
-        self.generators.append(generator)
+        if not isinstance(generator, random.SystemRandom):  # has no state
+            self.generators.append(generator)
+
+    def _passing(self, value: Any) -> None:
+        self.passing.append(value)
+        if isinstance(value, CACHE):
+            self._functions.append(value.__wrapped__)
 
     def _reference(self, reference: Any) -> None:
         self._stack.append(reference())
@@ -219,10 +260,10 @@ class Reach:
     # --- behind functions and classes ---------------------------------------------------------------------------------
 
     def _follow_functions(self, classes: bool) -> None:
-        """Modules and tensors behind functions; containers there are searched, and not recorded."""
+        """What is behind functions and classes; they may lead to each other."""
         done: set[int] = set()
         bases: set[type] = set()
-        own = set(self._seen)
+        self._mine = set(self._seen)
         while True:
             queue = [one for one in self._functions if one is not None]
             self._functions = []
@@ -232,67 +273,72 @@ class Reach:
                     queue.extend(_of_class(base))
             if not queue:
                 return
-            while queue and len(done) < MOST:
+            while queue:
                 value = queue.pop()
                 if type(value) in ATOMIC or id(value) in done:
                     continue
                 done.add(id(value))
-                if isinstance(value, (nn.Module, torch.Tensor)):
-                    if id(value) not in self._seen:
-                        tensors = len(self.tensors)
-                        self._stack.append(value)
-                        self._drain()
-                        if len(self.tensors) > tensors:
-                            self.shared.append(value)
-                    elif id(value) in own:
-                        self.returns = True
-                elif isinstance(value, types.FunctionType):
-                    queue.extend(_of_function(value))
-                elif isinstance(value, dict):
-                    queue.extend([*dict.values(value)])
-                elif isinstance(value, (list, tuple, set, frozenset, deque)):
-                    queue.extend(value)
-                elif isinstance(value, functools.partial):
-                    queue.extend([value.func, value.args, value.keywords])
-                elif isinstance(value, (types.MethodType, types.BuiltinMethodType)):
-                    queue.extend([value.__self__, getattr(value, "__func__", None)])
-                elif isinstance(value, weakref.ReferenceType):
-                    queue.append(value())
-                elif _kind(_type(value)) is Reach._object:
-                    queue.append(getattr(value, "__dict__", None))
-                    queue.extend(getattr(value, name, None) for name in _slots(_type(value)))
+                if isinstance(value, types.FunctionType):
+                    queue.extend(self._of_function(value))
+                else:
+                    self._behind(value)
 
+    def _behind(self, value: Any) -> None:
+        tensors = len(self.tensors)
+        self._stack.append(value)
+        self._drain()
+        if len(self.tensors) > tensors:
+            self.shared.append(value)
 
-def _of_function(function: types.FunctionType) -> list[Any]:
-    """What a function holds on to, and the global names that it uses."""
-    held: list[Any] = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    held.extend(function.__dict__.values())
-    for cell in function.__closure__ or ():
-        try:
-            held.append(cell.cell_contents)
-        except ValueError:  # not filled yet
-            continue
-    names = function.__globals__
-    if not _of_library(function.__module__ or ""):
-        found = (names.get(name) for name in _names(function.__code__))
-        held.extend(value for value in found if isinstance(value, _GLOBALS))
-    return held
+    def _of_function(self, function: types.FunctionType) -> list[Any]:
+        """What a function holds on to, and the global names that it uses."""
+        held: list[Any] = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        if function.__dict__ or not of_library(function.__module__ or ""):
+            held.append(function.__dict__)
+        for cell in cells_of(function):
+            if not isinstance(cell.value, type):  # the class that super() needs
+                self.places.append(cell)
+                if cell.value is not MISSING:
+                    held.append(cell.value)
+        names = function.__globals__
+        if not of_library(function.__module__ or ""):
+            found = (names.get(name) for name in _names(function.__code__))
+            held.extend(value for value in found if isinstance(value, _GLOBALS))
+        return held
 
 
 # Of global names only these: anything else may lead to the whole program.
 _GLOBALS = (nn.Module, torch.Tensor)
 
 
+def _identities(groups: Iterable[list[Any]]) -> set[int]:
+    """Of objects, of what holds others, and of the owners of places; a slot is its owner's."""
+    *objects, holders, places = groups
+    return {
+        *(id(one) for group in objects for one in group),
+        *(id(holder) for holder, _ in holders),
+        *(id(place.owner) for place in places),
+    }
+
+
+def _can_change(value: Any) -> bool:
+    look = _kind(_type(value))
+    if look is Reach._object:
+        return hasattr(value, "__dict__") or bool(slots_of(value)) or isinstance(value, (dict, list, set, deque))
+    return look not in _WITHOUT_STATE
+
+
 def _of_class(kind: type) -> list[Any]:
-    """Tensors, modules, containers and methods among the attributes of a class."""
-    if kind is object or _of_library(kind.__module__):
+    """Attributes of a class that are more than a value."""
+    if kind is object or of_library(kind.__module__):
         return []
-    wanted = (types.FunctionType, nn.Module, torch.Tensor, dict, list, set, tuple)
-    return [value for value in list(vars(kind).values()) if isinstance(value, wanted)]
+    return [value for name, value in list(vars(kind).items()) if not name.startswith("__") or callable(value)]
 
 
-def _of_library(module: str) -> bool:
-    return module.partition(".")[0] in ("torch", "builtins", "numpy")
+def of_library(module: str) -> bool:
+    """Whether the attributes of a module's classes are nobody's state."""
+    first = module.partition(".")[0]
+    return first in ("torch", "numpy") or first in sys.stdlib_module_names
 
 
 @functools.lru_cache(maxsize=4096)
@@ -307,19 +353,12 @@ def _type(value: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=1024)
-def _slots(kind: Any) -> tuple[str, ...]:
-    names: list[str] = []
-    for base in kind.__mro__:
-        slots = base.__dict__.get("__slots__", ()) if base.__module__ not in sys.stdlib_module_names else ()
-        names.extend([slots] if isinstance(slots, str) else slots)
-    return tuple(name for name in names if name not in ("__dict__", "__weakref__") and not name.startswith("__"))
-
-
-@functools.lru_cache(maxsize=1024)
 def _kind(kind: Any) -> Any:
     """How to look into objects of a class, `None` if there is nothing to see."""
     if kind in ATOMIC or issubclass(kind, (type, enum.Enum, frozenset, types.ModuleType)):
         return None
+    if kind in ITERATORS or kind is CACHE:
+        return Reach._passing
     for classes, look in _KINDS:
         if issubclass(kind, classes):
             return look
@@ -334,7 +373,8 @@ def _kind(kind: Any) -> Any:
     module = kind.__module__
     if module.partition(".")[0] in sys.stdlib_module_names and module not in _TRANSPARENT:
         return None
-    return None if module.startswith(_OPAQUE) else Reach._object
+    thread = module == "threading" and issubclass(kind, threading.Thread)
+    return None if thread or module.startswith(_OPAQUE) else Reach._object
 
 
 _KINDS: tuple[tuple[Any, Any], ...] = (
@@ -344,6 +384,8 @@ _KINDS: tuple[tuple[Any, Any], ...] = (
     ((types.MethodType, types.BuiltinMethodType), Reach._method),
     (functools.partial, Reach._partial),
     (weakref.ReferenceType, Reach._reference),
-    ((np.ndarray, bytearray), Reach._array),
-    ((torch.Generator, np.random.Generator, np.random.RandomState, random.Random), Reach._generator),
+    ((np.ndarray, bytearray, array.array), Reach._array),
+    (Generator, Reach._generator),
 )
+# What is behind them may change, they do not.
+_WITHOUT_STATE = (Reach._function, Reach._method, Reach._partial, Reach._reference, Reach._tuple)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import random
 import types
 from collections import deque
@@ -13,7 +15,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from isometer.doctor.probe._reach import Reach
+from isometer.doctor.probe._places import MISSING, Place
+from isometer.doctor.probe._reach import Reach, of_library
+from isometer.doctor.probe._standins import stand_in
 from isometer.doctor.probe._storages import (
     Storage,
     checksum,
@@ -38,15 +42,16 @@ class TensorState(NamedTuple):
     hooks: Any
     late_hooks: Any
     version: int
+    bare: bool  # has no attributes
     whole: Tensor | None  # a copy of what has no storage
 
 
 class Snapshot:
     """The state of everything that some objects reach.
 
-    Structure is kept always: attributes and containers (shallow, each by itself), tables of parameters, buffers,
-    submodules and hooks, modes, gradients, generators, attributes of classes. Bytes are kept by `keep_values`, once per
-    storage, so that views stay views; until then there are checksums only.
+    Structure is kept always: attributes and containers (shallow, each by itself), slots, variables of closures, tables
+    of parameters, buffers, submodules and hooks, modes, gradients, generators, attributes of classes. Bytes are kept by
+    `keep_values`, once per storage, so that views stay views; until then there are checksums only.
 
     Args:
         reach: what is to be kept.
@@ -74,10 +79,11 @@ class Snapshot:
         self.gradients = list(gradients.values())
         for grad in self.gradients:
             self._add(grad)
-        self._classes = [(kind, _class_state(kind)) for kind in reach.classes]
+        self._classes = _class_state(reach.classes)
+        self._kinds = [(one, type(one)) for one in reach.objects]
         self._scripted = [one for module in reach.modules for one in _script_state(module)]
         self._generators = [(one, _generator_state(one)) for one in reach.generators]
-        self._arrays = [(one, one.copy()) for one in reach.arrays]
+        self._arrays = [(one, copy.copy(one)) for one in reach.arrays]
         self.values: dict[int, Storage] = {}
         self.checksums: dict[int, Any] = {}
 
@@ -111,6 +117,7 @@ class Snapshot:
                 None if hooks is None else (hooks, dict(hooks)),
                 None if late is None else (late, dict(late)),
                 -1 if tensor.is_inference() else tensor._version,
+                not tensor.__dict__,
                 whole,
             )
         )
@@ -140,8 +147,10 @@ class Snapshot:
         """Put everything back that can be; what could not, in words. One thing never keeps another from its turn."""
         problems: list[str] = []
         with torch.inference_mode(False), torch.no_grad():
-            each(problems, self._restore_holder, self.reach.holders, "an attribute or container")
-            each(problems, self._restore_class, self._classes, "a class attribute")
+            each(problems, _restore_kind, self._kinds, "the class of an object")
+            each(problems, _restore_holder, self.reach.holders, "an attribute or container")
+            each(problems, _restore_place, self.reach.places, "a slot or a variable of a function")
+            each(problems, _restore_class, self._classes, "a class attribute")
             each(problems, _restore_script, self._scripted, "an attribute of a scripted module")
             each(problems, self._restore_storage, self.storages.items(), "memory")
             each(problems, self._restore_tensor, self.tensors, "a tensor")
@@ -149,27 +158,36 @@ class Snapshot:
             each(problems, _restore_array, self._arrays, "an array")
         return problems
 
-    def restore_classes(self) -> list[str]:
-        """Put back attributes of classes, which a model and its copy share; what could not be, in words."""
+    def restore_common(self) -> list[str]:
+        """Put back what a model and its copy share: what functions hold, and attributes of classes."""
         problems: list[str] = []
-        each(problems, self._restore_class, self._classes, "a class attribute")
+        _, _, arrays, generators, holders, places = self.reach.beyond()
+        each(problems, _restore_holder, holders, "a container")
+        each(problems, _restore_place, places, "a variable of a function")
+        each(problems, _restore_class, self._classes, "a class attribute")
+        each(problems, _restore_generator, self._generators[-len(generators) :] if generators else (), "a generator")
+        each(problems, _restore_array, self._arrays[-len(arrays) :] if arrays else (), "an array")
         return problems
 
-    def _restore_holder(self, entry: tuple[Any, Any]) -> None:
-        holder, content = entry
-        if (holder or content) and not _same_content(holder, content):
-            _refill(holder, content)
+    def put_stand_ins(self, *, common: bool = False) -> None:
+        """Let copies of iterators and empty caches be used instead of them; the ways back put the same objects back.
 
-    def _restore_class(self, entry: tuple[type, list[tuple[type, dict[str, Any], list[tuple[Any, Any]]]]]) -> None:
-        for owner, attributes, containers in entry[1]:
-            now = {name: value for name, value in vars(owner).items() if _is_class_state(name, value)}
-            for name in now.keys() - attributes.keys():
-                type.__delattr__(owner, name)
+        Args:
+            common: only where `restore_common` puts them back.
+        """
+        if not self.reach.passing:
+            return
+        instead = {id(one): stand_in(one) for one in self.reach.passing}
+        *_, holders, places = self.reach.beyond() if common else (self.reach.holders, self.reach.places)
+        for holder, content in holders:
+            _exchange(holder, content, instead)
+        for place in places:
+            if id(place.value) in instead:
+                place.put(instead[id(place.value)])
+        for owner, attributes in self._classes:
             for name, value in attributes.items():
-                if vars(owner).get(name, _MISSING) is not value:
-                    type.__setattr__(owner, name, value)
-            for entry_ in containers:
-                self._restore_holder(entry_)
+                if id(value) in instead:
+                    type.__setattr__(owner, name, instead[id(value)])
 
     def _restore_storage(self, entry: tuple[int, Storage]) -> None:
         key, storage = entry
@@ -186,6 +204,8 @@ class Snapshot:
                 tensor.data = held.set_(storage, offset, size, stride)
         elif state.whole is not None and not _equal(tensor, state.whole):
             tensor.data = state.whole.clone()
+        if state.bare and tensor.__dict__:
+            tensor.__dict__.clear()
         if tensor.requires_grad != state.requires_grad:
             tensor.requires_grad_(state.requires_grad)
         if state.leaf and tensor.grad is not state.grad:
@@ -202,8 +222,10 @@ class Snapshot:
         """What is not as it was, in words."""
         found: list[str] = []
         for holder, content in self.reach.holders:
-            if (holder or content) and not _same_content(holder, content):
+            if (len(holder) or content) and not _same_content(holder, content):
                 found.append(self._holder_name(holder))
+        found += [f"what a {type(p.owner).__name__} holds" for p in self.reach.places if p.now() is not p.value]
+        found += [f"the class of a {kind.__name__}" for one, kind in self._kinds if type(one) is not kind]
         changed = {
             key
             for key, storage in self.storages.items()
@@ -218,6 +240,8 @@ class Snapshot:
                 found.append(f"the values of {self._tensor_name(tensor)}")
             if tensor.requires_grad != state.requires_grad or (state.leaf and tensor.grad is not state.grad):
                 found.append(f"requires_grad or the gradient of {self._tensor_name(tensor)}")
+            if state.bare and tensor.__dict__:
+                found.append(f"attributes of {self._tensor_name(tensor)}")
             if not _same_hooks(tensor._backward_hooks, state.hooks):
                 found.append(f"the hooks of {self._tensor_name(tensor)}")
         found += [f"{name!r} of a scripted module" for core, name, value in self._scripted if _moved(core, name, value)]
@@ -244,9 +268,6 @@ class Snapshot:
         return f"a {type(holder).__name__} that the model holds"
 
 
-_MISSING: Any = object()
-
-
 def each(problems: list[str], work: Callable[[Any], None], entries: Iterable[Any], what: str) -> None:
     """Do something for every entry; what goes wrong is added to the problems."""
     for entry in entries:
@@ -270,15 +291,16 @@ def _same_content(holder: Any, content: Any) -> bool:
     return all(map(is_, holder, content))
 
 
+def _restore_holder(entry: tuple[Any, Any]) -> None:
+    holder, content = entry
+    if (len(holder) or content) and not _same_content(holder, content):
+        _refill(holder, content)
+
+
 def _refill(holder: Any, content: Any) -> None:
     # By the methods of the plain classes: a subclass may do more when something is put in.
     if isinstance(content, dict):
-        dict.clear(holder) if type(holder) is dict else holder.clear()
-        if isinstance(holder, dict) and type(holder).__module__ not in ("builtins", "collections"):
-            for key, value in content.items():
-                dict.__setitem__(holder, key, value)
-        else:
-            holder.update(content)
+        _refill_mapping(holder, content)
     elif isinstance(content, set):
         set.clear(holder)
         set.update(holder, content)
@@ -289,6 +311,44 @@ def _refill(holder: Any, content: Any) -> None:
         list.__setitem__(holder, slice(None), content)
 
 
+def _refill_mapping(holder: Any, content: dict[Any, Any]) -> None:
+    if len(holder) == len(content) and all(map(is_, holder, content)):
+        # Other threads that look at the rest find it.
+        for key, value in content.items():
+            if dict.get(holder, key, MISSING) is not value:
+                dict.__setitem__(holder, key, value)
+        return
+    dict.clear(holder) if type(holder) is dict else holder.clear()
+    if isinstance(holder, dict) and type(holder).__module__ not in ("builtins", "collections"):
+        for key, value in content.items():
+            dict.__setitem__(holder, key, value)
+    else:
+        holder.update(content)
+
+
+def _exchange(holder: Any, content: Any, instead: Mapping[int, Any]) -> None:
+    """Put something else in the place of some values of a container."""
+    if isinstance(content, set):
+        return
+    for key, value in content.items() if isinstance(content, dict) else enumerate(content):
+        if id(value) in instead:
+            holder[key] = instead[id(value)]
+
+
+def _restore_place(place: Place) -> None:
+    if place.now() is not place.value:
+        place.put(place.value)
+
+
+def _restore_kind(entry: tuple[Any, type]) -> None:
+    one, kind = entry
+    if type(one) is not kind:
+        object.__setattr__(one, "__class__", kind)
+
+
+# --- classes ----------------------------------------------------------------------------------------------------------
+
+
 def _is_class_state(name: str, value: Any) -> bool:
     if name.startswith(("__", "_abc_")):
         return False
@@ -297,19 +357,23 @@ def _is_class_state(name: str, value: Any) -> bool:
     )
 
 
-def _class_state(kind: type) -> list[tuple[type, dict[str, Any], list[tuple[Any, Any]]]]:
-    """Attributes of a class and its bases that are no code, with what containers among them hold."""
-    found = []
-    for owner in kind.__mro__:
-        if owner is object or owner.__module__.partition(".")[0] in ("torch", "builtins", "isometer"):
-            continue
-        attributes = {name: value for name, value in vars(owner).items() if _is_class_state(name, value)}
-        containers: list[tuple[Any, Any]] = []
-        for value in attributes.values():
-            if type(value) in (dict, list, set):
-                containers.append((value, value.copy()))
-        found.append((owner, attributes, containers))
-    return found
+def _class_state(kinds: Iterable[type]) -> list[tuple[type, dict[str, Any]]]:
+    """Attributes of classes and their bases that are no code."""
+    owners = dict.fromkeys(owner for kind in kinds for owner in kind.__mro__ if not of_library(owner.__module__))
+    return [
+        (owner, {name: value for name, value in vars(owner).items() if _is_class_state(name, value)})
+        for owner in owners
+    ]
+
+
+def _restore_class(entry: tuple[type, dict[str, Any]]) -> None:
+    owner, attributes = entry
+    now = {name: value for name, value in vars(owner).items() if _is_class_state(name, value)}
+    for name in now.keys() - attributes.keys():
+        type.__delattr__(owner, name)
+    for name, value in attributes.items():
+        if now.get(name, MISSING) is not value:
+            type.__setattr__(owner, name, value)
 
 
 # --- scripted modules -------------------------------------------------------------------------------------------------
@@ -317,9 +381,11 @@ def _class_state(kind: type) -> list[tuple[type, dict[str, Any], list[tuple[Any,
 
 def _script_state(module: nn.Module) -> list[tuple[Any, str, Any]]:
     """Attributes that compiled code keeps for itself, its mode among them."""
+    if not isinstance(module, torch.jit.ScriptModule):
+        return []
     core: Any = getattr(module, "_c", None)
     known: Any = getattr(module, "_concrete_type", None)
-    if not isinstance(module, torch.jit.ScriptModule) or core is None:
+    if core is None:
         return []
     names = ["training", *(known.get_attributes() if known is not None else [])]
     return [(core, name, core.getattr(name)) for name in dict.fromkeys(names) if core.hasattr(name)]
@@ -423,6 +489,8 @@ def _is_shared(storage: Storage) -> bool:
 def _generator_state(generator: Any) -> Any:
     if isinstance(generator, torch.Generator):
         return generator.get_state()
+    if isinstance(generator, (io.BytesIO, io.StringIO)):
+        return None if generator.closed else generator.__getstate__()
     if isinstance(generator, np.random.Generator):
         return generator.bit_generator.state
     return generator.get_state() if isinstance(generator, np.random.RandomState) else generator.getstate()
@@ -436,12 +504,15 @@ def _restore_generator(entry: tuple[Any, Any]) -> None:
         generator.bit_generator.state = state
     elif isinstance(generator, random.Random):
         generator.setstate(state)
+    elif state is not None and isinstance(generator, (io.BytesIO, io.StringIO)):
+        generator.__setstate__(state)
 
 
 def _restore_array(entry: tuple[Any, Any]) -> None:
     array, value = entry
-    if isinstance(array, bytearray):
-        array[:] = value
+    if not isinstance(array, np.ndarray):
+        if array != value:
+            array[:] = value
     elif array.shape != value.shape:
         array.resize(value.shape, refcheck=False)
         array[...] = value

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
 
 Storage = torch.UntypedStorage
@@ -98,12 +99,12 @@ def overlapping(storages: Iterable[Storage], arrays: Iterable[Any] = ()) -> bool
     """
     ranges = [(one.data_ptr(), one.data_ptr() + one.nbytes(), 0) for one in storages if one.device.type == "cpu"]
     for array in arrays:
-        if not isinstance(array, bytearray) and array.size:
-            low, high = _bounds(array)
+        if isinstance(array, np.ndarray):
+            low, high = _bounds(array) if array.size else (0, 0)
             ranges.append((low, high, 1))
         elif array:
             start = ctypes.addressof(ctypes.c_char.from_buffer(array))
-            ranges.append((start, start + len(array), 1))
+            ranges.append((start, start + memoryview(array).nbytes, 1))
     end, was_array = 0, 0
     for low, high, is_array in sorted(ranges):
         # Two arrays may be views of each other; NumPy and Python copy those as they like.

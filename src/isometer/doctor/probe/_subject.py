@@ -130,13 +130,17 @@ class Subject:
             self._reclaim(self._twin)  # the copy is put back from the model's own bytes
             self._twin.state.restore()
         self._dirty = True
+        self._beside.put_stand_ins()
+        self._state.put_stand_ins(common=self._twin is not None)
+        if self._twin is not None:
+            self._twin.state.put_stand_ins()
 
     def _insist(self, world: World) -> None:
         """Put everything back; again from the start if something raised in between, such as a debugger's hook."""
         for attempt in range(_ATTEMPTS):
             try:
                 problems = [*world.restore(), *self._beside.restore()]
-                problems += self._state.restore() if self._twin is None else self._state.restore_classes()
+                problems += self._state.restore() if self._twin is None else self._state.restore_common()
                 self._problems = problems
                 return
             except BaseException:
@@ -253,7 +257,7 @@ def working_copy(model: nn.Module) -> nn.Module:
             plain = copy.deepcopy(model)
     finally:
         world.restore()
-    if Reach([plain]).state_ids() & state.reach.own_ids():
+    if Reach([plain]).weight_ids() & state.reach.own_ids():
         raise IsometerError(
             "a hook or another function of the model holds the model itself; expected one whose copy stands alone — "
             "remove the hook first"

@@ -53,7 +53,10 @@ class Tags:
         # An id is given again once its tensor is freed; the reference tells the two apart.
         if tag is not None and tag.reference() is tensor:
             return tag
-        maker: Any = tensor.grad_fn
+        try:
+            maker: Any = tensor.grad_fn
+        except RuntimeError:  # a view made without gradients, written to with them: torch will not say
+            return None
         if isinstance(maker, torch.autograd.function.BackwardCFunction):  # a custom function made it
             return self.put(tensor, Tag(tensor, self.latest))
         return None

@@ -1,8 +1,9 @@
-"""What belongs to the process and not to a model: random generators, settings of torch, hooks on all modules."""
+"""What belongs to the process and not to a model: generators, settings of torch, the environment, global hooks."""
 
 from __future__ import annotations
 
 import gc
+import os
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -47,6 +48,20 @@ def _set_autocast(value: tuple[Any, ...]) -> None:
         torch.set_autocast_dtype(device, dtype)
 
 
+def _environment() -> dict[Any, Any]:
+    held: Any = os.environ
+    return dict(held._data)  # as the system has it: to decode it all takes longer than a small probe may
+
+
+def _set_environment(value: dict[Any, Any]) -> None:
+    held: Any = os.environ
+    for name in held._data.keys() - value.keys():
+        del os.environ[held.decodekey(name)]
+    for name in value:
+        if held._data.get(name) != value[name]:
+            os.environ[held.decodekey(name)] = held.decodevalue(value[name])
+
+
 def _set_collection(enabled: bool) -> None:
     (gc.enable if enabled else gc.disable)()
 
@@ -78,12 +93,13 @@ _SETTINGS: tuple[_Setting, ...] = (
     (_deterministic, _set_deterministic),
     (_anomaly, lambda value: torch.set_anomaly_enabled(*value)),
     (_autocast, _set_autocast),
+    (_environment, _set_environment),
     (np.geterr, lambda value: np.seterr(**value)),
 )
 
 
 class World:
-    """Generators of torch (CPU and, where in use, CUDA), NumPy and Python, settings of torch, global hooks of modules.
+    """Generators of torch (CPU and, where in use, CUDA), NumPy and Python, settings, the environment, global hooks.
 
     Example:
         >>> world, before = World(), torch.get_rng_state()
