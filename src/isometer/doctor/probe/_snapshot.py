@@ -505,7 +505,7 @@ def _restore_generator(entry: tuple[Any, Any]) -> None:
     elif isinstance(generator, random.Random):
         generator.setstate(state)
     elif state is not None and isinstance(generator, (io.BytesIO, io.StringIO)):
-        generator.__setstate__(state)
+        generator.__setstate__(state)  # type: ignore[union-attr]
 
 
 def _restore_array(entry: tuple[Any, Any]) -> None:
