@@ -498,14 +498,21 @@ def _generator_state(generator: Any) -> Any:
 
 def _restore_generator(entry: tuple[Any, Any]) -> None:
     generator, state = entry
-    if isinstance(generator, (torch.Generator, np.random.RandomState)):
+    if isinstance(generator, (io.BytesIO, io.StringIO)):
+        file: Any = generator
+        if state is not None:
+            file.__setstate__(state)
+    elif isinstance(generator, (torch.Generator, np.random.RandomState)):
         generator.set_state(state)
     elif isinstance(generator, np.random.Generator):
         generator.bit_generator.state = state
     elif isinstance(generator, random.Random):
         generator.setstate(state)
+<<<<<<< HEAD
     elif state is not None and isinstance(generator, (io.BytesIO, io.StringIO)):
         generator.__setstate__(state)  # type: ignore[union-attr]
+=======
+>>>>>>> w22-probe2
 
 
 def _restore_array(entry: tuple[Any, Any]) -> None:
