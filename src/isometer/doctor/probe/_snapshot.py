@@ -508,11 +508,6 @@ def _restore_generator(entry: tuple[Any, Any]) -> None:
         generator.bit_generator.state = state
     elif isinstance(generator, random.Random):
         generator.setstate(state)
-<<<<<<< HEAD
-    elif state is not None and isinstance(generator, (io.BytesIO, io.StringIO)):
-        generator.__setstate__(state)  # type: ignore[union-attr]
-=======
->>>>>>> w22-probe2
 
 
 def _restore_array(entry: tuple[Any, Any]) -> None:
