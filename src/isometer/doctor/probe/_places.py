@@ -33,7 +33,7 @@ class Slot(NamedTuple):
             self.member.__delete__(self.owner)
 
 
-class Cell(NamedTuple):
+class ClosureCell(NamedTuple):
     """A variable that functions share.
 
     Example:
@@ -70,7 +70,7 @@ class Cell(NamedTuple):
             del self.owner.cell_contents
 
 
-Place = Slot | Cell
+Place = Slot | ClosureCell
 
 
 def slots_of(value: Any) -> list[Slot]:
@@ -80,9 +80,9 @@ def slots_of(value: Any) -> list[Slot]:
     return [slot._replace(value=slot.now()) for slot in found]
 
 
-def cells_of(function: types.FunctionType) -> list[Cell]:
+def cells_of(function: types.FunctionType) -> list[ClosureCell]:
     """The cells of a function's closure, as they are now."""
-    found = [Cell(cell, MISSING) for cell in function.__closure__ or ()]
+    found = [ClosureCell(cell, MISSING) for cell in function.__closure__ or ()]
     return [cell._replace(value=cell.now()) for cell in found]
 
 

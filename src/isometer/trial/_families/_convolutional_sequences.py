@@ -220,7 +220,7 @@ def _draw_hyena(rng: np.random.Generator, large: bool) -> Blueprint:
         width=width,
         depth=depth,
         batch=16,
-        options={"waves": pick(rng, 3, 5), "sine": pick(rng, 1.0, 3.0), "window": (0.3, 4.0)},
+        options={"waves": pick(rng, 3, 5), "sine": pick(rng, 1.0, 3.0), "window": [0.3, 4.0]},
     )
 
 
