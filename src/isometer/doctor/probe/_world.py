@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn.modules import module as torch_module
+from torch.utils import _device as torch_device
 
 _GLOBAL_TABLES = tuple(
     table for name, table in vars(torch_module).items() if name.startswith("_global_") and isinstance(table, dict)
@@ -66,10 +67,28 @@ def _set_collection(enabled: bool) -> None:
     (gc.enable if enabled else gc.disable)()
 
 
-def _set_function_modes(count: int) -> None:
+def _function_modes() -> list[Any]:
+    """The modes that see every call, outermost first; the default device is one of them."""
+    return [torch._C._get_function_stack_at(place) for place in range(torch._C._len_torch_function_stack())]
+
+
+def _set_function_modes(modes: list[Any]) -> None:
     # A mode whose exit was interrupted would see every call from then on.
-    while torch._C._len_torch_function_stack() > count:
+    while torch._C._len_torch_function_stack():
         torch._C._pop_torch_function_stack()
+    for mode in modes:
+        torch._C._push_on_torch_function_stack(mode)
+
+
+def _default_device() -> tuple[Any, Any]:
+    """The mode by which torch.set_default_device works, `None` where there is none, and its device."""
+    held: Any = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)
+    return getattr(held, "device_context", None), torch_device.CURRENT_DEVICE
+
+
+def _set_default_device(value: tuple[Any, Any]) -> None:
+    held: Any = torch._GLOBAL_DEVICE_CONTEXT
+    held.device_context, torch_device.CURRENT_DEVICE = value  # its place among the modes is put back with them
 
 
 def _stance() -> Any:
@@ -83,7 +102,8 @@ def _set_stance(value: Any) -> None:
 
 
 _SETTINGS: tuple[_Setting, ...] = (
-    (torch._C._len_torch_function_stack, _set_function_modes),  # first: modes would see the rest
+    (_function_modes, _set_function_modes),  # first: modes would see the rest
+    (_default_device, _set_default_device),
     (gc.isenabled, _set_collection),
     (_stance, _set_stance),
     (torch.get_default_dtype, torch.set_default_dtype),
@@ -120,7 +140,6 @@ class World:
         self._numpy: Any = np.random.get_state()  # noqa: NPY002
         self._python = random.getstate()
         self._settings = [(get, put, get()) for get, put in _SETTINGS]
-        self._device = _default_device()
         self._tables = [(table, dict(table)) for table in _GLOBAL_TABLES]
 
     def seed(self, seed: int) -> None:
@@ -152,20 +171,12 @@ class World:
         for get, put, value in self._settings:
             if get() != value:
                 put(value)
-        if _default_device() is not self._device:
-            torch.set_default_device(None if self._device is None else self._device.device)
 
     def _restore_tables(self) -> None:
         for table, content in self._tables:
             if list(table.items()) != list(content.items()):
                 table.clear()
                 table.update(content)
-
-
-def _default_device() -> Any:
-    """The mode by which torch.set_default_device works, `None` where there is none."""
-    held: Any = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)
-    return getattr(held, "device_context", None)
 
 
 @contextmanager
