@@ -20,16 +20,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional
 
+from isometer.doctor.diagnosis._made_up import first_layer, made_up_batch
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
-from isometer.doctor.probe._examine import call
-from isometer.doctor.probe._subject import examined
 from isometer.errors import IsometerError
 from isometer.spec import Spec
 
-_IMAGE_SIZES = (32, 28, 64, 224)
-_TOKENS = 16
 _PATIENT_SIZE = 28
 
 
@@ -281,12 +277,12 @@ def make_batch_for(
     size = 32 if n is None else n
     shape = shape or target.shape
     if images is None:
-        return _gaussian(target.model, size, shape, seed), None
+        return made_up_batch(target.model, size, shape=shape, seed=seed), None
     pixels, labels = images
     chosen = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))[:size].numpy()
     batch = torch.from_numpy(pixels[chosen].astype(np.float32))
     batch = (batch - batch.mean()) / batch.std()
-    if shape is None and _first_weights(target.model) == "linear":
+    if shape is None and isinstance(first_layer(target.model), nn.Linear):
         shape = (batch[0].numel(),)
     if shape is not None and int(np.prod(shape)) == batch[0].numel():
         batch = batch.reshape(size, *shape)
@@ -314,68 +310,6 @@ def _images(name: str) -> tuple[np.ndarray, np.ndarray]:
 
     loaded = load(name)
     return loaded.images.astype(np.float32) / 255.0, loaded.labels
-
-
-def _first(model: nn.Module) -> nn.Module | None:
-    kinds = (nn.Linear, nn.Embedding, nn.RNNBase, nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm)
-    return next((module for module in model.modules() if isinstance(module, kinds)), None)
-
-
-def _first_weights(model: nn.Module) -> str:
-    first = _first(model)
-    return "linear" if isinstance(first, nn.Linear) else "other"
-
-
-def refusal(model: nn.Module, inputs: Any) -> Exception | None:
-    """What the model raises on a batch, outside of any examination; None if it takes it.
-
-    Example:
-        >>> refusal(nn.Linear(2, 1), torch.ones(1, 2)), type(refusal(nn.Linear(2, 1), torch.ones(1, 3))).__name__
-        (None, 'RuntimeError')
-    """
-
-    def attempt(copy: nn.Module) -> Exception | None:
-        try:
-            with torch.no_grad():
-                call(copy, inputs)
-        except Exception as problem:  # a model may raise anything
-            return problem
-        return None
-
-    with examined(model) as subject:
-        return subject.run(attempt, seed=0)
-
-
-def _gaussian(model: nn.Module, n: int, shape: tuple[int, ...] | None, seed: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    first = _first(model)
-    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    if isinstance(first, nn.Embedding) and (shape is None or len(shape) == 1):
-        return torch.randint(first.num_embeddings, (n, *(shape or (_TOKENS,))), generator=generator)
-    if shape is None:
-        if isinstance(first, nn.Linear):
-            shape = (first.in_features,)
-        elif isinstance(first, nn.RNNBase):
-            shape = (_TOKENS, first.input_size)
-        elif isinstance(first, nn.modules.conv._ConvNd):
-            axes = first.weight.dim() - 2
-            shapes = [(first.in_channels, *[size] * axes) for size in _IMAGE_SIZES]
-            # Two samples: batch norm in training mode refuses a single value per channel.
-            fits = (one for one in shapes if refusal(model, torch.zeros((2, *one), dtype=dtype)) is None)
-            shape = next(fits, shapes[0])
-        elif isinstance(first, nn.modules.batchnorm._BatchNorm):
-            shape = (first.num_features,)
-        else:
-            raise IsometerError(
-                "the shape of the model's input cannot be told from its layers — pass --shape, for example --shape "
-                "3,32,32, or --batch FILE, or let the factory return (model, batch)"
-            )
-    return torch.randn((n, *shape), generator=generator).to(dtype)
-
-
-def classification_loss(output: Any, target: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy of logits, or of an output that has them as `logits`."""
-    return functional.cross_entropy(getattr(output, "logits", output), target)
 
 
 def load_baseline(path: Path) -> dict[str, Any]:

@@ -14,10 +14,7 @@ from isometer.errors import IsometerError
 from isometer.trial._family import Blueprint
 from isometer.trial._members import specimen
 from isometer.trial._specimen import Specimen
-
-Tensor = torch.Tensor
-_FAR = 10_000
-"""The step whose batch the doctor sees: one that no run has trained on."""
+from isometer.trial._stressed import FAR, made_up
 
 
 def _specimen(cell: Mapping[str, Any]) -> Specimen:
@@ -25,7 +22,7 @@ def _specimen(cell: Mapping[str, Any]) -> Specimen:
 
 
 def doctor_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
-    """The doctor's findings: `family`, `blueprint`, `fault`, `severity`, `weights` (the seed of the model) and `batch`,
+    """What the probe finds: `family`, `blueprint`, `fault`, `severity`, `weights` (the seed of the model) and `batch`,
     `real` (with the model's own targets and loss) or `gaussian` (made-up inputs, no targets).
 
     Example:
@@ -41,22 +38,15 @@ def doctor_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
     made = _specimen(cell)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(cell["weights"])
-        inputs, targets, _ = made.batch(seed=cell["weights"], step=_FAR)
+        inputs, targets, _ = made.batch(seed=cell["weights"], step=FAR)
     record: dict[str, Any] = {"findings": [], "error": None}
     try:
         if cell["batch"] == "real":
-            report = diagnose(made.model, inputs, target=targets, loss=made.loss, mode=None)
+            report = diagnose(made.model, inputs, target=targets, loss=made.loss, mode=None, stress=False)
         else:
-            report = diagnose(made.model, _made_up(made, inputs), mode=None)
+            report = diagnose(made.model, made_up(made, inputs, 0), mode=None, stress=False)
     except (IsometerError, RuntimeError, ValueError, TypeError) as problem:
         record["error"] = f"{type(problem).__name__}: {problem}"
     else:
         record["findings"] = [{"id": one.id, "severity": one.severity} for one in report.findings]
     return xarray.Dataset({"record": json.dumps(record)})
-
-
-def _made_up(made: Specimen, inputs: Tensor) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    if inputs.is_floating_point():
-        return torch.randn(inputs.shape, generator=generator)
-    return torch.randint(made.task.vocabulary, inputs.shape, generator=generator)

@@ -23,10 +23,11 @@ from isometer.run._cells import canonical
 from isometer.trial._baselines import baseline_cell
 from isometer.trial._members import Member, draw_members
 from isometer.trial._opinions import doctor_cell
+from isometer.trial._stressed import stress_cell
 from isometer.trial._truth import FIRST_ROUND, RATES, SECOND_ROUND, long_cell, truth_cell
 
-MEMBERS, TRUTHS, CHECKS, OPINIONS, BASELINES, SEAL = (
-    f"{name}.json" for name in ("members", "truths", "checks", "opinions", "baselines", "seal")
+MEMBERS, TRUTHS, CHECKS, OPINIONS, STRESS, BASELINES, SEAL = (
+    f"{name}.json" for name in ("members", "truths", "checks", "opinions", "stress", "baselines", "seal")
 )
 OPTIMIZERS = ("adam", "sgd")
 _SEEDS, _OPINION_SEED = (0, 1, 2), 700
@@ -224,6 +225,20 @@ def opinions(folder: Path, members: Sequence[Member]) -> TrialStage:
         for batch in ("real", "gaussian")
     }
     return TrialStage(folder, OPINIONS, doctor_cell, cells, renew=True)
+
+
+BATCHES = ("fresh", "one", "gaussian")
+"""What the stress test is given: batches with targets, one such batch, or made-up inputs."""
+
+
+def stresses(folder: Path, members: Sequence[Member]) -> TrialStage:
+    """What the stress test sees of every member; all with fresh batches first."""
+    cells = {
+        f"{member.name} {batch}": {**_model(member), "weights": _OPINION_SEED + _turn(member), "batch": batch}
+        for batch in BATCHES
+        for member in _turns(members)
+    }
+    return TrialStage(folder, STRESS, stress_cell, cells, renew=True)
 
 
 def _seeds(member: Member) -> list[int]:

@@ -1,7 +1,9 @@
-"""From a model and a batch to findings."""
+"""From a model and its batches to findings and a verdict about training."""
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +11,8 @@ import torch
 from torch import nn
 
 from isometer.doctor.conditions._conditions import CONDITIONS
-from isometer.doctor.conditions._findings import SEVERITIES
+from isometer.doctor.conditions._findings import SEVERITIES, Finding
+from isometer.doctor.diagnosis._made_up import made_up_batch
 from isometer.doctor.diagnosis._redraws import Redraws
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.diagnosis._signal_path import View
@@ -18,38 +21,60 @@ from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._examine import checked, examine
 from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import dense
+from isometer.doctor.stress._material import Batches, is_stream
+from isometer.doctor.stress._objectives import usual_loss
+from isometer.doctor.stress._recipes import recipes
+from isometer.doctor.stress._stress import stress_test
 from isometer.errors import IsometerError
 
 
 def diagnose(
     model: nn.Module,
-    batch: Any,
+    batch: Any = None,
     *,
     target: Any = None,
     loss: Callable[..., torch.Tensor] | None = None,
+    optimizer: Any = None,
+    lr: float | None = None,
+    schedule: Callable[[torch.optim.Optimizer], Any] | None = None,
+    stress: bool = True,
+    budget: float = 60.0,
     mode: str | None = "train",
     redraws: int = 8,
     predict: bool = True,
     name: str | None = None,
     description: str = "",
     seed: int = 0,
+    told: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Examine a model on a batch and say what will keep it from training, which layers do it, and what to change.
+    """Say whether a model trains, what keeps it from training, which layers do it, and what to change.
 
-    One forward and one backward pass, and `redraws` more with permuted weights if something is found that chance could
-    have produced, all on one copy of the model. The model is left as it was, as by `probe`.
+    First a probe: one forward and one backward pass, and `redraws` more with permuted weights if something is found
+    that chance could have produced. Then, unless `stress` is off, a stress test: a copy is trained for a few dozen
+    steps at several rates, and so is the same architecture initialised by the book. The probe gives findings, the
+    stress test the verdict. The model is left as it was, as by `probe`.
 
     Args:
         model: any module.
-        batch: what it is called with, as for `probe`.
+        batch: what it is called with, as for `probe`; or an iterable of `(inputs, targets)` such as a DataLoader, from
+            which batches are read. Gaussian inputs, or random tokens, unless given.
         target: second argument of the loss.
-        loss: a function of the output (and the target) that returns a scalar; a Gaussian cotangent without one.
+        loss: a function of the output (and the target) that returns a scalar. Cross-entropy for whole numbers and mean
+            squared error for values unless given; without targets, the probe has a Gaussian cotangent, and the stress
+            test a random linear function of the input to learn.
+        optimizer: what the model is to be trained with: a name such as `"adamw"`, an optimizer of its parameters, a
+            class, or a function that makes one from parameters. Adam and SGD with momentum 0.9 unless given.
+        lr: the learning rate to judge, beside the best one that is found.
+        schedule: makes a learning rate schedule from an optimizer; holds at that rate.
+        stress: run the stress test.
+        budget: seconds that all of it may take; small models need less.
         mode: `"train"`, `"eval"`, or `None` for the mode the model is in.
         redraws: how many redrawn networks chance is judged by, at least 3.
         predict: lay the theory's trajectory over the measured one where it covers the model.
         name: what to call the model; the name of its class unless given.
         description: of the batch, for the report.
-        seed: of cotangents, sketches and redraws.
+        seed: of cotangents, sketches, redraws, dropout and the reference.
+        told: called with what is being run.
 
     Returns:
         A `Report`.
@@ -62,65 +87,99 @@ def diagnose(
     Example:
         >>> blocks = [m for _ in range(30) for m in (nn.Linear(64, 64, bias=False), nn.ReLU())]
         >>> model = nn.Sequential(*blocks, nn.Linear(64, 10))
-        >>> report = diagnose(model, torch.randn(16, 64, generator=torch.Generator().manual_seed(1)))
+        >>> report = diagnose(model, torch.randn(16, 64, generator=torch.Generator().manual_seed(1)), optimizer="sgd")
         >>> sorted(finding.id for finding in report.findings if finding.severity == "severe")[:2]
         ['activation-vanishing', 'gradient-vanishing']
+        >>> report.trains["sgd"].verdict
+        'sick'
 
     Implements: 002/alg-soft-rank-monitor, 002/alg-grad-align, 001/claim-4.deterministic.
     """
     if redraws < 3:
         raise IsometerError(f"redraws is {redraws}; expected at least 3 — the fluctuation between them is needed")
-
-    if loss is None and target is None:  # alignment is read off samples with parallel gradients: make some
-        loss = _paired(seed)
-
-    model = checked(model, target=target, loss=loss, mode=mode)
+    if not budget > 0:
+        raise IsometerError(f"budget is {budget}; expected a positive number of seconds")
+    begun = time.perf_counter()
+    model = checked(model, target=None, loss=loss, mode=mode)
+    batches, description = _batches(model, batch, target, description, seed)
+    batch, target = batches[0]
+    if target is not None and loss is None:
+        loss = usual_loss
     with examined(model, loss, target) as subject:
-        return _report(subject, batch, target, loss, mode, redraws, predict, name, description, seed)
+        wanted = recipes(optimizer, lr, schedule, subject)
+        # Alignment is read off samples with parallel gradients: make some where the loss is ours to choose.
+        cotangents = _paired(seed) if loss is None else loss
 
+        def again(prepare: Callable[[nn.Module], None] | None = None) -> Examination:
+            return examine(subject, batch, target=target, loss=cotangents, mode=mode, seed=seed, prepare=prepare)
 
-def _report(
-    subject: Subject,
-    batch: Any,
-    target: Any,
-    loss: Callable[..., torch.Tensor] | None,
-    mode: str | None,
-    redraws: int,
-    predict: bool,
-    name: str | None,
-    description: str,
-    seed: int,
-) -> Report:
-    def again(prepare: Callable[[nn.Module], None] | None = None) -> Examination:
-        return examine(subject, batch, target=target, loss=loss, mode=mode, seed=seed, prepare=prepare)
-
-    examination = again()
-    case = Case(View(examination), Redraws(again, number=redraws, seed=seed))
-    for condition in sorted(CONDITIONS.values(), key=lambda one: one.order):  # later checks read what was found before
-        case.found.extend(condition.found_in(case))
-    order = sorted(case.found, key=lambda finding: SEVERITIES.index(finding.severity))
-    prediction, reason = None, ""
-    if predict and examination.nonfinite_layer is not None:
-        reason = "values are not finite"
-    elif predict:
-        from isometer.doctor.prediction._extraction import Chain, chain_of
-        from isometer.doctor.prediction._predict_chain import predict_chain
-
-        chain = chain_of(subject, examination)
-        if isinstance(chain, Chain):
-            prediction = predict_chain(chain, examination, seed=seed)
-        else:
-            reason = chain
+        chance = Redraws(again, number=redraws, seed=seed)
+        examination = again()
+        findings = _findings(examination, chance)
+        tested = None
+        if stress:
+            tested = stress_test(
+                subject,
+                batches,
+                loss=loss,
+                recipes=wanted,
+                samples=examination.samples,
+                mode=mode,
+                seed=seed,
+                budget=budget - (time.perf_counter() - begun),
+                look=lambda prepare: _findings(again(prepare), chance),
+                told=told,
+            )
+        prediction, reason = _prediction(subject, examination, predict, seed)
     training = subject.original.training if mode is None else mode == "train"
     return Report(
         name or type(subject.original).__name__,
         "train" if training else "eval",
         examination,
-        tuple(order),
+        findings,
         prediction,
         reason,
         description,
+        tested,
+        optimizer is not None,
     )
+
+
+def _batches(model: nn.Module, batch: Any, target: Any, description: str, seed: int) -> tuple[Batches, str]:
+    """Batches with their targets, and what they are."""
+    if batch is None:
+        if target is not None:
+            raise IsometerError("target was given without batch; expected both — pass the inputs it belongs to")
+        made = (made_up_batch(model, seed=seed + step) for step in itertools.count())
+        return Batches(made), description or "made up: Gaussian inputs or random tokens"
+    if is_stream(batch):
+        if target is not None:
+            raise IsometerError(
+                "target was given beside many batches; expected targets within — pass (inputs, targets)"
+            )
+        return Batches(batch), description
+    return Batches([(batch, target)]), description
+
+
+def _findings(examination: Examination, chance: Redraws) -> tuple[Finding, ...]:
+    """What is found in the measurements, most severe first."""
+    case = Case(View(examination), chance)
+    for condition in sorted(CONDITIONS.values(), key=lambda one: one.order):  # later checks read what was found before
+        case.found.extend(condition.found_in(case))
+    return tuple(sorted(case.found, key=lambda finding: SEVERITIES.index(finding.severity)))
+
+
+def _prediction(subject: Subject, examination: Examination, predict: bool, seed: int) -> tuple[Any, str]:
+    """What theory says about the chain in the model, or why it says nothing."""
+    if not predict:
+        return None, ""
+    if examination.nonfinite_layer is not None:
+        return None, "values are not finite"
+    from isometer.doctor.prediction._extraction import Chain, chain_of
+    from isometer.doctor.prediction._predict_chain import predict_chain
+
+    chain = chain_of(subject, examination)
+    return (predict_chain(chain, examination, seed=seed), "") if isinstance(chain, Chain) else (None, chain)
 
 
 def _paired(seed: int) -> Callable[[Any], torch.Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,12 @@ from isometer.serialize import json_data
 
 if TYPE_CHECKING:
     from isometer.doctor.prediction._predict_chain import Prediction
+    from isometer.doctor.stress._outlook import Outlook
+    from isometer.doctor.stress._stress import Stress
 
 SCHEMA = 1
 _MOST_GRAMS = 48
+VERDICTS = ("sick", "slow", "trains", "unknown")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +49,8 @@ class Report:
         prediction: what theory and simulation say about the chain in the model, `None` where there is none.
         no_prediction: why there is none.
         batch: description of the batch.
+        stress: what the stress test ran, `None` without one.
+        asked: whether the caller named an optimizer.
     """
 
     model: str
@@ -54,22 +60,61 @@ class Report:
     prediction: Prediction | None = None
     no_prediction: str = ""
     batch: str = ""
+    stress: Stress | None = None
+    asked: bool = False
 
     @property
-    def healthy(self) -> bool:
-        """Whether nothing was found."""
-        return not self.findings
+    def trains(self) -> Mapping[str, Outlook]:
+        """Whether it trains, by the name of the optimizer; empty without a stress test."""
+        return {} if self.stress is None else self.stress.outlooks
+
+    @property
+    def healthy(self) -> bool | None:
+        """Whether it trains with the optimizer asked about, or with Adam or SGD where none was; `None` if unknown.
+
+        Without a stress test: whether nothing was found.
+        """
+        if not self.trains:
+            return not self.findings
+        verdicts = [one.at_rate.verdict if one.at_rate is not None else one.verdict for one in self.trains.values()]
+        if all(verdict == "sick" for verdict in verdicts):
+            return False
+        if any(verdict in ("trains", "slow") for verdict in verdicts):
+            return not (self.asked and "sick" in verdicts)
+        return None
 
     @property
     def summary(self) -> str:
         """One line."""
-        view = View(self.examination)
-        size = f"{len(self.examination) - 1} sites, depth {view.depth}"
-        if self.healthy:
-            return f"{self.model} is healthy: nothing found in {size}, {self.examination.samples} samples."
+        size = f"{len(self.examination) - 1} sites, depth {View(self.examination).depth}"
         severe = [finding.id for finding in self.findings if finding.severity == "severe"]
         gravity = "severe" if severe else "moderate"
-        return f"{self.model} has {gravity} findings: {', '.join(f.id for f in self.findings)} ({size})."
+        found = f"{gravity} findings: {', '.join(one.id for one in self.findings)}" if self.findings else ""
+        if self.trains:
+            words = "; ".join(self._words(kind) for kind in VERDICTS if self._with(kind))
+            return f"{self.model} {words}. " + (
+                f"The probe has {found} ({size})." if found else f"Nothing found in {size}."
+            )
+        if not found:
+            return f"{self.model}: nothing found in {size}, {self.examination.samples} samples; no stress test was run."
+        return f"{self.model} has {found} ({size}); no stress test was run."
+
+    def _with(self, verdict: str) -> list[str]:
+        """The optimizers with that verdict, at the caller's rate where there is one."""
+        return [
+            name if one.at_rate is None else f"{name} at {one.at_rate.rate:.3g}"
+            for name, one in self.trains.items()
+            if (one.verdict if one.at_rate is None else one.at_rate.verdict) == verdict
+        ]
+
+    def _words(self, verdict: str) -> str:
+        names = " and ".join(self._with(verdict))
+        return {
+            "trains": f"trains with {names}",
+            "slow": f"trains slowly with {names}",
+            "sick": f"does not train with {names}",
+            "unknown": f"could not be judged with {names}",
+        }[verdict]
 
     def to_dict(self, *, grams: bool = False) -> dict[str, Any]:
         """Everything, ready for JSON: nan is `None`, infinities are `"inf"` and `"-inf"`.
@@ -87,6 +132,7 @@ class Report:
             "mode": self.mode,
             "batch": {"samples": examined["samples"], "description": self.batch},
             "healthy": self.healthy,
+            "trains": {name: one.to_dict() for name, one in self.trains.items()},
             "summary": self.summary,
             "reliability": reliability(),
             "findings": json_data([finding.to_dict() for finding in self.findings]),
@@ -97,6 +143,7 @@ class Report:
             "no_prediction": self.no_prediction,
             "grams": self._grams() if grams else None,
             "comparison": None,
+            "stress": None if self.stress is None else self.stress.to_dict(),
         }
 
     def _grams(self) -> dict[str, Any] | None:
@@ -125,7 +172,7 @@ class Report:
                 values[:, list(self.prediction.layers)] = np.stack([band.mean, band.low, band.high])
                 data[f"predicted_{name}"] = (("bound", "layer"), values)
             data = data.assign_coords(bound=np.array(["mean", "low", "high"], dtype=object))
-        data.attrs["healthy"] = int(self.healthy)
+        data.attrs["healthy"] = {True: 1, False: 0, None: -1}[self.healthy]
         data.attrs["findings"] = ", ".join(finding.id for finding in self.findings)
         return data
 

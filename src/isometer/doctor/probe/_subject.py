@@ -26,6 +26,7 @@ from isometer.errors import IsometerError, ModelChangedError
 
 Result = TypeVar("Result")
 _ATTEMPTS = 3
+_SMALL = 1_000_000  # weights of a model that one thread serves best
 _NAMED = 5  # differences that a message lists
 
 
@@ -60,6 +61,7 @@ class Subject:
         # A model's own way of copying may draw numbers.
         guarded(lambda: self._take(beside), World().restore)
         self.model = model if self._twin is None else self._twin.model
+        self._small = sum(parameter.numel() for parameter in self.model.parameters()) < _SMALL
         self.has_history = self._twin is None and any(not one.leaf for one in self._state.tensors)
 
     def _take(self, beside: Sequence[Any]) -> None:
@@ -115,6 +117,8 @@ class Subject:
         def once() -> Result:
             # Under inference mode tensors have no history, even with gradients enabled.
             with torch.inference_mode(False), torch.enable_grad(), eager():
+                if self._small:
+                    torch.set_num_threads(1)  # more would wait for each other; put back with the other settings
                 if mode is not None:
                     self.model.train(mode == "train")
                 if prepare is not None:

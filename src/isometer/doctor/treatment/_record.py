@@ -96,7 +96,7 @@ class Treatment:
     @property
     def cured(self) -> bool:
         """Whether something was found before and nothing is now."""
-        return not self.before.healthy and self.after.healthy
+        return not self.before.healthy and bool(self.after.healthy)
 
     @property
     def summary(self) -> str:

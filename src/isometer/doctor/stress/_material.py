@@ -1,0 +1,191 @@
+"""What a copy is trained on: one batch, fresh ones where there are any, a loss, and what chance would reach."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._subject import Subject
+from isometer.doctor.probe._tensor_trees import map_tensors, tensors
+from isometer.doctor.probe._world import World
+from isometer.doctor.stress._objectives import Loss, Teacher, best_constant, has_own_loss, own_loss, usual_loss
+from isometer.errors import IsometerError
+
+Tensor = torch.Tensor
+Pair = tuple[Any, Any]
+MEMORY = 256 << 20  # bytes of batches that are kept
+_CHANCE_BATCHES = 8
+
+
+def is_stream(batch: Any) -> bool:
+    """Whether a batch is many batches: an iterable such as a DataLoader, or a list of pairs.
+
+    Example:
+        >>> is_stream(torch.ones(2)), is_stream((torch.ones(2), torch.ones(2))), is_stream({"x": torch.ones(2)})
+        (False, False, False)
+        >>> is_stream([(torch.ones(2), torch.ones(2))]), is_stream(iter([]))
+        (True, True)
+    """
+    if isinstance(batch, list):
+        return bool(batch) and all(
+            isinstance(one, (tuple, list)) and len(one) == 2 and next(tensors(one[0]), None) is not None
+            for one in batch
+        )
+    return isinstance(batch, Iterable) and not isinstance(batch, (Tensor, Mapping, tuple, str, bytes))
+
+
+class Batches:
+    """Batches that are read when they are first asked for, and kept; generators are left as they were.
+
+    Args:
+        stream: gives batches; each is inputs, or a pair of inputs and targets.
+
+    Raises:
+        IsometerError: there is none, or one is no pair.
+
+    Example:
+        >>> batches = Batches(iter([(torch.tensor(1), 5), (torch.tensor(2), 6)]))
+        >>> batches.read(1), batches[0][1], batches.read(9), batches[3][1]
+        (1, 5, 2, 6)
+    """
+
+    def __init__(self, stream: Iterable[Any]) -> None:
+        self._size, self._ended = 0, False
+        self._found: list[Pair] = []
+        world = World()
+        try:
+            self._stream = iter(stream)
+        finally:
+            world.restore()
+        if not self.read(1):
+            raise IsometerError("batch gives no batches; expected at least one (inputs, targets) — pass a new iterator")
+
+    def read(self, count: int) -> int:
+        """Have that many ready, as far as there are any and memory allows; how many there are."""
+        if len(self._found) >= count or self._ended:
+            return len(self._found)
+        world = World()
+        try:
+            for item in itertools.islice(self._stream, count - len(self._found)):
+                self._found.append(_pair(item))
+                self._size += sum(t.numel() * t.element_size() for t in tensors(self._found[-1]))
+                if self._size > MEMORY:
+                    break
+            self._ended = len(self._found) < count
+        finally:
+            world.restore()
+        return len(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __getitem__(self, step: int) -> Pair:
+        """The batch of a step; they start again where there are not enough."""
+        return self._found[step % len(self._found)]
+
+
+def _pair(item: Any) -> Pair:
+    if isinstance(item, (Tensor, Mapping)):
+        return item, None
+    if isinstance(item, (tuple, list)) and len(item) in (1, 2):
+        return (item[0], item[1] if len(item) == 2 else None)
+    came = f"{len(item)} parts" if isinstance(item, (tuple, list)) else f"a {type(item).__name__}"
+    raise IsometerError(f"batch gives {came} at a time; expected (inputs, targets) — wrap the loader")
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What steps are made with.
+
+    Attributes:
+        batches: inputs and targets; the first is the batch that is fitted alone.
+        loss: of output and target.
+        kind: what the targets are: `yours`, `the model's own` (it returns its loss), or `a random teacher`.
+        chance: loss of the best constant, nan if unknown, minus infinity if the loss has no bottom.
+        samples: in a batch.
+    """
+
+    batches: Batches
+    loss: Loss
+    kind: str
+    chance: float
+    samples: int
+    teacher: Teacher | None = None
+
+    @property
+    def fresh(self) -> bool:
+        """Whether there are other batches than the first."""
+        return len(self.batches) > 1
+
+    def batch(self, step: int) -> Pair:
+        """The inputs and targets of a step."""
+        inputs, target = self.batches[step]
+        return inputs, target if self.teacher is None else self.teacher(inputs)
+
+    def loss_of(self, model: nn.Module, pair: Pair) -> Tensor:
+        """The loss of a model on a batch."""
+        return self.loss(call(model, owned(pair[0])), pair[1])
+
+
+def owned(inputs: Any) -> Any:
+    """A copy that a model may write to."""
+    return map_tensors(lambda tensor: tensor.detach().clone(), inputs)
+
+
+def material(
+    subject: Subject,
+    batches: Batches,
+    loss: Callable[..., Tensor] | None,
+    *,
+    samples: int,
+    mode: str | None,
+    seed: int,
+) -> Material:
+    """Batches with a loss and its chance; one forward pass of the model says what it returns.
+
+    Args:
+        subject: the model.
+        batches: inputs and targets.
+        loss: of output and target, or of the output where targets are None; by the kind of target unless given.
+        samples: in a batch.
+        mode: in which the model runs.
+        seed: of the teacher.
+    """
+    batches.read(_CHANCE_BATCHES)
+    inputs, target = batches[0]
+    teacher = None
+    output = subject.run(lambda model: _kept(call(model, owned(inputs))), seed=seed, mode=mode)
+    if loss is not None:
+        given = loss
+        chosen: Loss = (lambda output, target: given(output)) if target is None else given
+        kind = "yours"
+    elif target is not None:
+        chosen, kind = usual_loss, "yours"
+        usual_loss(output[0], target)
+    elif output[1]:
+        chosen, kind = own_loss, "the model's own"
+    else:
+        teacher = Teacher(inputs, output[0], seed=seed)
+        chosen, kind = teacher.loss, "a random teacher"
+    chance = math.nan
+    if kind != "the model's own" and not (kind == "yours" and target is None):
+        pairs = [batches[step] for step in range(len(batches))]
+        targets = [y if teacher is None else teacher(x) for x, y in pairs]
+        chance = best_constant(chosen, output[0], [y for y in targets if _shapes(y) == _shapes(targets[0])])
+    return Material(batches, chosen, kind, chance, samples, teacher)
+
+
+def _kept(output: Any) -> tuple[Any, bool]:
+    """The output without its history, and whether it brings a loss."""
+    return map_tensors(lambda tensor: tensor.detach().clone(), output), has_own_loss(output)
+
+
+def _shapes(tree: Any) -> list[torch.Size]:
+    return [tensor.shape for tensor in tensors(tree)]

@@ -1,0 +1,173 @@
+"""From short runs to a verdict about training: one probability, fitted to the development half of the trial."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from isometer.serialize import json_data
+
+TrainingVerdict = Literal["trains", "slow", "sick", "unknown"]
+NOTHING = 0.02
+"""Progress that is none: what chance makes of the last batches."""
+DECIDED = (0.3, 0.7)
+"""Progress and share of the reference from which on a model counts as learning without longer runs."""
+_LEAST = 0.05  # of a reference, that a share is taken of
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Progress of the best runs, each between 0 (chance) and 1 (no loss left); nan where nothing was run.
+
+    Example:
+        >>> Evidence(0.2, 0.9, 0.4, 0.9).share
+        0.5
+
+    Attributes:
+        fresh: the model on fresh batches.
+        fit: the model on one batch.
+        reference_fresh: the reference on fresh batches.
+        reference_fit: the reference on one batch.
+        broken: whether losses are not finite at every rate, or can fall without end: nothing can be learned from them.
+    """
+
+    fresh: float
+    fit: float
+    reference_fresh: float
+    reference_fit: float
+    broken: bool = False
+
+    @property
+    def ability(self) -> float:
+        """Progress of the model, on fresh batches where there are any."""
+        return self.fit if math.isnan(self.fresh) else self.fresh
+
+    @property
+    def share(self) -> float:
+        """Of what the better of model and reference reaches."""
+        other = self.reference_fit if math.isnan(self.fresh) else self.reference_fresh
+        return self.ability / max(other, self.ability, _LEAST)
+
+    @property
+    def decided(self) -> bool:
+        """Whether the model is clearly learning and keeps up with its reference: longer runs would not change that."""
+        return self.ability >= DECIDED[0] and self.share >= DECIDED[1]
+
+    @property
+    def nothing_learned(self) -> bool:
+        """Whether neither the model nor the reference got anywhere: then nothing can be said."""
+        return max(self.ability, self.reference_fit if math.isnan(self.fresh) else self.reference_fresh) < NOTHING
+
+    def features(self) -> tuple[float, ...]:
+        """The numbers that the probability is made of: larger is better."""
+        if math.isnan(self.fresh):
+            return (self.share, self.fit)
+        return (self.share, self.fresh, self.fit)
+
+
+@dataclass(frozen=True)
+class AtRate:
+    """The verdict at the caller's own rate.
+
+    Attributes:
+        rate: the rate.
+        verdict: as of an `Outlook`.
+        probability: as of an `Outlook`.
+        progress: of the model at that rate.
+    """
+
+    rate: float
+    verdict: TrainingVerdict
+    probability: float
+    progress: float
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Whether a model trains with one optimizer.
+
+    Example:
+        >>> Outlook.unknown("adam").verdict
+        'unknown'
+
+    Attributes:
+        optimizer: its name.
+        verdict: `trains`, `slow`, `sick`, or `unknown` where neither the model nor its reference learned anything.
+        probability: that it trains, given that it either trains or is sick; nan where nothing was run.
+        rates: those that work: they reach half of the best one's progress in the first steps.
+        best_rate: the best that was found; nan where nothing was run.
+        at_rate: the verdict at the caller's rate, `None` if none was given.
+        evidence: what the probability is made of.
+    """
+
+    optimizer: str
+    verdict: TrainingVerdict
+    probability: float
+    rates: tuple[float, ...]
+    best_rate: float
+    at_rate: AtRate | None
+    evidence: Evidence
+
+    @classmethod
+    def unknown(cls, optimizer: str) -> Outlook:
+        """Where nothing was run."""
+        return cls(optimizer, "unknown", math.nan, (), math.nan, None, Evidence(math.nan, math.nan, math.nan, math.nan))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        found: dict[str, Any] = json_data(asdict(self), digits=4)
+        return found
+
+
+def outlook(
+    optimizer: str,
+    evidence: Evidence,
+    best_rate: float,
+    rates: tuple[float, ...],
+    own: tuple[float, Evidence] | None = None,
+) -> Outlook:
+    """The verdict that evidence amounts to; `own` is the caller's rate with the evidence at it."""
+    verdict, probability = judged(evidence)
+    at_rate = None if own is None else _at_rate(own[0], own[1], evidence, verdict)
+    return Outlook(optimizer, verdict, probability, rates, best_rate, at_rate, evidence)
+
+
+def _at_rate(rate: float, own: Evidence, best: Evidence, verdict: TrainingVerdict) -> AtRate:
+    """The verdict at a rate, beside the reference at that rate.
+
+    A rate at which nothing at all is learned, where another one works, is as good as sick; one at which less than half
+    is learned is slow.
+    """
+    found, probability = judged(own)
+    if verdict in ("trains", "slow"):
+        if own.ability < NOTHING and own.fit < NOTHING:
+            found, probability = "sick", min(probability, 1 - probability)
+        elif own.ability < 0.5 * best.ability:
+            found = "slow"
+    return AtRate(rate, found, probability, own.ability)
+
+
+def judged(evidence: Evidence) -> tuple[TrainingVerdict, float]:
+    """A verdict and the probability of training."""
+    fit = fitted()["one batch" if math.isnan(evidence.fresh) else "fresh batches"]
+    logit = fit["constant"] + sum(w * x for w, x in zip(fit["weights"], evidence.features(), strict=True))
+    probability = 1 / (1 + math.exp(-max(-50.0, min(50.0, logit))))
+    if evidence.nothing_learned and not evidence.broken:
+        return "unknown", probability
+    if probability >= fit["trains"]:
+        return "trains", probability
+    return ("sick" if probability < fit["sick"] else "slow"), probability
+
+
+@cache
+def fitted() -> Mapping[str, Any]:
+    """The numbers that `isometer trial fit` found on the development half."""
+    found: Mapping[str, Any] = json.loads(
+        files("isometer.doctor.stress").joinpath("fitted.json").read_text(encoding="utf-8")
+    )
+    return found

@@ -1,0 +1,161 @@
+"""How much a stress test runs: as much as is worth while, or what fits the budget."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from isometer.doctor.training._loop import trained
+
+Tensor = torch.Tensor
+_SMALL = 16  # samples: of smaller batches there are more
+_MOST_TIMES = 4
+_LONG = 0.02  # seconds of a step that several threads may shorten
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps of a stress test with one optimizer, for the model and again for its reference.
+
+    Example:
+        >>> PLANS[0].steps(references=True) > PLANS[-1].steps(references=True)
+        True
+
+    Attributes:
+        name: `full`, or what was left out.
+        rates: that the search begins with.
+        rounds: steps of the two rounds of successive halving.
+        fit: steps on one batch, at the two best rates.
+        long: steps of a third round, for what the first two do not decide; 0 for none.
+        beyond: rates that may follow where the best is at an end.
+    """
+
+    name: str
+    rates: int
+    rounds: tuple[int, int]
+    fit: int
+    long: int
+    beyond: int
+
+    def times(self, factor: int) -> Plan:
+        """So many times as many steps."""
+        first, second = self.rounds
+        return replace(self, rounds=(factor * first, factor * second), fit=factor * self.fit, long=factor * self.long)
+
+    def steps(self, *, references: bool) -> int:
+        """How many there are at most."""
+        race = (self.rates + self.beyond) * self.rounds[0] + 2 * self.rounds[1]
+        return (race + 2 * self.fit) * (2 if references else 1) + self.long * (3 if references else 2)
+
+
+PLANS = (
+    Plan("full", 5, (10, 40), 20, 160, 4),
+    Plan("without the long runs", 5, (10, 40), 20, 0, 4),
+    Plan("half of the steps", 5, (6, 20), 12, 0, 2),
+    Plan("three rates, few steps", 3, (4, 12), 8, 0, 1),
+)
+
+
+def more_for_small_batches(samples: int) -> int:
+    """How many times as many steps a batch of few samples gets: what counts is how many samples are seen.
+
+    Example:
+        >>> [more_for_small_batches(n) for n in (2, 8, 32)]
+        [4, 2, 1]
+    """
+    return min(_MOST_TIMES, max(1, _SMALL // max(1, samples)))
+
+
+def plan_within(seconds: float, per_step: float, *, optimizers: int, samples: int) -> Plan | None:
+    """The first plan that fits, `None` if none does.
+
+    Example:
+        >>> plan_within(60.0, 0.01, optimizers=2, samples=32).name, plan_within(60.0, 10.0, optimizers=2, samples=32)
+        ('full', None)
+    """
+    factor = more_for_small_batches(samples)
+    for plan in PLANS:
+        found = plan.times(factor)
+        if optimizers * found.steps(references=True) * per_step <= seconds:
+            return found
+    return None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one training step takes.
+
+    Attributes:
+        seconds: of one step.
+        weights: bytes of the parameters, which are copied once.
+        training: bytes of gradients and of the larger state of an optimizer (two numbers per weight, as Adam keeps).
+        activations: bytes that the forward pass keeps for the backward pass.
+        threads: of torch that serve it best.
+    """
+
+    seconds: float
+    weights: int
+    training: int
+    activations: int
+    threads: int
+
+
+def measured(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> Cost:
+    """Run some steps without an optimizer and measure them: with one thread, and with more where one takes long."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    kept = _step(model, loss)
+    seconds = _timed(model, loss)
+    best = 1
+    # Many threads on small matrices wait for each other, for long on a busy machine.
+    if threads > 1 and seconds > _LONG:
+        torch.set_num_threads(threads)
+        _step(model, loss)
+        parallel = _timed(model, loss)
+        if parallel < seconds:
+            best, seconds = threads, parallel
+    weights = sum(p.numel() * p.element_size() for p in model.parameters())
+    learned = sum(p.numel() * p.element_size() for p in trained(model))
+    return Cost(seconds, weights, 3 * learned, kept, best)
+
+
+def _timed(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> float:
+    begun = time.perf_counter()
+    _step(model, loss)
+    return time.perf_counter() - begun
+
+
+def _step(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> int:
+    """Forward and backward; bytes kept in between."""
+    kept: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        if not isinstance(tensor, nn.Parameter):
+            storage = tensor.untyped_storage()
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        value = loss(model)
+    if value.requires_grad:
+        value.backward()  # type: ignore[no-untyped-call]
+    model.zero_grad()
+    return sum(kept.values())
+
+
+def free_memory() -> int | None:
+    """Bytes of memory that can be had without swapping, where the system says so."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            found = {line.split(":")[0]: line.split()[1] for line in lines}
+        return int(found["MemAvailable"]) << 10
+    except (OSError, KeyError, IndexError, ValueError):
+        try:
+            return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, ValueError, OSError):  # not every system has them
+            return None

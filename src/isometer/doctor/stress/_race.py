@@ -1,0 +1,198 @@
+"""Many short runs of one model from one state: rates by successive halving, on one batch and on fresh ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._subject import Subject
+from isometer.doctor.stress._material import Material, owned
+from isometer.doctor.stress._recipes import Recipe
+from isometer.doctor.stress._reference import by_the_book_
+from isometer.doctor.training._loop import Stepper, train
+
+Who = Literal["model", "reference"]
+On = Literal["one batch", "fresh batches"]
+WHO: tuple[Who, Who] = ("model", "reference")
+_SAME = 1e-4  # of losses that do not differ
+
+
+@dataclass(frozen=True)
+class StressRun:
+    """One short training.
+
+    Example:
+        >>> run = StressRun("adam", "model", "one batch", 0.1, 4, (2.0, 1.0, 0.5, 0.25))
+        >>> run.progress(chance=1.0)
+        0.75
+        >>> StressRun("adam", "model", "one batch", 0.1, 4, (2.0, math.inf)).progress(chance=1.0)
+        0.0
+
+    Attributes:
+        optimizer: its name.
+        who: the model or its reference.
+        on: which batches.
+        rate: the learning rate.
+        steps: how many were asked for.
+        losses: before every step; a run ends at the first that is not finite.
+    """
+
+    optimizer: str
+    who: Who
+    on: On
+    rate: float
+    steps: int
+    losses: tuple[float, ...]
+
+    @property
+    def diverged(self) -> bool:
+        """Whether a loss was not finite."""
+        return not math.isfinite(self.losses[-1])
+
+    def end(self, steps: int | None = None) -> float:
+        """The last losses: the mean of the last quarter on fresh batches, which differ, and the last on one batch.
+
+        Args:
+            steps: read the run as if it had ended there.
+        """
+        losses = self.losses[: steps or None]
+        if not all(map(math.isfinite, losses)):
+            return math.inf
+        return float(np.mean(losses[-max(1, len(losses) // 4) :])) if self.on == "fresh batches" else losses[-1]
+
+    def progress(self, chance: float, steps: int | None = None) -> float:
+        """Share of the lower of chance and first loss that is gone at the end: 0 for nothing, 1 for everything.
+
+        Args:
+            chance: loss of the best constant; nan if unknown, minus infinity if lower is not better.
+            steps: read the run as if it had ended there.
+        """
+        end = self.end(steps)
+        if not math.isfinite(end) or chance == -math.inf:
+            return 0.0
+        start = min(chance, self.losses[0]) if math.isfinite(chance) else self.losses[0]
+        gone = start - end
+        # A loss that may be negative has no natural size but the distance between chance and the start.
+        size = start if start > 0 else max(abs(start), abs(self.losses[0] - start))
+        return min(1.0, max(0.0, gone / size)) if size > 0 else 0.0
+
+
+class Track:
+    """Where runs are made: a model, what it is trained on, and a diary of everything that was run.
+
+    Args:
+        subject: the model.
+        material: what it is trained on.
+        mode: in which it runs.
+        seed: of the reference and of dropout.
+        told: called before every run.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        material: Material,
+        *,
+        mode: str | None,
+        seed: int,
+        told: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.subject, self.material, self.mode, self.seed, self._told = subject, material, mode, seed, told
+        self.diary: list[StressRun] = []
+        self.kept: list[str] = []  # parameters that the reference takes over as they are
+        self.threads = 1
+
+    def run(self, recipe: Recipe, rate: float, steps: int, *, who: Who, on: On, own: bool = False) -> StressRun:
+        """Train from the start; `own` for the caller's rate, with the caller's schedule."""
+        if on == "fresh batches":
+            self.material.batches.read(steps)
+        self._told(f"{recipe.name} at rate {rate:.2g}, {who}, {on}")
+        planned: list[Any] = []
+
+        def make(model: nn.Module, rate: float) -> Any:
+            optimizer = recipe.make(model, rate)
+            if own and recipe.schedule is not None:
+                planned.append(recipe.schedule(optimizer))
+            return optimizer
+
+        def advance(step: int) -> None:
+            for one in planned:
+                one.step()
+
+        def work(model: nn.Module) -> tuple[float, ...]:
+            return self._train(model, make, rate, steps, on, advance)
+
+        losses = self.subject.run(
+            work, seed=self.seed, mode=self.mode, prepare=self.book if who == "reference" else None
+        )
+        found = StressRun(recipe.name, who, on, rate, steps, losses)
+        self.diary.append(found)
+        return found
+
+    def _train(
+        self,
+        model: nn.Module,
+        make: Stepper,
+        rate: float,
+        steps: int,
+        on: On,
+        after: Callable[[int], None] | None = None,
+    ) -> tuple[float, ...]:
+        torch.set_num_threads(self.threads)  # put back after the run, like everything else
+
+        def pair(step: int) -> tuple[Any, Any]:
+            inputs, target = self.material.batch(step if on == "fresh batches" else 0)
+            return owned(inputs), target
+
+        return train(
+            model,
+            pair,
+            loss=self.material.loss,
+            optimizer=make,
+            learning_rate=rate,
+            steps=steps,
+            seed=self.seed,
+            after=after,
+        ).losses
+
+    def steps(self, model: nn.Module, recipe: Recipe, rate: float, count: int) -> None:
+        """Train a model in place."""
+        self._train(model, recipe.make, rate, count, "fresh batches")
+
+    def book(self, model: nn.Module) -> None:
+        """Make a model its reference."""
+        inputs, _ = self.material.batch(0)
+        self.kept = by_the_book_(model, lambda one: call(one, owned(inputs)), seed=self.seed)
+
+    def race(
+        self, recipe: Recipe, *, who: Who, on: On, rates: int, rounds: tuple[int, int], beyond: int
+    ) -> list[StressRun]:
+        """The best two rates by successive halving: all for a few steps, then the best two for longer, best first.
+
+        While the best of the first round is the smallest or the largest, up to `beyond` further rates are tried.
+        """
+        found = {
+            p: self.run(recipe, recipe.at(p), rounds[0], who=who, on=on) for p in range(-(rates // 2), -(-rates // 2))
+        }
+        for _ in range(beyond):
+            ends = [run.end() for run in found.values()]
+            best = min(found, key=lambda p: (found[p].end(), abs(p)))
+            if min(found) < best < max(found) or (max(ends) - min(ends)) <= _SAME * abs(min(ends)):
+                break
+            if all(map(math.isinf, ends)):
+                best = min(found)  # smaller rates can only do better
+            further = best - 1 if best == min(found) else best + 1
+            found[further] = self.run(recipe, recipe.at(further), rounds[0], who=who, on=on)
+        kept = sorted(found, key=lambda p: (found[p].end(), abs(p)))[:2]
+        return self.longer(recipe, [found[p].rate for p in kept], rounds[1], who=who, on=on)
+
+    def longer(self, recipe: Recipe, rates: list[float], steps: int, *, who: Who, on: On) -> list[StressRun]:
+        """Runs at these rates, best first; earlier ones first among equals."""
+        return sorted((self.run(recipe, rate, steps, who=who, on=on) for rate in rates), key=lambda run: run.end())

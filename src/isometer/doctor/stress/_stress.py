@@ -1,0 +1,300 @@
+"""The stress test: short trainings of a copy and of its reference, and what they say about training."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from isometer.doctor.conditions._findings import Finding
+from isometer.doctor.probe._subject import Subject
+from isometer.doctor.stress._effects import StepEffects, effects
+from isometer.doctor.stress._material import Batches, Material, material
+from isometer.doctor.stress._outlook import NOTHING, Evidence, Outlook, outlook
+from isometer.doctor.stress._plans import (
+    PLANS,
+    Cost,
+    Plan,
+    free_memory,
+    measured,
+    more_for_small_batches,
+    plan_within,
+)
+from isometer.doctor.stress._race import WHO, On, StressRun, Track, Who
+from isometer.doctor.stress._recipes import Recipe
+from isometer.serialize import json_data
+
+Tensor = torch.Tensor
+Look = Callable[[Callable[[nn.Module], None]], tuple[Finding, ...]]
+_WORKS = 0.5  # of the best rate's progress
+
+
+@dataclass(frozen=True, eq=False)
+class Stress:
+    """What a stress test ran and what came of it.
+
+    Attributes:
+        outlooks: by the name of the optimizer.
+        effects: what a step does, by the name of the optimizer.
+        runs: everything that was run.
+        targets: `yours`, `the model's own` or `a random teacher`.
+        chance: loss of the best constant answer, nan if unknown, minus infinity if the loss has no lower bound.
+        batches: how many different ones there were.
+        samples: in each.
+        plan: how much was run.
+        cost: of one step.
+        seconds: that all of it took.
+        in_place: why the model itself ran and was put back, instead of a copy; empty for a copy.
+        kept: parameters that the reference took over as they are, since they belong to no known kind of layer.
+        skipped: why nothing was run; empty if something was.
+        after: what the probe finds after some steps of the optimizer that does best; `None` if it was not asked.
+    """
+
+    outlooks: dict[str, Outlook]
+    effects: dict[str, StepEffects]
+    runs: tuple[StressRun, ...]
+    targets: str
+    chance: float
+    batches: int
+    samples: int
+    plan: Plan | None
+    cost: Cost | None
+    seconds: float
+    in_place: str = ""
+    kept: tuple[str, ...] = ()
+    skipped: str = ""
+    after: tuple[Finding, ...] | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """What was run, line by line, for people."""
+        if self.skipped:
+            return [f"No stress test: {self.skipped}."]
+        assert self.plan is not None
+        assert self.cost is not None
+        what = {
+            "yours": "your targets",
+            "the model's own": "the loss that the model returns",
+            "a random teacher": "a random linear function of the input, since there are no targets",
+        }[self.targets]
+        batches = "one batch" if self.batches == 1 else f"{self.batches} batches"
+        lines = [f"Trained to {what}, on {batches} of {self.samples} samples ({self.plan.name}, {self.seconds:.1f} s)."]
+        counts = Counter((run.optimizer, run.who, run.on, run.steps) for run in self.runs)
+        for (optimizer, who, on, steps), count in counts.items():
+            lines.append(f"{optimizer}, {who}, {on}: {count} run{'s' if count > 1 else ''} of {steps} steps.")
+        peak = self.cost.weights + self.cost.training + self.cost.activations
+        lines.append(
+            f"Memory: {_bytes(self.cost.weights)} for {'a snapshot' if self.in_place else 'a copy'} of the weights, "
+            f"{_bytes(peak - self.cost.weights)} for a training step."
+        )
+        if self.in_place:
+            lines.append(f"The model itself ran and was put back: {self.in_place}.")
+        if self.kept:
+            named = ", ".join(self.kept[:3]) + (f" and {len(self.kept) - 3} more" if len(self.kept) > 3 else "")
+            lines.append(f"The reference keeps what belongs to no known kind of layer as it is: {named}.")
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "targets": self.targets,
+            "chance": json_data(self.chance),
+            "batches": self.batches,
+            "samples": self.samples,
+            "plan": asdict(self.plan) if self.plan is not None else None,
+            "cost": json_data(asdict(self.cost), digits=4) if self.cost is not None else None,
+            "seconds": round(self.seconds, 2),
+            "in_place": self.in_place,
+            "kept": list(self.kept),
+            "skipped": self.skipped,
+            "notes": self.notes,
+            "after": None if self.after is None else json_data([one.to_dict() for one in self.after]),
+            "effects": json_data({name: asdict(one) for name, one in self.effects.items()}, digits=6),
+            "runs": [json_data({**asdict(run), "losses": list(run.losses)}, digits=5) for run in self.runs],
+        }
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
+
+
+def stress_test(
+    subject: Subject,
+    batches: Batches,
+    *,
+    loss: Callable[..., Tensor] | None,
+    recipes: Sequence[Recipe],
+    samples: int,
+    mode: str | None = "train",
+    seed: int = 0,
+    budget: float = 60.0,
+    look: Look | None = None,
+    told: Callable[[str], None] = lambda text: None,
+) -> Stress:
+    """Train a copy of a model, and the same architecture initialised by the book, for a few dozen steps.
+
+    Args:
+        subject: the model.
+        batches: of inputs and targets; targets may be None.
+        loss: of output and target; by the kind of target unless given.
+        recipes: the optimizers.
+        samples: in a batch.
+        mode: in which the model is trained.
+        seed: of the reference, of dropout and of a teacher.
+        budget: seconds.
+        look: what is found in the model after a function has changed it; asked after some steps of the optimizer that
+            does best.
+        told: called with what is being run.
+
+    Example:
+        >>> from isometer.doctor.stress._recipes import recipes
+        >>> x = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
+        >>> pairs = [(x[k : k + 16], x[k : k + 16, :1]) for k in range(0, 64, 16)]
+        >>> subject = Subject(torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1)))
+        >>> adam = recipes("adam", None, None, subject)
+        >>> found = stress_test(subject, Batches(pairs), loss=None, recipes=adam, samples=16)
+        >>> found.outlooks["adam"].verdict, found.targets
+        ('trains', 'yours')
+    """
+    begun = time.perf_counter()
+    found = material(subject, batches, loss, samples=samples, mode=mode, seed=seed)
+    track = Track(subject, found, mode=mode, seed=seed, told=told)
+
+    def none(why: str, cost: Cost | None = None) -> Stress:
+        outlooks = {one.name: Outlook.unknown(one.name) for one in recipes}
+        seconds = time.perf_counter() - begun
+        return Stress(
+            outlooks,
+            {},
+            (),
+            found.kind,
+            found.chance,
+            len(batches),
+            samples,
+            None,
+            cost,
+            seconds,
+            subject.reason,
+            (),
+            why,
+        )
+
+    cost = subject.run(
+        lambda model: measured(model, lambda one: found.loss_of(one, found.batch(0))), seed=seed, mode=mode
+    )
+    track.threads = cost.threads
+    memory = free_memory()
+    if memory is not None and cost.training + cost.activations > 0.9 * memory:
+        return none(
+            f"a training step needs about {_bytes(cost.training + cost.activations)} and {_bytes(memory)} are free",
+            cost,
+        )
+    left = budget - (time.perf_counter() - begun)
+    plan = plan_within(left, cost.seconds, optimizers=len(recipes), samples=samples)
+    if plan is None:
+        least = len(recipes) * PLANS[-1].times(more_for_small_batches(samples)).steps(references=True) * cost.seconds
+        return none(
+            f"a step takes {cost.seconds:.2g} s, so that even the shortest test takes {least:.3g} s, more than what is "
+            f"left of the budget ({max(0.0, left):.3g} s) — pass a larger budget, one optimizer, or a smaller batch",
+            cost,
+        )
+    outlooks = {recipe.name: _outlook(track, recipe, plan) for recipe in recipes}
+    best = max(recipes, key=lambda one: outlooks[one.name].evidence.ability)
+    after = None
+    if look is not None:
+        after = look(lambda model: track.steps(model, best, outlooks[best.name].best_rate, plan.rounds[0]))
+    return Stress(
+        outlooks,
+        {one.name: effects(track, one, outlooks[one.name].best_rate, plan.rounds[0]) for one in recipes},
+        tuple(track.diary),
+        found.kind,
+        found.chance,
+        len(batches),
+        samples,
+        plan,
+        cost,
+        time.perf_counter() - begun,
+        subject.reason,
+        tuple(track.kept),
+        after=after,
+    )
+
+
+def _outlook(track: Track, recipe: Recipe, plan: Plan) -> Outlook:
+    chance = track.material.chance
+    mine, own_fit = _raced(track, recipe, plan, "model")
+    theirs, reference_fit = _raced(track, recipe, plan, "reference")
+    evidence = _evidence(track, mine[0], own_fit, theirs[0], reference_fit)
+    if plan.long and not evidence.decided and chance != -math.inf:
+        on = _main(track.material)
+        # What was second best so far may do better in the long run.
+        longer = track.longer(recipe, [run.rate for run in mine], plan.long, who="model", on=on)
+        beside = track.longer(recipe, [theirs[0].rate], plan.long, who="reference", on=on)
+        evidence = _evidence(track, longer[0], own_fit, beside[0], reference_fit)
+        mine = longer
+    works = {mine[0].rate} if mine[0].progress(chance) > NOTHING else set()
+    rates = tuple(sorted(works.union(_working(track, recipe, plan))))
+    at_rate = None
+    if recipe.rate is not None:
+        at_rate = recipe.rate, _at(track, recipe, len(mine[0].losses), plan, recipe.rate)
+    return outlook(recipe.name, evidence, mine[0].rate, rates, at_rate)
+
+
+def _main(material: Material) -> On:
+    return "fresh batches" if material.fresh else "one batch"
+
+
+def _raced(track: Track, recipe: Recipe, plan: Plan, who: Who) -> tuple[list[StressRun], StressRun | None]:
+    """The best two runs, and the better of two on one batch where the others were on fresh ones."""
+    on = _main(track.material)
+    best = track.race(recipe, who=who, on=on, rates=plan.rates, rounds=plan.rounds, beyond=plan.beyond)
+    if on == "one batch":
+        return best, None
+    return best, track.longer(recipe, [run.rate for run in best], plan.fit, who=who, on="one batch")[0]
+
+
+def _evidence(
+    track: Track, main: StressRun, fit: StressRun | None, reference: StressRun, reference_fit: StressRun | None
+) -> Evidence:
+    chance = track.material.chance
+    broken = chance == -math.inf or all(
+        run.diverged for run in track.diary if (run.optimizer, run.who, run.on) == (main.optimizer, main.who, main.on)
+    )
+    if fit is None or reference_fit is None:
+        return Evidence(math.nan, main.progress(chance), math.nan, reference.progress(chance), broken)
+    own, beside = (
+        (run.progress(chance), one.progress(chance)) for run, one in ((main, fit), (reference, reference_fit))
+    )
+    return Evidence(*own, *beside, broken)
+
+
+def _at(track: Track, recipe: Recipe, steps: int, plan: Plan, rate: float) -> Evidence:
+    """The same at the caller's rate and schedule, of model and reference."""
+    on = _main(track.material)
+
+    def run(who: Who, on: On, steps: int) -> StressRun:
+        return track.run(recipe, rate, steps, who=who, on=on, own=True)
+
+    fits = [run(who, "one batch", plan.fit) if on == "fresh batches" else None for who in WHO]
+    return _evidence(track, run("model", on, steps), fits[0], run("reference", on, steps), fits[1])
+
+
+def _working(track: Track, recipe: Recipe, plan: Plan) -> tuple[float, ...]:
+    """The rates that reach half of the best one's progress in the first round."""
+    on = _main(track.material)
+    first: dict[float, float] = {}
+    for run in track.diary:
+        if (run.optimizer, run.who, run.on) == (recipe.name, "model", on):
+            first.setdefault(run.rate, run.progress(track.material.chance, plan.rounds[0]))
+    most = max(first.values(), default=0.0)
+    return tuple(sorted(rate for rate, value in first.items() if most > 0 and value >= _WORKS * most))
