@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ Loss = Callable[[Any, Any], Tensor]
 _HIDDEN = 16  # features of the teacher
 _MOST_OUTPUTS = 64  # numbers per sample or position that the teacher asks for
 _CONSTANT_STEPS = 60
-_LOWEST = -1e6  # times the loss at zero: what is lower has no bottom
+_FAR = (1e2, 1e3, 1e4)  # where a loss without a bottom shows
 
 
 def own_loss(output: Any, target: Any) -> Tensor:
@@ -187,6 +188,26 @@ def _constant_along(loss: Loss, output: Any, targets: Sequence[Any], axis: int) 
         end = float(value().detach())
     except Exception:  # a loss may refuse constants in any way it likes
         return math.nan
-    if end < _LOWEST * max(1.0, abs(start)):
-        return -math.inf
-    return min(start, end) if math.isfinite(end) else start
+    if not math.isfinite(end):
+        end = start
+        for part in free:
+            part.data.zero_()
+    return -math.inf if _falls_on(value, free, end) else min(start, end)
+
+
+def _falls_on(value: Callable[[], Tensor], free: Sequence[Tensor], end: float) -> bool:
+    """Whether the loss falls ever further as the answer grows in some direction: towards a bottom it falls less."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = [torch.randn(part.shape, generator=generator) for part in free]
+    base = [part.detach().clone() for part in free]
+    with torch.no_grad():
+        for directions in (drawn, [-one for one in drawn]):
+            found = [end]
+            for size in _FAR:
+                for part, middle, direction in zip(free, base, directions, strict=True):
+                    part.copy_(middle + size * direction)
+                found.append(float(value()))
+            falls = [before - after for before, after in itertools.pairwise(found)]
+            if 0 < falls[0] < falls[1] < falls[2]:
+                return True
+    return False

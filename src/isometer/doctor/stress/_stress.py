@@ -238,7 +238,7 @@ def _outlook(track: Track, recipe: Recipe, plan: Plan) -> Outlook:
     if plan.long and not evidence.decided and chance != -math.inf:
         on = _main(track.material)
         # What was second best so far may do better in the long run.
-        longer = track.longer(recipe, [run.rate for run in mine], plan.long, who="model", on=on)
+        longer = track.longer(recipe, [run.rate for run in mine[:2]], plan.long, who="model", on=on)
         beside = track.longer(recipe, [theirs[0].rate], plan.long, who="reference", on=on)
         evidence = _evidence(track, longer[0], own_fit, beside[0], reference_fit)
         mine = longer
@@ -255,12 +255,12 @@ def _main(material: Material) -> On:
 
 
 def _raced(track: Track, recipe: Recipe, plan: Plan, who: Who) -> tuple[list[StressRun], StressRun | None]:
-    """The best two runs, and the better of two on one batch where the others were on fresh ones."""
+    """The best runs, and the better of two on one batch where the others were on fresh ones."""
     on = _main(track.material)
     best = track.race(recipe, who=who, on=on, rates=plan.rates, rounds=plan.rounds, beyond=plan.beyond)
     if on == "one batch":
         return best, None
-    return best, track.longer(recipe, [run.rate for run in best], plan.fit, who=who, on="one batch")[0]
+    return best, track.longer(recipe, [run.rate for run in best[:2]], plan.fit, who=who, on="one batch")[0]
 
 
 def _evidence(
