@@ -7,21 +7,28 @@ of its group of kindred families.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
+from scipy import optimize, stats
 
 from isometer.doctor.stress._outlook import Evidence
+from isometer.trial._members import Member
+from isometer.trial._records import OPTIMIZERS, stresses
+from isometer.trial._roster import family_named
 
 Floats = NDArray[np.float64]
 KINDS = {"fresh batches": "fresh", "one batch": "one"}
 """What a fit is for, and which batches of the trial it is fitted to."""
-_PENALTY = 0.02  # of squared weights, per model: keeps them finite where classes are separate
+THRESHOLDS = {"trains": 0.5, "sick": 0.5}
+"""Probabilities from which on a model is said to train, and below which it is said to be sick."""
+_PENALTY = 1e-3  # of squared weights, against the mean of the log likelihood: keeps them finite
 _BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
 
 
@@ -69,9 +76,9 @@ def logistic(features: Floats, trains: NDArray[np.bool_]) -> Floats:
 
     def loss(weights: Floats) -> tuple[float, Floats]:
         margins = rows @ weights
-        value = np.logaddexp(0, -margins).mean() + _PENALTY / 2 * (weights[1:] @ weights[1:]) / _SCALE
+        value = np.logaddexp(0, -margins).mean() + _PENALTY / 2 * (weights[1:] @ weights[1:])
         slope = -(rows * (1 / (1 + np.exp(np.clip(margins, -500, 500))))[:, None]).mean(axis=0)
-        slope[1:] += _PENALTY * weights[1:] / _SCALE
+        slope[1:] += _PENALTY * weights[1:]
         return float(value), slope
 
     bounds = [(None, None)] + [(0, None)] * features.shape[1]
@@ -80,10 +87,96 @@ def logistic(features: Floats, trains: NDArray[np.bool_]) -> Floats:
     return answer
 
 
-_SCALE = 10.0
-
-
 def probability(weights: Floats, features: Floats) -> Floats:
     """That models with these features train."""
     found: Floats = 1 / (1 + np.exp(-np.clip(weights[0] + features @ weights[1:], -50, 50)))
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Cases:
+    """Models with a clear truth and what the stress test saw of them, both optimizers together.
+
+    Attributes:
+        names: model and optimizer.
+        features: one row per case.
+        trains: the truth.
+        kin: group of kindred families.
+        unknown: whether the stress test learned nothing with model and reference.
+    """
+
+    names: tuple[tuple[str, str], ...]
+    features: Floats
+    trains: NDArray[np.bool_]
+    kin: tuple[str, ...]
+    unknown: NDArray[np.bool_]
+
+
+def cases(folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str, bool]], batch: str) -> Cases:
+    """Gather them; `clear` says which models are sick, by optimizer."""
+    records = stresses(folder, members).records()
+    rows = []
+    for member in members:
+        record = records.get(f"{member.name} {batch}")
+        for optimizer in OPTIMIZERS if record is not None else ():
+            seen = evidence(record or {}, optimizer)
+            if seen is not None and member.name in clear[optimizer]:
+                sick = clear[optimizer][member.name]
+                rows.append(((member.name, optimizer), seen, not sick, family_named(member.family).kin))
+    return Cases(
+        tuple(row[0] for row in rows),
+        np.array([row[1].features() for row in rows]),
+        np.array([row[2] for row in rows], dtype=bool),
+        tuple(row[3] for row in rows),
+        np.array([row[1].undecidable for row in rows], dtype=bool),
+    )
+
+
+def held_out(found: Cases) -> Floats:
+    """The probability of each case by a fit without its group of kindred families."""
+    answer = np.full(len(found.names), np.nan)
+    groups = np.array(found.kin)
+    for group in sorted(set(found.kin)):
+        rest = groups != group
+        weights = logistic(found.features[rest], found.trains[rest])
+        answer[~rest] = probability(weights, found.features[~rest])
+    return answer
+
+
+def reliability_curve(probabilities: Floats, trains: NDArray[np.bool_]) -> list[ReliabilityBin]:
+    """How many of the models with a probability train.
+
+    Example:
+        >>> bins = reliability_curve(np.array([0.05, 0.95, 0.95]), np.array([False, True, True]))
+        >>> [(one.models, one.trains) for one in bins]
+        [(1, 0), (2, 2)]
+    """
+    found = []
+    for low, high in itertools.pairwise(_BINS):
+        inside = (probabilities >= low) & ((probabilities < high) | (high == 1.0))
+        count, well = int(inside.sum()), int(trains[inside].sum())
+        if count:
+            ends = stats.binomtest(well, count).proportion_ci(0.95, method="wilson")
+            expected = float(probabilities[inside].mean())
+            found.append(ReliabilityBin(low, high, count, expected, well, (float(ends.low), float(ends.high))))
+    return found
+
+
+def fit(folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str, bool]]) -> dict[str, Any]:
+    """The fitted numbers for each kind of batches, and how reliable they are on models they were not fitted to."""
+    answer: dict[str, Any] = {}
+    for kind, batch in KINDS.items():
+        found = cases(folder, members, clear, batch)
+        if len(set(found.trains.tolist())) < 2:
+            continue  # nothing to fit yet
+        weights = logistic(found.features, found.trains)
+        tested = held_out(found)
+        answer[kind] = {
+            "constant": round(float(weights[0]), 3),
+            "weights": [round(float(one), 3) for one in weights[1:]],
+            **THRESHOLDS,
+            "cases": [int((~found.trains).sum()), int(found.trains.sum())],
+            "brier": round(float(np.mean((tested - found.trains) ** 2)), 4),
+            "reliability": [asdict(one) for one in reliability_curve(tested, found.trains)],
+        }
+    return answer

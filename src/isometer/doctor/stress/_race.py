@@ -14,7 +14,7 @@ from torch import nn
 from isometer.doctor.probe._examine import call
 from isometer.doctor.probe._subject import Subject
 from isometer.doctor.stress._material import Material, owned
-from isometer.doctor.stress._recipes import Recipe
+from isometer.doctor.stress._optimizers import OptimizerChoice
 from isometer.doctor.stress._reference import by_the_book_
 from isometer.doctor.training._loop import Stepper, train
 
@@ -117,17 +117,19 @@ class Track:
         self.kept: list[str] = []  # parameters that the reference takes over as they are
         self.threads = 1
 
-    def run(self, recipe: Recipe, rate: float, steps: int, *, who: Who, on: On, own: bool = False) -> StressRun:
+    def run(
+        self, choice: OptimizerChoice, rate: float, steps: int, *, who: Who, on: On, own: bool = False
+    ) -> StressRun:
         """Train from the start; `own` for the caller's rate, with the caller's schedule."""
         if on == "fresh batches":
             self.material.batches.read(steps)
-        self._told(f"{recipe.name} at rate {rate:.2g}, {who}, {on}")
+        self._told(f"{choice.name} at rate {rate:.2g}, {who}, {on}")
         planned: list[Any] = []
 
         def make(model: nn.Module, rate: float) -> Any:
-            optimizer = recipe.make(model, rate)
-            if own and recipe.schedule is not None:
-                planned.append(recipe.schedule(optimizer))
+            optimizer = choice.make(model, rate)
+            if own and choice.schedule is not None:
+                planned.append(choice.schedule(optimizer))
             return optimizer
 
         def advance(step: int) -> None:
@@ -140,7 +142,7 @@ class Track:
         losses = self.subject.run(
             work, seed=self.seed, mode=self.mode, prepare=self.book if who == "reference" else None
         )
-        found = StressRun(recipe.name, who, on, rate, steps, losses)
+        found = StressRun(choice.name, who, on, rate, steps, losses)
         self.diary.append(found)
         return found
 
@@ -170,9 +172,9 @@ class Track:
             after=after,
         ).losses
 
-    def steps(self, model: nn.Module, recipe: Recipe, rate: float, count: int) -> None:
+    def steps(self, model: nn.Module, choice: OptimizerChoice, rate: float, count: int) -> None:
         """Train a model in place."""
-        self._train(model, recipe.make, rate, count, "fresh batches")
+        self._train(model, choice.make, rate, count, "fresh batches")
 
     def book(self, model: nn.Module) -> None:
         """Make a model its reference."""
@@ -180,14 +182,14 @@ class Track:
         self.kept = by_the_book_(model, lambda one: call(one, owned(inputs)), seed=self.seed)
 
     def race(
-        self, recipe: Recipe, *, who: Who, on: On, rates: int, rounds: tuple[int, int], beyond: int
+        self, choice: OptimizerChoice, *, who: Who, on: On, rates: int, rounds: tuple[int, int], beyond: int
     ) -> list[StressRun]:
         """Rates by successive halving: all for a few steps, then the best three for longer; those, best first.
 
         While the best of the first round is the smallest or the largest, up to `beyond` further rates are tried.
         """
         found = {
-            p: self.run(recipe, recipe.at(p), rounds[0], who=who, on=on) for p in range(-(rates // 2), -(-rates // 2))
+            p: self.run(choice, choice.at(p), rounds[0], who=who, on=on) for p in range(-(rates // 2), -(-rates // 2))
         }
         for _ in range(beyond):
             ends = [run.early for run in found.values()]
@@ -197,10 +199,10 @@ class Track:
             further = best - 1 if best == min(found) else best + 1
             if all(map(math.isinf, ends)):
                 further = min(found) - 2  # only much smaller rates can do better
-            found[further] = self.run(recipe, recipe.at(further), rounds[0], who=who, on=on)
+            found[further] = self.run(choice, choice.at(further), rounds[0], who=who, on=on)
         kept = sorted(found, key=lambda p: (found[p].early, abs(p)))[:_KEPT]
-        return self.longer(recipe, [found[p].rate for p in kept], rounds[1], who=who, on=on)
+        return self.longer(choice, [found[p].rate for p in kept], rounds[1], who=who, on=on)
 
-    def longer(self, recipe: Recipe, rates: list[float], steps: int, *, who: Who, on: On) -> list[StressRun]:
+    def longer(self, choice: OptimizerChoice, rates: list[float], steps: int, *, who: Who, on: On) -> list[StressRun]:
         """Runs at these rates, best first; earlier ones first among equals."""
-        return sorted((self.run(recipe, rate, steps, who=who, on=on) for rate in rates), key=lambda run: run.end())
+        return sorted((self.run(choice, rate, steps, who=who, on=on) for rate in rates), key=lambda run: run.end())
