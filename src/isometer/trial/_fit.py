@@ -28,6 +28,7 @@ KINDS = {"fresh batches": "fresh", "one batch": "one"}
 """What a fit is for, and which batches of the trial it is fitted to."""
 THRESHOLDS = {"trains": 0.5, "sick": 0.5}
 """Probabilities from which on a model is said to train, and below which it is said to be sick."""
+_NUMBERS = ("fresh", "fit", "reference_fresh", "reference_fit")
 _PENALTY = 1e-3  # of squared weights, against the mean of the log likelihood: keeps them finite
 _BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
 
@@ -58,8 +59,8 @@ def evidence(record: Mapping[str, Any], optimizer: str) -> Evidence | None:
     found = record.get(optimizer)
     if found is None:
         return None
-    numbers = {key: math.nan if value is None else value for key, value in found.items()}
-    return Evidence(**numbers)
+    fresh, fit, other, other_fit = (math.nan if found[key] is None else float(found[key]) for key in _NUMBERS)
+    return Evidence(fresh, fit, other, other_fit, bool(found["broken"]))
 
 
 def logistic(features: Floats, trains: NDArray[np.bool_]) -> Floats:
@@ -68,7 +69,7 @@ def logistic(features: Floats, trains: NDArray[np.bool_]) -> Floats:
     Example:
         >>> x = np.linspace(0, 1, 50)[:, None]
         >>> constant, weight = logistic(x, x[:, 0] > 0.5)
-        >>> weight > 1, abs(-constant / weight - 0.5) < 0.05
+        >>> bool(weight > 1), bool(abs(-constant / weight - 0.5) < 0.05)
         (True, True)
     """
     signs = np.where(trains, 1.0, -1.0)
@@ -126,21 +127,33 @@ def cases(folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[s
     return Cases(
         tuple(row[0] for row in rows),
         np.array([row[1].features() for row in rows]),
-        np.array([row[2] for row in rows], dtype=bool),
+        np.array([row[2] for row in rows], dtype=np.bool_),
         tuple(row[3] for row in rows),
-        np.array([row[1].undecidable for row in rows], dtype=bool),
+        np.array([row[1].undecidable for row in rows], dtype=np.bool_),
     )
 
 
-def held_out(found: Cases) -> Floats:
-    """The probability of each case by a fit without its group of kindred families."""
+def held_out(found: Cases, fitted_to: Cases | None = None) -> Floats:
+    """The probability of each case by a fit without its group of kindred families; to other cases, if given."""
+    source = fitted_to or found
     answer = np.full(len(found.names), np.nan)
-    groups = np.array(found.kin)
+    groups, others = np.array(found.kin), np.array(source.kin)
     for group in sorted(set(found.kin)):
-        rest = groups != group
-        weights = logistic(found.features[rest], found.trains[rest])
-        answer[~rest] = probability(weights, found.features[~rest])
+        weights = logistic(source.features[others != group], source.trains[others != group])
+        answer[groups == group] = probability(weights, found.features[groups == group])
     return answer
+
+
+def verdict_of(chance: float, unknown: bool) -> str:
+    """What a probability of training amounts to.
+
+    Example:
+        >>> verdict_of(0.99, False), verdict_of(0.0, True)
+        ('trains', 'unknown')
+    """
+    if unknown:
+        return "unknown"
+    return "trains" if chance >= THRESHOLDS["trains"] else "sick" if chance < THRESHOLDS["sick"] else "slow"
 
 
 def reliability_curve(probabilities: Floats, trains: NDArray[np.bool_]) -> list[ReliabilityBin]:

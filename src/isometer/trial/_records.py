@@ -231,11 +231,11 @@ BATCHES = ("fresh", "one", "gaussian")
 """What the stress test is given: batches with targets, one such batch, or made-up inputs."""
 
 
-def stresses(folder: Path, members: Sequence[Member]) -> TrialStage:
+def stresses(folder: Path, members: Sequence[Member], batches: Sequence[str] = BATCHES) -> TrialStage:
     """What the stress test sees of every member; all with fresh batches first."""
     cells = {
         f"{member.name} {batch}": {**_model(member), "weights": _OPINION_SEED + _turn(member), "batch": batch}
-        for batch in BATCHES
+        for batch in batches
         for member in _turns(members)
     }
     return TrialStage(folder, STRESS, stress_cell, cells, renew=True)
