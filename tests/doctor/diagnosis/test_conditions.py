@@ -95,7 +95,7 @@ def loud_model() -> tuple[nn.Module, torch.Tensor]:
 
 def loud_report() -> tuple[nn.Module, torch.Tensor, Report]:
     model, batch = loud_model()
-    return model, batch, diagnose(model, batch, predict=False, name="loud")
+    return model, batch, diagnose(model, batch, predict=False, stress=False, name="loud")
 
 
 def extension(name: str, path: Path) -> ModuleType:
