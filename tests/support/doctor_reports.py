@@ -133,7 +133,9 @@ def measured_report(depth: int = 40) -> dict[str, Any]:
     return report
 
 
-def outlook(verdict: str = "trains", *, fresh: float | None = None, fit: float | None = 0.9, **more: Any) -> dict[str, Any]:
+def outlook(
+    verdict: str = "trains", *, fresh: float | None = None, fit: float | None = 0.9, **more: Any
+) -> dict[str, Any]:
     """What a report says about one optimizer; by default of a model that learns on one batch."""
     return {
         "verdict": verdict,

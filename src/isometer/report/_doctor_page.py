@@ -89,8 +89,7 @@ def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
         trust=f'<p class="about">{trust}</p>' if trust and tested(report) and report["findings"] else "",
         comparison=_comparison(report.get("comparison")) + treatment_section(report.get("treatment")),
         vitals=_vitals(report),
-        findings=finding_cards(report)
-        or f'<p class="clean {told.state}">{escape(nothing_found(report))}</p>',
+        findings=finding_cards(report) or f'<p class="clean {told.state}">{escape(nothing_found(report))}</p>',
         data=embedded(_payload(report)),
         plotly=plotly,
         program=program,

@@ -9,6 +9,7 @@ from html import escape
 
 _LEFT, _RIGHT, _BOTTOM, _TOP = 56, 8, 34, 12
 _POINTS = 120
+_WIDEST = 640  # pixels
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def loss_picture(
         drawn += [*paper.band(one), paper.curve(one), *paper.name(one, index)]
     return (
         f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}" '
-        f'style="max-width:{width}px;width:100%;font-size:12px;fill:currentColor">{"".join(drawn)}</svg>'
+        f'style="max-width:{_WIDEST}px;width:100%;font-size:12px;fill:currentColor">{"".join(drawn)}</svg>'
     )
 
 
@@ -86,14 +87,13 @@ class _Paper:
         return f"{x:.1f},{_TOP + (self.height - _TOP - _BOTTOM) * (1 - share):.1f}"
 
     def axes(self) -> Iterator[str]:
-        for tick in range(5):
-            value = self.low + (self.top - self.low) * tick / 4
+        for value in _ticks(self.low, self.top):
             y = float(self.at(0, value).split(",")[1])
             yield f'<path d="M{_LEFT},{y}H{self.width - _RIGHT}" stroke="currentColor" opacity=".15"/>'
             yield f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.3g}</text>'
-        for step in (0, int(self.end) // 2, int(self.end)):
+        for step, anchor in ((0, "middle"), (int(self.end) // 2, "middle"), (int(self.end), "end")):
             x = self.at(step, self.low).split(",")[0]
-            yield f'<text x="{x}" y="{self.height - 16}" text-anchor="middle">{step}</text>'
+            yield f'<text x="{x}" y="{self.height - 16}" text-anchor="{anchor}">{step}</text>'
         yield f'<text x="{self.width / 2:.0f}" y="{self.height - 3}" text-anchor="middle">step</text>'
 
     def level(self, value: float) -> Iterator[str]:
@@ -126,6 +126,14 @@ def _range(curves: Sequence[LossCurve], chance: float) -> tuple[float, float]:
     if math.isfinite(chance) and chance > 0:
         top = min(max(top, 1.1 * chance), 3 * chance)
     return min(low, chance) if math.isfinite(chance) else low, top
+
+
+def _ticks(low: float, top: float) -> list[float]:
+    """Round numbers between the two, three to seven."""
+    rough = (top - low) / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough)
+    return [n * step for n in range(math.ceil(low / step), math.floor(top / step) + 1)]
 
 
 def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -27,7 +27,7 @@ _MODEL = "var(--measured,#3987c9)"
 _REFERENCE = "var(--predicted,#d9762b)"
 _OWN = "var(--infinite,#8f75c9)"
 _SAME_RATE = 1e-3  # rates are rounded to four digits in one place and to five in another
-_WIDTH, _HEIGHT = 560, 220
+_WIDTH, _HEIGHT = 480, 200
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,9 @@ def steps_html(report: Mapping[str, Any]) -> str:
     return f'<div class="steps"><h3>What a step does</h3><div class="columns">{"".join(parts)}</div>{told}</div>'
 
 
-def run_pictures(report: Mapping[str, Any], *, on: Sequence[str] = ("fresh batches", "one batch")) -> list[tuple[str, str]]:
+def run_pictures(
+    report: Mapping[str, Any], *, on: Sequence[str] = ("fresh batches", "one batch")
+) -> list[tuple[str, str]]:
     """Title and picture for each optimizer and kind of batches: model and reference at their best rates, and chance.
 
     Args:

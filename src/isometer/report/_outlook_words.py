@@ -232,10 +232,9 @@ def _loss_words(one: Mapping[str, Any]) -> str:
         judged = ": the step is too long"
     elif predicted < 0 and actual > 0.5 * predicted:
         judged = ": less than half of it comes true"
-    size = f"{100 * change:.2g} %" if change < 1 else f"{number(change, 2)} times their size"
     return (
         f"Loss {_signed(actual)} by one step; the gradient predicts {_signed(predicted)}{judged}. "
-        f"Outputs change by {size if not math.isnan(change) else 'an unknown amount'}."
+        f"Outputs change by {_relative(change)}{' their size' if change >= 0.995 else ''}."
     )
 
 
@@ -256,12 +255,15 @@ def _moving(one: Mapping[str, Any]) -> str:
         first, second = (f"{_name(name)} by {_relative(change)}" for name, change in moved[:2])
         parts.append(f"One module moves alone: {first} in {steps} steps, the next, {second}.")
     elif moved and moved[0][1] >= 1:
-        parts.append(f"Weights move far: {_name(moved[0][0])} by {_relative(moved[0][1])} in {steps} steps.")
+        parts.append(f"Weights move far: {_name(moved[0][0])} by {_relative(moved[0][1])} their size in {steps} steps.")
     return " ".join(parts)
 
 
 def _relative(change: float) -> str:
-    return "∞" if math.isinf(change) else f"{number(100 * change, 2)} %"
+    """In percent of what there was, or in times of it."""
+    if math.isnan(change):
+        return "an unknown amount"
+    return f"{number(100 * change, 2)} %" if change < 0.995 else f"{number(change, 2 if change < 100 else 3)} times"
 
 
 def _growing(one: Mapping[str, Any]) -> str:
