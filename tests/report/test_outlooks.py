@@ -23,7 +23,7 @@ from isometer.report._outlook_words import (
     step_words,
     symptoms,
 )
-from support.doctor_reports import finding, long_report, outlook, stressed
+from support.doctor_reports import finding, long_report, outlook, stress_run, stressed
 
 BASE = long_report(30)
 OWN = {"rate": 0.1, "verdict": "sick", "probability": 0.1, "progress": 0.0}
@@ -226,6 +226,14 @@ def test_pictures_show_the_best_runs_and_chance() -> None:
     assert own.count("<polyline") == 3
     assert "model at your rate, rate 0.1: 2 → ∞" in own
     assert not re.search("nan|inf[^i]", re.sub("<li>.*", "", own))
+
+
+def test_one_batch_may_have_a_best_rate_of_its_own() -> None:
+    report = stressed(BASE, True, adam=outlook(fresh=0.7))
+    report["stress"]["runs"].append(stress_run("adam", "model", "one batch", 0.02, [2.0] * 39 + [0.001]))
+    pictures = dict(run_pictures(report))
+    assert "model, rate 0.004: 2 → 0.0328" in pictures["adam, fresh batches"]
+    assert "model, rate 0.02: 2 → 0.001" in pictures["adam, one batch"]
 
 
 def test_rates_that_were_rounded_differently_are_the_same() -> None:

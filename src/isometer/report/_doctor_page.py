@@ -30,7 +30,7 @@ from isometer.report._doctor_fragments import (
 )
 from isometer.report._doctor_metrics import checked, columns, look_at, ordered, overview, real, shown, where
 from isometer.report._outlook_page import training_section
-from isometer.report._outlook_words import headline, next_step, nothing_found, symptoms, tested
+from isometer.report._outlook_words import has_verdicts, headline, next_step, nothing_found, symptoms
 from isometer.report._treatment import treatment_section
 from isometer.serialize import json_data, json_text
 
@@ -82,11 +82,11 @@ def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
         counts=escape(verdict(report)),
         summary=escape(str(report["summary"])),
         setting=escape(setting(report)),
-        reliability="" if tested(report) else trust,
+        reliability="" if has_verdicts(report) else trust,
         next=f'<p class="next">→ {escape(advice)}</p>' if advice else "",
         training=training_section(report),
         symptoms=escape(symptoms(report)),
-        trust=f'<p class="about">{trust}</p>' if trust and tested(report) and report["findings"] else "",
+        trust=f'<p class="about">{trust}</p>' if trust and has_verdicts(report) and report["findings"] else "",
         comparison=_comparison(report.get("comparison")) + treatment_section(report.get("treatment")),
         vitals=_vitals(report),
         findings=finding_cards(report) or f'<p class="clean {told.state}">{escape(nothing_found(report))}</p>',

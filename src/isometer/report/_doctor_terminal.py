@@ -27,6 +27,7 @@ from isometer.report._doctor_metrics import (
 )
 from isometer.report._outlook_words import (
     after_words,
+    has_verdicts,
     headline,
     next_step,
     outlook_table,
@@ -34,7 +35,6 @@ from isometer.report._outlook_words import (
     run_notes,
     step_words,
     symptoms,
-    tested,
     trained,
 )
 from isometer.report._treatment import print_treatment
@@ -86,7 +86,7 @@ def print_report(console: Console, report: Mapping[str, Any], *, layers: int | N
     _print_steps(console, report)
     findings = ordered(report["findings"])
     names = [str(layer["name"]) for layer in report["layers"]]
-    if findings and tested(report):
+    if findings and has_verdicts(report):
         console.print(Text(f"\n{symptoms(report)}", style="bold"))
         _print_dim(console, [report.get("reliability", "")])
     for index, finding in enumerate(findings, start=1):
@@ -108,7 +108,7 @@ def _print_verdict(console: Console, report: Mapping[str, Any]) -> None:
     head.append(f" · {printable(report['model'])} · {verdict(report)}", style="default not bold")
     console.print(head)
     console.print(Padding(Text(printable(report["summary"]), style="bold"), (0, 0, 0, 2)))
-    _print_dim(console, [setting(report), "" if tested(report) else report.get("reliability", "")])
+    _print_dim(console, [setting(report), "" if has_verdicts(report) else report.get("reliability", "")])
     if trained(report):
         _print_outlooks(console, report)
     for line in remarks(report):

@@ -13,12 +13,12 @@ from isometer.report._doctor_metrics import real
 from isometer.report._loss_picture import LossCurve, loss_picture
 from isometer.report._outlook_words import (
     after_words,
+    has_verdicts,
     outlook_table,
     rate_text,
     remarks,
     run_notes,
     step_words,
-    tested,
     trained,
 )
 
@@ -53,7 +53,7 @@ def training_section(report: Mapping[str, Any]) -> str:
         >>> training_section({"schema": 1})
         ''
     """
-    if not tested(report):
+    if not has_verdicts(report):
         return ""
     pictures = "".join(
         f"<figure><figcaption>{escape(title)}</figcaption>{picture}</figure>" for title, picture in run_pictures(report)
@@ -61,7 +61,7 @@ def training_section(report: Mapping[str, Any]) -> str:
     notes = "".join(f"<li>{escape(line)}</li>" for line in run_notes(report))
     return (
         '<section id="training" class="training" aria-labelledby="training-title">'
-        '<h2 id="training-title">Short trainings of a copy</h2>'
+        '<h2 id="training-title">Short trainings</h2>'
         f"{_table(report)}{''.join(f'<p>{escape(line)}</p>' for line in remarks(report))}"
         f'{f"""<div class="runs">{pictures}</div>""" if pictures else ""}{steps_html(report)}'
         f"{f'<details><summary>What was run</summary><ul>{notes}</ul></details>' if notes else ''}</section>"
@@ -134,8 +134,10 @@ def _drawn(stress: Mapping[str, Any], name: str, one: Mapping[str, Any], on: str
     ]
     best, at = real(one.get("best_rate")), one.get("at_rate")
     model = [run for run in every if run["who"] == "model"]
+    # The best rate is that on fresh batches, where there are any.
+    second = on == "one batch" and not math.isnan(real(one["evidence"]["fresh"]))
     chosen = [
-        ("model", _MODEL, "", _longest(run for run in model if _same(run["rate"], best))),
+        ("model", _MODEL, "", _longest(run for run in model if second or _same(run["rate"], best))),
         ("reference", _REFERENCE, "7 4", _longest(run for run in every if run["who"] == "reference")),
     ]
     if at is not None and not _same(at["rate"], best):
@@ -181,7 +183,7 @@ def _picture(runs: Sequence[_Run], chance: float, label: str) -> str:
 
 def notebook_training(report: Mapping[str, Any]) -> str:
     """The same for a notebook, with all styles in place; empty without a stress test."""
-    if not tested(report):
+    if not has_verdicts(report):
         return ""
     lines = [*remarks(report), *(f"{title}: {' '.join(told)}" for title, told in step_words(report))]
     lines.append(after_words(report))

@@ -59,14 +59,14 @@ class OutlookTable:
     legend: tuple[str, ...]
 
 
-def tested(report: Mapping[str, Any]) -> bool:
+def has_verdicts(report: Mapping[str, Any]) -> bool:
     """Whether the report has verdicts of a stress test."""
     return bool(report.get("trains"))
 
 
 def trained(report: Mapping[str, Any]) -> bool:
     """Whether the stress test ran anything, so that there is a table to show."""
-    return tested(report) and not (report.get("stress") or {}).get("skipped")
+    return has_verdicts(report) and not (report.get("stress") or {}).get("skipped")
 
 
 def headline(report: Mapping[str, Any]) -> Headline:
@@ -81,7 +81,7 @@ def headline(report: Mapping[str, Any]) -> Headline:
         >>> headline({"healthy": True}).word
         'No stress test'
     """
-    if not tested(report):
+    if not has_verdicts(report):
         return Headline("untested", "", "No stress test")
     state, mark = _STATES[report["healthy"]]
     groups: dict[str, list[str]] = {}
@@ -343,7 +343,7 @@ def next_step(report: Mapping[str, Any]) -> str:
     """
     if report.get("treatment"):
         return ""
-    if not tested(report):
+    if not has_verdicts(report):
         return "Examine it with the stress test to know whether it trains."
     state = headline(report).state
     if state == "undecided":
@@ -372,7 +372,8 @@ def _best(report: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         learned = [real(evidence[key]) for key in ("fresh", "fit")]
         return -_LEAD["healthy"].index(_verdict(item[1])), next((v for v in learned if not math.isnan(v)), -1.0)
 
-    return max(report["trains"].items(), key=merit)
+    outlooks: Mapping[str, Mapping[str, Any]] = report["trains"]
+    return max(outlooks.items(), key=merit)
 
 
 def _better_rate(report: Mapping[str, Any]) -> str:
