@@ -64,7 +64,9 @@ def compare(baseline: Mapping[str, Any], report: Mapping[str, Any], *, name: str
 
 def _verdicts(baseline: Mapping[str, Any], report: Mapping[str, Any]) -> tuple[list[str], list[str], list[str]]:
     """What got better, worse and stayed, of what both reports judge: optimizers at their best rates, and at a rate."""
-    better, worse, unchanged = [], [], []
+    better: list[str] = []
+    worse: list[str] = []
+    unchanged: list[str] = []
     before, after = _judged(baseline), _judged(report)
     order = list(_TRAINS)
     for what in before:
