@@ -8,12 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from isometer.doctor.conditions._conditions import CONDITIONS
 from isometer.doctor.conditions._findings import SEVERITIES
-from isometer.doctor.diagnosis._redraws import Redraws
+from isometer.doctor.diagnosis._checking import examined_case
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.diagnosis._signal_path import View
-from isometer.doctor.diagnosis.checks import Case
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._examine import checked, examine
 from isometer.doctor.probe._subject import Subject, examined
@@ -91,13 +89,14 @@ def _report(
     description: str,
     seed: int,
 ) -> Report:
-    def again(prepare: Callable[[nn.Module], None] | None = None) -> Examination:
-        return examine(subject, batch, target=target, loss=loss, mode=mode, seed=seed, prepare=prepare)
+    examination = examine(subject, batch, target=target, loss=loss, mode=mode, seed=seed)
 
-    examination = again()
-    case = Case(View(examination), Redraws(again, number=redraws, seed=seed))
-    for condition in sorted(CONDITIONS.values(), key=lambda one: one.order):  # later checks read what was found before
-        case.found.extend(condition.found_in(case))
+    def redrawn(prepare: Callable[[nn.Module], None], gradients: bool) -> Examination:
+        once = examination.loss_exponent
+        given: dict[str, Any] = {"target": target, "loss": loss, "mode": mode, "seed": seed, "prepare": prepare}
+        return examine(subject, batch, **given, once=once, gradients=gradients)
+
+    case = examined_case(View(examination), redrawn, number=redraws, seed=seed)
     order = sorted(case.found, key=lambda finding: SEVERITIES.index(finding.severity))
     prediction, reason = None, ""
     if predict and examination.nonfinite_layer is not None:
@@ -106,7 +105,7 @@ def _report(
         from isometer.doctor.prediction._extraction import Chain, chain_of
         from isometer.doctor.prediction._predict_chain import predict_chain
 
-        chain = chain_of(subject, examination)
+        chain = chain_of(subject, examination, quick=True)
         if isinstance(chain, Chain):
             prediction = predict_chain(chain, examination, seed=seed)
         else:

@@ -111,8 +111,11 @@ def why_not(model: nn.Module, examination: Examination) -> str:
     return found if isinstance(found, str) else ""
 
 
-def chain_of(subject: Subject, examination: Examination) -> Chain | str:
-    """The chain, or why there is none."""
+def chain_of(subject: Subject, examination: Examination, *, quick: bool = False) -> Chain | str:
+    """The chain, or why there is none; a `quick` look gives up where the sites alone rule one out."""
+    few = _too_few(examination) if quick else ""
+    if few:
+        return few
     graph = flow(subject, examination)
     if not any(node.kind == "weight" for node in graph.nodes):
         return "the model has no fully connected layer"
@@ -130,6 +133,24 @@ def chain_of(subject: Subject, examination: Examination) -> Chain | str:
     longest = max((len(run) for run in runs), default=0)
     reason = f"the longest run of equal layers has {longest}; a chain has at least {SHORTEST}"
     return f"{reason} ({reasons[0]})" if reasons else reason
+
+
+def _too_few(examination: Examination) -> str:
+    """Why the sites alone rule a chain out, which spares the run that shows what each operation reads."""
+    weights = [site for site in examination.sites if site.kind == "weight"]
+    flat = [site for site in weights if len(site.shape) == 2]
+    # Weights that are calculated, such as normalised ones, have no leaf of their own and count each time.
+    different = {site.parameters or (-index,) for index, site in enumerate(flat)}
+    if len(different) >= SHORTEST:
+        return ""
+    if not weights:
+        return "the model has no fully connected layer"
+    if len(flat) >= SHORTEST:
+        return f"{len(flat)} layers have the same weights; the theory draws every layer independently"
+    other = next((site.op for site in weights if len(site.shape) != 2), "")
+    count = f"{len(flat)} layer{'' if len(flat) == 1 else 's'}"
+    reason = f"the model has {count} of weights on (samples, features); a chain has at least {SHORTEST}"
+    return f"{reason} ({other} acts on more)" if other else reason
 
 
 def _described(run: list[Segment], graph: Flow, examination: Examination) -> Chain | str:

@@ -68,6 +68,11 @@ class Capture(TorchFunctionMode):
         self._frames.detach()
         self._tags.clear()
 
+    def factored(self) -> list[Any]:
+        """Nodes of the graph behind sites with `factored` weights; forgotten here, since they hold the graph."""
+        nodes, self._weights.factored = self._weights.factored, []
+        return nodes
+
     def start(self, roots: Iterable[Tensor]) -> None:
         """Tag the inputs, and make the first of floating point the site of layer 0."""
         site = Site("input", "input", "input", 0)
