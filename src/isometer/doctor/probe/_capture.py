@@ -53,6 +53,7 @@ class Capture(TorchFunctionMode):
         super().__init__()
         self.sites: list[Site] = []
         self.uses: dict[int, int] = {}  # of each parameter, by any function
+        self.spared = False  # the gradients of some parameters are not formed
         self._model, self._backward = model, backward
         self._samples, self._tokens_first, self._layers = samples, tokens_first, layers
         self._calls: dict[tuple[str, str], int] = {}

@@ -159,7 +159,7 @@ def examine(
         )
         capture = subject.run(one, seed=seed, mode=mode, prepare=prepare)
         _assign_weights(capture.sites, backward)
-        if gradients and factored and once is None and _unreached(capture.sites):
+        if capture.spared and once is None and _unreached(capture.sites):
             factored = False  # nothing behind a layer was asked for, so ask for its weights
             continue
         exponents.pop(0)
@@ -257,7 +257,8 @@ def _pass(
             spared = {s.factored for s in capture.sites if s.factored and capture.uses[s.factored] == 1}
             # Hooks of the user's own run only where the gradient is formed.
             fewer = [p for p in trained if id(p) not in spared or p._backward_hooks]
-            trained = fewer if all_on_the_way(nodes, outputs, [*leaves, *fewer]) else trained
+            capture.spared = all_on_the_way(nodes, outputs, [*leaves, *fewer])
+            trained = fewer if capture.spared else trained
         del nodes
         if outputs:
             backward.watch_parameters(trained)

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from isometer.activations import activation
 from isometer.doctor.conditions._condition import Condition
@@ -27,6 +26,8 @@ def dead_units(case: Case, condition: Condition) -> Iterator[Sign]:
     for layer in view.activations:
         if not dead[layer] >= limits.moderate:
             continue
+        from scipy import stats  # imported for a layer that is nearly dead, since it takes long
+
         shape = view.sites[layer].shape
         units = shape[1] if len(shape) > 3 else shape[-1]  # channels of images, else the last axis
         # Rows of a symmetric law see a given batch all negative with probability at most a half, independently.
