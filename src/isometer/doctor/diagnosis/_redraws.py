@@ -1,9 +1,10 @@
 """Could chance have done it? The same architecture with its weights redrawn.
 
 What is measured in one network is one draw. Each redraw permutes the entries of every weight matrix, so that their
-values, and with them mean and scale, stay and only the arrangement changes. Let `s` be the standard deviation of a
-statistic over `K` redraws, `t` its value in the network at hand, `m` the mean of all `K + 1`, and `t₀` a neutral value.
-If nothing is there, all are Gaussian with mean `t₀`, and both
+values, and with them mean and scale, stay and only the arrangement changes. (Independent entries of one law have that
+law in any order, so large matrices of one size share a permutation, up to a shift.) Let `s` be the standard deviation
+of a statistic over `K` redraws, `t` its value in the network at hand, `m` the mean of all `K + 1`, and `t₀` a neutral
+value. If nothing is there, all are Gaussian with mean `t₀`, and both
 
     (t − t₀) / s   and   (m − t₀) √(K + 1) / s′     (s′ over all K + 1)
 
@@ -25,6 +26,7 @@ from torch import nn
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examination import Examination
 
+_LARGE = 1 << 17  # entries beyond which matrices of one size share a permutation, which takes longer than a pass
 Statistic = Callable[[View], float]
 Examine = Callable[[Callable[[nn.Module], None], bool], Examination]
 
@@ -40,13 +42,25 @@ def redraw_(model: nn.Module, seed: int) -> None:
         (False, True)
     """
     generator = torch.Generator().manual_seed(seed)
+    shared: dict[int, torch.Tensor] = {}
     for parameter in dict.fromkeys(model.parameters()):  # shared ones once
         # Vectors are biases and scales of norms: they belong to units, and have no arrangement to redraw.
         if parameter.dim() > 1 and parameter.layout is torch.strided:
-            # Half the time with indices of 32 bits, and the same permutation.
-            dtype = torch.int32 if parameter.numel() < 2**31 else torch.int64
-            order = torch.randperm(parameter.numel(), generator=generator, dtype=dtype).to(parameter.device)
-            parameter.data = parameter.data.reshape(-1).index_select(0, order).reshape(parameter.shape)
+            entries = parameter.data.reshape(-1)
+            order = shared.get(entries.numel())
+            if order is None:
+                order = _permutation(entries.numel(), generator)
+                if entries.numel() > _LARGE:
+                    shared[entries.numel()] = order
+            else:
+                # Two permutations in a row are one; the shift keeps layers which are copies from staying copies.
+                entries = entries.roll(int(torch.randint(entries.numel(), (), generator=generator)))
+            parameter.data = entries.index_select(0, order.to(parameter.device)).reshape(parameter.shape)
+
+
+def _permutation(count: int, generator: torch.Generator) -> torch.Tensor:
+    # Half the time with indices of 32 bits, and the same permutation.
+    return torch.randperm(count, generator=generator, dtype=torch.int32 if count < 2**31 else torch.int64)
 
 
 class Redraws:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import cast
 
 import torch
@@ -139,18 +140,29 @@ def _too_few(examination: Examination) -> str:
     """Why the sites alone rule a chain out, which spares the run that shows what each operation reads."""
     weights = [site for site in examination.sites if site.kind == "weight"]
     flat = [site for site in weights if len(site.shape) == 2]
-    # Weights that are calculated, such as normalised ones, have no leaf of their own and count each time.
-    different = {site.parameters or (-index,) for index, site in enumerate(flat)}
-    if len(different) >= SHORTEST:
+    at: dict[int, set[tuple[int, ...]]] = {}
+    for index, site in enumerate(flat):
+        # Weights that are calculated, such as normalised ones, have no leaf of their own and count each time.
+        at.setdefault(site.depth, set()).add(site.parameters or (-index - 1,))
+    if any(_all_different(*(at.get(depth + i, set()) for i in range(SHORTEST))) for depth in at):
         return ""
     if not weights:
         return "the model has no fully connected layer"
     if len(flat) >= SHORTEST:
-        return f"{len(flat)} layers have the same weights; the theory draws every layer independently"
+        return "layers that follow each other have the same weights; the theory draws every layer independently"
     other = next((site.op for site in weights if len(site.shape) != 2), "")
     count = f"{len(flat)} layer{'' if len(flat) == 1 else 's'}"
     reason = f"the model has {count} of weights on (samples, features); a chain has at least {SHORTEST}"
     return f"{reason} ({other} acts on more)" if other else reason
+
+
+def _all_different(*candidates: set[tuple[int, ...]]) -> bool:
+    """Whether one can be chosen from each so that no two are the same: Hall's condition."""
+    return all(
+        len(set().union(*some)) >= size
+        for size in range(1, len(candidates) + 1)
+        for some in combinations(candidates, size)
+    )
 
 
 def _described(run: list[Segment], graph: Flow, examination: Examination) -> Chain | str:

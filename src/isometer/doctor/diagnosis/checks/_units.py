@@ -79,7 +79,7 @@ def effectively_linear(case: Case, condition: Condition) -> Iterator[Sign]:
         return  # products of signals, and operations that nothing is known of
     if any(site.kind == "norm" and not site.statistics for site in view.sites):
         return  # normalising each sample by itself is a nonlinearity
-    total = nonlinearity(view)
+    total = nonlinearity(view, enough=condition.limits.moderate)
     severity = condition.limits.severity(total)
     if severity is None or not view.activations:
         return
@@ -97,14 +97,19 @@ def effectively_linear(case: Case, condition: Condition) -> Iterator[Sign]:
     )
 
 
-def nonlinearity(view: View) -> float:
-    """Sum over hidden activations of the share of variance that is not linear; nan where one of them is unknown."""
+def nonlinearity(view: View, *, enough: float = math.inf) -> float:
+    """Sum over hidden activations of the share of variance that is not linear; nan where one of them is unknown.
+
+    Shares are not negative: a sum beyond `enough` is left there.
+    """
     total = 0.0
     for layer in view.activations:
         site = view.sites[layer]
         if site.activation is None or not math.isfinite(site.input_rms) or not math.isfinite(site.rms):
             return math.nan
         total += nonlinear_share(site.activation, _digits(site.input_rms), _digits(site.rms))
+        if total > enough:
+            break
     return total
 
 
