@@ -99,7 +99,8 @@ def infinite_width(spec: Spec, gram: Floats, at: Sequence[int] | None = None) ->
 
 def _by_theory(spec: Spec, gram: Floats, layers: Sequence[int]) -> dict[str, Floats]:
     """The same from `theory.prediction.predict`, for as many layers as a few seconds allow; later ones are nan."""
-    from isometer.theory.prediction import coverage, predict  # with all that trajectories need, which few chains ask for
+    # Imported here: it brings all that trajectories need, and few chains ask for it.
+    from isometer.theory.prediction import coverage, predict
 
     depth = min(spec.layers, _COST // len(gram) ** 2)
     if len(gram) < 2 or depth < 2 or not coverage(spec, len(gram)).is_covered:

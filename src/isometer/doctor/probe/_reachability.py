@@ -31,10 +31,9 @@ def all_on_the_way(nodes: Iterable[Any], outputs: Iterable[Tensor], inputs: Iter
     wanted = {id(tensor) for tensor in inputs}
     leads: dict[Any, bool] = {}  # holds the nodes, so that no identity is used twice
     # A stack in the place of recursion: graphs are as deep as models.
-    stack = [(tensor.grad_fn, False) for tensor in outputs if tensor.grad_fn is not None]
+    stack: list[tuple[Any, bool]] = [(tensor.grad_fn, False) for tensor in outputs if tensor.grad_fn is not None]
     while stack:
         node, left = stack.pop()
-        assert node is not None
         ahead = [one for one, _ in node.next_functions if one is not None]
         if left:
             leads[node] = any(leads[one] for one in ahead)
