@@ -14,7 +14,7 @@ from torch import nn
 from isometer.doctor import diagnose, probe
 from isometer.doctor.diagnosis._redraws import Redraws, redraw_
 from isometer.doctor.diagnosis._signal_path import View
-from isometer.doctor.probe._examination import Columns, Examination, tabulate, without_gradients
+from isometer.doctor.probe._examination import Examination, LazyColumns, tabulate, without_gradients
 
 Passes = Callable[[], float]
 HEALTHY, SICK = 2.0, 12.0
@@ -190,7 +190,7 @@ def test_statistics_that_read_a_site_itself_get_its_gradients() -> None:
 
 def test_columns_are_those_of_the_whole_table() -> None:
     found = probe(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 5), nn.ReLU()), draw(4, 6))
-    whole, columns = tabulate(found.sites), Columns(found.sites, None)
+    whole, columns = tabulate(found.sites), LazyColumns(found.sites, None)
     for name, values in whole.items():
         np.testing.assert_array_equal(columns[name], values)
     assert set(columns) == set(whole)

@@ -58,6 +58,7 @@ def diagnose(
         ModelChangedError: as for `probe`.
 
     Example:
+        >>> _ = torch.manual_seed(0)
         >>> blocks = [m for _ in range(30) for m in (nn.Linear(64, 64, bias=False), nn.ReLU())]
         >>> model = nn.Sequential(*blocks, nn.Linear(64, 10))
         >>> report = diagnose(model, torch.randn(16, 64, generator=torch.Generator().manual_seed(1)))

@@ -169,11 +169,11 @@ _OF_SITES = {
 }
 
 
-class Columns(dict[str, Floats]):
+class LazyColumns(dict[str, Floats]):
     """What `tabulate` gives, a column at a time: each is calculated when it is first asked for by name.
 
     Example:
-        >>> columns = Columns([Site("input", "input", "input", 0, rms=2.0)], None)
+        >>> columns = LazyColumns([Site("input", "input", "input", 0, rms=2.0)], None)
         >>> len(columns), columns["rms"].tolist(), len(columns)
         (0, [2.0], 1)
     """

@@ -13,7 +13,7 @@ from torch import nn
 
 from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._capture import Capture
-from isometer.doctor.probe._examination import Columns, Examination, tabulate
+from isometer.doctor.probe._examination import Examination, LazyColumns, tabulate
 from isometer.doctor.probe._reachability import all_on_the_way
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._subject import Subject, examined
@@ -178,7 +178,7 @@ def examine(
     for site in found:
         site.parameters = tuple(map(subject.original_id, site.parameters))
     broken = next((layer for layer, site in enumerate(found) if not site.finite), None)
-    values = tabulate(found, cotangents) if once is None else Columns(found, cotangents)
+    values = tabulate(found, cotangents) if once is None else LazyColumns(found, cotangents)
     return Examination(tuple(found), values, broken, lost, used, samples, seed)
 
 
