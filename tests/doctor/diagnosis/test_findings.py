@@ -12,7 +12,7 @@ from torch import nn
 
 from isometer.doctor import CONDITIONS, PRESCRIPTIONS, probe
 from isometer.doctor.diagnosis._comparison import compare
-from isometer.doctor.diagnosis._redraws import Redraws
+from isometer.doctor.diagnosis._redraws import Redraws, Statistic
 from isometer.doctor.diagnosis._signal_path import View, robust_slope
 from isometer.doctor.diagnosis.checks import Case
 from isometer.doctor.diagnosis.checks._units import nonlinear_share
@@ -159,7 +159,10 @@ class _Fake(Redraws):
     """Redraws whose statistics are given."""
 
     def __init__(self, values: list[float]) -> None:
-        self._views = values  # type: ignore[assignment]
+        self._values = values
+
+    def views(self, statistic: Statistic) -> list[View]:
+        return self._values  # type: ignore[return-value]
 
 
 @pytest.mark.slow
