@@ -135,12 +135,15 @@ def _step(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> int:
     kept: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
-        if not isinstance(tensor, nn.Parameter):
+        if not isinstance(tensor, nn.Parameter) and tensor.layout is torch.strided and not tensor.is_nested:
             storage = tensor.untyped_storage()
             kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            value = loss(model)
+    except RuntimeError:  # some operations, such as torch.func.grad, bear no hooks; other problems come again
         value = loss(model)
     if value.requires_grad:
         value.backward()  # type: ignore[no-untyped-call]
