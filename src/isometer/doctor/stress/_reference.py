@@ -166,6 +166,8 @@ def _times(module: nn.Module, factor: float) -> bool:
     try:
         if parametrize.is_parametrized(layer, "weight"):
             layer.weight = layer.weight * factor
+        elif "weight_g" in layer._parameters:  # torch.nn.utils.weight_norm makes the weight anew in every pass
+            layer.weight_g.data.mul_(factor)
         else:
             layer.weight.data.mul_(factor)
     except Exception:  # a parametrization that admits no other scale
