@@ -113,7 +113,7 @@ def examine(one: Patient, data: Images) -> tuple[Treatment, dict[str, Any]]:
     model = one.model(0)
     inputs, targets = one.example(seed=0, data=data)
     start = time.process_time()
-    report = diagnose(model, inputs, target=targets, loss=one.loss, predict=False, name=one.name)
+    report = diagnose(model, inputs, target=targets, loss=one.loss, predict=False, name=one.name, stress=False)
     treatment = treat(model, report, batch=inputs, target=targets, loss=one.loss)
     found = {
         "before": {finding.id: finding.severity for finding in report.findings},

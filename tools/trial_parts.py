@@ -13,7 +13,7 @@ from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, checks, read_members, sibling_name, truths
 from isometer.trial._roster import families
 from isometer.trial._seal import development, openings
-from isometer.trial._table import DOCTOR, distinct, summary, verdicts
+from isometer.trial._table import DOCTOR, distinct, fitted_verdict, summary, verdicts
 from isometer.trial._truth import compare
 
 FOLDER = Path(__file__).parents[1] / "docs" / "trial"
@@ -117,6 +117,13 @@ def table_part() -> str:
             lines.append(f"| {row['opinion']} | {row['auc']:.2f} | {interval} | {difference} | {ends} |")
         lines.append("")
     for one in found["verdicts"]:
+        sick, well = sum(one["sick"].values()), sum(one["trains"].values())
+        if sick and well:
+            lines.append(
+                f"- {one['optimizer']}, {BATCHES[one['batch']]}: of {sick} sick models {_said(one['sick'], sick)}; of "
+                f"{well} that train {_said(one['trains'], well)}."
+            )
+    for one in found["findings"]:
         (caught, sick), (alarms, well) = one["found"], one["alarms"]
         if not sick or not well:
             continue
@@ -125,6 +132,45 @@ def table_part() -> str:
             f"({caught / sick:.0%}) and in {alarms} of {well} that train ({alarms / well:.0%})."
         )
     return "\n".join(lines).rstrip()
+
+
+BATCHES = {"fresh": "stress test", "one": "stress test on one batch", "gaussian": "stress test without targets"}
+
+
+def _said(counts: dict[str, int], total: int) -> str:
+    """`9 are called sick (90%), 1 unknown (10%)`."""
+    return ", ".join(
+        f"{counts[name]} are called {name} ({counts[name] / total:.0%})" for name in VERDICTS if name in counts
+    )
+
+
+def fit_part() -> str:
+    """The fitted numbers and their reliability curve."""
+    lines = []
+    for kind, one in fitted().items():
+        sick, well = one["cases"]
+        weights = ", ".join(f"{value:g}" for value in one["weights"])
+        lines += [
+            f"**{kind}**: constant {one['constant']:g}, weights {weights}; fitted to {sick} sick cases and {well} that "
+            f"train (a case is a model with one optimizer). Brier score {one['brier']:.3f}.",
+            "",
+            "| probability of training | cases | expected to train | train | 95 % |",
+            "|---|---|---|---|---|",
+        ]
+        for row in one["reliability"]:
+            low, high = row["interval"]
+            lines.append(
+                f"| {row['low']:.2f} to {row['high']:.2f} | {row['models']} | {row['expected']:.2f} | "
+                f"{row['trains'] / row['models']:.2f} | {low:.2f} to {high:.2f} |"
+            )
+        lines.append("")
+    return "\n".join(lines).rstrip() or "Nothing is fitted yet."
+
+
+@cache
+def fitted() -> dict[str, Any]:
+    """What the doctor's verdict is made of."""
+    return fitted_verdict(FOLDER, development(_members()))
 
 
 def families_part() -> str:
@@ -162,6 +208,7 @@ def trial_parts() -> dict[str, str]:
         "trial truth": truth_part(),
         "trial check": check_part(),
         "trial table": table_part(),
+        "trial fit": fit_part(),
         "trial families": families_part(),
         "trial faults": faults_part(),
         "trial seal": seal_part(),
@@ -170,7 +217,7 @@ def trial_parts() -> dict[str, str]:
 
 def reliability() -> dict[str, list[int]]:
     """What the doctor's reports say about their own worth."""
-    one = next(one for one in _summary()["verdicts"] if one["batch"] == "real" and one["optimizer"] == "either")
+    one = next(one for one in _summary()["findings"] if one["batch"] == "real" and one["optimizer"] == "either")
     return {key: list(one[key]) for key in ("found", "alarms")}
 
 

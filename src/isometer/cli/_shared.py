@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +14,7 @@ from rich.console import Console
 from isometer.cli._commands import app
 from isometer.serialize import json_text
 
-__all__ = ["Json", "Plot", "PositionChoice", "PositionOption", "app", "console", "emit", "progress_bar"]
+__all__ = ["Json", "Plot", "PositionChoice", "PositionOption", "app", "console", "emit", "progress_bar", "status"]
 
 
 class PositionChoice(StrEnum):
@@ -52,3 +52,14 @@ def progress_bar(label: str) -> Iterator[Any]:
     with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def status(label: str) -> Iterator[Callable[[str], None]]:
+    """A line on a terminal's stderr that says what is being done, gone when it is."""
+    stderr = Console(stderr=True)
+    if not stderr.is_terminal:
+        yield lambda text: None
+        return
+    with stderr.status(f"{label} …") as line:
+        yield lambda text: line.update(f"{label}: {text}")

@@ -110,6 +110,7 @@ def _examine(page: Console, path: Path) -> Path:
             name=name,
             description="gaussian",
             predict=not one.healthy,
+            budget=20.0,
         )
         if one.healthy:
             page.print(f"\n[bold]{found.summary}[/]", highlight=False)

@@ -1,16 +1,17 @@
-"""`isometer doctor`: which layer loses the signal, why, and what to change."""
+"""`isometer doctor`: does it train, which layer loses the signal, why, and what to change."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isometer.cli._shared import Json, app, console, emit, progress_bar
+from isometer.cli._shared import Json, app, console, emit, progress_bar, status
 from isometer.cli._treatment import OptionalTreat, check_options, save_treated, treated
 from isometer.errors import IsometerError
 from isometer.extras import need
@@ -31,7 +32,7 @@ GALLERY = (
     "resnet-20",
     "transformer-24",
 )
-UNHEALTHY = 1
+UNHEALTHY, UNDECIDED = 1, 3
 
 
 @app.command(cls=OptionalTreat)
@@ -84,20 +85,48 @@ def doctor(
     save: Annotated[
         Path | None, typer.Option("--save", metavar="FILE.safetensors", help="Write the treated model's weights.")
     ] = None,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            "--optimizer",
+            metavar="NAME",
+            help="What you train with: adam, sgd, adamw, …; adam and sgd unless given.",
+        ),
+    ] = None,
+    lr: Annotated[
+        float | None, typer.Option("--lr", metavar="RATE", help="Your learning rate, judged beside the best one found.")
+    ] = None,
+    stress: Annotated[
+        bool,
+        typer.Option(
+            "--stress/--no-stress", help="Train a copy for a few dozen steps; without it, a quick look at one pass."
+        ),
+    ] = True,
+    budget: Annotated[
+        float, typer.Option("--budget", metavar="SECONDS", help="For all of it; small models need less.")
+    ] = 60.0,
     layers: Annotated[int, typer.Option("--layers", metavar="K", help="Rows of the per-layer table; 0 for all.")] = 24,
     seed: Annotated[int, typer.Option("--seed", metavar="S", help="Seed of batch, gradients and redraws.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Examine a PyTorch model on a batch: which layer loses the signal, why, and what to change.
+    """Does a PyTorch model train? Which layer loses the signal, why, and what to change.
 
-    One forward and one backward pass; the model is not changed. The exit code is 0 for a healthy model, 1 if something
-    was found (with --treat: in the treated model), 2 for an error. A TARGET in a Python file or package is executed:
-    examine only code that you would run.
+    First one forward and one backward pass are measured, then a copy is trained for a few dozen steps at several
+    rates, beside the same architecture initialised by the book. The model is not changed. The exit code is 0 if it
+    trains (with --optimizer: with that one, else with Adam or SGD; with --no-stress: if nothing is found), 1 if not,
+    3 if that could not be decided, 2 for an error; with --treat it is about the treated model. A TARGET in a Python
+    file or package is executed: examine only code that you would run.
 
     Examples: [bold]isometer doctor my_model.py:make --html report.html[/],
-    [bold]isometer doctor mlp-relu-100 --treat[/], [bold]isometer doctor my_model.py:make --data fashion-mnist --json[/]
+    [bold]isometer doctor my_model.py:make --data fashion-mnist --optimizer adamw --lr 3e-4[/],
+    [bold]isometer doctor mlp-relu-100 --treat[/]
     """
     check_options(treat, trial, save)
+    if not budget > 0:
+        raise IsometerError(f"--budget is {budget}; expected a positive number of seconds")
+    if lr is not None and not 0 < lr < float("inf"):
+        raise IsometerError(f"--lr is {lr}; expected a positive number")
+    test = StressOptions(stress, optimizer, lr, budget)
     if target is None:
         if any(option is not None for option in (batch, checkpoint, baseline, html, treat)):
             raise IsometerError(
@@ -120,12 +149,15 @@ def doctor(
     if checkpoint is not None:
         load_weights(examined.model, checkpoint)
     prepared = _prepared(examined, batch, data, n, shape, seed)
-    report = _diagnose(examined, prepared, evaluate, seed)
+    report = _diagnose(examined, prepared, evaluate, seed, test)
     document = report.to_dict(grams=html is not None)
     outcome = report
     if treat is not None:
         treatment = treated(examined, prepared, report, treat, trial, data, seed)
         document["treatment"], outcome = treatment.to_dict(), treatment.after
+        if stress:
+            outcome = _diagnose(replace(examined, model=treatment.model), prepared, evaluate, seed, test, predict=False)
+            document["treatment"]["trains"] = outcome.to_dict()["trains"]
         if save is not None:
             save_treated(treatment.model, save)
     if earlier is not None and baseline is not None:
@@ -139,13 +171,26 @@ def doctor(
         emit(document)
     else:
         _show(document, layers, html)
-    if not outcome.healthy:
-        raise typer.Exit(UNHEALTHY)
+    if outcome.healthy is not True:
+        raise typer.Exit(UNDECIDED if outcome.healthy is None else UNHEALTHY)
+
+
+@dataclass(frozen=True)
+class StressOptions:
+    """How the stress test is to be run, if at all."""
+
+    run: bool
+    optimizer: str | None = None
+    lr: float | None = None
+    budget: float = 60.0
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a model is examined with; `made` says whether it was made for it, of samples of this shape."""
+    """What a model is examined with.
+
+    `made` says whether it was made for it, of samples of this shape; `more` then makes other batches, by seed.
+    """
 
     inputs: Any
     labels: Any
@@ -153,12 +198,21 @@ class Prepared:
     description: str
     made: bool
     shape: tuple[int, ...] | None
+    more: Callable[[int], tuple[Any, Any]] | None = None
+
+    def batches(self) -> Any:
+        """What the doctor gets: many batches where more can be made."""
+        if self.more is None:
+            return self.inputs
+        more = self.more
+        return (more(number) if number else (self.inputs, self.labels) for number in itertools.count())
 
 
 def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, shape: str | None, seed: int) -> Prepared:
     import torch
 
-    from isometer.doctor._loading import classification_loss, load_batch, make_batch_for
+    from isometer.doctor._loading import load_batch, make_batch_for
+    from isometer.doctor.stress._objectives import usual_loss
 
     if n is not None and n < 1:
         raise IsometerError(f"--n is {n}; expected at least 1")
@@ -169,40 +223,54 @@ def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, sh
         inputs = examined.batch
     else:
         inputs, labels = make_batch_for(examined, data, n, shape=size, seed=seed)
-        description, made = data, True
+        # Labels of made-up inputs are random: the doctor has better ones.
+        labels, description, made = None if data == "gaussian" else labels, data, True
         if isinstance(inputs, torch.Tensor) and not inputs.is_floating_point():
             description = "random tokens"
     loss = examined.loss
     if labels is None:
         loss = None
     elif loss is None and isinstance(labels, torch.Tensor) and not labels.is_floating_point():
-        loss = classification_loss
+        loss = usual_loss
     elif loss is None:
         labels = None
-    return Prepared(inputs, labels, loss, description, made, size)
+
+    def more(number: int) -> tuple[Any, Any]:
+        found = make_batch_for(examined, data, n, shape=size, seed=seed + number)
+        return found if labels is not None else (found[0], None)
+
+    return Prepared(inputs, labels, loss, description, made, size, more if made else None)
 
 
-def _diagnose(examined: Target, prepared: Prepared, evaluate: bool, seed: int, *, predict: bool = True) -> Any:
+def _diagnose(
+    examined: Target, prepared: Prepared, evaluate: bool, seed: int, test: StressOptions, *, predict: bool = True
+) -> Any:
     from isometer.doctor import diagnose
 
+    many = test.run and prepared.more is not None
     run = functools.partial(
         diagnose,
         examined.model,
-        prepared.inputs,
-        target=prepared.labels,
+        prepared.batches() if many else prepared.inputs,
+        target=None if many else prepared.labels,
         loss=prepared.loss,
+        optimizer=test.optimizer,
+        lr=test.lr,
+        stress=test.run,
+        budget=test.budget,
         mode="eval" if evaluate else "train",
         name=examined.name,
         description=prepared.description,
         predict=predict,
         seed=seed,
     )
-    return _diagnosed(examined, prepared, run)
+    with status("examining") as told:
+        return _diagnosed(examined, prepared, functools.partial(run, told=told))
 
 
 def _diagnosed(examined: Target, prepared: Prepared, run: Callable[[], Any]) -> Any:
     """What `run` gives; where a user's model does not take the batch, an error that says so and what to do."""
-    from isometer.doctor._loading import refusal
+    from isometer.doctor.diagnosis._made_up import refusal
 
     try:
         return run()
@@ -253,7 +321,8 @@ def _gallery(data: str, n: int | None, seed: int, as_json: bool) -> None:
         for index, name in enumerate(GALLERY):
             report_progress(index, len(GALLERY))
             examined = load_target(name, seed=seed)
-            report = _diagnose(examined, _prepared(examined, None, data, n, None, seed), False, seed, predict=False)
+            prepared = _prepared(examined, None, data, n, None, seed)
+            report = _diagnose(examined, prepared, False, seed, StressOptions(False), predict=False)
             rows.append({"model": name, "expected": list(PATIENTS[name].findings), **_essentials(report)})
     if as_json:
         emit({"gallery": rows, "healthy": None, "findings": [], "layers": [], "metrics": {}, "prediction": None})

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, tell_failures
 from isometer.cli._shared import Json, Plot, app, console, emit
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 
 if TYPE_CHECKING:
     from isometer.trial._members import Member
@@ -140,16 +140,26 @@ def examine(
         str | None,
         typer.Option("--open-seal", metavar="REASON", help="Also the sealed half. Once, when the rules are final."),
     ] = None,
+    batches: Annotated[
+        str,
+        typer.Option(
+            "--batches", metavar="KIND,…", help="What the stress test is given: fresh batches, one, or gaussian inputs."
+        ),
+    ] = "fresh,one,gaussian",
     as_json: Json = False,
 ) -> None:
     """Let the doctor and the baselines judge the development half."""
-    from isometer.trial._records import baselines, opinions, read_members
+    from isometer.trial._records import BATCHES, baselines, opinions, read_members, stresses
     from isometer.trial._seal import development
     from isometer.trial._seal import open_seal as break_seal
 
     everyone = read_members(folder)
     members = development(everyone) if open_seal is None else break_seal(folder, everyone, open_seal)
-    stages = [opinions(folder, members), baselines(folder, members)]
+    chosen = [part.strip() for part in batches.split(",")]
+    for one in chosen:
+        if one not in BATCHES:
+            raise unknown_name("batches", one, BATCHES)
+    stages = [opinions(folder, members), baselines(folder, members), stresses(folder, members, chosen)]
     for stage in stages:
         _complete(stage, workers, dask)
     if as_json:
@@ -192,6 +202,54 @@ def show_table(
     _print_table(found, "sealed" if sealed else "development")
 
 
+@trial_app.command("fit")
+def fit_verdict(
+    folder: Folder,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE.json", help="Write the fitted numbers.")] = None,
+    plot: Plot = None,
+    as_json: Json = False,
+) -> None:
+    """Fit the doctor's probability of training to the development half, and show how reliable it is."""
+    from isometer.files import write_whole
+    from isometer.serialize import json_text
+    from isometer.trial._records import read_members
+    from isometer.trial._seal import development
+    from isometer.trial._table import fitted_verdict
+
+    found = fitted_verdict(folder, development(read_members(folder)))
+    if not found:
+        raise IsometerError(
+            f"{folder} has no stress tests of models with a clear truth; expected some sick and some that train — run "
+            f"isometer trial examine {folder}"
+        )
+    if out is not None:
+        write_whole(out, json_text(found, indent=2) + "\n")
+    if plot is not None:
+        from isometer.report._pictures import save_figure
+        from isometer.report._trial_picture import reliability_picture
+
+        save_figure(reliability_picture(found), plot)
+    if as_json:
+        emit(found)
+        return
+    page = console()
+    for kind, one in found.items():
+        sick, well = one["cases"]
+        page.print(f"{kind}: fitted to {sick} sick cases and {well} that train; Brier score {one['brier']:.3f}.")
+        table = Table("probability", "models", "expected to train", "train", "95 %")
+        for row in one["reliability"]:
+            low, high = row["interval"]
+            table.add_row(
+                f"{row['low']:.2f} to {row['high']:.2f}",
+                str(row["models"]),
+                f"{row['expected']:.2f}",
+                f"{row['trains'] / row['models']:.2f}",
+                f"{low:.2f} to {high:.2f}",
+            )
+        page.print(table)
+    page.print("Probabilities are by fits without the model's own group of kindred families.", highlight=False)
+
+
 @trial_app.command("run")
 def run_all(
     folder: Folder,
@@ -205,13 +263,13 @@ def run_all(
     as_json: Json = False,
 ) -> None:
     """Everything in turn: draw, train, examine the development half, and show the table."""
-    from isometer.trial._records import baselines, opinions, truths
+    from isometer.trial._records import baselines, opinions, stresses, truths
     from isometer.trial._seal import development
     from isometer.trial._table import summary
 
     members = _drawn(folder, families, per_family, large, rounds, seed)
     open_half = development(members)
-    for stage in (truths(folder, members), opinions(folder, open_half), baselines(folder, open_half)):
+    for stage in (truths(folder, members), *(one(folder, open_half) for one in (opinions, baselines, stresses))):
         _complete(stage, workers, dask)
     found = summary(folder, open_half)
     if as_json:
@@ -287,6 +345,12 @@ def _print_table(found: dict[str, Any], half: str) -> None:
             )
         page.print(table)
     for one in found["verdicts"]:
+        page.print(
+            f"{one['optimizer']}, {WITH[one['batch']]}: of {sum(one['sick'].values())} sick models "
+            f"{_said(one['sick'])}; of {sum(one['trains'].values())} that train {_said(one['trains'])}",
+            highlight=False,
+        )
+    for one in found["findings"]:
         (caught, sick), (alarms, well) = one["found"], one["alarms"]
         whose = "either optimizer" if one["optimizer"] == "either" else one["optimizer"]
         page.print(
@@ -294,6 +358,16 @@ def _print_table(found: dict[str, Any], half: str) -> None:
             f"{well} that train" + (f"; {one['errors']} could not be examined" if one["errors"] else ""),
             highlight=False,
         )
+
+
+WITH = {"fresh": "stress test", "one": "stress test on one batch", "gaussian": "stress test without targets"}
+
+
+def _said(counts: dict[str, int]) -> str:
+    """`3 are called sick, 1 unknown`."""
+    return ", ".join(
+        f"{counts[name]} are called {name}" for name in ("sick", "slow", "trains", "unknown") if name in counts
+    )
 
 
 def _conclusion(found: dict[str, Any]) -> list[str]:
@@ -307,8 +381,8 @@ def _conclusion(found: dict[str, Any]) -> list[str]:
         if DOCTOR in rows and others:
             best = max(others, key=lambda row: row["auc"])
             lines.append(
-                f"With {optimizer} the doctor's findings separate sick from sound models with an area under the curve "
-                f"of {rows[DOCTOR]['auc']:.2f}; the best baseline, {best['opinion']}, reaches {best['auc']:.2f}."
+                f"With {optimizer} the doctor's verdict separates sick from sound models with an area under the curve "
+                f"of {rows[DOCTOR]['auc']:.3f}; the best baseline, {best['opinion']}, reaches {best['auc']:.3f}."
             )
     return lines
 

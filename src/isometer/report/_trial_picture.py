@@ -32,3 +32,25 @@ def trial_picture(found: Mapping[str, Any]) -> Figure:
         axis.set_title(f"{optimizer}: {sick} sick models, {well} that train", fontsize=10)
         axis.set_xlabel("area under the curve; ½ is a coin" if place == 0 else "area under the curve")
     return figure
+
+
+def reliability_picture(found: Mapping[str, Any]) -> Figure:
+    """Share of models that train against the probability the doctor gave them, one panel per kind of batches.
+
+    Args:
+        found: what `isometer trial fit --json` prints.
+    """
+    figure, axes = new_figure(max(1, len(found)), width=4.2, height=3.6)
+    for axis, (kind, one) in zip(axes[0], found.items(), strict=False):
+        axis.plot([0, 1], [0, 1], color="#888888", linestyle=":")
+        for row in one["reliability"]:
+            low, high = row["interval"]
+            axis.plot([row["expected"]] * 2, [low, high], color=PALETTE[0], linewidth=2, alpha=0.6)
+            axis.plot(row["expected"], row["trains"] / row["models"], "o", color=PALETTE[0])
+            axis.annotate(str(row["models"]), (row["expected"], high), fontsize=7, ha="center", va="bottom")
+        axis.set_title(f"{kind}: {sum(one['cases'])} cases", fontsize=10)
+        axis.set_xlabel("probability of training")
+        axis.set_ylabel("share that trains")
+        axis.set_xlim(-0.03, 1.03)
+        axis.set_ylim(-0.03, 1.12)
+    return figure

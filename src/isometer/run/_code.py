@@ -154,8 +154,10 @@ def _imports(source: bytes, module: str, is_package: bool) -> Iterator[str]:
 
 
 def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every node but those that only a type checker reads."""
+    """Every node but those that only a type checker reads, and but expressions: they hold no imports."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             continue
         yield node

@@ -148,8 +148,11 @@ class TrialStage:
 
     def outdated(self) -> list[str]:
         """Those that other code computed, where that matters."""
-        code = _short(code_version(self.function))
-        return [label for label, record in self.records().items() if self._renew and record["code"] != code]
+        if not self._renew:
+            return []
+        code = code_version(self.function)
+        # Earlier records hold only the first characters of it.
+        return [label for label, record in self.records().items() if not code.startswith(record["code"])]
 
     def run(self, observer: Observer | None = None, **how: Any) -> Sequence[Failure]:
         """Compute what is missing; everything that is finished is in the file, also after an interruption."""
@@ -169,12 +172,8 @@ class TrialStage:
         records = read_records(self.path)
         for label, data in found.items():
             name = label.removeprefix("cell=")
-            records[name] = {"of": self._digests[name], "code": _short(code), **json.loads(data["record"].item())}
+            records[name] = {"of": self._digests[name], "code": code, **json.loads(data["record"].item())}
         write_records(self.path, dict(sorted(records.items())))
-
-
-def _short(code: str) -> str:
-    return code[:12]
 
 
 def _nothing(job: Job, found: Mapping[str, xarray.Dataset]) -> xarray.Dataset:
@@ -231,11 +230,11 @@ BATCHES = ("fresh", "one", "gaussian")
 """What the stress test is given: batches with targets, one such batch, or made-up inputs."""
 
 
-def stresses(folder: Path, members: Sequence[Member]) -> TrialStage:
+def stresses(folder: Path, members: Sequence[Member], batches: Sequence[str] = BATCHES) -> TrialStage:
     """What the stress test sees of every member; all with fresh batches first."""
     cells = {
         f"{member.name} {batch}": {**_model(member), "weights": _OPINION_SEED + _turn(member), "batch": batch}
-        for batch in BATCHES
+        for batch in batches
         for member in _turns(members)
     }
     return TrialStage(folder, STRESS, stress_cell, cells, renew=True)

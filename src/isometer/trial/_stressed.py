@@ -14,8 +14,8 @@ from torch import nn
 
 from isometer.doctor.probe._subject import examined
 from isometer.doctor.stress._material import Batches
+from isometer.doctor.stress._optimizers import optimizer_choices
 from isometer.doctor.stress._race import StressRun
-from isometer.doctor.stress._recipes import recipes
 from isometer.doctor.stress._stress import stress_test
 from isometer.errors import IsometerError
 from isometer.serialize import json_data
@@ -58,7 +58,7 @@ def stress_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
                 subject,
                 batches,
                 loss=None if cell["batch"] == "gaussian" else loss,
-                recipes=recipes(None, None, None, subject),
+                optimizers=optimizer_choices(None, None, None, subject),
                 samples=len(batches[0][0]),
                 mode=None,
                 budget=_SECONDS,

@@ -13,14 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.run._cells import canonical
+from isometer.trial._fit import cases, fit, held_out, verdict_of
 from isometer.trial._members import Member
-from isometer.trial._records import OPTIMIZERS, baselines, opinions, sibling_name, truths
+from isometer.trial._records import OPTIMIZERS, baselines, opinions, sibling_name, stresses, truths
 from isometer.trial._roster import family_named
 from isometer.trial._seal import openings
 from isometer.trial._truth import Verdict, compare
 
 Floats = NDArray[np.float64]
-DOCTOR, MADE_UP = "doctor, present rules", "doctor on made-up batches"
+DOCTOR = "doctor, stress test"
+STRESSED = {
+    DOCTOR: "fresh",
+    "doctor, stress test on one batch": "one",
+    "doctor, stress test without targets": "gaussian",
+}
+FINDINGS, MADE_UP = "doctor, findings alone", "doctor, findings on made-up batches"
 _SAMPLES = 2000
 _SEVERE, _MODERATE, _MORE = 100.0, 10.0, 1.0
 
@@ -140,9 +147,14 @@ def scores(folder: Path, members: Sequence[Member]) -> dict[str, dict[str, dict[
     """Opinion → optimizer → member → score, larger for sicker."""
     said, numbers = opinions(folder, members).records(), baselines(folder, members).records()
     table: dict[str, dict[str, dict[str, float]]] = {}
-    for opinion, batch in ((DOCTOR, "real"), (MADE_UP, "gaussian")):
-        found = {m.name: doctor_score(r) for m in members if (r := said.get(f"{m.name} {batch}")) is not None}
-        table[opinion] = dict.fromkeys(OPTIMIZERS, found)
+    clear = _clear(verdicts(folder, members))
+    for opinion, batch in STRESSED.items():
+        found = _stress_scores(folder, members, clear, batch)
+        if found["adam"]:
+            table[opinion] = found
+    for opinion, batch in ((FINDINGS, "real"), (MADE_UP, "gaussian")):
+        column = {m.name: doctor_score(r) for m in members if (r := said.get(f"{m.name} {batch}")) is not None}
+        table[opinion] = dict.fromkeys(OPTIMIZERS, column)
     known = {m.name: numbers[m.name] for m in members if m.name in numbers}
     at_start = sorted({key for record in known.values() for key in record["initialization"]})
     for key in at_start:
@@ -155,6 +167,20 @@ def scores(folder: Path, members: Sequence[Member]) -> dict[str, dict[str, dict[
             optimizer: {name: _number(record[optimizer][key]) for name, record in known.items()}
             for optimizer in OPTIMIZERS
         }
+    return table
+
+
+def _stress_scores(
+    folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str, bool]], batch: str
+) -> dict[str, dict[str, float]]:
+    """Probability of being sick, by fits without the model's own group; without targets, by the fit to those with."""
+    table: dict[str, dict[str, float]] = {optimizer: {} for optimizer in OPTIMIZERS}
+    found = cases(folder, members, clear, batch)
+    if len(set(found.trains.tolist())) < 2:
+        return table
+    fitted_to = cases(folder, members, clear, "fresh") if batch == "gaussian" else found
+    for (name, optimizer), value in zip(found.names, held_out(found, fitted_to), strict=True):
+        table[optimizer][name] = 1 - float(value)
     return table
 
 
@@ -178,25 +204,40 @@ def rows(folder: Path, members: Sequence[Member], *, seed: int = 0) -> list[Opin
     members = distinct(members)
     truth, opinion = verdicts(folder, members), scores(folder, members)
     kin = {member.name: family_named(member.family).kin for member in members}
+    main = DOCTOR if DOCTOR in opinion else FINDINGS
+    everywhere = [column for key, column in opinion.items() if key == main or key not in STRESSED]
     table = []
     for optimizer in OPTIMIZERS:
         clear = _clear(truth)[optimizer]
-        names = [name for name in clear if all(name in column[optimizer] for column in opinion.values())]
+        names = [name for name in clear if all(name in column[optimizer] for column in everywhere)]
         if not names:
             continue
         sick = np.array([clear[name] for name in names])
-        columns = {key: np.array([column[optimizer][name] for name in names]) for key, column in opinion.items()}
         draws = _resampled([kin[name] for name in names], seed)
-        spread = {key: areas(column, sick, draws) for key, column in columns.items()}
-        for key, column in columns.items():
-            low, high = _interval(spread[key])
-            difference = area(column, sick) - area(columns[DOCTOR], sick)
-            ends = _interval(spread[key] - spread[DOCTOR])
-            if key == DOCTOR:
-                difference, ends = math.nan, (math.nan, math.nan)
-            counted = (int(sick.sum()), int((~sick).sum()))
-            table.append(OpinionRow(key, optimizer, area(column, sick), low, high, difference, *ends, counted))
+        doctor = np.array([opinion[main][optimizer][name] for name in names])
+        for key, column in opinion.items():
+            known = np.array([name in column[optimizer] for name in names])  # some stress tests may not be run yet
+            own = np.array([column[optimizer][name] for name, there in zip(names, known, strict=True) if there])
+            table.append(_row(key, optimizer, own, doctor[known], sick[known], draws[:, known], itself=key == main))
     return table
+
+
+def _row(
+    opinion: str,
+    optimizer: str,
+    own: Floats,
+    doctor: Floats,
+    sick: NDArray[np.bool_],
+    draws: Floats,
+    *,
+    itself: bool,
+) -> OpinionRow:
+    spread, other = areas(own, sick, draws), areas(doctor, sick, draws)
+    difference, ends = area(own, sick) - area(doctor, sick), _interval(spread - other)
+    if itself:
+        difference, ends = math.nan, (math.nan, math.nan)
+    counted = (int(sick.sum()), int((~sick).sum()))
+    return OpinionRow(opinion, optimizer, area(own, sick), *_interval(spread), difference, *ends, counted)
 
 
 def _resampled(groups: Sequence[str], seed: int, samples: int = _SAMPLES) -> Floats:
@@ -249,6 +290,50 @@ def agreements(folder: Path, members: Sequence[Member]) -> list[Agreement]:
     return found
 
 
+def fitted_verdict(folder: Path, members: Sequence[Member]) -> dict[str, Any]:
+    """The numbers of the doctor's verdict, fitted to these members; see `fit`."""
+    members = distinct(members)
+    return fit(folder, members, _clear(verdicts(folder, members)))
+
+
+@dataclass(frozen=True)
+class VerdictCounts:
+    """What the stress test says of models with a clear truth, by fits without their own group.
+
+    Attributes:
+        optimizer: whose truth and whose verdict.
+        batch: `fresh`, `one` or `gaussian`.
+        sick: verdicts of the sick models, by name.
+        trains: verdicts of those that train.
+    """
+
+    optimizer: str
+    batch: str
+    sick: Mapping[str, int]
+    trains: Mapping[str, int]
+
+
+def verdict_counts(folder: Path, members: Sequence[Member]) -> list[VerdictCounts]:
+    """How often the doctor's verdict is right."""
+    members = distinct(members)
+    clear = _clear(verdicts(folder, members))
+    table = []
+    for batch in STRESSED.values():
+        found = cases(folder, members, clear, batch)
+        if len(set(found.trains.tolist())) < 2:
+            continue
+        fitted_to = cases(folder, members, clear, "fresh") if batch == "gaussian" else found
+        chances = held_out(found, fitted_to)
+        for optimizer in OPTIMIZERS:
+            counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+            for place, (_, own) in enumerate(found.names):
+                if own == optimizer:
+                    said = verdict_of(float(chances[place]), bool(found.unknown[place]))
+                    counts[bool(found.trains[place])][said] += 1
+            table.append(VerdictCounts(optimizer, batch, dict(counts[False]), dict(counts[True])))
+    return table
+
+
 def summary(folder: Path, members: Sequence[Member], *, seed: int = 0) -> dict[str, Any]:
     """Everything the table has, ready for JSON; `outdated` counts opinions of other code than the present."""
     members = distinct(members)
@@ -258,7 +343,8 @@ def summary(folder: Path, members: Sequence[Member], *, seed: int = 0) -> dict[s
         "families": len({member.family for member in members}),
         "truth": {optimizer: dict(Counter(v.verdict for v in found.values())) for optimizer, found in truth.items()},
         "rows": [vars(row) for row in rows(folder, members, seed=seed)],
-        "verdicts": [vars(one) for one in agreements(folder, members)],
-        "outdated": len(opinions(folder, members).outdated()) + len(baselines(folder, members).outdated()),
+        "verdicts": [vars(one) for one in verdict_counts(folder, members)],
+        "findings": [vars(one) for one in agreements(folder, members)],
+        "outdated": sum(len(stage(folder, members).outdated()) for stage in (opinions, baselines, stresses)),
         "openings": openings(folder),
     }

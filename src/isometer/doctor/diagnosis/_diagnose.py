@@ -23,7 +23,7 @@ from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import dense
 from isometer.doctor.stress._material import Batches, is_stream
 from isometer.doctor.stress._objectives import usual_loss
-from isometer.doctor.stress._recipes import recipes
+from isometer.doctor.stress._optimizers import optimizer_choices
 from isometer.doctor.stress._stress import stress_test
 from isometer.errors import IsometerError
 
@@ -106,7 +106,7 @@ def diagnose(
     if target is not None and loss is None:
         loss = usual_loss
     with examined(model, loss, target) as subject:
-        wanted = recipes(optimizer, lr, schedule, subject)
+        wanted = optimizer_choices(optimizer, lr, schedule, subject)
         # Alignment is read off samples with parallel gradients: make some where the loss is ours to choose.
         cotangents = _paired(seed) if loss is None else loss
 
@@ -122,7 +122,7 @@ def diagnose(
                 subject,
                 batches,
                 loss=loss,
-                recipes=wanted,
+                optimizers=wanted,
                 samples=examination.samples,
                 mode=mode,
                 seed=seed,

@@ -14,8 +14,8 @@ from torch import nn
 from isometer.doctor.probe._examine import call
 from isometer.doctor.probe._tensor_trees import dense
 from isometer.doctor.stress._material import owned
+from isometer.doctor.stress._optimizers import OptimizerChoice
 from isometer.doctor.stress._race import Track
-from isometer.doctor.stress._recipes import Recipe
 
 Tensor = torch.Tensor
 _GROWS = 10.0  # times larger: worth naming
@@ -49,20 +49,20 @@ class StepEffects:
     frozen: tuple[str, ...]
 
 
-def effects(track: Track, recipe: Recipe, rate: float, steps: int) -> StepEffects:
+def effects(track: Track, choice: OptimizerChoice, rate: float, steps: int) -> StepEffects:
     """Measure them on the copy."""
     return track.subject.run(
-        lambda model: _measured(model, track, recipe, rate, steps), seed=track.seed, mode=track.mode
+        lambda model: _measured(model, track, choice, rate, steps), seed=track.seed, mode=track.mode
     )
 
 
-def _measured(model: nn.Module, track: Track, recipe: Recipe, rate: float, steps: int) -> StepEffects:
+def _measured(model: nn.Module, track: Track, choice: OptimizerChoice, rate: float, steps: int) -> StepEffects:
     before = _weights(model, track)
     own = {name: p for name, p in model.named_parameters() if p.requires_grad}
     with _largest(model) as first:
         output = _output(model, track)
     loss = _loss(model, track)
-    optimizer = recipe.make(model, rate) if own else None
+    optimizer = choice.make(model, rate) if own else None
     predicted = actual = change = 0.0
     for step in range(steps):
         value = loss if step == 0 else _loss(model, track, step if track.material.fresh else 0)

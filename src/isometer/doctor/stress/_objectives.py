@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,8 +18,7 @@ Loss = Callable[[Any, Any], Tensor]
 _HIDDEN = 16  # features of the teacher
 _MOST_OUTPUTS = 64  # numbers per sample or position that the teacher asks for
 _CONSTANT_STEPS = 60
-_LOWEST = -1e6  # times the loss at zero: what is lower has no bottom
-_FAR = 1e8  # size of answers at which a loss without bottom is lower than that
+_FAR = (1e2, 1e3, 1e4)  # where a loss without a bottom shows
 
 
 class NothingToLearn(IsometerError):
@@ -203,17 +203,15 @@ def _constant_along(loss: Loss, output: Any, targets: Sequence[Any], axis: int) 
     }
     logarithms = {id(t) for t in dense(output) if _are_log_probabilities(t, places[id(t)])}
 
-    def one(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
+    def one(tensor: Tensor) -> Tensor:
         if id(tensor) not in free:
             return tensor
         found = free[id(tensor)]
-        found = found if dtype is None else found.to(dtype)
         found = found.log_softmax(places[id(tensor)]) if id(tensor) in logarithms else found
-        return found.expand(tensor.shape).to(tensor.device, dtype or tensor.dtype)
+        return found.expand(tensor.shape).to(tensor)
 
-    def value(dtype: torch.dtype | None = None) -> Tensor:
-        found = [loss(map_tensors(lambda tensor: one(tensor, dtype), output), target) for target in targets]
-        return torch.stack([each.to(dtype or torch.float32).reshape(()) for each in found]).mean()
+    def value() -> Tensor:
+        return torch.stack([loss(map_tensors(one, output), target).float().reshape(()) for target in targets]).mean()
 
     parts = list(free.values())
     solver = torch.optim.LBFGS(parts, max_iter=_CONSTANT_STEPS, line_search_fn="strong_wolfe")
@@ -227,16 +225,25 @@ def _constant_along(loss: Loss, output: Any, targets: Sequence[Any], axis: int) 
 
     try:
         start = float(value().detach())
-        lowest = _LOWEST * max(1.0, abs(start))
-        if _falls_without_end(value, parts, lowest):
+        solved = _solved(solver, closure)
+        end = float(value().detach()) if solved else math.nan
+        if not math.isfinite(end):
+            end = start
+            for part in parts:
+                part.data.zero_()
+        if _falls_on(value, parts, end):
             return -math.inf
-        solver.step(closure)  # type: ignore[no-untyped-call]
-        end = float(value().detach())
     except Exception:  # a loss may refuse constants in any way it likes
         return math.nan
-    if end < lowest:
-        return -math.inf
-    return min(start, end) if math.isfinite(end) else start
+    return min(start, end) if solved else math.nan
+
+
+def _solved(solver: torch.optim.LBFGS, closure: Callable[[], Tensor]) -> bool:
+    try:
+        solver.step(closure)  # type: ignore[no-untyped-call]
+    except Exception:  # of the loss, or of a line search that finds no bottom
+        return False
+    return True
 
 
 def _are_log_probabilities(output: Tensor, axis: int) -> bool:
@@ -246,24 +253,19 @@ def _are_log_probabilities(output: Tensor, axis: int) -> bool:
     return bool((output.detach().float().logsumexp(axis).abs() < 0.02).all())
 
 
-def _falls_without_end(value: Callable[[torch.dtype], Tensor], free: Sequence[Tensor], lowest: float) -> bool:
-    """Whether far from zero, in one direction or its opposite, the loss is lower than that.
-
-    Line searches give up before they get there.
-    """
+def _falls_on(value: Callable[[], Tensor], free: Sequence[Tensor], end: float) -> bool:
+    """Whether the loss falls ever further as the answer grows in some direction: towards a bottom it falls less."""
     generator = torch.Generator().manual_seed(0)
-    directions = [torch.randn(part.shape, generator=generator, dtype=part.dtype) for part in free]
+    drawn = [torch.randn(part.shape, generator=generator) for part in free]
+    base = [part.detach().clone() for part in free]
     with torch.no_grad():
-        try:
-            for far in (_FAR, -_FAR):
-                for part, direction in zip(free, directions, strict=True):
-                    part.copy_(far * (lowest / _LOWEST) * direction)
-                # In double precision, lest a difference of large numbers be taken for a fall.
-                if float(value(torch.float64)) < lowest:
-                    return True
-        except Exception:  # a loss may take no doubles
-            return False
-        finally:
-            for part in free:
-                part.zero_()
+        for directions in (drawn, [-one for one in drawn]):
+            found = [end]
+            for size in _FAR:
+                for part, middle, direction in zip(free, base, directions, strict=True):
+                    part.copy_(middle + size * direction)
+                found.append(float(value()))
+            falls = [before - after for before, after in itertools.pairwise(found)]
+            if 0 < falls[0] < falls[1] < falls[2]:
+                return True
     return False

@@ -59,9 +59,10 @@ class Evidence:
         return self.ability >= DECIDED[0] and self.share >= DECIDED[1]
 
     @property
-    def nothing_learned(self) -> bool:
-        """Whether neither the model nor the reference got anywhere: then nothing can be said."""
-        return max(self.ability, self.reference_fit if math.isnan(self.fresh) else self.reference_fresh) < NOTHING
+    def undecidable(self) -> bool:
+        """Whether neither the model nor the reference got anywhere, though losses are sound: nothing can be said."""
+        best = max(self.ability, self.reference_fit if math.isnan(self.fresh) else self.reference_fresh)
+        return best < NOTHING and not self.broken
 
     def features(self) -> tuple[float, ...]:
         """The numbers that the probability is made of: larger is better."""
@@ -159,7 +160,7 @@ def judged(evidence: Evidence) -> tuple[TrainingVerdict, float]:
     fit = fitted()["one batch" if math.isnan(evidence.fresh) else "fresh batches"]
     logit = fit["constant"] + sum(w * x for w, x in zip(fit["weights"], evidence.features(), strict=True))
     probability = 1 / (1 + math.exp(-max(-50.0, min(50.0, logit))))
-    if evidence.nothing_learned and not evidence.broken:
+    if evidence.undecidable:
         return "unknown", probability
     if probability >= fit["trains"]:
         return "trains", probability

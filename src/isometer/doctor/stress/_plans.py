@@ -49,15 +49,15 @@ class Plan:
 
     def steps(self, *, references: bool) -> int:
         """How many there are at most."""
-        race = (self.rates + self.beyond) * self.rounds[0] + 2 * self.rounds[1]
+        race = (self.rates + self.beyond) * self.rounds[0] + 3 * self.rounds[1]
         return (race + 2 * self.fit) * (2 if references else 1) + self.long * (3 if references else 2)
 
 
 PLANS = (
-    Plan("full", 5, (10, 40), 20, 160, 4),
-    Plan("without the long runs", 5, (10, 40), 20, 0, 4),
-    Plan("half of the steps", 5, (6, 20), 12, 0, 2),
-    Plan("three rates, few steps", 3, (4, 12), 8, 0, 1),
+    Plan("full", 5, (10, 40), 20, 160, 6),
+    Plan("without the long runs", 5, (10, 40), 20, 0, 6),
+    Plan("half of the steps", 5, (6, 20), 12, 0, 3),
+    Plan("three rates, few steps", 3, (4, 12), 8, 0, 2),
 )
 
 

@@ -17,6 +17,7 @@ from isometer.doctor.probe._subject import Subject
 from isometer.doctor.stress._effects import StepEffects, effects
 from isometer.doctor.stress._material import Batches, Material, material
 from isometer.doctor.stress._objectives import NothingToLearn
+from isometer.doctor.stress._optimizers import OptimizerChoice
 from isometer.doctor.stress._outlook import NOTHING, Evidence, Outlook, outlook
 from isometer.doctor.stress._plans import (
     PLANS,
@@ -28,7 +29,6 @@ from isometer.doctor.stress._plans import (
     plan_within,
 )
 from isometer.doctor.stress._race import WHO, On, StressRun, Track, Who
-from isometer.doctor.stress._recipes import Recipe
 from isometer.serialize import json_data
 
 Tensor = torch.Tensor
@@ -134,7 +134,7 @@ def stress_test(
     batches: Batches,
     *,
     loss: Callable[..., Tensor] | None,
-    recipes: Sequence[Recipe],
+    optimizers: Sequence[OptimizerChoice],
     samples: int,
     mode: str | None = "train",
     seed: int = 0,
@@ -148,7 +148,7 @@ def stress_test(
         subject: the model.
         batches: of inputs and targets; targets may be None.
         loss: of output and target; by the kind of target unless given.
-        recipes: the optimizers.
+        optimizers: the optimizers.
         samples: in a batch.
         mode: in which the model is trained.
         seed: of the reference, of dropout and of a teacher.
@@ -158,19 +158,19 @@ def stress_test(
         told: called with what is being run.
 
     Example:
-        >>> from isometer.doctor.stress._recipes import recipes
+        >>> from isometer.doctor.stress._optimizers import optimizer_choices
         >>> x = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
         >>> pairs = [(x[k : k + 16], x[k : k + 16, :1]) for k in range(0, 64, 16)]
         >>> subject = Subject(torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1)))
-        >>> adam = recipes("adam", None, None, subject)
-        >>> found = stress_test(subject, Batches(pairs), loss=None, recipes=adam, samples=16)
+        >>> adam = optimizer_choices("adam", None, None, subject)
+        >>> found = stress_test(subject, Batches(pairs), loss=None, optimizers=adam, samples=16)
         >>> found.outlooks["adam"].verdict, found.targets
         ('trains', 'yours')
     """
     begun = time.perf_counter()
 
     def none(why: str, cost: Cost | None = None, kind: str = "none", chance: float = math.nan) -> Stress:
-        outlooks = {one.name: Outlook.unknown(one.name) for one in recipes}
+        outlooks = {one.name: Outlook.unknown(one.name) for one in optimizers}
         seconds = time.perf_counter() - begun
         return Stress(
             outlooks,
@@ -206,9 +206,9 @@ def stress_test(
             found.chance,
         )
     left = budget - (time.perf_counter() - begun)
-    plan = plan_within(left, cost.seconds, optimizers=len(recipes), samples=samples)
+    plan = plan_within(left, cost.seconds, optimizers=len(optimizers), samples=samples)
     if plan is None:
-        least = len(recipes) * PLANS[-1].times(more_for_small_batches(samples)).steps(references=True) * cost.seconds
+        least = len(optimizers) * PLANS[-1].times(more_for_small_batches(samples)).steps(references=True) * cost.seconds
         return none(
             f"a step takes {cost.seconds:.2g} s, so that even the shortest test takes {least:.3g} s, more than what is "
             f"left of the budget ({max(0.0, left):.3g} s) — pass a larger budget, one optimizer, or a smaller batch",
@@ -216,14 +216,14 @@ def stress_test(
             found.kind,
             found.chance,
         )
-    outlooks = {recipe.name: _outlook(track, recipe, plan) for recipe in recipes}
-    best = max(recipes, key=lambda one: outlooks[one.name].evidence.ability)
+    outlooks = {choice.name: _outlook(track, choice, plan) for choice in optimizers}
+    best = max(optimizers, key=lambda one: outlooks[one.name].evidence.ability)
     after = None
     if look is not None:
         after = look(lambda model: track.steps(model, best, outlooks[best.name].best_rate, plan.rounds[0]))
     return Stress(
         outlooks,
-        {one.name: effects(track, one, outlooks[one.name].best_rate, plan.rounds[0]) for one in recipes},
+        {one.name: effects(track, one, outlooks[one.name].best_rate, plan.rounds[0]) for one in optimizers},
         tuple(track.diary),
         found.kind,
         found.chance,
@@ -238,37 +238,37 @@ def stress_test(
     )
 
 
-def _outlook(track: Track, recipe: Recipe, plan: Plan) -> Outlook:
+def _outlook(track: Track, choice: OptimizerChoice, plan: Plan) -> Outlook:
     chance = track.material.chance
-    mine, own_fit = _raced(track, recipe, plan, "model")
-    theirs, reference_fit = _raced(track, recipe, plan, "reference")
+    mine, own_fit = _raced(track, choice, plan, "model")
+    theirs, reference_fit = _raced(track, choice, plan, "reference")
     evidence = _evidence(track, mine[0], own_fit, theirs[0], reference_fit)
     if plan.long and not evidence.decided and chance != -math.inf:
         on = _main(track.material)
         # What was second best so far may do better in the long run.
-        longer = track.longer(recipe, [run.rate for run in mine], plan.long, who="model", on=on)
-        beside = track.longer(recipe, [theirs[0].rate], plan.long, who="reference", on=on)
+        longer = track.longer(choice, [run.rate for run in mine[:2]], plan.long, who="model", on=on)
+        beside = track.longer(choice, [theirs[0].rate], plan.long, who="reference", on=on)
         evidence = _evidence(track, longer[0], own_fit, beside[0], reference_fit)
         mine = longer
     works = {mine[0].rate} if mine[0].progress(chance) > NOTHING else set()
-    rates = tuple(sorted(works.union(_working(track, recipe, plan))))
+    rates = tuple(sorted(works.union(_working(track, choice, plan))))
     at_rate = None
-    if recipe.rate is not None:
-        at_rate = recipe.rate, _at(track, recipe, mine[0].steps, plan, recipe.rate)
-    return outlook(recipe.name, evidence, mine[0].rate, rates, at_rate)
+    if choice.rate is not None:
+        at_rate = choice.rate, _at(track, choice, mine[0].steps, plan, choice.rate)
+    return outlook(choice.name, evidence, mine[0].rate, rates, at_rate)
 
 
 def _main(material: Material) -> On:
     return "fresh batches" if material.fresh else "one batch"
 
 
-def _raced(track: Track, recipe: Recipe, plan: Plan, who: Who) -> tuple[list[StressRun], StressRun | None]:
-    """The best two runs, and the better of two on one batch where the others were on fresh ones."""
+def _raced(track: Track, choice: OptimizerChoice, plan: Plan, who: Who) -> tuple[list[StressRun], StressRun | None]:
+    """The best runs, and the better of two on one batch where the others were on fresh ones."""
     on = _main(track.material)
-    best = track.race(recipe, who=who, on=on, rates=plan.rates, rounds=plan.rounds, beyond=plan.beyond)
+    best = track.race(choice, who=who, on=on, rates=plan.rates, rounds=plan.rounds, beyond=plan.beyond)
     if on == "one batch":
         return best, None
-    return best, track.longer(recipe, [run.rate for run in best], plan.fit, who=who, on="one batch")[0]
+    return best, track.longer(choice, [run.rate for run in best[:2]], plan.fit, who=who, on="one batch")[0]
 
 
 def _evidence(
@@ -286,23 +286,23 @@ def _evidence(
     return Evidence(*own, *beside, broken)
 
 
-def _at(track: Track, recipe: Recipe, steps: int, plan: Plan, rate: float) -> Evidence:
+def _at(track: Track, choice: OptimizerChoice, steps: int, plan: Plan, rate: float) -> Evidence:
     """The same at the caller's rate and schedule, of model and reference."""
     on = _main(track.material)
 
     def run(who: Who, on: On, steps: int) -> StressRun:
-        return track.run(recipe, rate, steps, who=who, on=on, own=True)
+        return track.run(choice, rate, steps, who=who, on=on, own=True)
 
     fits = [run(who, "one batch", plan.fit) if on == "fresh batches" else None for who in WHO]
     return _evidence(track, run("model", on, steps), fits[0], run("reference", on, steps), fits[1])
 
 
-def _working(track: Track, recipe: Recipe, plan: Plan) -> tuple[float, ...]:
+def _working(track: Track, choice: OptimizerChoice, plan: Plan) -> tuple[float, ...]:
     """The rates that reach half of the best one's progress in the first round."""
     on = _main(track.material)
     first: dict[float, float] = {}
     for run in track.diary:
-        if (run.optimizer, run.who, run.on) == (recipe.name, "model", on):
+        if (run.optimizer, run.who, run.on) == (choice.name, "model", on):
             first.setdefault(run.rate, run.progress(track.material.chance, plan.rounds[0]))
     most = max(first.values(), default=0.0)
     return tuple(sorted(rate for rate, value in first.items() if most > 0 and value >= _WORKS * most))

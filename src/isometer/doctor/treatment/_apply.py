@@ -78,6 +78,7 @@ def treat(
             name=report.model,
             description=report.batch,
             seed=seed,
+            stress=False,
         )
 
     def work() -> Treatment:

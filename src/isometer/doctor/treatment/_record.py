@@ -96,17 +96,17 @@ class Treatment:
     @property
     def cured(self) -> bool:
         """Whether something was found before and nothing is now."""
-        return not self.before.healthy and bool(self.after.healthy)
+        return bool(self.before.findings) and not self.after.findings
 
     @property
     def summary(self) -> str:
         """One line."""
-        if self.before.healthy:
+        if not self.before.findings:
             return f"{self.before.model} is healthy: nothing to treat."
         left = ", ".join(finding.id for finding in self.after.findings)
         if not self.applied:
             return f"Nothing that was tried helps {self.before.model}; still there: {left}."
-        end = "nothing is found any more" if self.after.healthy else f"still there: {left}"
+        end = "nothing is found any more" if not self.after.findings else f"still there: {left}"
         return f"{', '.join(self.applied)}: {end}."
 
     def to_dict(self) -> dict[str, Any]:

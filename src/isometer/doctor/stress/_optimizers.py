@@ -29,13 +29,13 @@ _CLASSES = {
 
 
 @dataclass(frozen=True)
-class Recipe:
+class OptimizerChoice:
     """One optimizer.
 
     Example:
         >>> model = nn.Linear(2, 1)
-        >>> recipe = recipes(None, None, None, Subject(model))[0]
-        >>> recipe.name, recipe.make(model, 0.5).param_groups[0]["lr"]
+        >>> choice = optimizer_choices(None, None, None, Subject(model))[0]
+        >>> choice.name, choice.make(model, 0.5).param_groups[0]["lr"]
         ('adam', 0.5)
 
     Attributes:
@@ -63,7 +63,9 @@ class Recipe:
         return float(f"{self.middle * self.factor**place:.4g}")
 
 
-def recipes(optimizer: Any, lr: float | None, schedule: Schedule | None, subject: Subject) -> tuple[Recipe, ...]:
+def optimizer_choices(
+    optimizer: Any, lr: float | None, schedule: Schedule | None, subject: Subject
+) -> tuple[OptimizerChoice, ...]:
     """What the caller asks about; Adam and SGD with momentum 0.9 unless something is named.
 
     Args:
@@ -93,7 +95,7 @@ def recipes(optimizer: Any, lr: float | None, schedule: Schedule | None, subject
     return (found,)
 
 
-def _asked(optimizer: Any, lr: float | None, schedule: Schedule | None, subject: Subject) -> Recipe:
+def _asked(optimizer: Any, lr: float | None, schedule: Schedule | None, subject: Subject) -> OptimizerChoice:
     if isinstance(optimizer, str):
         return _named(optimizer.lower(), lr, schedule)
     if isinstance(optimizer, Optimizer):
@@ -108,15 +110,15 @@ def _asked(optimizer: Any, lr: float | None, schedule: Schedule | None, subject:
     )
 
 
-def _named(name: str, lr: float | None, schedule: Schedule | None) -> Recipe:
+def _named(name: str, lr: float | None, schedule: Schedule | None) -> OptimizerChoice:
     if name in USUAL:
-        return Recipe(name, stepper(name), *USUAL[name], lr, schedule)
+        return OptimizerChoice(name, stepper(name), *USUAL[name], lr, schedule)
     if name not in _CLASSES:
         raise unknown_name("optimizer", name, sorted(_CLASSES))
     return _of_class(_CLASSES[name], lr, schedule)
 
 
-def _of_class(kind: Any, lr: float | None, schedule: Schedule | None) -> Recipe:
+def _of_class(kind: Any, lr: float | None, schedule: Schedule | None) -> OptimizerChoice:
     _steps_alone(kind)
     try:
         usual = lr or float(kind([nn.Parameter(torch.zeros(1, 1))]).defaults["lr"])
@@ -125,14 +127,14 @@ def _of_class(kind: Any, lr: float | None, schedule: Schedule | None) -> Recipe:
             f"optimizer is {kind.__name__}, which has no usual rate ({_first_line(problem)}); expected one made from "
             f"parameters alone — pass lr=, or lambda parameters: {kind.__name__}(parameters, …)"
         ) from problem
-    return Recipe(
+    return OptimizerChoice(
         kind.__name__.lower(), lambda model, rate: kind(trained(model), lr=rate), usual, USUAL["adam"][1], lr, schedule
     )
 
 
 def _made(
     function: Callable[[Iterable[nn.Parameter]], Optimizer], lr: float | None, schedule: Schedule | None
-) -> Recipe:
+) -> OptimizerChoice:
     try:
         trial = function([nn.Parameter(torch.zeros(1, 1))])
     except Exception as problem:  # a function may do anything
@@ -153,7 +155,7 @@ def _made(
         made = function(trained(model))
         return _times(made, rate / own)
 
-    return Recipe(type(trial).__name__.lower(), make, middle, USUAL["adam"][1], middle, schedule)
+    return OptimizerChoice(type(trial).__name__.lower(), make, middle, USUAL["adam"][1], middle, schedule)
 
 
 def _steps_alone(kind: type[Optimizer]) -> None:
@@ -197,7 +199,7 @@ def _times(optimizer: Optimizer, factor: float) -> Optimizer:
     return optimizer
 
 
-def _like(optimizer: Optimizer, lr: float | None, schedule: Schedule | None, subject: Subject) -> Recipe:
+def _like(optimizer: Optimizer, lr: float | None, schedule: Schedule | None, subject: Subject) -> OptimizerChoice:
     """Of the same class with the same groups; its state is not taken over."""
     _steps_alone(type(optimizer))
     own = _own(optimizer)
@@ -232,7 +234,7 @@ def _like(optimizer: Optimizer, lr: float | None, schedule: Schedule | None, sub
             ) from problem
         return _times(made, rate / own)
 
-    return Recipe(type(optimizer).__name__.lower(), make, middle, USUAL["adam"][1], middle, schedule)
+    return OptimizerChoice(type(optimizer).__name__.lower(), make, middle, USUAL["adam"][1], middle, schedule)
 
 
 def _accepted(optimizer: Optimizer) -> dict[str, Any]:

@@ -1,0 +1,195 @@
+"""The few numbers of the doctor's verdict, fitted to the development half: a probability that a model trains.
+
+A logistic regression with weights that are not negative (more progress never counts against a model), both optimizers
+together. What the table shows is not the fit itself: the probability of each model comes from a fit without any model
+of its group of kindred families.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+from isometer.doctor.stress._outlook import Evidence
+from isometer.trial._members import Member
+from isometer.trial._records import OPTIMIZERS, stresses
+from isometer.trial._roster import family_named
+
+Floats = NDArray[np.float64]
+KINDS = {"fresh batches": "fresh", "one batch": "one"}
+"""What a fit is for, and which batches of the trial it is fitted to."""
+THRESHOLDS = {"trains": 0.5, "sick": 0.5}
+"""Probabilities from which on a model is said to train, and below which it is said to be sick."""
+_NUMBERS = ("fresh", "fit", "reference_fresh", "reference_fit")
+_PENALTY = 1e-3  # of squared weights, against the mean of the log likelihood: keeps them finite
+_BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Models whose probability lies between two limits.
+
+    Attributes:
+        low: limit.
+        high: limit.
+        models: how many there are.
+        expected: mean of their probabilities.
+        trains: how many of them train.
+        interval: 95 % interval of the share that trains (Wilson).
+    """
+
+    low: float
+    high: float
+    models: int
+    expected: float
+    trains: int
+    interval: tuple[float, float]
+
+
+def evidence(record: Mapping[str, Any], optimizer: str) -> Evidence | None:
+    """What the stress test saw with one optimizer, `None` where it failed."""
+    found = record.get(optimizer)
+    if found is None:
+        return None
+    fresh, fit, other, other_fit = (math.nan if found[key] is None else float(found[key]) for key in _NUMBERS)
+    return Evidence(fresh, fit, other, other_fit, bool(found["broken"]))
+
+
+def logistic(features: Floats, trains: NDArray[np.bool_]) -> Floats:
+    """Constant and weights, none of the weights negative, by penalised maximum likelihood.
+
+    Example:
+        >>> x = np.linspace(0, 1, 50)[:, None]
+        >>> constant, weight = logistic(x, x[:, 0] > 0.5)
+        >>> bool(weight > 1), bool(abs(-constant / weight - 0.5) < 0.05)
+        (True, True)
+    """
+    signs = np.where(trains, 1.0, -1.0)
+    rows = np.column_stack([np.ones(len(features)), features]) * signs[:, None]
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        margins = rows @ weights
+        value = np.logaddexp(0, -margins).mean() + _PENALTY / 2 * (weights[1:] @ weights[1:])
+        slope = -(rows * (1 / (1 + np.exp(np.clip(margins, -500, 500))))[:, None]).mean(axis=0)
+        slope[1:] += _PENALTY * weights[1:]
+        return float(value), slope
+
+    bounds = [(None, None)] + [(0, None)] * features.shape[1]
+    found = optimize.minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds)
+    answer: Floats = found.x
+    return answer
+
+
+def probability(weights: Floats, features: Floats) -> Floats:
+    """That models with these features train."""
+    found: Floats = 1 / (1 + np.exp(-np.clip(weights[0] + features @ weights[1:], -50, 50)))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Cases:
+    """Models with a clear truth and what the stress test saw of them, both optimizers together.
+
+    Attributes:
+        names: model and optimizer.
+        features: one row per case.
+        trains: the truth.
+        kin: group of kindred families.
+        unknown: whether the stress test learned nothing with model and reference.
+    """
+
+    names: tuple[tuple[str, str], ...]
+    features: Floats
+    trains: NDArray[np.bool_]
+    kin: tuple[str, ...]
+    unknown: NDArray[np.bool_]
+
+
+def cases(folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str, bool]], batch: str) -> Cases:
+    """Gather them; `clear` says which models are sick, by optimizer."""
+    records = stresses(folder, members).records()
+    rows = []
+    for member in members:
+        record = records.get(f"{member.name} {batch}")
+        for optimizer in OPTIMIZERS if record is not None else ():
+            seen = evidence(record or {}, optimizer)
+            if seen is not None and member.name in clear[optimizer]:
+                sick = clear[optimizer][member.name]
+                rows.append(((member.name, optimizer), seen, not sick, family_named(member.family).kin))
+    return Cases(
+        tuple(row[0] for row in rows),
+        np.array([row[1].features() for row in rows]),
+        np.array([row[2] for row in rows], dtype=np.bool_),
+        tuple(row[3] for row in rows),
+        np.array([row[1].undecidable for row in rows], dtype=np.bool_),
+    )
+
+
+def held_out(found: Cases, fitted_to: Cases | None = None) -> Floats:
+    """The probability of each case by a fit without its group of kindred families; to other cases, if given."""
+    source = fitted_to or found
+    answer = np.full(len(found.names), np.nan)
+    groups, others = np.array(found.kin), np.array(source.kin)
+    for group in sorted(set(found.kin)):
+        weights = logistic(source.features[others != group], source.trains[others != group])
+        answer[groups == group] = probability(weights, found.features[groups == group])
+    return answer
+
+
+def verdict_of(chance: float, unknown: bool) -> str:
+    """What a probability of training amounts to.
+
+    Example:
+        >>> verdict_of(0.99, False), verdict_of(0.0, True)
+        ('trains', 'unknown')
+    """
+    if unknown:
+        return "unknown"
+    return "trains" if chance >= THRESHOLDS["trains"] else "sick" if chance < THRESHOLDS["sick"] else "slow"
+
+
+def reliability_curve(probabilities: Floats, trains: NDArray[np.bool_]) -> list[ReliabilityBin]:
+    """How many of the models with a probability train.
+
+    Example:
+        >>> bins = reliability_curve(np.array([0.05, 0.95, 0.95]), np.array([False, True, True]))
+        >>> [(one.models, one.trains) for one in bins]
+        [(1, 0), (2, 2)]
+    """
+    found = []
+    for low, high in itertools.pairwise(_BINS):
+        inside = (probabilities >= low) & ((probabilities < high) | (high == 1.0))
+        count, well = int(inside.sum()), int(trains[inside].sum())
+        if count:
+            ends = stats.binomtest(well, count).proportion_ci(0.95, method="wilson")
+            expected = float(probabilities[inside].mean())
+            found.append(ReliabilityBin(low, high, count, expected, well, (float(ends.low), float(ends.high))))
+    return found
+
+
+def fit(folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str, bool]]) -> dict[str, Any]:
+    """The fitted numbers for each kind of batches, and how reliable they are on models they were not fitted to."""
+    answer: dict[str, Any] = {}
+    for kind, batch in KINDS.items():
+        found = cases(folder, members, clear, batch)
+        if len(set(found.trains.tolist())) < 2:
+            continue  # nothing to fit yet
+        weights = logistic(found.features, found.trains)
+        tested = held_out(found)
+        answer[kind] = {
+            "constant": round(float(weights[0]), 3),
+            "weights": [round(float(one), 3) for one in weights[1:]],
+            **THRESHOLDS,
+            "cases": [int((~found.trains).sum()), int(found.trains.sum())],
+            "brier": round(float(np.mean((tested - found.trains) ** 2)), 4),
+            "reliability": [asdict(one) for one in reliability_curve(tested, found.trains)],
+        }
+    return answer

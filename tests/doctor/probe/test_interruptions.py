@@ -1,0 +1,137 @@
+"""What is interrupted, by an error or by a signal, leaves the model as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from isometer.doctor import probe
+from isometer.doctor.probe._signals import guarded
+from isometer.init import iterative_orthogonalization_
+from support.restoration import (
+    Forward,
+    check_probe,
+    hook_over_the_model,
+    locked,
+    norms,
+    prepare,
+    scripted,
+    settings,
+    state,
+)
+
+
+def _catches(m, x):
+    with contextlib.suppress(RuntimeError):
+        m.other(x[:, :3])
+    return m.linear(x)
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {"catches": lambda: Forward(_catches)}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_state_is_unchanged(name: str) -> None:
+    check_probe(MODELS[name])
+
+
+def _raises(m, x):
+    m.counter.add_(1)
+    m.eval()
+    torch.randn(3)
+    with torch.no_grad():
+        m.linear.weight.zero_()
+    m.other(m.linear(x))
+    raise KeyError("halfway")
+
+
+def _raises_backward(m, x):
+    h = m.linear(x)
+    h.register_hook(_fail)
+    return m.other(h)
+
+
+def _fail(gradient):
+    raise KeyError("backward")
+
+
+@pytest.mark.parametrize(("function", "message"), [(_raises, "halfway"), (_raises_backward, "backward")])
+def test_state_is_unchanged_when_the_model_raises(function, message: str) -> None:
+    model, x = prepare(lambda: Forward(function))
+    before = state(model)
+    with pytest.raises(KeyError, match=message):
+        probe(model, x)
+    assert state(model) == before
+    hooks = [key for module in model.modules() for key in (*module._forward_hooks, *module._forward_pre_hooks)]
+    assert hooks == []
+
+
+@pytest.mark.parametrize("make", [norms, hook_over_the_model, locked, scripted])
+@pytest.mark.filterwarnings("ignore:.*script.*:Warning")
+# The moment may be one in a callback of the garbage collector, which cannot raise.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interruption_at_any_moment(make) -> None:
+    model, x = prepare(make)
+    probe(model, x)  # imports what is imported on first use: Python does not undo an import that is interrupted
+    before, around = state(model), settings()
+    arrived = 0
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    handler = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for moment in range(30):
+            try:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 2e-4 + 4e-4 * moment)
+                    probe(model, x)
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                arrived += 1
+            assert state(model) == before
+            assert settings() == around
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+    assert arrived > 3
+
+
+def test_signals_wait_while_something_is_undone() -> None:
+    events: list[str] = []
+
+    def undo() -> None:
+        signal.raise_signal(signal.SIGINT)
+        events.append("undone")
+
+    with pytest.raises(KeyboardInterrupt):
+        guarded(lambda: events.append("done"), undo)
+    assert events == ["done", "undone"]
+    other = threading.Thread(target=lambda: events.append(guarded(lambda: "elsewhere", lambda: None)))
+    other.start()
+    other.join()
+    assert events[-1] == "elsewhere"
+
+
+def test_an_initialiser_writes_all_or_nothing() -> None:
+    model = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, 6))
+    batch = torch.randn(20, 6, generator=torch.Generator().manual_seed(0))
+    handle = model[2].register_forward_hook(_fail_forward)
+    before = state(model)
+    with pytest.raises(KeyError):
+        iterative_orthogonalization_(model, batch)
+    assert state(model) == before
+    handle.remove()
+    iterative_orthogonalization_(model, batch)
+    assert state(model)["p 0.weight"] != before["p 0.weight"]
+    assert model[1].num_batches_tracked.item() == 0
+
+
+def _fail_forward(module, inputs, output):
+    raise KeyError("forward")
