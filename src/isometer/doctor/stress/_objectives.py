@@ -18,6 +18,7 @@ Loss = Callable[[Any, Any], Tensor]
 _HIDDEN = 16  # features of the teacher
 _MOST_OUTPUTS = 64  # numbers per sample or position that the teacher asks for
 _CONSTANT_STEPS = 60
+_ROUNDING = 0.02  # of log-probabilities in half precision
 _FAR = (1e2, 1e3, 1e4)  # where a loss without a bottom shows
 
 
@@ -201,14 +202,14 @@ def _constant_along(loss: Loss, output: Any, targets: Sequence[Any], axis: int) 
         )
         for t in dense(output)
     }
-    logarithms = {id(t) for t in dense(output) if _are_log_probabilities(t, places[id(t)])}
+    probabilities = {id(t): _axis_of_log_probabilities(t) for t in dense(output)}
 
     def one(tensor: Tensor) -> Tensor:
         if id(tensor) not in free:
             return tensor
-        found = free[id(tensor)]
-        found = found.log_softmax(places[id(tensor)]) if id(tensor) in logarithms else found
-        return found.expand(tensor.shape).to(tensor)
+        found = free[id(tensor)].expand(tensor.shape)
+        along = probabilities[id(tensor)]
+        return (found if along is None else found.log_softmax(along)).to(tensor)
 
     def value() -> Tensor:
         return torch.stack([loss(map_tensors(one, output), target).float().reshape(()) for target in targets]).mean()
@@ -246,11 +247,14 @@ def _solved(solver: torch.optim.LBFGS, closure: Callable[[], Tensor]) -> bool:
     return True
 
 
-def _are_log_probabilities(output: Tensor, axis: int) -> bool:
-    """Whether exponentials sum to 1 along an axis, as a log-softmax makes them: then so must those of an answer."""
-    if output.dim() < 2 or output.shape[axis] < 2:
-        return False
-    return bool((output.detach().float().logsumexp(axis).abs() < 0.02).all())
+def _axis_of_log_probabilities(output: Tensor) -> int | None:
+    """The axis along which exponentials sum to 1, as a log-softmax makes them: then so must those of an answer."""
+    for axis in sorted({1, output.dim() - 1} - {0, -1}):
+        if output.dim() > 1 and output.shape[axis] > 1:
+            sums = output.detach().float().logsumexp(axis)
+            if bool((sums.abs() < _ROUNDING).all()):
+                return axis
+    return None
 
 
 def _falls_on(value: Callable[[], Tensor], free: Sequence[Tensor], end: float) -> bool:
