@@ -21,7 +21,7 @@ _CALLS = {
 }
 
 
-def _seconds(arguments: list[str]) -> float:
+def seconds(arguments: list[str]) -> float:
     """Processor time of a child process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)
@@ -31,7 +31,7 @@ def _seconds(arguments: list[str]) -> float:
 
 def run() -> dict[str, Any]:
     """Seconds of each call, and the two ratios."""
-    tries = [{name: _seconds(arguments) for name, arguments in _CALLS.items()} for _ in range(_TRIES)]
+    tries = [{name: seconds(arguments) for name, arguments in _CALLS.items()} for _ in range(_TRIES)]
     best = {name: min(one[name] for one in tries) for name in _CALLS}
     results = {
         "overview": {

@@ -7,16 +7,18 @@ import math
 import platform
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from isometer._version import __version__
 from isometer.errors import IsometerError
 from isometer.spec import Spec
+
+if TYPE_CHECKING:
+    import xarray  # imported where a dataset is made: a diagnosis has none, and takes no longer
 
 DEFAULT_METRICS = (
     "orthogonality_gap",
@@ -49,6 +51,8 @@ def trajectory(values: Mapping[str, NDArray[np.float64]], spec: Spec, *, at: str
         >>> dict(data.sizes), data["name"].values.tolist()
         ({'run': 2, 'layer': 4}, ['input', 'layer 1', 'layer 2', 'layer 3'])
     """
+    import xarray
+
     layers = np.arange(spec.layers + 1)
     runs = next(iter(values.values())).shape[0] if values else 0
     operation = " ".join(spec.operations)
@@ -101,12 +105,14 @@ def summarize(dataset: xarray.Dataset, *, level: float = 0.95) -> xarray.Dataset
         >>> summary["rank"].sel(layer=1).round(2).values.tolist()
         [3.0, -9.71, 15.71]
     """
+    import xarray
+
     if "run" not in dataset.dims:
         raise IsometerError("the dataset has no dimension 'run'; expected a trajectory over runs — pass simulate(…)")
     if not 0 < level < 1:
         raise IsometerError(f"level is {level}; expected 0 < level < 1 — the usual one is 0.95")
     runs = dataset.sizes["run"]
-    quantile = float(stats.t.ppf((1 + level) / 2, runs - 1)) if runs > 1 else math.inf
+    quantile = float(special.stdtrit(runs - 1, (1 + level) / 2)) if runs > 1 else math.inf
     summary = {}
     for name, variable in dataset.data_vars.items():
         if "run" not in variable.dims:

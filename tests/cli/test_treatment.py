@@ -6,9 +6,9 @@ from pathlib import Path
 
 from safetensors.torch import load_file
 
-from isometer.doctor import diagnose
 from isometer.doctor.patients import PATIENTS, patient
 from support.command import as_json, error, invoke, printed
+from support.quick_look import quick_look
 
 # --- trials, report, command ------------------------------------------------------------------------------------------
 
@@ -24,7 +24,7 @@ def test_command_treats_tries_and_saves(tmp_path: Path) -> None:
     assert treatment["trial"]["steps"] == 3
     model = patient("mlp-relu-default-10").model()
     model.load_state_dict(load_file(weights))
-    assert diagnose(model, patient("mlp-relu-default-10").example()[0]).healthy
+    assert quick_look(model, patient("mlp-relu-default-10").example()[0]).healthy
     assert "In your own code" in page.read_text(encoding="utf-8")
 
 

@@ -50,7 +50,7 @@ from isometer.explore.labs import _clinic_pieces as clinic_pieces  # noqa: E402
 from isometer.explore.pictures import _activation as activation_pictures  # noqa: E402
 from isometer.explore.pictures import _clinic as clinic_pictures  # noqa: E402
 from isometer.explore.pictures import _depth as depth_pictures  # noqa: E402
-from support.doctor_reports import HOSTILE, hostile_report, long_report  # noqa: E402
+from support.doctor_reports import HOSTILE, hostile_report, long_report, outlook, stressed  # noqa: E402
 
 ATTACKS = (
     "__import__('os').system('touch {mark}')",
@@ -326,6 +326,44 @@ def test_reports_are_shown_as_text() -> None:
     figure = clinic_pictures.metric_picture([("a", report)], "rms", "layer", 3, [1], "light")
     assert "<img" not in json.dumps(figure)
     assert "<svg" not in json.dumps(figure)
+
+
+def written(component: Any) -> str:
+    return json.dumps(component.to_plotly_json(), default=lambda one: one.to_plotly_json(), ensure_ascii=False)
+
+
+def test_verdicts_of_stress_tests_are_shown() -> None:
+    at = {"rate": 0.1, "verdict": "sick", "probability": 0.1, "progress": "inf"}
+    report = stressed(long_report(30), None, adam=outlook("unknown", fit=None), sgd=outlook("sick", at_rate=at))
+    read = parsed(json.dumps(report).encode())
+    assert read["healthy"] is None
+    card = written(clinic_pieces.verdict_card(read))
+    for expected in ("? Not decided with adam, does not train with sgd at 0.1", "undecided", "act ×∞", "What was run"):
+        assert expected in card
+    assert "runs" not in read["stress"], "loss curves are not shown and not kept"
+
+
+def test_uploads_without_a_stress_test_still_work() -> None:
+    older = parsed(json.dumps(long_report(30)).encode())
+    bare = parsed(json.dumps({**long_report(30), "trains": {}, "stress": None}).encode())
+    assert older == bare
+    assert older["healthy"] is False
+    assert "No stress test" in written(clinic_pieces.verdict_card(older))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"trains": {"adam": {}}},
+        {"trains": {"adam": 3}},
+        {"stress": {"after": 5}},
+        {"stress": {"effects": {"adam": {"grown": [1]}}}},
+        {"stress": {"plan": {"rounds": ["x"]}}},
+    ],
+)
+def test_damaged_stress_tests_are_refused(damage: dict[str, Any]) -> None:
+    with pytest.raises(IsometerError, match="the report is damaged"):
+        parsed(json.dumps({**long_report(3), **damage}).encode())
 
 
 def test_shelf_keeps_a_few() -> None:

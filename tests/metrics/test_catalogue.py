@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from isometer import Spec
 from isometer.cli import app
 from isometer.data import make_batch
-from isometer.doctor import diagnose, probe
+from isometer.doctor import probe
 from isometer.doctor.watch import SignalMonitor
 from isometer.errors import IsometerError
 from isometer.metrics import METRICS, Metric, metric, names, register, spectrum, unregister
@@ -31,6 +31,7 @@ from isometer.report._doctor_metrics import columns
 from isometer.simulate import ConvolutionSpec, ergodic_average, simulate, simulate_convolution
 from isometer.theory.prediction import finite_width, predict
 from isometer.trajectory import DEFAULT_METRICS
+from support.quick_look import quick_look
 
 NAME = "second_share"
 SPEC = Spec(width=40, depth=4, activation="tanh", gain=1.5)
@@ -105,7 +106,7 @@ def test_simulations_and_predictions_know_it(share: Metric) -> None:
 
 
 def test_the_doctor_measures_and_shows_it(share: Metric) -> None:
-    report = diagnose(model(), BATCH, redraws=3)
+    report = quick_look(model(), BATCH, redraws=3)
     document = json.loads(json.dumps(report.to_dict()))
     assert document["metrics"][NAME][0] == pytest.approx(float(second_share(BATCH)), rel=1e-5)
     assert len(document["prediction"]["metrics"][NAME]["mean"]) == len(document["prediction"]["layers"])

@@ -111,7 +111,7 @@ def test_page_tells_verdict_findings_and_prescriptions(measured: dict[str, Any])
     text = " ".join(page.texts)
     for expected in (
         "my title",
-        "Not healthy",
+        "No stress test",
         "1 severe, 1 moderate findings",
         measured["summary"],
         "97",
@@ -124,7 +124,9 @@ def test_page_tells_verdict_findings_and_prescriptions(measured: dict[str, Any])
     links = [int(str(a["data-layer"])) for tag, a in page.elements if tag == "a" and "data-layer" in a]
     assert links[-2:] == measured["findings"][0]["layers"]
     assert set(links) <= {*measured["findings"][0]["layers"], *measured["findings"][1]["layers"]}
-    assert "Healthy" in doctor_page({**measured, "healthy": True, "findings": []})
+    clean = " ".join(Outline(doctor_page({**measured, "healthy": True, "findings": []})).texts)
+    assert "nothing found" in clean
+    assert "The probe found nothing that harms training at this depth." in clean
 
 
 def test_numbers_survive_in_the_units_shown(measured: dict[str, Any]) -> None:
@@ -261,7 +263,7 @@ def test_notebook_fragment_is_small_and_complete(measured: dict[str, Any]) -> No
     assert outline.count("svg") == 3
     assert len(fragment) < 12_000
     assert len(notebook_html(long_report(5000))) < 16_000
-    for expected in ("✗ Not healthy", "Rank collapse", "Replace ReLU by its normalised form."):
+    for expected in ("No stress test", "Rank collapse", "Replace ReLU by its normalised form."):
         assert expected in " ".join(outline.texts)
 
 
@@ -315,7 +317,7 @@ def test_wording() -> None:
 def test_terminal_tells_it_in_a_few_lines(measured: dict[str, Any]) -> None:
     text = printed(measured)
     lines = text.splitlines()
-    assert lines[0] == "✗ Not healthy · a ReLU network of depth 40 · 1 severe, 1 moderate findings"
+    assert lines[0] == "No stress test · a ReLU network of depth 40 · 1 severe, 1 moderate findings"
     assert max(map(len, lines)) <= 80
     assert "1 SEVERE rank-collapse · layers 21–79 (30 of them) · 20 … 78" in text
     assert "→ Replace ReLU by its normalised form. (or 2 more)" in text

@@ -15,7 +15,7 @@ import pytest
 
 from isometer.report import save_page
 from support.browser import listen
-from support.doctor_reports import HOSTILE, hostile_report, long_report, measured_report
+from support.doctor_reports import HOSTILE, hostile_report, long_report, measured_report, outlook, stressed
 
 TRACES = "document.getElementById('curve').data.map(t => t.name || '')"
 TRACE = """name => { const t = document.getElementById('curve').data.find(t => t.name === name);
@@ -361,7 +361,21 @@ def test_almost_nothing_to_show(show: Callable[..., Opened], layers: int) -> Non
     opened = show(small, f"layers-{layers}")
     assert opened.trouble == []
     assert opened.rows() == list(range(layers))
-    assert "Healthy" in opened.page.text_content(".state")
+    assert "No stress test" in opened.page.text_content(".state")
+
+
+@pytest.mark.parametrize("options", [{}, {"viewport": {"width": 390, "height": 844}}, {"color_scheme": "dark"}])
+def test_short_trainings(show: Callable[..., Opened], options: dict[str, Any]) -> None:
+    report = stressed(long_report(30), True, adam=outlook(fresh=0.7), sgd=outlook("sick", fresh=0.0))
+    opened = show(report, "stressed", **options)
+    page = opened.page
+    assert opened.trouble == []
+    assert "Trains with adam, does not train with sgd" in page.text_content(".state")
+    assert page.locator(".runs figure").count() == 4
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing sticks out"
+    assert not page.is_visible("#training details li")
+    page.click("#training summary")
+    assert page.is_visible("#training details li")
 
 
 def _variable(page: Any, name: str) -> list[float]:

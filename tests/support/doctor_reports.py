@@ -133,6 +133,74 @@ def measured_report(depth: int = 40) -> dict[str, Any]:
     return report
 
 
+def outlook(
+    verdict: str = "trains", *, fresh: float | None = None, fit: float | None = 0.9, **more: Any
+) -> dict[str, Any]:
+    """What a report says about one optimizer; by default of a model that learns on one batch."""
+    return {
+        "verdict": verdict,
+        "probability": {"trains": 0.97, "slow": 0.5, "sick": 0.02, "unknown": None}[verdict],
+        "rates": [0.001, 0.004, 0.016] if verdict in ("trains", "slow") else [],
+        "best_rate": None if verdict == "unknown" else 0.004,
+        "at_rate": None,
+        "evidence": {
+            "fresh": fresh,
+            "fit": fit,
+            "reference_fresh": None if fresh is None else 0.8,
+            "reference_fit": None if verdict == "unknown" else 1.0,
+            "broken": False,
+        },
+        **more,
+    }
+
+
+def stress_run(optimizer: str, who: str, on: str, rate: float, losses: list[Any]) -> dict[str, Any]:
+    return {"optimizer": optimizer, "who": who, "on": on, "rate": rate, "steps": len(losses), "losses": losses}
+
+
+def stressed(report: dict[str, Any], healthy: bool | None, **outlooks: dict[str, Any]) -> dict[str, Any]:
+    """A report with a stress test: these verdicts, and for each optimizer some steps and runs."""
+    effects, runs = {}, []
+    for name, one in outlooks.items():
+        kinds = ["one batch"] if one["evidence"]["fresh"] is None else ["fresh batches", "one batch"]
+        down = one["verdict"] in ("trains", "slow")
+        effects[name] = {
+            "rate": 0.004,
+            "steps": 10,
+            "output_change": 0.14,
+            "predicted": -0.05,
+            "actual": -0.048 if down else 0.7,
+            "grown": [] if down else [["act", "inf"], ["fc", 34.2]],
+            "moved": [["head", 0.58], ["fc", 0.3 if down else 1e-5]],
+            "unmoved": [] if down else ["a", "b", "c", "d"],
+            "frozen": ["embed"] if down else [],
+        }
+        for on in kinds:
+            fall = 0.9 if down else 1.0
+            runs += [stress_run(name, "model", on, 0.001, [2.0] * 10)]
+            runs += [stress_run(name, "model", on, 0.004, [2.0 * fall**step for step in range(40)])]
+            runs += [stress_run(name, "reference", on, 0.016, [2.1 * 0.8**step for step in range(40)])]
+            if one["at_rate"] is not None:
+                runs += [stress_run(name, "model", on, one["at_rate"]["rate"], [2.0, "inf"])]
+    stress = {
+        "targets": "yours",
+        "chance": 1.9,
+        "batches": 4,
+        "samples": 16,
+        "plan": {"name": "full", "rates": 5, "rounds": [10, 40], "fit": 20, "long": 160, "beyond": 4},
+        "cost": {"seconds": 0.001, "weights": 1000, "training": 3000, "activations": 2000, "threads": 1},
+        "seconds": 2.5,
+        "in_place": "",
+        "kept": [],
+        "skipped": "",
+        "notes": ["Trained to your targets, on 4 batches of 16 samples (full, 2.5 s)."],
+        "after": [finding("dead-units", "severe", [1])],
+        "effects": effects,
+        "runs": runs,
+    }
+    return {**report, "healthy": healthy, "trains": outlooks, "stress": stress}
+
+
 def long_report(layers: int = 1000, names: tuple[str, ...] = ()) -> dict[str, Any]:
     """A made-up chain of any length: scale and gradients decay, half of the layers have weights."""
     index = np.arange(layers)
@@ -217,5 +285,8 @@ def hostile_report() -> dict[str, Any]:
         "worse": [HOSTILE[1]],
         "unchanged": [HOSTILE[2]],
     }
+    report = stressed(report, None, **{HOSTILE[0]: outlook("unknown"), HOSTILE[3]: outlook("sick", fresh=0.0)})
+    report["stress"].update(notes=[HOSTILE[0]], skipped=HOSTILE[1], after=[finding(HOSTILE[0], HOSTILE[1], [])])
+    report["stress"]["effects"][HOSTILE[0]].update(unmoved=[HOSTILE[1]], frozen=list(HOSTILE), grown=[[HOSTILE[0], 20]])
     report["prediction"] = {"spec": {}, "layers": [0, 1], "metrics": {}, "note": HOSTILE[0]}
     return report

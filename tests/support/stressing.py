@@ -16,7 +16,7 @@ from isometer.doctor.stress._material import Batches, material
 from isometer.doctor.stress._objectives import best_constant
 from isometer.doctor.stress._optimizers import OptimizerChoice, optimizer_choices
 from isometer.doctor.stress._plans import PLANS
-from isometer.doctor.stress._race import StressRun, Track
+from isometer.doctor.stress._race import StressRun, Track, progress
 
 Tensor = torch.Tensor
 Pair = tuple[Tensor, Tensor]
@@ -61,8 +61,8 @@ def entropy(labels: Tensor) -> float:
 
 
 def chance(loss: Callable[[Any, Any], Tensor], output: Any, targets: Sequence[Any]) -> float:
-    """Loss of the best constant."""
-    return best_constant(loss, output, targets)
+    """Loss of the best constant, where there are too few samples for one that depends on the position."""
+    return best_constant(loss, output, targets, samples=1)
 
 
 def choice(model: nn.Module, name: Any = "adam", lr: float | None = None, schedule: Any = None) -> OptimizerChoice:
@@ -75,19 +75,12 @@ def track(model: nn.Module, batches: Any, loss: Any = None, *, mode: str | None 
     subject = Subject(model)
     read = Batches(batches)
     samples = len(read[0][0])
-    return Track(
-        subject, material(subject, read, loss, samples=samples, mode=mode, seed=seed), mode=mode, seed=seed
-    )
+    return Track(subject, material(subject, read, loss, samples=samples, mode=mode, seed=seed), mode=mode, seed=seed)
 
 
 def run_of(rate: float, losses: Sequence[float], *, on: Any = "one batch", who: Any = "model") -> StressRun:
-    """A run with these losses."""
-    return StressRun("adam", who, on, rate, len(losses), tuple(losses))
-
-
-def gone(losses: Sequence[float], at_chance: float, *, on: Any = "one batch") -> float:
-    """Progress of a run with these losses."""
-    return run_of(0.1, losses, on=on).progress(at_chance)
+    """A run with these losses, at chance 1."""
+    return StressRun("adam", who, on, rate, len(losses), tuple(losses), progress(tuple(losses), on, 1.0))
 
 
 def shortest(monkeypatch: pytest.MonkeyPatch) -> None:

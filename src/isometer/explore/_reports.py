@@ -20,6 +20,7 @@ __all__ = ["Shelf", "parsed"]
 
 Report = dict[str, Any]
 _TEXT = 2000  # characters of a text that are kept
+_OPTIMIZERS = 20
 _WRITE = "write one with `isometer doctor MODEL --json > report.json`"
 
 
@@ -66,7 +67,9 @@ def _report(raw: Mapping[str, Any]) -> Report:
         "schema": raw["schema"],
         "model": _text(raw.get("model", "")),
         "mode": _text(raw.get("mode", "")),
-        "healthy": bool(raw.get("healthy")),
+        "healthy": None if raw.get("healthy", False) is None else bool(raw.get("healthy")),
+        "trains": _trains(raw.get("trains")),
+        "stress": _stress(raw.get("stress")),
         "summary": _text(raw.get("summary", "")),
         "batch": {"samples": int(batch.get("samples") or 0), "description": _text(batch.get("description") or "")},
         "layers": [_layer(i, dict(row)) for i, row in enumerate(layers)],
@@ -137,6 +140,65 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {_text(k): _plain(v) for k, v in list(value.items())[:20] if not isinstance(v, list | dict)}
     return value if isinstance(value, bool | int | float) or value is None else _text(value)
+
+
+def _trains(raw: Any) -> dict[str, Any]:
+    """Verdicts by optimizer; reports without a stress test, and older ones, have none."""
+    if not isinstance(raw, Mapping):
+        return {}
+    return {_text(name)[:80]: _outlook(dict(one)) for name, one in list(raw.items())[:_OPTIMIZERS]}
+
+
+def _outlook(one: Mapping[str, Any]) -> dict[str, Any]:
+    at, evidence = one.get("at_rate"), dict(one.get("evidence") or {})
+    return {
+        "verdict": _verdict(one["verdict"]),
+        "probability": _number(one.get("probability")),
+        "rates": [_number(rate) for rate in _list(one.get("rates", []), "rates")[:50]],
+        "best_rate": _number(one.get("best_rate")),
+        "at_rate": None
+        if at is None
+        else {
+            "rate": _number(at["rate"]),
+            "verdict": _verdict(at["verdict"]),
+            "progress": _number(at.get("progress")),
+        },
+        "evidence": {
+            **{key: _number(evidence.get(key)) for key in ("fresh", "fit", "reference_fresh", "reference_fit")},
+            "broken": bool(evidence.get("broken")),
+        },
+    }
+
+
+def _verdict(value: Any) -> str:
+    return value if value in ("trains", "slow", "sick") else "unknown"
+
+
+def _stress(raw: Any) -> dict[str, Any] | None:
+    """What the clinic tells of a stress test: no loss curves."""
+    if not isinstance(raw, Mapping):
+        return None
+    after, rounds = raw.get("after"), (raw.get("plan") or {}).get("rounds") or ()
+    effects = list(dict(raw.get("effects") or {}).items())[:_OPTIMIZERS]
+    return {
+        "targets": _text(raw.get("targets", "")),
+        "chance": _number(raw.get("chance")),
+        "batches": int(raw.get("batches") or 0),
+        "plan": {"rounds": [int(v) for v in rounds[:2]]},
+        "skipped": _text(raw.get("skipped") or ""),
+        "notes": [_text(line) for line in _list(raw.get("notes") or [], "notes")[:200]],
+        "after": None
+        if after is None
+        else [{"id": _text(one["id"]), "severity": _text(one["severity"])} for one in _list(after, "after")],
+        "effects": {_text(name)[:80]: _effects(dict(one)) for name, one in effects},
+    }
+
+
+def _effects(one: Mapping[str, Any]) -> dict[str, Any]:
+    pairs = {key: [(_text(name), _number(v)) for name, v in one.get(key) or ()] for key in ("grown", "moved")}
+    names = {key: [_text(name) for name in one.get(key) or ()] for key in ("unmoved", "frozen")}
+    numbers = {key: _number(one.get(key)) for key in ("rate", "output_change", "predicted", "actual")}
+    return {"steps": int(one.get("steps") or 0), **numbers, **pairs, **names}
 
 
 def _prediction(raw: Any, layers: int) -> dict[str, Any] | None:

@@ -21,18 +21,21 @@ from isometer.report._doctor_metrics import (
     shown,
     where,
 )
+from isometer.report._outlook_page import notebook_training
+from isometer.report._outlook_words import headline, next_step
 
+_COLOURS = {"healthy": "#00795c", "unhealthy": "#c0362c", "undecided": "#8a5a00", "untested": "#5b6573"}
 _KINDS = {"weights": "Weights", "architecture": "Architecture", "batch": "Batch", "training": "Training"}
 _LINKS = 6  # layers of a finding that get a link of their own
 
 
 def verdict(report: Mapping[str, Any]) -> str:
-    """Healthy or not, and how many findings, in words."""
+    """How many findings, in words."""
     findings = report["findings"]
     counts = [(word, sum(f["severity"] == word for f in findings)) for word in ("severe", "moderate")]
     parts = [f"{count} {word}" for word, count in counts if count]
     if not parts:
-        return "no findings"
+        return "nothing found" if not findings else _counted(len(findings), "finding")
     return f"{', '.join(parts)} finding{'s' if len(findings) != 1 else ''}"
 
 
@@ -190,7 +193,7 @@ def _sources(ids: Sequence[str]) -> str:
 
 
 def notebook_html(report: Mapping[str, Any]) -> str:
-    """A small fragment for notebooks: verdict, findings, three curves; no scripts, no styles outside itself.
+    """A small fragment for notebooks: verdict, short trainings, findings, three curves; no scripts, no outside styles.
 
     Args:
         report: the dictionary of a doctor's report.
@@ -205,8 +208,9 @@ def notebook_html(report: Mapping[str, Any]) -> str:
         (True, False)
     """
     checked(report)
-    healthy = bool(report["healthy"])
-    colour, mark, word = ("#00795c", "✓", "Healthy") if healthy else ("#c0362c", "✗", "Not healthy")
+    told = headline(report)
+    colour = _COLOURS[told.state]
+    advice = next_step(report)
     items = []
     for finding in ordered(report["findings"]):
         first = next((f"<br>→ {escape(str(p['text']))}" for p in finding["prescriptions"]), "")
@@ -223,7 +227,9 @@ def notebook_html(report: Mapping[str, Any]) -> str:
     listed = f'<ul style="margin:.4em 0;padding-left:1.3em">{"".join(items)}</ul>' if items else ""
     return (
         f'<div style="border-left:4px solid {colour};padding:.4em .9em;margin:.4em 0;max-width:860px">'
-        f'<div><b style="color:{colour}">{mark} {word}</b> · {escape(str(report["model"]))} · {verdict(report)}</div>'
+        f'<div><b style="color:{colour}">{escape(f"{told.mark} {told.word}".strip())}</b> · '
+        f"{escape(str(report['model']))} · {verdict(report)}</div>"
         f'<div>{escape(str(report["summary"]))}</div><div style="font-size:85%;opacity:.8">{escape(setting(report))}'
-        f'</div>{listed}<div style="display:flex;flex-wrap:wrap;gap:1em">{"".join(tiles)}</div></div>'
+        f"</div>{f'<div>→ {escape(advice)}</div>' if advice else ''}{notebook_training(report)}"
+        f'{listed}<div style="display:flex;flex-wrap:wrap;gap:1em">{"".join(tiles)}</div></div>'
     )

@@ -1,4 +1,4 @@
-"""The doctor's report as one HTML file that opens offline: curves, heat maps and a table of layers."""
+"""The doctor's report as one HTML file that opens offline: verdict, curves, heat maps and a table of layers."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from isometer.report._doctor_fragments import (
     vitals,
 )
 from isometer.report._doctor_metrics import checked, columns, look_at, ordered, overview, real, shown, where
+from isometer.report._outlook_page import training_section
+from isometer.report._outlook_words import has_verdicts, headline, next_step, nothing_found, symptoms
 from isometer.report._treatment import treatment_section
 from isometer.serialize import json_data, json_text
 
@@ -64,25 +66,30 @@ def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
         (True, False)
     """
     checked(report)
-    healthy = bool(report["healthy"])
+    told = headline(report)
+    advice = next_step(report)
     heading = title or str(report["model"])
+    trust = escape(str(report.get("reliability", "")))
     plotly, program = _plotly(), _program()
     return _template("page.html").substitute(
         policy=_policy(plotly, program),
-        title=escape(f"{heading} · {'healthy' if healthy else 'not healthy'}"),
+        title=escape(f"{heading} · {told.word[:1].lower()}{told.word[1:]}"),
         heading=escape(heading),
         style=_asset("page.css"),
-        state="healthy" if healthy else "unhealthy",
-        mark="✓" if healthy else "✗",
-        word="Healthy" if healthy else "Not healthy",
+        state=told.state,
+        mark=told.mark or "–",
+        word=escape(told.word),
         counts=escape(verdict(report)),
         summary=escape(str(report["summary"])),
         setting=escape(setting(report)),
-        reliability=escape(str(report.get("reliability", ""))),
+        reliability="" if has_verdicts(report) else trust,
+        next=f'<p class="next">→ {escape(advice)}</p>' if advice else "",
+        training=training_section(report),
+        symptoms=escape(symptoms(report)),
+        trust=f'<p class="about">{trust}</p>' if trust and has_verdicts(report) and report["findings"] else "",
         comparison=_comparison(report.get("comparison")) + treatment_section(report.get("treatment")),
         vitals=_vitals(report),
-        findings=finding_cards(report)
-        or '<p class="clean">Nothing was found that harms training at this depth. The curves below show why.</p>',
+        findings=finding_cards(report) or f'<p class="clean {told.state}">{escape(nothing_found(report))}</p>',
         data=embedded(_payload(report)),
         plotly=plotly,
         program=program,

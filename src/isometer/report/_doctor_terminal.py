@@ -1,4 +1,4 @@
-"""The doctor's report on a terminal: the verdict and what to change first, then the table of layers."""
+"""The doctor's report on a terminal: the verdict, what a step does, findings and what to change, the layers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,23 @@ from isometer.report._doctor_metrics import (
     printable,
     where,
 )
+from isometer.report._outlook_words import (
+    after_words,
+    has_verdicts,
+    headline,
+    next_step,
+    outlook_table,
+    remarks,
+    run_notes,
+    step_words,
+    symptoms,
+    trained,
+)
 from isometer.report._treatment import print_treatment
 
 _STYLES = {"severe": "bold red", "moderate": "bold yellow"}
+_STATES = {"healthy": "bold green", "unhealthy": "bold red", "undecided": "bold yellow", "untested": "bold"}
+_VERDICTS = {"trains": "green", "slow": "yellow", "sick": "red", "unknown": "yellow"}
 _KEY_NUMBERS = 4
 _TOKENS = "token_mean_abs_cosine"  # shown where a finding is about tokens
 _COLUMNS = (
@@ -65,25 +79,80 @@ def print_report(console: Console, report: Mapping[str, Any], *, layers: int | N
         ...     "summary": "Fine.", "batch": {"samples": 2, "description": ""}, "findings": [], "layers": [],
         ...     "metrics": {}, "comparison": None})
         >>> print(page.getvalue().splitlines()[0])
-        ✓ Healthy · tiny · no findings
+        No stress test · tiny · nothing found
     """
     checked(report)
-    healthy = bool(report["healthy"])
-    head = Text("✓ Healthy" if healthy else "✗ Not healthy", style="bold green" if healthy else "bold red")
-    head.append(f" · {printable(report['model'])} · {verdict(report)}", style="default not bold")
-    console.print(head)
-    console.print(Padding(Text(printable(report["summary"]), style="bold"), (0, 0, 0, 2)))
-    for line in (setting(report), report.get("reliability", "")):
-        if line:
-            console.print(Padding(Text(printable(line), style="dim"), (0, 0, 0, 2)))
+    _print_verdict(console, report)
+    _print_steps(console, report)
     findings = ordered(report["findings"])
     names = [str(layer["name"]) for layer in report["layers"]]
+    if findings and has_verdicts(report):
+        console.print(Text(f"\n{symptoms(report)}", style="bold"))
+        _print_dim(console, [report.get("reliability", "")])
     for index, finding in enumerate(findings, start=1):
         _print_finding(console, index, finding, names)
     _print_comparison(console, report.get("comparison"))
     print_treatment(console, report.get("treatment"))
     if report["layers"] and layers != 0:
         _print_layers(console, report, findings, layers)
+    notes = run_notes(report)
+    if notes:
+        console.print(Text("\nWhat was run", style="dim"))
+        _print_dim(console, notes)
+
+
+def _print_verdict(console: Console, report: Mapping[str, Any]) -> None:
+    """What a person reads first: the headline, the optimizers, what to do next."""
+    told = headline(report)
+    head = Text(printable(f"{told.mark} {told.word}".strip()), style=_STATES[told.state])
+    head.append(f" · {printable(report['model'])} · {verdict(report)}", style="default not bold")
+    console.print(head)
+    console.print(Padding(Text(printable(report["summary"]), style="bold"), (0, 0, 0, 2)))
+    _print_dim(console, [setting(report), "" if has_verdicts(report) else report.get("reliability", "")])
+    if trained(report):
+        _print_outlooks(console, report)
+    for line in remarks(report):
+        console.print(Padding(Text(printable(line)), (0, 0, 0, 2)))
+    advice = next_step(report)
+    if advice:
+        console.print(Padding(Text.assemble(("→ ", "bold green"), printable(advice)), (0, 0, 0, 2)))
+
+
+def _print_dim(console: Console, lines: Sequence[Any]) -> None:
+    for line in lines:
+        if line:
+            console.print(Padding(Text(printable(line), style="dim"), (0, 0, 0, 2)))
+
+
+def _print_outlooks(console: Console, report: Mapping[str, Any]) -> None:
+    found = outlook_table(report)
+    wide = sum(max(map(len, column)) + 2 for column in zip(found.headings, *found.rows, strict=True))
+    narrow = wide > console.width
+    table = Table(box=None, padding=(0, 1 if narrow else 2, 0, 0), pad_edge=False)
+    for title in found.headings:
+        table.add_column(Text(title, style="bold"))
+    for row, one in zip(found.rows, found.verdicts, strict=True):
+        # A percentage stays in one piece where a cell has to break.
+        texts = [Text(printable(cell).replace(" (", "\n(" if narrow else " (")) for cell in row]
+        texts[1].stylize(_VERDICTS[one])
+        table.add_row(*texts)
+    console.print(Padding(table, (1, 0, 0, 2)))
+    _print_dim(console, [" ".join(found.legend)])
+    console.print()
+
+
+def _print_steps(console: Console, report: Mapping[str, Any]) -> None:
+    steps, after = step_words(report), after_words(report)
+    if steps or after:
+        console.print(Text("\nWhat a step does", style="bold"))
+    for title, lines in steps:
+        for index, line in enumerate(lines):
+            told = Text(printable(line))
+            if index == 0:
+                told = Text.assemble((f"{printable(title)}: ", "cyan"), told)
+            console.print(Padding(told, (0, 0, 0, 2 if index == 0 else 4)))
+    if after:
+        console.print(Padding(Text(printable(after)), (0, 0, 0, 2)))
 
 
 def _print_finding(console: Console, index: int, finding: Mapping[str, Any], names: Sequence[str]) -> None:

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from isometer.report._doctor_fragments import compared
 from isometer.report._doctor_metrics import printable, real
+from isometer.report._loss_picture import LossCurve, loss_picture
 
 _MARKS = {"applied": ("✓", "green"), "undone": ("↶", "yellow"), "refused": ("–", "dim")}
 _ARMS = (("before", "untreated", "#D55E00"), ("after", "treated", "#0072B2"))
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 640, 260, 56, 34, 12
 
 
 def print_treatment(console: Console, treatment: Mapping[str, Any] | None) -> None:
@@ -109,56 +109,18 @@ def loss_curves(trial: Mapping[str, Any]) -> str:
         >>> loss_curves({"steps": 2, "before": arm, "after": arm}).count("<polyline")
         2
     """
-    lines = {key: {name: _floats(trial[key]["curve"][name]) for name in ("mean", "low", "high")} for key, *_ in _ARMS}
-    finite = [v for arm in lines.values() for curve in arm.values() for v in curve if math.isfinite(v)]
-    top = _robust_top([v for arm in lines.values() for v in arm["mean"] if math.isfinite(v)])
-    low = min([0.0, *(v for v in finite if v < 0)])
-    last = max(1, int(trial["steps"]) - 1)
-
-    def at(step: float, value: float) -> str:
-        x = _LEFT + (_WIDTH - _LEFT - 8) * step / last
-        share = (min(max(value, low), top) - low) / (top - low)
-        return f"{x:.1f},{_TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - share):.1f}"
-
-    body = []
-    for tick in range(5):
-        value = low + (top - low) * tick / 4
-        x0, y = at(0, value).split(",")
-        body.append(f'<line x1="{x0}" x2="{_WIDTH - 8}" y1="{y}" y2="{y}" stroke="currentColor" opacity=".15"/>')
-        body.append(f'<text x="{_LEFT - 6}" y="{float(y) + 4:.1f}" text-anchor="end">{value:.3g}</text>')
-    for step in (0, last // 2, last):
-        x, _ = at(step, low).split(",")
-        body.append(f'<text x="{x}" y="{_HEIGHT - 16}" text-anchor="middle">{step}</text>')
-    body.append(f'<text x="{_WIDTH / 2:.0f}" y="{_HEIGHT - 3}" text-anchor="middle">step</text>')
-    for index, (key, name, colour) in enumerate(_ARMS):
-        steps = trial[key]["curve"]["step"]
-        band = [at(s, v) for s, v in zip(steps, lines[key]["high"], strict=True)]
-        band += [at(s, v) for s, v in reversed(list(zip(steps, lines[key]["low"], strict=True)))]
-        mean = [at(s, v) for s, v in zip(steps, lines[key]["mean"], strict=True)]
-        body.append(f'<polygon points="{" ".join(band)}" fill="{colour}" opacity=".18"/>')
-        body.append(f'<polyline points="{" ".join(mean)}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        rate = trial[key]["best_learning_rate"]
-        label = f"{name}, learning rate {rate:g}"
-        body.append(
-            f'<text x="{_WIDTH - 12}" y="{_TOP + 14 + 16 * index}" text-anchor="end" fill="{colour}">{label}</text>'
-        )
-    return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Loss curves of the untreated and the treated '
-        f'model" style="max-width:{_WIDTH}px;width:100%;font-size:12px;fill:currentColor">{"".join(body)}</svg>'
-    )
+    curves = []
+    for key, name, colour in _ARMS:
+        curve, rate = trial[key]["curve"], trial[key]["best_learning_rate"]
+        mean, low, high = (_floats(curve[side]) for side in ("mean", "low", "high"))
+        curves.append(LossCurve(f"{name}, learning rate {rate:g}", colour, curve["step"], mean, low, high))
+    label = "Loss curves of the untreated and the treated model"
+    return loss_picture(curves, label=label, last=int(trial["steps"]) - 1)
 
 
 def _floats(values: Sequence[float | str | None]) -> list[float]:
     """Losses; one that is no number is drawn where an infinite one is."""
     return [math.inf if math.isnan(real(value)) else real(value) for value in values]
-
-
-def _robust_top(values: Sequence[float]) -> float:
-    """High enough for all but single peaks: above 97 of 100 values."""
-    if not values:
-        return 1.0
-    ordered = sorted(values)
-    return 1.1 * max(ordered[min(len(ordered) - 1, int(0.97 * len(ordered)))], 1e-6)
 
 
 def _number(value: float | str | None) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-import xarray
 
 from isometer.errors import IsometerError, unknown_name
 from isometer.metrics._catalogue import describe
@@ -20,6 +19,9 @@ from isometer.simulate._streams import Streams
 from isometer.simulate._weights import GRAM_LAWS
 from isometer.spec import Spec
 from isometer.trajectory import DEFAULT_METRICS, trajectory
+
+if TYPE_CHECKING:
+    import xarray
 
 _SLOTS = 16  # runs computed together
 _WORK = 1 << 18  # numbers in a layer of all slots beyond which fewer slots are as fast

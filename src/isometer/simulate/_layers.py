@@ -184,5 +184,5 @@ def activate_backward(phi: Activation, x: torch.Tensor, cotangent: torch.Tensor)
         if not value.requires_grad:  # steps and signs: flat almost everywhere
             return torch.zeros_like(cotangent)
         # φ is elementwise: one pass with ones gives every slope, which all cotangents share
-        (slope,) = torch.autograd.grad(value, argument, torch.ones_like(value))
+        (slope,) = torch.autograd.grad(value.sum(), argument)  # without a cotangent, torch imports no symbolic shapes
     return slope * cotangent

@@ -68,13 +68,13 @@ def stress_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
     else:
         record |= {name: asdict(one.evidence) for name, one in found.outlooks.items()}
         record |= {"steps": sum(len(run.losses) for run in found.runs), "seconds": found.seconds}
-        record["runs"] = [_summed(run, found.chance) for run in found.runs]
+        record["runs"] = [_summed(run) for run in found.runs]
     return xarray.Dataset({"record": json.dumps(json_data(record, digits=5))})
 
 
-def _summed(run: StressRun, chance: float) -> list[Any]:
+def _summed(run: StressRun) -> list[Any]:
     """Who, optimizer, batches, rate, steps and progress: enough to fit other rules without training again."""
-    return [run.optimizer, run.who, run.on.split()[0], run.rate, run.steps, round(run.progress(chance), 4)]
+    return [run.optimizer, run.who, run.on.split()[0], run.rate, run.steps, round(run.progress, 4)]
 
 
 def _batches(made: Specimen, kind: str, seed: int) -> Iterator[Any]:

@@ -10,13 +10,14 @@ import torch
 from scipy import stats
 from torch import nn
 
-from isometer.doctor import CONDITIONS, PRESCRIPTIONS, diagnose, probe
+from isometer.doctor import CONDITIONS, PRESCRIPTIONS, probe
 from isometer.doctor.diagnosis._comparison import compare
-from isometer.doctor.diagnosis._redraws import Redraws
+from isometer.doctor.diagnosis._redraws import Redraws, Statistic
 from isometer.doctor.diagnosis._signal_path import View, robust_slope
 from isometer.doctor.diagnosis.checks import Case
 from isometer.doctor.diagnosis.checks._units import nonlinear_share
 from isometer.doctor.patients import PATIENTS, Patient
+from support.quick_look import quick_look
 
 AVAILABLE = [name for name, one in PATIENTS.items() if one.available]
 QUICK = (
@@ -45,7 +46,7 @@ QUICK = (
 
 def _found(patient: Patient, seed: int, n: int | None = None) -> set[str]:
     inputs, targets = patient.example(n, seed)
-    report = diagnose(patient.model(seed), inputs, target=targets, loss=patient.loss, predict=False, seed=seed)
+    report = quick_look(patient.model(seed), inputs, target=targets, loss=patient.loss, predict=False, seed=seed)
     return {finding.id for finding in report.findings}
 
 
@@ -85,8 +86,8 @@ def test_every_patient(name: str, seed: int, n: int | None) -> None:
 def test_healthy_without_a_loss() -> None:
     patient = PATIENTS["mlp-relu-10"]
     inputs, _ = patient.example()
-    assert diagnose(patient.model(), inputs, predict=False).healthy
-    assert diagnose(patient.model(), inputs[:2], predict=False).healthy  # two samples are enough to look
+    assert quick_look(patient.model(), inputs, predict=False).healthy
+    assert quick_look(patient.model(), inputs[:2], predict=False).healthy  # two samples are enough to look
 
 
 def _mlp(depth: int, width: int, gain: float, seed: int, activation: type[nn.Module] = nn.ReLU) -> nn.Sequential:
@@ -102,7 +103,7 @@ def _mlp(depth: int, width: int, gain: float, seed: int, activation: type[nn.Mod
 
 def test_evidence_has_the_true_rate() -> None:
     """A gain of 0.5 √2 halves lengths per ReLU layer, back and forth."""
-    report = diagnose(_mlp(20, 400, 0.5 * math.sqrt(2), 0), torch.randn(16, 400), predict=False)
+    report = quick_look(_mlp(20, 400, 0.5 * math.sqrt(2), 0), torch.randn(16, 400), predict=False)
     found = {finding.id: finding for finding in report.findings}
     assert found["activation-vanishing"].severity == "severe"
     assert found["activation-vanishing"].evidence["factor_per_layer"] == pytest.approx(0.5, rel=0.05)
@@ -116,8 +117,8 @@ def test_evidence_has_the_true_rate() -> None:
 def test_harm_is_a_matter_of_depth() -> None:
     """The same gain is harmless in 4 layers and not in 20."""
     batch = torch.randn(16, 256, generator=torch.Generator().manual_seed(3))
-    assert diagnose(_mlp(4, 256, 1.0, 1), batch, predict=False).healthy
-    assert not diagnose(_mlp(20, 256, 1.0, 1), batch, predict=False).healthy
+    assert quick_look(_mlp(4, 256, 1.0, 1), batch, predict=False).healthy
+    assert not quick_look(_mlp(20, 256, 1.0, 1), batch, predict=False).healthy
 
 
 def test_the_signal_is_lost_where_it_is_lost() -> None:
@@ -125,7 +126,7 @@ def test_the_signal_is_lost_where_it_is_lost() -> None:
     with torch.no_grad():
         model[8].weight *= 1e-6
         model[8].weight += 1e-3
-    report = diagnose(model, torch.randn(16, 128, generator=torch.Generator().manual_seed(0)), predict=False)
+    report = quick_look(model, torch.randn(16, 128, generator=torch.Generator().manual_seed(0)), predict=False)
     collapse = next(finding for finding in report.findings if finding.id == "rank-collapse")
     assert report.examination.names[collapse.layers[0]] in ("8", "9")
 
@@ -135,7 +136,7 @@ def test_every_finding_is_complete() -> None:
     for name in ("mlp-relu-100", "mlp-sigmoid-20", "mlp-bn-small-batch-10", "mlp-dead-10", "mlp-recentred-100"):
         patient = PATIENTS[name]
         inputs, targets = patient.example()
-        report = diagnose(patient.model(), inputs, target=targets, loss=patient.loss, predict=False)
+        report = quick_look(patient.model(), inputs, target=targets, loss=patient.loss, predict=False)
         for finding in report.findings:
             seen.add(finding.id)
             assert finding.id in CONDITIONS
@@ -158,7 +159,10 @@ class _Fake(Redraws):
     """Redraws whose statistics are given."""
 
     def __init__(self, values: list[float]) -> None:
-        self._views = values  # type: ignore[assignment]
+        self._values = values
+
+    def views(self, statistic: Statistic) -> list[View]:
+        return self._values  # type: ignore[return-value]
 
 
 @pytest.mark.slow
@@ -213,7 +217,7 @@ def test_narrow_networks_fluctuate_without_a_finding() -> None:
     """Width 8, depth 30, principled gain: the scale wanders by chance, and no growth is claimed in 12 networks."""
     for seed in range(12):
         batch = torch.randn(16, 8, generator=torch.Generator().manual_seed(seed))
-        report = diagnose(_mlp(30, 8, math.sqrt(2), seed), batch, predict=False, seed=seed)
+        report = quick_look(_mlp(30, 8, math.sqrt(2), seed), batch, predict=False, seed=seed)
         assert not {f.id for f in report.findings} & {"activation-explosion", "gradient-explosion"}
 
 
@@ -236,8 +240,8 @@ def test_robust_slope() -> None:
 
 def test_compare_says_what_changed() -> None:
     batch = torch.randn(16, 256, generator=torch.Generator().manual_seed(0))
-    sick = diagnose(_mlp(20, 256, 0.7, 0), batch, predict=False).to_dict()
-    well = diagnose(_mlp(20, 256, math.sqrt(2), 0), batch, predict=False).to_dict()
+    sick = quick_look(_mlp(20, 256, 0.7, 0), batch, predict=False).to_dict()
+    well = quick_look(_mlp(20, 256, math.sqrt(2), 0), batch, predict=False).to_dict()
     forward, backward = compare(sick, well), compare(well, sick)
     assert any("activation-vanishing" in line and "gone" in line for line in forward["better"])
     assert any("activation-vanishing" in line and "new" in line for line in backward["worse"])
@@ -259,7 +263,7 @@ def test_nothing_changes_also_with_redraws(name: str) -> None:
     inputs, targets = patient.example()
     before, storages = _state(model), [p.data_ptr() for p in model.parameters()]
     random_state = torch.random.get_rng_state()
-    report = diagnose(model, inputs, target=targets, loss=patient.loss)
+    report = quick_look(model, inputs, target=targets, loss=patient.loss)
     assert not report.healthy
     assert all(torch.equal(a, b) for a, b in zip(before, _state(model), strict=True))
     assert storages == [p.data_ptr() for p in model.parameters()]
@@ -282,7 +286,7 @@ def test_a_model_that_raises_is_restored() -> None:
     model = _Raises()
     before = _state(model)
     with pytest.raises(ValueError, match="halfway"):
-        diagnose(model, torch.randn(5, 4))
+        quick_look(model, torch.randn(5, 4))
     assert all(torch.equal(a, b) for a, b in zip(before, _state(model), strict=True))
 
 
@@ -290,7 +294,7 @@ def test_nan_weights_are_named() -> None:
     model = _mlp(4, 16, 1.4, 0)
     with torch.no_grad():
         model[4].weight[2, 3] = math.nan
-    report = diagnose(model, torch.randn(8, 16))
+    report = quick_look(model, torch.randn(8, 16))
     first = report.findings[0]
     assert (first.id, first.severity) == ("activation-explosion", "severe")
     assert report.examination.names[first.layers[0]] == "4"
@@ -301,7 +305,7 @@ def test_nan_weights_are_named() -> None:
 
 def test_overflow_is_named() -> None:
     model = _mlp(200, 16, 100.0, 0)
-    report = diagnose(model, torch.randn(8, 16))
+    report = quick_look(model, torch.randn(8, 16))
     first = next(finding for finding in report.findings if finding.id == "activation-explosion")
     assert first.evidence["weights_finite"] is True
     assert first.evidence["first_nonfinite_layer"] > 0
@@ -324,7 +328,7 @@ class _Odd(nn.Module):
     ],
 )
 def test_small_and_strange_models(model: nn.Module) -> None:
-    report = diagnose(model, torch.randn(8, 16, generator=torch.Generator().manual_seed(0)))
+    report = quick_look(model, torch.randn(8, 16, generator=torch.Generator().manual_seed(0)))
     assert report.healthy
     assert report.to_dict()["healthy"] is True
 
@@ -334,15 +338,15 @@ def test_frozen_shared_and_half_precision() -> None:
     model = nn.Sequential(shared, nn.ReLU(), shared, nn.ReLU(), nn.Linear(32, 2))
     for parameter in shared.parameters():
         parameter.requires_grad_(False)
-    assert diagnose(model, torch.randn(8, 32)).healthy
+    assert quick_look(model, torch.randn(8, 32)).healthy
     half = _mlp(3, 32, 1.4, 0).half()
-    assert diagnose(half, torch.randn(8, 32).half(), predict=False).healthy
+    assert quick_look(half, torch.randn(8, 32).half(), predict=False).healthy
 
 
 @pytest.mark.slow
 def test_two_thousand_layers() -> None:
     model = _mlp(2000, 16, 1.0, 0, nn.Tanh)
-    report = diagnose(model, torch.randn(8, 16), redraws=3, predict=False)
+    report = quick_look(model, torch.randn(8, 16), redraws=3, predict=False)
     assert len(report.examination) == 4002
     assert not report.healthy
     assert len(report.summary) < 300
@@ -352,16 +356,16 @@ def test_duplicates_and_zeros() -> None:
     model = _mlp(3, 32, 1.4, 0)
     x = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
     x[1] = x[0]
-    found = diagnose(model, x, predict=False).findings
+    found = quick_look(model, x, predict=False).findings
     assert [(f.id, f.severity) for f in found] == [("degenerate-batch", "moderate")]
     assert found[0].evidence["distinct_samples"] == 7
     x[2:] = 0
-    found = diagnose(model, x, predict=False).findings
+    found = quick_look(model, x, predict=False).findings
     assert (found[0].id, found[0].evidence["distinct_samples"]) == ("degenerate-batch", 1)
 
 
 def test_report_gives_a_dataset_and_a_dictionary() -> None:
-    report = diagnose(_mlp(6, 64, math.sqrt(2), 0), torch.randn(8, 64, generator=torch.Generator().manual_seed(0)))
+    report = quick_look(_mlp(6, 64, math.sqrt(2), 0), torch.randn(8, 64, generator=torch.Generator().manual_seed(0)))
     document = report.to_dict(grams=True)
     assert {"healthy", "findings", "layers", "metrics", "prediction"} <= set(document)
     assert all(len(column) == len(document["layers"]) for column in document["metrics"].values())
@@ -371,4 +375,4 @@ def test_report_gives_a_dataset_and_a_dictionary() -> None:
     assert data.sizes["layer"] == len(document["layers"])
     gram = np.array(document["grams"]["matrices"][-1])
     assert np.allclose(np.diag(gram), 1.0)
-    assert "healthy" in report._repr_html_().lower()
+    assert report.summary.split(";")[0].split(".")[0] in report._repr_html_()

@@ -32,7 +32,9 @@ def test_one_batch_is_no_stream(batch: Any) -> None:
     assert not is_stream(batch)
 
 
-@pytest.mark.parametrize("batch", [[(X, X)], [[X, 1], (X, 2)], iter([X]), DataLoader(TensorDataset(X)), [({"x": X}, 1)]])
+@pytest.mark.parametrize(
+    "batch", [[(X, X)], [[X, 1], (X, 2)], iter([X]), DataLoader(TensorDataset(X)), [({"x": X}, 1)]]
+)
 def test_many_batches_are_a_stream(batch: Any) -> None:
     assert is_stream(batch)
 
@@ -150,7 +152,9 @@ def test_a_model_and_a_loss_may_write_to_what_they_are_given() -> None:
     found = _material_of(Writes(), pairs, loss)
     for _ in range(2):
         found.loss_of(Writes(), found.batch(1))
-    assert all(torch.equal(a, b) for one, other in zip(pairs, copies, strict=True) for a, b in zip(one, other, strict=True))
+    assert all(
+        torch.equal(a, b) for one, other in zip(pairs, copies, strict=True) for a, b in zip(one, other, strict=True)
+    )
 
 
 def test_what_a_loss_holds_is_put_back() -> None:

@@ -108,7 +108,9 @@ def test_a_negated_error_has_none(error: Callable[..., torch.Tensor], targets: t
     assert chance(lambda y, t: -error(y, t), torch.zeros(4, 2), [targets]) == -math.inf
 
 
-@pytest.mark.parametrize("labels", [torch.full((4,), -100), torch.tensor([0, 1, 2, 7])], ids=["all ignored", "too many"])
+@pytest.mark.parametrize(
+    "labels", [torch.full((4,), -100), torch.tensor([0, 1, 2, 7])], ids=["all ignored", "too many"]
+)
 def test_where_no_constant_has_a_loss_it_is_unknown(labels: torch.Tensor) -> None:
     assert math.isnan(chance(functional.cross_entropy, torch.zeros(4, 3), [labels]))
 

@@ -45,7 +45,11 @@ def _old_weight_norm(*sizes: int) -> nn.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return nn.Sequential(
-            *(m for a, b in zip(sizes, sizes[1:], strict=False) for m in (nn.utils.weight_norm(nn.Linear(a, b)), nn.ReLU()))
+            *(
+                m
+                for a, b in zip(sizes, sizes[1:], strict=False)
+                for m in (nn.utils.weight_norm(nn.Linear(a, b)), nn.ReLU())
+            )
         )[:-1]
 
 
@@ -72,9 +76,11 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], torch.Tensor]] = {
         1e3 * drawn(4, 3, 7, 7),
     ),
     "transposed": (
-        lambda: nn.Sequential(nn.ConvTranspose2d(3, 4, 4, stride=2), nn.ReLU(), nn.ConvTranspose1d(4, 2, 3, groups=2))[:2]
-        .append(nn.Flatten())
-        .append(nn.Linear(4 * 256, 2)),
+        lambda: (
+            nn.Sequential(nn.ConvTranspose2d(3, 4, 4, stride=2), nn.ReLU(), nn.ConvTranspose1d(4, 2, 3, groups=2))[:2]
+            .append(nn.Flatten())
+            .append(nn.Linear(4 * 256, 2))
+        ),
         drawn(4, 3, 7, 7),
     ),
     "transformer": (_encoder, drawn(4, 5, 16)),

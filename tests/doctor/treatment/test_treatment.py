@@ -13,13 +13,14 @@ import pytest
 import torch
 from torch import nn
 
-from isometer.doctor import CONDITIONS, PRESCRIPTIONS, diagnose
+from isometer.doctor import CONDITIONS, PRESCRIPTIONS
 from isometer.doctor.diagnosis import Report
 from isometer.doctor.patients import PATIENTS, patient
 from isometer.doctor.treatment import add_norm_, treat
 from isometer.errors import IsometerError
 from isometer.init import asymmetric_
 from support.models import batch, chain, same, state
+from support.quick_look import quick_look
 
 # --- treat ------------------------------------------------------------------------------------------------------------
 
@@ -48,14 +49,14 @@ def _asymmetric() -> nn.Sequential:
 def test_weights_are_set_first_and_the_finding_is_gone(name: str) -> None:
     make, expected = SICK[name]
     model = make()
-    report = diagnose(model, batch(), predict=False)
+    report = quick_look(model, batch(), predict=False)
     assert report.findings
     before = state(model)
     treatment = treat(model, report, batch=batch())
     assert treatment.applied == expected
     assert treatment.cured
     assert same(before, state(model)), "the original is left alone"
-    again = diagnose(treatment.model, batch())
+    again = quick_look(treatment.model, batch())
     assert again.healthy
 
 
@@ -63,7 +64,7 @@ def test_weights_are_set_first_and_the_finding_is_gone(name: str) -> None:
 def test_architecture_is_changed_only_when_weights_do_not_help() -> None:
     model = chain(16, 48, nn.Sigmoid)
     inputs = batch(16, 48)
-    treatment = treat(model, diagnose(model, inputs, predict=False), batch=inputs)
+    treatment = treat(model, quick_look(model, inputs, predict=False), batch=inputs)
     assert treatment.cured
     assert [PRESCRIPTIONS[one].kind for one in treatment.applied] == ["architecture"]
     assert any(step.kind == "weights" and step.status in ("undone", "refused") for step in treatment.steps)
@@ -77,7 +78,7 @@ def test_printed_code_does_the_same_in_another_process(tmp_path: Path) -> None:
     )
     script, expected = ["import torch"], []
     for number, (model, choose) in enumerate(cases):
-        treatment = treat(model, diagnose(model, batch(), predict=False), batch=batch(), choose=choose, seed=number)
+        treatment = treat(model, quick_look(model, batch(), predict=False), batch=batch(), choose=choose, seed=number)
         assert treatment.applied, treatment.steps
         torch.save({"model": model, "batch": batch()}, tmp_path / f"{number}.pt")
         expected.append(treatment.model(batch()))
@@ -96,17 +97,17 @@ def test_printed_code_does_the_same_in_another_process(tmp_path: Path) -> None:
 def test_inplace_keeps_the_parameters_that_an_optimizer_holds() -> None:
     model = chain(12, gain=0.5)
     held = [id(parameter) for parameter in model.parameters()]
-    treatment = treat(model, diagnose(model, batch(), predict=False), batch=batch(), inplace=True)
+    treatment = treat(model, quick_look(model, batch(), predict=False), batch=batch(), inplace=True)
     assert treatment.model is model
     assert [id(parameter) for parameter in model.parameters()] == held
-    assert diagnose(model, batch(), predict=False).healthy
+    assert quick_look(model, batch(), predict=False).healthy
 
 
 def test_what_makes_things_worse_is_undone_and_said() -> None:
     model = chain(30, gain=math.sqrt(2))
     add_norm_(model, batch(), "layer")
     healthy_state = state(model)
-    report = diagnose(model, batch(), predict=False)
+    report = quick_look(model, batch(), predict=False)
     treatment = treat(model, report, batch=batch(), choose=["normalize-activation"])
     burden = [sum({"severe": 3, "moderate": 1}[f.severity] for f in r.findings) for r in (report, treatment.after)]
     (step,) = treatment.steps
@@ -120,7 +121,7 @@ def test_what_makes_things_worse_is_undone_and_said() -> None:
 
 def test_all_carries_out_everything_and_is_never_worse() -> None:
     model = chain(12, gain=0.5)
-    report = diagnose(model, batch(), predict=False)
+    report = quick_look(model, batch(), predict=False)
     treatment = treat(model, report, batch=batch(), choose="all")
     listed = {p.id for finding in report.findings for p in finding.prescriptions}
     assert {step.id for step in treatment.steps} == listed
@@ -129,7 +130,7 @@ def test_all_carries_out_everything_and_is_never_worse() -> None:
 
 def test_a_healthy_model_is_left_as_it_is() -> None:
     model = chain(3, gain=math.sqrt(2))
-    report = diagnose(model, batch(), predict=False)
+    report = quick_look(model, batch(), predict=False)
     assert report.healthy
     treatment = treat(model, report, batch=batch())
     assert (treatment.steps, treatment.code, treatment.after) == ((), "", report)
@@ -167,7 +168,7 @@ def _tied() -> nn.Module:
 def test_refusals_say_why_and_touch_nothing(make: Callable[[], nn.Module], choose: str, words: str) -> None:
     model = make()
     before = state(model)
-    treatment = treat(model, diagnose(model, batch(), predict=False), batch=batch(), choose=[choose], inplace=True)
+    treatment = treat(model, quick_look(model, batch(), predict=False), batch=batch(), choose=[choose], inplace=True)
     (step,) = treatment.steps
     assert (step.status, treatment.applied) == ("refused", ())
     assert words in step.reason
@@ -176,7 +177,7 @@ def test_refusals_say_why_and_touch_nothing(make: Callable[[], nn.Module], choos
 
 def test_frozen_models_get_what_is_still_possible() -> None:
     model = _frozen()
-    treatment = treat(model, diagnose(model, batch(), predict=False), batch=batch())
+    treatment = treat(model, quick_look(model, batch(), predict=False), batch=batch())
     assert all(PRESCRIPTIONS[one].kind == "architecture" for one in treatment.applied)
     assert not treatment.model[4].weight.requires_grad
     assert torch.equal(treatment.model[4].weight, model[4].weight)
@@ -184,7 +185,7 @@ def test_frozen_models_get_what_is_still_possible() -> None:
 
 def test_linear_models_get_orthogonal_weights() -> None:
     model = chain(12, act=nn.Identity, gain=0.3)
-    treatment = treat(model, diagnose(model, batch(), predict=False), batch=batch(), choose=["orthogonal-init"])
+    treatment = treat(model, quick_look(model, batch(), predict=False), batch=batch(), choose=["orthogonal-init"])
     assert treatment.applied == ("orthogonal-init",)
     weight = treatment.model[2].weight
     assert torch.allclose(weight @ weight.T, torch.eye(32), atol=1e-5)
@@ -193,7 +194,7 @@ def test_linear_models_get_orthogonal_weights() -> None:
 def test_non_square_layers_are_left_out_of_iterative_orthogonalisation() -> None:
     model = nn.Sequential(nn.Linear(32, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
     first = model[0].weight.detach().clone()
-    report = diagnose(model, batch(64), predict=False)
+    report = quick_look(model, batch(64), predict=False)
     treatment = treat(model, report, batch=batch(64), choose=["iterative-orthogonalization"])
     assert treatment.applied == ("iterative-orthogonalization",) or "undone" in {s.status for s in treatment.steps}
     gain = treatment.model[0].weight.norm().item() / first.norm().item()
@@ -202,7 +203,7 @@ def test_non_square_layers_are_left_out_of_iterative_orthogonalisation() -> None
 
 def test_meta_and_quantised_models_are_refused() -> None:
     model = chain(3)
-    report = diagnose(model, batch(), predict=False)
+    report = quick_look(model, batch(), predict=False)
     with pytest.raises(IsometerError, match="meta device"):
         treat(copy.deepcopy(model).to("meta"), report, batch=batch())
     stub = type("Quantised", (nn.Module,), {"__module__": "torch.ao.nn.quantized"})()
@@ -221,7 +222,7 @@ def test_meta_and_quantised_models_are_refused() -> None:
 )
 def test_wrong_arguments(arguments: dict, words: str) -> None:
     model = chain(3)
-    given = {"model": model, "report": diagnose(model, batch(), predict=False), "batch": batch(), **arguments}
+    given = {"model": model, "report": quick_look(model, batch(), predict=False), "batch": batch(), **arguments}
     with pytest.raises(IsometerError, match=words):
         treat(given.pop("model"), given.pop("report"), **given)
 
@@ -232,7 +233,7 @@ def test_models_that_cannot_be_copied_or_break_are_untouched(monkeypatch: pytest
             raise TypeError("no copies")
 
     model = Stubborn(*chain(12, gain=0.5))
-    report = diagnose(model, batch(), predict=False)
+    report = quick_look(model, batch(), predict=False)
     with pytest.raises(IsometerError, match="inplace=True"):
         treat(model, report, batch=batch())
     assert treat(model, report, batch=batch(), inplace=True).cured
@@ -260,7 +261,7 @@ TREATABLE = [n for n, p in PATIENTS.items() if not p.healthy and p.defect is Non
 def test_every_treatable_patient_is_cured(name: str) -> None:
     one = patient(name)
     model, (inputs, targets) = one.model(1), one.example(seed=1)
-    report: Report = diagnose(model, inputs, target=targets, loss=one.loss, predict=False)
+    report: Report = quick_look(model, inputs, target=targets, loss=one.loss, predict=False)
     assert {f.id for f in report.findings} <= set(CONDITIONS)
     treatment = treat(model, report, batch=inputs, target=targets, loss=one.loss)
     assert treatment.cured, treatment.summary

@@ -8,6 +8,7 @@ from typing import Any
 from isometer.doctor.conditions._findings import SEVERITIES
 
 _RANK = {severity: index for index, severity in enumerate(SEVERITIES)}  # 0 is the worst
+_TRAINS = {"sick": "does not train", "slow": "trains slowly", "trains": "trains"}  # the best last
 _QUANTITIES = {
     # what it is called: (metric, first or last layer that has it)
     "scale of the last representation": ("rms", "last"),
@@ -17,7 +18,9 @@ _QUANTITIES = {
 
 
 def compare(baseline: Mapping[str, Any], report: Mapping[str, Any], *, name: str = "baseline") -> dict[str, Any]:
-    """Findings that came, went or changed in severity.
+    """Verdicts of stress tests that changed, and findings that came, went or changed in severity.
+
+    A verdict that is unknown before or now is neither better nor worse.
 
     Args:
         baseline: an earlier report, as `Report.to_dict` gives it.
@@ -31,10 +34,13 @@ def compare(baseline: Mapping[str, Any], report: Mapping[str, Any], *, name: str
         >>> old = {"findings": [{"id": "rank-collapse", "severity": "severe"}], "layers": [], "metrics": {}}
         >>> compare(old, {"findings": [], "layers": [], "metrics": {}})["better"]
         ['rank-collapse (severe) is gone']
+        >>> sick, well = ({**old, "trains": {"adam": {"verdict": one, "at_rate": None}}} for one in ("sick", "trains"))
+        >>> compare(sick, well)["better"]
+        ['adam: does not train → trains']
     """
+    better, worse, unchanged = _verdicts(baseline, report)
     before = {finding["id"]: finding["severity"] for finding in baseline["findings"]}
     after = {finding["id"]: finding["severity"] for finding in report["findings"]}
-    better, worse, unchanged = [], [], []
     for one, severity in before.items():
         if one not in after:
             better.append(f"{one} ({severity}) is gone")
@@ -54,6 +60,39 @@ def compare(baseline: Mapping[str, Any], report: Mapping[str, Any], *, name: str
         "unchanged": unchanged,
         "numbers": _numbers(baseline, report),
     }
+
+
+def _verdicts(baseline: Mapping[str, Any], report: Mapping[str, Any]) -> tuple[list[str], list[str], list[str]]:
+    """What got better, worse and stayed, of what both reports judge: optimizers at their best rates, and at a rate."""
+    better: list[str] = []
+    worse: list[str] = []
+    unchanged: list[str] = []
+    before, after = _judged(baseline), _judged(report)
+    order = list(_TRAINS)
+    for what in before:
+        first, second = before[what], after.get(what)
+        if second is None or (first == second and first not in order):
+            continue
+        if first not in order or second not in order:
+            known = _TRAINS.get(first) or _TRAINS.get(second)
+            unchanged.append(f"{what}: {known} {'before' if first in order else 'now'}, not decided in the other")
+        elif first == second:
+            unchanged.append(f"{what}: {_TRAINS[first]}")
+        else:
+            up = order.index(second) > order.index(first)
+            (better if up else worse).append(f"{what}: {_TRAINS[first]} → {_TRAINS[second]}")
+    return better, worse, unchanged
+
+
+def _judged(document: Mapping[str, Any]) -> dict[str, str]:
+    """Verdicts by what they are about; older reports have none."""
+    found = {}
+    for name, one in (document.get("trains") or {}).items():
+        found[str(name)] = str(one["verdict"])
+        at = one.get("at_rate")
+        if at is not None:
+            found[f"{name} at {float(at['rate']):.3g}"] = str(at["verdict"])
+    return found
 
 
 def _numbers(baseline: Mapping[str, Any], report: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import nn
 
-from isometer.doctor.conditions._conditions import CONDITIONS
 from isometer.doctor.conditions._findings import SEVERITIES, Finding
+from isometer.doctor.diagnosis._checking import case_beside, examined_case
 from isometer.doctor.diagnosis._made_up import made_up_batch
-from isometer.doctor.diagnosis._redraws import Redraws
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.diagnosis._signal_path import View
-from isometer.doctor.diagnosis.checks import Case
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._examine import checked, examine
 from isometer.doctor.probe._subject import Subject, examined
@@ -85,6 +83,7 @@ def diagnose(
         ModelChangedError: as for `probe`.
 
     Example:
+        >>> _ = torch.manual_seed(0)
         >>> blocks = [m for _ in range(30) for m in (nn.Linear(64, 64, bias=False), nn.ReLU())]
         >>> model = nn.Sequential(*blocks, nn.Linear(64, 10))
         >>> report = diagnose(model, torch.randn(16, 64, generator=torch.Generator().manual_seed(1)), optimizer="sgd")
@@ -110,12 +109,16 @@ def diagnose(
         # Alignment is read off samples with parallel gradients: make some where the loss is ours to choose.
         cotangents = _paired(seed) if loss is None else loss
 
-        def again(prepare: Callable[[nn.Module], None] | None = None) -> Examination:
-            return examine(subject, batch, target=target, loss=cotangents, mode=mode, seed=seed, prepare=prepare)
+        def again(prepare: Callable[[nn.Module], None] | None = None, **how: Any) -> Examination:
+            given = {"target": target, "loss": cotangents, "mode": mode, "seed": seed, "prepare": prepare}
+            return examine(subject, batch, **given, **how)
 
-        chance = Redraws(again, number=redraws, seed=seed)
         examination = again()
-        findings = _findings(examination, chance)
+
+        def redrawn(prepare: Callable[[nn.Module], None], gradients: bool) -> Examination:
+            return again(prepare, once=examination.loss_exponent, gradients=gradients)
+
+        case = examined_case(View(examination), redrawn, number=redraws, seed=seed)
         tested = None
         if stress:
             tested = stress_test(
@@ -127,7 +130,7 @@ def diagnose(
                 mode=mode,
                 seed=seed,
                 budget=budget - (time.perf_counter() - begun),
-                look=lambda prepare: _findings(again(prepare), chance),
+                look=lambda prepare: _ordered(case_beside(View(again(prepare)), case).found),
                 told=told,
             )
         prediction, reason = _prediction(subject, examination, predict, seed)
@@ -136,7 +139,7 @@ def diagnose(
         name or type(subject.original).__name__,
         "train" if training else "eval",
         examination,
-        findings,
+        _ordered(case.found),
         prediction,
         reason,
         description,
@@ -163,12 +166,9 @@ def _batches(model: nn.Module, batch: Any, target: Any, description: str, seed: 
     return Batches([(batch, target)]), description
 
 
-def _findings(examination: Examination, chance: Redraws) -> tuple[Finding, ...]:
-    """What is found in the measurements, most severe first."""
-    case = Case(View(examination), chance)
-    for condition in sorted(CONDITIONS.values(), key=lambda one: one.order):  # later checks read what was found before
-        case.found.extend(condition.found_in(case))
-    return tuple(sorted(case.found, key=lambda finding: SEVERITIES.index(finding.severity)))
+def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Most severe first."""
+    return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))
 
 
 def _prediction(subject: Subject, examination: Examination, predict: bool, seed: int) -> tuple[Any, str]:
@@ -180,7 +180,7 @@ def _prediction(subject: Subject, examination: Examination, predict: bool, seed:
     from isometer.doctor.prediction._extraction import Chain, chain_of
     from isometer.doctor.prediction._predict_chain import predict_chain
 
-    chain = chain_of(subject, examination)
+    chain = chain_of(subject, examination, quick=True)
     return (predict_chain(chain, examination, seed=seed), "") if isinstance(chain, Chain) else (None, chain)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray
 
 from isometer.doctor.conditions._findings import Finding
 from isometer.doctor.diagnosis._reliability import reliability
@@ -18,6 +17,8 @@ from isometer.doctor.probe._examination import Examination
 from isometer.serialize import json_data
 
 if TYPE_CHECKING:
+    import xarray
+
     from isometer.doctor.prediction._predict_chain import Prediction
     from isometer.doctor.stress._outlook import Outlook
     from isometer.doctor.stress._stress import Stress

@@ -7,9 +7,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from isometer.doctor.probe._examination import Examination
+from isometer.doctor.probe._examination import Examination, without_gradients
 from isometer.doctor.probe._sites import Site
 
 Floats = NDArray[np.float64]
@@ -42,6 +41,11 @@ class View:
         self.values = examination.values
         self.depths = np.array([site.depth for site in self.sites])
         self.depth = int(self.depths.max(initial=0))
+
+    @cached_property
+    def without_gradients(self) -> View:
+        """The same of the forward pass alone."""
+        return View(without_gradients(self.examination))
 
     @cached_property
     def readout(self) -> bool:
@@ -208,5 +212,6 @@ def robust_slope(x: Floats, y: Floats) -> float:
     if x.size < 3 or np.ptp(x) == 0:
         return math.nan
     step = -(-x.size // _MOST_POINTS)  # pairs grow with the square of the points
-    with np.errstate(invalid="ignore"):  # of the interval, which is not asked for, where most values are equal
-        return float(stats.theilslopes(y[::step], x[::step]).slope)
+    x, y = x[::step], y[::step]
+    run, rise = x[:, None] - x, y[:, None] - y
+    return float(np.median(rise[run > 0] / run[run > 0]))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from isometer.metrics._catalogue import describe
 
@@ -191,10 +191,10 @@ def _departures(scaled: Floats) -> Floats:
 def _student(largest: Floats, level: float) -> float:
     """How many deviations a new draw stays within everywhere, with probability `level`."""
     runs = len(largest)
-    tails = -np.log1p(-2.0 * stats.t.sf(largest, runs - 2))  # −log F(T)
+    tails = -np.log1p(-2.0 * special.stdtr(runs - 2, -largest))  # −log F(T)
     comparisons = max(1.0, (runs + 2 * math.sqrt(runs)) / max(_SMALL, float(tails.sum())))
     # 1 − level^(1/m) over both tails; expm1 keeps its digits when m is large.
-    return float(stats.t.isf(-math.expm1(math.log(level) / comparisons) / 2, runs - 1))
+    return -float(special.stdtrit(runs - 1, -math.expm1(math.log(level) / comparisons) / 2))
 
 
 def _slack(name: str, average: Floats, resolution: float) -> Floats:

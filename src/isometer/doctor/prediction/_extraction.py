@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import cast
 
 import torch
@@ -111,8 +112,11 @@ def why_not(model: nn.Module, examination: Examination) -> str:
     return found if isinstance(found, str) else ""
 
 
-def chain_of(subject: Subject, examination: Examination) -> Chain | str:
-    """The chain, or why there is none."""
+def chain_of(subject: Subject, examination: Examination, *, quick: bool = False) -> Chain | str:
+    """The chain, or why there is none; a `quick` look gives up where the sites alone rule one out."""
+    few = _too_few(examination) if quick else ""
+    if few:
+        return few
     graph = flow(subject, examination)
     if not any(node.kind == "weight" for node in graph.nodes):
         return "the model has no fully connected layer"
@@ -130,6 +134,35 @@ def chain_of(subject: Subject, examination: Examination) -> Chain | str:
     longest = max((len(run) for run in runs), default=0)
     reason = f"the longest run of equal layers has {longest}; a chain has at least {SHORTEST}"
     return f"{reason} ({reasons[0]})" if reasons else reason
+
+
+def _too_few(examination: Examination) -> str:
+    """Why the sites alone rule a chain out, which spares the run that shows what each operation reads."""
+    weights = [site for site in examination.sites if site.kind == "weight"]
+    flat = [site for site in weights if len(site.shape) == 2]
+    at: dict[int, set[tuple[int, ...]]] = {}
+    for index, site in enumerate(flat):
+        # Weights that are calculated, such as normalised ones, have no leaf of their own and count each time.
+        at.setdefault(site.depth, set()).add(site.parameters or (-index - 1,))
+    if any(_all_different(*(at.get(depth + i, set()) for i in range(SHORTEST))) for depth in at):
+        return ""
+    if not weights:
+        return "the model has no fully connected layer"
+    if len(flat) >= SHORTEST:
+        return "layers that follow each other have the same weights; the theory draws every layer independently"
+    other = next((site.op for site in weights if len(site.shape) != 2), "")
+    count = f"{len(flat)} layer{'' if len(flat) == 1 else 's'}"
+    reason = f"the model has {count} of weights on (samples, features); a chain has at least {SHORTEST}"
+    return f"{reason} ({other} acts on more)" if other else reason
+
+
+def _all_different(*candidates: set[tuple[int, ...]]) -> bool:
+    """Whether one can be chosen from each so that no two are the same: Hall's condition."""
+    return all(
+        len(set().union(*some)) >= size
+        for size in range(1, len(candidates) + 1)
+        for some in combinations(candidates, size)
+    )
 
 
 def _described(run: list[Segment], graph: Flow, examination: Examination) -> Chain | str:

@@ -83,9 +83,12 @@ def flow(subject: Subject, examination: Examination) -> Flow:
         # Two samples are cheap; a model with a batch size of its own takes only that.
         for samples in dict.fromkeys((_SAMPLES, start.shape[0])):
             nodes = _recorded(subject, (samples, *start.shape[1:]), dtype)
-            matched = None if nodes is None else _matched(nodes, examination.sites)
+            if nodes is None:
+                continue
+            matched = _matched(nodes, examination.sites)
             if matched is not None:
                 return Flow(matched, True)
+            break  # with more samples the same operations would be recorded
     return Flow(_from_sites(subject.original, examination.sites), False)
 
 

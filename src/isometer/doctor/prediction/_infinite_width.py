@@ -13,7 +13,6 @@ from isometer.metrics import Metric
 from isometer.metrics._catalogue import probed
 from isometer.spec import Norm, Spec
 from isometer.theory import SignalFamily
-from isometer.theory.prediction import coverage, predict
 from isometer.theory.prediction._moments import ActivationMoments
 
 Floats = NDArray[np.float64]
@@ -100,6 +99,9 @@ def infinite_width(spec: Spec, gram: Floats, at: Sequence[int] | None = None) ->
 
 def _by_theory(spec: Spec, gram: Floats, layers: Sequence[int]) -> dict[str, Floats]:
     """The same from `theory.prediction.predict`, for as many layers as a few seconds allow; later ones are nan."""
+    # Imported here: it brings all that trajectories need, and few chains ask for it.
+    from isometer.theory.prediction import coverage, predict
+
     depth = min(spec.layers, _COST // len(gram) ** 2)
     if len(gram) < 2 or depth < 2 or not coverage(spec, len(gram)).is_covered:
         return {}

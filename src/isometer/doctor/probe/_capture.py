@@ -53,6 +53,7 @@ class Capture(TorchFunctionMode):
         super().__init__()
         self.sites: list[Site] = []
         self.uses: dict[int, int] = {}  # of each parameter, by any function
+        self.spared = False  # the gradients of some parameters are not formed
         self._model, self._backward = model, backward
         self._samples, self._tokens_first, self._layers = samples, tokens_first, layers
         self._calls: dict[tuple[str, str], int] = {}
@@ -67,6 +68,11 @@ class Capture(TorchFunctionMode):
     def detach(self) -> None:
         self._frames.detach()
         self._tags.clear()
+
+    def factored(self) -> list[Any]:
+        """Nodes of the graph behind sites with `factored` weights; forgotten here, since they hold the graph."""
+        nodes, self._weights.factored = self._weights.factored, []
+        return nodes
 
     def start(self, roots: Iterable[Tensor]) -> None:
         """Tag the inputs, and make the first of floating point the site of layer 0."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-import xarray
 from numpy.typing import NDArray
 
 from isometer.doctor.probe._sites import Site, principled_gain
@@ -17,7 +16,9 @@ from isometer.metrics import METRICS, Metric, names
 from isometer.metrics._catalogue import probed
 from isometer.metrics._several import gradient_alignment_unchecked, several
 from isometer.serialize import json_data
-from isometer.trajectory import versions
+
+if TYPE_CHECKING:
+    import xarray  # takes as long to import as a small model to examine
 
 Floats = NDArray[np.float64]
 _DTYPES = ("float16", "bfloat16")
@@ -95,6 +96,10 @@ class Examination:
         `site` is `pre-activation` for what an activation reads, else `output`; `call` counts the calls of one operation
         in one module; `alignment` says whether gradient alignment is `exact` or a `sketch`.
         """
+        import xarray
+
+        from isometer.trajectory import versions
+
         coordinates: dict[str, Any] = {
             "layer": np.arange(len(self)),
             "depth": ("layer", np.array([site.depth for site in self.sites])),
@@ -151,51 +156,121 @@ def _place(site: Site) -> str:
     return "pre-activation" if site.pre_activation else "output"
 
 
-def tabulate(sites: Sequence[Site], cotangents: torch.Tensor | None = None) -> dict[str, Floats]:
+_SIZES = {"rms": "rms", "max_abs": "largest"}
+_OF_SITES = {
+    "dead_fraction": "dead",
+    "saturated_fraction": "saturated",
+    "weight_gain": "weight_gain",
+    "weight_asymmetry": "weight_asymmetry",
+    "weight_spectral_norm": "weight_spectral_norm",
+    "weight_isometry_gap": "weight_isometry_gap",
+    "output_gradient_log_norm": "output_log_norm",
+    "gradient_log_norm": "weight_log_norm",
+}
+
+
+class LazyColumns(dict[str, Floats]):
+    """What `tabulate` gives, a column at a time: each is calculated when it is first asked for by name.
+
+    Example:
+        >>> columns = LazyColumns([Site("input", "input", "input", 0, rms=2.0)], None)
+        >>> len(columns), columns["rms"].tolist(), len(columns)
+        (0, [2.0], 1)
+    """
+
+    def __init__(self, sites: Sequence[Site], cotangents: torch.Tensor | None) -> None:
+        super().__init__()
+        self._sites, self._cotangents = sites, cotangents
+
+    def __missing__(self, name: str) -> Floats:
+        found = tabulate(self._sites, self._cotangents, only=name)
+        if name not in found:
+            raise KeyError(name)
+        self[name] = found[name]
+        return found[name]
+
+
+def without_gradients(examination: Examination) -> Examination:
+    """The same with nan for everything that was read in the backward pass.
+
+    Example:
+        >>> from isometer.doctor import probe
+        >>> blank = without_gradients(probe(torch.nn.Linear(2, 2), torch.eye(2)))
+        >>> [bool(np.isnan(blank.values[name]).all()) for name in ("rms", "gradient_log_norm")]
+        [False, True]
+    """
+    blank_site: dict[str, Any] = {"output_log_norm": math.nan, "weight_log_norm": math.nan, "gradient_gram": None}
+    sites = tuple(replace(site, **blank_site, alignment="", gradient_lost=False) for site in examination.sites)
+    nothing = np.full(len(sites), math.nan)
+    blank = dict.fromkeys(("output_gradient_log_norm", "gradient_log_norm", *_of_gradients()), nothing)
+    return replace(examination, sites=sites, values={**examination.values, **blank}, nonfinite_gradient_layer=None)
+
+
+def tabulate(
+    sites: Sequence[Site], cotangents: torch.Tensor | None = None, only: str | None = None
+) -> dict[str, Floats]:
     """Every quantity of every site; metrics are evaluated for all Gram matrices of a size at a time.
 
     Args:
         sites: what was read.
         cotangents: inner products of the samples' gradients by the output of the model.
+        only: one quantity; with what is calculated along with it.
     """
-    rms = np.array([site.rms for site in sites])
-    largest = np.array([site.largest for site in sites])
-    of_samples, of_tokens = probed("gram"), probed("tokens")
+
+    def wanted(*names: str) -> bool:
+        return only is None or only in names
+
+    of_samples, of_tokens = ([one for one in probed(kind) if wanted(one.name)] for kind in ("gram", "tokens"))
     values = {one.name: np.full(len(sites), math.nan) for one in (*of_samples, *of_tokens)}
     invariant = [one for one in of_samples if one.scaling == "invariant"]
-    _evaluate(values, [(i, site.gram) for i, site in enumerate(sites) if site.gram is not None], invariant)
-    tokens = [(i, site.token_gram) for i, site in enumerate(sites) if site.token_gram is not None]
-    _evaluate(values, tokens, of_tokens)
+    if invariant:
+        _evaluate(values, [(i, site.gram) for i, site in enumerate(sites) if site.gram is not None], invariant)
+    if of_tokens:
+        tokens = [(i, site.token_gram) for i, site in enumerate(sites) if site.token_gram is not None]
+        _evaluate(values, tokens, of_tokens)
     for one in of_samples:
         if one.scaling != "invariant":
             values[one.name][:] = [_at_own_scale(one, site) for site in sites]
     for one in probed("products", "representation"):
-        values[one.name] = np.array([site.readings.get(one.name, math.nan) for site in sites])
-    values["rms"], values["max_abs"] = rms, largest
+        if wanted(one.name):
+            values[one.name] = np.array([site.readings.get(one.name, math.nan) for site in sites])
+    values.update({name: _read(sites, field) for name, field in _SIZES.items() if wanted(name)})
+    if only is None or "headroom" in only:
+        values.update(_headrooms(sites))
+    values.update({name: _read(sites, field) for name, field in _OF_SITES.items() if wanted(name)})
+    if wanted("principled_gain"):
+        values["principled_gain"] = np.array([_principled(site) for site in sites])
+    if wanted(*_of_gradients()):
+        values.update(_alignments(sites, cotangents))
+    return values
+
+
+def _read(sites: Sequence[Site], field: str) -> Floats:
+    return np.array([float(getattr(site, field)) for site in sites])
+
+
+def _headrooms(sites: Sequence[Site]) -> dict[str, Floats]:
+    rms, largest = _read(sites, "rms"), _read(sites, "largest")
     ranges: list[tuple[str, Floats, Floats]] = [_range("", [site.dtype for site in sites])]
     ranges += [_range(f"_{name}", [name] * len(sites)) for name in _DTYPES]
+    values = {}
     with np.errstate(divide="ignore", invalid="ignore"):
         # Differences of logarithms: the quotients could leave the range of float64.
         for suffix, top, bottom in ranges:
             values[f"overflow_headroom{suffix}"] = np.log10(top) - np.log10(largest)
             values[f"underflow_headroom{suffix}"] = np.log10(rms) - np.log10(bottom)
-    for name, attribute in (
-        ("dead_fraction", "dead"),
-        ("saturated_fraction", "saturated"),
-        ("weight_gain", "weight_gain"),
-        ("weight_asymmetry", "weight_asymmetry"),
-        ("weight_spectral_norm", "weight_spectral_norm"),
-        ("weight_isometry_gap", "weight_isometry_gap"),
-        ("output_gradient_log_norm", "output_log_norm"),
-        ("gradient_log_norm", "weight_log_norm"),
-    ):
-        values[name] = np.array([float(getattr(site, attribute)) for site in sites])
-    values["principled_gain"] = np.array([_principled(site) for site in sites])
-    of_gradients = [METRICS[name] for name in names("gradient") if name not in ("gradient_log_norm", _ALIGNMENT)]
-    values[_ALIGNMENT] = np.full(len(sites), math.nan)
-    values.update({one.name: np.full(len(sites), math.nan) for one in of_gradients})
-    values["gradient_top_share"] = np.full(len(sites), math.nan)
-    values["shared_gradient_cosine"] = np.full(len(sites), math.nan)
+    return values
+
+
+def _of_gradients() -> tuple[str, ...]:
+    """What is read off the inner products of the samples' gradients."""
+    others = [name for name in names("gradient") if name not in ("gradient_log_norm", _ALIGNMENT)]
+    return (_ALIGNMENT, *others, "gradient_top_share", "shared_gradient_cosine")
+
+
+def _alignments(sites: Sequence[Site], cotangents: torch.Tensor | None) -> dict[str, Floats]:
+    values = {name: np.full(len(sites), math.nan) for name in _of_gradients()}
+    others = [METRICS[name] for name in names("gradient") if name not in ("gradient_log_norm", _ALIGNMENT)]
     parallel = _parallel(cotangents)
     gradients = [(i, site.gradient_gram) for i, site in enumerate(sites) if site.gradient_gram is not None]
     for layers, grams in _stacks(gradients):
@@ -203,7 +278,7 @@ def tabulate(sites: Sequence[Site], cotangents: torch.Tensor | None = None) -> d
             cosine, share = gradient_alignment_unchecked(grams)
             values[_ALIGNMENT][layers] = cosine.cpu().numpy()
             values["gradient_top_share"][layers] = share.cpu().numpy()
-            for one in of_gradients:
+            for one in others:
                 values[one.name][layers] = one.of_gram(grams).to(torch.float64).cpu().numpy()
             if parallel is not None and parallel.shape == grams.shape[1:]:
                 cosines = _cosines(grams).cpu().numpy()[:, parallel]

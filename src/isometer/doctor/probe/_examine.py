@@ -13,7 +13,8 @@ from torch import nn
 
 from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._capture import Capture
-from isometer.doctor.probe._examination import Examination, tabulate
+from isometer.doctor.probe._examination import Examination, LazyColumns, tabulate
+from isometer.doctor.probe._reachability import all_on_the_way
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import dense, map_tensors, tensors
@@ -21,7 +22,8 @@ from isometer.doctor.probe._world import without_collection
 from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
-_EXPONENTS = (0, -40, -80, -110)  # of the factors a loss is multiplied by while its gradients overflow
+_EXPONENTS = (-40, -80, -110)  # of the factors a loss is multiplied by if its gradients overflow
+_TOP = 120.0  # log₂ of a norm of gradients that float32 holds, with some room
 _SEQUENCE_MODULES = (nn.RNNBase, nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 
 
@@ -116,15 +118,26 @@ def examine(
     mode: str | None = None,
     seed: int = 0,
     prepare: Callable[[nn.Module], None] | None = None,
+    once: int | None = None,
+    gradients: bool = True,
 ) -> Examination:
-    """`probe` for a subject; `prepare` changes the model before every pass."""
+    """`probe` for a subject; `prepare` changes the model before every pass.
+
+    Args:
+        subject: the model.
+        batch: as for `probe`, like the arguments that are not listed here.
+        prepare: changes the model before every pass.
+        once: one pass, with the loss multiplied by two to this power, and none after it: gradients that overflow are
+            nan. The numbers are then calculated when they are asked for by name.
+        gradients: `False` for the forward pass alone.
+    """
     samples, tokens_first = _samples(subject.original, batch)
     found: list[Site] = []
     lost: int | None = None
     cotangents: Tensor | None = None
     used = 0
     # What a loss does with the weights itself is in no inner product of inputs and cotangents.
-    factored, exponents = not subject.joint, list(_EXPONENTS)
+    factored, exponents = not subject.joint, [once or 0]
     while exponents:
         exponent = exponents[0]
         backward = Backward(samples=samples, tokens_first=tokens_first, seed=seed, exponent=exponent)
@@ -137,38 +150,62 @@ def examine(
             samples=samples,
             tokens_first=tokens_first,
             layers=layers,
-            spectra=spectra and exponent == 0,  # the weights are the same in later passes
+            spectra=spectra and not found,  # the weights are the same in later passes
             exponent=exponent,
             seed=seed,
             factored=factored,
+            gradients=gradients,
             keep_graph=subject.has_history,
         )
         capture = subject.run(one, seed=seed, mode=mode, prepare=prepare)
         _assign_weights(capture.sites, backward)
-        if factored and any(
-            s.factored and math.isnan(s.output_log_norm) and not s.gradient_lost for s in capture.sites
-        ):
-            # a layer was not reached: nothing behind it may have been asked for, so ask for its weights
-            factored = False
+        if capture.spared and once is None and _unreached(capture.sites):
+            factored = False  # nothing behind a layer was asked for, so ask for its weights
             continue
         exponents.pop(0)
         # Of any pass with finite ones: only their cosines are read, which the factor leaves alone.
         if cotangents is None and backward.cotangents is not None and bool(backward.cotangents.isfinite().all()):
             cotangents = backward.cotangents
-        if exponent == 0:
+        if not found:
             found = capture.sites
             # Backward goes from the end: the largest layer is the first one met.
             lost = max((layer for layer, site in enumerate(found) if site.gradient_lost), default=None)
         else:
-            used = exponent
             _fill(found, capture.sites)
-        # Behind activations that are not finite no factor of the loss helps.
-        if not all(site.finite for site in found) or not any(site.gradient_lost for site in found):
-            break
+        used = exponent
+        if once is None:
+            exponents = _next_exponents(found, exponent)
     for site in found:
         site.parameters = tuple(map(subject.original_id, site.parameters))
     broken = next((layer for layer, site in enumerate(found) if not site.finite), None)
-    return Examination(tuple(found), tabulate(found, cotangents), broken, lost, used, samples, seed)
+    values = tabulate(found, cotangents) if once is None else LazyColumns(found, cotangents)
+    return Examination(tuple(found), values, broken, lost, used, samples, seed)
+
+
+def _unreached(sites: Sequence[Site]) -> bool:
+    """Whether no gradient came to a layer whose weights' gradient is read off inner products."""
+    return any(site.factored and math.isnan(site.output_log_norm) and not site.gradient_lost for site in sites)
+
+
+def _next_exponents(sites: Sequence[Site], used: int) -> list[int]:
+    """The factor of a further pass, if gradients were lost and a smaller one helps.
+
+    The mildest that is enough, if the gradients go on to grow as they did where they were finite; the smallest after
+    one that was not enough, so that there are three passes at most.
+    """
+    left = [exponent for exponent in _EXPONENTS if exponent < used]
+    # Behind activations that are not finite no factor of the loss helps.
+    if not left or not all(site.finite for site in sites) or not any(site.gradient_lost for site in sites):
+        return []
+    if used:
+        return left[-1:]
+    norms = [(layer, site.output_log_norm) for layer, site in enumerate(sites) if math.isfinite(site.output_log_norm)]
+    if len(norms) < 2:
+        return left[-1:]
+    (first, low), (last, high) = norms[0], norms[-1]  # the first is the nearest to the input
+    largest = low + first * (low - high) / (last - first)
+    enough = [exponent for exponent in left if largest / math.log(2.0) + exponent < _TOP]
+    return enough[:1] or left[-1:]
 
 
 def _pass(
@@ -185,6 +222,7 @@ def _pass(
     exponent: int,
     seed: int,
     factored: bool,
+    gradients: bool,
     keep_graph: bool,
 ) -> Capture:
     """Forward under a capture, then backward; hooks are off afterwards, whatever happened."""
@@ -209,13 +247,19 @@ def _pass(
             output = call(model, inputs)
         capture.detach()
         del inputs
-        if factored:  # the norms of these gradients come from inner products: no need to form them
-            spared = {s.factored for s in capture.sites if s.factored and capture.uses[s.factored] == 1}
-            # Hooks of the user's own run only where the gradient is formed.
-            trained = [p for p in trained if id(p) not in spared or p._backward_hooks]
+        nodes = capture.factored()
+        if not gradients:
+            return capture
         backward.watch_model(dense(output))
         outputs, cotangents = _loss(output, target, loss, exponent, seed)
         del output
+        if factored:  # the norms of these gradients come from inner products: no need to form them
+            spared = {s.factored for s in capture.sites if s.factored and capture.uses[s.factored] == 1}
+            # Hooks of the user's own run only where the gradient is formed.
+            fewer = [p for p in trained if id(p) not in spared or p._backward_hooks]
+            capture.spared = all_on_the_way(nodes, outputs, [*leaves, *fewer])
+            trained = fewer if capture.spared else trained
+        del nodes
         if outputs:
             backward.watch_parameters(trained)
             trained = [p for p in trained if p.requires_grad]
@@ -250,8 +294,8 @@ def call(model: nn.Module, inputs: Any) -> Any:
 
 def _loss(
     output: Any, target: Any, loss: Callable[..., Tensor] | None, exponent: int, seed: int
-) -> tuple[list[Tensor], list[Tensor]]:
-    """What is differentiated, and the cotangents to start from."""
+) -> tuple[list[Tensor], list[Tensor | None]]:
+    """What is differentiated, and the cotangents to start from; `None` is 1."""
     scale = 2.0**exponent
     if loss is not None:
         value = loss(output) if target is None else loss(output, target)
@@ -259,7 +303,8 @@ def _loss(
             came = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
             raise IsometerError(f"loss returned {came}; expected a scalar tensor — reduce it, with .mean() or .sum()")
         # The factor is the cotangent, not part of the loss: the forward pass stays as it was.
-        return ([value], [torch.full_like(value, scale)]) if value.requires_grad else ([], [])
+        # Without a factor it is left to torch, which need not import its symbolic shapes to check it.
+        return ([value], [torch.full_like(value, scale) if exponent else None]) if value.requires_grad else ([], [])
     floating = dense(output)
     if not floating:
         raise IsometerError(
@@ -267,7 +312,8 @@ def _loss(
             "backward pass from — wrap the model so that it returns its representations"
         )
     generator = torch.Generator().manual_seed(seed)
-    outputs, cotangents = [], []
+    outputs: list[Tensor] = []
+    cotangents: list[Tensor | None] = []
     # Drawn on the CPU in float32, for every output: no draw depends on device, precision or requires_grad.
     for tensor in floating:
         cotangent = torch.randn(tensor.shape, generator=generator, dtype=torch.float32) * scale
@@ -277,7 +323,9 @@ def _loss(
     return outputs, cotangents
 
 
-def _differentiate(outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor], *, keep_graph: bool) -> None:
+def _differentiate(
+    outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor | None], *, keep_graph: bool
+) -> None:
     """The backward pass; gradients are read in hooks, nothing is accumulated."""
     try:
         with ExitStack() as stack:  # the hooks multiply, and not in half precision

@@ -23,6 +23,7 @@ class Weights:
         self._tags, self._backward, self._samples = tags, backward, samples
         self._tokens_first, self._spectra = tokens_first, spectra
         self._numbers: dict[tuple[int, int], tuple[float, ...]] = {}
+        self.factored: list[Any] = []  # nodes of the graph that the backward pass must come through
 
     def apply(self, site: Site, call: Operation, weight: Any) -> None:
         """Read the weights of a call, and have the gradients watched."""
@@ -87,6 +88,7 @@ class Weights:
             # The whole gradient needs all samples, and a cotangent that arrives though the weight is not asked for.
             if name == "linear" and self._samples <= MAX_SAMPLES and data.requires_grad and is_parameter(weight):
                 site.factored = id(weight)
+                self.factored.append(call.output.grad_fn)
 
 
 def _fan_in(name: str, weight: Tensor, output: Tensor) -> int:

@@ -22,7 +22,7 @@ from isometer.errors import IsometerError
 Tensor = torch.Tensor
 Pair = tuple[Any, Any]
 MEMORY = 256 << 20  # bytes of batches that are kept
-_CHANCE_BATCHES = 8
+_CHANCE_SAMPLES = 512  # fewer make the best constant look better than it is
 
 
 def is_stream(batch: Any) -> bool:
@@ -130,6 +130,7 @@ class Material:
         loss: of output and target.
         kind: what the targets are: `yours`, `the model's own` (it returns its loss), or `a random teacher`.
         chance: loss of the best constant, nan if unknown, minus infinity if the loss has no bottom.
+        chance_of_one: the same for the first batch alone.
         samples: in a batch.
     """
 
@@ -137,6 +138,7 @@ class Material:
     loss: Loss
     kind: str
     chance: float
+    chance_of_one: float
     samples: int
     teacher: Teacher | None = None
 
@@ -184,7 +186,7 @@ def material(
         mode: in which the model runs.
         seed: of the teacher.
     """
-    batches.read(_CHANCE_BATCHES)
+    batches.read(-(-_CHANCE_SAMPLES // max(1, samples)))
     inputs, target = batches[0]
     teacher = None
     output = subject.run(lambda model: _kept(call(model, owned(inputs))), seed=seed, mode=mode)
@@ -200,18 +202,24 @@ def material(
     else:
         teacher = Teacher(inputs, output[0], seed=seed)
         chosen, kind = teacher.loss, "a random teacher"
-    chance = math.nan
+    chance = of_one = math.nan
     if kind != "the model's own" and not (kind == "yours" and target is None):
         pairs = [batches[step] for step in range(len(batches))]
         targets = [y if teacher is None else teacher(x) for x, y in pairs]
-        alike = [y for y in targets if _shapes(y) == _shapes(targets[0])]
+        targets = [y for y in targets if _shapes(y) == _shapes(targets[0])]
+
+        def constants(_: nn.Module) -> tuple[float, float]:
+            def loss_of(answer: Any, target: Any) -> Tensor:
+                return chosen(answer, written(target))
+
+            of_one = best_constant(loss_of, output[0], targets[:1], samples=samples)
+            if not targets[1:]:
+                return of_one, of_one
+            return of_one, best_constant(loss_of, output[0], targets, samples=samples * len(targets))
+
         # As if the model ran: whatever a loss holds is put back, and gradients are on.
-        chance = subject.run(
-            lambda _: best_constant(lambda answer, y: chosen(answer, written(y)), output[0], alike),
-            seed=seed,
-            mode=mode,
-        )
-    return Material(batches, chosen, kind, chance, samples, teacher)
+        of_one, chance = subject.run(constants, seed=seed, mode=mode)
+    return Material(batches, chosen, kind, chance, of_one, samples, teacher)
 
 
 def _kept(output: Any) -> tuple[Any, bool]:

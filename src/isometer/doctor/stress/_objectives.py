@@ -167,41 +167,51 @@ class Teacher:
         return functional.mse_loss(found.float(), target.to(found.device))
 
 
-def best_constant(loss: Loss, output: Any, targets: Sequence[Any]) -> float:
+def best_constant(loss: Loss, output: Any, targets: Sequence[Any], *, samples: int) -> float:
     """Loss of the best answer that does not depend on the input: chance.
 
-    The constant may vary along one axis of each output, that of the classes; which axis that is, the loss decides.
+    The constant may vary along one axis of each output, that of the classes; which axis that is, the loss decides. It
+    may vary along all where there are ten times as many samples as numbers on the last axis: what a model says of a
+    position without looking at the input is chance too.
 
     Args:
         loss: of output and target.
         output: what the model returns for one batch.
         targets: of some batches, all like the first.
+        samples: in all of them.
 
     Returns:
         The loss; minus infinity if it falls without end; nan where the loss takes no such answer.
 
     Example:
-        >>> round(best_constant(functional.cross_entropy, torch.zeros(4, 2), [torch.tensor([0, 0, 0, 1])]), 4)
+        >>> labels, values = torch.tensor([0, 0, 0, 1]), torch.tensor([[1.0], [3.0]])
+        >>> round(best_constant(functional.cross_entropy, torch.zeros(4, 2), [labels], samples=4), 4)
         0.5623
-        >>> round(best_constant(functional.mse_loss, torch.zeros(2, 1), [torch.tensor([[1.0], [3.0]])]), 4)
+        >>> round(best_constant(functional.mse_loss, torch.zeros(2, 1), [values], samples=2), 4)
         1.0
-        >>> best_constant(lambda y, t: -functional.mse_loss(y, t), torch.zeros(2, 1), [torch.ones(2, 1)])
+        >>> best_constant(lambda y, t: -functional.mse_loss(y, t), torch.zeros(2, 1), [torch.ones(2, 1)], samples=2)
         -inf
     """
     last = max((t.dim() for t in dense(output)), default=1) - 1
-    found = [_constant_along(loss, output, targets, axis) for axis in sorted({1, last})]
+    widest = max((t.shape[-1] for t in dense(output) if t.dim() > 1), default=1)
+    axes: list[int | None] = [*sorted({1, last})]
+    if last > 1 and samples >= 10 * widest:
+        axes.append(None)
+    found = [_constant_along(loss, output, targets, axis) for axis in axes]
     known = [value for value in found if not math.isnan(value)]
     return min(known, default=math.nan)
 
 
-def _constant_along(loss: Loss, output: Any, targets: Sequence[Any], axis: int) -> float:
-    places = {id(t): min(axis, t.dim() - 1) for t in dense(output)}
-    free = {
-        id(t): torch.zeros(
-            [size if place == places[id(t)] and place else 1 for place, size in enumerate(t.shape)], requires_grad=True
-        )
-        for t in dense(output)
+def _constant_along(loss: Loss, output: Any, targets: Sequence[Any], axis: int | None) -> float:
+    """With a constant that varies along one axis, or along all but that of the samples."""
+
+    def varies(place: int, axes: int) -> bool:
+        return place > 0 and (axis is None or place == min(axis, axes - 1))
+
+    shapes = {
+        id(t): [size if varies(place, t.dim()) else 1 for place, size in enumerate(t.shape)] for t in dense(output)
     }
+    free = {key: torch.zeros(shape, requires_grad=True) for key, shape in shapes.items()}
     probabilities = {id(t): _axis_of_log_probabilities(t) for t in dense(output)}
 
     def one(tensor: Tensor) -> Tensor:

@@ -23,41 +23,41 @@ class Plan:
     """Steps of a stress test with one optimizer, for the model and again for its reference.
 
     Example:
-        >>> PLANS[0].steps(references=True) > PLANS[-1].steps(references=True)
+        >>> PLANS[0].most > PLANS[-1].most
         True
 
     Attributes:
         name: `full`, or what was left out.
         rates: that the search begins with.
-        rounds: steps of the two rounds of successive halving.
+        steps: of each of these rates.
         fit: steps on one batch, at the two best rates.
-        long: steps of a third round, for what the first two do not decide; 0 for none.
+        long: steps of another round with the two best rates, for what the first does not decide; 0 for none.
         beyond: rates that may follow where the best is at an end.
     """
 
     name: str
     rates: int
-    rounds: tuple[int, int]
+    steps: int
     fit: int
     long: int
     beyond: int
 
     def times(self, factor: int) -> Plan:
         """So many times as many steps."""
-        first, second = self.rounds
-        return replace(self, rounds=(factor * first, factor * second), fit=factor * self.fit, long=factor * self.long)
+        return replace(self, steps=factor * self.steps, fit=factor * self.fit, long=factor * self.long)
 
-    def steps(self, *, references: bool) -> int:
-        """How many there are at most."""
-        race = (self.rates + self.beyond) * self.rounds[0] + 3 * self.rounds[1]
-        return (race + 2 * self.fit) * (2 if references else 1) + self.long * (3 if references else 2)
+    @property
+    def most(self) -> int:
+        """How many steps there are at most, those of the reference included; rates beyond mostly end early."""
+        race = (self.rates + 1) * self.steps + 2 * self.fit
+        return 2 * race + 3 * self.long
 
 
 PLANS = (
-    Plan("full", 5, (10, 40), 20, 160, 6),
-    Plan("without the long runs", 5, (10, 40), 20, 0, 6),
-    Plan("half of the steps", 5, (6, 20), 12, 0, 3),
-    Plan("three rates, few steps", 3, (4, 12), 8, 0, 2),
+    Plan("full", 5, 40, 20, 160, 6),
+    Plan("without the long runs", 5, 40, 20, 0, 6),
+    Plan("half of the steps", 5, 20, 10, 0, 3),
+    Plan("three rates, few steps", 3, 12, 8, 0, 2),
 )
 
 
@@ -81,7 +81,7 @@ def plan_within(seconds: float, per_step: float, *, optimizers: int, samples: in
     factor = more_for_small_batches(samples)
     for plan in PLANS:
         found = plan.times(factor)
-        if optimizers * found.steps(references=True) * per_step <= seconds:
+        if optimizers * found.most * per_step <= seconds:
             return found
     return None
 

@@ -22,7 +22,6 @@ from isometer.errors import IsometerError
 Who = Literal["model", "reference"]
 On = Literal["one batch", "fresh batches"]
 WHO: tuple[Who, Who] = ("model", "reference")
-_KEPT = 3  # rates that go on; with two, the best one was lost in 5 of 100 races, with three in 1
 _SAME = 1e-4  # of losses that do not differ
 
 
@@ -31,11 +30,9 @@ class StressRun:
     """One short training.
 
     Example:
-        >>> run = StressRun("adam", "model", "one batch", 0.1, 4, (2.0, 1.0, 0.5, 0.25))
-        >>> run.progress(chance=1.0)
-        0.75
-        >>> StressRun("adam", "model", "one batch", 0.1, 4, (2.0, math.inf)).progress(chance=1.0)
-        0.0
+        >>> run = StressRun("adam", "model", "fresh batches", 0.1, 4, (2.0, 1.0, 0.5, 0.25), 0.75)
+        >>> run.end, run.diverged
+        (0.25, False)
 
     Attributes:
         optimizer: its name.
@@ -44,6 +41,7 @@ class StressRun:
         rate: the learning rate.
         steps: how many were asked for.
         losses: before every step; a run ends at the first that is not finite.
+        progress: share of the lower of chance and first loss that is gone at the end, between 0 and 1.
     """
 
     optimizer: str
@@ -52,45 +50,45 @@ class StressRun:
     rate: float
     steps: int
     losses: tuple[float, ...]
+    progress: float
 
     @property
     def diverged(self) -> bool:
         """Whether a loss was not finite."""
         return not math.isfinite(self.losses[-1])
 
-    def end(self, steps: int | None = None) -> float:
-        """The last losses: the mean of the last quarter on fresh batches, which differ, and the last on one batch.
-
-        Args:
-            steps: read the run as if it had ended there.
-        """
-        losses = self.losses[: steps or None]
-        if not all(map(math.isfinite, losses)):
-            return math.inf
-        return float(np.mean(losses[-max(1, len(losses) // 4) :])) if self.on == "fresh batches" else losses[-1]
-
     @property
-    def early(self) -> float:
-        """Mean loss of the second half: what rates are ranked by after a few steps, when the last ones are few."""
-        if not all(map(math.isfinite, self.losses)):
-            return math.inf
-        return float(np.mean(self.losses[len(self.losses) // 2 :]))
+    def end(self) -> float:
+        """The last losses, infinite if the run diverged."""
+        return _end(self.losses, self.on)
 
-    def progress(self, chance: float, steps: int | None = None) -> float:
-        """Share of the lower of chance and first loss that is gone at the end: 0 for nothing, 1 for everything.
 
-        Args:
-            chance: loss of the best constant; nan if unknown, minus infinity if lower is not better.
-            steps: read the run as if it had ended there.
-        """
-        end = self.end(steps)
-        if not math.isfinite(end) or chance == -math.inf:
-            return 0.0
-        start = min(chance, self.losses[0]) if math.isfinite(chance) else self.losses[0]
-        gone = start - end
-        # A loss that may be negative has no natural size but the distance between chance and the start.
-        size = start if start > 0 else max(abs(start), abs(self.losses[0] - start))
-        return min(1.0, max(0.0, gone / size)) if size > 0 else 0.0
+def _end(losses: tuple[float, ...], on: On) -> float:
+    """The mean of the last quarter on fresh batches, which differ, and the last loss on one batch."""
+    if not math.isfinite(losses[-1]):
+        return math.inf
+    return float(np.mean(losses[-max(1, len(losses) // 4) :])) if on == "fresh batches" else losses[-1]
+
+
+def progress(losses: tuple[float, ...], on: On, chance: float) -> float:
+    """Share of the lower of chance and first loss that is gone at the end: 0 for nothing, 1 for everything.
+
+    Args:
+        losses: before every step.
+        on: which batches they are of.
+        chance: loss of the best constant; nan if unknown, minus infinity if lower is not better.
+
+    Example:
+        >>> progress((2.0, 1.0, 0.5, 0.25), "one batch", 1.0), progress((2.0, math.inf), "one batch", 1.0)
+        (0.75, 0.0)
+    """
+    end = _end(losses, on)
+    if not math.isfinite(end) or chance == -math.inf:
+        return 0.0
+    start = min(chance, losses[0]) if math.isfinite(chance) else losses[0]
+    # A loss that may be negative has no natural size but the distance between chance and the start.
+    size = start if start > 0 else max(abs(start), abs(losses[0] - start))
+    return min(1.0, max(0.0, (start - end) / size)) if size > 0 else 0.0
 
 
 def _stepping(schedule: Any) -> Any:
@@ -165,7 +163,8 @@ class Track:
         losses = self.subject.run(
             work, seed=self.seed, mode=self.mode, prepare=self.book if who == "reference" else None
         )
-        found = StressRun(choice.name, who, on, rate, steps, losses)
+        chance = self.material.chance if on == "fresh batches" else self.material.chance_of_one
+        found = StressRun(choice.name, who, on, rate, steps, losses, progress(losses, on, chance))
         self.diary.append(found)
         return found
 
@@ -205,27 +204,26 @@ class Track:
         self.kept = by_the_book_(model, lambda one: call(one, owned(inputs)), seed=self.seed)
 
     def race(
-        self, choice: OptimizerChoice, *, who: Who, on: On, rates: int, rounds: tuple[int, int], beyond: int
+        self, choice: OptimizerChoice, *, who: Who, on: On, rates: int, steps: int, beyond: int
     ) -> list[StressRun]:
-        """Rates by successive halving: all for a few steps, then the best three for longer; those, best first.
+        """Runs at all rates, best first; while the best rate is the smallest or the largest, up to `beyond` more.
 
-        While the best of the first round is the smallest or the largest, up to `beyond` further rates are tried.
+        Fewer steps than some dozens would not do: good rates often begin with a rise of the loss.
         """
-        found = {
-            p: self.run(choice, choice.at(p), rounds[0], who=who, on=on) for p in range(-(rates // 2), -(-rates // 2))
-        }
+        places = range(-(rates // 2), -(-rates // 2))
+        found = {p: self.run(choice, choice.at(p), steps, who=who, on=on) for p in places}
         for _ in range(beyond):
-            ends = [run.early for run in found.values()]
-            best = min(found, key=lambda p: (found[p].early, abs(p)))
-            if min(found) < best < max(found) or (max(ends) - min(ends)) <= _SAME * abs(min(ends)):
-                break
-            further = best - 1 if best == min(found) else best + 1
+            ends = [run.end for run in found.values()]
+            best = min(found, key=lambda p: (found[p].end, abs(p)))
             if all(map(math.isinf, ends)):
                 further = min(found) - 2  # only much smaller rates can do better
-            found[further] = self.run(choice, choice.at(further), rounds[0], who=who, on=on)
-        kept = sorted(found, key=lambda p: (found[p].early, abs(p)))[:_KEPT]
-        return self.longer(choice, [found[p].rate for p in kept], rounds[1], who=who, on=on)
+            elif min(found) < best < max(found) or max(ends) - min(ends) <= _SAME * abs(min(ends)):
+                break
+            else:
+                further = best - 1 if best == min(found) else best + 1
+            found[further] = self.run(choice, choice.at(further), steps, who=who, on=on)
+        return [found[p] for p in sorted(found, key=lambda p: (found[p].end, abs(p)))]
 
     def longer(self, choice: OptimizerChoice, rates: list[float], steps: int, *, who: Who, on: On) -> list[StressRun]:
         """Runs at these rates, best first; earlier ones first among equals."""
-        return sorted((self.run(choice, rate, steps, who=who, on=on) for rate in rates), key=lambda run: run.end())
+        return sorted((self.run(choice, rate, steps, who=who, on=on) for rate in rates), key=lambda run: run.end)

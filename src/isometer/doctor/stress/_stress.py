@@ -33,6 +33,7 @@ from isometer.serialize import json_data
 
 Tensor = torch.Tensor
 Look = Callable[[Callable[[nn.Module], None]], tuple[Finding, ...]]
+EFFECT_STEPS = 10
 _WORKS = 0.5  # of the best rate's progress
 
 
@@ -208,7 +209,7 @@ def stress_test(
     left = budget - (time.perf_counter() - begun)
     plan = plan_within(left, cost.seconds, optimizers=len(optimizers), samples=samples)
     if plan is None:
-        least = len(optimizers) * PLANS[-1].times(more_for_small_batches(samples)).steps(references=True) * cost.seconds
+        least = len(optimizers) * PLANS[-1].times(more_for_small_batches(samples)).most * cost.seconds
         return none(
             f"a step takes {cost.seconds:.2g} s, so that even the shortest test takes {least:.3g} s, more than what is "
             f"left of the budget ({max(0.0, left):.3g} s) — pass a larger budget, one optimizer, or a smaller batch",
@@ -220,10 +221,10 @@ def stress_test(
     best = max(optimizers, key=lambda one: outlooks[one.name].evidence.ability)
     after = None
     if look is not None:
-        after = look(lambda model: track.steps(model, best, outlooks[best.name].best_rate, plan.rounds[0]))
+        after = look(lambda model: track.steps(model, best, outlooks[best.name].best_rate, EFFECT_STEPS))
     return Stress(
         outlooks,
-        {one.name: effects(track, one, outlooks[one.name].best_rate, plan.rounds[0]) for one in optimizers},
+        {one.name: effects(track, one, outlooks[one.name].best_rate, EFFECT_STEPS) for one in optimizers},
         tuple(track.diary),
         found.kind,
         found.chance,
@@ -250,7 +251,7 @@ def _outlook(track: Track, choice: OptimizerChoice, plan: Plan) -> Outlook:
         beside = track.longer(choice, [theirs[0].rate], plan.long, who="reference", on=on)
         evidence = _evidence(track, longer[0], own_fit, beside[0], reference_fit)
         mine = longer
-    works = {mine[0].rate} if mine[0].progress(chance) > NOTHING else set()
+    works = {mine[0].rate} if mine[0].progress > NOTHING else set()
     rates = tuple(sorted(works.union(_working(track, choice, plan))))
     at_rate = None
     if choice.rate is not None:
@@ -265,7 +266,7 @@ def _main(material: Material) -> On:
 def _raced(track: Track, choice: OptimizerChoice, plan: Plan, who: Who) -> tuple[list[StressRun], StressRun | None]:
     """The best runs, and the better of two on one batch where the others were on fresh ones."""
     on = _main(track.material)
-    best = track.race(choice, who=who, on=on, rates=plan.rates, rounds=plan.rounds, beyond=plan.beyond)
+    best = track.race(choice, who=who, on=on, rates=plan.rates, steps=plan.steps, beyond=plan.beyond)
     if on == "one batch":
         return best, None
     return best, track.longer(choice, [run.rate for run in best[:2]], plan.fit, who=who, on="one batch")[0]
@@ -279,10 +280,8 @@ def _evidence(
         run.diverged for run in track.diary if (run.optimizer, run.who, run.on) == (main.optimizer, main.who, main.on)
     )
     if fit is None or reference_fit is None:
-        return Evidence(math.nan, main.progress(chance), math.nan, reference.progress(chance), broken)
-    own, beside = (
-        (run.progress(chance), one.progress(chance)) for run, one in ((main, fit), (reference, reference_fit))
-    )
+        return Evidence(math.nan, main.progress, math.nan, reference.progress, broken)
+    own, beside = ((run.progress, one.progress) for run, one in ((main, fit), (reference, reference_fit)))
     return Evidence(*own, *beside, broken)
 
 
@@ -300,9 +299,10 @@ def _at(track: Track, choice: OptimizerChoice, steps: int, plan: Plan, rate: flo
 def _working(track: Track, choice: OptimizerChoice, plan: Plan) -> tuple[float, ...]:
     """The rates that reach half of the best one's progress in the first round."""
     on = _main(track.material)
-    first: dict[float, float] = {}
-    for run in track.diary:
-        if (run.optimizer, run.who, run.on) == (choice.name, "model", on):
-            first.setdefault(run.rate, run.progress(track.material.chance, plan.rounds[0]))
+    first = {
+        run.rate: run.progress
+        for run in track.diary
+        if (run.optimizer, run.who, run.on, run.steps) == (choice.name, "model", on, plan.steps)
+    }
     most = max(first.values(), default=0.0)
     return tuple(sorted(rate for rate, value in first.items() if most > 0 and value >= _WORKS * most))

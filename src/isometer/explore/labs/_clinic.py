@@ -211,6 +211,9 @@ def _compared(desk: Desk, tab: str, first: Report, second: Report | None) -> Any
     def slim(report: Report) -> dict[str, Any]:
         return {
             "findings": [{"id": one["id"], "severity": one["severity"]} for one in report["findings"]],
+            "trains": {
+                name: {"verdict": one["verdict"], "at_rate": one["at_rate"]} for name, one in report["trains"].items()
+            },
             "layers": [{"kind": row["kind"]} for row in report["layers"]],
             "metrics": {name: report["metrics"][name] for name in kept if name in report["metrics"]},
         }

@@ -16,6 +16,16 @@ from isometer.metrics._catalogue import describe
 from isometer.metrics._metric import GROUPS
 from isometer.report._doctor_fragments import setting, title_of, verdict
 from isometer.report._doctor_metrics import columns, evidence_rows, look_at, overview, reading, where
+from isometer.report._outlook_words import (
+    after_words,
+    headline,
+    next_step,
+    outlook_table,
+    remarks,
+    run_notes,
+    step_words,
+    trained,
+)
 
 PATIENT = "patient:"
 _ROWS = 25
@@ -45,19 +55,38 @@ def _examples() -> list[Any]:
 
 
 def verdict_card(report: Report, label: str = "") -> html.Section:
-    """Healthy or not, in a card."""
-    healthy = report["healthy"]
-    state: list[Any] = [html.Strong("Healthy" if healthy else "Not healthy"), f" · {verdict(report)}"]
+    """Whether the model trains, in a card."""
+    told, advice = headline(report), next_step(report)
+    state: list[Any] = [html.Strong(f"{told.mark} {told.word}".strip()), f" · {verdict(report)}"]
     return html.Section(
         [
             html.P(label, className="about") if label else None,
             html.H3(report["model"]),
             html.P(state, className="state"),
             html.P(report["summary"]),
+            html.P(f"→ {advice}") if advice else None,
+            *_outlooks(report),
             html.P(setting(report), className="about"),
         ],
-        className=f"card verdict-card {'healthy' if healthy else 'unhealthy'}",
+        className=f"card verdict-card {told.state}",
     )
+
+
+def _outlooks(report: Report) -> list[Any]:
+    """The stress test: a row per optimizer, what a step does, what was run."""
+    pieces: list[Any] = []
+    if trained(report):
+        table = outlook_table(report)
+        head = html.Thead(html.Tr([html.Th(title, scope="col") for title in table.headings]))
+        rows = [html.Tr([html.Th(row[0], scope="row"), *map(html.Td, row[1:])]) for row in table.rows]
+        pieces.append(html.Div(html.Table([head, html.Tbody(rows)]), className="scroll"))
+        pieces.append(html.P(" ".join(table.legend), className="about"))
+    lines = [*remarks(report), *(f"{title}: {' '.join(told)}" for title, told in step_words(report))]
+    pieces += [html.P(line) for line in (*lines, after_words(report)) if line]
+    notes = run_notes(report)
+    if notes:
+        pieces.append(html.Details([html.Summary("What was run"), html.Ul([html.Li(line) for line in notes])]))
+    return pieces
 
 
 def finding_card(one: Mapping[str, Any], report: Report) -> html.Article:

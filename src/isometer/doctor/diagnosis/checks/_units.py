@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from isometer.activations import activation
 from isometer.doctor.conditions._condition import Condition
@@ -27,6 +26,8 @@ def dead_units(case: Case, condition: Condition) -> Iterator[Sign]:
     for layer in view.activations:
         if not dead[layer] >= limits.moderate:
             continue
+        from scipy import stats  # imported for a layer that is nearly dead, since it takes long
+
         shape = view.sites[layer].shape
         units = shape[1] if len(shape) > 3 else shape[-1]  # channels of images, else the last axis
         # Rows of a symmetric law see a given batch all negative with probability at most a half, independently.
@@ -78,7 +79,7 @@ def effectively_linear(case: Case, condition: Condition) -> Iterator[Sign]:
         return  # products of signals, and operations that nothing is known of
     if any(site.kind == "norm" and not site.statistics for site in view.sites):
         return  # normalising each sample by itself is a nonlinearity
-    total = nonlinearity(view)
+    total = nonlinearity(view, enough=condition.limits.moderate)
     severity = condition.limits.severity(total)
     if severity is None or not view.activations:
         return
@@ -96,14 +97,19 @@ def effectively_linear(case: Case, condition: Condition) -> Iterator[Sign]:
     )
 
 
-def nonlinearity(view: View) -> float:
-    """Sum over hidden activations of the share of variance that is not linear; nan where one of them is unknown."""
+def nonlinearity(view: View, *, enough: float = math.inf) -> float:
+    """Sum over hidden activations of the share of variance that is not linear; nan where one of them is unknown.
+
+    Shares are not negative: a sum beyond `enough` is left there.
+    """
     total = 0.0
     for layer in view.activations:
         site = view.sites[layer]
         if site.activation is None or not math.isfinite(site.input_rms) or not math.isfinite(site.rms):
             return math.nan
         total += nonlinear_share(site.activation, _digits(site.input_rms), _digits(site.rms))
+        if total > enough:
+            break
     return total
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from isometer.doctor.conditions._condition import Condition
 from isometer.doctor.diagnosis.checks._case import SIGNIFICANCE, Case, Sign
@@ -38,7 +38,7 @@ def asymmetric_weights(case: Case, condition: Condition) -> Iterator[Sign]:
             continue
         score = size * math.sqrt(site.weight_count / max(1, site.fan_in))  # from mean/σ √fan_in to mean/σ √N
         # Constant weights have no spread: no law of mean zero gives them.
-        p = 2 * float(stats.norm.sf(score)) * len(view.weights) if math.isfinite(score) else 0.0
+        p = 2 * float(special.ndtr(-score)) * len(view.weights) if math.isfinite(score) else 0.0
         if p < SIGNIFICANCE:
             chosen.append(layer)
             least = max(least, p)

@@ -1,0 +1,421 @@
+"""What the stress test of a report says about training, in words: headline, table, what a step does, what to do next.
+
+Reports without a stress test, and older ones that know of none, have no table and no words about steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from isometer.report._cards import number
+from isometer.report._doctor_metrics import elided, ordered, real
+
+ANSWERS = {"trains": "yes", "slow": "slowly", "sick": "no", "unknown": "unclear"}
+"""What stands in the table for a verdict."""
+_ALONE = {"trains": "trains", "slow": "trains slowly", "sick": "does not train", "unknown": "not decided"}
+_STATES = {True: ("healthy", "✓"), False: ("unhealthy", "✗"), None: ("undecided", "?")}
+_LEAD = {  # which verdicts the headline names first
+    "healthy": ("trains", "slow", "sick", "unknown"),
+    "unhealthy": ("sick", "slow", "trains", "unknown"),
+    "undecided": ("unknown", "sick", "slow", "trains"),
+}
+_LEARNS = 0.3  # progress of a reference that is worth imitating
+_UNEVEN = 100.0  # times as much as the next module: worth naming
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The verdict in a few words.
+
+    Attributes:
+        state: `healthy`, `unhealthy`, `undecided`, or `untested` without a stress test.
+        mark: one character, empty without a stress test.
+        word: what to print after it.
+    """
+
+    state: str
+    mark: str
+    word: str
+
+
+@dataclass(frozen=True)
+class OutlookTable:
+    """A row per optimizer.
+
+    Attributes:
+        headings: of the columns.
+        rows: texts of the cells.
+        verdicts: `trains`, `slow`, `sick` or `unknown`, by row.
+        legend: what the columns mean, a sentence each.
+    """
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    verdicts: tuple[str, ...]
+    legend: tuple[str, ...]
+
+
+def has_verdicts(report: Mapping[str, Any]) -> bool:
+    """Whether the report has verdicts of a stress test."""
+    return bool(report.get("trains"))
+
+
+def trained(report: Mapping[str, Any]) -> bool:
+    """Whether the stress test ran anything, so that there is a table to show."""
+    return has_verdicts(report) and not (report.get("stress") or {}).get("skipped")
+
+
+def headline(report: Mapping[str, Any]) -> Headline:
+    """The verdict; where optimizers differ, it says with which the model trains and with which it does not.
+
+    Example:
+        >>> adam, sgd = {"verdict": "trains", "at_rate": None}, {"verdict": "sick", "at_rate": None}
+        >>> headline({"healthy": True, "trains": {"adam": adam, "sgd": sgd}}).word
+        'Trains with adam, does not train with sgd'
+        >>> headline({"healthy": True, "trains": {"adam": adam}})
+        Headline(state='healthy', mark='✓', word='Trains')
+        >>> headline({"healthy": True}).word
+        'No stress test'
+    """
+    if not has_verdicts(report):
+        return Headline("untested", "", "No stress test")
+    state, mark = _STATES[report["healthy"]]
+    groups: dict[str, list[str]] = {}
+    for name, one in report["trains"].items():
+        groups.setdefault(_verdict(one), []).append(_asked(name, one))
+    if len(groups) == 1:
+        word = _ALONE[next(iter(groups))] + _own_rate(report["trains"].values())
+    else:
+        word = ", ".join(f"{_ALONE[kind]} with {_listed(groups[kind])}" for kind in _LEAD[state] if kind in groups)
+    return Headline(state, mark, word[:1].upper() + word[1:])
+
+
+def _verdict(one: Mapping[str, Any]) -> str:
+    """At the caller's rate where there is one."""
+    return str((one.get("at_rate") or one)["verdict"])
+
+
+def _asked(name: str, one: Mapping[str, Any]) -> str:
+    at = one.get("at_rate")
+    return name if at is None else f"{name} at {rate_text(at['rate'])}"
+
+
+def _own_rate(outlooks: Any) -> str:
+    """Named where the caller's rate makes the difference."""
+    own = [one["at_rate"]["rate"] for one in outlooks if one.get("at_rate") and one["verdict"] != _verdict(one)]
+    return f" at rate {rate_text(own[0])}" if own else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+
+
+def rate_text(value: Any) -> str:
+    """A learning rate for reading.
+
+    Example:
+        >>> rate_text(0.1024), rate_text(None)
+        ('0.1', '–')
+    """
+    rate = real(value)
+    return "–" if math.isnan(rate) else number(rate, 2)
+
+
+def outlook_table(report: Mapping[str, Any]) -> OutlookTable:
+    """Verdict, probability, rates and progress by optimizer.
+
+    Example:
+        >>> evidence = {"fresh": None, "fit": 0.9, "reference_fresh": None, "reference_fit": 1.0, "broken": False}
+        >>> table = outlook_table({"trains": {"adam": {"verdict": "trains", "probability": 0.97, "rates": [0.001, 0.01],
+        ...     "best_rate": 0.01, "at_rate": None, "evidence": evidence}}})
+        >>> table.rows
+        (('adam', 'yes', '97 %', '0.001, 0.01', '90 %', '100 %'),)
+    """
+    outlooks = report.get("trains") or {}
+    own = any(one.get("at_rate") for one in outlooks.values())
+    fresh = any(not math.isnan(real(one["evidence"]["fresh"])) for one in outlooks.values())
+    headings = ["optimizer", "trains?", "probability", "rates that work", *(["at your rate"] if own else [])]
+    headings += ["learned fresh / one batch" if fresh else "learned, one batch", "reference"]
+    rows = tuple(
+        (
+            name,
+            ANSWERS[one["verdict"]],
+            _probability(one["probability"]),
+            _rates(one),
+            *([_at_rate(one.get("at_rate"))] if own else []),
+            *(_progress(one["evidence"], prefix, fresh) for prefix in ("", "reference_")),
+        )
+        for name, one in outlooks.items()
+    )
+    on = "fresh batches / on one repeated batch" if fresh else "one repeated batch"
+    legend = (
+        "probability: that it trains at the best rate found.",
+        f"learned: how far the loss fell from that of a constant answer (0 %) to none (100 %), on {on}.",
+        "reference: the same architecture, initialised by the book.",
+    )
+    return OutlookTable(tuple(headings), rows, tuple(str(one["verdict"]) for one in outlooks.values()), legend)
+
+
+def _probability(value: Any) -> str:
+    share = real(value)
+    if math.isnan(share):
+        return "–"
+    return "> 99 %" if share > 0.99 else "< 1 %" if share < 0.01 else f"{100 * share:.0f} %"
+
+
+def _rates(one: Mapping[str, Any]) -> str:
+    rates = [rate_text(rate) for rate in one["rates"]]
+    if one["verdict"] == "sick" or not rates:
+        return "none" if one["verdict"] == "sick" else "–"
+    return ", ".join(rates) if len(rates) <= 2 else f"{rates[0]}–{rates[-1]}"
+
+
+def _at_rate(at: Mapping[str, Any] | None) -> str:
+    if at is None:
+        return "–"
+    return f"{rate_text(at['rate'])}: {ANSWERS[at['verdict']]} ({_share(at['progress'])} %)"
+
+
+def _progress(evidence: Mapping[str, Any], prefix: str, fresh: bool) -> str:
+    both = [evidence[f"{prefix}fresh"], evidence[f"{prefix}fit"]][0 if fresh else 1 :]
+    return f"{' / '.join(map(_share, both))} %" if not all(math.isnan(real(v)) for v in both) else "–"
+
+
+def _share(value: Any) -> str:
+    share = real(value)
+    return "–" if math.isnan(share) else f"{100 * share:.0f}"
+
+
+def remarks(report: Mapping[str, Any]) -> list[str]:
+    """Why there is no progress to compare, where there is none."""
+    stress = report.get("stress") or {}
+    if stress.get("skipped"):
+        return [f"Nothing was trained: {stress['skipped']}."]
+    broken = [name for name, one in (report.get("trains") or {}).items() if one["evidence"].get("broken")]
+    if not broken:
+        return []
+    if real(stress.get("chance")) == -math.inf:
+        return ["The loss can fall without end, so that a lower one does not mean that something is learned."]
+    return [f"With {_listed(broken)}, the loss stops being finite at every rate."]
+
+
+def step_words(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """What a step does, by optimizer: loss and outputs, then only what is worth naming.
+
+    Example:
+        >>> effects = {"rate": 0.1, "steps": 10, "output_change": 0.5, "predicted": -0.2, "actual": 0.3, "grown": [],
+        ...            "moved": [["head", 0.6]], "unmoved": ["0", "2"], "frozen": []}
+        >>> for line in step_words({"stress": {"effects": {"sgd": effects}}})[0][1]:
+        ...     print(line)
+        Loss +0.3 by one step; the gradient predicts −0.2: the step is too long. Outputs change by 50 %.
+        2 modules do not move in 10 steps: 0, 2.
+    """
+    effects = (report.get("stress") or {}).get("effects") or {}
+    return [
+        (f"{name} at rate {rate_text(one['rate'])}", [_loss_words(one), *filter(None, (_moving(one), _growing(one)))])
+        for name, one in effects.items()
+    ]
+
+
+def _loss_words(one: Mapping[str, Any]) -> str:
+    predicted, actual, change = (real(one[key]) for key in ("predicted", "actual", "output_change"))
+    if predicted == actual == change == 0:
+        return "One step changes neither the loss nor the outputs."
+    if not math.isfinite(actual):
+        return f"One step and the loss is not finite; the gradient predicts {_signed(predicted)}."
+    judged = ""
+    if actual > 0 > predicted:
+        judged = ": the step is too long"
+    elif predicted < 0 and actual > 0.5 * predicted:
+        judged = ": less than half of it comes true"
+    return (
+        f"Loss {_signed(actual)} by one step; the gradient predicts {_signed(predicted)}{judged}. "
+        f"Outputs change by {_relative(change)}{' their size' if change >= 0.995 else ''}."
+    )
+
+
+def _signed(value: float) -> str:
+    if math.isnan(value):
+        return "–"
+    return ("+" if value > 0 else "") + number(value, 3)
+
+
+def _moving(one: Mapping[str, Any]) -> str:
+    steps, parts = int(one["steps"]), []
+    if one["unmoved"]:
+        parts.append(f"{_counted(one['unmoved'], 'do not move', 'does not move')} in {steps} steps: {_few(one)}.")
+    if one["frozen"]:
+        parts.append(f"{_counted(one['frozen'], 'are frozen', 'is frozen')}: {_few(one, 'frozen')}.")
+    moved = [(str(name), real(change)) for name, change in one["moved"]]
+    if len(moved) > 1 and moved[0][1] > _UNEVEN * moved[1][1]:
+        first, second = (f"{_name(name)} by {_relative(change)}" for name, change in moved[:2])
+        parts.append(f"One module moves alone: {first} in {steps} steps, the next, {second}.")
+    elif moved and moved[0][1] >= 1:
+        parts.append(f"Weights move far: {_name(moved[0][0])} by {_relative(moved[0][1])} their size in {steps} steps.")
+    return " ".join(parts)
+
+
+def _relative(change: float) -> str:
+    """In percent of what there was, or in times of it."""
+    if math.isnan(change):
+        return "an unknown amount"
+    return f"{number(100 * change, 2)} %" if change < 0.995 else f"{number(change, 2 if change < 100 else 3)} times"
+
+
+def _growing(one: Mapping[str, Any]) -> str:
+    if not one["grown"]:
+        return ""
+    named = ", ".join(f"{_name(name)} ×{number(real(factor), 3)}" for name, factor in one["grown"][:_NAMED])
+    return f"The largest values grow in {int(one['steps'])} steps: {named}."
+
+
+def _counted(names: Sequence[str], many: str, one: str) -> str:
+    return f"1 module {one}" if len(names) == 1 else f"{len(names)} modules {many}"
+
+
+def _few(one: Mapping[str, Any], key: str = "unmoved") -> str:
+    names = [_name(name) for name in one[key]]
+    return ", ".join(names) if len(names) <= _NAMED else f"{', '.join(names[: _NAMED - 1])} … {names[-1]}"
+
+
+def _name(name: Any) -> str:
+    return elided(str(name), 32) or "the model itself"
+
+
+def after_words(report: Mapping[str, Any]) -> str:
+    """Findings that come, go or change in severity by some steps of training; empty where that was not looked at.
+
+    Example:
+        >>> old = {"id": "rank-collapse", "severity": "severe"}
+        >>> after_words({"findings": [old], "stress": {"after": [], "plan": {"rounds": [10, 40]}}})
+        'After 10 steps: rank-collapse (severe) is gone.'
+    """
+    stress = report.get("stress") or {}
+    if stress.get("after") is None:
+        return ""
+    rounds = (stress.get("plan") or {}).get("rounds") or ()
+    when = f"After {int(rounds[0])} steps" if rounds else "After some steps"
+    before, after = (
+        {str(one["id"]): str(one["severity"]) for one in side} for side in (report["findings"], stress["after"])
+    )
+    changes = [f"{one} ({severity}) appears" for one, severity in after.items() if one not in before]
+    changes += [f"{one} ({severity}) is gone" for one, severity in before.items() if one not in after]
+    both = [(one, severity) for one, severity in before.items() if one in after]
+    changes += [f"{one} is {after[one]} instead of {severity}" for one, severity in both if after[one] != severity]
+    if changes:
+        return f"{when}: {'; '.join(changes)}."
+    return f"{when}, the findings are the same." if before else f"{when}, still nothing is found."
+
+
+def symptoms(report: Mapping[str, Any]) -> str:
+    """A heading for the findings that says what they are beside the verdict."""
+    state = headline(report).state
+    slow = any(_verdict(one) == "slow" for one in (report.get("trains") or {}).values())
+    if state == "untested":
+        return "Findings"
+    if state == "unhealthy" or (state == "healthy" and slow):
+        return "Findings: symptoms that may explain the verdict"
+    return "Findings: symptoms, though it trains" if state == "healthy" else "Findings: symptoms"
+
+
+def nothing_found(report: Mapping[str, Any]) -> str:
+    """What to say where the probe found nothing."""
+    return {
+        "untested": "The probe found nothing that harms training at this depth. The curves below show why.",
+        "healthy": "The probe found nothing that harms training at this depth. The curves below show why.",
+        "unhealthy": "The probe found nothing: what keeps the model from training does not show in one pass.",
+        "undecided": "The probe found nothing.",
+    }[headline(report).state]
+
+
+def next_step(report: Mapping[str, Any]) -> str:
+    """One line: what to do about the verdict; empty where a treatment of the report answers that.
+
+    Example:
+        >>> adam = {"verdict": "trains", "at_rate": None, "probability": 0.9, "best_rate": 0.01,
+        ...         "evidence": {"fresh": 0.5, "fit": 0.9}}
+        >>> next_step({"healthy": True, "trains": {"adam": adam}, "findings": []})
+        'Train it with adam at learning rate 0.01.'
+    """
+    if report.get("treatment"):
+        return ""
+    if not has_verdicts(report):
+        return "Examine it with the stress test to know whether it trains."
+    state = headline(report).state
+    if state == "undecided":
+        return _more_to_go_by(report)
+    elsewhere = _better_rate(report)
+    if elsewhere:
+        return elsewhere
+    if state == "unhealthy":
+        return _cure(report)
+    name, one = _best(report)
+    at = one.get("at_rate")
+    if _verdict(one) == "slow":
+        return f"The best learning rate found for {name} is {rate_text(one['best_rate'])}; {_cure(report, lead='')}"
+    if at is not None:
+        return f"Train it with {name}: your rate {rate_text(at['rate'])} works, the best found is " + (
+            f"{rate_text(one['best_rate'])}."
+        )
+    return f"Train it with {name} at learning rate {rate_text(one['best_rate'])}."
+
+
+def _best(report: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The optimizer with the best verdict, then the one that learns most."""
+
+    def merit(item: tuple[str, Mapping[str, Any]]) -> tuple[int, float]:
+        evidence = item[1]["evidence"]
+        learned = [real(evidence[key]) for key in ("fresh", "fit")]
+        return -_LEAD["healthy"].index(_verdict(item[1])), next((v for v in learned if not math.isnan(v)), -1.0)
+
+    outlooks: Mapping[str, Mapping[str, Any]] = report["trains"]
+    return max(outlooks.items(), key=merit)
+
+
+def _better_rate(report: Mapping[str, Any]) -> str:
+    """Where the caller's rate is what keeps it from training."""
+    name, one = _best(report)
+    at = one.get("at_rate")
+    if at is None or at["verdict"] not in ("sick", "slow") or one["verdict"] != "trains":
+        return ""
+    return f"Change the learning rate: {name} trains at {rate_text(one['best_rate'])}, not at {rate_text(at['rate'])}."
+
+
+def _cure(report: Mapping[str, Any], lead: str = "Run again with --treat") -> str:
+    advice = next((one["prescriptions"][0]["text"] for one in ordered(report["findings"]) if one["prescriptions"]), "")
+    if advice:
+        return f"{lead or 'run again with --treat'}, or start with this: {advice}"
+    text = "Look at what a step does, and at the data and the loss."
+    if any(_reference(one) >= _LEARNS for one in report["trains"].values()):
+        text = "Initialise it by the book: the same architecture learns then."
+    return text if lead else text[:1].lower() + text[1:]
+
+
+def _reference(one: Mapping[str, Any]) -> float:
+    found = [real(one["evidence"].get(key)) for key in ("reference_fresh", "reference_fit")]
+    return next((value for value in found if not math.isnan(value)), 0.0)
+
+
+def _more_to_go_by(report: Mapping[str, Any]) -> str:
+    stress = report.get("stress") or {}
+    if stress.get("skipped"):  # where time is short, it says itself what to do
+        return "" if "—" in str(stress["skipped"]) else "Pass a smaller batch."
+    wanted = [
+        *(["labels"] if stress.get("targets") == "a random teacher" else []),
+        *(["more batches"] if stress.get("batches", 1) == 1 else []),
+        "a larger --budget",
+    ]
+    return f"Neither the model nor its reference learned enough to tell: pass {_or(wanted)}."
+
+
+def _or(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def run_notes(report: Mapping[str, Any]) -> list[str]:
+    """What was run, line by line."""
+    return [str(line) for line in (report.get("stress") or {}).get("notes") or ()]
