@@ -133,11 +133,14 @@ def _timed(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> float:
 def _step(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> int:
     """Forward and backward; bytes kept in between."""
     kept: dict[int, int] = {}
+    held = [p for p in model.parameters() if p.layout is torch.strided]
+    weights = {p.untyped_storage().data_ptr() for p in held}  # a transposed weight is a view, no parameter
 
     def note(tensor: Tensor) -> Tensor:
-        if not isinstance(tensor, nn.Parameter) and tensor.layout is torch.strided and not tensor.is_nested:
+        if tensor.layout is torch.strided and not tensor.is_nested:
             storage = tensor.untyped_storage()
-            kept[storage.data_ptr()] = storage.nbytes()
+            if storage.data_ptr() not in weights:
+                kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     try:
