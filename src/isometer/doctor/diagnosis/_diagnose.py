@@ -153,7 +153,9 @@ def _batches(model: nn.Module, batch: Any, target: Any, description: str, seed: 
     if batch is None:
         if target is not None:
             raise IsometerError("target was given without batch; expected both — pass the inputs it belongs to")
-        made = (made_up_batch(model, seed=seed + step) for step in itertools.count())
+        # To tell the shape runs the model: once is enough.
+        shape = tuple(made_up_batch(model, 1, seed=seed).shape[1:])
+        made = (made_up_batch(model, shape=shape, seed=seed + step) for step in itertools.count())
         return Batches(made), description or "made up: Gaussian inputs or random tokens"
     if is_stream(batch):
         if target is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,8 @@ def is_stream(batch: Any) -> bool:
 class Batches:
     """Batches that are read when they are first asked for, and kept; generators are left as they were.
 
+    The generators are those of torch, NumPy and Python, and those that a DataLoader and its samplers hold.
+
     Args:
         stream: gives batches; each is inputs, or a pair of inputs and targets.
 
@@ -59,11 +62,9 @@ class Batches:
     def __init__(self, stream: Iterable[Any]) -> None:
         self._size, self._ended = 0, False
         self._found: list[Pair] = []
-        world = World()
-        try:
+        self._generators = _generators_of(stream)
+        with self._left_alone():
             self._stream = iter(stream)
-        finally:
-            world.restore()
         if not self.read(1):
             raise IsometerError("batch gives no batches; expected at least one (inputs, targets) — pass a new iterator")
 
@@ -71,17 +72,29 @@ class Batches:
         """Have that many ready, as far as there are any and memory allows; how many there are."""
         if len(self._found) >= count or self._ended:
             return len(self._found)
-        world = World()
-        try:
+        with self._left_alone():
             for item in itertools.islice(self._stream, count - len(self._found)):
                 self._found.append(_pair(item))
                 self._size += sum(t.numel() * t.element_size() for t in tensors(self._found[-1]))
                 if self._size > MEMORY:
                     break
             self._ended = len(self._found) < count
-        finally:
-            world.restore()
         return len(self._found)
+
+    @contextmanager
+    def _left_alone(self) -> Iterator[None]:
+        """Generators inside are used, and afterwards as before; those of the stream go on where they were left."""
+        world = World()
+        theirs = [one.get_state() for one, _ in self._generators]
+        for one, mine in self._generators:
+            one.set_state(mine)
+        try:
+            yield
+        finally:
+            self._generators = [(one, one.get_state()) for one, _ in self._generators]
+            for (one, _), state in zip(self._generators, theirs, strict=True):
+                one.set_state(state)
+            world.restore()
 
     def __len__(self) -> int:
         return len(self._found)
@@ -89,6 +102,14 @@ class Batches:
     def __getitem__(self, step: int) -> Pair:
         """The batch of a step; they start again where there are not enough."""
         return self._found[step % len(self._found)]
+
+
+def _generators_of(stream: Any) -> list[tuple[torch.Generator, Tensor]]:
+    """The generators that a DataLoader and its samplers hold, each with its state."""
+    holders = [stream, *(getattr(stream, name, None) for name in ("sampler", "batch_sampler"))]
+    holders.append(getattr(holders[-1], "sampler", None))
+    found = {id(one): one for one in (getattr(holder, "generator", None) for holder in holders)}
+    return [(one, one.get_state()) for one in found.values() if isinstance(one, torch.Generator)]
 
 
 def _pair(item: Any) -> Pair:
@@ -127,9 +148,9 @@ class Material:
         return len(self.batches) > 1
 
     def batch(self, step: int) -> Pair:
-        """The inputs and targets of a step."""
+        """The inputs and targets of a step; a loss may write to the targets."""
         inputs, target = self.batches[step]
-        return inputs, target if self.teacher is None else self.teacher(inputs)
+        return inputs, written(target) if self.teacher is None else self.teacher(inputs)
 
     def loss_of(self, model: nn.Module, pair: Pair) -> Tensor:
         """The loss of a model on a batch."""
@@ -139,6 +160,11 @@ class Material:
 def owned(inputs: Any) -> Any:
     """A copy that a model may write to."""
     return map_tensors(lambda tensor: tensor.detach().clone(), inputs)
+
+
+def written(target: Any) -> Any:
+    """A copy that a loss may write to; what has a history may be part of the model and stays."""
+    return map_tensors(lambda tensor: tensor if tensor.requires_grad else tensor.clone(), target)
 
 
 def material(
@@ -170,7 +196,7 @@ def material(
         kind = "yours"
     elif target is not None:
         chosen, kind = usual_loss, "yours"
-        usual_loss(output[0], target)
+        usual_loss(output[0], written(target))
     elif output[1]:
         chosen, kind = own_loss, "the model's own"
     else:
@@ -181,8 +207,18 @@ def material(
         pairs = [batches[step] for step in range(len(batches))]
         targets = [y if teacher is None else teacher(x) for x, y in pairs]
         targets = [y for y in targets if _shapes(y) == _shapes(targets[0])]
-        of_one = best_constant(chosen, output[0], targets[:1], samples=samples)
-        chance = best_constant(chosen, output[0], targets, samples=samples * len(targets)) if targets[1:] else of_one
+
+        def constants(_: nn.Module) -> tuple[float, float]:
+            def loss_of(answer: Any, target: Any) -> Tensor:
+                return chosen(answer, written(target))
+
+            of_one = best_constant(loss_of, output[0], targets[:1], samples=samples)
+            if not targets[1:]:
+                return of_one, of_one
+            return of_one, best_constant(loss_of, output[0], targets, samples=samples * len(targets))
+
+        # As if the model ran: whatever a loss holds is put back, and gradients are on.
+        of_one, chance = subject.run(constants, seed=seed, mode=mode)
     return Material(batches, chosen, kind, chance, of_one, samples, teacher)
 
 

@@ -18,7 +18,12 @@ Loss = Callable[[Any, Any], Tensor]
 _HIDDEN = 16  # features of the teacher
 _MOST_OUTPUTS = 64  # numbers per sample or position that the teacher asks for
 _CONSTANT_STEPS = 60
+_ROUNDING = 0.02  # of log-probabilities in half precision
 _FAR = (1e2, 1e3, 1e4)  # where a loss without a bottom shows
+
+
+class NothingToLearn(IsometerError):
+    """A model whose output has no place for targets: there is nothing to train it on."""
 
 
 def own_loss(output: Any, target: Any) -> Tensor:
@@ -50,18 +55,26 @@ def usual_loss(output: Any, target: Any) -> Tensor:
     found = getattr(output, "logits", output)
     found = found if isinstance(found, Tensor) else next(iter(dense(found)), None)
     if isinstance(found, Tensor) and isinstance(target, Tensor):
-        if target.is_floating_point() and target.numel() == found.numel():
+        if target.is_floating_point() and _same_places(found.shape, target.shape):
             return functional.mse_loss(found, target.reshape(found.shape))
-        whole = not target.is_floating_point() and target.dtype is not torch.bool
-        if whole and found.dim() > 1 and target.shape == found.shape[:-1]:
+        whole = not target.is_floating_point() and target.dtype is not torch.bool and found.dim() > 1
+        if whole and found.shape[-1] > 1 and target.shape == found.shape[:-1]:
             return functional.cross_entropy(found.reshape(-1, found.shape[-1]), target.reshape(-1).long())
-        if whole and found.dim() > 1 and target.shape == (found.shape[0], *found.shape[2:]):
+        if whole and found.shape[1] > 1 and target.shape == (found.shape[0], *found.shape[2:]):
             return functional.cross_entropy(found, target.long())
     came = f"of shape {tuple(target.shape)}" if isinstance(target, Tensor) else f"a {type(target).__name__}"
     shape = f"of shape {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(output).__name__}"
     raise IsometerError(
         f"the target is {came} and the output {shape}; expected class numbers or values that fit — pass loss="
     )
+
+
+def _same_places(found: torch.Size, target: torch.Size) -> bool:
+    """Whether values of two shapes belong together: axes of size 1 apart, or with all but the samples in a row."""
+    if found.numel() != target.numel():
+        return False
+    flat = min(len(found), len(target)) <= 2 and found[:1] == target[:1]
+    return flat or [size for size in found if size != 1] == [size for size in target if size != 1]
 
 
 class Teacher:
@@ -86,47 +99,71 @@ class Teacher:
     """
 
     def __init__(self, inputs: Any, output: Any, *, seed: int) -> None:
-        first = next((t for t in dense(output) if t.dim() > 1), None)
-        if first is None:
-            raise IsometerError(
-                "the model returns no tensor of floating point with samples; expected one to learn — pass target= and "
-                "loss="
+        source = self._source(inputs)
+        first = self._answers(output)
+        self._seed = seed
+        self._per_token = first.shape[0] != len(source) and first.shape[0] == source.shape[:2].numel()
+        self._positions = self._per_token or (first.dim() > 2 and source.shape[1:2] == first.shape[1:2])
+        if not self._per_token and first.shape[0] != len(source):
+            raise NothingToLearn(
+                f"the model returns {first.shape[0]} rows for {len(source)} samples; expected one for each to learn — "
+                "pass target= and loss="
             )
-        self._seed, self._shape = seed, tuple(first.shape)
-        self._positions = first.dim() > 2 and self._source(inputs).shape[1:2] == first.shape[1:2]
+        self._count = min(_MOST_OUTPUTS, first[(0,) * (2 if self._positions and not self._per_token else 1)].numel())
         self._mean, self._scale = 0.0, 1.0
         raw = self(inputs)
         self._mean, self._scale = float(raw.mean()), max(float(raw.std(correction=0)), 1e-12)
 
     @staticmethod
     def _source(inputs: Any) -> Tensor:
-        found = [t for t in tensors(inputs) if t.dim() and t.dtype is not torch.bool]
-        return max(found, key=Tensor.numel)
+        found = [t for t in tensors(inputs) if t.dim() and t.numel() and not t.is_nested]
+        found = [t for t in found if t.dtype is not torch.bool] or found
+        if not found:
+            raise NothingToLearn("the model takes no tensor with samples; expected one to learn from — pass target=")
+        source = max(found, key=Tensor.numel).detach()
+        source = torch.view_as_real(source) if source.is_complex() else source
+        return source.to_dense() if source.layout is not torch.strided else source
+
+    @staticmethod
+    def _answers(output: Any) -> Tensor:
+        """What is to become the target: the first output with samples, those with features before those without."""
+        found = [t for t in dense(output) if t.dim()]
+        first = next((t for t in found if t.dim() > 1), next(iter(found), None))
+        if first is None:
+            raise NothingToLearn(
+                "the model returns no tensor of floating point with samples; expected one to learn — pass target= and "
+                "loss="
+            )
+        return first
 
     def _features(self, inputs: Any) -> Tensor:
-        source = self._source(inputs).detach()
+        source = self._source(inputs)
         generator = torch.Generator().manual_seed(self._seed)
+        axes = 2 if self._positions else 1  # of what the features belong to
         if not source.is_floating_point():  # tokens: a random vector for each
-            table = torch.randn(4093, _HIDDEN, generator=generator)
+            table = torch.randn(4093, _HIDDEN, generator=generator, dtype=torch.float32)
             found = table[source.long().cpu() % 4093]
-            return found if self._positions else found.flatten(1, -2).sum(1) / math.sqrt(max(1, source[0].numel()))
-        rows = source.float().cpu().flatten(2 if self._positions else 1)
+            if source.dim() <= axes:
+                return found
+            return found.flatten(axes, -2).sum(axes) / math.sqrt(source[(0,) * axes].numel())
+        rows = source.float().cpu().unsqueeze(-1).flatten(axes)
         rows = rows.nan_to_num(0.0, 0.0, 0.0)
-        return rows @ torch.randn(rows.shape[-1], _HIDDEN, generator=generator) / math.sqrt(rows.shape[-1])
+        mix = torch.randn(rows.shape[-1], _HIDDEN, generator=generator, dtype=torch.float32)
+        return rows @ mix / math.sqrt(rows.shape[-1])
 
     def __call__(self, inputs: Any) -> Tensor:
         """The targets of a batch."""
         features = self._features(inputs)
-        wanted = self._shape[2:] if self._positions else self._shape[1:]
-        count = min(_MOST_OUTPUTS, math.prod(wanted))
         generator = torch.Generator().manual_seed(self._seed + 1)
-        mixed = features @ torch.randn(_HIDDEN, count, generator=generator) / math.sqrt(_HIDDEN)
+        mix = torch.randn(_HIDDEN, self._count, generator=generator, dtype=torch.float32)
+        mixed = features @ mix / math.sqrt(_HIDDEN)
+        mixed = mixed.flatten(0, 1) if self._per_token else mixed
         return (mixed - self._mean) / self._scale
 
     def loss(self, output: Any, target: Tensor) -> Tensor:
         """Mean squared error of the outputs that are asked for."""
-        first = next(t for t in dense(output) if t.dim() > 1)
-        found = first.flatten(2 if self._positions else 1)[..., : target.shape[-1]]
+        first = self._answers(output).unsqueeze(-1)
+        found = first.flatten(target.dim() - 1)[..., : target.shape[-1]]
         return functional.mse_loss(found.float(), target.to(found.device))
 
 
@@ -171,35 +208,63 @@ def _constant_along(loss: Loss, output: Any, targets: Sequence[Any], axis: int |
     def varies(place: int, axes: int) -> bool:
         return place > 0 and (axis is None or place == min(axis, axes - 1))
 
-    shapes = [[size if varies(place, t.dim()) else 1 for place, size in enumerate(t.shape)] for t in dense(output)]
-    free = [torch.zeros(shape, requires_grad=True) for shape in shapes]
+    shapes = {
+        id(t): [size if varies(place, t.dim()) else 1 for place, size in enumerate(t.shape)] for t in dense(output)
+    }
+    free = {key: torch.zeros(shape, requires_grad=True) for key, shape in shapes.items()}
+    probabilities = {id(t): _axis_of_log_probabilities(t) for t in dense(output)}
 
-    def answer() -> Any:
-        parts = dict(zip(map(id, dense(output)), free, strict=True))
-        return map_tensors(lambda t: parts[id(t)].expand(t.shape).to(t) if id(t) in parts else t, output)
+    def one(tensor: Tensor) -> Tensor:
+        if id(tensor) not in free:
+            return tensor
+        found = free[id(tensor)].expand(tensor.shape)
+        along = probabilities[id(tensor)]
+        return (found if along is None else found.log_softmax(along)).to(tensor)
 
     def value() -> Tensor:
-        return torch.stack([loss(answer(), target).float().reshape(()) for target in targets]).mean()
+        return torch.stack([loss(map_tensors(one, output), target).float().reshape(()) for target in targets]).mean()
 
-    solver = torch.optim.LBFGS(free, max_iter=_CONSTANT_STEPS, line_search_fn="strong_wolfe")
+    parts = list(free.values())
+    solver = torch.optim.LBFGS(parts, max_iter=_CONSTANT_STEPS, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
-        solver.zero_grad()
         found = value()
-        found.backward()  # type: ignore[no-untyped-call]
+        # Not backward(): the loss may hold parameters, whose gradients are the caller's.
+        for part, gradient in zip(parts, torch.autograd.grad(found, parts, allow_unused=True), strict=True):
+            part.grad = gradient
         return found
 
     try:
         start = float(value().detach())
-        solver.step(closure)  # type: ignore[no-untyped-call]
-        end = float(value().detach())
+        solved = _solved(solver, closure)
+        end = float(value().detach()) if solved else math.nan
+        if not math.isfinite(end):
+            end = start
+            for part in parts:
+                part.data.zero_()
+        if _falls_on(value, parts, end):
+            return -math.inf
     except Exception:  # a loss may refuse constants in any way it likes
         return math.nan
-    if not math.isfinite(end):
-        end = start
-        for part in free:
-            part.data.zero_()
-    return -math.inf if _falls_on(value, free, end) else min(start, end)
+    return min(start, end) if solved else math.nan
+
+
+def _solved(solver: torch.optim.LBFGS, closure: Callable[[], Tensor]) -> bool:
+    try:
+        solver.step(closure)  # type: ignore[no-untyped-call]
+    except Exception:  # of the loss, or of a line search that finds no bottom
+        return False
+    return True
+
+
+def _axis_of_log_probabilities(output: Tensor) -> int | None:
+    """The axis along which exponentials sum to 1, as a log-softmax makes them: then so must those of an answer."""
+    for axis in sorted({1, output.dim() - 1} - {0, -1}):
+        if output.dim() > 1 and output.shape[axis] > 1:
+            sums = output.detach().float().logsumexp(axis)
+            if bool((sums.abs() < _ROUNDING).all()):
+                return axis
+    return None
 
 
 def _falls_on(value: Callable[[], Tensor], free: Sequence[Tensor], end: float) -> bool:

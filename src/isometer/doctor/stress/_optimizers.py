@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
@@ -76,20 +78,32 @@ def optimizer_choices(
     Raises:
         IsometerError: it is none of these, or the rate is not positive.
     """
-    if lr is not None and not 0 < lr < float("inf"):
-        raise IsometerError(f"lr is {lr}; expected a positive number — pass the learning rate of your optimizer")
+    if lr is not None and not (isinstance(lr, Real) and 0 < lr < float("inf")):
+        raise IsometerError(f"lr is {lr!r}; expected a positive number — pass the learning rate of your optimizer")
+    if schedule is not None and not callable(schedule):
+        raise IsometerError(
+            f"schedule is a {type(schedule).__name__}; expected a function that makes one from an optimizer — pass "
+            "lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10)"
+        )
     if optimizer is None:
         if schedule is not None:
             raise IsometerError("schedule was given without optimizer; expected both — pass optimizer=… too")
         return tuple(_named(name, lr, schedule) for name in USUAL)
+    found = _asked(optimizer, lr, schedule, subject)
+    if schedule is not None and found.rate is None:
+        raise IsometerError(f"schedule was given for {found.name} without a rate; expected both — pass lr=… too")
+    return (found,)
+
+
+def _asked(optimizer: Any, lr: float | None, schedule: Schedule | None, subject: Subject) -> OptimizerChoice:
     if isinstance(optimizer, str):
-        return (_named(optimizer.lower(), lr, schedule),)
+        return _named(optimizer.lower(), lr, schedule)
     if isinstance(optimizer, Optimizer):
-        return (_like(optimizer, lr, schedule, subject),)
+        return _like(optimizer, lr, schedule, subject)
     if isinstance(optimizer, type) and issubclass(optimizer, Optimizer):
-        return (_of_class(optimizer, lr, schedule),)
+        return _of_class(optimizer, lr, schedule)
     if callable(optimizer):
-        return (_made(optimizer, lr, schedule),)
+        return _made(optimizer, lr, schedule)
     raise IsometerError(
         f"optimizer is a {type(optimizer).__name__}; expected a name such as 'adamw', an optimizer of torch, or a "
         "function that makes one from parameters"
@@ -105,7 +119,14 @@ def _named(name: str, lr: float | None, schedule: Schedule | None) -> OptimizerC
 
 
 def _of_class(kind: Any, lr: float | None, schedule: Schedule | None) -> OptimizerChoice:
-    usual = lr or float(kind([nn.Parameter(torch.zeros(1, 1))]).defaults["lr"])
+    _steps_alone(kind)
+    try:
+        usual = lr or float(kind([nn.Parameter(torch.zeros(1, 1))]).defaults["lr"])
+    except Exception as problem:  # a class may want anything
+        raise IsometerError(
+            f"optimizer is {kind.__name__}, which has no usual rate ({_first_line(problem)}); expected one made from "
+            f"parameters alone — pass lr=, or lambda parameters: {kind.__name__}(parameters, …)"
+        ) from problem
     return OptimizerChoice(
         kind.__name__.lower(), lambda model, rate: kind(trained(model), lr=rate), usual, USUAL["adam"][1], lr, schedule
     )
@@ -114,13 +135,20 @@ def _of_class(kind: Any, lr: float | None, schedule: Schedule | None) -> Optimiz
 def _made(
     function: Callable[[Iterable[nn.Parameter]], Optimizer], lr: float | None, schedule: Schedule | None
 ) -> OptimizerChoice:
-    trial = function([nn.Parameter(torch.zeros(1, 1))])
+    try:
+        trial = function([nn.Parameter(torch.zeros(1, 1))])
+    except Exception as problem:  # a function may do anything
+        raise IsometerError(
+            f"optimizer is a function that does not take parameters ({_first_line(problem)}); expected one that makes "
+            "an optimizer from them — pass lambda parameters: torch.optim.AdamW(parameters, lr=1e-3)"
+        ) from problem
     if not isinstance(trial, Optimizer):
         raise IsometerError(
             f"optimizer is a function that gives a {type(trial).__name__}; expected an optimizer of torch made from "
             "parameters — pass lambda parameters: torch.optim.AdamW(parameters, lr=1e-3)"
         )
-    own = float(trial.param_groups[0]["lr"])
+    _steps_alone(type(trial))
+    own = _own(trial)
     middle = lr or own
 
     def make(model: nn.Module, rate: float) -> Optimizer:
@@ -128,6 +156,41 @@ def _made(
         return _times(made, rate / own)
 
     return OptimizerChoice(type(trial).__name__.lower(), make, middle, USUAL["adam"][1], middle, schedule)
+
+
+def _steps_alone(kind: type[Optimizer]) -> None:
+    """Refuse an optimizer that asks for the loss again and again, such as LBFGS.
+
+    Raises:
+        IsometerError: its step needs a closure.
+    """
+    asked = inspect.signature(kind.step).parameters.get("closure")
+    if asked is not None and asked.default is inspect.Parameter.empty:
+        raise IsometerError(
+            f"optimizer is {kind.__name__}, whose step asks for the loss several times; expected one that steps by the "
+            "gradient — pass optimizer='adam' or 'sgd'"
+        )
+
+
+def _rate(group: Mapping[str, Any]) -> float:
+    """The rate of a group; before the first step of a warm-up, the one that it leads to."""
+    return float(group.get("lr") or group.get("initial_lr") or 0.0)
+
+
+def _own(optimizer: Optimizer) -> float:
+    """The rate of an optimizer: that of the first group that has one.
+
+    Raises:
+        IsometerError: there is none.
+    """
+    found = next((rate for rate in map(_rate, optimizer.param_groups) if rate > 0), None)
+    if found is None:
+        raise IsometerError("optimizer has the rate 0; expected a positive one — pass it before a schedule sets it")
+    return found
+
+
+def _first_line(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {str(problem).splitlines()[0] if str(problem) else ''}"
 
 
 def _times(optimizer: Optimizer, factor: float) -> Optimizer:
@@ -138,7 +201,8 @@ def _times(optimizer: Optimizer, factor: float) -> Optimizer:
 
 def _like(optimizer: Optimizer, lr: float | None, schedule: Schedule | None, subject: Subject) -> OptimizerChoice:
     """Of the same class with the same groups; its state is not taken over."""
-    own = float(optimizer.param_groups[0]["lr"])
+    _steps_alone(type(optimizer))
+    own = _own(optimizer)
     middle = lr or own
     place = {id(parameter): name for name, parameter in subject.original.named_parameters(remove_duplicate=False)}
     unknown = [p for group in optimizer.param_groups for p in group["params"] if id(p) not in place]
@@ -149,7 +213,9 @@ def _like(optimizer: Optimizer, lr: float | None, schedule: Schedule | None, sub
         )
     groups = [
         {
-            **{key: value for key, value in group.items() if key != "params"},
+            # A schedule of the caller's leaves initial_lr, which another one would take for the rate.
+            **{key: value for key, value in group.items() if key not in ("params", "initial_lr")},
+            "lr": _rate(group),
             "params": [place[id(p)] for p in group["params"]],
         }
         for group in optimizer.param_groups
@@ -159,14 +225,19 @@ def _like(optimizer: Optimizer, lr: float | None, schedule: Schedule | None, sub
         found = dict(model.named_parameters(remove_duplicate=False))
         mine = [{**group, "params": [found[name] for name in group["params"]]} for group in groups]
         kind: Any = type(optimizer)
-        return _times(kind(mine, **_accepted(optimizer)), rate / own)
+        try:
+            made = kind(mine, **_accepted(optimizer))
+        except TypeError as problem:
+            raise IsometerError(
+                f"optimizer is a {kind.__name__} that cannot be made again ({_first_line(problem)}); expected a class "
+                f"that takes groups of parameters — pass lambda parameters: {kind.__name__}(parameters, …)"
+            ) from problem
+        return _times(made, rate / own)
 
     return OptimizerChoice(type(optimizer).__name__.lower(), make, middle, USUAL["adam"][1], middle, schedule)
 
 
 def _accepted(optimizer: Optimizer) -> dict[str, Any]:
     """The defaults that the class takes as arguments."""
-    import inspect
-
     names = inspect.signature(type(optimizer).__init__).parameters
     return {key: value for key, value in optimizer.defaults.items() if key in names}

@@ -150,6 +150,8 @@ def _at_rate(rate: float, own: Evidence, best: Evidence, verdict: TrainingVerdic
             found, probability = "sick", min(probability, 1 - probability)
         elif own.ability < 0.5 * best.ability:
             found = "slow"
+    elif verdict == "sick" and found == "unknown":
+        found = "sick"  # the reference learns nothing at this rate either, but the model does at none
     return AtRate(rate, found, probability, own.ability)
 
 

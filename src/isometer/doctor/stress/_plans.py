@@ -133,14 +133,20 @@ def _timed(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> float:
 def _step(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> int:
     """Forward and backward; bytes kept in between."""
     kept: dict[int, int] = {}
+    held = [p for p in model.parameters() if p.layout is torch.strided]
+    weights = {p.untyped_storage().data_ptr() for p in held}  # a transposed weight is a view, no parameter
 
     def note(tensor: Tensor) -> Tensor:
-        if not isinstance(tensor, nn.Parameter):
+        if tensor.layout is torch.strided and not tensor.is_nested:
             storage = tensor.untyped_storage()
-            kept[storage.data_ptr()] = storage.nbytes()
+            if storage.data_ptr() not in weights:
+                kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            value = loss(model)
+    except RuntimeError:  # some operations, such as torch.func.grad, bear no hooks; other problems come again
         value = loss(model)
     if value.requires_grad:
         value.backward()  # type: ignore[no-untyped-call]

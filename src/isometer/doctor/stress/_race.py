@@ -17,6 +17,7 @@ from isometer.doctor.stress._material import Material, owned
 from isometer.doctor.stress._optimizers import OptimizerChoice
 from isometer.doctor.stress._reference import by_the_book_
 from isometer.doctor.training._loop import Stepper, train
+from isometer.errors import IsometerError
 
 Who = Literal["model", "reference"]
 On = Literal["one batch", "fresh batches"]
@@ -90,6 +91,25 @@ def progress(losses: tuple[float, ...], on: On, chance: float) -> float:
     return min(1.0, max(0.0, (start - end) / size)) if size > 0 else 0.0
 
 
+def _stepping(schedule: Any) -> Any:
+    """A schedule that goes by steps.
+
+    Raises:
+        IsometerError: it is something else.
+    """
+    if isinstance(schedule, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        raise IsometerError(
+            "schedule makes a ReduceLROnPlateau, which waits for losses of validation; expected one that goes by steps "
+            "— leave it out"
+        )
+    if not callable(getattr(schedule, "step", None)):
+        raise IsometerError(
+            f"schedule makes a {type(schedule).__name__}; expected a learning rate schedule of torch — pass lambda "
+            "optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10)"
+        )
+    return schedule
+
+
 class Track:
     """Where runs are made: a model, what it is trained on, and a diary of everything that was run.
 
@@ -127,12 +147,15 @@ class Track:
         def make(model: nn.Module, rate: float) -> Any:
             optimizer = choice.make(model, rate)
             if own and choice.schedule is not None:
-                planned.append(choice.schedule(optimizer))
+                planned.append(_stepping(choice.schedule(optimizer)))
             return optimizer
 
         def advance(step: int) -> None:
-            for one in planned:
-                one.step()
+            try:
+                for one in planned:
+                    one.step()
+            except ValueError:  # a schedule of fewer steps, such as OneCycleLR, refuses more: the last rate stays
+                planned.clear()
 
         def work(model: nn.Module) -> tuple[float, ...]:
             return self._train(model, make, rate, steps, on, advance)

@@ -59,6 +59,9 @@ def by_the_book_(model: nn.Module, forward: Callable[[nn.Module], Any], *, seed:
         for module in model.modules():
             if _redrawn(module, generator, layers):
                 known.update(id(p) for p in module.parameters())
+        for module in model.modules():  # not before: a readout that shares the weight is drawn after the embedding
+            if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.padding_idx is not None:
+                module.weight.data[module.padding_idx].zero_()
         _scaled(model, forward)
     return [name for name, parameter in model.named_parameters() if id(parameter) not in known]
 
@@ -82,8 +85,6 @@ def _redrawn(module: nn.Module, generator: torch.Generator, layers: set[int]) ->
         return True
     if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
         _gaussian(module.weight, module.weight.shape[1] if id(module.weight) in layers else 1, generator)
-        if module.padding_idx is not None:
-            module.weight.data[module.padding_idx].zero_()
         return True
     if isinstance(module, (*_WEIGHTED, nn.RNNCellBase)) or type(module).__name__ == "Conv1D":
         for name, parameter in module.named_parameters(recurse=False):
@@ -166,6 +167,8 @@ def _times(module: nn.Module, factor: float) -> bool:
     try:
         if parametrize.is_parametrized(layer, "weight"):
             layer.weight = layer.weight * factor
+        elif "weight_g" in layer._parameters:  # torch.nn.utils.weight_norm makes the weight anew in every pass
+            layer.weight_g.data.mul_(factor)
         else:
             layer.weight.data.mul_(factor)
     except Exception:  # a parametrization that admits no other scale

@@ -16,6 +16,7 @@ from isometer.doctor.conditions._findings import Finding
 from isometer.doctor.probe._subject import Subject
 from isometer.doctor.stress._effects import StepEffects, effects
 from isometer.doctor.stress._material import Batches, Material, material
+from isometer.doctor.stress._objectives import NothingToLearn
 from isometer.doctor.stress._optimizers import OptimizerChoice
 from isometer.doctor.stress._outlook import NOTHING, Evidence, Outlook, outlook
 from isometer.doctor.stress._plans import (
@@ -44,7 +45,7 @@ class Stress:
         outlooks: by the name of the optimizer.
         effects: what a step does, by the name of the optimizer.
         runs: everything that was run.
-        targets: `yours`, `the model's own` or `a random teacher`.
+        targets: `yours`, `the model's own` or `a random teacher`; `none` where there is nothing to learn.
         chance: loss of the best constant answer, nan if unknown, minus infinity if the loss has no lower bound.
         batches: how many different ones there were.
         samples: in each.
@@ -168,18 +169,16 @@ def stress_test(
         ('trains', 'yours')
     """
     begun = time.perf_counter()
-    found = material(subject, batches, loss, samples=samples, mode=mode, seed=seed)
-    track = Track(subject, found, mode=mode, seed=seed, told=told)
 
-    def none(why: str, cost: Cost | None = None) -> Stress:
+    def none(why: str, cost: Cost | None = None, kind: str = "none", chance: float = math.nan) -> Stress:
         outlooks = {one.name: Outlook.unknown(one.name) for one in optimizers}
         seconds = time.perf_counter() - begun
         return Stress(
             outlooks,
             {},
             (),
-            found.kind,
-            found.chance,
+            kind,
+            chance,
             len(batches),
             samples,
             None,
@@ -190,6 +189,11 @@ def stress_test(
             why,
         )
 
+    try:
+        found = material(subject, batches, loss, samples=samples, mode=mode, seed=seed)
+    except NothingToLearn as problem:
+        return none(str(problem))
+    track = Track(subject, found, mode=mode, seed=seed, told=told)
     cost = subject.run(
         lambda model: measured(model, lambda one: found.loss_of(one, found.batch(0))), seed=seed, mode=mode
     )
@@ -199,6 +203,8 @@ def stress_test(
         return none(
             f"a training step needs about {_bytes(cost.training + cost.activations)} and {_bytes(memory)} are free",
             cost,
+            found.kind,
+            found.chance,
         )
     left = budget - (time.perf_counter() - begun)
     plan = plan_within(left, cost.seconds, optimizers=len(optimizers), samples=samples)
@@ -208,6 +214,8 @@ def stress_test(
             f"a step takes {cost.seconds:.2g} s, so that even the shortest test takes {least:.3g} s, more than what is "
             f"left of the budget ({max(0.0, left):.3g} s) — pass a larger budget, one optimizer, or a smaller batch",
             cost,
+            found.kind,
+            found.chance,
         )
     outlooks = {choice.name: _outlook(track, choice, plan) for choice in optimizers}
     best = max(optimizers, key=lambda one: outlooks[one.name].evidence.ability)
