@@ -14,7 +14,7 @@ from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, checks, read_members, sibling_name, truths
 from isometer.trial._roster import families
 from isometer.trial._seal import development, openings
-from isometer.trial._table import DOCTOR, distinct, fitted_verdict, summary, verdicts
+from isometer.trial._table import DOCTOR, FINDINGS, distinct, fitted_verdict, summary, verdicts
 from isometer.trial._truth import compare
 
 ROOT = Path(__file__).parents[1]
@@ -253,14 +253,15 @@ def reliability() -> dict[str, list[int]]:
 
 def trial_sentence() -> str:
     """The same for people who have not read the page."""
-    (caught, sick), (alarms, well) = reliability().values()
-    if not sick or not well:
-        return "The table is not complete yet."
-    best = max((row for row in _summary()["rows"]), key=lambda row: row["auc"])
-    doctor = {row["optimizer"]: row["auc"] for row in _summary()["rows"] if row["opinion"] == DOCTOR}
-    areas = ", ".join(f"{area:.2f} for {optimizer}" for optimizer, area in doctor.items())
-    return (
-        f"> Of {sick} models that do not train, {caught} have a severe finding; of {well} that train, {alarms} have "
-        f"one. As a ranking the findings reach an area under the curve of {areas}; {best['opinion']} reaches "
-        f"{best['auc']:.2f}."
-    )
+    sentences = []
+    for one in _summary()["verdicts"]:
+        if one["batch"] != "fresh":
+            continue
+        sick, well = one["sick"], one["trains"]
+        rows = {row["opinion"]: row["auc"] for row in _summary()["rows"] if row["optimizer"] == one["optimizer"]}
+        sentences.append(
+            f"With {one['optimizer']} the doctor calls {sick.get('sick', 0)} of {sum(sick.values())} sick models sick "
+            f"({sick.get('unknown', 0)} unknown) and {well.get('sick', 0)} of {sum(well.values())} that train; area "
+            f"under the curve {rows[DOCTOR]:.2f} ({rows[FINDINGS]:.2f} by findings alone)."
+        )
+    return "> " + " ".join(sentences) if sentences else "The table is not complete yet."
