@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,7 +33,7 @@ def mlp(depth: int = 2, width: int = 16, *, inputs: int = 8, outputs: int = 3, s
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         sizes = [inputs, *[width] * depth]
-        layers = [m for a, b in zip(sizes, sizes[1:], strict=False) for m in (nn.Linear(a, b), nn.ReLU())]
+        layers = [m for a, b in itertools.pairwise(sizes) for m in (nn.Linear(a, b), nn.ReLU())]
         return nn.Sequential(*layers, nn.Linear(width, outputs))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable
@@ -47,7 +48,7 @@ def _old_weight_norm(*sizes: int) -> nn.Module:
         return nn.Sequential(
             *(
                 m
-                for a, b in zip(sizes, sizes[1:], strict=False)
+                for a, b in itertools.pairwise(sizes)
                 for m in (nn.utils.weight_norm(nn.Linear(a, b)), nn.ReLU())
             )
         )[:-1]
