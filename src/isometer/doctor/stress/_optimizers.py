@@ -78,7 +78,8 @@ def optimizer_choices(
     Raises:
         IsometerError: it is none of these, or the rate is not positive.
     """
-    if lr is not None and not (isinstance(lr, Real) and 0 < lr < float("inf")):
+    given: Any = lr  # of NumPy, perhaps, or a word
+    if given is not None and not (isinstance(given, Real) and 0 < float(given) < float("inf")):
         raise IsometerError(f"lr is {lr!r}; expected a positive number — pass the learning rate of your optimizer")
     if schedule is not None and not callable(schedule):
         raise IsometerError(
