@@ -18,14 +18,16 @@ from isometer.files import write_whole
 from isometer.serialize import json_text
 from isometer_papers import Paper, papers
 from isometer_papers.claims import ledger, tally
-from trial_parts import reliability, trial_parts, trial_sentence
+from trial_parts import doctor_parts, fitted, reliability, trial_parts, trial_sentence
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "papers" / "docs"
 PAGES = (ROOT / "README.md", ROOT / "papers" / "README.md", DOCS / "index.md", DOCS / "notation.md")
 PAGES += tuple(sorted((DOCS / "ledger").glob("*.md")))
 TRIAL = ROOT / "docs" / "trial.md"
-PAGES += (TRIAL,)
+DOCTOR = ROOT / "docs" / "doctor.md"
+PAGES += (TRIAL, DOCTOR)
+FITTED = ROOT / "src" / "isometer" / "doctor" / "stress" / "fitted.json"
 RELIABILITY = ROOT / "src" / "isometer" / "doctor" / "diagnosis" / "reliability.json"
 FIGURES = {"quick": "figures.md", "medium": "figures-medium.md", "paper": "figures-paper.md"}  # by scale
 PART = re.compile(r"(<!-- ([\w ]+): made by tools/make_pages.py -->\n).*?(<!-- end -->)", flags=re.S)
@@ -89,6 +91,8 @@ def parts(page: Path) -> dict[str, str]:
     """Every part that a page can have, as it should be on this page."""
     if page == TRIAL:
         return trial_parts()
+    if page == DOCTOR:
+        return doctor_parts()
     made = {"papers": papers_table(page), "ledger": ledger_table(page), "figures": figures_list(page)}
     made["trial sentence"] = trial_sentence()
     return made | {f"title {number}": title(paper) for number, paper in papers().items()}
@@ -104,7 +108,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    files = {page: filled(page) for page in PAGES} | {RELIABILITY: json_text(reliability()) + "\n"}
+    files = {page: filled(page) for page in PAGES}
+    files |= {RELIABILITY: json_text(reliability()) + "\n", FITTED: json_text(fitted(), indent=2) + "\n"}
     stale = [page for page, text in files.items() if text != page.read_text(encoding="utf-8")]
     if options.check:
         sys.exit(f"out of date: {', '.join(page.name for page in stale)}" if stale else 0)

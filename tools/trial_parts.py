@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from functools import cache
@@ -13,10 +14,11 @@ from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, checks, read_members, sibling_name, truths
 from isometer.trial._roster import families
 from isometer.trial._seal import development, openings
-from isometer.trial._table import DOCTOR, distinct, fitted_verdict, summary, verdicts
+from isometer.trial._table import DOCTOR, FINDINGS, distinct, fitted_verdict, summary, verdicts
 from isometer.trial._truth import compare
 
-FOLDER = Path(__file__).parents[1] / "docs" / "trial"
+ROOT = Path(__file__).parents[1]
+FOLDER, COSTS = ROOT / "docs" / "trial", ROOT / "benchmarks" / "results" / "doctor.json"
 VERDICTS = ("trains", "slow", "sick", "unknown")
 
 
@@ -116,13 +118,7 @@ def table_part() -> str:
             interval = f"{row['low']:.2f} to {row['high']:.2f}"
             lines.append(f"| {row['opinion']} | {row['auc']:.2f} | {interval} | {difference} | {ends} |")
         lines.append("")
-    for one in found["verdicts"]:
-        sick, well = sum(one["sick"].values()), sum(one["trains"].values())
-        if sick and well:
-            lines.append(
-                f"- {one['optimizer']}, {BATCHES[one['batch']]}: of {sick} sick models {_said(one['sick'], sick)}; of "
-                f"{well} that train {_said(one['trains'], well)}."
-            )
+    lines += verdict_lines()
     for one in found["findings"]:
         (caught, sick), (alarms, well) = one["found"], one["alarms"]
         if not sick or not well:
@@ -142,6 +138,40 @@ def _said(counts: dict[str, int], total: int) -> str:
     return ", ".join(
         f"{counts[name]} are called {name} ({counts[name] / total:.0%})" for name in VERDICTS if name in counts
     )
+
+
+def verdict_lines() -> list[str]:
+    """What the verdicts say about models with a clear truth."""
+    lines = []
+    for one in _summary()["verdicts"]:
+        sick, well = sum(one["sick"].values()), sum(one["trains"].values())
+        if sick and well:
+            lines.append(
+                f"- {one['optimizer']}, {BATCHES[one['batch']]}: of {sick} sick models {_said(one['sick'], sick)}; of "
+                f"{well} that train {_said(one['trains'], well)}."
+            )
+    return lines
+
+
+def cost_part() -> str:
+    """What a diagnosis costs, from the benchmark."""
+    found = json.loads(COSTS.read_text(encoding="utf-8"))
+    rows = ["| model | findings | passes | processor time, in forward and backward passes |", "|---|---|---|---|"]
+    for name, one in found.items():
+        if isinstance(one, dict) and "passes" in one:
+            rows.append(
+                f"| {name} | {one['findings']} | {one['passes']:.1f} | {one['time_ratio_without_prediction']:.1f} |"
+            )
+    return "\n".join(rows)
+
+
+def doctor_parts() -> dict[str, str]:
+    """The parts of the doctor's page by name."""
+    return {
+        "trial fit": fit_part(),
+        "trial verdicts": "\n".join(verdict_lines()) or "Nothing yet.",
+        "doctor cost": cost_part(),
+    }
 
 
 def fit_part() -> str:
@@ -223,14 +253,15 @@ def reliability() -> dict[str, list[int]]:
 
 def trial_sentence() -> str:
     """The same for people who have not read the page."""
-    (caught, sick), (alarms, well) = reliability().values()
-    if not sick or not well:
-        return "The table is not complete yet."
-    best = max((row for row in _summary()["rows"]), key=lambda row: row["auc"])
-    doctor = {row["optimizer"]: row["auc"] for row in _summary()["rows"] if row["opinion"] == DOCTOR}
-    areas = ", ".join(f"{area:.2f} for {optimizer}" for optimizer, area in doctor.items())
-    return (
-        f"> Of {sick} models that do not train, {caught} have a severe finding; of {well} that train, {alarms} have "
-        f"one. As a ranking the findings reach an area under the curve of {areas}; {best['opinion']} reaches "
-        f"{best['auc']:.2f}."
-    )
+    sentences = []
+    for one in _summary()["verdicts"]:
+        if one["batch"] != "fresh":
+            continue
+        sick, well = one["sick"], one["trains"]
+        rows = {row["opinion"]: row["auc"] for row in _summary()["rows"] if row["optimizer"] == one["optimizer"]}
+        sentences.append(
+            f"With {one['optimizer']} the doctor calls {sick.get('sick', 0)} of {sum(sick.values())} sick models sick "
+            f"({sick.get('unknown', 0)} unknown) and {well.get('sick', 0)} of {sum(well.values())} that train; area "
+            f"under the curve {rows[DOCTOR]:.2f} ({rows[FINDINGS]:.2f} by findings alone)."
+        )
+    return "> " + " ".join(sentences) if sentences else "The table is not complete yet."

@@ -200,18 +200,16 @@ class Prepared:
     shape: tuple[int, ...] | None
     more: Callable[[int], tuple[Any, Any]] | None = None
 
-    def batches(self) -> Any:
-        """What the doctor gets: many batches where more can be made."""
-        if self.more is None:
-            return self.inputs
-        more = self.more
-        return (more(number) if number else (self.inputs, self.labels) for number in itertools.count())
+    def fresh(self) -> Any:
+        """Batches for the stress test, `None` where no others than the one can be made."""
+        return None if self.more is None else map(self.more, itertools.count(1))
 
 
 def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, shape: str | None, seed: int) -> Prepared:
     import torch
 
     from isometer.doctor._loading import load_batch, make_batch_for
+    from isometer.doctor.diagnosis._made_up import with_offsets
     from isometer.doctor.stress._objectives import usual_loss
 
     if n is not None and n < 1:
@@ -236,8 +234,8 @@ def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, sh
         labels = None
 
     def more(number: int) -> tuple[Any, Any]:
-        found = make_batch_for(examined, data, n, shape=size, seed=seed + number)
-        return found if labels is not None else (found[0], None)
+        inputs, targets = make_batch_for(examined, data, n, shape=size, seed=seed + number)
+        return (inputs, targets) if labels is not None else (with_offsets(inputs, seed=number), None)
 
     return Prepared(inputs, labels, loss, description, made, size, more if made else None)
 
@@ -247,13 +245,13 @@ def _diagnose(
 ) -> Any:
     from isometer.doctor import diagnose
 
-    many = test.run and prepared.more is not None
     run = functools.partial(
         diagnose,
         examined.model,
-        prepared.batches() if many else prepared.inputs,
-        target=None if many else prepared.labels,
+        prepared.inputs,
+        target=prepared.labels,
         loss=prepared.loss,
+        fresh=prepared.fresh() if test.run else None,
         optimizer=test.optimizer,
         lr=test.lr,
         stress=test.run,

@@ -12,6 +12,7 @@ import torch
 import xarray
 from torch import nn
 
+from isometer.doctor.diagnosis._made_up import with_offsets
 from isometer.doctor.probe._subject import examined
 from isometer.doctor.stress._material import Batches
 from isometer.doctor.stress._optimizers import optimizer_choices
@@ -80,7 +81,7 @@ def _summed(run: StressRun) -> list[Any]:
 def _batches(made: Specimen, kind: str, seed: int) -> Iterator[Any]:
     for step in itertools.count(FAR) if kind != "one" else (FAR,):
         inputs, targets, _ = made.batch(seed=seed, step=step)
-        yield made_up(made, inputs, step) if kind == "gaussian" else (inputs, targets)
+        yield with_offsets(made_up(made, inputs, step), seed=step) if kind == "gaussian" else (inputs, targets)
 
 
 def made_up(made: Specimen, inputs: Tensor, seed: int) -> Tensor:

@@ -12,14 +12,14 @@ from torch import nn
 
 from isometer.doctor.conditions._findings import SEVERITIES, Finding
 from isometer.doctor.diagnosis._checking import case_beside, examined_case
-from isometer.doctor.diagnosis._made_up import made_up_batch
+from isometer.doctor.diagnosis._made_up import made_up_batch, with_offsets
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._examine import checked, examine
 from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import dense
-from isometer.doctor.stress._material import Batches, is_stream
+from isometer.doctor.stress._material import Batches, Pair, is_stream
 from isometer.doctor.stress._objectives import usual_loss
 from isometer.doctor.stress._optimizers import optimizer_choices
 from isometer.doctor.stress._stress import stress_test
@@ -32,6 +32,7 @@ def diagnose(
     *,
     target: Any = None,
     loss: Callable[..., torch.Tensor] | None = None,
+    fresh: Iterable[Any] | None = None,
     optimizer: Any = None,
     lr: float | None = None,
     schedule: Callable[[torch.optim.Optimizer], Any] | None = None,
@@ -60,6 +61,7 @@ def diagnose(
         loss: a function of the output (and the target) that returns a scalar. Cross-entropy for whole numbers and mean
             squared error for values unless given; without targets, the probe has a Gaussian cotangent, and the stress
             test a random linear function of the input to learn.
+        fresh: batches for the stress test alone, each inputs or `(inputs, targets)`, beside one batch for the probe.
         optimizer: what the model is to be trained with: a name such as `"adamw"`, an optimizer of its parameters, a
             class, or a function that makes one from parameters. Adam and SGD with momentum 0.9 unless given.
         lr: the learning rate to judge, beside the best one that is found.
@@ -100,8 +102,9 @@ def diagnose(
         raise IsometerError(f"budget is {budget}; expected a positive number of seconds")
     begun = time.perf_counter()
     model = checked(model, target=None, loss=loss, mode=mode)
-    batches, description = _batches(model, batch, target, description, seed)
-    batch, target = batches[0]
+    if batch is None and fresh is None:
+        description = description or "made up: Gaussian inputs or random tokens"
+    (batch, target), batches = _batches(model, batch, target, fresh, seed)
     if target is not None and loss is None:
         loss = usual_loss
     with examined(model, loss, target) as subject:
@@ -148,22 +151,24 @@ def diagnose(
     )
 
 
-def _batches(model: nn.Module, batch: Any, target: Any, description: str, seed: int) -> tuple[Batches, str]:
-    """Batches with their targets, and what they are."""
-    if batch is None:
+def _batches(model: nn.Module, batch: Any, target: Any, fresh: Iterable[Any] | None, seed: int) -> tuple[Pair, Batches]:
+    """What the probe sees, and what the stress test is given."""
+    if batch is None and fresh is None:
         if target is not None:
             raise IsometerError("target was given without batch; expected both — pass the inputs it belongs to")
         # To tell the shape runs the model: once is enough.
         shape = tuple(made_up_batch(model, 1, seed=seed).shape[1:])
         made = (made_up_batch(model, shape=shape, seed=seed + step) for step in itertools.count())
-        return Batches(made), description or "made up: Gaussian inputs or random tokens"
-    if is_stream(batch):
-        if target is not None:
+        return (next(made), None), Batches(with_offsets(one, seed=step) for step, one in enumerate(made))
+    if batch is None or is_stream(batch):
+        if target is not None or (batch is not None and fresh is not None):
             raise IsometerError(
-                "target was given beside many batches; expected targets within — pass (inputs, targets)"
+                "target or fresh was given beside many batches; expected (inputs, targets) in each — leave it out"
             )
-        return Batches(batch), description
-    return Batches([(batch, target)]), description
+        many: Iterable[Any] = fresh if batch is None and fresh is not None else batch
+        found = Batches(many)
+        return found[0], found
+    return (batch, target), Batches([(batch, target)] if fresh is None else fresh)
 
 
 def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:

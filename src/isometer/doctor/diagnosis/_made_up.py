@@ -83,3 +83,20 @@ def made_up_batch(
                 "3,32,32, or --batch FILE, or let the factory return (model, batch)"
             )
     return torch.randn((n, *shape), generator=generator).to(dtype)
+
+
+def with_offsets(batch: torch.Tensor, *, seed: int = 0) -> torch.Tensor:
+    """Made-up images with a random offset per sample and channel, variance 1 as before; anything else as it is.
+
+    A linear function of white noise is out of reach of networks that pool; the offset of a channel is not.
+
+    Example:
+        >>> images = with_offsets(torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(0)))
+        >>> 0.5 < images.mean((2, 3)).std().item() < 0.9
+        True
+    """
+    if not batch.is_floating_point() or batch.dim() < 4:
+        return batch
+    generator = torch.Generator().manual_seed(seed)
+    offsets = torch.randn((*batch.shape[:2], *[1] * (batch.dim() - 2)), generator=generator, dtype=torch.float32)
+    return (batch + offsets.to(batch)) / 2**0.5

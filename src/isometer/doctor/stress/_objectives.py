@@ -15,7 +15,7 @@ from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
 Loss = Callable[[Any, Any], Tensor]
-_HIDDEN = 16  # features of the teacher
+_HIDDEN = 1  # features of the teacher: of several, sound networks learn too little in some dozens of steps
 _MOST_OUTPUTS = 64  # numbers per sample or position that the teacher asks for
 _CONSTANT_STEPS = 60
 _ROUNDING = 0.02  # of log-probabilities in half precision
@@ -146,8 +146,7 @@ class Teacher:
             if source.dim() <= axes:
                 return found
             return found.flatten(axes, -2).sum(axes) / math.sqrt(source[(0,) * axes].numel())
-        rows = source.float().cpu().unsqueeze(-1).flatten(axes)
-        rows = rows.nan_to_num(0.0, 0.0, 0.0)
+        rows = _averaged(source.float().cpu().nan_to_num(0.0, 0.0, 0.0).unsqueeze(-1), axes)
         mix = torch.randn(rows.shape[-1], _HIDDEN, generator=generator, dtype=torch.float32)
         return rows @ mix / math.sqrt(rows.shape[-1])
 
@@ -165,6 +164,20 @@ class Teacher:
         first = self._answers(output).unsqueeze(-1)
         found = first.flatten(target.dim() - 1)[..., : target.shape[-1]]
         return functional.mse_loss(found.float(), target.to(found.device))
+
+
+def _averaged(rows: Tensor, axes: int) -> Tensor:
+    """Rows of features: channels, averaged over places, since many networks pool; the shorter axis counts as channels.
+
+    Example:
+        >>> _averaged(torch.ones(2, 3, 8, 8, 1), 1).shape, _averaged(torch.ones(2, 7, 1), 1).shape
+        (torch.Size([2, 3]), torch.Size([2, 7]))
+    """
+    rest = [axis for axis in range(axes, rows.dim()) if rows.shape[axis] > 1]
+    if len(rest) < 2:
+        return rows.flatten(axes)
+    kept = min((rest[0], rest[-1]), key=lambda axis: rows.shape[axis])
+    return rows.mean([axis for axis in rest if axis != kept]).flatten(axes)
 
 
 def best_constant(loss: Loss, output: Any, targets: Sequence[Any], *, samples: int) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
@@ -78,8 +77,7 @@ def optimizer_choices(
     Raises:
         IsometerError: it is none of these, or the rate is not positive.
     """
-    given: Any = lr  # of NumPy, perhaps, or a word
-    if given is not None and not (isinstance(given, Real) and 0 < float(given) < float("inf")):
+    if lr is not None and not (isinstance(lr, (int, float)) and 0 < lr < float("inf")):
         raise IsometerError(f"lr is {lr!r}; expected a positive number — pass the learning rate of your optimizer")
     if schedule is not None and not callable(schedule):
         raise IsometerError(

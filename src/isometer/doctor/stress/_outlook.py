@@ -17,6 +17,7 @@ NOTHING = 0.02
 """Progress that is none: what chance makes of the last batches."""
 DECIDED = (0.3, 0.7)
 """Progress and share of the reference from which on a model counts as learning without longer runs."""
+_FITS = 0.1  # progress of a reference on one batch that counts
 _LEAST = 0.05  # of a reference, that a share is taken of
 
 
@@ -60,9 +61,13 @@ class Evidence:
 
     @property
     def undecidable(self) -> bool:
-        """Whether neither the model nor the reference got anywhere, though losses are sound: nothing can be said."""
-        best = max(self.ability, self.reference_fit if math.isnan(self.fresh) else self.reference_fresh)
-        return best < NOTHING and not self.broken
+        """Whether neither the model nor the reference got anywhere, though losses are sound: nothing can be said.
+
+        A reference that fits one batch which the model does not fit says enough.
+        """
+        other = self.reference_fit if math.isnan(self.fresh) else self.reference_fresh
+        outdone = self.reference_fit >= _FITS and self.fit < self.reference_fit / 2
+        return max(self.ability, other) < NOTHING and not self.broken and not outdone
 
     def features(self) -> tuple[float, ...]:
         """The numbers that the probability is made of: larger is better."""

@@ -87,9 +87,7 @@ class Stress:
         }[self.targets]
         batches = "one batch" if self.batches == 1 else f"{self.batches} batches"
         lines = [f"Trained to {what}, on {batches} of {self.samples} samples ({self.plan.name}, {self.seconds:.1f} s)."]
-        counts = Counter((run.optimizer, run.who, run.on, run.steps) for run in self.runs)
-        for (optimizer, who, on, steps), count in counts.items():
-            lines.append(f"{optimizer}, {who}, {on}: {count} run{'s' if count > 1 else ''} of {steps} steps.")
+        lines += [self._ran(optimizer) for optimizer in dict.fromkeys(run.optimizer for run in self.runs)]
         peak = self.cost.weights + self.cost.training + self.cost.activations
         lines.append(
             f"Memory: {_bytes(self.cost.weights)} for {'a snapshot' if self.in_place else 'a copy'} of the weights, "
@@ -101,6 +99,18 @@ class Stress:
             named = ", ".join(self.kept[:3]) + (f" and {len(self.kept) - 3} more" if len(self.kept) > 3 else "")
             lines.append(f"The reference keeps what belongs to no known kind of layer as it is: {named}.")
         return lines
+
+    def _ran(self, optimizer: str) -> str:
+        """`adam: model 5 × 40 steps on fresh batches, 2 × 20 on one batch; reference …`."""
+        parts = []
+        for who in WHO:
+            counts = Counter((run.on, run.steps) for run in self.runs if (run.optimizer, run.who) == (optimizer, who))
+            kinds = [
+                " and ".join(f"{count} × {steps}" for (one, steps), count in counts.items() if one == on) + f" on {on}"
+                for on in dict.fromkeys(on for on, _ in counts)
+            ]
+            parts.append(f"{who} {', '.join(kinds)}")
+        return f"{optimizer}, runs × steps: {'; '.join(parts)}."
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
