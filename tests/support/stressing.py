@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from isometer.doctor.probe._subject import Subject
 from isometer.doctor.stress._material import Batches, material
 from isometer.doctor.stress._objectives import best_constant
 from isometer.doctor.stress._optimizers import OptimizerChoice, optimizer_choices
-from isometer.doctor.stress._plans import PLANS
+from isometer.doctor.stress._plans import Plan
 from isometer.doctor.stress._race import StressRun, Track, progress
 
 Tensor = torch.Tensor
@@ -32,7 +33,7 @@ def mlp(depth: int = 2, width: int = 16, *, inputs: int = 8, outputs: int = 3, s
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         sizes = [inputs, *[width] * depth]
-        layers = [m for a, b in zip(sizes, sizes[1:], strict=False) for m in (nn.Linear(a, b), nn.ReLU())]
+        layers = [m for a, b in itertools.pairwise(sizes) for m in (nn.Linear(a, b), nn.ReLU())]
         return nn.Sequential(*layers, nn.Linear(width, outputs))
 
 
@@ -83,9 +84,9 @@ def run_of(rate: float, losses: Sequence[float], *, on: Any = "one batch", who: 
     return StressRun("adam", who, on, rate, len(losses), tuple(losses), progress(tuple(losses), on, 1.0))
 
 
-def shortest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let stress tests run the shortest plan, where it is not the verdict that matters."""
-    monkeypatch.setattr("isometer.doctor.stress._stress.plan_within", lambda *_, **__: PLANS[-1])
+def plan_of(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
+    """Let stress tests run one plan, however fast the machine is."""
+    monkeypatch.setattr("isometer.doctor.stress._stress.plan_within", lambda *_, **__: plan)
 
 
 def wrong_sign(output: Tensor, target: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable
@@ -45,11 +46,7 @@ def _old_weight_norm(*sizes: int) -> nn.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return nn.Sequential(
-            *(
-                m
-                for a, b in zip(sizes, sizes[1:], strict=False)
-                for m in (nn.utils.weight_norm(nn.Linear(a, b)), nn.ReLU())
-            )
+            *(m for a, b in itertools.pairwise(sizes) for m in (nn.utils.weight_norm(nn.Linear(a, b)), nn.ReLU()))
         )[:-1]
 
 

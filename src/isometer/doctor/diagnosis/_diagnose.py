@@ -161,7 +161,7 @@ def _batches(model: nn.Module, batch: Any, target: Any, fresh: Iterable[Any] | N
         made = (made_up_batch(model, shape=shape, seed=seed + step) for step in itertools.count())
         return (next(made), None), Batches(with_offsets(one, seed=step) for step, one in enumerate(made))
     if batch is None or is_stream(batch):
-        if target is not None or None not in (batch, fresh):
+        if target is not None or (batch is not None and fresh is not None):
             raise IsometerError(
                 "target or fresh was given beside many batches; expected (inputs, targets) in each — leave it out"
             )

@@ -1,0 +1,71 @@
+"""From evidence to verdicts, in the cases that leave no doubt."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from isometer.doctor.stress import Evidence, Outlook
+from isometer.doctor.stress._outlook import judged, outlook
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    ("evidence", "verdict"),
+    [
+        (Evidence(0.9, 0.95, 0.9, 0.95), "trains"),
+        (Evidence(NAN, 0.95, NAN, 0.9), "trains"),
+        (Evidence(0.0, 0.0, 0.8, 0.9), "sick"),
+        (Evidence(NAN, 0.0, NAN, 0.9), "sick"),
+        (Evidence(0.01, 0.9, 0.01, 0.9), "unknown"),  # nobody learns from fresh batches
+        (Evidence(NAN, 0.0, NAN, 0.01), "unknown"),
+        (Evidence(0.0, 0.0, 0.0, 0.0, broken=True), "sick"),
+    ],
+)
+def test_clear_evidence(evidence: Evidence, verdict: str) -> None:
+    found, probability = judged(evidence)
+    assert found == verdict
+    assert 0 <= probability <= 1
+
+
+def test_more_progress_never_makes_it_worse() -> None:
+    order = ["sick", "slow", "trains"]
+    found = [judged(Evidence(k / 20, k / 20, 0.9, 0.9)) for k in range(21)]
+    assert [p for _, p in found] == sorted(p for _, p in found)
+    places = [order.index(verdict) for verdict, _ in found]
+    assert places == sorted(places)
+    assert set(places) == {0, 1, 2}
+
+
+def test_the_share_is_of_the_better_of_model_and_reference() -> None:
+    assert Evidence(0.4, 0.9, 0.8, 0.9).share == pytest.approx(0.5)
+    assert Evidence(0.8, 0.9, 0.4, 0.9).share == 1.0
+    assert Evidence(NAN, 0.3, NAN, 0.6).share == pytest.approx(0.5)
+    assert Evidence(0.001, 0.0, 0.002, 0.0).share < 0.1  # of nothing, a half is nothing
+
+
+GOOD, BAD, NONE = Evidence(0.9, 0.9, 0.9, 0.9), Evidence(0.0, 0.0, 0.9, 0.9), Evidence(0.0, 0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("best", "own", "verdict"),
+    [
+        (GOOD, GOOD, "trains"),
+        (GOOD, NONE, "sick"),  # a rate at which nothing is learned, where another works
+        (GOOD, Evidence(0.2, 0.3, 0.2, 0.3), "slow"),  # less than half of what is possible
+        (BAD, NONE, "sick"),  # sick at every rate: not unknown because the reference fails at this one too
+        (NONE, NONE, "unknown"),
+    ],
+)
+def test_at_the_caller_s_rate(best: Evidence, own: Evidence, verdict: str) -> None:
+    found = outlook("adam", best, 0.1, (0.1,), (0.5, own)).at_rate
+    assert found is not None
+    assert (found.rate, found.verdict) == (0.5, verdict)
+
+
+def test_it_can_be_written_as_json() -> None:
+    for one in (Outlook.unknown("adam"), outlook("sgd", GOOD, 0.1, (0.1,), (0.5, NONE))):
+        assert json.loads(json.dumps(one.to_dict(), allow_nan=False))["optimizer"] == one.optimizer
