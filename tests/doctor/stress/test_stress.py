@@ -116,11 +116,8 @@ def test_a_loss_without_a_gradient_is_not_healthy() -> None:
     assert _diagnosed(mlp(), classes(2), loss=lambda y, t: functional.cross_entropy(y.detach(), t)).healthy is not True
 
 
-OUTDONE = "the two are fitted to one batch at rates that noise has chosen, and the better fit decides"
-
-
 @pytest.mark.usefixtures("middle")
-@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.xfail(strict=True, reason=OUTDONE)), 2, 3])
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_what_nobody_can_learn_is_unknown(seed: int) -> None:
     report = _diagnosed(mlp(seed=seed), _noise(seed))
     assert report.trains["adam"].verdict == "unknown"
@@ -134,7 +131,7 @@ def test_log_probabilities_with_their_likelihood_train() -> None:
 
 
 @pytest.mark.usefixtures("middle")
-@pytest.mark.parametrize(("rate", "verdict"), [(1e4, "sick"), (1e-2, "slow"), (0.1, "trains")])
+@pytest.mark.parametrize(("rate", "verdict"), [(1e4, "sick"), (1e-7, "slow"), (1e-2, "slow"), (0.1, "trains")])
 def test_the_caller_s_rate_is_judged(rate: float, verdict: str) -> None:
     report = _diagnosed(mlp(), *BATCH, optimizer="sgd", lr=rate)
     found = report.trains["sgd"]
@@ -145,11 +142,11 @@ def test_the_caller_s_rate_is_judged(rate: float, verdict: str) -> None:
 
 
 @pytest.mark.usefixtures("middle")
-def test_a_schedule_that_stops_at_once_is_sick() -> None:
+def test_a_schedule_that_stops_at_once_is_slow() -> None:
     report = _diagnosed(mlp(), *BATCH, lr=0.01, schedule=lambda one: lr_scheduler.LambdaLR(one, lambda step: 0.0))
     found = report.trains["adam"].at_rate
     assert found is not None
-    assert (report.trains["adam"].verdict, found.verdict) == ("trains", "sick")
+    assert (report.trains["adam"].verdict, found.verdict) == ("trains", "slow")
 
 
 @pytest.mark.usefixtures("short")

@@ -184,8 +184,8 @@ def best_constant(loss: Loss, output: Any, targets: Sequence[Any], *, samples: i
     """Loss of the best answer that does not depend on the input: chance.
 
     The constant may vary along one axis of each output, that of the classes; which axis that is, the loss decides. It
-    may vary along all where there are ten times as many samples as numbers on the last axis: what a model says of a
-    position without looking at the input is chance too.
+    may vary along all where there are ten times as many samples as numbers on the second and on the last axis: what a
+    model says of a position without looking at the input is chance too.
 
     Args:
         loss: of output and target.
@@ -206,7 +206,7 @@ def best_constant(loss: Loss, output: Any, targets: Sequence[Any], *, samples: i
         -inf
     """
     last = max((t.dim() for t in dense(output)), default=1) - 1
-    widest = max((t.shape[-1] for t in dense(output) if t.dim() > 1), default=1)
+    widest = max((max(t.shape[1], t.shape[-1]) for t in dense(output) if t.dim() > 1), default=1)
     axes: list[int | None] = [*sorted({1, last})]
     if last > 1 and samples >= 10 * widest:
         axes.append(None)

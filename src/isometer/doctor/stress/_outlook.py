@@ -139,19 +139,19 @@ def outlook(
 ) -> Outlook:
     """The verdict that evidence amounts to; `own` is the caller's rate with the evidence at it."""
     verdict, probability = judged(evidence)
-    at_rate = None if own is None else _at_rate(own[0], own[1], evidence, verdict)
+    at_rate = None if own is None else _at_rate(own[0], own[1], evidence, best_rate, verdict)
     return Outlook(optimizer, verdict, probability, rates, best_rate, at_rate, evidence)
 
 
-def _at_rate(rate: float, own: Evidence, best: Evidence, verdict: TrainingVerdict) -> AtRate:
+def _at_rate(rate: float, own: Evidence, best: Evidence, best_rate: float, verdict: TrainingVerdict) -> AtRate:
     """The verdict at a rate, beside the reference at that rate.
 
-    A rate at which nothing at all is learned, where another one works, is as good as sick; one at which less than half
-    is learned is slow.
+    Where another rate works, one at which less than half of that is learned is slow; if nothing at all is learned, it
+    is slow below the best rate, where more steps help, and sick above it.
     """
     found, probability = judged(own)
     if verdict in ("trains", "slow"):
-        if own.ability < NOTHING and own.fit < NOTHING:
+        if own.ability < NOTHING and own.fit < NOTHING and rate > best_rate:
             found, probability = "sick", min(probability, 1 - probability)
         elif own.ability < 0.5 * best.ability:
             found = "slow"

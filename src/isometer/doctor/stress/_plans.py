@@ -49,7 +49,7 @@ class Plan:
     @property
     def most(self) -> int:
         """How many steps there are at most, those of the reference included; rates beyond mostly end early."""
-        race = (self.rates + 1) * self.steps + 2 * self.fit
+        race = (self.rates + 1) * self.steps + 3 * self.fit
         return 2 * race + 3 * self.long
 
 

@@ -251,8 +251,8 @@ def stress_test(
 
 def _outlook(track: Track, choice: OptimizerChoice, plan: Plan) -> Outlook:
     chance = track.material.chance
-    mine, own_fit = _raced(track, choice, plan, "model")
-    theirs, reference_fit = _raced(track, choice, plan, "reference")
+    mine, theirs = (_raced(track, choice, plan, who) for who in WHO)
+    own_fit, reference_fit = _fits(track, choice, plan, mine, theirs)
     evidence = _evidence(track, mine[0], own_fit, theirs[0], reference_fit)
     if plan.long and not evidence.decided and chance != -math.inf:
         on = _main(track.material)
@@ -273,13 +273,32 @@ def _main(material: Material) -> On:
     return "fresh batches" if material.fresh else "one batch"
 
 
-def _raced(track: Track, choice: OptimizerChoice, plan: Plan, who: Who) -> tuple[list[StressRun], StressRun | None]:
-    """The best runs, and the better of two on one batch where the others were on fresh ones."""
+def _raced(track: Track, choice: OptimizerChoice, plan: Plan, who: Who) -> list[StressRun]:
+    """The runs at all rates, best first."""
     on = _main(track.material)
-    best = track.race(choice, who=who, on=on, rates=plan.rates, steps=plan.steps, beyond=plan.beyond)
-    if on == "one batch":
-        return best, None
-    return best, track.longer(choice, [run.rate for run in best[:2]], plan.fit, who=who, on="one batch")[0]
+    return track.race(choice, who=who, on=on, rates=plan.rates, steps=plan.steps, beyond=plan.beyond)
+
+
+def _fits(
+    track: Track, choice: OptimizerChoice, plan: Plan, mine: list[StressRun], theirs: list[StressRun]
+) -> tuple[StressRun | None, StressRun | None]:
+    """The best runs of both on one batch, where the others were on fresh ones.
+
+    Each runs at its own two best rates and at the other's best: on fresh batches that teach nothing, noise chose them.
+    """
+    if not track.material.fresh:
+        return None, None
+    model, reference = (
+        track.longer(
+            choice,
+            list(dict.fromkeys([run.rate for run in (*own[:2], other[0])])),
+            plan.fit,
+            who=who,
+            on="one batch",
+        )[0]
+        for who, own, other in zip(WHO, (mine, theirs), (theirs, mine), strict=True)
+    )
+    return model, reference
 
 
 def _evidence(
