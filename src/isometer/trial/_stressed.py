@@ -44,7 +44,7 @@ def stress_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
         >>> found = json.loads(stress_cell(cell, 0)["record"].item())
         >>> sorted(found), sorted(found["adam"])
         (['adam', 'error', 'runs', 'seconds', 'sgd', 'steps'],
-         ['broken', 'fit', 'fresh', 'reference_fit', 'reference_fresh'])
+         ['broken', 'early', 'fit', 'fresh', 'reference_fit', 'reference_fresh'])
     """
     made = specimen(cell["family"], Blueprint(**cell["blueprint"]), cell["fault"], cell["severity"], cell["weights"])
     record: dict[str, Any] = {"error": None}

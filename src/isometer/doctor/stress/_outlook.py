@@ -13,8 +13,8 @@ from typing import Any, Literal
 from isometer.serialize import json_data
 
 TrainingVerdict = Literal["trains", "slow", "sick", "unknown"]
-NOTHING = 0.02
-"""Progress that is none: what chance makes of the last batches."""
+NOTHING, LEARNED = 0.02, 0.08
+"""Progress that is none (what chance makes of the last batches), and progress from which on something was learned."""
 DECIDED = (0.3, 0.7)
 """Progress and share of the reference from which on a model counts as learning without longer runs."""
 _FITS = 0.1  # progress of a reference on one batch that counts
@@ -30,11 +30,12 @@ class Evidence:
         0.5
 
     Attributes:
-        fresh: the model on fresh batches.
+        fresh: the model on fresh batches, after the long round where there was one.
         fit: the model on one batch.
         reference_fresh: the reference on fresh batches.
         reference_fit: the reference on one batch.
         broken: whether losses are not finite at every rate, or can fall without end: nothing can be learned from them.
+        early: the model after the first round, on fresh batches where there are any; nan if that was all there is.
     """
 
     fresh: float
@@ -42,6 +43,7 @@ class Evidence:
     reference_fresh: float
     reference_fit: float
     broken: bool = False
+    early: float = math.nan
 
     @property
     def ability(self) -> float:
@@ -67,13 +69,13 @@ class Evidence:
         """
         other = self.reference_fit if math.isnan(self.fresh) else self.reference_fresh
         outdone = self.reference_fit >= _FITS and self.fit < self.reference_fit / 2
-        return max(self.ability, other) < NOTHING and not self.broken and not outdone
+        return max(self.ability, other) < LEARNED and not self.broken and not outdone
 
     def features(self) -> tuple[float, ...]:
-        """The numbers that the probability is made of: larger is better."""
-        if math.isnan(self.fresh):
-            return (self.share, self.fit)
-        return (self.share, self.fresh, self.fit)
+        """The numbers that the probability is made of, logarithms of progress: larger is better."""
+        early = self.ability if math.isnan(self.early) else self.early
+        found = (early, self.fit) if math.isnan(self.fresh) else (early, self.fresh, self.fit)
+        return tuple(math.log(NOTHING + value) for value in found)
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,15 @@ class Outlook:
     @classmethod
     def unknown(cls, optimizer: str) -> Outlook:
         """Where nothing was run."""
-        return cls(optimizer, "unknown", math.nan, (), math.nan, None, Evidence(math.nan, math.nan, math.nan, math.nan))
+        return cls(
+            optimizer,
+            "unknown",
+            math.nan,
+            (),
+            math.nan,
+            None,
+            Evidence(math.nan, math.nan, math.nan, math.nan),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""

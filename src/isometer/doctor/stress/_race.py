@@ -166,10 +166,13 @@ class Track:
         losses = self.subject.run(
             work, seed=self.seed, mode=self.mode, prepare=self.book if who == "reference" else None
         )
-        chance = self.material.chance if on == "fresh batches" else self.material.chance_of_one
-        found = StressRun(choice.name, who, on, rate, steps, losses, progress(losses, on, chance))
+        found = StressRun(choice.name, who, on, rate, steps, losses, progress(losses, on, self.chance(on)))
         self.diary.append(found)
         return found
+
+    def chance(self, on: On) -> float:
+        """What the progress on these batches is measured against."""
+        return self.material.chance if on == "fresh batches" else self.material.chance_of_one
 
     def _train(
         self,

@@ -28,7 +28,7 @@ from isometer.doctor.stress._plans import (
     more_for_small_batches,
     plan_within,
 )
-from isometer.doctor.stress._race import WHO, On, StressRun, Track, Who
+from isometer.doctor.stress._race import WHO, On, StressRun, Track, Who, progress
 from isometer.serialize import json_data
 
 Tensor = torch.Tensor
@@ -253,13 +253,14 @@ def _outlook(track: Track, choice: OptimizerChoice, plan: Plan) -> Outlook:
     chance = track.material.chance
     mine, theirs = (_raced(track, choice, plan, who) for who in WHO)
     own_fit, reference_fit = _fits(track, choice, plan, mine, theirs)
-    evidence = _evidence(track, mine[0], own_fit, theirs[0], reference_fit)
+    early = mine[0].progress
+    evidence = _evidence(track, early, mine[0], own_fit, theirs[0], reference_fit)
     if plan.long and not evidence.decided and chance != -math.inf:
         on = _main(track.material)
         # What was second best so far may do better in the long run.
         longer = track.longer(choice, [run.rate for run in mine[:2]], plan.long, who="model", on=on)
         beside = track.longer(choice, [theirs[0].rate], plan.long, who="reference", on=on)
-        evidence = _evidence(track, longer[0], own_fit, beside[0], reference_fit)
+        evidence = _evidence(track, early, longer[0], own_fit, beside[0], reference_fit)
         mine = longer
     works = {mine[0].rate} if mine[0].progress > NOTHING else set()
     rates = tuple(sorted(works.union(_working(track, choice, plan))))
@@ -302,16 +303,21 @@ def _fits(
 
 
 def _evidence(
-    track: Track, main: StressRun, fit: StressRun | None, reference: StressRun, reference_fit: StressRun | None
+    track: Track,
+    early: float,
+    main: StressRun,
+    fit: StressRun | None,
+    reference: StressRun,
+    reference_fit: StressRun | None,
 ) -> Evidence:
     chance = track.material.chance
     broken = chance == -math.inf or all(
         run.diverged for run in track.diary if (run.optimizer, run.who, run.on) == (main.optimizer, main.who, main.on)
     )
     if fit is None or reference_fit is None:
-        return Evidence(math.nan, main.progress, math.nan, reference.progress, broken)
+        return Evidence(math.nan, main.progress, math.nan, reference.progress, broken, early)
     own, beside = ((run.progress, one.progress) for run, one in ((main, fit), (reference, reference_fit)))
-    return Evidence(*own, *beside, broken)
+    return Evidence(*own, *beside, broken, early)
 
 
 def _at(track: Track, choice: OptimizerChoice, steps: int, plan: Plan, rate: float) -> Evidence:
@@ -322,7 +328,9 @@ def _at(track: Track, choice: OptimizerChoice, steps: int, plan: Plan, rate: flo
         return track.run(choice, rate, steps, who=who, on=on, own=True)
 
     fits = [run(who, "one batch", plan.fit) if on == "fresh batches" else None for who in WHO]
-    return _evidence(track, run("model", on, steps), fits[0], run("reference", on, steps), fits[1])
+    main = run("model", on, steps)
+    early = progress(main.losses[: plan.steps], on, track.chance(on))
+    return _evidence(track, early, main, fits[0], run("reference", on, steps), fits[1])
 
 
 def _working(track: Track, choice: OptimizerChoice, plan: Plan) -> tuple[float, ...]:
