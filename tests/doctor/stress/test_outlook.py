@@ -33,7 +33,7 @@ def test_clear_evidence(evidence: Evidence, verdict: str) -> None:
 
 def test_more_progress_never_makes_it_worse() -> None:
     order = ["sick", "slow", "trains"]
-    found = [judged(Evidence(k / 20, k / 20, 0.9, 0.9)) for k in range(21)]
+    found = [judged(Evidence(k / 400, k / 400, 0.9, 0.9)) for k in range(401)]
     assert [p for _, p in found] == sorted(p for _, p in found)
     places = [order.index(verdict) for verdict, _ in found]
     assert places == sorted(places)
