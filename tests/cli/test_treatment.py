@@ -16,7 +16,9 @@ from support.quick_look import quick_look
 def test_command_treats_tries_and_saves(tmp_path: Path) -> None:
     weights, page = tmp_path / "treated.safetensors", tmp_path / "report.html"
     files = ["--save", str(weights), "--html", str(page)]
-    treatment = as_json("doctor", "mlp-relu-default-10", "--treat", "--trial", "3", *files)["treatment"]
+    treatment = as_json(
+        "doctor", "mlp-relu-default-10", "--no-stress", "--data", "digits", "--treat", "--trial", "3", *files
+    )["treatment"]
     assert {"applied", "before", "after", "code", "trial"} <= set(treatment)
     assert treatment["applied"] == ["principled-gain"]
     assert treatment["before"]["findings"]
@@ -29,7 +31,7 @@ def test_command_treats_tries_and_saves(tmp_path: Path) -> None:
 
 
 def test_command_on_a_terminal_and_its_errors(tmp_path: Path) -> None:
-    arguments = ["doctor", "mlp-relu-default-10", "--treat", "zero-bias,pre-norm", "--layers", "2"]
+    arguments = ["doctor", "mlp-relu-default-10", "--no-stress", "--treat", "zero-bias,pre-norm", "--layers", "2"]
     assert "refused pre-norm" in invoke(*arguments, code=None).stdout
     for arguments, words in (
         (["--trial", "5"], "need --treat"),

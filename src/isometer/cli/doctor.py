@@ -327,10 +327,10 @@ def _gallery(data: str, n: int | None, seed: int, as_json: bool) -> None:
         return
     page = console()
     table = Table(title="The gallery: built-in patients, examined now", title_justify="left")
-    for column in ("model", "verdict", "found"):
+    for column in ("model", "findings", "found"):
         table.add_column(column)
     for row in rows:
-        verdict = "[green]healthy[/]" if row["healthy"] else f"[red]{row['findings'][0]['severity']}[/]"
+        verdict = "[green]nothing found[/]" if row["healthy"] else f"[red]{row['findings'][0]['severity']}[/]"
         found = "\n".join(finding["id"] for finding in row["findings"]) or "—"
         table.add_row(f"[bold]{row['model']}[/]\n[dim]{PATIENTS[row['model']].description}[/]", verdict, found)
     page.print(table)

@@ -14,6 +14,7 @@ from rich.text import Text
 from isometer.report._doctor_fragments import compared
 from isometer.report._doctor_metrics import printable, real
 from isometer.report._loss_picture import LossCurve, loss_picture
+from isometer.report._outlook_words import headline
 
 _MARKS = {"applied": ("✓", "green"), "undone": ("↶", "yellow"), "refused": ("–", "dim")}
 _ARMS = (("before", "untreated", "#D55E00"), ("after", "treated", "#0072B2"))
@@ -50,6 +51,8 @@ def print_treatment(console: Console, treatment: Mapping[str, Any] | None) -> No
     if treatment["code"]:
         console.print(Padding(Text("In your own code:", style="bold"), (1, 0, 0, 2)))
         console.print(Padding(Text(printable_lines(treatment["code"]), style="cyan"), (0, 0, 0, 4)))
+    if treatment.get("trains"):
+        console.print(Padding(Text(f"The treated model: {treated_words(treatment)}.", style="bold"), (1, 0, 0, 2)))
     trial = treatment["trial"]
     if trial is not None:
         console.print(Padding(Text.assemble(("Trial ", "bold"), printable(trial["summary"])), (1, 0, 0, 2)))
@@ -57,6 +60,18 @@ def print_treatment(console: Console, treatment: Mapping[str, Any] | None) -> No
             losses = ", ".join(_number(loss) for loss in trial[key]["best_losses"])
             rate = trial[key]["best_learning_rate"]
             console.print(Padding(Text(f"{name}: {losses} at learning rate {rate:g}"), (0, 0, 0, 4)))
+
+
+def treated_words(treatment: Mapping[str, Any]) -> str:
+    """What a stress test of the treated model said.
+
+    Example:
+        >>> trains, sick = ({"verdict": verdict, "at_rate": None} for verdict in ("trains", "sick"))
+        >>> treated_words({"trains": {"adam": trains, "sgd": sick}})
+        'trains with adam, does not train with sgd'
+    """
+    word = headline({"healthy": True, "trains": treatment["trains"]}).word
+    return printable(word[:1].lower() + word[1:])
 
 
 def printable_lines(text: str) -> str:
@@ -89,6 +104,8 @@ def treatment_section(treatment: Mapping[str, Any] | None) -> str:
         parts.append(f'<table class="evidence"><caption>Before → after</caption><tbody>{rows}</tbody></table>')
     if treatment["code"]:
         parts.append(f"<h3>In your own code</h3><pre><code>{escape(treatment['code'])}</code></pre>")
+    if treatment.get("trains"):
+        parts.append(f"<p><strong>The treated model: {escape(treated_words(treatment))}.</strong></p>")
     if treatment["trial"] is not None:
         parts.append(f"<h3>Trial</h3><p>{escape(treatment['trial']['summary'])}</p>{loss_curves(treatment['trial'])}")
     return (

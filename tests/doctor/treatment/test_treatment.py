@@ -134,7 +134,7 @@ def test_a_healthy_model_is_left_as_it_is() -> None:
     assert report.healthy
     treatment = treat(model, report, batch=batch())
     assert (treatment.steps, treatment.code, treatment.after) == ((), "", report)
-    assert "healthy" in treatment.summary
+    assert "nothing to treat" in treatment.summary
 
 
 # --- bad input: a clear answer and an untouched model -----------------------------------------------------------------

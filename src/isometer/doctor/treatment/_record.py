@@ -102,7 +102,7 @@ class Treatment:
     def summary(self) -> str:
         """One line."""
         if not self.before.findings:
-            return f"{self.before.model} is healthy: nothing to treat."
+            return f"Nothing was found in {self.before.model}: nothing to treat."
         left = ", ".join(finding.id for finding in self.after.findings)
         if not self.applied:
             return f"Nothing that was tried helps {self.before.model}; still there: {left}."
