@@ -409,6 +409,11 @@ def _more_to_go_by(report: Mapping[str, Any]) -> str:
         *(["more batches"] if stress.get("batches", 1) == 1 else []),
         "a larger --budget",
     ]
+    fits = [real(one["evidence"].get(key)) for one in report["trains"].values() for key in ("fit", "reference_fit")]
+    severe = any(one["severity"] == "severe" for one in report["findings"])
+    if severe and all(value < _LEARNS for value in fits if not math.isnan(value)):
+        # Any sound network fits one batch, so the architecture itself is suspect.
+        return f"Not even one batch is fitted, by the book or not; the findings may say why: {_cure(report, lead='')}"
     return f"Neither the model nor its reference learned enough to tell: pass {_or(wanted)}."
 
 
