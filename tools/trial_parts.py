@@ -238,7 +238,6 @@ def trial_parts() -> dict[str, str]:
         "trial truth": truth_part(),
         "trial check": check_part(),
         "trial table": table_part(),
-        "trial fit": fit_part(),
         "trial families": families_part(),
         "trial faults": faults_part(),
         "trial seal": seal_part(),

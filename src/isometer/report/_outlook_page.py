@@ -119,7 +119,8 @@ def run_pictures(
         for kind in on:
             runs = _drawn(stress, name, one, kind)
             if runs:
-                found.append((f"{name}, {kind}", _picture(runs, real(stress.get("chance")), f"{name}, {kind}")))
+                chance = stress.get("chance" if kind == "fresh batches" else "chance_of_one", stress.get("chance"))
+                found.append((f"{name}, {kind}", _picture(runs, real(chance), f"{name}, {kind}")))
     return found
 
 

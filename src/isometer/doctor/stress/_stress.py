@@ -56,6 +56,7 @@ class Stress:
         kept: parameters that the reference took over as they are, since they belong to no known kind of layer.
         skipped: why nothing was run; empty if something was.
         after: what the probe finds after some steps of the optimizer that does best; `None` if it was not asked.
+        chance_of_one: chance for the first batch alone.
     """
 
     outlooks: dict[str, Outlook]
@@ -72,6 +73,7 @@ class Stress:
     kept: tuple[str, ...] = ()
     skipped: str = ""
     after: tuple[Finding, ...] | None = None
+    chance_of_one: float = math.nan
 
     @property
     def notes(self) -> list[str]:
@@ -117,6 +119,7 @@ class Stress:
         return {
             "targets": self.targets,
             "chance": json_data(self.chance),
+            "chance_of_one": json_data(self.chance_of_one),
             "batches": self.batches,
             "samples": self.samples,
             "plan": asdict(self.plan) if self.plan is not None else None,
@@ -246,6 +249,7 @@ def stress_test(
         subject.reason,
         tuple(track.kept),
         after=after,
+        chance_of_one=found.chance_of_one,
     )
 
 
