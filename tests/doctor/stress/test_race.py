@@ -191,3 +191,9 @@ def test_what_is_no_schedule_by_steps_is_refused_in_one_line(schedule: Any, word
     made = choice(model, "sgd", 0.5, schedule)
     with pytest.raises(IsometerError, match=words):
         track(model, classes(1)).run(made, 0.5, 3, who="model", on="one batch", own=True)
+
+
+def test_a_first_loss_far_above_chance_is_no_progress_by_itself() -> None:
+    """A readout a thousand times too large falls from 10⁶ to 10³ and has learned nothing while chance is 1."""
+    assert progress((1e6, 1e5, 1e4, 1e3), "fresh batches", 1.0) == 0
+    assert progress((1e6, 1e5, 1e4, 0.5), "one batch", 1.0) == 0.5

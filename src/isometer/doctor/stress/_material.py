@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -219,12 +219,29 @@ def material(
 
         # As if the model ran: whatever a loss holds is put back, and gradients are on.
         of_one, chance = subject.run(constants, seed=seed, mode=mode)
+        # Where every sample asks for the same, a constant has no loss: only the first loss is there to compare with.
+        of_one = math.nan if _one_answer(targets[:1]) else of_one
+        chance = math.nan if _one_answer(targets) else chance
     return Material(batches, chosen, kind, chance, of_one, samples, teacher)
 
 
 def _kept(output: Any) -> tuple[Any, bool]:
     """The output without its history, and whether it brings a loss."""
     return map_tensors(lambda tensor: tensor.detach().clone(), output), has_own_loss(output)
+
+
+def _one_answer(targets: Sequence[Any]) -> bool:
+    """Whether all samples have the same target.
+
+    Example:
+        >>> _one_answer([torch.tensor([1, 1]), torch.tensor([1])]), _one_answer([torch.tensor([1, 2])])
+        (True, False)
+    """
+    parts = [list(tensors(target)) for target in targets]
+    for same in zip(*parts, strict=False):
+        if any(one.dim() and bool((one != same[0][:1]).any()) for one in same):
+            return False
+    return bool(parts and parts[0])
 
 
 def _shapes(tree: Any) -> list[torch.Size]:

@@ -22,7 +22,6 @@ from isometer.errors import IsometerError
 Who = Literal["model", "reference"]
 On = Literal["one batch", "fresh batches"]
 WHO: tuple[Who, Who] = ("model", "reference")
-_NONE = 1e-3  # of the first loss: chance that is none
 _SAME = 1e-4  # of losses that do not differ
 
 
@@ -86,9 +85,7 @@ def progress(losses: tuple[float, ...], on: On, chance: float) -> float:
     end = _end(losses, on)
     if not math.isfinite(end) or chance == -math.inf:
         return 0.0
-    # A batch of one sample or one class has a chance of 0: then there is only the first loss to compare with.
-    telling = math.isfinite(chance) and abs(chance) > _NONE * abs(losses[0])
-    start = min(chance, losses[0]) if telling else losses[0]
+    start = min(chance, losses[0]) if math.isfinite(chance) else losses[0]
     # A loss that may be negative has no natural size but the distance between chance and the start.
     size = start if start > 0 else max(abs(start), abs(losses[0] - start))
     return min(1.0, max(0.0, (start - end) / size)) if size > 0 else 0.0
