@@ -102,7 +102,7 @@ def table_part() -> str:
         rows = sorted((row for row in found["rows"] if row["optimizer"] == optimizer), key=lambda row: -row["auc"])
         if not rows:
             continue
-        sick, well = rows[0]["models"]
+        sick, well = max(row["models"] for row in rows)
         lines += [f"**{optimizer}**, {sick} sick models and {well} that train:", ""]
         lines += [
             "| opinion | area under the curve | 95 % | difference to the doctor | 95 % |",
@@ -116,7 +116,8 @@ def table_part() -> str:
                 else f"{row['difference_low']:+.2f} to {row['difference_high']:+.2f}"
             )
             interval = f"{row['low']:.2f} to {row['high']:.2f}"
-            lines.append(f"| {row['opinion']} | {row['auc']:.2f} | {interval} | {difference} | {ends} |")
+            fewer = "" if tuple(row["models"]) == (sick, well) else f" ({sum(row['models'])} models)"
+            lines.append(f"| {row['opinion']}{fewer} | {row['auc']:.2f} | {interval} | {difference} | {ends} |")
         lines.append("")
     lines += verdict_lines()
     for one in found["findings"]:

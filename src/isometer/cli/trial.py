@@ -335,13 +335,18 @@ def _print_table(found: dict[str, Any], half: str) -> None:
         rows = [row for row in found["rows"] if row["optimizer"] == optimizer]
         if not rows:
             continue
-        sick, well = rows[0]["models"]
+        sick, well = max(tuple(row["models"]) for row in rows)
         table = Table(title=f"{optimizer}: {sick} sick models, {well} that train", title_justify="left")
         for column in ("opinion", "area under the curve", "95 %", "against the doctor", "95 %"):
             table.add_column(column)
         for row in sorted(rows, key=lambda row: -row["auc"]):
+            fewer = "" if tuple(row["models"]) == (sick, well) else f" ({sum(row['models'])} models)"
             table.add_row(
-                row["opinion"], _two(row["auc"]), _ends(row, ""), _two(row["difference"]), _ends(row, "difference_")
+                row["opinion"] + fewer,
+                _two(row["auc"]),
+                _ends(row, ""),
+                _two(row["difference"]),
+                _ends(row, "difference_"),
             )
         page.print(table)
     for one in found["verdicts"]:

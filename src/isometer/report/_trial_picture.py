@@ -28,7 +28,7 @@ def trial_picture(found: Mapping[str, Any]) -> Figure:
         axis.set_yticks(range(len(rows)), [row["opinion"] for row in rows], fontsize=8)
         axis.axvline(0.5, color="#888888", linestyle=":")
         axis.set_xlim(0.2 if any(row["low"] < 0.4 for row in rows) else 0.4, 1.0)
-        sick, well = rows[0]["models"]
+        sick, well = max(tuple(row["models"]) for row in rows)
         axis.set_title(f"{optimizer}: {sick} sick models, {well} that train", fontsize=10)
         axis.set_xlabel("area under the curve; ½ is a coin" if place == 0 else "area under the curve")
     return figure

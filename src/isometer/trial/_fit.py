@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from isometer.doctor.stress._outlook import Evidence
+from isometer.doctor.stress._outlook import Evidence, fitted
 from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, stresses
 from isometer.trial._roster import family_named
@@ -142,6 +142,25 @@ def held_out(found: Cases, fitted_to: Cases | None = None) -> Floats:
         weights = logistic(source.features[others != group], source.trains[others != group])
         answer[groups == group] = probability(weights, found.features[groups == group])
     return answer
+
+
+def judged_cases(
+    folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str, bool]], batch: str
+) -> tuple[Cases, Floats]:
+    """Cases with the probability that each trains; none where nothing can be said yet.
+
+    Sealed models get it from the numbers that the doctor ships, models of the development half, to which those were
+    fitted, from a fit without their own group. Without targets there is no fit of its own: that with targets serves.
+    """
+    found = cases(folder, members, clear, batch)
+    if any(member.sealed for member in members):
+        shipped = fitted()["one batch" if batch == "one" else "fresh batches"]
+        weights = np.array([shipped["constant"], *shipped["weights"]])
+        return found, probability(weights, found.features) if found.names else np.zeros(0)
+    source = cases(folder, members, clear, "fresh") if batch == "gaussian" else found
+    if len(set(source.trains.tolist())) < 2:
+        return Cases((), np.zeros((0, 0)), np.zeros(0, np.bool_), (), np.zeros(0, np.bool_)), np.zeros(0)
+    return found, held_out(found, source)
 
 
 def verdict_of(chance: float, unknown: bool) -> str:

@@ -7,15 +7,20 @@ the version of the rules it was opened for.
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from isometer.doctor.stress._outlook import fitted
 from isometer.errors import IsometerError
 from isometer.run import code_version
+from isometer.trial._fit import verdict_of
 from isometer.trial._members import Member
 from isometer.trial._opinions import doctor_cell
 from isometer.trial._records import SEAL, read_records, write_records
+from isometer.trial._stressed import stress_cell
 
 _SHORTEST = 12
 
@@ -28,6 +33,14 @@ def development(members: Sequence[Member]) -> list[Member]:
 def openings(folder: Path) -> dict[str, Any]:
     """Every opening of the seal so far, by date."""
     return read_records(folder / SEAL)
+
+
+def rules_version() -> str:
+    """What a verdict follows from: the code of probe, stress test and verdict, and the fitted numbers."""
+    digest = hashlib.sha256(json.dumps(fitted(), sort_keys=True).encode())
+    for function in (doctor_cell, stress_cell, verdict_of):
+        digest.update(code_version(function).encode())
+    return digest.hexdigest()[:16]
 
 
 def open_seal(folder: Path, members: Sequence[Member], reason: str) -> list[Member]:
@@ -46,7 +59,7 @@ def open_seal(folder: Path, members: Sequence[Member], reason: str) -> list[Memb
             f"the reason for opening the seal is {reason!r}; expected a sentence that says which rules are final — "
             "the seal is opened once"
         )
-    rules, past = code_version(doctor_cell), openings(folder)
+    rules, past = rules_version(), openings(folder)
     if past and all(one["rules"] != rules for one in past.values()):
         last = max(past)
         raise IsometerError(

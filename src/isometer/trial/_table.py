@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.run._cells import canonical
-from isometer.trial._fit import cases, fit, held_out, verdict_of
+from isometer.trial._fit import fit, judged_cases, verdict_of
 from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, baselines, opinions, sibling_name, stresses, truths
 from isometer.trial._roster import family_named
@@ -173,13 +173,10 @@ def scores(folder: Path, members: Sequence[Member]) -> dict[str, dict[str, dict[
 def _stress_scores(
     folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str, bool]], batch: str
 ) -> dict[str, dict[str, float]]:
-    """Probability of being sick, by fits without the model's own group; without targets, by the fit to those with."""
+    """Probability of being sick."""
     table: dict[str, dict[str, float]] = {optimizer: {} for optimizer in OPTIMIZERS}
-    found = cases(folder, members, clear, batch)
-    if len(set(found.trains.tolist())) < 2:
-        return table
-    fitted_to = cases(folder, members, clear, "fresh") if batch == "gaussian" else found
-    for (name, optimizer), value in zip(found.names, held_out(found, fitted_to), strict=True):
+    found, chances = judged_cases(folder, members, clear, batch)
+    for (name, optimizer), value in zip(found.names, chances, strict=True):
         table[optimizer][name] = 1 - float(value)
     return table
 
@@ -319,12 +316,8 @@ def verdict_counts(folder: Path, members: Sequence[Member]) -> list[VerdictCount
     clear = _clear(verdicts(folder, members))
     table = []
     for batch in STRESSED.values():
-        found = cases(folder, members, clear, batch)
-        if len(set(found.trains.tolist())) < 2:
-            continue
-        fitted_to = cases(folder, members, clear, "fresh") if batch == "gaussian" else found
-        chances = held_out(found, fitted_to)
-        for optimizer in OPTIMIZERS:
+        found, chances = judged_cases(folder, members, clear, batch)
+        for optimizer in OPTIMIZERS if found.names else ():
             counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
             for place, (_, own) in enumerate(found.names):
                 if own == optimizer:
