@@ -96,12 +96,9 @@ def doctor(
     lr: Annotated[
         float | None, typer.Option("--lr", metavar="RATE", help="Your learning rate, judged beside the best one found.")
     ] = None,
-    stress: Annotated[
-        bool,
-        typer.Option(
-            "--stress/--no-stress", help="Train a copy for a few dozen steps; without it, a quick look at one pass."
-        ),
-    ] = True,
+    no_stress: Annotated[
+        bool, typer.Option("--no-stress", help="No training of a copy: a quick look that lists findings only.")
+    ] = False,
     budget: Annotated[
         float, typer.Option("--budget", metavar="SECONDS", help="For all of it; small models need less.")
     ] = 60.0,
@@ -126,7 +123,7 @@ def doctor(
         raise IsometerError(f"--budget is {budget}; expected a positive number of seconds")
     if lr is not None and not 0 < lr < float("inf"):
         raise IsometerError(f"--lr is {lr}; expected a positive number")
-    test = StressOptions(stress, optimizer, lr, budget)
+    test = StressOptions(not no_stress, optimizer, lr, budget)
     if target is None:
         if any(option is not None for option in (batch, checkpoint, baseline, html, treat)):
             raise IsometerError(
@@ -155,7 +152,7 @@ def doctor(
     if treat is not None:
         treatment = treated(examined, prepared, report, treat, trial, data, seed)
         document["treatment"], outcome = treatment.to_dict(), treatment.after
-        if stress:
+        if test.run:
             outcome = _diagnose(replace(examined, model=treatment.model), prepared, evaluate, seed, test, predict=False)
             document["treatment"]["trains"] = outcome.to_dict()["trains"]
         if save is not None:

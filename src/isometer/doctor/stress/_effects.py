@@ -131,12 +131,15 @@ def _largest(model: nn.Module) -> Iterator[dict[str, float]]:
     found: dict[str, float] = {}
     handles = []
     for name, module in model.named_modules():
-        if any(module.children()):
+        if any(module.children()) or isinstance(module, torch.jit.ScriptModule):  # those take no hooks
             continue
 
         def note(_: nn.Module, __: Any, output: Any, name: str = name) -> None:
             for tensor in dense(output):
-                value = float(tensor.detach().abs().max())
+                try:
+                    value = float(tensor.detach().abs().max())
+                except RuntimeError:  # under vmap there is no number to read
+                    continue
                 found[name] = max(found.get(name, 0.0), value if not math.isnan(value) else math.inf)
 
         handles.append(module.register_forward_hook(note))

@@ -142,7 +142,10 @@ def _scaled(model: nn.Module, forward: Callable[[nn.Module], Any]) -> None:
         if id(module) in done or not isinstance(output, Tensor) or not output.is_floating_point():
             return None
         done[id(module)] = module
-        size = float(output.float().square().mean().sqrt())
+        try:
+            size = float(output.float().square().mean().sqrt())
+        except RuntimeError:  # under vmap there is no number to read
+            return None
         if not math.isfinite(size) or size <= 0 or not _times(module, 1 / size):
             return None
         return output / size
@@ -150,7 +153,8 @@ def _scaled(model: nn.Module, forward: Callable[[nn.Module], Any]) -> None:
     handles = [
         module.register_forward_hook(scale)
         for module in model.modules()
-        if isinstance(module, _WEIGHTED) or type(module).__name__ == "Conv1D"
+        if not isinstance(module, torch.jit.ScriptModule)  # these take no hooks
+        and (isinstance(module, _WEIGHTED) or type(module).__name__ == "Conv1D")
     ]
     try:
         forward(model)

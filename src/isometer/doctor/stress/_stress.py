@@ -29,6 +29,7 @@ from isometer.doctor.stress._plans import (
     plan_within,
 )
 from isometer.doctor.stress._race import WHO, On, StressRun, Track, Who, progress
+from isometer.errors import IsometerError
 from isometer.serialize import json_data
 
 Tensor = torch.Tensor
@@ -40,6 +41,13 @@ _WORKS = 0.5  # of the best rate's progress
 @dataclass(frozen=True, eq=False)
 class Stress:
     """What a stress test ran and what came of it.
+
+    Example:
+        >>> from isometer.doctor import diagnose
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+        >>> report = diagnose(model, optimizer="adam", predict=False)
+        >>> sorted({run.who for run in report.stress.runs}), report.stress.targets
+        (['model', 'reference'], 'a random teacher')
 
     Attributes:
         outlooks: by the name of the optimizer.
@@ -202,6 +210,29 @@ def stress_test(
             why,
         )
 
+    try:
+        return _tested(subject, batches, loss, optimizers, samples, mode, seed, budget, look, told, begun, none)
+    except IsometerError:
+        raise
+    except Exception as problem:  # a model that can be run once may fail at a later step, in any way it likes
+        lines = str(problem).strip().splitlines()
+        return none(f"the model fails while it is trained: {type(problem).__name__}: {lines[0] if lines else ''}")
+
+
+def _tested(
+    subject: Subject,
+    batches: Batches,
+    loss: Callable[..., Tensor] | None,
+    optimizers: Sequence[OptimizerChoice],
+    samples: int,
+    mode: str | None,
+    seed: int,
+    budget: float,
+    look: Look | None,
+    told: Callable[[str], None],
+    begun: float,
+    none: Callable[..., Stress],
+) -> Stress:
     try:
         found = material(subject, batches, loss, samples=samples, mode=mode, seed=seed)
     except NothingToLearn as problem:
