@@ -8,7 +8,7 @@ from isometer.doctor.conditions._condition import Condition, Limits, Variant
 from isometer.doctor.conditions._registry import Registry
 
 _CHECKS = "isometer.doctor.diagnosis.checks"
-_CALIBRATED = "the calibration runs of docs/doctor.md"
+_CALIBRATED = "calibration runs, see docs/doctor.md"
 _PATIENTS = "the built-in patients, docs/patients.md"
 _GROWTH = Limits(
     math.log(100),
