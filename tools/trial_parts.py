@@ -135,10 +135,9 @@ BATCHES = {"fresh": "stress test", "one": "stress test on one batch", "gaussian"
 
 
 def _said(counts: dict[str, int], total: int) -> str:
-    """`9 are called sick (90%), 1 unknown (10%)`."""
-    return ", ".join(
-        f"{counts[name]} are called {name} ({counts[name] / total:.0%})" for name in VERDICTS if name in counts
-    )
+    """`9 *sick* (90%), 1 *unknown* (10%)`, the most frequent first."""
+    order = sorted(counts, key=lambda name: -counts[name])
+    return ", ".join(f"{counts[name]} *{name}* ({counts[name] / total:.0%})" for name in order)
 
 
 def verdict_lines() -> list[str]:
@@ -147,10 +146,9 @@ def verdict_lines() -> list[str]:
     for one in _summary()["verdicts"]:
         sick, well = sum(one["sick"].values()), sum(one["trains"].values())
         if sick and well:
-            lines.append(
-                f"- {one['optimizer']}, {BATCHES[one['batch']]}: of {sick} sick models {_said(one['sick'], sick)}; of "
-                f"{well} that train {_said(one['trains'], well)}."
-            )
+            ill, fine = _said(one["sick"], sick), _said(one["trains"], well)
+            who = f"{one['optimizer']}, {BATCHES[one['batch']]}"
+            lines.append(f"- {who}: it calls {sick} sick models {ill}, and {well} that train {fine}.")
     return lines
 
 

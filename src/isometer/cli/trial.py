@@ -351,8 +351,8 @@ def _print_table(found: dict[str, Any], half: str) -> None:
         page.print(table)
     for one in found["verdicts"]:
         page.print(
-            f"{one['optimizer']}, {WITH[one['batch']]}: of {sum(one['sick'].values())} sick models "
-            f"{_said(one['sick'])}; of {sum(one['trains'].values())} that train {_said(one['trains'])}",
+            f"{one['optimizer']}, {WITH[one['batch']]} calls {sum(one['sick'].values())} sick models "
+            f"{_said(one['sick'])}, and {sum(one['trains'].values())} that train {_said(one['trains'])}",
             highlight=False,
         )
     for one in found["findings"]:
@@ -369,10 +369,8 @@ WITH = {"fresh": "stress test", "one": "stress test on one batch", "gaussian": "
 
 
 def _said(counts: dict[str, int]) -> str:
-    """`3 are called sick, 1 unknown`."""
-    return ", ".join(
-        f"{counts[name]} are called {name}" for name in ("sick", "slow", "trains", "unknown") if name in counts
-    )
+    """`3 sick, 1 unknown`, the most frequent first."""
+    return ", ".join(f"{counts[name]} {name}" for name in sorted(counts, key=lambda name: -counts[name]))
 
 
 def _conclusion(found: dict[str, Any]) -> list[str]:
