@@ -148,7 +148,7 @@ def verdict_lines() -> list[str]:
         if sick and well:
             ill, fine = _said(one["sick"], sick), _said(one["trains"], well)
             who = f"{one['optimizer']}, {BATCHES[one['batch']]}"
-            lines.append(f"- {who}: it calls {sick} sick models {ill}, and {well} that train {fine}.")
+            lines.append(f"- {who}: of {sick} sick models it calls {ill}; of {well} that train, {fine}.")
     return lines
 
 

@@ -351,8 +351,8 @@ def _print_table(found: dict[str, Any], half: str) -> None:
         page.print(table)
     for one in found["verdicts"]:
         page.print(
-            f"{one['optimizer']}, {WITH[one['batch']]} calls {sum(one['sick'].values())} sick models "
-            f"{_said(one['sick'])}, and {sum(one['trains'].values())} that train {_said(one['trains'])}",
+            f"{one['optimizer']}, {WITH[one['batch']]}: of {sum(one['sick'].values())} sick models it calls "
+            f"{_said(one['sick'])}; of {sum(one['trains'].values())} that train, {_said(one['trains'])}",
             highlight=False,
         )
     for one in found["findings"]:
