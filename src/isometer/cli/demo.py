@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
 from pathlib import Path
@@ -101,12 +102,10 @@ def _examine(page: Console, path: Path) -> Path:
     page.print(f"\n[bold]3. Diagnose.[/] The doctor examines {_PATIENTS[0]}, then {_PATIENTS[1]}.", highlight=False)
     for name in _PATIENTS:
         one = patient(name)
-        inputs, targets = one.example()
         found = diagnose(
             one.model(),
-            inputs,
-            target=targets,
-            loss=one.loss,
+            one.example()[0],
+            fresh=(one.example(seed=number)[0] for number in itertools.count(1)),
             name=name,
             description="gaussian",
             predict=not one.healthy,
