@@ -10,8 +10,6 @@ import numpy as np
 
 from chromium import CHROMIUM, FLAGS
 from isometer.cli.demo import demo
-from isometer.doctor import diagnose
-from isometer.doctor.patients import patient
 from isometer.report import activation_picture, kernel_picture, save_figure
 from isometer.theory import explain, kernel_matrix
 from isometer_papers.studies import find, reproduce
@@ -67,15 +65,8 @@ def main() -> None:
         demo(out=Path(folder))
         for name in ("activations.png", "theory-over-simulation.png"):
             shutil.copy(Path(folder) / name, PICTURES / name)
-        sick = patient("mlp-relu-100")
-        inputs, targets = sick.example()
-        report = diagnose(
-            sick.model(), inputs, target=targets, loss=sick.loss, name=sick.name, description="gaussian", stress=False
-        )
-        page = Path(folder) / "report.html"
-        report.to_html(page)
         if CHROMIUM:
-            report_picture(page, PICTURES / "doctor.png")
+            report_picture(Path(folder) / "doctor.html", PICTURES / "doctor.png")
         study_pictures(Path(folder) / "gallery")
     conditioning_picture(PICTURES / "theory-conditioning.png")
     print(save_figure(activation_picture(explain("gelu")), PICTURES / "gelu.png"))
