@@ -1,0 +1,1 @@
+from ._repair import Repair as Repair
