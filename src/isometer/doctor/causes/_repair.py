@@ -21,7 +21,7 @@ class Repair:
         >>> zero = Repair("weights", ("0",), "Draw the weights of `0` anew.", "all of them are zero", 5.0,
         ...               lambda model: nn.init.orthogonal_(model[0].weight))
         >>> model = nn.Sequential(nn.Linear(2, 2))
-        >>> zero.change(model)
+        >>> _ = zero.change(model)
         >>> round(model[0].weight.square().sum().item(), 3)
         2.0
 

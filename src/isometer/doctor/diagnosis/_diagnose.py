@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from isometer.doctor.causes._explanation import CauseFinder
 from isometer.doctor.conditions._findings import SEVERITIES, Finding
 from isometer.doctor.diagnosis._checking import case_beside, examined_case
 from isometer.doctor.diagnosis._made_up import made_up_batch, with_offsets
@@ -134,6 +135,7 @@ def diagnose(
                 seed=seed,
                 budget=budget - (time.perf_counter() - begun),
                 look=lambda prepare: _ordered(case_beside(View(again(prepare)), case).found),
+                finder=CauseFinder(linear=_linear(examination), seed=seed),
                 told=told,
             )
         prediction, reason = _prediction(subject, examination, predict, seed)
@@ -169,6 +171,11 @@ def _batches(model: nn.Module, batch: Any, target: Any, fresh: Iterable[Any] | N
         found = Batches(many)
         return found[0], found
     return (batch, target), Batches([(batch, target)] if fresh is None else fresh)
+
+
+def _linear(examination: Examination) -> bool:
+    """Whether the probe saw nothing that bends a signal."""
+    return not any(site.kind in ("activation", "attention", "recurrent", "norm") for site in examination.sites)
 
 
 def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:

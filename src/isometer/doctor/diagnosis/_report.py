@@ -19,6 +19,8 @@ from isometer.serialize import json_data
 if TYPE_CHECKING:
     import xarray
 
+    from isometer.doctor.causes._explanation import Explanation
+    from isometer.doctor.causes._search import Cause
     from isometer.doctor.prediction._predict_chain import Prediction
     from isometer.doctor.stress._outlook import Outlook
     from isometer.doctor.stress._stress import Stress
@@ -68,6 +70,17 @@ class Report:
     def trains(self) -> Mapping[str, Outlook]:
         """Whether it trains, by the name of the optimizer; empty without a stress test."""
         return {} if self.stress is None else self.stress.outlooks
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """What keeps the model from training, most effective repair first; empty where it trains or nothing helped."""
+        explained = self.explanation
+        return () if explained is None else explained.causes
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """The search for causes, `None` where there was no reason for one."""
+        return None if self.stress is None else self.stress.explanation
 
     @property
     def healthy(self) -> bool | None:
@@ -134,6 +147,8 @@ class Report:
             "batch": {"samples": examined["samples"], "description": self.batch},
             "healthy": self.healthy,
             "trains": {name: one.to_dict() for name, one in self.trains.items()},
+            "causes": [one.to_dict() for one in self.causes],
+            "explanation": None if self.explanation is None else self.explanation.to_dict(),
             "summary": self.summary,
             "reliability": reliability(),
             "findings": json_data([finding.to_dict() for finding in self.findings]),

@@ -132,6 +132,7 @@ class Material:
         chance: loss of the best constant, nan if unknown, minus infinity if the loss has no bottom.
         chance_of_one: the same for the first batch alone.
         samples: in a batch.
+        output: what the model returns for the first batch, without its history.
     """
 
     batches: Batches
@@ -140,6 +141,7 @@ class Material:
     chance: float
     chance_of_one: float
     samples: int
+    output: Any
     teacher: Teacher | None = None
 
     @property
@@ -222,7 +224,7 @@ def material(
         # Where every sample asks for the same, a constant has no loss: only the first loss is there to compare with.
         of_one = math.nan if _one_answer(targets[:1]) else of_one
         chance = math.nan if _one_answer(targets) else chance
-    return Material(batches, chosen, kind, chance, of_one, samples, teacher)
+    return Material(batches, chosen, kind, chance, of_one, samples, output[0], teacher)
 
 
 def _kept(output: Any) -> tuple[Any, bool]:

@@ -36,6 +36,8 @@ class Evidence:
         reference_fit: the reference on one batch.
         broken: whether losses are not finite at every rate, or can fall without end: nothing can be learned from them.
         early: the model after the first round, on fresh batches where there are any; nan if that was all there is.
+        repaired: the reference without what is odd in the model's operations, inputs and targets; nan if nothing is.
+        yardstick: a simple learner on the same fresh batches; nan where there is none.
     """
 
     fresh: float
@@ -44,6 +46,20 @@ class Evidence:
     reference_fit: float
     broken: bool = False
     early: float = math.nan
+    repaired: float = math.nan
+    yardstick: float = math.nan
+
+    @property
+    def start(self) -> float:
+        """Progress of the model in the first round."""
+        return self.ability if math.isnan(self.early) else self.early
+
+    @property
+    def best(self) -> float:
+        """What can be learned in as many steps: the best of model, reference, repaired reference and yardstick."""
+        other = self.reference_fit if math.isnan(self.fresh) else self.reference_fresh
+        known = (self.ability, other, self.repaired, self.yardstick)
+        return max((value for value in known if not math.isnan(value)), default=0.0)
 
     @property
     def ability(self) -> float:

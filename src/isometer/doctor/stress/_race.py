@@ -19,9 +19,10 @@ from isometer.doctor.stress._reference import by_the_book_
 from isometer.doctor.training._loop import Stepper, train
 from isometer.errors import IsometerError
 
-Who = Literal["model", "reference"]
+Who = Literal["model", "reference", "repaired"]
 On = Literal["one batch", "fresh batches"]
 WHO: tuple[Who, Who] = ("model", "reference")
+Change = Callable[[nn.Module], object]
 _SAME = 1e-4  # of losses that do not differ
 
 
@@ -36,7 +37,7 @@ class StressRun:
 
     Attributes:
         optimizer: its name.
-        who: the model or its reference.
+        who: the model, its reference, or the model with repairs.
         on: which batches.
         rate: the learning rate.
         steps: how many were asked for.
@@ -136,9 +137,17 @@ class Track:
         self.threads = 1
 
     def run(
-        self, choice: OptimizerChoice, rate: float, steps: int, *, who: Who, on: On, own: bool = False
+        self,
+        choice: OptimizerChoice,
+        rate: float,
+        steps: int,
+        *,
+        who: Who,
+        on: On,
+        own: bool = False,
+        change: Change | None = None,
     ) -> StressRun:
-        """Train from the start; `own` for the caller's rate, with the caller's schedule."""
+        """Train from the start; `own` for the caller's rate, with the caller's schedule; `change` makes repairs."""
         if on == "fresh batches":
             self.material.batches.read(steps)
         self._told(f"{choice.name} at rate {rate:.2g}, {who}, {on}")
@@ -161,7 +170,7 @@ class Track:
             return self._train(model, make, rate, steps, on, advance)
 
         losses = self.subject.run(
-            work, seed=self.seed, mode=self.mode, prepare=self.book if who == "reference" else None
+            work, seed=self.seed, mode=self.mode, prepare=self.book if who == "reference" else change
         )
         found = StressRun(choice.name, who, on, rate, steps, losses, progress(losses, on, self.chance(on)))
         self.diary.append(found)
@@ -207,14 +216,26 @@ class Track:
         self.kept = by_the_book_(model, lambda one: call(one, owned(inputs)), seed=self.seed)
 
     def race(
-        self, choice: OptimizerChoice, *, who: Who, on: On, rates: int, steps: int, beyond: int
+        self,
+        choice: OptimizerChoice,
+        *,
+        who: Who,
+        on: On,
+        rates: int,
+        steps: int,
+        beyond: int,
+        change: Change | None = None,
     ) -> list[StressRun]:
         """Runs at all rates, best first; while the best rate is the smallest or the largest, up to `beyond` more.
 
         Fewer steps than some dozens would not do: good rates often begin with a rise of the loss.
         """
         places = range(-(rates // 2), -(-rates // 2))
-        found = {p: self.run(choice, choice.at(p), steps, who=who, on=on) for p in places}
+
+        def at(place: int) -> StressRun:
+            return self.run(choice, choice.at(place), steps, who=who, on=on, change=change)
+
+        found = {p: at(p) for p in places}
         for _ in range(beyond):
             ends = [run.end for run in found.values()]
             best = min(found, key=lambda p: (found[p].end, abs(p)))
@@ -224,9 +245,19 @@ class Track:
                 break
             else:
                 further = best - 1 if best == min(found) else best + 1
-            found[further] = self.run(choice, choice.at(further), steps, who=who, on=on)
+            found[further] = at(further)
         return [found[p] for p in sorted(found, key=lambda p: (found[p].end, abs(p)))]
 
-    def longer(self, choice: OptimizerChoice, rates: list[float], steps: int, *, who: Who, on: On) -> list[StressRun]:
+    def longer(
+        self,
+        choice: OptimizerChoice,
+        rates: list[float],
+        steps: int,
+        *,
+        who: Who,
+        on: On,
+        change: Change | None = None,
+    ) -> list[StressRun]:
         """Runs at these rates, best first; earlier ones first among equals."""
-        return sorted((self.run(choice, rate, steps, who=who, on=on) for rate in rates), key=lambda run: run.end)
+        found = (self.run(choice, rate, steps, who=who, on=on, change=change) for rate in rates)
+        return sorted(found, key=lambda run: run.end)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, cast
 
@@ -23,7 +23,9 @@ _WEIGHTED = (nn.Linear, nn.modules.conv._ConvNd, nn.Bilinear)
 _READOUT = 0.1
 
 
-def by_the_book_(model: nn.Module, forward: Callable[[nn.Module], Any], *, seed: int) -> list[str]:
+def by_the_book_(
+    model: nn.Module, forward: Callable[[nn.Module], Any], *, seed: int, only: Collection[str] | None = None
+) -> list[str]:
     """Initialise a model anew by the book, in place.
 
     Matrices are Gaussian with variance 1 / fan-in and then scaled, in one pass over a batch, so that what each layer
@@ -35,6 +37,7 @@ def by_the_book_(model: nn.Module, forward: Callable[[nn.Module], Any], *, seed:
         model: to be changed.
         forward: runs the model on a batch.
         seed: of the weights.
+        only: names of the modules to initialise, all unless given; the others stay as they are.
 
     Returns:
         Names of parameters that stayed as they were.
@@ -52,17 +55,18 @@ def by_the_book_(model: nn.Module, forward: Callable[[nn.Module], Any], *, seed:
     generator = torch.Generator().manual_seed(seed)
     known: set[int] = set()
     with torch.no_grad():
-        for parameter in model.parameters():
+        chosen = [module for name, module in model.named_modules() if only is None or name in only]
+        for parameter in (p for module in chosen for p in module.parameters(recurse=False)):
             if parameter.is_floating_point():
                 parameter.requires_grad_()
         layers = {id(p) for m in model.modules() if isinstance(m, _WEIGHTED) for p in m.parameters(recurse=False)}
-        for module in model.modules():
+        for module in chosen:
             if _redrawn(module, generator, layers):
                 known.update(id(p) for p in module.parameters())
-        for module in model.modules():  # not before: a readout that shares the weight is drawn after the embedding
+        for module in chosen:  # not before: a readout that shares the weight is drawn after the embedding
             if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.padding_idx is not None:
                 module.weight.data[module.padding_idx].zero_()
-        _scaled(model, forward)
+        _scaled(model, forward, {id(module) for module in chosen})
     return [name for name, parameter in model.named_parameters() if id(parameter) not in known]
 
 
@@ -134,14 +138,16 @@ def _recurrent(name: str, parameter: Tensor, module: nn.RNNBase, generator: torc
             parameter.data[size : 2 * size] = 1.0  # the forget gate
 
 
-def _scaled(model: nn.Module, forward: Callable[[nn.Module], Any]) -> None:
-    """Scale each layer in the order in which they are called, all in one pass; the last to a tenth."""
+def _scaled(model: nn.Module, forward: Callable[[nn.Module], Any], chosen: set[int]) -> None:
+    """Scale each chosen layer in the order in which they are called, all in one pass; the last of all to a tenth."""
     done: dict[int, nn.Module] = {}
 
     def scale(module: nn.Module, _: Any, output: Any) -> Any:
         if id(module) in done or not isinstance(output, Tensor) or not output.is_floating_point():
             return None
         done[id(module)] = module
+        if id(module) not in chosen:
+            return None
         try:
             size = float(output.float().square().mean().sqrt())
         except RuntimeError:  # under vmap there is no number to read
@@ -161,8 +167,8 @@ def _scaled(model: nn.Module, forward: Callable[[nn.Module], Any]) -> None:
     finally:
         for handle in handles:
             handle.remove()
-    if done:
-        _times(list(done.values())[-1], _READOUT)
+    if done and id(last := list(done.values())[-1]) in chosen:
+        _times(last, _READOUT)
 
 
 def _times(module: nn.Module, factor: float) -> bool:

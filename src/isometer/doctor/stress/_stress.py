@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -28,7 +28,8 @@ from isometer.doctor.stress._plans import (
     more_for_small_batches,
     plan_within,
 )
-from isometer.doctor.stress._race import WHO, On, StressRun, Track, Who, progress
+from isometer.doctor.stress._race import WHO, Change, On, StressRun, Track, Who, progress
+from isometer.doctor.stress._yardstick import yardstick
 from isometer.errors import IsometerError
 from isometer.serialize import json_data
 
@@ -65,6 +66,7 @@ class Stress:
         skipped: why nothing was run; empty if something was.
         after: what the probe finds after some steps of the optimizer that does best; `None` if it was not asked.
         chance_of_one: chance for the first batch alone.
+        explanation: what the finder of causes says, `None` if it was not asked.
     """
 
     outlooks: dict[str, Outlook]
@@ -82,6 +84,7 @@ class Stress:
     skipped: str = ""
     after: tuple[Finding, ...] | None = None
     chance_of_one: float = math.nan
+    explanation: Any = None
 
     @property
     def notes(self) -> list[str]:
@@ -151,6 +154,25 @@ def _bytes(count: float) -> str:
     return f"{count:.3g} GB"
 
 
+class Finder(Protocol):
+    """Who looks for causes: repairs to run beside the model, and a search among them where the verdict is not good."""
+
+    def change(self, subject: Subject, found: Material, mode: str | None) -> Change | None:
+        """Makes the repairs of everything odd but the weights; `None` where nothing is."""
+
+    def explain(
+        self,
+        track: Track,
+        choice: OptimizerChoice,
+        outlook: Outlook,
+        plan: Plan,
+        *,
+        yardstick: float,
+        deadline: float,
+    ) -> Any:
+        """What keeps the model from training with one optimizer."""
+
+
 def stress_test(
     subject: Subject,
     batches: Batches,
@@ -162,6 +184,7 @@ def stress_test(
     seed: int = 0,
     budget: float = 60.0,
     look: Look | None = None,
+    finder: Finder | None = None,
     told: Callable[[str], None] = lambda text: None,
 ) -> Stress:
     """Train a copy of a model, and the same architecture initialised by the book, for a few dozen steps.
@@ -177,6 +200,7 @@ def stress_test(
         budget: seconds.
         look: what is found in the model after a function has changed it; asked after some steps of the optimizer that
             does best.
+        finder: looks for causes where a verdict is not good.
         told: called with what is being run.
 
     Example:
@@ -189,119 +213,201 @@ def stress_test(
         >>> found.outlooks["adam"].verdict, found.targets
         ('trains', 'yours')
     """
-    begun = time.perf_counter()
+    test = _StressTest(subject, batches, loss, optimizers, samples, mode, seed, budget, look, finder, told)
+    try:
+        return test.run()
+    except IsometerError:
+        raise
+    except Exception as problem:  # a model that can be run once may fail at a later step, in any way it likes
+        lines = str(problem).strip().splitlines()
+        return test.none(f"the model fails while it is trained: {type(problem).__name__}: {lines[0] if lines else ''}")
 
-    def none(why: str, cost: Cost | None = None, kind: str = "none", chance: float = math.nan) -> Stress:
-        outlooks = {one.name: Outlook.unknown(one.name) for one in optimizers}
-        seconds = time.perf_counter() - begun
+
+@dataclass
+class _StressTest:
+    """One stress test; attributes as the arguments of `stress_test`."""
+
+    subject: Subject
+    batches: Batches
+    loss: Callable[..., Tensor] | None
+    optimizers: Sequence[OptimizerChoice]
+    samples: int
+    mode: str | None
+    seed: int
+    budget: float
+    look: Look | None
+    finder: Finder | None
+    told: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self._begun = time.perf_counter()
+
+    @property
+    def _left(self) -> float:
+        return self.budget - (time.perf_counter() - self._begun)
+
+    def none(self, why: str, cost: Cost | None = None, kind: str = "none", chance: float = math.nan) -> Stress:
+        """A test in which nothing could be run."""
+        outlooks = {one.name: Outlook.unknown(one.name) for one in self.optimizers}
         return Stress(
             outlooks,
             {},
             (),
             kind,
             chance,
-            len(batches),
-            samples,
+            len(self.batches),
+            self.samples,
             None,
             cost,
-            seconds,
-            subject.reason,
+            time.perf_counter() - self._begun,
+            self.subject.reason,
             (),
             why,
         )
 
-    try:
-        return _tested(subject, batches, loss, optimizers, samples, mode, seed, budget, look, told, begun, none)
-    except IsometerError:
-        raise
-    except Exception as problem:  # a model that can be run once may fail at a later step, in any way it likes
-        lines = str(problem).strip().splitlines()
-        return none(f"the model fails while it is trained: {type(problem).__name__}: {lines[0] if lines else ''}")
-
-
-def _tested(
-    subject: Subject,
-    batches: Batches,
-    loss: Callable[..., Tensor] | None,
-    optimizers: Sequence[OptimizerChoice],
-    samples: int,
-    mode: str | None,
-    seed: int,
-    budget: float,
-    look: Look | None,
-    told: Callable[[str], None],
-    begun: float,
-    none: Callable[..., Stress],
-) -> Stress:
-    try:
-        found = material(subject, batches, loss, samples=samples, mode=mode, seed=seed)
-    except NothingToLearn as problem:
-        return none(str(problem))
-    track = Track(subject, found, mode=mode, seed=seed, told=told)
-    cost = subject.run(
-        lambda model: measured(model, lambda one: found.loss_of(one, found.batch(0))), seed=seed, mode=mode
-    )
-    track.threads = cost.threads
-    memory = free_memory()
-    if memory is not None and cost.training + cost.activations > 0.9 * memory:
-        return none(
-            f"a training step needs about {_bytes(cost.training + cost.activations)} and {_bytes(memory)} are free",
-            cost,
+    def run(self) -> Stress:
+        try:
+            found = material(
+                self.subject, self.batches, self.loss, samples=self.samples, mode=self.mode, seed=self.seed
+            )
+        except NothingToLearn as problem:
+            return self.none(str(problem))
+        track = Track(self.subject, found, mode=self.mode, seed=self.seed, told=self.told)
+        cost = self.subject.run(
+            lambda model: measured(model, lambda one: found.loss_of(one, found.batch(0))),
+            seed=self.seed,
+            mode=self.mode,
+        )
+        track.threads = cost.threads
+        plan = self._plan(cost)
+        if isinstance(plan, str):
+            return self.none(plan, cost, found.kind, found.chance)
+        change = None if self.finder is None else self.finder.change(self.subject, found, self.mode)
+        rival = Rival(track, change, plan)
+        outlooks = {choice.name: _outlook(track, choice, plan, rival) for choice in self.optimizers}
+        best = max(self.optimizers, key=lambda one: outlooks[one.name].evidence.ability)
+        after = None
+        if self.look is not None:
+            after = self.look(lambda model: track.steps(model, best, outlooks[best.name].best_rate, EFFECT_STEPS))
+        return Stress(
+            outlooks,
+            {one.name: effects(track, one, outlooks[one.name].best_rate, EFFECT_STEPS) for one in self.optimizers},
+            tuple(track.diary),
             found.kind,
             found.chance,
+            len(self.batches),
+            self.samples,
+            plan,
+            cost,
+            time.perf_counter() - self._begun,
+            self.subject.reason,
+            tuple(track.kept),
+            after=after,
+            chance_of_one=found.chance_of_one,
+            explanation=self._explained(track, outlooks, plan, rival),
         )
-    left = budget - (time.perf_counter() - begun)
-    plan = plan_within(left, cost.seconds, optimizers=len(optimizers), samples=samples)
-    if plan is None:
-        least = len(optimizers) * PLANS[-1].times(more_for_small_batches(samples)).most * cost.seconds
-        return none(
+
+    def _plan(self, cost: Cost) -> Plan | str:
+        """How much to run, or why nothing can be run."""
+        memory = free_memory()
+        if memory is not None and cost.training + cost.activations > 0.9 * memory:
+            return (
+                f"a training step needs about {_bytes(cost.training + cost.activations)} and {_bytes(memory)} are free"
+            )
+        plan = plan_within(self._left, cost.seconds, optimizers=len(self.optimizers), samples=self.samples)
+        if plan is not None:
+            return plan
+        least = len(self.optimizers) * PLANS[-1].times(more_for_small_batches(self.samples)).most * cost.seconds
+        return (
             f"a step takes {cost.seconds:.2g} s, so that even the shortest test takes {least:.3g} s, more than what is "
-            f"left of the budget ({max(0.0, left):.3g} s) — pass a larger budget, one optimizer, or a smaller batch",
-            cost,
-            found.kind,
-            found.chance,
+            f"left of the budget ({max(0.0, self._left):.3g} s) — pass a larger budget, one optimizer, or a smaller "
+            "batch"
         )
-    outlooks = {choice.name: _outlook(track, choice, plan) for choice in optimizers}
-    best = max(optimizers, key=lambda one: outlooks[one.name].evidence.ability)
-    after = None
-    if look is not None:
-        after = look(lambda model: track.steps(model, best, outlooks[best.name].best_rate, EFFECT_STEPS))
-    return Stress(
-        outlooks,
-        {one.name: effects(track, one, outlooks[one.name].best_rate, EFFECT_STEPS) for one in optimizers},
-        tuple(track.diary),
-        found.kind,
-        found.chance,
-        len(batches),
-        samples,
-        plan,
-        cost,
-        time.perf_counter() - begun,
-        subject.reason,
-        tuple(track.kept),
-        after=after,
-        chance_of_one=found.chance_of_one,
-    )
+
+    def _explained(self, track: Track, outlooks: Mapping[str, Outlook], plan: Plan, rival: Rival) -> Any:
+        """Causes with the optimizer that is furthest from what could be learned, where a verdict is not good."""
+        sick = [one for one in self.optimizers if outlooks[one.name].verdict in ("sick", "slow", "unknown")]
+        if self.finder is None or not sick:
+            return None
+        worst = min(sick, key=lambda one: outlooks[one.name].probability)
+        beside = Track(self.subject, track.material, mode=self.mode, seed=self.seed, told=self.told)
+        beside.threads = track.threads
+        return self.finder.explain(
+            beside,
+            worst,
+            outlooks[worst.name],
+            plan,
+            yardstick=rival.yardstick(plan.steps),
+            deadline=time.perf_counter() + self._left,
+        )
 
 
-def _outlook(track: Track, choice: OptimizerChoice, plan: Plan) -> Outlook:
+def _progress_of_yardstick(track: Track, steps: int) -> float:
+    found = track.material
+    found.batches.read(steps)
+    return yardstick(found, found.output, steps=steps, seed=track.seed).progress
+
+
+class Rival:
+    """What else learns from the same batches: the model with what is odd repaired, and a simple learner.
+
+    Args:
+        track: where runs are made.
+        change: makes the repairs, `None` if nothing is odd.
+        plan: how long runs are.
+    """
+
+    def __init__(self, track: Track, change: Change | None, plan: Plan) -> None:
+        self._track, self._change, self._plan = track, change, plan
+        self._yardsticks: dict[int, float] = {}
+
+    def yardstick(self, steps: int) -> float:
+        """Progress of a simple learner after so many steps, nan where there is none."""
+        if steps not in self._yardsticks:
+            self._yardsticks[steps] = _progress_of_yardstick(self._track, steps)
+        return self._yardsticks[steps]
+
+    def repaired(self, choice: OptimizerChoice, steps: int) -> float:
+        """Progress of the reference with what is odd repaired, nan where nothing is."""
+        if self._change is None:
+            return math.nan
+        on = _main(self._track.material)
+        mend = self._change
+
+        def change(model: nn.Module) -> None:
+            mend(model)
+            self._track.book(model)
+
+        found = self._track.race(
+            choice, who="repaired", on=on, rates=3, steps=self._plan.steps, beyond=1, change=change
+        )
+        if steps > self._plan.steps:
+            found = self._track.longer(choice, [found[0].rate], steps, who="repaired", on=on, change=change)
+        return found[0].progress
+
+
+def _outlook(track: Track, choice: OptimizerChoice, plan: Plan, rival: Rival) -> Outlook:
     chance = track.material.chance
     mine, theirs = (_raced(track, choice, plan, who) for who in WHO)
     own_fit, reference_fit = _fits(track, choice, plan, mine, theirs)
     early = mine[0].progress
     evidence = _evidence(track, early, mine[0], own_fit, theirs[0], reference_fit)
-    if plan.long and not evidence.decided and chance != -math.inf:
-        on = _main(track.material)
-        # What was second best so far may do better in the long run.
-        longer = track.longer(choice, [run.rate for run in mine[:2]], plan.long, who="model", on=on)
-        beside = track.longer(choice, [theirs[0].rate], plan.long, who="reference", on=on)
-        evidence = _evidence(track, early, longer[0], own_fit, beside[0], reference_fit)
-        mine = longer
+    if not evidence.decided and chance != -math.inf:
+        steps = plan.steps
+        if plan.long:
+            on = _main(track.material)
+            # What was second best so far may do better in the long run.
+            longer = track.longer(choice, [run.rate for run in mine[:2]], plan.long, who="model", on=on)
+            beside = track.longer(choice, [theirs[0].rate], plan.long, who="reference", on=on)
+            evidence = _evidence(track, early, longer[0], own_fit, beside[0], reference_fit)
+            mine, steps = longer, plan.long
+        evidence = replace(evidence, repaired=rival.repaired(choice, steps), yardstick=rival.yardstick(steps))
     works = {mine[0].rate} if mine[0].progress > NOTHING else set()
     rates = tuple(sorted(works.union(_working(track, choice, plan))))
     at_rate = None
     if choice.rate is not None:
-        at_rate = choice.rate, _at(track, choice, mine[0].steps, plan, choice.rate)
+        own = _at(track, choice, mine[0].steps, plan, choice.rate)
+        at_rate = choice.rate, replace(own, repaired=evidence.repaired, yardstick=evidence.yardstick)
     return outlook(choice.name, evidence, mine[0].rate, rates, at_rate)
 
 

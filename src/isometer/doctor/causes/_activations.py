@@ -1,0 +1,113 @@
+"""Activations that squash what passes through them, or that are missing, and the usual ones in their place."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from isometer.doctor.causes._repair import Repair
+from isometer.doctor.causes._weights import shown
+
+Tensor = torch.Tensor
+_SQUASHING: tuple[tuple[type[nn.Module], float, str], ...] = (
+    (nn.Softmax, 2.0, "a softmax between layers makes all values small and positive"),
+    (nn.Softmax2d, 2.0, "a softmax between layers makes all values small and positive"),
+    (nn.Softmin, 2.0, "a softmin between layers makes all values small and positive"),
+    (nn.Sigmoid, 1.0, "a sigmoid between layers divides gradients by four or more"),
+    (nn.LogSigmoid, 1.0, "a log-sigmoid between layers saturates"),
+    (nn.Hardsigmoid, 1.0, "a hard sigmoid between layers divides gradients by six"),
+    (nn.Softplus, 0.5, "a softplus returns positive values only"),
+)
+_NARROW = 1.0  # width of a range that clips most of a signal of size 1
+_LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
+
+
+def activation_repairs(model: nn.Module, *, linear: bool = False) -> list[Repair]:
+    """One repair for each kind of squashing activation module, and one for a model without any activation.
+
+    Args:
+        model: the model; it is only read.
+        linear: whether nothing in it is nonlinear.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(4, 4), nn.Sigmoid(), nn.Linear(4, 4), nn.Sigmoid(), nn.Linear(4, 1))
+        >>> [(one.modules, one.deviation) for one in activation_repairs(model)]
+        [(('1', '3'), 1.0)]
+        >>> activation_repairs(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+        []
+    """
+    groups: dict[tuple[str, float, str], list[str]] = defaultdict(list)
+    for name, module in model.named_modules():
+        kind = _kind(module)
+        if kind is not None:
+            groups[kind].append(name)
+    found = [
+        Repair(
+            "activation",
+            tuple(names),
+            f"Use a ReLU in place of the {title} in {_listed(names)}.",
+            words,
+            deviation,
+            _Exchange(tuple(names)),
+        )
+        for (title, deviation, words), names in groups.items()
+    ]
+    layers = [name for name, module in model.named_modules() if isinstance(module, _LAYERS)]
+    if linear and len(layers) > 1:
+        found.append(
+            Repair(
+                "activation",
+                tuple(layers[:-1]),
+                "Put a nonlinearity behind every layer but the last.",
+                "the model has no nonlinearity, so that it computes no more than one layer does",
+                2.0,
+                _Insert(tuple(layers[:-1])),
+            )
+        )
+    return found
+
+
+def _kind(module: nn.Module) -> tuple[str, float, str] | None:
+    if isinstance(module, nn.Hardtanh) and not isinstance(module, nn.ReLU6):
+        width = float(module.max_val - module.min_val)
+        if width <= _NARROW:
+            return "hard tanh", 2.0, f"a hard tanh clips values to a range of {width:.2g}"
+    for squashing, deviation, words in _SQUASHING:
+        if isinstance(module, squashing):
+            return type(module).__name__.lower(), deviation, words
+    return None
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(shown, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+@dataclass(frozen=True)
+class _Exchange:
+    """Put a ReLU in the place of modules."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, model: nn.Module) -> None:
+        for name in self.names:
+            if name:
+                model.set_submodule(name, nn.ReLU())
+
+
+@dataclass(frozen=True)
+class _Insert:
+    """Put a ReLU behind modules."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, model: nn.Module) -> None:
+        for name in self.names:
+            model.get_submodule(name).register_forward_hook(_relu)
+
+
+def _relu(module: nn.Module, args: Any, output: Any) -> Any:
+    return output.relu() if isinstance(output, Tensor) else output

@@ -1,0 +1,248 @@
+"""From a verdict to its causes: what is odd, what is tried, what helps, and what stays unexplained."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from isometer.doctor.causes._activations import activation_repairs
+from isometer.doctor.causes._data import input_repairs, same_for_all, target_repairs
+from isometer.doctor.causes._operations import operation_repairs
+from isometer.doctor.causes._repair import INPUT, LOSS, TARGETS, Repair
+from isometer.doctor.causes._search import ODD, Cause, RepairSearch, SearchOutcome, made, search
+from isometer.doctor.causes._weights import weight_repairs
+from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._subject import Subject
+from isometer.doctor.stress._material import Material, material, owned
+from isometer.doctor.stress._optimizers import OptimizerChoice
+from isometer.doctor.stress._outlook import LEARNED, Outlook
+from isometer.doctor.stress._plans import Plan
+from isometer.doctor.stress._race import Change, Track
+from isometer.serialize import json_data
+
+Tensor = torch.Tensor
+_SOME = 16  # batches whose units are looked at
+_BEHIND = 0.5  # of what a simple learner reaches
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why a model does not train, as far as short trainings tell.
+
+    Attributes:
+        optimizer: whose short trainings tell.
+        causes: parts that are not as usual, and with which put right the model learns, most effective first.
+        treatments: changes of parts that are as usual, or are not to blame, that help as well.
+        before: progress of the model as it is.
+        after: progress with everything that helps.
+        unexplained: what remains unexplained; empty if nothing does.
+        tried: how many sets of repairs were tried.
+        seconds: that it took.
+        complete: whether time was enough.
+    """
+
+    optimizer: str
+    causes: tuple[Cause, ...]
+    treatments: tuple[Cause, ...]
+    before: float
+    after: float
+    unexplained: str
+    tried: int
+    seconds: float
+    complete: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "optimizer": self.optimizer,
+            "treatments": [one.to_dict() for one in self.treatments],
+            "before": json_data(self.before, digits=4),
+            "after": json_data(self.after, digits=4),
+            "unexplained": self.unexplained,
+            "tried": self.tried,
+            "seconds": round(self.seconds, 2),
+            "complete": self.complete,
+        }
+
+
+class CauseFinder:
+    """Repairs of one model, and the search among them.
+
+    Args:
+        linear: whether the probe saw nothing nonlinear in the model.
+        seed: of what is redrawn.
+
+    Attributes:
+        repairs: everything that can be repaired; empty before `change` is called.
+    """
+
+    def __init__(self, *, linear: bool = False, seed: int = 0) -> None:
+        self._linear, self._seed = linear, seed
+        self.repairs: list[Repair] = []
+
+    def change(self, subject: Subject, found: Material, mode: str | None) -> Change | None:
+        """Everything odd that is no matter of drawing weights, put right; `None` where there is nothing."""
+        if not self.repairs:
+            self.repairs = repairs_of(subject, found, mode=mode, linear=self._linear, seed=self._seed)
+        odd = [one for one in self.repairs if one.deviation >= ODD and one.kind not in ("weights", "norm", "frozen")]
+        return made(odd) if odd else None
+
+    def explain(
+        self,
+        track: Track,
+        choice: OptimizerChoice,
+        outlook: Outlook,
+        plan: Plan,
+        *,
+        yardstick: float,
+        deadline: float,
+    ) -> Explanation:
+        """Look for causes with one optimizer, whose verdict is not good."""
+        begun = time.perf_counter()
+        runs = RepairSearch(
+            track,
+            choice,
+            plan,
+            before=outlook.evidence.start,
+            rate=outlook.best_rate,
+            deadline=deadline,
+        )
+        if track.material.chance == -math.inf:
+            return _of_loss(track, choice, plan, runs, begun)
+        outcome = search(runs, choice.name, self.repairs)
+        return _explained(outcome, track, yardstick, begun)
+
+
+def repairs_of(subject: Subject, found: Material, *, mode: str | None, linear: bool, seed: int) -> list[Repair]:
+    """Everything that can be repaired in a model and what it is fed with.
+
+    Args:
+        subject: the model.
+        found: what it is trained on.
+        mode: in which it runs.
+        linear: whether nothing in it is nonlinear.
+        seed: of what is redrawn.
+    """
+    inputs, _ = found.batch(0)
+
+    def forward(model: nn.Module) -> Any:
+        return call(model, owned(inputs))
+
+    def work(model: nn.Module) -> list[Repair]:
+        weights = weight_repairs(model, forward, seed=seed)
+        operations = operation_repairs(model, forward, samples=found.samples)
+        return [*weights, *operations, *activation_repairs(model, linear=linear)]
+
+    inside = subject.run(work, seed=seed, mode=mode)
+    pairs = [found.batch(step) for step in range(min(_SOME, len(found.batches)))]
+    outside = input_repairs([x for x, _ in pairs])
+    if found.kind == "yours":
+        outside += target_repairs([y for _, y in pairs], found.output)
+    return [*inside, *outside]
+
+
+def _of_loss(track: Track, choice: OptimizerChoice, plan: Plan, runs: RepairSearch, begun: float) -> Explanation:
+    """A loss that falls without end: does the model learn when its sign is turned?"""
+    loss = track.material.loss
+
+    def turned(output: Any, target: Any) -> Tensor:
+        return -loss(output, target)
+
+    other = material(
+        track.subject, track.material.batches, turned, samples=track.material.samples, mode=track.mode, seed=track.seed
+    )
+    after = 0.0
+    if math.isfinite(other.chance):
+        beside = RepairSearch(
+            Track(track.subject, other, mode=track.mode, seed=track.seed),
+            choice,
+            plan,
+            before=0.0,
+            rate=choice.middle,
+            deadline=math.inf,
+        )
+        after = beside.race([])
+    learns = after >= LEARNED
+    causes = [
+        Cause(
+            (LOSS,),
+            "Turn the sign of the loss, or maximise it." if learns else "Use a loss that has a lowest value.",
+            after if learns else math.nan,
+            "the loss falls without end as outputs grow, so that lower is not better",
+            "loss",
+        )
+    ]
+    seconds = time.perf_counter() - begun
+    return Explanation(choice.name, tuple(causes), (), runs.before, after, "", 1, seconds, True)
+
+
+def _explained(outcome: SearchOutcome, track: Track, yardstick: float, begun: float) -> Explanation:
+    needed = [_cause(repairs, effect) for repairs, effect in outcome.needed]
+    causes = [one for one in needed if one.fixes[0].deviation >= ODD]
+    treatments = [one for one in needed if one not in causes]
+    treatments += [_cause((repair,), effect) for repair, effect in outcome.helpful]
+    unexplained = ""
+    if not causes:
+        pairs = [track.material.batch(step)[0] for step in range(min(_SOME, len(track.material.batches)))]
+        alike = same_for_all(pairs)
+        if alike:
+            causes.append(Cause((INPUT,), "Pass batches of different samples.", math.nan, alike, "input"))
+        elif not treatments:
+            unexplained, blamed = _left_over(outcome, yardstick)
+            causes += blamed
+    elif yardstick > LEARNED and outcome.repaired < _BEHIND * yardstick:
+        unexplained = (
+            f"even then the model makes a progress of {outcome.repaired:.2f}, and a simple learner {yardstick:.2f}: "
+            "something in its architecture costs the rest"
+        )
+    return Explanation(
+        outcome.optimizer,
+        tuple(causes),
+        tuple(treatments),
+        outcome.before,
+        outcome.repaired,
+        unexplained,
+        outcome.tried,
+        time.perf_counter() - begun,
+        outcome.complete,
+    )
+
+
+def _cause(repairs: Sequence[Repair], effect: float) -> Cause:
+    first = repairs[0]
+    modules = tuple(dict.fromkeys(name for one in repairs for name in one.modules))
+    advice = first.advice
+    if len(repairs) > 1:
+        advice += f" Likewise in {len(repairs) - 1} other{'s' if len(repairs) > 2 else ''}."
+    where = ", ".join(dict.fromkeys(one.where for one in repairs if one.where))
+    return Cause(modules, advice, effect, first.evidence, first.kind, where, tuple(repairs))
+
+
+def _left_over(outcome: SearchOutcome, yardstick: float) -> tuple[str, list[Cause]]:
+    """What is left where no repair helps: the architecture, or the data."""
+    if yardstick >= max(LEARNED, outcome.repaired / _BEHIND):
+        return (
+            f"no repair of a part helps, and a simple learner makes a progress of {yardstick:.2f} on the same batches, "
+            f"the model {outcome.repaired:.2f}: the architecture does not suit the task, or loses what matters",
+            [],
+        )
+    if outcome.repaired >= LEARNED:
+        return "no repair of a part helps", []
+    return (
+        "neither the model, nor the model with everything repaired, nor a simple learner learns from these batches",
+        [
+            Cause(
+                (TARGETS, INPUT),
+                "Check that the inputs carry what the targets depend on, and that both belong to the same samples.",
+                math.nan,
+                "nothing learns from them",
+                "targets",
+            )
+        ],
+    )

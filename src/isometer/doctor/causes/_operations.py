@@ -1,0 +1,2 @@
+def operation_repairs(model, forward, *, samples):
+    return []

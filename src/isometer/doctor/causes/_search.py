@@ -1,0 +1,280 @@
+"""Which repairs make a model learn: everything returned to its reference, and then put back as far as learning lasts.
+
+A repair counts by what a short training of a copy reaches with it. The search starts from everything repaired. It then
+takes repairs in the order of how odd their parts are, finds by bisection how many of them are enough, and drops those
+that are not needed. What is left are the causes. Redrawing a part that was drawn as usual may help too; that is a
+treatment, not a cause.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from isometer.doctor.causes._repair import Repair, RepairKind
+from isometer.doctor.stress._optimizers import OptimizerChoice
+from isometer.doctor.stress._outlook import LEARNED
+from isometer.doctor.stress._plans import Plan
+from isometer.doctor.stress._race import On, Track
+from isometer.serialize import json_data
+
+ODD = 0.3
+"""Deviation below which a part is as anybody would have made it."""
+_ENOUGH = 0.5  # of the gain of everything repaired
+_MOSTLY = 0.35  # of that gain, if what is odd alone brings so much, nothing else is named
+_GAIN = (0.05, 0.25)  # what everything repaired must add: so much progress, and such a share of what it reaches
+_RATES = 3
+_SINGLES = 4  # of the oddest parts that are tried one by one
+_KINDS: tuple[tuple[RepairKind, ...], ...] = (
+    ("weights", "norm", "frozen"),
+    ("operation",),
+    ("input", "targets"),
+    ("activation",),
+)
+"""Kinds of repairs that are tried together where all at once do not help."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cause:
+    """A part of a model that keeps it from learning: returned to its reference, the model learns.
+
+    Example:
+        >>> cause = Cause(("blocks.3",), "Draw anew the weights of `blocks.3`.", 0.4, "its weights are zero", "weights")
+        >>> cause.to_dict()["modules"], cause.effect
+        (['blocks.3'], 0.4)
+
+    Attributes:
+        modules: names of modules, or `input`, `targets`, `loss`.
+        repair: what to change.
+        effect: progress that a short training gains by the repair; nan where it cannot be carried out here.
+        evidence: what is odd about the part.
+        kind: what the repair changes.
+        where: file and line in the model's code; empty if it is a module.
+        fixes: the repairs themselves; empty where nothing can be carried out here.
+    """
+
+    modules: tuple[str, ...]
+    repair: str
+    effect: float
+    evidence: str
+    kind: RepairKind
+    where: str = ""
+    fixes: tuple[Repair, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "modules": list(self.modules),
+            "repair": self.repair,
+            "effect": json_data(self.effect, digits=4),
+            "evidence": self.evidence,
+            "kind": self.kind,
+            "where": self.where,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class SearchOutcome:
+    """What a search for causes came to.
+
+    Attributes:
+        optimizer: whose short trainings tell.
+        before: progress of the model as it is.
+        repaired: progress of the best that was tried.
+        needed: repairs that together bring most of the gain, in groups of those with the same evidence, each group with
+            its effect alone, most effective first.
+        helpful: other repairs that help by themselves, with their effects: treatments.
+        tried: how many short trainings were run.
+        complete: whether time was enough to leave out what is not needed.
+    """
+
+    optimizer: str
+    before: float
+    repaired: float
+    needed: tuple[tuple[tuple[Repair, ...], float], ...]
+    helpful: tuple[tuple[Repair, float], ...]
+    tried: int
+    complete: bool
+
+
+def made(repairs: Sequence[Repair]) -> Callable[[nn.Module], None]:
+    """A function that makes several repairs: what is put in first is redrawn last, since layers are scaled by data."""
+    order = sorted(repairs, key=lambda one: one.kind in ("weights", "norm"))
+
+    def change(model: nn.Module) -> None:
+        for repair in order:
+            repair.change(model)
+
+    return change
+
+
+class RepairSearch:
+    """Short trainings of a model with some repairs, each set of repairs once.
+
+    Args:
+        track: where runs are made.
+        choice: the optimizer.
+        plan: how long they are.
+        before: progress of the model as it is.
+        rate: its best rate.
+        deadline: by `time.perf_counter`, after which nothing new is begun.
+    """
+
+    def __init__(
+        self, track: Track, choice: OptimizerChoice, plan: Plan, *, before: float, rate: float, deadline: float
+    ) -> None:
+        self._track, self._choice, self._plan = track, choice, plan
+        self._rates = [rate]
+        self._deadline = deadline
+        self._on: On = "fresh batches" if track.material.fresh else "one batch"
+        self._known: dict[frozenset[int], float] = {}
+        self.before, self.tried = before, 0
+
+    @property
+    def late(self) -> bool:
+        """Whether time is up."""
+        return time.perf_counter() > self._deadline
+
+    def race(self, repairs: Sequence[Repair]) -> float:
+        """Progress with these repairs at several rates; the best of them is used from then on."""
+        found = self._track.race(
+            self._choice,
+            who="repaired",
+            on=self._on,
+            rates=_RATES,
+            steps=self._plan.steps,
+            beyond=2,
+            change=made(repairs),
+        )
+        self.tried += 1
+        best = max(found, key=lambda run: run.progress)
+        if best.progress > max(self._known.values(), default=0.0):
+            self._rates = [best.rate, *(rate for rate in self._rates[-1:] if rate != best.rate)]
+        self._known[_key(repairs)] = best.progress
+        return best.progress
+
+    def progress(self, repairs: Sequence[Repair], goal: float = math.inf) -> float:
+        """Progress with these repairs, at the best rate so far and at the model's own."""
+        if not repairs:
+            return self.before
+        key = _key(repairs)
+        if key not in self._known:
+            best = 0.0
+            for rate in self._rates:
+                run = self._track.run(
+                    self._choice, rate, self._plan.steps, who="repaired", on=self._on, change=made(repairs)
+                )
+                best = max(best, run.progress)
+                if best >= goal:
+                    break
+            self.tried += 1
+            self._known[key] = best
+        return self._known[key]
+
+
+def _key(repairs: Sequence[Repair]) -> frozenset[int]:
+    return frozenset(map(id, repairs))
+
+
+def search(runs: RepairSearch, optimizer: str, repairs: Sequence[Repair]) -> SearchOutcome:
+    """Find the repairs that are needed.
+
+    Args:
+        runs: short trainings.
+        optimizer: its name.
+        repairs: everything that can be repaired.
+    """
+    order = sorted(repairs, key=lambda one: -one.deviation)
+    start, best = _start(runs, order)
+    gain = best - runs.before
+    if gain < max(_GAIN[0], _GAIN[1] * best) or best < LEARNED:
+        return SearchOutcome(optimizer, runs.before, max(best, runs.before), (), (), runs.tried, True)
+    goal = runs.before + _ENOUGH * gain
+    needed, complete = _pruned(runs, _prefix(runs, start, goal), goal)
+    odd = [one for one in needed if one.deviation >= ODD]
+    if odd and len(odd) < len(needed) and runs.progress(odd, goal) >= runs.before + _MOSTLY * gain:
+        needed = odd
+    groups = [(group, runs.progress(group) - runs.before) for group in _grouped(needed)]
+    helpful = [
+        (one, effect)
+        for one in start[:_SINGLES]
+        if one not in needed and (effect := runs.progress([one], goal) - runs.before) >= _ENOUGH * gain
+    ]
+    ranked = sorted(groups, key=lambda one: (-one[1], -one[0][0].deviation))
+    return SearchOutcome(optimizer, runs.before, best, tuple(ranked), tuple(helpful), runs.tried, complete)
+
+
+def _grouped(repairs: Sequence[Repair]) -> list[tuple[Repair, ...]]:
+    """Repairs of one kind with the same evidence, numbers apart, belong together."""
+    groups: dict[tuple[str, str], list[Repair]] = defaultdict(list)
+    for repair in repairs:
+        groups[repair.kind, re.sub(r"[-+.e\d]+", "#", repair.evidence)].append(repair)
+    return [tuple(group) for group in groups.values()]
+
+
+def _start(runs: RepairSearch, order: list[Repair]) -> tuple[list[Repair], float]:
+    """The set of repairs to begin with: all that is odd, everything, or the kind that does best."""
+    odd = [one for one in order if one.deviation >= ODD]
+    sets = [odd, order]
+    sets += [[one for one in order if one.kind in kinds] for kinds in _KINDS]
+    best: tuple[list[Repair], float] = ([], -math.inf)
+    seen: set[frozenset[int]] = set()
+    for chosen in sets:
+        if not chosen or _key(chosen) in seen or (seen and runs.late):
+            continue
+        seen.add(_key(chosen))
+        found = runs.race(chosen)
+        # Fewer changes count for more: a later set must do clearly better.
+        if found > best[1] + 0.05:
+            best = (chosen, found)
+    return best
+
+
+def _prefix(runs: RepairSearch, order: list[Repair], goal: float) -> list[Repair]:
+    """As few of the oddest parts as are enough, or one of the oddest alone."""
+    for one in order[:_SINGLES]:
+        if runs.late:
+            return order
+        if runs.progress([one], goal) >= goal:
+            return [one]
+    low, high = 1, len(order)  # so many are not enough; so many are
+    size = 2
+    while size < high and not runs.late:
+        if runs.progress(order[:size], goal) >= goal:
+            high = size
+        else:
+            low, size = size, 2 * size
+    while high - low > 1 and not runs.late:
+        middle = (low + high) // 2
+        if runs.progress(order[:middle], goal) >= goal:
+            high = middle
+        else:
+            low = middle
+    return order[:high]
+
+
+def _pruned(runs: RepairSearch, chosen: list[Repair], goal: float) -> tuple[list[Repair], bool]:
+    """Leave out halves, quarters and so on that are not needed; whether time was enough."""
+    parts = 2
+    while len(chosen) > 1:
+        size = math.ceil(len(chosen) / parts)
+        pieces = [chosen[at : at + size] for at in range(0, len(chosen), size)]
+        for piece in reversed(pieces):  # what is least odd is put back first
+            if runs.late:
+                return chosen, False
+            rest = [one for one in chosen if one not in piece]
+            if rest and runs.progress(rest, goal) >= goal:
+                chosen = rest
+                break
+        else:
+            if size == 1:
+                break
+            parts *= 2
+    return chosen, True
