@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -29,7 +30,7 @@ def batches(change: Callable[[Tensor, Tensor], Batch] = lambda x, y: (x, y), num
 def network() -> nn.Sequential:
     torch.manual_seed(0)
     sizes = [20, 64, 64, 64, 64]
-    layers = [m for a, b in zip(sizes, sizes[1:], strict=False) for m in (nn.Linear(a, b), nn.ReLU())]
+    layers = [m for a, b in itertools.pairwise(sizes) for m in (nn.Linear(a, b), nn.ReLU())]
     return nn.Sequential(*layers, nn.Linear(64, 5))
 
 

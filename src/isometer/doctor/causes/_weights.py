@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from isometer.doctor.causes._repair import Repair
+from isometer.doctor.causes._repair import Repair, RepairKind
 from isometer.doctor.stress._reference import by_the_book_
 
 Tensor = torch.Tensor
@@ -54,7 +54,7 @@ def weight_repairs(model: nn.Module, forward: Forward, *, seed: int) -> list[Rep
     found = []
     for name, module in modules.items():
         odd = max(_oddities(module, typical), key=lambda one: one.deviation, default=_Oddity(0.0, ""))
-        kind = "norm" if _is_norm(module) else "weights"
+        kind: RepairKind = "norm" if _is_norm(module) else "weights"
         verb = "Reset" if kind == "norm" else "Draw anew the weights of"
         found.append(
             Repair(kind, (name,), f"{verb} {shown(name)}.", odd.words, odd.deviation, _Redraw(name, forward, seed))
@@ -151,7 +151,7 @@ def _group(module: nn.Module) -> tuple[Any, ...]:
 
 def _typical(modules: Mapping[str, nn.Module]) -> dict[tuple[Any, ...], tuple[float, int]]:
     """The middle size of the matrices of each group of siblings, and how many there are."""
-    sizes = defaultdict(list)
+    sizes: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     for module in modules.values():
         sizes[_group(module)] += [size for w in _matrices(module) if 0 < (size := _size(module, w)) < math.inf]
     return {group: (statistics.median(found), len(found)) for group, found in sizes.items() if found}

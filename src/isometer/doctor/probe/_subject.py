@@ -98,7 +98,7 @@ class Subject:
         *,
         seed: int,
         mode: str | None = None,
-        prepare: Callable[[nn.Module], None] | None = None,
+        prepare: Callable[[nn.Module], object] | None = None,
     ) -> Result:
         """Call a function with the model, from the state it came in, with seeded generators and gradients on.
 
