@@ -99,6 +99,8 @@ def _trained(material: Material, output: Any, steps: int, seed: int) -> list[_Ru
     if material.kind != "yours" or not math.isfinite(material.chance) or not material.fresh:
         raise Unfit
     known = [material.batch(step) for step in range(min(count, -(-KNOWN // max(1, material.samples))))]
+    if known[0][1] is None:
+        raise Unfit
     used, to_the_end = used_outputs(material, output, known[0][1])
     reader = Reader([inputs for inputs, _ in known], used)
     ahead = moved_ahead(known[0])

@@ -19,6 +19,7 @@ from isometer.doctor.stress._yardstick_views import Views
 Tensor = torch.Tensor
 Form = Literal["position", "channels first", "rows", "grid", "sample"]
 _MOST = 4096  # numbers per sample that a learner may be asked for
+_TRIED, _AS_GOOD = 8, 0.02  # batches that constants are tried on, and share of the loss that is no difference
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,42 +104,47 @@ SHARED: dict[Form, tuple[int, ...]] = {
 
 
 def _starts(like: Tensor, form: Form, targets: Sequence[Any]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Constants that may be the best one, each with a scale: zero, and what the targets suggest."""
-    one = torch.ones(())
-    yield torch.zeros(()), one
-    first = targets[0]
-    alike = [y.detach().cpu() for y in targets if isinstance(y, Tensor) and y.shape[1:] == first.shape[1:]]
-    if not alike or not isinstance(first, Tensor) or not first.numel():
-        return
-    if first.is_floating_point() and first.numel() == like.numel():
+    """Constants that may be the best one, each with a scale: what the targets suggest, and zero."""
+    first, one = targets[0], torch.ones(())
+    alike = [y.detach().cpu() for y in targets if isinstance(y, Tensor) and _shape(y)[1:] == _shape(first)[1:]]
+    if isinstance(first, Tensor) and first.is_floating_point() and first.numel() == like.numel():
         y = torch.cat([y.double().reshape(-1, *like.shape[1:]) for y in alike])
         y = torch.where(y.isfinite(), y, math.nan)
         mean = y.nanmean(SHARED[form], keepdim=True).nan_to_num()
         spread = (y - mean).square().nanmean(SHARED[form], keepdim=True).nan_to_num().sqrt()
         usual = spread.square().mean().sqrt()
-        yield mean.float(), (torch.maximum(spread, 0.05 * usual) if usual > 0 else one.expand(spread.shape)).float()
-        yield mean.clamp(1e-3, 1 - 1e-3).logit().float(), one  # of answers that are yes or no
-    elif not first.is_floating_point():
+        yield mean.float(), torch.maximum(spread, 0.05 * usual).float() if usual > 0 else one
+        if not bool(((y < 0) | (y > 1)).any()):  # maybe shares, or yes and no
+            yield mean.clamp(1e-3, 1 - 1e-3).logit().float(), one
+    elif isinstance(first, Tensor) and not first.is_floating_point():
         y = torch.cat([y.flatten() for y in alike]).long()
         for axis in {1, like.dim() - 1} if like.dim() > 1 else ():
             classes = like.shape[axis]
             if classes > 1 and classes * first.numel() == like.numel():
                 counts = torch.bincount(y[(y >= 0) & (y < classes)], minlength=classes) + 0.5
                 yield (counts / counts.sum()).log().reshape([-1 if a == axis else 1 for a in range(like.dim())]), one
+    yield torch.zeros(()), one
 
 
 def answer_like(material: Material, output: Any, like: Tensor, form: Form, size: int, targets: Sequence[Any]) -> Answer:
-    """An answer that starts from the best constant."""
+    """An answer in the place of one tensor of an output, which starts from the best constant."""
     along = _axis_of_log_probabilities(like)
-    tried: list[tuple[float, Tensor, Tensor]] = []
+    alike = [y for y in targets if _shape(y) == _shape(targets[0])][:_TRIED]
+    found: list[tuple[float, Tensor, Tensor]] = []
     for offset, scale in _starts(like, form, targets):
         constant = _answered(offset.expand(like.shape), like, along)
         value = math.inf
         with suppress(Exception):  # a loss may not take every constant
-            value = float(material.loss(_replaced(output, like, constant), written(targets[0])).detach())
-        tried.append((value if math.isfinite(value) else math.inf, offset, scale))
-    _, offset, scale = min(tried, key=lambda one: one[0])
+            value = sum(float(material.loss(_replaced(output, like, constant), written(y)).detach()) for y in alike)
+        found.append((value if math.isfinite(value) else math.inf, offset, scale))
+    least = min(value for value, _, _ in found)
+    # The first that is as good: it knows the scale best.
+    _, offset, scale = next(one for one in found if one[0] <= least + _AS_GOOD * abs(least))
     return Answer(like, form, size, offset, scale, along)
+
+
+def _shape(target: Any) -> tuple[int, ...]:
+    return tuple(target.shape) if isinstance(target, Tensor) else ()
 
 
 def _replaced(output: Any, like: Tensor, other: Tensor) -> Any:
