@@ -1,0 +1,199 @@
+"""A yardstick: how much small generic learners, which share nothing with a model, make of the same batches.
+
+Where a model and its reference learn nothing, either there is nothing to learn or both have the same fault: in the
+architecture, or in inputs that both take as they come. The learners here bring inputs to one scale first, whatever
+their units, offsets and outliers, and start from the best constant answer. What they learn can be learned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from isometer.doctor.probe._tensor_trees import map_tensors
+from isometer.doctor.probe._world import World
+from isometer.doctor.stress._material import Material, Pair, written
+from isometer.doctor.stress._race import progress
+from isometer.doctor.stress._yardstick_answers import SHARED, Answer, answer_like, forms_of, used_outputs
+from isometer.doctor.stress._yardstick_learners import Learner, Weights, learners
+from isometer.doctor.stress._yardstick_views import KNOWN, Reader, Unfit, Views, moved_ahead
+
+Tensor = torch.Tensor
+RATES = (3e-3, 2e-2)
+"""Rates of Adam at which every learner is tried; in the second half they fall to a tenth."""
+_FIRST, _KEPT = 12, 4  # steps after which only so many runs go on
+_LEAST = 4  # losses that say something
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """What the best of the learners made of the batches.
+
+    Example:
+        >>> Yardstick(0.8, "linear", (1.0, 0.5, 0.2)).learner
+        'linear'
+
+    Attributes:
+        progress: share of the loss of the best constant that is gone at the end; nan where nothing can be said.
+        learner: the best one; empty where nothing was learned from.
+        losses: of the best one, on every batch before it was learned from.
+    """
+
+    progress: float
+    learner: str
+    losses: tuple[float, ...]
+
+
+def yardstick(material: Material, output: Any, *, steps: int, seed: int) -> Yardstick:
+    """Train small learners on the batches of a material, each batch once, and report the best.
+
+    They are a linear function and a small network of all numbers, convolutions over images, series and sets, and
+    embeddings of tokens with their neighbours; each answers in the shape of the output and minimises the material's
+    loss. Generators and gradients are left as they were.
+
+    Args:
+        material: batches, loss and chance.
+        output: what the model returns for the first batch; only its structure, shapes and types matter.
+        steps: at most; fewer where there are fewer batches, since a batch that was learned from tells nothing new.
+        seed: of the learners, and of a loss that draws numbers.
+
+    Returns:
+        The best learner; its progress is nan for targets that are not the caller's, an unknown chance, a single batch,
+        targets that are the inputs, and shapes that no learner takes.
+
+    Example:
+        >>> from isometer.doctor.stress._material import Batches
+        >>> x = 1e4 + torch.randn(40, 32, 8, generator=torch.Generator().manual_seed(0))
+        >>> batches = Batches([(one, one[:, :1] - one[:, 1:2]) for one in x])
+        >>> given = Material(batches, functional.mse_loss, "yours", 2.0, 2.0, 32)
+        >>> yardstick(given, torch.zeros(32, 1), steps=40, seed=0).progress > 0.8
+        True
+    """
+    found: list[_Run] = []
+    world = World()
+    try:
+        world.seed(seed)
+        torch.set_num_threads(1)  # for so little work more of them only cost time
+        torch.set_default_dtype(torch.float32)
+        with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
+            found = _trained(material, output, steps, seed)
+    except Exception:  # data and losses may be odd in any way they like; then nothing can be said
+        found = []
+    finally:
+        world.restore()
+    best = max(found, key=lambda run: run.progress(material.chance), default=None)
+    if best is None:
+        return Yardstick(math.nan, "", ())
+    return Yardstick(best.progress(material.chance), best.name, tuple(best.losses))
+
+
+def _trained(material: Material, output: Any, steps: int, seed: int) -> list[_Run]:
+    """Train all learners at all rates; those that went on to the end."""
+    count = material.batches.read(steps)
+    if material.kind != "yours" or not math.isfinite(material.chance) or not material.fresh:
+        raise Unfit
+    known = [material.batch(step) for step in range(min(count, -(-KNOWN // max(1, material.samples))))]
+    if known[0][1] is None:
+        raise Unfit
+    used, to_the_end = used_outputs(material, output, known[0][1])
+    reader = Reader([inputs for inputs, _ in known], used)
+    ahead = moved_ahead(known[0])
+    if 0 in ahead and to_the_end:
+        raise Unfit  # what has only to be passed on is no measure for a model that must squeeze it
+    runs = list(_runs(material, output, used, known, reader, causal=bool(ahead), seed=seed))
+    adam = _adam(runs)
+    for step in range(min(steps, count)):
+        if step == max(_FIRST, steps // 4):
+            runs = sorted(runs, key=lambda run: sum(run.losses[-_FIRST // 2 :]))[:_KEPT]
+        inputs, target = material.batch(step)
+        for group, rate in zip(adam.param_groups, RATES, strict=True):
+            group["lr"] = rate * min(1.0, 1.9 - 1.8 * step / steps)
+        runs = _stepped(runs, adam, reader.views(inputs), material, target)
+    return [run for run in runs if len(run.losses) >= min(_LEAST, steps)]
+
+
+def _stepped(
+    runs: list[_Run], adam: torch.optim.Optimizer, views: Views, material: Material, target: Any
+) -> list[_Run]:
+    """One step of every run; those that went well. A batch that no learner has a finite loss on is left out."""
+    values: list[tuple[_Run, Tensor]] = []
+    for run in runs:
+        with suppress(Exception):  # a loss may refuse the answer to another shape of inputs
+            values.append((run, material.loss(run.output(views), written(target)).float().reshape(())))
+    if not values:
+        return []
+    values = [(run, value) for run, value in values if math.isfinite(float(value.detach()))]
+    if not values:
+        return runs
+    adam.zero_grad()
+    parameters = [one for run, _ in values for one in run.weights.parameters]
+    total = torch.stack([value for _, value in values]).sum() / (abs(material.chance) or 1.0)
+    # Not backward(): the loss may hold parameters, whose gradients are the caller's.
+    for one, slope in zip(parameters, torch.autograd.grad(total, parameters, allow_unused=True), strict=True):
+        one.grad = slope
+    adam.step()
+    for run, value in values:
+        run.losses.append(float(value.detach()))
+    return [run for run, _ in values]
+
+
+def _adam(runs: Sequence[_Run]) -> torch.optim.Optimizer:
+    groups = [[one for run in runs if run.rate == rate for one in run.weights.parameters] for rate in RATES]
+    return torch.optim.Adam([{"params": one} for one in groups], betas=(0.9, 0.99), eps=1e-12, fused=True)
+
+
+class _Run:
+    """A learner at one rate, with heads that start at zero: its first answer is the best constant."""
+
+    def __init__(
+        self, learner: Learner, rate: float, views: Views, answers: Sequence[Answer], output: Any, seed: int
+    ) -> None:
+        self.name, self.rate, self._view, self._output = learner.name, rate, learner.view, output
+        self.weights, self.losses = Weights(seed), list[float]()
+        self._body = learner.build(self.weights, views[learner.view])
+        with torch.no_grad():
+            size = self._body(views[learner.view][:1]).shape[-1]
+        self._heads = [
+            (one, (self.weights.drawn(one.size, size, deviation=0.0), self.weights.drawn(one.size, deviation=0.0)))
+            for one in answers
+        ]
+
+    def output(self, views: Views) -> Any:
+        """What a model would return."""
+        features = self._body(views[self._view])
+        found = {id(answer.like): answer(functional.linear(features, *head)) for answer, head in self._heads}
+        return map_tensors(lambda one: found.get(id(one), one.detach()), self._output)
+
+    def progress(self, chance: float) -> float:
+        """As of a model on fresh batches."""
+        return progress(tuple(self.losses), "fresh batches", chance)
+
+
+def _runs(
+    material: Material,
+    output: Any,
+    used: Sequence[Tensor],
+    known: Sequence[Pair],
+    reader: Reader,
+    *,
+    causal: bool,
+    seed: int,
+) -> Iterator[_Run]:
+    views = reader.views(known[0][0])
+    forms = [forms_of(one, views) for one in used]
+    for form in SHARED:
+        if not forms or not all(form in one for one in forms):
+            continue
+        targets = [target for _, target in known]
+        answers = [
+            answer_like(material, output, one, form, its[form], targets) for one, its in zip(used, forms, strict=True)
+        ]
+        for learner in learners(views, form, reader.vocabulary, causal=causal):
+            for rate in RATES:
+                yield _Run(learner, rate, views, answers, output, seed)
