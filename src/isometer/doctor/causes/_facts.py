@@ -107,7 +107,7 @@ def _limited(args: Arguments, kwargs: Options, low: Any, high: Any) -> Facts | N
     if rectifies:
         x = x[x > low]
     changed = ((x < low) | (x > high)).double().mean().item() if x.numel() else 0.0
-    return {"changed": changed, "rectifies": rectifies}
+    return {"changed": changed, "rectifies": rectifies, "width": high - low}
 
 
 def _dropped(args: Arguments, kwargs: Options, output: Any) -> Facts | None:

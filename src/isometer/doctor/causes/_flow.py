@@ -41,6 +41,7 @@ class Step:
         inputs: what it was computed from.
         users: what was computed from it.
         content: whether it depends on the input of the model.
+        signal: whether it does, or is what layers make of something learned, as in a network that makes weights.
         trained: whether it is a parameter that is trained.
         gradient: whether autograd knows a way back from it.
         shape: of the tensor.
@@ -54,7 +55,7 @@ class Step:
     """
 
     __slots__ = (
-        *("op", "inputs", "users", "content", "trained", "gradient", "shape", "floating", "axis", "module", "site"),
+        *("op", "inputs", "users", "content", "signal", "trained", "gradient", "shape", "floating", "axis", "module", "site"),
         *("facts", "muted", "order"),
     )
 
@@ -62,6 +63,7 @@ class Step:
         self.op, self.inputs = op, tuple(inputs)
         self.users: list[Step] = []
         self.content = any(step.content for step in inputs) and op not in SHAPES
+        self.signal = (any(step.signal for step in inputs) or _is_layer(op, inputs)) and op not in SHAPES
         self.trained = False
         self.gradient = tensor.requires_grad
         self.shape = tuple(tensor.shape) if not tensor.is_nested else ()
@@ -77,8 +79,9 @@ class Step:
 
     @property
     def source(self) -> Step:
-        """The largest of its inputs that depend on the model's input, or of all of them."""
-        among = [step for step in self.inputs if step.content and step.floating] or list(self.inputs)
+        """The largest of its inputs that carry a signal, or of all of them."""
+        among = [step for step in self.inputs if step.content and step.floating]
+        among = among or [step for step in self.inputs if step.signal and step.floating] or list(self.inputs)
         return max(among, key=lambda step: torch.Size(step.shape).numel())
 
 
@@ -128,7 +131,8 @@ class Flow(TorchFunctionMode):
     def _start(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         for tensor in all_tensors(args, kwargs):
             step = Step("input", tensor)
-            step.content, step.axis = True, self._axis(step, None)
+            step.content = step.signal = True
+            step.axis = self._axis(step, None)
             self._keep(tensor, step)
 
     def _end(self, module: nn.Module, args: Any, output: Any) -> None:
@@ -231,14 +235,21 @@ class Flow(TorchFunctionMode):
         if not step.content or self._samples < 2:
             return None
         places = [axis for axis, length in enumerate(step.shape) if length == self._samples]
-        if len(places) < 2:
-            return places[0] if places else None
         before = next((one.axis for one in step.inputs if one.content and one.axis is not None), None)
+        if not places:
+            # Samples and positions on one axis, samples outermost.
+            return 0 if before == 0 and step.shape and not step.shape[0] % self._samples else None
+        if len(places) == 1:
+            return places[0]
         if before is None:
             return 0 if 0 in places else None
         if args is not None:
             before = _moved(step.op, before, len(step.shape), args[1:])
         return before if before in places else None
+
+
+def _is_layer(op: str, inputs: Sequence[Step]) -> bool:
+    return (op == "linear" or op.startswith("conv")) and sum(step.gradient for step in inputs[:2]) > 0
 
 
 def _computes(function: Any) -> bool:

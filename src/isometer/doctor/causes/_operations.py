@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,10 +16,11 @@ from isometer.doctor.causes._flow import Flow, reaching
 from isometer.doctor.causes._gradient_cuts import gradient_cuts
 from isometer.doctor.causes._repair import Repair
 from isometer.doctor.causes._suspects import suspects
-from isometer.doctor.causes._suspicion import Suspicion
+from isometer.doctor.causes._suspicion import SURE, Suspicion
 from isometer.doctor.probe._tensor_trees import tensors
 
 Forward = Callable[[nn.Module], Any]
+_COMPANY = 0.15  # what the same call in twice as many modules adds
 _NAMED = 3  # modules that a sentence names
 
 
@@ -58,7 +60,7 @@ def operation_repairs(model: nn.Module, forward: Forward, *, samples: int) -> li
     found = _worst([*gradient_cuts(flow, used), *suspects(flow, used, samples)])
     sizes = [step.shape for step in flow.outputs]
     found = [one for one in found if one.certain or _runs_without(model, forward, one, sizes)]
-    repairs = [_repair([one]) for one in found] + [_repair(group) for group in _groups(found)]
+    repairs = [_repair(group) for group in _groups(found)] + [_repair([one]) for one in found]
     return sorted(repairs, key=lambda repair: -repair.deviation)
 
 
@@ -89,7 +91,7 @@ def _repair(group: Sequence[Suspicion]) -> Repair:
         tuple(one.module for one in group),
         f"{worst.advice} in {place}.",
         worst.evidence,
-        worst.deviation,
+        round(min(SURE, worst.deviation + _COMPANY * math.log2(len(group))), 2),
         _change(group),
         where,
     )

@@ -12,7 +12,7 @@ SCORES = VIEWS | DROPOUTS | {
 }
 """What scores go through between the product of queries and keys and the softmax."""
 _WEIGHTS = VIEWS | DROPOUTS | {"div", "masked_fill", "where", "nan_to_num", "clamp", "pad", "cat"}
-_PARTS = frozenset({"getitem", "select", "unbind", "chunk", "split", "narrow", "gather", "index_select"})
+PARTS = frozenset({"getitem", "select", "unbind", "chunk", "split", "narrow", "gather", "index_select"})
 _CHOICES = frozenset({"topk", "argmax", "max", "multinomial", "sort", "argsort"})
 _FEW = 16
 _WEIGHING, _MIXING, _ALONE = 0.5, 1.5, 2.0
@@ -21,6 +21,11 @@ _WEIGHING, _MIXING, _ALONE = 0.5, 1.5, 2.0
 def is_score_product(step: Step) -> bool:
     """Whether a step multiplies two things that both depend on the input."""
     return step.op in PRODUCTS and sum(one.content for one in step.inputs) > 1
+
+
+def is_weighted_sum(step: Step) -> bool:
+    """Whether a product has a softmax for one of its factors."""
+    return any(one.op == "softmax" for one in reaching(step.inputs, lambda one: one.op in _WEIGHTS))
 
 
 def softmax_deviation(step: Step, samples: int) -> float:
@@ -44,8 +49,8 @@ def _uses(step: Step) -> tuple[bool, bool, bool]:
     """Whether the result multiplies something in a product, in a weighted sum, and whether it chooses."""
     contracted = mixing = chosen = False
     part: dict[Step, bool] = {step: False}
-    for user in following(step, lambda user: user.op in _WEIGHTS or user.op in _PARTS):
-        cut = user.op in _PARTS or any(part.get(one, False) for one in user.inputs)
+    for user in following(step, lambda user: user.op in _WEIGHTS or user.op in PARTS):
+        cut = user.op in PARTS or any(part.get(one, False) for one in user.inputs)
         part[user] = cut
         contracted |= is_score_product(user)
         chosen |= user.op in _CHOICES

@@ -8,17 +8,20 @@ from typing import NamedTuple
 
 from isometer.doctor.causes._facts import ACTIVATIONS, DROPOUTS
 from isometer.doctor.causes._flow import Flow, Step, following, reaching
-from isometer.doctor.causes._softmaxes import SCORES, is_score_product, softmax_deviation
+from isometer.doctor.causes._softmaxes import PARTS, SCORES, is_score_product, is_weighted_sum, softmax_deviation
 from isometer.doctor.causes._suspicion import SURE, VIEWS, Suspicion, quoted
 
 _SATURATING = frozenset(
-    {"sigmoid", "hardsigmoid", "logsigmoid", "tanh", "hardtanh", "relu6", "softplus", "softsign", "softmax"}
+    {"sigmoid", "hardsigmoid", "logsigmoid", "tanh", "hardtanh", "relu6", "softplus", "softsign"}
 )
+_BENDING = frozenset({"tanh", "erf", "sigmoid", "softplus", "relu", "exp"})
+_ELEMENTWISE = _BENDING | VIEWS | {"add", "sub", "rsub", "mul", "div", "rdiv", "pow", "square", "neg", "clamp"}
 _NORMS = frozenset({"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm", "normalize"})
 _EXPANSIONS = frozenset({"expand", "expand_as", "broadcast_to", "repeat", "tile", "repeat_interleave"})
 _INDEXED_WRITES = frozenset({"index_add", "index_copy", "scatter", "scatter_add", "setitem", "index_put", "scatter_reduce"})
 _OTHER_AXIS, _AVERAGED, _BEHIND_READOUT, _TWICE, _FEATURES, _LOG_SOFTMAX = 0.5, 2.5, 2.0, 1.5, 0.9, 0.5
 _ATTENTION_DECADES = 1.5
+_NARROW = 0.75  # per decade
 
 
 class _Verdict(NamedTuple):
@@ -50,7 +53,7 @@ def suspects(flow: Flow, used: set[Step], samples: int) -> Iterator[Suspicion]:
     last = reaching(flow.outputs[:1], lambda step: step.op in VIEWS)
     whole = _Pass(flow, used, samples, last)
     for step in flow.steps:
-        if step.module is None or step not in used or not step.inputs or not step.source.content:
+        if step.module is None or step not in used or not step.inputs or not step.source.signal:
             continue
         for rule in _rules(step.op):
             verdict = rule(step, whole)
@@ -69,9 +72,11 @@ def _rules(op: str) -> list[Rule]:
 
 
 def _limits(step: Step, whole: _Pass) -> _Verdict | None:
-    changed = step.facts["changed"]
-    evidence = f"it changes {changed:.0%} of the values"
-    return _Verdict(SURE * changed, f"Remove {quoted(step.op)}", evidence) if step.floating else None
+    """Limits that change values now, or that are so narrow that they will once the model is trained."""
+    changed, width = step.facts["changed"], step.facts["width"]
+    narrow = -_NARROW * math.log10(width / 2) if 0 < width < 2 else 0.0
+    evidence = f"it changes {changed:.0%} of the values" if SURE * changed >= narrow else f"its range is {width:.2g} wide"
+    return _Verdict(max(SURE * changed, narrow), f"Remove {quoted(step.op)}", evidence) if step.floating else None
 
 
 def _scaling(step: Step, whole: _Pass) -> _Verdict | None:
@@ -105,11 +110,16 @@ def _is_view_or_sum(step: Step) -> bool:
 
 
 def _is_scaled_score(step: Step) -> bool:
-    """Whether a scaling belongs to attention: of queries, keys, scores, or what comes of them."""
-    if any(is_score_product(one) for one in reaching([step.source], lambda one: one.op in VIEWS | DROPOUTS)):
+    """Whether a scaling belongs to attention: of queries, keys or scores."""
+    products = [one for one in reaching([step.source], lambda one: one.op in VIEWS | DROPOUTS) if is_score_product(one)]
+    if any(not is_weighted_sum(one) for one in products):
         return True
-    later = following(step, lambda user: user.op in SCORES or user.op in ("softmax",))
-    return any(user.op in ("softmax", "scaled_dot_product_attention") or is_score_product(user) for user in later)
+    later = following(step, lambda user: user.op in SCORES or (is_score_product(user) and not is_weighted_sum(user)))
+    scores = {step, *later}
+    return any(
+        user.op == "softmax" or (user.op == "scaled_dot_product_attention" and scores & set(user.inputs[:2]))
+        for user in later
+    )
 
 
 def _is_by_the_book(step: Step, factor: float) -> bool:
@@ -209,12 +219,30 @@ def _behind_readout(step: Step, whole: _Pass) -> _Verdict | None:
 
 def _behind_activation(step: Step, whole: _Pass) -> _Verdict | None:
     before = _before(step)
-    if step.op not in _SATURATING or before.op not in ACTIVATIONS or before.op == "softmax":
+    written_out = _is_self_gated(before)
+    if step.op not in _SATURATING or not (before.op in ACTIVATIONS or written_out):
         return None
     gated = set(before.inputs)
     if any(user.op == "mul" and gated & set(user.inputs) for user in step.users):
         return None  # x·tanh(softplus(x)) is one activation
-    return _Verdict(_TWICE, f"Remove {quoted(step.op)}", f"it is behind {quoted(before.op)}, an activation too")
+    name = "one that is written out" if written_out else quoted(before.op)
+    return _Verdict(_TWICE, f"Remove {quoted(step.op)}", f"it is behind an activation, {name}")
+
+
+def _is_self_gated(step: Step) -> bool:
+    """Whether a product is of something and a bounded function of itself, as GELU and SiLU are."""
+    if step.op != "mul" or len(step.inputs) != 2:
+        return False
+    for factor, gate in (step.inputs, step.inputs[::-1]):
+        plain = {one for one in reaching([factor], _is_multiple) if one.content}
+        behind = reaching([gate], lambda one: one.op in _ELEMENTWISE)
+        if plain & behind and any(one.op in _BENDING for one in behind - plain):
+            return True
+    return False
+
+
+def _is_multiple(step: Step) -> bool:
+    return step.op in VIEWS or (step.op in ("mul", "div") and len(step.inputs) == 1)
 
 
 def _before(step: Step) -> Step:
@@ -230,12 +258,16 @@ def _blanked(step: Step, whole: _Pass) -> _Verdict | None:
     if not step.site.file or step.op == "zero" and not step.source.content:
         return None
     root = step.source
-    while root.op in VIEWS and root.inputs:
+    while _is_part(root) and root.inputs:
         root = root.source
-    later = following(root, lambda user: user.op in VIEWS)
-    if root.op == "input" or any(user in whole.used and user.op not in VIEWS and user is not step for user in later):
-        return None
+    later = [user for user in following(root, _is_part) if user in whole.used and not _is_part(user)]
+    if root.op == "input" or any(user is not step for user in later):
+        return None  # zeros to begin with, of the size of something
     return _Verdict(SURE, f"Remove {quoted(step.op)}", "zeros take the place of everything before it")
+
+
+def _is_part(step: Step) -> bool:
+    return step.op in VIEWS or step.op in PARTS
 
 
 _RULES: dict[str, Rule] = {
