@@ -1,0 +1,119 @@
+"""Where a torch function is called: the innermost module of the model that runs, and file and line of the code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+_CALL = nn.Module._call_impl.__code__
+_TORCH = str(Path(torch.__file__).parent) + os.sep
+_DOCTOR = str(Path(__file__).parents[1]) + os.sep
+_PATIENTS = _DOCTOR + "patients" + os.sep  # models, not tools
+
+_SPELLINGS = {
+    "multiply": "mul",
+    "rmul": "mul",
+    "imul": "mul",
+    "truediv": "div",
+    "itruediv": "div",
+    "idiv": "div",
+    "divide": "div",
+    "true_divide": "div",
+    "rtruediv": "rdiv",
+    "radd": "add",
+    "iadd": "add",
+    "isub": "sub",
+    "subtract": "sub",
+    "rmatmul": "matmul",
+    "clip": "clamp",
+    "fix": "trunc",
+    "set_grad_enabled": "no_grad",
+    "special_softmax": "softmax",
+    "special_expit": "sigmoid",
+    "expit": "sigmoid",
+    "swapaxes": "transpose",
+    "swapdims": "transpose",
+    "moveaxis": "movedim",
+}
+
+
+class Site(NamedTuple):
+    """A line of code; empty where no code but torch's own runs inside the module."""
+
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        """As people write it, `model.py:42`."""
+        return f"{os.path.basename(self.file)}:{self.line}" if self.file else ""
+
+
+def op_name(function: Any) -> str:
+    """What a torch function is called, the same for all spellings of it.
+
+    Example:
+        >>> op_name(torch.Tensor.mul_), op_name(torch.multiply), op_name(torch.Tensor.data.__get__)
+        ('mul', 'mul', 'data')
+    """
+    name: str = getattr(function, "__name__", "")
+    if name == "__get__":
+        return getattr(function.__self__, "__name__", "")
+    return _plain(name)
+
+
+@lru_cache(maxsize=4096)
+def _plain(name: str) -> str:
+    plain = name.strip("_")
+    return _SPELLINGS.get(plain, plain)
+
+
+@lru_cache(maxsize=4096)
+def _is_tool(file: str) -> bool:
+    """Whether a file belongs to torch or to the doctor: neither is the user's code."""
+    if file.startswith(_DOCTOR):
+        return not file.startswith(_PATIENTS)
+    return file.startswith((_TORCH, "<frozen"))
+
+
+def call_site(frame: FrameType | None, known: Callable[[nn.Module], bool]) -> tuple[nn.Module | None, Site]:
+    """The innermost module that runs among those that are known, and the line inside it where a call comes from.
+
+    Hooks run inside the module they hang on. Modules that belong to no model, such as helpers in hooks, are code of the
+    module that calls them.
+
+    Args:
+        frame: where to start; the search goes outwards.
+        known: whether a module counts.
+
+    Returns:
+        The module, `None` where none runs, and the line.
+
+    Example:
+        >>> import sys
+        >>> class Scaled(nn.Module):
+        ...     def forward(self, x):
+        ...         self.found = call_site(sys._getframe(), lambda module: True)
+        ...         return x
+        >>> model = Scaled()
+        >>> _ = model(torch.ones(1))
+        >>> model.found[0] is model, model.found[1].line
+        (True, 3)
+    """
+    site = Site()
+    while frame is not None:
+        code = frame.f_code
+        if code is _CALL:
+            module = frame.f_locals.get("self")
+            if module is not None and known(module):
+                return module, site
+        elif not site.file and not _is_tool(code.co_filename):
+            site = Site(code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None, Site()

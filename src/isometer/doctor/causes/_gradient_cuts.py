@@ -1,0 +1,110 @@
+"""Where gradients end on their way back, and which parameters get none because of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from isometer.doctor.causes._facts import INTEGERS, ROUNDINGS
+from isometer.doctor.causes._flow import Flow, Muting, Step, following, reaching
+from isometer.doctor.causes._suspicion import SURE, VIEWS, Suspicion, quoted
+
+_SUMS = frozenset({"add", "sub", "rsub", "neg"})
+_ARITHMETIC = VIEWS | _SUMS | {"mul", "div", "rdiv", "float", "double", "half", "bfloat16", "to", "type", "type_as"}
+_PARTIAL, _STATISTIC = 1.5, 0.5
+
+
+def gradient_cuts(flow: Flow, used: set[Step]) -> Iterator[Suspicion]:
+    """Calls that end the gradient of a trained parameter: `detach`, `no_grad`, rounding.
+
+    Args:
+        flow: the graph of a forward pass.
+        used: what its output depends on.
+
+    Yields:
+        One suspicion per call; what turned gradients off is one call, however much is behind it.
+    """
+    served = {step for step in reaching(flow.outputs, _passes) if step.trained}
+    regions: dict[Muting, list[Step]] = {}
+    for step in flow.steps:
+        if step not in used or not any(one.gradient for one in step.inputs):
+            continue
+        if step.muted is not None:
+            if step.floating and not step.gradient and _is_work(step):
+                regions.setdefault(step.muted, []).append(step)
+        elif step.module is not None and step.site.file and _ends(step):
+            deviation = _weight([step], served)
+            if deviation:
+                yield Suspicion(
+                    step.module, step.op, step.site, deviation, f"Remove {quoted(step.op)}", _evidence([step], served)
+                )
+    for muting, steps in regions.items():
+        deviation = _weight(steps, served)
+        if deviation and muting.module is not None:
+            yield Suspicion(
+                *(muting.module, "no_grad", muting.site, deviation, f"Remove {quoted('no_grad')}"),
+                *(_evidence(steps, served), "gradients on"),
+            )
+
+
+def _passes(step: Step) -> bool:
+    """Whether a gradient comes through a step."""
+    return step.gradient and step.op not in ROUNDINGS
+
+
+def _ends(step: Step) -> bool:
+    if step.op in ("detach", "data") or (step.op in ROUNDINGS and step.floating):
+        return True
+    # A cast to whole numbers is a cut where they are calculated with; as an index they have no gradient anyway.
+    return step.op in INTEGERS and not step.floating and _calculated_with(step)
+
+
+def _calculated_with(step: Step) -> bool:
+    users = following(step, lambda user: user.op in _ARITHMETIC and not user.floating)
+    return bool(users) and all(user.op in _ARITHMETIC for user in users)
+
+
+def _is_work(step: Step) -> bool:
+    return step.op not in VIEWS or bool(step.users)
+
+
+def _behind(steps: Sequence[Step]) -> set[Step]:
+    return {one for one in reaching(steps) if one.trained}
+
+
+def _weight(steps: Sequence[Step], served: set[Step]) -> float:
+    """How wrong a cut is: parameters without any gradient are sure, those with another way to get one are not."""
+    behind = _behind(steps)
+    if behind - served:
+        return SURE
+    if not behind or not any(step.content for step in steps) or all(_is_straight_through(step) for step in steps):
+        return 0.0
+    # The largest entry that is subtracted for safety, a norm to divide by: small tensors that are constants by design.
+    small = all(4 * math.prod(step.shape) <= math.prod(step.source.source.shape) for step in steps if _has_two(step))
+    return _STATISTIC if small and all(_has_two(step) for step in steps) else _PARTIAL
+
+
+def _has_two(step: Step) -> bool:
+    return bool(step.inputs) and bool(step.source.inputs)
+
+
+def _is_straight_through(step: Step) -> bool:
+    """Whether what is cut is added to itself uncut, as in `x + (round(x) - x).detach()`."""
+    if step.op in ROUNDINGS:
+        later = following(step, lambda user: user.op in _SUMS)
+        return any(user.op in ("detach", "data") and _is_straight_through(user) for user in later)
+    cut = reaching(step.inputs, lambda one: one.op in _SUMS)
+    for user in following(step, lambda user: user.op in _SUMS):
+        if user.op in _SUMS:
+            whole = reaching([one for one in user.inputs if one is not step], lambda one: one.op in _SUMS)
+            if any(one.gradient and one.op not in ("parameter", "constant") for one in whole & cut):
+                return True
+    return False
+
+
+def _evidence(steps: Sequence[Step], served: set[Step]) -> str:
+    behind = _behind(steps)
+    lost = len(behind - served)
+    if lost:
+        return f"{lost} trained {'tensor' if lost == 1 else 'tensors'} of parameters get no gradient"
+    return "some of the gradient is lost"

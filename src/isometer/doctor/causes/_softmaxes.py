@@ -1,0 +1,60 @@
+"""What a softmax is for: weights of a sum, as in attention, pooling and gates, or something that should not be there."""
+
+from __future__ import annotations
+
+from isometer.doctor.causes._facts import DROPOUTS
+from isometer.doctor.causes._flow import Step, following, reaching
+from isometer.doctor.causes._suspicion import SURE, VIEWS
+
+PRODUCTS = frozenset({"matmul", "mm", "bmm", "einsum", "baddbmm", "addmm", "mv", "tensordot", "inner"})
+SCORES = VIEWS | DROPOUTS | {
+    *("mul", "div", "add", "sub", "masked_fill", "where", "clamp", "tanh", "cat", "getitem", "unseen", "setitem"),
+}
+"""What scores go through between the product of queries and keys and the softmax."""
+_WEIGHTS = VIEWS | DROPOUTS | {"div", "masked_fill", "where", "nan_to_num", "clamp", "pad", "cat"}
+PARTS = frozenset({"getitem", "select", "unbind", "chunk", "split", "narrow", "gather", "index_select"})
+_CHOICES = frozenset({"topk", "argmax", "max", "multinomial", "sort", "argsort"})
+_FEW = 16
+_WEIGHING, _MIXING, _ALONE = 0.5, 1.5, 2.0
+
+
+def is_score_product(step: Step) -> bool:
+    """Whether a step multiplies two things that both depend on the input."""
+    return step.op in PRODUCTS and sum(one.content for one in step.inputs) > 1
+
+
+def is_weighted_sum(step: Step) -> bool:
+    """Whether a product has a softmax for one of its factors."""
+    return any(one.op == "softmax" for one in reaching(step.inputs, lambda one: one.op in _WEIGHTS))
+
+
+def softmax_deviation(step: Step, samples: int) -> float:
+    """How wrong a softmax is where it is."""
+    source, axis = step.source, step.facts["axis"]
+    if samples > 1 and source.axis == 0 and axis == 0 and len(source.shape) > 1:
+        return SURE
+    scores = any(one.op in PRODUCTS and one.content for one in reaching([source], lambda one: one.op in SCORES))
+    contracted, mixing, chosen = _uses(step)
+    if scores and contracted:
+        return 0.0
+    few = bool(source.shape) and source.shape[axis] <= _FEW
+    if chosen or ((contracted or mixing) and (few or axis != len(source.shape) - 1)):
+        return _WEIGHING
+    if scores or contracted or mixing:
+        return _MIXING
+    return _ALONE
+
+
+def _uses(step: Step) -> tuple[bool, bool, bool]:
+    """Whether the result multiplies something in a product, in a weighted sum, and whether it chooses."""
+    contracted = mixing = chosen = False
+    part: dict[Step, bool] = {step: False}
+    for user in following(step, lambda user: user.op in _WEIGHTS or user.op in PARTS):
+        cut = user.op in PARTS or any(part.get(one, False) for one in user.inputs)
+        part[user] = cut
+        contracted |= is_score_product(user)
+        chosen |= user.op in _CHOICES
+        if user.op == "mul" and sum(one.content for one in user.inputs) > 1:
+            summed = any(after.op in ("sum", "mean") for after in following(user, lambda after: after.op in VIEWS))
+            mixing |= cut or summed
+    return contracted, mixing, chosen
