@@ -55,7 +55,20 @@ class Step:
     """
 
     __slots__ = (
-        *("op", "inputs", "users", "content", "signal", "trained", "gradient", "shape", "floating", "axis", "module", "site"),
+        *(
+            "op",
+            "inputs",
+            "users",
+            "content",
+            "signal",
+            "trained",
+            "gradient",
+            "shape",
+            "floating",
+            "axis",
+            "module",
+            "site",
+        ),
         *("facts", "muted", "order"),
     )
 
@@ -154,7 +167,9 @@ class Flow(TorchFunctionMode):
         copied = _saved(args) if facts is not None and _in_place(func) else args
         output = func(*args, **kwargs)  # in here, and below, the mode is off
         given = args[0] if name == "setitem" else output
-        found = [given] if isinstance(given, Tensor) else list(tensors(given)) if isinstance(given, (tuple, list)) else []
+        found = (
+            [given] if isinstance(given, Tensor) else list(tensors(given)) if isinstance(given, (tuple, list)) else []
+        )
         if found and before:
             noted = facts(copied, kwargs, output) if facts is not None else None
             self._see(name, before, found, noted, args)

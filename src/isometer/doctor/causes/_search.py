@@ -1,9 +1,9 @@
 """Which repairs make a model learn: everything returned to its reference, and then put back as far as learning lasts.
 
-A repair counts by what a short training of a copy reaches with it. The search starts from everything repaired. It then
-takes repairs in the order of how odd their parts are, finds by bisection how many of them are enough, and drops those
-that are not needed. What is left are the causes. Redrawing a part that was drawn as usual may help too; that is a
-treatment, not a cause.
+A repair counts by what a short training of a copy reaches with it. The search starts from everything odd repaired. It
+then takes repairs in the order of how odd their parts are, finds by bisection how many of them are enough, and drops
+those that are not needed. What is left are the causes. Redrawing a part that was drawn as usual may help too; that is a
+treatment, not a cause, and it is looked for only where no cause is found.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from isometer.serialize import json_data
 ODD = 0.3
 """Deviation below which a part is as anybody would have made it."""
 _ENOUGH = 0.5  # of the gain of everything repaired
-_MOSTLY = 0.35  # of that gain, if what is odd alone brings so much, nothing else is named
 _GAIN = (0.05, 0.25)  # what everything repaired must add: so much progress, and such a share of what it reaches
 _RATES = 3
 _SINGLES = 4  # of the oddest parts that are tried one by one
@@ -122,25 +121,45 @@ class RepairSearch:
         track: where runs are made.
         choice: the optimizer.
         plan: how long they are.
-        before: progress of the model as it is.
+        before: progress of the model as it is, in the first round and after the long one.
         rate: its best rate.
         deadline: by `time.perf_counter`, after which nothing new is begun.
     """
 
     def __init__(
-        self, track: Track, choice: OptimizerChoice, plan: Plan, *, before: float, rate: float, deadline: float
+        self,
+        track: Track,
+        choice: OptimizerChoice,
+        plan: Plan,
+        *,
+        before: tuple[float, float],
+        rate: float,
+        deadline: float,
     ) -> None:
-        self._track, self._choice, self._plan = track, choice, plan
+        self._track, self._choice, self._steps, self._long = track, choice, plan.steps, plan.long
         self._rates = [rate]
         self._deadline = deadline
         self._on: On = "fresh batches" if track.material.fresh else "one batch"
         self._known: dict[frozenset[int], float] = {}
-        self.before, self.tried = before, 0
+        self._later = before[1]
+        self.before, self.tried = before[0], 0
 
     @property
     def late(self) -> bool:
         """Whether time is up."""
         return time.perf_counter() > self._deadline
+
+    def helps(self, progress: float) -> bool:
+        """Whether that much progress is clearly more than that of the model as it is."""
+        return progress >= LEARNED and progress - self.before >= max(_GAIN[0], _GAIN[1] * progress)
+
+    def longer(self) -> bool:
+        """From now on with as many steps as the long runs of the stress test; whether there are any."""
+        if not self._long or self.late:
+            return False
+        self._steps, self._long, self.before = self._long, 0, self._later
+        self._known.clear()
+        return True
 
     def race(self, repairs: Sequence[Repair]) -> float:
         """Progress with these repairs at several rates; the best of them is used from then on."""
@@ -149,7 +168,7 @@ class RepairSearch:
             who="repaired",
             on=self._on,
             rates=_RATES,
-            steps=self._plan.steps,
+            steps=self._steps,
             beyond=2,
             change=made(repairs),
         )
@@ -169,7 +188,7 @@ class RepairSearch:
             best = 0.0
             for rate in self._rates:
                 run = self._track.run(
-                    self._choice, rate, self._plan.steps, who="repaired", on=self._on, change=made(repairs)
+                    self._choice, rate, self._steps, who="repaired", on=self._on, change=made(repairs)
                 )
                 best = max(best, run.progress)
                 if best >= goal:
@@ -184,7 +203,7 @@ def _key(repairs: Sequence[Repair]) -> frozenset[int]:
 
 
 def search(runs: RepairSearch, optimizer: str, repairs: Sequence[Repair]) -> SearchOutcome:
-    """Find the repairs that are needed.
+    """Find the repairs that are needed: among what is odd, and only where that does not help, among everything.
 
     Args:
         runs: short trainings.
@@ -192,15 +211,17 @@ def search(runs: RepairSearch, optimizer: str, repairs: Sequence[Repair]) -> Sea
         repairs: everything that can be repaired.
     """
     order = sorted(repairs, key=lambda one: -one.deviation)
-    start, best = _start(runs, order)
-    gain = best - runs.before
-    if gain < max(_GAIN[0], _GAIN[1] * best) or best < LEARNED:
+    odd = [one for one in order if one.deviation >= ODD]
+    start, best = odd, runs.race(odd) if odd else 0.0
+    if odd and not runs.helps(best) and runs.longer():
+        best = runs.race(odd)  # what was broken may learn slowly once it is mended
+    if not odd or not runs.helps(best):
+        start, best = _elsewhere(runs, order)
+    if not runs.helps(best):
         return SearchOutcome(optimizer, runs.before, max(best, runs.before), (), (), runs.tried, True)
+    gain = best - runs.before
     goal = runs.before + _ENOUGH * gain
     needed, complete = _pruned(runs, _prefix(runs, start, goal), goal)
-    odd = [one for one in needed if one.deviation >= ODD]
-    if odd and len(odd) < len(needed) and runs.progress(odd, goal) >= runs.before + _MOSTLY * gain:
-        needed = odd
     groups = [(group, runs.progress(group) - runs.before) for group in _grouped(needed)]
     helpful = [
         (one, effect)
@@ -219,12 +240,10 @@ def _grouped(repairs: Sequence[Repair]) -> list[tuple[Repair, ...]]:
     return [tuple(group) for group in groups.values()]
 
 
-def _start(runs: RepairSearch, order: list[Repair]) -> tuple[list[Repair], float]:
-    """The set of repairs to begin with: all that is odd, everything, or the kind that does best."""
-    odd = [one for one in order if one.deviation >= ODD]
-    sets = [odd, order]
-    sets += [[one for one in order if one.kind in kinds] for kinds in _KINDS]
-    best: tuple[list[Repair], float] = ([], -math.inf)
+def _elsewhere(runs: RepairSearch, order: list[Repair]) -> tuple[list[Repair], float]:
+    """The set of repairs that does best where what is odd does not help: everything, or one kind of it."""
+    sets = [order, *([one for one in order if one.kind in kinds] for kinds in _KINDS)]
+    best: tuple[list[Repair], float] = ([], 0.0)
     seen: set[frozenset[int]] = set()
     for chosen in sets:
         if not chosen or _key(chosen) in seen or (seen and runs.late):
@@ -232,7 +251,7 @@ def _start(runs: RepairSearch, order: list[Repair]) -> tuple[list[Repair], float
         seen.add(_key(chosen))
         found = runs.race(chosen)
         # Fewer changes count for more: a later set must do clearly better.
-        if found > best[1] + 0.05:
+        if found > best[1] + _GAIN[0]:
             best = (chosen, found)
     return best
 

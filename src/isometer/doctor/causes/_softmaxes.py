@@ -7,9 +7,13 @@ from isometer.doctor.causes._flow import Step, following, reaching
 from isometer.doctor.causes._suspicion import SURE, VIEWS
 
 PRODUCTS = frozenset({"matmul", "mm", "bmm", "einsum", "baddbmm", "addmm", "mv", "tensordot", "inner"})
-SCORES = VIEWS | DROPOUTS | {
-    *("mul", "div", "add", "sub", "masked_fill", "where", "clamp", "tanh", "cat", "getitem", "unseen", "setitem"),
-}
+SCORES = (
+    VIEWS
+    | DROPOUTS
+    | {
+        *("mul", "div", "add", "sub", "masked_fill", "where", "clamp", "tanh", "cat", "getitem", "unseen", "setitem"),
+    }
+)
 """What scores go through between the product of queries and keys and the softmax."""
 _WEIGHTS = VIEWS | DROPOUTS | {"div", "masked_fill", "where", "nan_to_num", "clamp", "pad", "cat"}
 PARTS = frozenset({"getitem", "select", "unbind", "chunk", "split", "narrow", "gather", "index_select"})

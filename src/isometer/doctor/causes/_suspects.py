@@ -11,14 +11,14 @@ from isometer.doctor.causes._flow import Flow, Step, following, reaching
 from isometer.doctor.causes._softmaxes import PARTS, SCORES, is_score_product, is_weighted_sum, softmax_deviation
 from isometer.doctor.causes._suspicion import SURE, VIEWS, Suspicion, quoted
 
-_SATURATING = frozenset(
-    {"sigmoid", "hardsigmoid", "logsigmoid", "tanh", "hardtanh", "relu6", "softplus", "softsign"}
-)
+_SATURATING = frozenset({"sigmoid", "hardsigmoid", "logsigmoid", "tanh", "hardtanh", "relu6", "softplus", "softsign"})
 _BENDING = frozenset({"tanh", "erf", "sigmoid", "softplus", "relu", "exp"})
 _ELEMENTWISE = _BENDING | VIEWS | {"add", "sub", "rsub", "mul", "div", "rdiv", "pow", "square", "neg", "clamp"}
 _NORMS = frozenset({"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm", "normalize"})
 _EXPANSIONS = frozenset({"expand", "expand_as", "broadcast_to", "repeat", "tile", "repeat_interleave"})
-_INDEXED_WRITES = frozenset({"index_add", "index_copy", "scatter", "scatter_add", "setitem", "index_put", "scatter_reduce"})
+_INDEXED_WRITES = frozenset(
+    {"index_add", "index_copy", "scatter", "scatter_add", "setitem", "index_put", "scatter_reduce"}
+)
 _OTHER_AXIS, _AVERAGED, _BEHIND_READOUT, _TWICE, _FEATURES, _LOG_SOFTMAX = 0.5, 2.5, 2.0, 1.5, 0.9, 0.5
 _ATTENTION_DECADES = 1.5
 _NARROW = 0.75  # per decade
@@ -75,7 +75,9 @@ def _limits(step: Step, whole: _Pass) -> _Verdict | None:
     """Limits that change values now, or that are so narrow that they will once the model is trained."""
     changed, width = step.facts["changed"], step.facts["width"]
     narrow = -_NARROW * math.log10(width / 2) if 0 < width < 2 else 0.0
-    evidence = f"it changes {changed:.0%} of the values" if SURE * changed >= narrow else f"its range is {width:.2g} wide"
+    evidence = (
+        f"it changes {changed:.0%} of the values" if SURE * changed >= narrow else f"its range is {width:.2g} wide"
+    )
     return _Verdict(max(SURE * changed, narrow), f"Remove {quoted(step.op)}", evidence) if step.floating else None
 
 
