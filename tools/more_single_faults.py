@@ -1,7 +1,7 @@
-"""Further sick models of the development half with one fault at one place, for work on the causes that the doctor names.
+"""Further sick models of the development half with one fault at one place, for work on the causes the doctor names.
 
-`python tools/more_single_faults.py OUT.json` draws faults in architectures of its own and keeps what is clearly sick by
-a cheap truth: at no rate does it reach three tenths of what its sound sibling reaches. It never touches a sealed family.
+`python tools/more_single_faults.py OUT.json` draws faults in architectures of its own and keeps what is clearly sick
+by a cheap truth: at no rate does it reach three tenths of what its sound sibling reaches. It touches no sealed family.
 The file is written after every model that is kept; a run that is stopped loses nothing that it has found.
 """
 
@@ -34,7 +34,7 @@ NEAR, FAR = (0, 1, -1), (2, -2, 3, -3, 4, -4)
 PARTS = ("module", "input", "targets", "loss")
 SAME_FAULT = {"module": 7, "input": 3, "targets": 4, "loss": 4}
 SAME_FAMILY, OUTSIDE = 4, 28
-"""At most so many models of one family, and so many whose fault is no part of the model."""
+"""At most so many models of one family, no two of them with one fault, and so many whose fault is outside the model."""
 
 
 @dataclass
@@ -44,13 +44,15 @@ class Found:
     records: list[dict[str, Any]] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     families: Counter[str] = field(default_factory=Counter)
+    pairs: set[tuple[str, str]] = field(default_factory=set)
     parts: Counter[str] = field(default_factory=Counter)
 
     def full(self, member: Member, part: str) -> bool:
         """Whether there are enough models like this one."""
         outside = sum(self.parts.values()) - self.parts["module"]
         return (
-            self.faults[str(member.fault)] >= SAME_FAULT[part]
+            (member.family, str(member.fault)) in self.pairs
+            or self.faults[str(member.fault)] >= SAME_FAULT[part]
             or self.families[member.family] >= SAME_FAMILY
             or (part != "module" and outside >= OUTSIDE)
         )
@@ -68,6 +70,7 @@ class Found:
         )
         self.faults[str(member.fault)] += 1
         self.families[member.family] += 1
+        self.pairs.add((member.family, str(member.fault)))
         self.parts[guilty.part] += 1
 
 
