@@ -46,11 +46,6 @@ class Culprits:
 def culprits(member: Member) -> Culprits:
     """The part of a member that its fault changed.
 
-    A module that is reached by several names, or that shares the guilty weight with another, is one module with all of
-    these names. A hook changes what a module returns. If its parent returns the very tensor that it returns, call by
-    call, the same hook at the parent makes the same model: then the name of the parent counts too, and so on up and
-    down. For a hook of the whole model, the last layer with weights that runs counts too.
-
     Example:
         >>> from isometer.trial import Blueprint
         >>> blueprint = Blueprint("friedman", 16, 2, options={"activation": "ReLU"})
@@ -60,7 +55,17 @@ def culprits(member: Member) -> Culprits:
     """
     if member.blueprint != member.sound:
         return Culprits(frozenset(), "structure")
-    sound, faulty = member.sibling(_SEED), member.specimen(_SEED)
+    return compared(member.sibling(_SEED), member.specimen(_SEED))
+
+
+def compared(sound: Specimen, faulty: Specimen) -> Culprits:
+    """What differs between a model and the sound one of the same structure and weights.
+
+    A module that is reached by several names, or that shares the guilty weight with another, is one module with all of
+    these names. A hook changes what a module returns. If its parent returns the very tensor that it returns, call by
+    call, the same hook at the parent makes the same model: then the name of the parent counts too, and so on up and
+    down. For a hook of the whole model, the last layer with weights that runs counts too.
+    """
     places = _merged(_changes(sound, faulty))
     if not places:
         return Culprits(frozenset(), _outside(sound, faulty))
