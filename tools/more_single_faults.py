@@ -2,7 +2,7 @@
 
 `python tools/more_single_faults.py OUT.json` draws faults in architectures of its own and keeps what is clearly sick
 by a cheap truth: at no rate does it reach three tenths of what its sound sibling reaches. It touches no sealed family.
-The file is written after every model that is kept; a run that is stopped loses nothing that it has found.
+The file is written after every model that is kept, and the next run goes on where the last one was stopped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,14 @@ from isometer.trial._truth import LEARNABLE, RATES, SICK, final_score
 
 SEED = 7_001
 """Of the draw; the trial has 0."""
-SLOWEST, STEPS, PER_BASE = 0.015, 60, 8
+SLOWEST, STEPS, PER_BASE = 0.015, 60, 14
 NEAR, FAR = (0, 1, -1), (2, -2, 3, -3, 4, -4)
 """Places of the rates that decide at first, and of those at which a model that fails there must fail too."""
 PARTS = ("module", "input", "targets", "loss")
 SAME_FAULT = {"module": 7, "input": 3, "targets": 4, "loss": 4}
 SAME_FAMILY, OUTSIDE = 4, 28
-"""At most so many models of one family, no two of them with one fault, and so many whose fault is outside the model."""
+"""At most so many models of one family with a guilty module, and as many others; no two of a family with one fault; and
+at most so many whose fault is outside the model."""
 
 
 @dataclass
@@ -43,9 +44,27 @@ class Found:
 
     records: list[dict[str, Any]] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
-    families: Counter[str] = field(default_factory=Counter)
+    families: Counter[tuple[str, bool]] = field(default_factory=Counter)
     pairs: set[tuple[str, str]] = field(default_factory=set)
     parts: Counter[str] = field(default_factory=Counter)
+    done: list[str] = field(default_factory=list)
+    tried: int = 0
+
+    @classmethod
+    def read(cls, path: Path) -> Found:
+        """What an earlier run wrote, to go on from there."""
+        found = cls()
+        if path.exists():
+            data = json.loads(path.read_text(encoding="utf-8"))
+            found.done, found.tried = data["done"], data["tried"]
+            for record in data["models"]:
+                found.keep(record)
+        return found
+
+    def write(self, path: Path) -> None:
+        """Everything, whole."""
+        head = {"seed": SEED, "steps": STEPS, "tried": self.tried, "parts": dict(self.parts), "done": self.done}
+        write_whole(path, json.dumps({**head, "models": self.records}, indent=1) + "\n")
 
     def full(self, member: Member, part: str) -> bool:
         """Whether there are enough models like this one."""
@@ -53,25 +72,22 @@ class Found:
         return (
             (member.family, str(member.fault)) in self.pairs
             or self.faults[str(member.fault)] >= SAME_FAULT[part]
-            or self.families[member.family] >= SAME_FAMILY
+            or self.families[member.family, part == "module"] >= SAME_FAMILY
             or (part != "module" and outside >= OUTSIDE)
         )
 
     def add(self, member: Member, guilty: Culprits, numbers: dict[str, Any]) -> None:
         """Keep a model."""
-        self.records.append(
-            {
-                **member.to_dict(),
-                "part": guilty.part,
-                "modules": sorted(guilty.modules),
-                "also": sorted(guilty.also),
-                **numbers,
-            }
-        )
-        self.faults[str(member.fault)] += 1
-        self.families[member.family] += 1
-        self.pairs.add((member.family, str(member.fault)))
-        self.parts[guilty.part] += 1
+        names = {"part": guilty.part, "modules": sorted(guilty.modules), "also": sorted(guilty.also)}
+        self.keep({**member.to_dict(), **names, **numbers})
+
+    def keep(self, record: dict[str, Any]) -> None:
+        """Keep a record."""
+        self.records.append(record)
+        self.faults[record["fault"]] += 1
+        self.families[record["family"], record["part"] == "module"] += 1
+        self.pairs.add((record["family"], record["fault"]))
+        self.parts[record["part"]] += 1
 
 
 def read_models(path: Path) -> list[tuple[Member, dict[str, Any]]]:
@@ -81,12 +97,12 @@ def read_models(path: Path) -> list[tuple[Member, dict[str, Any]]]:
     return [(Member.from_dict({key: one[key] for key in names}), one) for one in records]
 
 
-def bases() -> Iterator[tuple[Family, int, Any, float]]:
-    """Architectures, one of every family of the development half, then the next."""
+def bases(done: Collection[str]) -> Iterator[tuple[Family, int, Any, float]]:
+    """Architectures, one of every family of the development half, then the next, without those that are done."""
     chosen = [family for family in families().values() if not family.sealed]
     for turn in range(100):
         for family in sorted(chosen, key=lambda one: _number("turn", one.name, turn, SEED)):
-            drawn = _base(family, turn, SEED, large=False)
+            drawn = None if f"{family.name} {turn}" in done else _base(family, turn, SEED, large=False)
             if drawn is not None and drawn[1] <= SLOWEST:
                 yield family, turn, *drawn
 
@@ -148,8 +164,8 @@ def drawn_faults(family: Family, turn: int, sound: Any, step: float) -> Iterator
 
 def search(out: Path, wanted: int, seconds: float) -> Found:
     """Draw, train and keep until there are enough or the time is over."""
-    found, tried, begun = Found(), 0, time.monotonic()
-    for family, turn, sound, step in bases():
+    found, begun = Found.read(out), time.monotonic()
+    for family, turn, sound, step in bases(found.done):
         sibling: dict[str, float] | None = None
         for member, guilty in drawn_faults(family, turn, sound, step):
             if len(found.records) >= wanted or time.monotonic() - begun > seconds:
@@ -159,16 +175,17 @@ def search(out: Path, wanted: int, seconds: float) -> Found:
             sibling = sibling_improvements(member) if sibling is None else sibling
             if not sibling:
                 break
-            tried += 1
+            found.tried += 1
             sick = sick_with(member, sibling)
-            if not sick:
-                continue
-            found.add(member, guilty, {"sick_with": sorted(sick), "improvement": sick, "sibling_improvement": sibling})
-            head = {"seed": SEED, "steps": STEPS, "tried": tried, "parts": dict(found.parts)}
-            write_whole(out, json.dumps({**head, "models": found.records}, indent=1) + "\n")
-            minutes = (time.monotonic() - begun) / 60
-            told = f"{member.name} {member.fault} {guilty.part} {sorted(sick)}"
-            print(f"{minutes:5.1f} min {len(found.records)} of {tried}: {told}", flush=True)
+            if sick:
+                numbers = {"sick_with": sorted(sick), "improvement": sick, "sibling_improvement": sibling}
+                found.add(member, guilty, numbers)
+                found.write(out)
+                told = f"{member.name} {member.fault} {guilty.part} {sorted(sick)}"
+                minutes = (time.monotonic() - begun) / 60
+                print(f"{minutes:5.1f} min {len(found.records)} of {found.tried}: {told}", flush=True)
+        found.done.append(f"{family.name} {turn}")
+        found.write(out)
     return found
 
 

@@ -20,7 +20,7 @@ from isometer.trial._members import Member, specimen
 from isometer.trial._records import sibling_name, treated, truths, write_records
 from isometer.trial._specimen import Specimen
 from isometer.trial._treated import repair_in_place, treated_record
-from isometer.trial._treated_table import UNTREATABLE, Outcome, treatable, treatment_row, treatment_rows
+from isometer.trial._treated_table import UNTREATABLE, TreatedCase, treatable, treatment_row, treatment_rows
 from isometer.trial._truth import truth_cell
 
 BLUEPRINT = Blueprint("friedman", 16, 2, 16, {"activation": "ReLU"})
@@ -149,8 +149,8 @@ def record(*scores: float) -> dict[str, Any]:
 SOUND, SICK = record(0.40, 0.41, 0.42), record(1.0, 0.99, 1.0)
 
 
-def outcome(name: str, before: dict[str, Any], after: dict[str, Any]) -> Outcome:
-    return Outcome(name, "one-zero", before, after, SOUND)
+def outcome(name: str, before: dict[str, Any], after: dict[str, Any]) -> TreatedCase:
+    return TreatedCase(name, "one-zero", before, after, SOUND)
 
 
 def test_cured_is_three_quarters_of_the_sibling() -> None:

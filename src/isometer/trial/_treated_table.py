@@ -59,7 +59,7 @@ class TreatmentRow:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TreatedCase:
     """One model before and after treatment.
 
     Attributes:
@@ -115,8 +115,8 @@ def treatment_rows(folder: Path, members: Sequence[Member]) -> list[TreatmentRow
     known, after = truths(folder, members).records(), treated(folder, members).records()
     table = []
     for optimizer in OPTIMIZERS:
-        sick: list[Outcome] = []
-        well: list[Outcome] = []
+        sick: list[TreatedCase] = []
+        well: list[TreatedCase] = []
         for member in members:
             outcome = _outcome(member, optimizer, known, after)
             if outcome is None:
@@ -130,7 +130,7 @@ def treatment_rows(folder: Path, members: Sequence[Member]) -> list[TreatmentRow
     return table
 
 
-def treatment_row(optimizer: str, sick: Sequence[Outcome], well: Sequence[Outcome]) -> TreatmentRow:
+def treatment_row(optimizer: str, sick: Sequence[TreatedCase], well: Sequence[TreatedCase]) -> TreatmentRow:
     """The row of some treatable sick models and some that train."""
     left = [one for one in sick if not one.share >= REACHED]
     harmed = [one for one in well if one.kept[1]]
@@ -145,9 +145,9 @@ def treatment_row(optimizer: str, sick: Sequence[Outcome], well: Sequence[Outcom
     )
 
 
-def _outcome(member: Member, optimizer: str, known: Mapping[str, Any], after: Mapping[str, Any]) -> Outcome | None:
+def _outcome(member: Member, optimizer: str, known: Mapping[str, Any], after: Mapping[str, Any]) -> TreatedCase | None:
     own, sound = known.get(f"{member.name} {optimizer}"), known.get(f"{sibling_name(member)} {optimizer}")
     now = after.get(f"{member.name} {optimizer}")
     if own is None or sound is None or now is None:
         return None
-    return Outcome(member.name, member.fault, own, now if now["second"] else own, sound)
+    return TreatedCase(member.name, member.fault, own, now if now["second"] else own, sound)
