@@ -218,3 +218,9 @@ def test_rows_of_a_folder(tmp_path: Path) -> None:
     assert adam.not_cured == ("mlp-relu/1 (loss-negated): 0.01",)
     assert (adam.worse.found, adam.worse.of, adam.changed.found) == (0, 1, 0)
     assert (sgd.cured.of, sgd.worse.of) == (0, 0)
+
+
+def test_the_page_has_the_untreatable_with_their_reasons() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "trial.md").read_text(encoding="utf-8")
+    for fault, reason in UNTREATABLE.items():
+        assert f"| {fault} | {reason} |" in page or (fault in SIZES and "| too-narrow, too-deep |" in page)
