@@ -22,12 +22,15 @@ from isometer.run import Cell, Failure, Job, Store, code_version, results, run
 from isometer.run._cells import canonical
 from isometer.trial._baselines import baseline_cell
 from isometer.trial._members import Member, draw_members
+from isometer.trial._named_causes import cause_cell
 from isometer.trial._opinions import doctor_cell
 from isometer.trial._stressed import stress_cell
+from isometer.trial._treated import treated_cell
 from isometer.trial._truth import FIRST_ROUND, RATES, SECOND_ROUND, long_cell, truth_cell
 
-MEMBERS, TRUTHS, CHECKS, OPINIONS, STRESS, BASELINES, SEAL = (
-    f"{name}.json" for name in ("members", "truths", "checks", "opinions", "stress", "baselines", "seal")
+MEMBERS, TRUTHS, CHECKS, OPINIONS, STRESS, CAUSES, TREATED, BASELINES, SEAL = (
+    f"{name}.json"
+    for name in ("members", "truths", "checks", "opinions", "stress", "causes", "treated", "baselines", "seal")
 )
 OPTIMIZERS = ("adam", "sgd")
 _SEEDS, _OPINION_SEED = (0, 1, 2), 700
@@ -238,6 +241,28 @@ def stresses(folder: Path, members: Sequence[Member], batches: Sequence[str] = B
         for member in _turns(members)
     }
     return TrialStage(folder, STRESS, stress_cell, cells, renew=True)
+
+
+def causes(folder: Path, members: Sequence[Member]) -> TrialStage:
+    """The causes that the doctor names, on fresh batches."""
+    cells = {member.name: {**_model(member), "weights": _OPINION_SEED + _turn(member)} for member in _turns(members)}
+    return TrialStage(folder, CAUSES, cause_cell, cells, renew=True)
+
+
+def treated(folder: Path, members: Sequence[Member]) -> TrialStage:
+    """Training of every member as the doctor left it, with both optimizers, as `truths` trained it before."""
+    steps = _rounds(folder)
+    cells = {
+        f"{member.name} {optimizer}": {
+            **_model(member),
+            "optimizer": optimizer,
+            "steps": steps,
+            "seeds": _seeds(member),
+        }
+        for member in _turns(members)
+        for optimizer in OPTIMIZERS
+    }
+    return TrialStage(folder, TREATED, treated_cell, cells, renew=True)
 
 
 def _seeds(member: Member) -> list[int]:

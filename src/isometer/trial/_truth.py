@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from scipy import stats
 from isometer.doctor.training._loop import train
 from isometer.trial._family import Blueprint
 from isometer.trial._members import specimen
+from isometer.trial._specimen import Specimen
 
 Optimizer = Literal["adam", "sgd"]
 RATES: Mapping[str, tuple[float, float]] = {"adam": (1.6e-3, 4.0), "sgd": (3e-2, 6.0)}
@@ -37,6 +38,11 @@ LEARNABLE = 0.08
 def final_score(cell: Mapping[str, Any], optimizer: str, rate: float, *, seed: int, steps: int) -> float:
     """The model of a cell, trained at one rate: mean score of its last steps, infinite if it diverged."""
     made = specimen(cell["family"], Blueprint(**cell["blueprint"]), cell["fault"], cell["severity"], seed)
+    return trained_score(made, optimizer, rate, seed=seed, steps=steps)
+
+
+def trained_score(made: Specimen, optimizer: str, rate: float, *, seed: int, steps: int) -> float:
+    """A model as it is, trained in place at one rate: mean score of its last steps, infinite if it diverged."""
     # A batch of two or three teaches little: four times as many steps.
     steps *= 4 if made.samples < 8 else 1
     truths: list[Any] = []
@@ -72,13 +78,32 @@ def truth_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
         >>> len(found["first"]) >= 5, len(found["second"]), len(found["second"][0]["scores"])
         (True, 2, 2)
     """
-    optimizer, (first, second), seeds = cell["optimizer"], cell["steps"], cell["seeds"]
-    middle, factor = RATES[optimizer]
+    optimizer = cell["optimizer"]
+
+    def score(rate: float, seed: int, steps: int) -> float:
+        return final_score(cell, optimizer, rate, seed=seed, steps=steps)
+
+    record = both_rounds(score, optimizer, steps=cell["steps"], seeds=cell["seeds"])
+    return xarray.Dataset({"record": json.dumps(record)})
+
+
+def both_rounds(
+    score: Callable[[float, int, int], float], optimizer: str, *, steps: Sequence[int], seeds: Sequence[int]
+) -> dict[str, Any]:
+    """The record of a model: five rates and those beyond from the first seed, the best two from all seeds.
+
+    Args:
+        score: the final score at a rate, from a seed, after so many steps.
+        optimizer: which rates are tried.
+        steps: of both rounds.
+        seeds: of weights and batches.
+    """
+    (first, second), (middle, factor) = steps, RATES[optimizer]
     tried: dict[float, float] = {}
 
     def attempt(place: int) -> None:
         rate = float(f"{middle * factor**place:.4g}")
-        tried[rate] = final_score(cell, optimizer, rate, seed=seeds[0], steps=first)
+        tried[rate] = score(rate, seeds[0], first)
 
     low, high = -2, 2
     for place in range(low, high + 1):
@@ -93,13 +118,12 @@ def truth_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
     rounds: list[tuple[float, float, list[float]]] = []
     for rate in order[:2]:
         # Nobody keeps what is worse than chance.
-        scores = [min(1.0, final_score(cell, optimizer, rate, seed=one, steps=second)) for one in seeds]
-        rounds.append((float(np.mean(scores)), rate, [round(score, 5) for score in scores]))
-    record = {
+        scores = [min(1.0, score(rate, one, second)) for one in seeds]
+        rounds.append((float(np.mean(scores)), rate, [round(one, 5) for one in scores]))
+    return {
         "first": [{"rate": rate, "score": _rounded(tried[rate])} for rate in sorted(tried)],
         "second": [{"rate": rate, "scores": scores} for _, rate, scores in sorted(rounds)],
     }
-    return xarray.Dataset({"record": json.dumps(record)})
 
 
 def _flat(scores: Iterable[float]) -> bool:
