@@ -10,9 +10,11 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
@@ -30,7 +32,9 @@ Fact = Callable[[Sequence[Any], Mapping[str, Any], Any], Facts | None]
 SHAPES = frozenset(
     f"{kind}{like}" for kind in ("zeros", "ones", "empty", "full", "rand", "randn", "randint") for like in ("_like",)
 ) | frozenset({"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"})
+_LIKE = frozenset({"type_as", "to", "expand_as", "view_as", "reshape_as"})  # of the second tensor only size and kind
 _LONGEST_HISTORY = 200
+_CHECKPOINT = torch.utils.checkpoint.checkpoint.__code__.co_filename
 
 
 class Step:
@@ -51,19 +55,20 @@ class Step:
         site: line of the call.
         facts: what else was noted.
         muted: the call that had turned gradients off, if they were.
+        inner: whether it is inside a function that has a backward of its own.
         order: calls in the order in which they were made.
     """
 
     __slots__ = (
-        *("op", "inputs", "users", "content", "signal", "trained", "gradient", "shape", "floating", "axis", "module", "site"),
-        *("facts", "muted", "order"),
+        *("axis", "content", "facts", "floating", "gradient", "inner", "inputs", "module", "muted", "op", "order"),
+        *("shape", "signal", "site", "trained", "users"),
     )
 
     def __init__(self, op: str, tensor: Tensor, inputs: Sequence[Step] = ()) -> None:
         self.op, self.inputs = op, tuple(inputs)
         self.users: list[Step] = []
-        self.content = any(step.content for step in inputs) and op not in SHAPES
-        self.signal = (any(step.signal for step in inputs) or _is_layer(op, inputs)) and op not in SHAPES
+        self.content: bool = any(step.content for step in inputs) and op not in SHAPES
+        self.signal: bool = (any(step.signal for step in inputs) or _is_layer(op, inputs)) and op not in SHAPES
         self.trained = False
         self.gradient = tensor.requires_grad
         self.shape = tuple(tensor.shape) if not tensor.is_nested else ()
@@ -73,6 +78,7 @@ class Step:
         self.site = Site()
         self.facts: Facts = {}
         self.muted: Muting | None = None
+        self.inner = False
         self.order = 0
         for step in inputs:
             step.users.append(self)
@@ -151,12 +157,14 @@ class Flow(TorchFunctionMode):
         # What a call overwrites must be read before it.
         facts = self._facts.get(name)
         before = [self._step(tensor) for tensor in all_tensors(args, kwargs)] if _computes(func) else []
+        if name in _LIKE:
+            before = before[:1]
         copied = _saved(args) if facts is not None and _in_place(func) else args
         output = func(*args, **kwargs)  # in here, and below, the mode is off
         given = args[0] if name == "setitem" else output
-        found = [given] if isinstance(given, Tensor) else list(tensors(given)) if isinstance(given, (tuple, list)) else []
+        found = list(tensors(given)) if isinstance(given, (Tensor, tuple, list)) else []
         if found and before:
-            noted = facts(copied, kwargs, output) if facts is not None else None
+            noted = _noted(facts, copied, kwargs, output) if facts is not None else None
             self._see(name, before, found, noted, args)
             if _in_place(func) or name == "setitem":
                 self._spread(found[0])
@@ -166,7 +174,7 @@ class Flow(TorchFunctionMode):
         on = bool(args[0] if args else next(iter(kwargs.values()), True))
         if on:
             self._muted = None
-        elif torch.is_grad_enabled():
+        elif torch.is_grad_enabled() and not _is_checkpoint(sys._getframe(1)):
             self._muted = Muting(*self._place())
 
     def _see(
@@ -178,7 +186,9 @@ class Flow(TorchFunctionMode):
             step.axis = self._axis(step, args)
             step.order, step.module, step.site = len(self.steps), module, site
             step.facts = facts or {}
-            step.muted = None if torch.is_grad_enabled() else self._muted
+            if not torch.is_grad_enabled():
+                # Without a call that turned gradients off it is a function with a backward of its own that did.
+                step.muted, step.inner = self._muted, self._muted is None
             self.steps.append(step)
             self._keep(tensor, step)
 
@@ -204,12 +214,15 @@ class Flow(TorchFunctionMode):
         known = self._known.get(id(tensor))
         # An id is given again once its tensor is freed; the reference tells the two apart.
         if known is not None and known[0]() is tensor:
-            return known[1]
+            if not known[1].inner or not tensor.requires_grad:
+                return known[1]
+            behind = [known[1], *self._behind(tensor)]  # what the function returned now has its backward
+        else:
+            behind = list(self._behind(tensor))
         if is_parameter(tensor):
             step = Step("parameter", tensor)
             step.trained = tensor.requires_grad
         else:
-            behind = list(self._behind(tensor))
             step = Step("unseen" if behind else "constant", tensor, behind)
             step.axis = self._axis(step, None)
         self._keep(tensor, step)
@@ -217,7 +230,8 @@ class Flow(TorchFunctionMode):
 
     def _behind(self, tensor: Tensor) -> Iterator[Step]:
         """The nearest steps in the history of a tensor that no call announced."""
-        seen, waiting = set(), [_history(tensor)]
+        seen: set[Any] = set()
+        waiting = [_history(tensor)]
         while waiting and len(seen) < _LONGEST_HISTORY:
             node = waiting.pop()
             if node is None or node in seen:
@@ -248,6 +262,22 @@ class Flow(TorchFunctionMode):
         return before if before in places else None
 
 
+def _noted(fact: Fact, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> Facts | None:
+    try:
+        return fact(args, kwargs, output)
+    except Exception:  # a way of calling it that is not foreseen must not stop the model
+        return None
+
+
+def _is_checkpoint(frame: FrameType | None) -> bool:
+    """Whether gradients are off since the same is computed again later."""
+    while frame is not None and frame.f_code is not nn.Module._call_impl.__code__:
+        if frame.f_code.co_filename == _CHECKPOINT:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _is_layer(op: str, inputs: Sequence[Step]) -> bool:
     return (op == "linear" or op.startswith("conv")) and sum(step.gradient for step in inputs[:2]) > 0
 
@@ -259,7 +289,7 @@ def _computes(function: Any) -> bool:
 
 def _in_place(function: Any) -> bool:
     name: str = getattr(function, "__name__", "")
-    return name.endswith("_") and not name.endswith("__") or (name.startswith("__i") and name.endswith("__"))
+    return (name.endswith("_") and not name.endswith("__")) or (name.startswith("__i") and name.endswith("__"))
 
 
 def _saved(args: Sequence[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What a softmax is for: weights of a sum, as in attention, pooling and gates, or something that should not be there."""
+"""What a softmax is for: the weights of a sum, as in attention, pooling and gates, or nothing that it should do."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from isometer.doctor.causes._flow import Step, following, reaching
 from isometer.doctor.causes._suspicion import SURE, VIEWS
 
 PRODUCTS = frozenset({"matmul", "mm", "bmm", "einsum", "baddbmm", "addmm", "mv", "tensordot", "inner"})
-SCORES = VIEWS | DROPOUTS | {
-    *("mul", "div", "add", "sub", "masked_fill", "where", "clamp", "tanh", "cat", "getitem", "unseen", "setitem"),
-}
+SCORES = (
+    VIEWS
+    | DROPOUTS
+    | {
+        *("mul", "div", "add", "sub", "masked_fill", "where", "clamp", "tanh", "cat", "getitem", "unseen", "setitem"),
+    }
+)
 """What scores go through between the product of queries and keys and the softmax."""
 _WEIGHTS = VIEWS | DROPOUTS | {"div", "masked_fill", "where", "nan_to_num", "clamp", "pad", "cat"}
 PARTS = frozenset({"getitem", "select", "unbind", "chunk", "split", "narrow", "gather", "index_select"})
@@ -33,14 +37,15 @@ def softmax_deviation(step: Step, samples: int) -> float:
     source, axis = step.source, step.facts["axis"]
     if samples > 1 and source.axis == 0 and axis == 0 and len(source.shape) > 1:
         return SURE
-    scores = any(one.op in PRODUCTS and one.content for one in reaching([source], lambda one: one.op in SCORES))
+    products = [one for one in reaching([source], lambda one: one.op in SCORES) if one.op in PRODUCTS and one.content]
     contracted, mixing, chosen = _uses(step)
-    if scores and contracted:
+    if products and contracted:
         return 0.0
     few = bool(source.shape) and source.shape[axis] <= _FEW
-    if chosen or ((contracted or mixing) and (few or axis != len(source.shape) - 1)):
+    scores = any(is_score_product(one) and not is_weighted_sum(one) for one in products)
+    if scores or chosen or ((contracted or mixing) and (few or axis != len(source.shape) - 1)):
         return _WEIGHING
-    if scores or contracted or mixing:
+    if products or contracted or mixing:
         return _MIXING
     return _ALONE
 
