@@ -142,7 +142,9 @@ class Flow(TorchFunctionMode):
             self._keep(tensor, step)
 
     def _end(self, module: nn.Module, args: Any, output: Any) -> None:
-        self.outputs.extend(self._step(tensor) for tensor in tensors(output) if tensor.is_floating_point())
+        returned = [tensor for tensor in tensors(output) if tensor.is_floating_point()]
+        # What has no axes is a loss, and may well be cut off from parts of the model.
+        self.outputs += [self._step(tensor) for tensor in returned if tensor.dim()] or map(self._step, returned)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

@@ -97,7 +97,7 @@ def _has_two(step: Step) -> bool:
 def _is_straight_through(step: Step) -> bool:
     """Whether what is cut is added to itself uncut, as in `x + (round(x) - x).detach()`."""
     if step.op in ROUNDINGS:
-        later = following(step, lambda user: user.op in _SUMS)
+        later = following(step, lambda user: user.op in _SUMS | VIEWS | {"mul", "div", "clamp"})
         return any(user.op in ("detach", "data") and _is_straight_through(user) for user in later)
     cut = reaching(step.inputs, lambda one: one.op in _SUMS)
     for user in following(step, lambda user: user.op in _SUMS):

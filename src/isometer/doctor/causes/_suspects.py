@@ -8,14 +8,23 @@ from typing import NamedTuple
 
 from isometer.doctor.causes._facts import ACTIVATIONS, DROPOUTS
 from isometer.doctor.causes._flow import Flow, Step, following, reaching
-from isometer.doctor.causes._softmaxes import PARTS, SCORES, is_score_product, is_weighted_sum, softmax_deviation
+from isometer.doctor.causes._softmaxes import (
+    PARTS,
+    PRODUCTS,
+    SCORES,
+    WEIGHING,
+    is_score_product,
+    is_weighted_sum,
+    softmax_deviation,
+)
 from isometer.doctor.causes._suspicion import SURE, VIEWS, Suspicion, quoted
 
 _SATURATING = frozenset({"sigmoid", "hardsigmoid", "logsigmoid", "tanh", "hardtanh", "relu6", "softplus", "softsign"})
 _BENDING = frozenset({"tanh", "erf", "sigmoid", "softplus", "relu", "exp"})
 _ELEMENTWISE = _BENDING | VIEWS | {"add", "sub", "rsub", "mul", "div", "rdiv", "pow", "square", "neg", "clamp"}
 _NORMS = frozenset({"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm", "normalize"})
-_LAYERS = _NORMS | ACTIVATIONS | {"linear", "conv1d", "conv2d", "conv3d", "matmul", "einsum", "bmm", "mm", "addmm"}
+_WEIGHTS = PRODUCTS | {"linear", "conv1d", "conv2d", "conv3d"}
+_LAYERS = _NORMS | ACTIVATIONS | _WEIGHTS
 _EXPANSIONS = frozenset({"expand", "expand_as", "broadcast_to", "repeat", "tile", "repeat_interleave"})
 _INDEXED_WRITES = frozenset(
     {"index_add", "index_copy", "scatter", "scatter_add", "setitem", "index_put", "scatter_reduce"}
@@ -53,8 +62,7 @@ def suspects(flow: Flow, used: set[Step], samples: int) -> Iterator[Suspicion]:
         used: what its output depends on.
         samples: in the batch.
     """
-    answer = next((step for step in flow.outputs if step.shape), None)  # what has no axes is a loss
-    last = reaching([answer] if answer is not None else [], lambda step: step.op in VIEWS)
+    last = reaching(flow.outputs[:1], lambda step: step.op in VIEWS)
     whole = _Pass(flow, used, samples, last)
     for step in flow.steps:
         if step.module is None or step not in used or not step.inputs or not step.source.signal:
@@ -102,9 +110,11 @@ def _decades(step: Step, whole: _Pass, factor: float, rms: float) -> float:
     decades = abs(math.log10(factor))
     if _is_scaled_skip(step):
         alike = [one for one in whole.flow.steps if one.facts.get("factor") == step.facts["factor"]]
-        return min(_SKIP_MOST, decades * sum(one.module is not None and _is_scaled_skip(one) for one in alike))
+        skips = sum(one.module is not None and _is_scaled_skip(one) for one in alike)
+        if skips > 1:
+            return min(_SKIP_MOST, decades * skips)
     attends = _is_scaled_score(step)
-    if step.content and attends and factor >= 1 and rms * factor > _SATURATED:
+    if attends and factor >= 1 and rms * factor > _SATURATED and any(map(is_score_product, _handed_on(step.source))):
         return decades + math.log2(rms * factor / _SATURATED) / 2
     if 0.3 <= factor <= 3 or _is_in_polynomial(step):
         return 0.0
@@ -124,7 +134,8 @@ def _is_scaled_skip(step: Step) -> bool:
     """Whether something is multiplied and added to what layers make of it, with no normalisation behind the sum."""
     for user in step.users:
         others = [one for one in user.inputs if one is not step]
-        if user.op == "add" and others and user.shape == step.shape and step.source in reaching(others, _is_near(step)):
+        branch = reaching(others, _is_near(step)) if user.op == "add" and user.shape == step.shape else set()
+        if step.source in branch and any(one.op in _WEIGHTS and one.order > step.source.order for one in branch):
             return not any(after.op in _NORMS for after in user.users) or len(user.users) > 1
     return False
 
@@ -145,9 +156,14 @@ def _is_view_or_sum(step: Step) -> bool:
     return step.op in VIEWS or step.op in ("add", "sub")
 
 
+def _handed_on(step: Step) -> set[Step]:
+    """A step and those whose entries it has."""
+    return reaching([step], lambda one: one.op in VIEWS | DROPOUTS)
+
+
 def _is_scaled_score(step: Step) -> bool:
     """Whether a scaling belongs to attention: of queries, keys or scores."""
-    products = [one for one in reaching([step.source], lambda one: one.op in VIEWS | DROPOUTS) if is_score_product(one)]
+    products = [one for one in _handed_on(step.source) if is_score_product(one)]
     if any(not is_weighted_sum(one) for one in products):
         return True
     later = following(step, lambda user: user.op in SCORES or (is_score_product(user) and not is_weighted_sum(user)))
@@ -218,9 +234,11 @@ def _chosen(step: Step, whole: _Pass) -> _Verdict | None:
 
 def _is_undone(step: Step, whole: _Pass) -> bool:
     """Whether samples come back into their order later, or were out of it before."""
-    order = step.facts["order"]
+    order, place = step.facts["order"], (step.module, step.site)
     for other in whole.flow.steps:
         back = other.facts.get("order")
+        if (other.module, other.site) == place:
+            continue  # what undoes itself does so only if it is called twice
         if back is not None and len(back) == len(order) and all(order[place] == at for at, place in enumerate(back)):
             return True
     indices = [one for one in step.inputs if not one.floating]
@@ -250,7 +268,8 @@ def _softmax(step: Step, whole: _Pass) -> _Verdict | None:
     deviation = softmax_deviation(step, whole.samples)
     if step in whole.last:
         return None if deviation < SURE else _Verdict(SURE, f"Remove {quoted(step.op)}", "it is over the samples")
-    evidence = "it is over the samples" if deviation == SURE else "its result is not used as weights"
+    kinds = {SURE: "it is over the samples", WEIGHING: "it makes the weights of a sum"}
+    evidence = kinds.get(deviation, "its result is not the weights of a sum")
     return _Verdict(deviation, f"Remove {quoted(step.op)}", evidence)
 
 
@@ -259,7 +278,8 @@ def _behind_readout(step: Step, whole: _Pass) -> _Verdict | None:
         return None
     before = _before(step)
     features = before.op in _NORMS or (before.op == "add" and sum(one.content for one in before.inputs) > 1)
-    deviation = _FEATURES if features and step.op not in _SATURATING else _BEHIND_READOUT
+    rectifies = step.op not in _SATURATING or step.facts.get("rectifies", False)
+    deviation = _FEATURES if features and rectifies else _BEHIND_READOUT
     if step.op == "log_softmax":
         deviation = _LOG_SOFTMAX  # what cross-entropy does anyway
     return _Verdict(deviation, f"Remove {quoted(step.op)} behind the readout", "the model returns what it makes")
