@@ -32,6 +32,7 @@ Fact = Callable[[Sequence[Any], Mapping[str, Any], Any], Facts | None]
 SHAPES = frozenset(
     f"{kind}{like}" for kind in ("zeros", "ones", "empty", "full", "rand", "randn", "randint") for like in ("_like",)
 ) | frozenset({"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"})
+_EXCHANGES = frozenset({"transpose", "permute", "t", "T", "mT", "H", "mH"})
 _LIKE = frozenset({"type_as", "to", "expand_as", "view_as", "reshape_as"})  # of the second tensor only size and kind
 _LONGEST_HISTORY = 200
 _CHECKPOINT = torch.utils.checkpoint.checkpoint.__code__.co_filename
@@ -71,7 +72,8 @@ class Step:
         self.signal: bool = (any(step.signal for step in inputs) or _is_layer(op, inputs)) and op not in SHAPES
         self.trained = False
         self.gradient = tensor.requires_grad
-        self.shape = tuple(tensor.shape) if not tensor.is_nested else ()
+        sized = not tensor.is_nested and not nn.parameter.is_lazy(tensor)
+        self.shape: tuple[int, ...] = tuple(tensor.shape) if sized else ()
         self.floating = tensor.is_floating_point()
         self.axis: int | None = None
         self.module: str | None = None
@@ -252,16 +254,15 @@ class Flow(TorchFunctionMode):
             return None
         places = [axis for axis, length in enumerate(step.shape) if length == self._samples]
         before = next((one.axis for one in step.inputs if one.content and one.axis is not None), None)
-        if not places:
-            # Samples and positions on one axis, samples outermost.
-            return 0 if before == 0 and step.shape and not step.shape[0] % self._samples else None
-        if len(places) == 1:
-            return places[0]
-        if before is None:
-            return 0 if 0 in places else None
-        if args is not None:
+        if before is not None and args is not None:
             before = _moved(step.op, before, len(step.shape), args[1:])
-        return before if before in places else None
+        if before in places:
+            return before
+        if before == 0 and step.shape and not step.shape[0] % self._samples:
+            return 0  # samples and positions on one axis, samples outermost
+        if before is None and 0 in places:
+            return 0
+        return places[0] if len(places) == 1 else None
 
 
 def _noted(fact: Fact, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> Facts | None:
@@ -308,6 +309,8 @@ def _history(tensor: Tensor) -> Any:
 
 def _moved(op: str, axis: int, rank: int, places: Sequence[Any]) -> int:
     """Where a function that exchanges axes puts one of them."""
+    if op not in _EXCHANGES or not rank:
+        return axis
     flat = [one for place in places for one in (place if isinstance(place, (tuple, list)) else (place,))]
     numbers = [one % rank for one in flat if isinstance(one, int)]
     if op == "transpose" and len(numbers) == 2 and axis in numbers:

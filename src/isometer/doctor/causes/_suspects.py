@@ -144,10 +144,14 @@ def _is_near(step: Step) -> Callable[[Step], bool]:
     return lambda one: one.content and one.order > step.source.order
 
 
+def _is_square(step: Step) -> bool:
+    return step.op == "mul" and len(set(step.inputs)) < len(step.inputs)
+
+
 def _is_in_polynomial(step: Step) -> bool:
     """Whether a multiple is one of a power, as in activations that are written out."""
     source = step.source
-    if source.op in ("pow", "square") or (source.op == "mul" and len(set(source.inputs)) < len(source.inputs)):
+    if source.op in ("pow", "square") or _is_square(source):
         return True
     return any(user.op == "mul" and source in user.inputs for user in step.users)
 
@@ -251,7 +255,7 @@ def _averaged(step: Step, whole: _Pass) -> _Verdict | None:
     source, axes = step.source, step.facts["axes"]
     if not step.site.file or source.axis != 0 or 0 not in axes or len(axes) == len(source.shape) > 1:
         return None
-    if source.op in ("pow", "square", "abs", "mul", "softmax") or _is_centring(step):
+    if source.op in ("pow", "square", "abs", "softmax") or _is_square(source) or _is_centring(step):
         return None
     advice, evidence = f"Remove {quoted(step.op)} over the samples", "it mixes the samples of the batch"
     return _Verdict(_AVERAGED, advice, evidence, "own sample", step.facts["keeps"])
