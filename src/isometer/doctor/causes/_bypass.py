@@ -81,7 +81,7 @@ class _Bypass:
 
     def __init__(self) -> None:
         self.calls: dict[tuple[str, Site], str] = {}
-        self.running: list[_Mode] = []
+        self.running: list[Any] = []  # modes
 
     def __getstate__(self) -> dict[str, Any]:
         return {"calls": dict(self.calls), "running": []}  # the copy of a module does not run
@@ -92,7 +92,7 @@ class _Enter:
         self.bypass = bypass
 
     def __call__(self, module: nn.Module, args: Any) -> None:
-        mode = _Mode(module, self.bypass.calls)
+        mode: Any = _Mode(module, self.bypass.calls)
         mode.__enter__()
         self.bypass.running.append(mode)
 
@@ -183,11 +183,17 @@ def _nothing_dropped(function: Any, args: Sequence[Any], kwargs: Mapping[str, An
     return function(*(0.0 if at == place else value for at, value in enumerate(args)), **kwargs)
 
 
+def _book_scale(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call attention with its own scale of the scores."""
+    return function(*args, **{**kwargs, "scale": None})
+
+
 ANSWERS: Mapping[str, Answer] = {
     "input": _input,
     "own sample": _own_sample,
     "gradients on": _gradients_on,
     "nothing dropped": _nothing_dropped,
+    "book scale": _book_scale,
 }
 """By name, what can be done in the place of a call."""
 

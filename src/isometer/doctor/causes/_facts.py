@@ -22,9 +22,7 @@ ACTIVATIONS = frozenset(
     | {"sigmoid", "hardsigmoid", "logsigmoid", "tanh", "hardtanh", "relu6", "softplus", "softsign", "tanhshrink"}
     | {"softmax", "log_softmax", "softmin"}
 )
-_WITH_DROPOUT = (
-    *("scaled_dot_product_attention", "multi_head_attention_forward", "lstm", "gru", "rnn_tanh", "rnn_relu"),
-)
+_WITH_DROPOUT = ("multi_head_attention_forward", "lstm", "gru", "rnn_tanh", "rnn_relu")
 INTEGERS = frozenset({"long", "int", "short", "char", "byte", "to", "type"})
 
 
@@ -128,6 +126,12 @@ def _dropped_inside(op: str) -> Fact:
     return fact
 
 
+def _attention(args: Arguments, kwargs: Options, output: Any) -> Facts | None:
+    query, scale = _argument(args, kwargs, 0, "query"), kwargs.get("scale")
+    ratio = 1.0 if scale is None else abs(float(scale)) * math.sqrt(query.shape[-1])
+    return {"share": float(_argument(args, kwargs, 4, "dropout_p", default=0.0)), "ratio": ratio, "scale": scale}
+
+
 def _rolled(args: Arguments, kwargs: Options, output: Any) -> Facts:
     axes = _argument(args, kwargs, 2, "dims", default=())
     return {"axes": reduced_axes(_input(args, kwargs), (None, axes), {})}
@@ -188,6 +192,7 @@ FACTS: Mapping[str, Fact] = {
     **{op: _dropped_inside(op) for op in _WITH_DROPOUT},
     **dict.fromkeys(("softmax", "log_softmax", "softmin"), _softmax),
     **dict.fromkeys(("mean", "sum"), _reduced),
+    "scaled_dot_product_attention": _attention,
     "mul": _factor,
     "div": _quotient,
     "clamp": _clamp,

@@ -10,9 +10,11 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
@@ -30,7 +32,10 @@ Fact = Callable[[Sequence[Any], Mapping[str, Any], Any], Facts | None]
 SHAPES = frozenset(
     f"{kind}{like}" for kind in ("zeros", "ones", "empty", "full", "rand", "randn", "randint") for like in ("_like",)
 ) | frozenset({"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"})
+_EXCHANGES = frozenset({"transpose", "permute", "t", "T", "mT", "H", "mH"})
+_LIKE = frozenset({"type_as", "to", "expand_as", "view_as", "reshape_as"})  # of the second tensor only size and kind
 _LONGEST_HISTORY = 200
+_CHECKPOINT = torch.utils.checkpoint.checkpoint.__code__.co_filename
 
 
 class Step:
@@ -51,41 +56,31 @@ class Step:
         site: line of the call.
         facts: what else was noted.
         muted: the call that had turned gradients off, if they were.
+        inner: whether it is inside a function that has a backward of its own.
         order: calls in the order in which they were made.
     """
 
     __slots__ = (
-        *(
-            "op",
-            "inputs",
-            "users",
-            "content",
-            "signal",
-            "trained",
-            "gradient",
-            "shape",
-            "floating",
-            "axis",
-            "module",
-            "site",
-        ),
-        *("facts", "muted", "order"),
+        *("axis", "content", "facts", "floating", "gradient", "inner", "inputs", "module", "muted", "op", "order"),
+        *("shape", "signal", "site", "trained", "users"),
     )
 
     def __init__(self, op: str, tensor: Tensor, inputs: Sequence[Step] = ()) -> None:
         self.op, self.inputs = op, tuple(inputs)
         self.users: list[Step] = []
-        self.content = any(step.content for step in inputs) and op not in SHAPES
-        self.signal = (any(step.signal for step in inputs) or _is_layer(op, inputs)) and op not in SHAPES
+        self.content: bool = any(step.content for step in inputs) and op not in SHAPES
+        self.signal: bool = (any(step.signal for step in inputs) or _is_layer(op, inputs)) and op not in SHAPES
         self.trained = False
         self.gradient = tensor.requires_grad
-        self.shape = tuple(tensor.shape) if not tensor.is_nested else ()
+        sized = not tensor.is_nested and not nn.parameter.is_lazy(tensor)
+        self.shape: tuple[int, ...] = tuple(tensor.shape) if sized else ()
         self.floating = tensor.is_floating_point()
         self.axis: int | None = None
         self.module: str | None = None
         self.site = Site()
         self.facts: Facts = {}
         self.muted: Muting | None = None
+        self.inner = False
         self.order = 0
         for step in inputs:
             step.users.append(self)
@@ -149,7 +144,9 @@ class Flow(TorchFunctionMode):
             self._keep(tensor, step)
 
     def _end(self, module: nn.Module, args: Any, output: Any) -> None:
-        self.outputs.extend(self._step(tensor) for tensor in tensors(output) if tensor.is_floating_point())
+        returned = [tensor for tensor in tensors(output) if tensor.is_floating_point()]
+        # What has no axes is a loss, and may well be cut off from parts of the model.
+        self.outputs += [self._step(tensor) for tensor in returned if tensor.dim()] or map(self._step, returned)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -164,14 +161,14 @@ class Flow(TorchFunctionMode):
         # What a call overwrites must be read before it.
         facts = self._facts.get(name)
         before = [self._step(tensor) for tensor in all_tensors(args, kwargs)] if _computes(func) else []
+        if name in _LIKE:
+            before = before[:1]
         copied = _saved(args) if facts is not None and _in_place(func) else args
         output = func(*args, **kwargs)  # in here, and below, the mode is off
         given = args[0] if name == "setitem" else output
-        found = (
-            [given] if isinstance(given, Tensor) else list(tensors(given)) if isinstance(given, (tuple, list)) else []
-        )
+        found = list(tensors(given)) if isinstance(given, (Tensor, tuple, list)) else []
         if found and before:
-            noted = facts(copied, kwargs, output) if facts is not None else None
+            noted = _noted(facts, copied, kwargs, output) if facts is not None else None
             self._see(name, before, found, noted, args)
             if _in_place(func) or name == "setitem":
                 self._spread(found[0])
@@ -181,7 +178,7 @@ class Flow(TorchFunctionMode):
         on = bool(args[0] if args else next(iter(kwargs.values()), True))
         if on:
             self._muted = None
-        elif torch.is_grad_enabled():
+        elif torch.is_grad_enabled() and not _is_checkpoint(sys._getframe(1)):
             self._muted = Muting(*self._place())
 
     def _see(
@@ -193,7 +190,9 @@ class Flow(TorchFunctionMode):
             step.axis = self._axis(step, args)
             step.order, step.module, step.site = len(self.steps), module, site
             step.facts = facts or {}
-            step.muted = None if torch.is_grad_enabled() else self._muted
+            if not torch.is_grad_enabled():
+                # Without a call that turned gradients off it is a function with a backward of its own that did.
+                step.muted, step.inner = self._muted, self._muted is None
             self.steps.append(step)
             self._keep(tensor, step)
 
@@ -219,12 +218,15 @@ class Flow(TorchFunctionMode):
         known = self._known.get(id(tensor))
         # An id is given again once its tensor is freed; the reference tells the two apart.
         if known is not None and known[0]() is tensor:
-            return known[1]
+            if not known[1].inner or not tensor.requires_grad:
+                return known[1]
+            behind = [known[1], *self._behind(tensor)]  # what the function returned now has its backward
+        else:
+            behind = list(self._behind(tensor))
         if is_parameter(tensor):
             step = Step("parameter", tensor)
             step.trained = tensor.requires_grad
         else:
-            behind = list(self._behind(tensor))
             step = Step("unseen" if behind else "constant", tensor, behind)
             step.axis = self._axis(step, None)
         self._keep(tensor, step)
@@ -232,7 +234,8 @@ class Flow(TorchFunctionMode):
 
     def _behind(self, tensor: Tensor) -> Iterator[Step]:
         """The nearest steps in the history of a tensor that no call announced."""
-        seen, waiting = set(), [_history(tensor)]
+        seen: set[Any] = set()
+        waiting = [_history(tensor)]
         while waiting and len(seen) < _LONGEST_HISTORY:
             node = waiting.pop()
             if node is None or node in seen:
@@ -251,16 +254,31 @@ class Flow(TorchFunctionMode):
             return None
         places = [axis for axis, length in enumerate(step.shape) if length == self._samples]
         before = next((one.axis for one in step.inputs if one.content and one.axis is not None), None)
-        if not places:
-            # Samples and positions on one axis, samples outermost.
-            return 0 if before == 0 and step.shape and not step.shape[0] % self._samples else None
-        if len(places) == 1:
-            return places[0]
-        if before is None:
-            return 0 if 0 in places else None
-        if args is not None:
+        if before is not None and args is not None:
             before = _moved(step.op, before, len(step.shape), args[1:])
-        return before if before in places else None
+        if before in places:
+            return before
+        if before == 0 and step.shape and not step.shape[0] % self._samples:
+            return 0  # samples and positions on one axis, samples outermost
+        if before is None and 0 in places:
+            return 0
+        return places[0] if len(places) == 1 else None
+
+
+def _noted(fact: Fact, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> Facts | None:
+    try:
+        return fact(args, kwargs, output)
+    except Exception:  # a way of calling it that is not foreseen must not stop the model
+        return None
+
+
+def _is_checkpoint(frame: FrameType | None) -> bool:
+    """Whether gradients are off since the same is computed again later."""
+    while frame is not None and frame.f_code is not nn.Module._call_impl.__code__:
+        if frame.f_code.co_filename == _CHECKPOINT:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_layer(op: str, inputs: Sequence[Step]) -> bool:
@@ -274,7 +292,7 @@ def _computes(function: Any) -> bool:
 
 def _in_place(function: Any) -> bool:
     name: str = getattr(function, "__name__", "")
-    return name.endswith("_") and not name.endswith("__") or (name.startswith("__i") and name.endswith("__"))
+    return (name.endswith("_") and not name.endswith("__")) or (name.startswith("__i") and name.endswith("__"))
 
 
 def _saved(args: Sequence[Any]) -> list[Any]:
@@ -291,6 +309,8 @@ def _history(tensor: Tensor) -> Any:
 
 def _moved(op: str, axis: int, rank: int, places: Sequence[Any]) -> int:
     """Where a function that exchanges axes puts one of them."""
+    if op not in _EXCHANGES or not rank:
+        return axis
     flat = [one for place in places for one in (place if isinstance(place, (tuple, list)) else (place,))]
     numbers = [one % rank for one in flat if isinstance(one, int)]
     if op == "transpose" and len(numbers) == 2 and axis in numbers:

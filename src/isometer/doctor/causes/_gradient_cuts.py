@@ -14,20 +14,20 @@ _ARITHMETIC = VIEWS | _SUMS | {"mul", "div", "rdiv", "float", "double", "half", 
 _PARTIAL, _STATISTIC = 1.5, 0.5
 
 
-def gradient_cuts(flow: Flow, used: set[Step]) -> Iterator[Suspicion]:
+def gradient_cuts(flow: Flow) -> Iterator[Suspicion]:
     """Calls that end the gradient of a trained parameter: `detach`, `no_grad`, rounding.
 
     Args:
         flow: the graph of a forward pass.
-        used: what its output depends on.
 
     Yields:
         One suspicion per call; what turned gradients off is one call, however much is behind it.
     """
+    used = reaching(flow.outputs, _could_pass)
     served = {step for step in reaching(flow.outputs, _passes) if step.trained}
     regions: dict[Muting, list[Step]] = {}
     for step in flow.steps:
-        if step not in used or not any(one.gradient for one in step.inputs):
+        if step not in used or step.inner or not any(one.gradient for one in step.inputs):
             continue
         if step.muted is not None:
             if step.floating and not step.gradient and _is_work(step):
@@ -52,6 +52,11 @@ def _passes(step: Step) -> bool:
     return step.gradient and step.op not in ROUNDINGS
 
 
+def _could_pass(step: Step) -> bool:
+    """Whether a gradient could come through a step if nothing ended it: no gradient comes through an index."""
+    return step.floating
+
+
 def _ends(step: Step) -> bool:
     if step.op in ("detach", "data") or (step.op in ROUNDINGS and step.floating):
         return True
@@ -69,7 +74,8 @@ def _is_work(step: Step) -> bool:
 
 
 def _behind(steps: Sequence[Step]) -> set[Step]:
-    return {one for one in reaching(steps) if one.trained}
+    behind = reaching([one for step in steps for one in step.inputs], _could_pass)
+    return {one for one in behind if one.trained}
 
 
 def _weight(steps: Sequence[Step], served: set[Step]) -> float:
@@ -91,7 +97,7 @@ def _has_two(step: Step) -> bool:
 def _is_straight_through(step: Step) -> bool:
     """Whether what is cut is added to itself uncut, as in `x + (round(x) - x).detach()`."""
     if step.op in ROUNDINGS:
-        later = following(step, lambda user: user.op in _SUMS)
+        later = following(step, lambda user: user.op in _SUMS | VIEWS | {"mul", "div", "clamp"})
         return any(user.op in ("detach", "data") and _is_straight_through(user) for user in later)
     cut = reaching(step.inputs, lambda one: one.op in _SUMS)
     for user in following(step, lambda user: user.op in _SUMS):

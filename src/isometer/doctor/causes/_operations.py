@@ -57,7 +57,8 @@ def operation_repairs(model: nn.Module, forward: Forward, *, samples: int) -> li
     flow = Flow(model, samples=samples, facts=FACTS)
     flow.follow(forward)
     used = reaching(flow.outputs)
-    found = _worst([*gradient_cuts(flow, used), *suspects(flow, used, samples)])
+    order = {name: place for place, (name, _) in enumerate(model.named_modules())}
+    found = sorted(_worst([*gradient_cuts(flow), *suspects(flow, used, samples)]), key=lambda one: order[one.module])
     sizes = [step.shape for step in flow.outputs]
     found = [one for one in found if one.certain or _runs_without(model, forward, one, sizes)]
     repairs = [_repair(group) for group in _groups(found)] + [_repair([one]) for one in found]

@@ -8,20 +8,32 @@ from typing import NamedTuple
 
 from isometer.doctor.causes._facts import ACTIVATIONS, DROPOUTS
 from isometer.doctor.causes._flow import Flow, Step, following, reaching
-from isometer.doctor.causes._softmaxes import PARTS, SCORES, is_score_product, is_weighted_sum, softmax_deviation
+from isometer.doctor.causes._softmaxes import (
+    PARTS,
+    PRODUCTS,
+    SCORES,
+    WEIGHING,
+    is_score_product,
+    is_weighted_sum,
+    softmax_deviation,
+)
 from isometer.doctor.causes._suspicion import SURE, VIEWS, Suspicion, quoted
 
 _SATURATING = frozenset({"sigmoid", "hardsigmoid", "logsigmoid", "tanh", "hardtanh", "relu6", "softplus", "softsign"})
 _BENDING = frozenset({"tanh", "erf", "sigmoid", "softplus", "relu", "exp"})
 _ELEMENTWISE = _BENDING | VIEWS | {"add", "sub", "rsub", "mul", "div", "rdiv", "pow", "square", "neg", "clamp"}
 _NORMS = frozenset({"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm", "normalize"})
+_WEIGHTS = PRODUCTS | {"linear", "conv1d", "conv2d", "conv3d"}
+_LAYERS = _NORMS | ACTIVATIONS | _WEIGHTS
 _EXPANSIONS = frozenset({"expand", "expand_as", "broadcast_to", "repeat", "tile", "repeat_interleave"})
 _INDEXED_WRITES = frozenset(
     {"index_add", "index_copy", "scatter", "scatter_add", "setitem", "index_put", "scatter_reduce"}
 )
 _OTHER_AXIS, _AVERAGED, _BEHIND_READOUT, _TWICE, _FEATURES, _LOG_SOFTMAX = 0.5, 2.5, 2.0, 1.5, 0.9, 0.5
-_ATTENTION_DECADES = 1.5
+_ATTENTION_DECADES, _USUAL_DECADES = 1.5, 0.5
 _NARROW = 0.75  # per decade
+_SKIP_MOST = 2.0
+_SATURATED = 3.0  # root mean square of scores from which on a softmax chooses
 
 
 class _Verdict(NamedTuple):
@@ -58,8 +70,8 @@ def suspects(flow: Flow, used: set[Step], samples: int) -> Iterator[Suspicion]:
         for rule in _rules(step.op):
             verdict = rule(step, whole)
             if verdict is not None and verdict.deviation > 0:
-                deviation, *rest = verdict
-                yield Suspicion(step.module, step.op, step.site, round(min(deviation, SURE), 2), *rest)
+                deviation = round(min(verdict.deviation, SURE), 2)
+                yield Suspicion(step.module, step.op, step.site, deviation, *verdict[1:])
 
 
 def _rules(op: str) -> list[Rule]:
@@ -91,29 +103,71 @@ def _scaling(step: Step, whole: _Pass) -> _Verdict | None:
     evidence = f"{evidence} {abs(factor) * rms:.2g} in root mean square"
     if factor == 0 or not math.isfinite(factor):
         return _Verdict(SURE, advice, evidence)
-    decades = abs(math.log10(abs(factor)))
-    if 0.3 <= abs(factor) <= 3 or step.source.op in ("pow", "square") or _is_square(step.source):
-        return None
-    if _is_scaled_score(step) or any(user.op in ("sin", "cos") for user in following(step, _is_view_or_sum)):
-        decades -= _ATTENTION_DECADES
-    elif _is_by_the_book(step, abs(factor)):
-        decades = min(decades, _OTHER_AXIS)
-    elif 0 < rms and abs(math.log10(rms * abs(factor))) < abs(math.log10(rms)):
-        decades /= 2
-    return _Verdict(decades, advice, evidence)
+    return _Verdict(_decades(step, whole, abs(factor), rms), advice, evidence)
+
+
+def _decades(step: Step, whole: _Pass, factor: float, rms: float) -> float:
+    decades = abs(math.log10(factor))
+    if _is_scaled_skip(step):
+        alike = [one for one in whole.flow.steps if one.facts.get("factor") == step.facts["factor"]]
+        skips = sum(one.module is not None and _is_scaled_skip(one) for one in alike)
+        if skips > 1:
+            return min(_SKIP_MOST, decades * skips)
+    attends = _is_scaled_score(step)
+    if attends and factor >= 1 and rms * factor > _SATURATED and any(map(is_score_product, _handed_on(step.source))):
+        return decades + math.log2(rms * factor / _SATURATED) / 2
+    if 0.3 <= factor <= 3 or _is_in_polynomial(step):
+        return 0.0
+    if attends or any(user.op in ("sin", "cos") for user in following(step, _is_view_or_sum)):
+        return decades - _ATTENTION_DECADES
+    if _is_by_the_book(step, factor):
+        return min(decades, _OTHER_AXIS)
+    closer = rms > 0 and abs(math.log10(rms * factor)) < abs(math.log10(rms))
+    return decades / 2 if closer else decades
+
+
+def _is_one_of(number: float | None, values: tuple[float, ...]) -> bool:
+    return number is not None and any(math.isclose(number, value, rel_tol=1e-3) for value in values)
+
+
+def _is_scaled_skip(step: Step) -> bool:
+    """Whether something is multiplied and added to what layers make of it, with no normalisation behind the sum."""
+    for user in step.users:
+        others = [one for one in user.inputs if one is not step]
+        branch = reaching(others, _is_near(step)) if user.op == "add" and user.shape == step.shape else set()
+        if step.source in branch and any(one.op in _WEIGHTS and one.order > step.source.order for one in branch):
+            return not any(after.op in _NORMS for after in user.users) or len(user.users) > 1
+    return False
+
+
+def _is_near(step: Step) -> Callable[[Step], bool]:
+    return lambda one: one.content and one.order > step.source.order
 
 
 def _is_square(step: Step) -> bool:
-    return step.op == "mul" and len(step.inputs) == 2 and step.inputs[0] is step.inputs[1]
+    return step.op == "mul" and len(set(step.inputs)) < len(step.inputs)
+
+
+def _is_in_polynomial(step: Step) -> bool:
+    """Whether a multiple is one of a power, as in activations that are written out."""
+    source = step.source
+    if source.op in ("pow", "square") or _is_square(source):
+        return True
+    return any(user.op == "mul" and source in user.inputs for user in step.users)
 
 
 def _is_view_or_sum(step: Step) -> bool:
     return step.op in VIEWS or step.op in ("add", "sub")
 
 
+def _handed_on(step: Step) -> set[Step]:
+    """A step and those whose entries it has."""
+    return reaching([step], lambda one: one.op in VIEWS | DROPOUTS)
+
+
 def _is_scaled_score(step: Step) -> bool:
     """Whether a scaling belongs to attention: of queries, keys or scores."""
-    products = [one for one in reaching([step.source], lambda one: one.op in VIEWS | DROPOUTS) if is_score_product(one)]
+    products = [one for one in _handed_on(step.source) if is_score_product(one)]
     if any(not is_weighted_sum(one) for one in products):
         return True
     later = following(step, lambda user: user.op in SCORES or (is_score_product(user) and not is_weighted_sum(user)))
@@ -138,6 +192,18 @@ def _dropout(step: Step, whole: _Pass) -> _Verdict | None:
 
 def _dropout_inside(step: Step, whole: _Pass) -> _Verdict | None:
     return _dropping(step.facts["share"], "nothing dropped")
+
+
+def _attention(step: Step, whole: _Pass) -> _Verdict | None:
+    """Attention in one call: what it drops, and a scale of the scores that is not one over the root of the width."""
+    dropped, ratio = _dropping(step.facts["share"], "nothing dropped"), step.facts["ratio"]
+    decades = abs(math.log10(ratio)) if ratio > 0 else SURE
+    if _is_one_of(step.facts["scale"], (1.0, 1 / step.inputs[0].shape[-1])):
+        decades = min(decades, _USUAL_DECADES)  # where queries and keys are normalised, or their weights small
+    if decades <= max(_USUAL_DECADES, dropped.deviation):
+        return dropped
+    evidence = f"they are {ratio:.3g} times what one over the root of the width makes them"
+    return _Verdict(decades, "Scale the scores of attention by one over the root of the width", evidence, "book scale")
 
 
 def _dropping(share: float, answer: str) -> _Verdict:
@@ -172,9 +238,11 @@ def _chosen(step: Step, whole: _Pass) -> _Verdict | None:
 
 def _is_undone(step: Step, whole: _Pass) -> bool:
     """Whether samples come back into their order later, or were out of it before."""
-    order = step.facts["order"]
+    order, place = step.facts["order"], (step.module, step.site)
     for other in whole.flow.steps:
         back = other.facts.get("order")
+        if (other.module, other.site) == place:
+            continue  # what undoes itself does so only if it is called twice
         if back is not None and len(back) == len(order) and all(order[place] == at for at, place in enumerate(back)):
             return True
     indices = [one for one in step.inputs if not one.floating]
@@ -187,7 +255,7 @@ def _averaged(step: Step, whole: _Pass) -> _Verdict | None:
     source, axes = step.source, step.facts["axes"]
     if not step.site.file or source.axis != 0 or 0 not in axes or len(axes) == len(source.shape) > 1:
         return None
-    if source.op in ("pow", "square", "abs", "mul", "softmax") or _is_centring(step):
+    if source.op in ("pow", "square", "abs", "softmax") or _is_square(source) or _is_centring(step):
         return None
     advice, evidence = f"Remove {quoted(step.op)} over the samples", "it mixes the samples of the batch"
     return _Verdict(_AVERAGED, advice, evidence, "own sample", step.facts["keeps"])
@@ -204,7 +272,8 @@ def _softmax(step: Step, whole: _Pass) -> _Verdict | None:
     deviation = softmax_deviation(step, whole.samples)
     if step in whole.last:
         return None if deviation < SURE else _Verdict(SURE, f"Remove {quoted(step.op)}", "it is over the samples")
-    evidence = "it is over the samples" if deviation == SURE else "its result is not used as weights"
+    kinds = {SURE: "it is over the samples", WEIGHING: "it makes the weights of a sum"}
+    evidence = kinds.get(deviation, "its result is not the weights of a sum")
     return _Verdict(deviation, f"Remove {quoted(step.op)}", evidence)
 
 
@@ -213,7 +282,8 @@ def _behind_readout(step: Step, whole: _Pass) -> _Verdict | None:
         return None
     before = _before(step)
     features = before.op in _NORMS or (before.op == "add" and sum(one.content for one in before.inputs) > 1)
-    deviation = _FEATURES if features and step.op not in _SATURATING else _BEHIND_READOUT
+    rectifies = step.op not in _SATURATING or step.facts.get("rectifies", False)
+    deviation = _FEATURES if features and rectifies else _BEHIND_READOUT
     if step.op == "log_softmax":
         deviation = _LOG_SOFTMAX  # what cross-entropy does anyway
     return _Verdict(deviation, f"Remove {quoted(step.op)} behind the readout", "the model returns what it makes")
@@ -257,7 +327,7 @@ def _before(step: Step) -> Step:
 
 def _blanked(step: Step, whole: _Pass) -> _Verdict | None:
     """Zeros in the place of what was computed, which nothing else uses."""
-    if not step.site.file or step.op == "zero" and not step.source.content:
+    if not step.site.file or (step.op == "zero" and not step.source.content):
         return None
     root = step.source
     while _is_part(root) and root.inputs:
@@ -265,6 +335,9 @@ def _blanked(step: Step, whole: _Pass) -> _Verdict | None:
     later = [user for user in following(root, _is_part) if user in whole.used and not _is_part(user)]
     if root.op == "input" or any(user is not step for user in later):
         return None  # zeros to begin with, of the size of something
+    served = any(user.op in _LAYERS for user in following(step, lambda user: user.op in VIEWS))
+    if not served and step not in whole.last:
+        return None  # zeros to add to
     return _Verdict(SURE, f"Remove {quoted(step.op)}", "zeros take the place of everything before it")
 
 
@@ -280,8 +353,6 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("mean", "sum"), _averaged),
     **dict.fromkeys(("softmax", "softmin"), _softmax),
     **dict.fromkeys(("zeros_like", "zero"), _blanked),
-    **dict.fromkeys(
-        ("scaled_dot_product_attention", "multi_head_attention_forward", "lstm", "gru", "rnn_tanh", "rnn_relu"),
-        _dropout_inside,
-    ),
+    **dict.fromkeys(("multi_head_attention_forward", "lstm", "gru", "rnn_tanh", "rnn_relu"), _dropout_inside),
+    "scaled_dot_product_attention": _attention,
 }

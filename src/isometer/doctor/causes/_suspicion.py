@@ -10,8 +10,23 @@ SURE = 3.0
 """The deviation of what is surely wrong."""
 VIEWS = frozenset(
     {"view", "reshape", "flatten", "unflatten", "transpose", "permute", "squeeze", "unsqueeze", "contiguous", "clone"}
-    | {"t", "T", "mT", "H", "mH", "movedim", "view_as", "reshape_as", "expand", "expand_as", "broadcast_to", "unfold"}
+    | {
+        "t",
+        "T",
+        "mT",
+        "H",
+        "mH",
+        "movedim",
+        "view_as",
+        "reshape_as",
+        "expand",
+        "expand_as",
+        "broadcast_to",
+        "unfold",
+        "as_strided",
+    }
     | {"to", "float", "double", "half", "bfloat16", "type", "type_as", "cpu", "cuda", "detach", "data", "ravel"}
+    | {"as_strided"}
 )
 """Functions that hand on entries as they are, all of them."""
 
