@@ -334,7 +334,7 @@ def test_tokens_are_told_from_masks() -> None:
 def test_long_inputs_are_cut_into_patches() -> None:
     sounds = [torch.randn(4, 1, 4000, generator=_generator(k)) for k in range(2)]
     views = Reader(sounds, []).views(sounds[0])
-    assert views["patches"].shape == (4, 250, 16)
+    assert views["patches"].shape == (4, 63, 63)
     assert views["flat"].shape == (4, 1024)
 
 

@@ -27,7 +27,7 @@ from isometer.doctor.stress._yardstick_views import KNOWN, Reader, Unfit, Views,
 Tensor = torch.Tensor
 RATES = (3e-3, 2e-2)
 """Rates of Adam at which every learner is tried; in the second half they fall to a tenth."""
-_FIRST, _KEPT = 12, 4  # steps after which only so many runs go on
+_FIRST, _KEPT = 12, 4  # steps after which the better half goes on, and runs that are enough
 _LEAST = 4  # losses that say something
 _MOST_SAMPLES = 128  # that are learned from at a time
 
@@ -112,7 +112,7 @@ def _trained(material: Material, output: Any, steps: int, seed: int) -> list[_Ru
     adam = _adam(runs)
     for step in range(min(steps, count)):
         if step == max(_FIRST, steps // 4):
-            runs = sorted(runs, key=lambda run: sum(run.losses[-_FIRST // 2 :]))[:_KEPT]
+            runs = sorted(runs, key=lambda run: sum(run.losses[-_FIRST // 2 :]))[: min(_KEPT, -(-len(runs) // 2))]
         inputs, target = _batch(material, step)
         for group, rate in zip(adam.param_groups, RATES, strict=True):
             group["lr"] = rate * min(1.0, 1.9 - 1.8 * step / steps)

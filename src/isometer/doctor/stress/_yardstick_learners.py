@@ -180,9 +180,10 @@ def learners(views: Views, form: Form, vocabulary: int, *, causal: bool) -> Iter
                 yield Learner("waves", "flat", _waves)
         if "grid" in views:
             yield Learner("convolution", "grid", _image)
-        for view in ("patches", "lane"):
-            if view in views:
-                yield from (Learner("set", view, _set), Learner("series", view, _series))
+        if "line" in views:
+            yield from (Learner("set", "points", _set), Learner("series", "patches", _series))
+        if "lane" in views:
+            yield from (Learner("set", "lane", _set), Learner("series", "lane", _series))
         if "tokens" in views:
             yield Learner("bag of tokens", "tokens", embedded(32, _bag))
             yield Learner("tokens in order", "tokens", embedded(16, _places))

@@ -14,17 +14,19 @@ from isometer.doctor.stress._material import Pair
 
 Tensor = torch.Tensor
 Views = dict[str, Tensor]
-"""One batch of inputs, in as many ways as it can be seen: `tokens`; numbers `flat`; as a `line` of positions, with
-neighbours taken together (`patches`) or the other way round (`lane`); as images, averaged (`grid`) or not (`full`)."""
+"""One batch of inputs, in as many ways as it can be seen: `tokens`; numbers `flat`; as a `line` of positions, some
+of them (`points`), neighbours taken together (`patches`), or the other way round (`lane`); as images, averaged (`grid`)
+or not (`full`)."""
 KNOWN = 512
 """Samples that statistics are made from."""
 SIDE = 16
 """Rows and columns of images that are averaged."""
+_FEWEST, _NUMBERS = 32, 1 << 20  # samples that are enough if each has many numbers, and numbers of all
 _CLIPPED = 5.0  # deviations; what is farther away counts as that far
 _TAIL = 0.01  # share of samples on either side that may be anything
 _FLOOR = 0.1  # of a channel's usual deviation: places that vary less count as nearly constant
 _FULL = 64  # rows, columns and channels that are read
-_PATCHES, _FEATURES, _VOCABULARY = 256, 1024, 4096  # what longer inputs are reduced to
+_PATCHES, _POINTS, _FEATURES, _VOCABULARY = 64, 128, 1024, 4096  # what longer inputs are reduced to
 _LANE = 8  # positions that are enough to be some
 _AHEAD = 2  # positions that targets may be ahead of inputs
 _SAME = 0.9  # share of targets that are inputs, if they are to be passed on
@@ -171,7 +173,8 @@ class Reader:
 
     def _known(self, parts: Sequence[Tensor], place: int) -> Standards:
         found = [self._numbers(one, place) for one in parts]
-        return Standards(torch.cat([sized(one, found[0].shape[1:]) for one in found])[:KNOWN])
+        enough = min(KNOWN, max(_FEWEST, _NUMBERS // found[0][0].numel()))
+        return Standards(torch.cat([sized(one, found[0].shape[1:]) for one in found])[:enough])
 
     def _numbers(self, x: Tensor, place: int) -> Tensor:
         x = x.detach().to_dense() if x.layout is not torch.strided else x.detach()
@@ -215,7 +218,8 @@ def _scenes(x: Tensor) -> Views:
         sides = (min(SIDE, x.shape[2]), min(SIDE, x.shape[3]))
         return {"full": x, "grid": x if sides == x.shape[2:] else functional.adaptive_avg_pool2d(x, sides)}
     if x.dim() == 3:
-        found = {"line": x.transpose(1, 2), "patches": _patched(x)}
+        line = x.transpose(1, 2)
+        found = {"line": line, "points": line[:, :: -(-x.shape[2] // _POINTS)], "patches": _patched(x)}
         return found | ({"lane": x} if x.shape[1] >= _LANE and x.shape[2] <= _FEATURES else {})
     return {}
 
@@ -225,7 +229,7 @@ def _patched(x: Tensor) -> Tensor:
 
     Example:
         >>> _patched(torch.ones(2, 3, 1000)).shape
-        torch.Size([2, 250, 12])
+        torch.Size([2, 62, 48])
     """
     size = -(-x.shape[2] // _PATCHES)
     count = x.shape[2] // size
