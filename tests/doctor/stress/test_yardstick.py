@@ -331,6 +331,35 @@ def test_tokens_are_told_from_masks() -> None:
     assert torch.equal(Reader([inputs], []).views(inputs)["tokens"], tokens)
 
 
+def test_long_inputs_are_cut_into_patches() -> None:
+    sounds = [torch.randn(4, 1, 4000, generator=_generator(k)) for k in range(2)]
+    views = Reader(sounds, []).views(sounds[0])
+    assert views["patches"].shape == (4, 63, 63)
+    assert views["flat"].shape == (4, 1024)
+
+
+def test_blank_inputs_do_not_hide_that_targets_are_ahead() -> None:
+    whole = torch.randint(1, 20, (16, 21), generator=_generator())
+    blank = whole * (torch.rand(whole.shape, generator=_generator(1)) < 0.1)
+    assert moved_ahead((blank[:, :-1], whole[:, 1:])) == [1]
+
+
+def test_of_large_batches_some_samples_are_enough() -> None:
+    pairs = [
+        (torch.cat([x] * 10), torch.cat([y] * 10).masked_fill(torch.arange(320)[:, None] >= 128, math.nan))
+        for x, y in _linear()
+    ]
+    found = _measured(pairs, torch.zeros(320, 1), functional.mse_loss, chance=1.0, samples=320)
+    assert found.progress > 0.8
+
+
+def test_an_answer_to_every_position_without_an_axis_of_its_own() -> None:
+    pairs = [(x, (x % 3 == 0).float()) for x, _ in _markov(STEPS)]
+    found = _measured(pairs, torch.zeros(SAMPLES, 16), functional.binary_cross_entropy_with_logits, chance=0.64)
+    assert found.learner == "context of tokens"
+    assert found.progress > 0.8
+
+
 def test_background_that_is_alike_does_not_make_targets_inputs() -> None:
     image = torch.zeros(2, 8, 8)
     image[:, 2:4, 2:4] = 0.7

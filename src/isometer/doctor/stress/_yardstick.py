@@ -27,8 +27,9 @@ from isometer.doctor.stress._yardstick_views import KNOWN, Reader, Unfit, Views,
 Tensor = torch.Tensor
 RATES = (3e-3, 2e-2)
 """Rates of Adam at which every learner is tried; in the second half they fall to a tenth."""
-_FIRST, _KEPT = 12, 4  # steps after which only so many runs go on
+_FIRST, _KEPT = 12, 4  # steps after which the better half goes on, and runs that are enough
 _LEAST = 4  # losses that say something
+_MOST_SAMPLES = 128  # that are learned from at a time
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,10 @@ def _trained(material: Material, output: Any, steps: int, seed: int) -> list[_Ru
     count = material.batches.read(steps)
     if material.kind != "yours" or not math.isfinite(material.chance) or not material.fresh:
         raise Unfit
-    known = [material.batch(step) for step in range(min(count, -(-KNOWN // max(1, material.samples))))]
+    known = [_batch(material, step) for step in range(min(count, -(-KNOWN // max(1, material.samples))))]
     if known[0][1] is None:
         raise Unfit
+    output = _some(output, material.samples)
     used, to_the_end = used_outputs(material, output, known[0][1])
     reader = Reader([inputs for inputs, _ in known], used)
     ahead = moved_ahead(known[0])
@@ -110,37 +112,42 @@ def _trained(material: Material, output: Any, steps: int, seed: int) -> list[_Ru
     adam = _adam(runs)
     for step in range(min(steps, count)):
         if step == max(_FIRST, steps // 4):
-            runs = sorted(runs, key=lambda run: sum(run.losses[-_FIRST // 2 :]))[:_KEPT]
-        inputs, target = material.batch(step)
+            runs = sorted(runs, key=lambda run: sum(run.losses[-_FIRST // 2 :]))[: min(_KEPT, -(-len(runs) // 2))]
+        inputs, target = _batch(material, step)
         for group, rate in zip(adam.param_groups, RATES, strict=True):
             group["lr"] = rate * min(1.0, 1.9 - 1.8 * step / steps)
         runs = _stepped(runs, adam, reader.views(inputs), material, target)
     return [run for run in runs if len(run.losses) >= min(_LEAST, steps)]
 
 
+def _batch(material: Material, step: int) -> Pair:
+    inputs, target = material.batch(step)
+    return _some(inputs, material.samples), _some(target, material.samples)
+
+
+def _some(tree: Any, samples: int) -> Any:
+    """The first samples of a large batch, whose further ones would cost time."""
+    if samples <= _MOST_SAMPLES:
+        return tree
+    return map_tensors(lambda one: one[:_MOST_SAMPLES] if one.dim() and len(one) == samples else one, tree)
+
+
 def _stepped(
     runs: list[_Run], adam: torch.optim.Optimizer, views: Views, material: Material, target: Any
 ) -> list[_Run]:
     """One step of every run; those that went well. A batch that no learner has a finite loss on is left out."""
-    values: list[tuple[_Run, Tensor]] = []
+    adam.zero_grad()
+    tried, learned = False, list[_Run]()
     for run in runs:
         with suppress(Exception):  # a loss may refuse the answer to another shape of inputs
-            values.append((run, material.loss(run.output(views), written(target)).float().reshape(())))
-    if not values:
-        return []
-    values = [(run, value) for run, value in values if math.isfinite(float(value.detach()))]
-    if not values:
-        return runs
-    adam.zero_grad()
-    parameters = [one for run, _ in values for one in run.weights.parameters]
-    total = torch.stack([value for _, value in values]).sum() / (abs(material.chance) or 1.0)
-    # Not backward(): the loss may hold parameters, whose gradients are the caller's.
-    for one, slope in zip(parameters, torch.autograd.grad(total, parameters, allow_unused=True), strict=True):
-        one.grad = slope
+            value = material.loss(run.output(views), written(target)).float().reshape(())
+            tried = True
+            if math.isfinite(float(value.detach())):
+                run.learn(value / (abs(material.chance) or 1.0))
+                run.losses.append(float(value.detach()))
+                learned.append(run)
     adam.step()
-    for run, value in values:
-        run.losses.append(float(value.detach()))
-    return [run for run, _ in values]
+    return learned or (runs if tried else [])
 
 
 def _adam(runs: Sequence[_Run]) -> torch.optim.Optimizer:
@@ -169,6 +176,13 @@ class _Run:
         features = self._body(views[self._view])
         found = {id(answer.like): answer(functional.linear(features, *head)) for answer, head in self._heads}
         return map_tensors(lambda one: found.get(id(one), one.detach()), self._output)
+
+    def learn(self, value: Tensor) -> None:
+        """Note the gradient of a loss."""
+        # Not backward(): the loss may hold parameters, whose gradients are the caller's.
+        slopes = torch.autograd.grad(value, self.weights.parameters, allow_unused=True)
+        for one, slope in zip(self.weights.parameters, slopes, strict=True):
+            one.grad = slope
 
     def progress(self, chance: float) -> float:
         """As of a model on fresh batches."""

@@ -18,7 +18,8 @@ from isometer.doctor.stress._yardstick_views import Views
 
 Tensor = torch.Tensor
 Form = Literal["position", "channels first", "rows", "grid", "sample"]
-_MOST = 4096  # numbers per sample that a learner may be asked for
+_MOST, _MOST_OF_ALL = 1 << 12, 1 << 22  # numbers per sample and per batch that a learner may be asked for
+_MOST_POSITIONS = 1 << 15  # of a batch
 _TRIED, _AS_GOOD = 8, 0.02  # batches that constants are tried on, and share of the loss that is no difference
 
 
@@ -78,6 +79,9 @@ def forms_of(like: Tensor, views: Views) -> dict[Form, int]:
     found: dict[Form, int] = {}
     shape, places = like.shape, views.get("tokens", views.get("line"))
     samples, length = len(next(iter(views.values()))), 0 if places is None else places.shape[1]
+    if like.numel() > _MOST_OF_ALL:
+        return found
+    length = length if samples * length <= _MOST_POSITIONS else 0
     if length > 1 and shape[0] == samples * length:
         found["rows"] = shape[1:].numel()
     if shape[0] != samples:
@@ -90,6 +94,8 @@ def forms_of(like: Tensor, views: Views) -> dict[Form, int]:
         found["grid"] = shape[1]
     if shape[1:].numel() <= _MOST and not (found and "tokens" in views):
         found["sample"] = shape[1:].numel()
+    if length > 1 and like.dim() == 2 and shape[1] == length:
+        found["position"] = 1
     return found
 
 

@@ -17,6 +17,7 @@ Tensor = torch.Tensor
 Body = Callable[[Tensor], Tensor]
 _FEW = 16  # features that may be coordinates
 _PLACES = 64  # tokens whose place counts
+_MANY = 4096  # positions from which on layers are narrower
 
 
 class Weights:
@@ -123,8 +124,8 @@ def _series(weights: Weights, x: Tensor) -> Body:
 def _context(weights: Weights, x: Tensor, embedding: Body, *, causal: bool) -> Body:
     """Each position with its neighbours and the mean of all, or with what comes before it alone."""
     before, after = (3, 0) if causal else (2, 2)
-    size = embedding(x[:1]).shape[2]
-    layers = weights.layer((before + after + 2) * size, 64), weights.layer(64, 64)
+    size, width = embedding(x[:1]).shape[2], 64 if x.shape[:2].numel() <= _MANY else 32
+    layers = weights.layer((before + after + 2) * size, width), weights.layer(width, width)
 
     def body(x: Tensor) -> Tensor:
         x = embedding(x)
@@ -179,9 +180,10 @@ def learners(views: Views, form: Form, vocabulary: int, *, causal: bool) -> Iter
                 yield Learner("waves", "flat", _waves)
         if "grid" in views:
             yield Learner("convolution", "grid", _image)
-        for view in ("line", "lane"):
-            if view in views:
-                yield from (Learner("set", view, _set), Learner("series", view, _series))
+        if "line" in views:
+            yield from (Learner("set", "points", _set), Learner("series", "patches", _series))
+        if "lane" in views:
+            yield from (Learner("set", "lane", _set), Learner("series", "lane", _series))
         if "tokens" in views:
             yield Learner("bag of tokens", "tokens", embedded(32, _bag))
             yield Learner("tokens in order", "tokens", embedded(16, _places))

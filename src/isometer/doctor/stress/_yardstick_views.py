@@ -14,17 +14,22 @@ from isometer.doctor.stress._material import Pair
 
 Tensor = torch.Tensor
 Views = dict[str, Tensor]
-"""One batch of inputs: `tokens`, and of numbers `flat`, `line`, `lane`, `grid` and `full`, as far as they have them."""
+"""One batch of inputs, in as many ways as it can be seen: `tokens`; numbers `flat`; as a `line` of positions, some
+of them (`points`), neighbours taken together (`patches`), or the other way round (`lane`); as images, averaged (`grid`)
+or not (`full`)."""
 KNOWN = 512
 """Samples that statistics are made from."""
 SIDE = 16
 """Rows and columns of images that are averaged."""
+_FEWEST, _NUMBERS = 32, 1 << 20  # samples that are enough if each has many numbers, and numbers of all
 _CLIPPED = 5.0  # deviations; what is farther away counts as that far
 _TAIL = 0.01  # share of samples on either side that may be anything
 _FLOOR = 0.1  # of a channel's usual deviation: places that vary less count as nearly constant
 _FULL = 64  # rows, columns and channels that are read
-_LENGTH, _FEATURES, _VOCABULARY = 128, 1024, 4096  # what longer inputs are reduced to
+_PATCHES, _POINTS, _FEATURES, _VOCABULARY = 64, 128, 1024, 4096  # what longer inputs are reduced to
 _LANE = 8  # positions that are enough to be some
+_AHEAD = 2  # positions that targets may be ahead of inputs
+_SAME = 0.9  # share of targets that are inputs, if they are to be passed on
 
 
 class Unfit(Exception):
@@ -42,23 +47,35 @@ def moved_ahead(pair: Pair) -> list[int]:
     inputs, target = pair
     if not isinstance(target, Tensor) or target.dim() < 1:
         return []
-    target = target.detach().cpu()
-    telling = target != target.flatten().mode().values  # padding and background are alike without a reason
-    found = set()
+    target, found = target.detach().cpu(), set[int]()
     for one in tensors(inputs):
         x = one.detach().cpu()
         if x.numel() != target.numel() or x.layout is not torch.strided or x.dtype is torch.bool:
             continue
         x = x.reshape(target.shape)
-        for axis, shift in [(0, 0), *((axis, shift) for axis in {1, target.dim() - 1} - {0} for shift in (1, 2))]:
-            length = target.shape[axis] - shift
-            if length > 0:
-                same = (x.narrow(axis, shift, length) == target.narrow(axis, 0, length))[
-                    telling.narrow(axis, 0, length)
-                ]
-                if len(same) and float(same.float().mean()) > 0.5:
+        if _share(x == target, _uncommon(target)) > _SAME:
+            found.add(0)
+        for axis in {1, target.dim() - 1} - {0}:
+            for shift in range(1, min(_AHEAD, target.shape[axis] - 1) + 1):
+                length = target.shape[axis] - shift
+                if _alike(x.narrow(axis, shift, length), target.narrow(axis, 0, length)):
                     found.add(shift)
     return sorted(found)
+
+
+def _alike(x: Tensor, y: Tensor) -> bool:
+    """Whether y is x, far more than that of another sample; most of x may be blank, and what is not counts."""
+    own, other = (_share(one == y, _uncommon(one) & _uncommon(y)) for one in (x, x.roll(1, 0)))
+    return own - other > 0.5 * (1 - other)
+
+
+def _uncommon(x: Tensor) -> Tensor:
+    """All but the most frequent value: padding and background are alike without a reason."""
+    return x != x.flatten().mode().values
+
+
+def _share(same: Tensor, where: Tensor) -> float:
+    return float(same[where].float().mean()) if bool(where.any()) else 0.0
 
 
 def sized(x: Tensor, shape: Sequence[int]) -> Tensor:
@@ -123,7 +140,7 @@ def _arranged(x: Tensor, outputs: Sequence[Tensor]) -> Tensor:
 
 
 class Reader:
-    """Makes views of inputs: `tokens`, and of numbers `flat`, `line`, `lane` (the other way round), `grid`, `full`.
+    """Makes views of inputs.
 
     The largest tensor counts as what there is to look at; others are added to the flat view.
 
@@ -156,15 +173,16 @@ class Reader:
 
     def _known(self, parts: Sequence[Tensor], place: int) -> Standards:
         found = [self._numbers(one, place) for one in parts]
-        return Standards(torch.cat([sized(one, found[0].shape[1:]) for one in found])[:KNOWN])
+        enough = min(KNOWN, max(_FEWEST, _NUMBERS // found[0][0].numel()))
+        return Standards(torch.cat([sized(one, found[0].shape[1:]) for one in found])[:enough])
 
     def _numbers(self, x: Tensor, place: int) -> Tensor:
         x = x.detach().to_dense() if x.layout is not torch.strided else x.detach()
-        x = (torch.view_as_real(x).flatten(-2) if x.is_complex() else x).cpu().double()
-        if place != self._main:
-            return x.reshape(len(x), -1)
-        x = _arranged(x, self._outputs)
-        return x[(slice(None), *(slice(None, None, -(-n // _FULL)) for n in x.shape[1:]))] if x.dim() == 4 else x
+        x = torch.view_as_real(x).flatten(-2) if x.is_complex() else x
+        x = _arranged(x, self._outputs) if place == self._main else x.reshape(len(x), -1)
+        if x.dim() == 4:
+            x = x[(slice(None), *(slice(None, None, -(-n // _FULL)) for n in x.shape[1:]))]
+        return x.cpu().double()
 
     def views(self, inputs: Any) -> Views:
         """The views of a batch."""
@@ -174,8 +192,8 @@ class Reader:
             if place == self._main:
                 found |= _scenes(x)
                 x = found.get("grid", x)
-            if x.dim() == 3 and x.shape[2] > _LENGTH:
-                x = functional.adaptive_avg_pool1d(x, _LENGTH)
+            if x.dim() == 3 and x[0].numel() > _FEATURES:
+                x = functional.adaptive_avg_pool1d(x, max(1, _FEATURES // x.shape[1]))
             flat.append(sized(x, self._shapes.setdefault(f"{place}", tuple(x.shape[1:]))).flatten(1))
         if flat:
             found["flat"] = _sketched(torch.cat(flat, 1))
@@ -200,8 +218,22 @@ def _scenes(x: Tensor) -> Views:
         sides = (min(SIDE, x.shape[2]), min(SIDE, x.shape[3]))
         return {"full": x, "grid": x if sides == x.shape[2:] else functional.adaptive_avg_pool2d(x, sides)}
     if x.dim() == 3:
-        return {"line": x.transpose(1, 2)} | ({"lane": x} if x.shape[1] >= _LANE else {})
+        line = x.transpose(1, 2)
+        found = {"line": line, "points": line[:, :: -(-x.shape[2] // _POINTS)], "patches": _patched(x)}
+        return found | ({"lane": x} if x.shape[1] >= _LANE and x.shape[2] <= _FEATURES else {})
     return {}
+
+
+def _patched(x: Tensor) -> Tensor:
+    """Channels and positions as positions with features, neighbours taken together where there are many.
+
+    Example:
+        >>> _patched(torch.ones(2, 3, 1000)).shape
+        torch.Size([2, 62, 48])
+    """
+    size = -(-x.shape[2] // _PATCHES)
+    count = x.shape[2] // size
+    return x[:, :, : count * size].reshape(*x.shape[:2], count, size).transpose(1, 2).flatten(2)
 
 
 def _sketched(x: Tensor) -> Tensor:
