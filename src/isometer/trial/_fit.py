@@ -28,7 +28,7 @@ KINDS = {"fresh batches": "fresh", "one batch": "one"}
 """What a fit is for, and which batches of the trial it is fitted to."""
 THRESHOLDS = {"trains": 0.7, "sick": 0.4}
 """Probabilities from which on a model is said to train, and below which it is said to be sick."""
-_NUMBERS = ("fresh", "fit", "reference_fresh", "reference_fit", "early")
+_NUMBERS = ("fresh", "fit", "reference_fresh", "reference_fit", "early", "repaired", "yardstick")
 _PENALTY = 1e-3  # of squared weights, against the mean of the log likelihood: keeps them finite
 _BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
 
@@ -59,8 +59,8 @@ def evidence(record: Mapping[str, Any], optimizer: str) -> Evidence | None:
     found = record.get(optimizer)
     if found is None:
         return None
-    fresh, fit, other, other_fit, early = (math.nan if found[key] is None else float(found[key]) for key in _NUMBERS)
-    return Evidence(fresh, fit, other, other_fit, bool(found["broken"]), early)
+    numbers = {key: math.nan if found[key] is None else float(found[key]) for key in _NUMBERS}
+    return Evidence(**numbers, broken=bool(found["broken"]))
 
 
 def logistic(features: Floats, trains: NDArray[np.bool_]) -> Floats:

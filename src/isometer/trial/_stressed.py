@@ -12,6 +12,7 @@ import torch
 import xarray
 from torch import nn
 
+from isometer.doctor.causes._explanation import CauseFinder
 from isometer.doctor.diagnosis._made_up import with_offsets
 from isometer.doctor.probe._subject import examined
 from isometer.doctor.stress._material import Batches
@@ -44,7 +45,7 @@ def stress_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
         >>> found = json.loads(stress_cell(cell, 0)["record"].item())
         >>> sorted(found), sorted(found["adam"])
         (['adam', 'error', 'runs', 'seconds', 'sgd', 'steps'],
-         ['broken', 'early', 'fit', 'fresh', 'reference_fit', 'reference_fresh'])
+         ['broken', 'early', 'fit', 'fresh', 'reference_fit', 'reference_fresh', 'repaired', 'yardstick'])
     """
     made = specimen(cell["family"], Blueprint(**cell["blueprint"]), cell["fault"], cell["severity"], cell["weights"])
     record: dict[str, Any] = {"error": None}
@@ -63,6 +64,7 @@ def stress_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
                 samples=len(batches[0][0]),
                 mode=None,
                 budget=_SECONDS,
+                finder=CauseFinder(searches=False),
             )
     except (IsometerError, RuntimeError, ValueError, TypeError) as problem:
         record["error"] = f"{type(problem).__name__}: {problem}"

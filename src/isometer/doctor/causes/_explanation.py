@@ -78,13 +78,14 @@ class CauseFinder:
     Args:
         linear: whether the probe saw nothing nonlinear in the model.
         seed: of what is redrawn.
+        searches: whether to look for causes; otherwise only what is odd is repaired, for the verdict.
 
     Attributes:
         repairs: everything that can be repaired; empty before `change` is called.
     """
 
-    def __init__(self, *, linear: bool = False, seed: int = 0) -> None:
-        self._linear, self._seed = linear, seed
+    def __init__(self, *, linear: bool = False, seed: int = 0, searches: bool = True) -> None:
+        self._linear, self._seed, self._searches = linear, seed, searches
         self.repairs: list[Repair] = []
 
     def change(self, subject: Subject, found: Material, mode: str | None) -> Change | None:
@@ -103,8 +104,10 @@ class CauseFinder:
         *,
         yardstick: float,
         deadline: float,
-    ) -> Explanation:
+    ) -> Explanation | None:
         """Look for causes with one optimizer, whose verdict is not good."""
+        if not self._searches:
+            return None
         begun = time.perf_counter()
         runs = RepairSearch(
             track,

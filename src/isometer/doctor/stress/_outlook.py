@@ -62,6 +62,12 @@ class Evidence:
         return max((value for value in known if not math.isnan(value)), default=0.0)
 
     @property
+    def headroom(self) -> float:
+        """How much more the reference learns, with what is odd repaired or without."""
+        other = self.reference_fit if math.isnan(self.fresh) else self.reference_fresh
+        return max((one for one in (other, self.repaired) if not math.isnan(one)), default=0.0) - self.ability
+
+    @property
     def ability(self) -> float:
         """Progress of the model, on fresh batches where there are any."""
         return self.fit if math.isnan(self.fresh) else self.fresh

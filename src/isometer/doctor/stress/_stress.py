@@ -325,11 +325,11 @@ class _StressTest:
         )
 
     def _explained(self, track: Track, outlooks: Mapping[str, Outlook], plan: Plan, rival: Rival) -> Any:
-        """Causes with the optimizer that is furthest from what could be learned, where a verdict is not good."""
+        """Causes with the optimizer that is furthest behind its reference, where a verdict is not good."""
         sick = [one for one in self.optimizers if outlooks[one.name].verdict in ("sick", "slow", "unknown")]
         if self.finder is None or not sick:
             return None
-        worst = min(sick, key=lambda one: outlooks[one.name].probability)
+        worst = max(sick, key=lambda one: outlooks[one.name].evidence.headroom)
         beside = Track(self.subject, track.material, mode=self.mode, seed=self.seed, told=self.told)
         beside.threads = track.threads
         return self.finder.explain(
