@@ -11,7 +11,7 @@ from isometer.doctor.causes._suspicion import SURE, VIEWS, Suspicion, quoted
 
 _SUMS = frozenset({"add", "sub", "rsub", "neg"})
 _ARITHMETIC = VIEWS | _SUMS | {"mul", "div", "rdiv", "float", "double", "half", "bfloat16", "to", "type", "type_as"}
-_PARTIAL, _STATISTIC = 1.5, 0.5
+_PARTIAL, _BY_DESIGN = 1.5, 0.5
 
 
 def gradient_cuts(flow: Flow) -> Iterator[Suspicion]:
@@ -30,7 +30,7 @@ def gradient_cuts(flow: Flow) -> Iterator[Suspicion]:
         if step not in used or step.inner or not any(one.gradient for one in step.inputs):
             continue
         if step.muted is not None:
-            if step.floating and not step.gradient and _is_work(step):
+            if step.floating and not step.gradient:
                 regions.setdefault(step.muted, []).append(step)
         elif step.module is not None and step.site.file and _ends(step):
             deviation = _weight([step], served)
@@ -69,10 +69,6 @@ def _calculated_with(step: Step) -> bool:
     return bool(users) and all(user.op in _ARITHMETIC for user in users)
 
 
-def _is_work(step: Step) -> bool:
-    return step.op not in VIEWS or bool(step.users)
-
-
 def _behind(steps: Sequence[Step]) -> set[Step]:
     behind = reaching([one for step in steps for one in step.inputs], _could_pass)
     return {one for one in behind if one.trained}
@@ -81,13 +77,16 @@ def _behind(steps: Sequence[Step]) -> set[Step]:
 def _weight(steps: Sequence[Step], served: set[Step]) -> float:
     """How wrong a cut is: parameters without any gradient are sure, those with another way to get one are not."""
     behind = _behind(steps)
-    if behind - served:
+    lost = bool(behind - served)
+    if all(_is_straight_through(step) for step in steps):
+        return _BY_DESIGN if lost else 0.0  # a codebook has a loss of its own
+    if lost:
         return SURE
-    if not behind or not any(step.content for step in steps) or all(_is_straight_through(step) for step in steps):
+    if not behind or not any(step.content for step in steps):
         return 0.0
     # The largest entry that is subtracted for safety, a norm to divide by: small tensors that are constants by design.
     small = all(4 * math.prod(step.shape) <= math.prod(step.source.source.shape) for step in steps if _has_two(step))
-    return _STATISTIC if small and all(_has_two(step) for step in steps) else _PARTIAL
+    return _BY_DESIGN if small and all(_has_two(step) for step in steps) else _PARTIAL
 
 
 def _has_two(step: Step) -> bool:
@@ -109,8 +108,7 @@ def _is_straight_through(step: Step) -> bool:
 
 
 def _evidence(steps: Sequence[Step], served: set[Step]) -> str:
-    behind = _behind(steps)
-    lost = len(behind - served)
-    if lost:
-        return f"{lost} trained {'tensor' if lost == 1 else 'tensors'} of parameters get no gradient"
-    return "some of the gradient is lost"
+    lost = len(_behind(steps) - served)
+    if not lost:
+        return "some of the gradient is lost"
+    return "one trained parameter gets no gradient" if lost == 1 else f"{lost} trained parameters get no gradient"

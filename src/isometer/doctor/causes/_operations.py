@@ -48,7 +48,7 @@ def operation_repairs(model: nn.Module, forward: Forward, *, samples: int) -> li
         >>> model = Net()
         >>> repair = operation_repairs(model, lambda model: model(torch.randn(5, 4)), samples=5)[0]
         >>> repair.advice.split(" (")[0], repair.evidence
-        ('Remove `detach()` in the model itself', '2 trained tensors of parameters get no gradient')
+        ('Remove `detach()` in the model itself', '2 trained parameters get no gradient')
         >>> repair.change(model)
         >>> model(torch.randn(5, 4)).sum().backward()
         >>> model.first.weight.grad is None
