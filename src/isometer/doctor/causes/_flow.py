@@ -105,10 +105,10 @@ class ForwardFlow(TorchFunctionMode):
 
     Example:
         >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-        >>> flow = ForwardFlow(model, samples=3, facts={"relu": lambda args, kwargs, output: {"sum": float(output.sum())}})
+        >>> flow = ForwardFlow(model, samples=3, facts={"relu": lambda args, kwargs, output: {"size": output.numel()}})
         >>> flow.follow(lambda model: model(torch.zeros(3, 2)))
         >>> [step.op for step in flow.steps], flow.outputs[0].module, list(flow.outputs[0].facts)
-        (['linear', 'relu'], '1', ['sum'])
+        (['linear', 'relu'], '1', ['size'])
     """
 
     def __init__(self, model: nn.Module, *, samples: int, facts: Mapping[str, Fact]) -> None:
