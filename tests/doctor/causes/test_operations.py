@@ -498,6 +498,20 @@ class Quantised(nn.Module):
         return self.b((scores.softmax(1) * h).sum(1))
 
 
+class Codebook(nn.Module):
+    """The nearest of some learned vectors, straight through, with its loss beside the output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.vectors = nn.Linear(WIDTH, 4), nn.Linear(4, 3), nn.Embedding(16, 4)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        h = self.a(x)
+        nearest = self.vectors(torch.cdist(h, self.vectors.weight).argmin(-1))
+        loss = functional.mse_loss(nearest, h.detach()) + functional.mse_loss(h, nearest.detach())
+        return self.b(h + (nearest - h).detach()), loss
+
+
 class _Rounded(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -547,6 +561,7 @@ SOUND: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "as many tokens as samples": (Attention, (SAMPLES, SAMPLES, 32)),
     "routed": (Routed, (SAMPLES, WIDTH)),
     "quantised": (Quantised, (SAMPLES, 6, WIDTH)),
+    "codebook": (Codebook, (SAMPLES, WIDTH)),
     "own backward": (lambda: OwnBackward(nn.Identity()), (SAMPLES, WIDTH)),
     "batch norm": (BatchNorm, (SAMPLES, WIDTH)),
     "checkpoint": (lambda: Reentrant(nn.Identity()), (SAMPLES, WIDTH)),
@@ -595,7 +610,7 @@ def test_a_weight_without_a_gradient() -> None:
             return self.last(functional.linear(x, self.first.weight.detach(), self.first.bias))
 
     worst = found(Fixed(nn.Identity()))[0]
-    assert (worst.deviation, worst.evidence) == (3.0, "1 trained tensor of parameters get no gradient")
+    assert (worst.deviation, worst.evidence) == (3.0, "one trained parameter gets no gradient")
 
 
 def test_what_no_parameter_is_behind_is_no_cut() -> None:

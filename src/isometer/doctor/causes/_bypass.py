@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from isometer.doctor.causes._call_sites import Site, call_site, op_name
+from isometer.doctor.causes._call_sites import CodeLine, call_site, op_name
 from isometer.doctor.probe._tensor_tags import all_tensors
 
 Tensor = torch.Tensor
@@ -26,7 +26,7 @@ _DROPOUT_AT = {"scaled_dot_product_attention": 4, "multi_head_attention_forward"
 
 
 @dataclass(frozen=True)
-class Call:
+class BypassedCall:
     """A call that is taken out.
 
     Attributes:
@@ -38,7 +38,7 @@ class Call:
 
     module: str
     op: str
-    site: Site
+    site: CodeLine
     answer: str = "input"
 
 
@@ -53,12 +53,12 @@ class TakenOut:
         >>> model = Cut(2, 2)
         >>> model(torch.ones(1, 2)).requires_grad
         False
-        >>> TakenOut((Call("", "detach", Site(Cut.forward.__code__.co_filename, 3)),))(model)
+        >>> TakenOut((BypassedCall("", "detach", CodeLine(Cut.forward.__code__.co_filename, 3)),))(model)
         >>> model(torch.ones(1, 2)).requires_grad
         True
     """
 
-    calls: tuple[Call, ...]
+    calls: tuple[BypassedCall, ...]
 
     def __call__(self, model: nn.Module) -> None:
         """Take the calls out of a model with the same modules."""
@@ -80,7 +80,7 @@ class _Bypass:
     """What is taken out of one module."""
 
     def __init__(self) -> None:
-        self.calls: dict[tuple[str, Site], str] = {}
+        self.calls: dict[tuple[str, CodeLine], str] = {}
         self.running: list[Any] = []  # modes
 
     def __getstate__(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _bypass_of(module: nn.Module) -> _Bypass:
 class _Mode(TorchFunctionMode):
     """Answers the calls of a module that are taken out, while it runs."""
 
-    def __init__(self, module: nn.Module, calls: Mapping[tuple[str, Site], str]) -> None:
+    def __init__(self, module: nn.Module, calls: Mapping[tuple[str, CodeLine], str]) -> None:
         super().__init__()
         self._module, self._calls = module, calls
         self._names = {op for op, _ in calls}

@@ -44,7 +44,7 @@ _SPELLINGS = {
 }
 
 
-class Site(NamedTuple):
+class CodeLine(NamedTuple):
     """A line of code; empty where no code but torch's own runs inside the module."""
 
     file: str = ""
@@ -82,7 +82,7 @@ def _is_tool(file: str) -> bool:
     return file.startswith((_TORCH, "<frozen"))
 
 
-def call_site(frame: FrameType | None, known: Callable[[nn.Module], bool]) -> tuple[nn.Module | None, Site]:
+def call_site(frame: FrameType | None, known: Callable[[nn.Module], bool]) -> tuple[nn.Module | None, CodeLine]:
     """The innermost module that runs among those that are known, and the line inside it where a call comes from.
 
     Hooks run inside the module they hang on. Modules that belong to no model, such as helpers in hooks, are code of the
@@ -106,7 +106,7 @@ def call_site(frame: FrameType | None, known: Callable[[nn.Module], bool]) -> tu
         >>> model.found[0] is model, model.found[1].line
         (True, 3)
     """
-    site = Site()
+    site = CodeLine()
     while frame is not None:
         code = frame.f_code
         if code is _CALL:
@@ -114,6 +114,6 @@ def call_site(frame: FrameType | None, known: Callable[[nn.Module], bool]) -> tu
             if module is not None and known(module):
                 return module, site
         elif not site.file and not _is_tool(code.co_filename):
-            site = Site(code.co_filename, frame.f_lineno)
+            site = CodeLine(code.co_filename, frame.f_lineno)
         frame = frame.f_back
-    return None, Site()
+    return None, CodeLine()

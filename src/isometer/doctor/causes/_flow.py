@@ -18,7 +18,7 @@ import torch.utils.checkpoint
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from isometer.doctor.causes._call_sites import Site, call_site, op_name
+from isometer.doctor.causes._call_sites import CodeLine, call_site, op_name
 from isometer.doctor.probe._module_stack import transforming
 from isometer.doctor.probe._tensor_tags import all_tensors, is_parameter
 from isometer.doctor.probe._tensor_trees import tensors
@@ -38,7 +38,7 @@ _LONGEST_HISTORY = 200
 _CHECKPOINT = torch.utils.checkpoint.checkpoint.__code__.co_filename
 
 
-class Step:
+class FlowStep:
     """A tensor and how it came about.
 
     Attributes:
@@ -65,9 +65,9 @@ class Step:
         *("shape", "signal", "site", "trained", "users"),
     )
 
-    def __init__(self, op: str, tensor: Tensor, inputs: Sequence[Step] = ()) -> None:
+    def __init__(self, op: str, tensor: Tensor, inputs: Sequence[FlowStep] = ()) -> None:
         self.op, self.inputs = op, tuple(inputs)
-        self.users: list[Step] = []
+        self.users: list[FlowStep] = []
         self.content: bool = any(step.content for step in inputs) and op not in SHAPES
         self.signal: bool = (any(step.signal for step in inputs) or _is_layer(op, inputs)) and op not in SHAPES
         self.trained = False
@@ -77,7 +77,7 @@ class Step:
         self.floating = tensor.is_floating_point()
         self.axis: int | None = None
         self.module: str | None = None
-        self.site = Site()
+        self.site = CodeLine()
         self.facts: Facts = {}
         self.muted: Muting | None = None
         self.inner = False
@@ -86,7 +86,7 @@ class Step:
             step.users.append(self)
 
     @property
-    def source(self) -> Step:
+    def source(self) -> FlowStep:
         """The largest of its inputs that carry a signal, or of all of them."""
         among = [step for step in self.inputs if step.content and step.floating]
         among = among or [step for step in self.inputs if step.signal and step.floating] or list(self.inputs)
@@ -96,29 +96,29 @@ class Step:
 class Muting:
     """A call that turned gradients off."""
 
-    def __init__(self, module: str | None, site: Site) -> None:
+    def __init__(self, module: str | None, site: CodeLine) -> None:
         self.module, self.site = module, site
 
 
-class Flow(TorchFunctionMode):
+class ForwardFlow(TorchFunctionMode):
     """The graph of one forward pass; the mode is on while the model runs.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-        >>> flow = Flow(model, samples=3, facts={"relu": lambda args, kwargs, output: {"sum": output.sum().item()}})
+        >>> flow = ForwardFlow(model, samples=3, facts={"relu": lambda args, kwargs, output: {"size": output.numel()}})
         >>> flow.follow(lambda model: model(torch.zeros(3, 2)))
         >>> [step.op for step in flow.steps], flow.outputs[0].module, list(flow.outputs[0].facts)
-        (['linear', 'relu'], '1', ['sum'])
+        (['linear', 'relu'], '1', ['size'])
     """
 
     def __init__(self, model: nn.Module, *, samples: int, facts: Mapping[str, Fact]) -> None:
         super().__init__()
-        self.steps: list[Step] = []
-        self.outputs: list[Step] = []
+        self.steps: list[FlowStep] = []
+        self.outputs: list[FlowStep] = []
         self._model, self._samples, self._facts = model, samples, facts
         self._names = {id(module): name for name, module in model.named_modules()}
-        self._known: dict[int, tuple[Any, Step]] = {}
-        self._histories: dict[Any, Step] = {}
+        self._known: dict[int, tuple[Any, FlowStep]] = {}
+        self._histories: dict[Any, FlowStep] = {}
         self._muted: Muting | None = None
 
     def follow(self, forward: Callable[[nn.Module], Any]) -> None:
@@ -138,7 +138,7 @@ class Flow(TorchFunctionMode):
 
     def _start(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         for tensor in all_tensors(args, kwargs):
-            step = Step("input", tensor)
+            step = FlowStep("input", tensor)
             step.content = step.signal = True
             step.axis = self._axis(step, None)
             self._keep(tensor, step)
@@ -182,11 +182,11 @@ class Flow(TorchFunctionMode):
             self._muted = Muting(*self._place())
 
     def _see(
-        self, name: str, before: Sequence[Step], found: Iterable[Tensor], facts: Facts | None, args: Sequence[Any]
+        self, name: str, before: Sequence[FlowStep], found: Iterable[Tensor], facts: Facts | None, args: Sequence[Any]
     ) -> None:
-        module, site = self._place() if facts is not None else (None, Site())
+        module, site = self._place() if facts is not None else (None, CodeLine())
         for tensor in found:
-            step = Step(name, tensor, before)
+            step = FlowStep(name, tensor, before)
             step.axis = self._axis(step, args)
             step.order, step.module, step.site = len(self.steps), module, site
             step.facts = facts or {}
@@ -196,11 +196,11 @@ class Flow(TorchFunctionMode):
             self.steps.append(step)
             self._keep(tensor, step)
 
-    def _place(self) -> tuple[str | None, Site]:
+    def _place(self) -> tuple[str | None, CodeLine]:
         module, site = call_site(sys._getframe(1), lambda one: id(one) in self._names)
         return (None if module is None else self._names[id(module)]), site
 
-    def _keep(self, tensor: Tensor, step: Step) -> None:
+    def _keep(self, tensor: Tensor, step: FlowStep) -> None:
         self._known[id(tensor)] = (weakref.ref(tensor), step)
         history = _history(tensor)
         if history is not None:
@@ -210,11 +210,11 @@ class Flow(TorchFunctionMode):
         """What is written to a view is written to what it is a view of."""
         base = view._base
         if base is not None and base is not view:
-            step = Step("clone", base, [self._step(base), self._step(view)])
+            step = FlowStep("clone", base, [self._step(base), self._step(view)])
             step.axis = self._axis(step, None)
             self._keep(base, step)
 
-    def _step(self, tensor: Tensor) -> Step:
+    def _step(self, tensor: Tensor) -> FlowStep:
         known = self._known.get(id(tensor))
         # An id is given again once its tensor is freed; the reference tells the two apart.
         if known is not None and known[0]() is tensor:
@@ -224,15 +224,15 @@ class Flow(TorchFunctionMode):
         else:
             behind = list(self._behind(tensor))
         if is_parameter(tensor):
-            step = Step("parameter", tensor)
+            step = FlowStep("parameter", tensor)
             step.trained = tensor.requires_grad
         else:
-            step = Step("unseen" if behind else "constant", tensor, behind)
+            step = FlowStep("unseen" if behind else "constant", tensor, behind)
             step.axis = self._axis(step, None)
         self._keep(tensor, step)
         return step
 
-    def _behind(self, tensor: Tensor) -> Iterator[Step]:
+    def _behind(self, tensor: Tensor) -> Iterator[FlowStep]:
         """The nearest steps in the history of a tensor that no call announced."""
         seen: set[Any] = set()
         waiting = [_history(tensor)]
@@ -248,7 +248,7 @@ class Flow(TorchFunctionMode):
             else:
                 waiting.extend(before for before, _ in node.next_functions)
 
-    def _axis(self, step: Step, args: Sequence[Any] | None) -> int | None:
+    def _axis(self, step: FlowStep, args: Sequence[Any] | None) -> int | None:
         """The axis of the samples: where it was before, or the only one of the right length."""
         if not step.content or self._samples < 2:
             return None
@@ -281,7 +281,7 @@ def _is_checkpoint(frame: FrameType | None) -> bool:
     return False
 
 
-def _is_layer(op: str, inputs: Sequence[Step]) -> bool:
+def _is_layer(op: str, inputs: Sequence[FlowStep]) -> bool:
     return (op == "linear" or op.startswith("conv")) and sum(step.gradient for step in inputs[:2]) > 0
 
 
@@ -327,16 +327,16 @@ def _moved(op: str, axis: int, rank: int, places: Sequence[Any]) -> int:
 # Going through the graph.
 
 
-def reaching(ends: Iterable[Step], through: Callable[[Step], bool] = lambda step: True) -> set[Step]:
+def reaching(ends: Iterable[FlowStep], through: Callable[[FlowStep], bool] = lambda step: True) -> set[FlowStep]:
     """Every step that the given ones depend on, themselves included; only steps that pass are gone through.
 
     Example:
-        >>> x = Step("input", torch.ones(1))
-        >>> y = Step("relu", torch.ones(1), [x])
+        >>> x = FlowStep("input", torch.ones(1))
+        >>> y = FlowStep("relu", torch.ones(1), [x])
         >>> reaching([y]) == {x, y}, reaching([y], lambda step: False) == {y}
         (True, True)
     """
-    found: set[Step] = set()
+    found: set[FlowStep] = set()
     waiting = list(ends)
     while waiting:
         step = waiting.pop()
@@ -347,9 +347,9 @@ def reaching(ends: Iterable[Step], through: Callable[[Step], bool] = lambda step
     return found
 
 
-def following(step: Step, through: Callable[[Step], bool]) -> list[Step]:
+def following(step: FlowStep, through: Callable[[FlowStep], bool]) -> list[FlowStep]:
     """What is computed from a step, directly or through steps that pass; those that pass are listed too."""
-    found: dict[Step, None] = {}
+    found: dict[FlowStep, None] = {}
     waiting = list(step.users)
     while waiting:
         user = waiting.pop(0)

@@ -6,15 +6,15 @@ import math
 from collections.abc import Iterator, Sequence
 
 from isometer.doctor.causes._facts import INTEGERS, ROUNDINGS
-from isometer.doctor.causes._flow import Flow, Muting, Step, following, reaching
+from isometer.doctor.causes._flow import FlowStep, ForwardFlow, Muting, following, reaching
 from isometer.doctor.causes._suspicion import SURE, VIEWS, Suspicion, quoted
 
 _SUMS = frozenset({"add", "sub", "rsub", "neg"})
 _ARITHMETIC = VIEWS | _SUMS | {"mul", "div", "rdiv", "float", "double", "half", "bfloat16", "to", "type", "type_as"}
-_PARTIAL, _STATISTIC = 1.5, 0.5
+_PARTIAL, _BY_DESIGN = 1.5, 0.5
 
 
-def gradient_cuts(flow: Flow) -> Iterator[Suspicion]:
+def gradient_cuts(flow: ForwardFlow) -> Iterator[Suspicion]:
     """Calls that end the gradient of a trained parameter: `detach`, `no_grad`, rounding.
 
     Args:
@@ -25,12 +25,12 @@ def gradient_cuts(flow: Flow) -> Iterator[Suspicion]:
     """
     used = reaching(flow.outputs, _could_pass)
     served = {step for step in reaching(flow.outputs, _passes) if step.trained}
-    regions: dict[Muting, list[Step]] = {}
+    regions: dict[Muting, list[FlowStep]] = {}
     for step in flow.steps:
         if step not in used or step.inner or not any(one.gradient for one in step.inputs):
             continue
         if step.muted is not None:
-            if step.floating and not step.gradient and _is_work(step):
+            if step.floating and not step.gradient:
                 regions.setdefault(step.muted, []).append(step)
         elif step.module is not None and step.site.file and _ends(step):
             deviation = _weight([step], served)
@@ -47,54 +47,53 @@ def gradient_cuts(flow: Flow) -> Iterator[Suspicion]:
             )
 
 
-def _passes(step: Step) -> bool:
+def _passes(step: FlowStep) -> bool:
     """Whether a gradient comes through a step."""
     return step.gradient and step.op not in ROUNDINGS
 
 
-def _could_pass(step: Step) -> bool:
+def _could_pass(step: FlowStep) -> bool:
     """Whether a gradient could come through a step if nothing ended it: no gradient comes through an index."""
     return step.floating
 
 
-def _ends(step: Step) -> bool:
+def _ends(step: FlowStep) -> bool:
     if step.op in ("detach", "data") or (step.op in ROUNDINGS and step.floating):
         return True
     # A cast to whole numbers is a cut where they are calculated with; as an index they have no gradient anyway.
     return step.op in INTEGERS and not step.floating and _calculated_with(step)
 
 
-def _calculated_with(step: Step) -> bool:
+def _calculated_with(step: FlowStep) -> bool:
     users = following(step, lambda user: user.op in _ARITHMETIC and not user.floating)
     return bool(users) and all(user.op in _ARITHMETIC for user in users)
 
 
-def _is_work(step: Step) -> bool:
-    return step.op not in VIEWS or bool(step.users)
-
-
-def _behind(steps: Sequence[Step]) -> set[Step]:
+def _behind(steps: Sequence[FlowStep]) -> set[FlowStep]:
     behind = reaching([one for step in steps for one in step.inputs], _could_pass)
     return {one for one in behind if one.trained}
 
 
-def _weight(steps: Sequence[Step], served: set[Step]) -> float:
+def _weight(steps: Sequence[FlowStep], served: set[FlowStep]) -> float:
     """How wrong a cut is: parameters without any gradient are sure, those with another way to get one are not."""
     behind = _behind(steps)
-    if behind - served:
+    lost = bool(behind - served)
+    if all(_is_straight_through(step) for step in steps):
+        return _BY_DESIGN if lost else 0.0  # a codebook has a loss of its own
+    if lost:
         return SURE
-    if not behind or not any(step.content for step in steps) or all(_is_straight_through(step) for step in steps):
+    if not behind or not any(step.content for step in steps):
         return 0.0
     # The largest entry that is subtracted for safety, a norm to divide by: small tensors that are constants by design.
     small = all(4 * math.prod(step.shape) <= math.prod(step.source.source.shape) for step in steps if _has_two(step))
-    return _STATISTIC if small and all(_has_two(step) for step in steps) else _PARTIAL
+    return _BY_DESIGN if small and all(_has_two(step) for step in steps) else _PARTIAL
 
 
-def _has_two(step: Step) -> bool:
+def _has_two(step: FlowStep) -> bool:
     return bool(step.inputs) and bool(step.source.inputs)
 
 
-def _is_straight_through(step: Step) -> bool:
+def _is_straight_through(step: FlowStep) -> bool:
     """Whether what is cut is added to itself uncut, as in `x + (round(x) - x).detach()`."""
     if step.op in ROUNDINGS:
         later = following(step, lambda user: user.op in _SUMS | VIEWS | {"mul", "div", "clamp"})
@@ -108,9 +107,8 @@ def _is_straight_through(step: Step) -> bool:
     return False
 
 
-def _evidence(steps: Sequence[Step], served: set[Step]) -> str:
-    behind = _behind(steps)
-    lost = len(behind - served)
-    if lost:
-        return f"{lost} trained {'tensor' if lost == 1 else 'tensors'} of parameters get no gradient"
-    return "some of the gradient is lost"
+def _evidence(steps: Sequence[FlowStep], served: set[FlowStep]) -> str:
+    lost = len(_behind(steps) - served)
+    if not lost:
+        return "some of the gradient is lost"
+    return "one trained parameter gets no gradient" if lost == 1 else f"{lost} trained parameters get no gradient"

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from isometer.doctor.causes._bypass import Call, TakenOut, put_back
-from isometer.doctor.causes._call_sites import Site
+from isometer.doctor.causes._bypass import BypassedCall, TakenOut, put_back
+from isometer.doctor.causes._call_sites import CodeLine
 from isometer.doctor.causes._facts import FACTS
-from isometer.doctor.causes._flow import Flow, reaching
+from isometer.doctor.causes._flow import ForwardFlow, reaching
 from isometer.doctor.causes._gradient_cuts import gradient_cuts
 from isometer.doctor.causes._repair import Repair
 from isometer.doctor.causes._suspects import suspects
@@ -48,13 +48,13 @@ def operation_repairs(model: nn.Module, forward: Forward, *, samples: int) -> li
         >>> model = Net()
         >>> repair = operation_repairs(model, lambda model: model(torch.randn(5, 4)), samples=5)[0]
         >>> repair.advice.split(" (")[0], repair.evidence
-        ('Remove `detach()` in the model itself', '2 trained tensors of parameters get no gradient')
+        ('Remove `detach()` in the model itself', '2 trained parameters get no gradient')
         >>> repair.change(model)
         >>> model(torch.randn(5, 4)).sum().backward()
         >>> model.first.weight.grad is None
         False
     """
-    flow = Flow(model, samples=samples, facts=FACTS)
+    flow = ForwardFlow(model, samples=samples, facts=FACTS)
     flow.follow(forward)
     used = reaching(flow.outputs)
     order = {name: place for place, (name, _) in enumerate(model.named_modules())}
@@ -67,7 +67,7 @@ def operation_repairs(model: nn.Module, forward: Forward, *, samples: int) -> li
 
 def _worst(suspicions: Iterable[Suspicion]) -> list[Suspicion]:
     """One suspicion per call, the worst."""
-    found: dict[tuple[str, str, Site], Suspicion] = {}
+    found: dict[tuple[str, str, CodeLine], Suspicion] = {}
     for one in suspicions:
         key = one.module, one.op, one.site
         if key not in found or one.deviation > found[key].deviation:
@@ -77,7 +77,7 @@ def _worst(suspicions: Iterable[Suspicion]) -> list[Suspicion]:
 
 def _groups(found: Sequence[Suspicion]) -> list[list[Suspicion]]:
     """Suspicions about the same call in several modules."""
-    alike: dict[tuple[str, Site, str], list[Suspicion]] = {}
+    alike: dict[tuple[str, CodeLine, str], list[Suspicion]] = {}
     for one in found:
         alike.setdefault((one.op, one.site, one.advice), []).append(one)
     return [group for group in alike.values() if len(group) > 1]
@@ -99,7 +99,7 @@ def _repair(group: Sequence[Suspicion]) -> Repair:
 
 
 def _change(group: Sequence[Suspicion]) -> TakenOut:
-    return TakenOut(tuple(Call(one.module, one.op, one.site, one.answer) for one in group))
+    return TakenOut(tuple(BypassedCall(one.module, one.op, one.site, one.answer) for one in group))
 
 
 def _place(names: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from isometer.doctor.causes._facts import DROPOUTS
-from isometer.doctor.causes._flow import Step, following, reaching
+from isometer.doctor.causes._flow import FlowStep, following, reaching
 from isometer.doctor.causes._suspicion import SURE, VIEWS
 
 PRODUCTS = frozenset({"matmul", "mm", "bmm", "einsum", "baddbmm", "addmm", "mv", "tensordot", "inner"})
@@ -34,17 +34,17 @@ _FEW = 16
 WEIGHING, _MIXING, _ALONE = 0.5, 1.5, 2.0
 
 
-def is_score_product(step: Step) -> bool:
+def is_score_product(step: FlowStep) -> bool:
     """Whether a step multiplies two things that both depend on the input."""
     return step.op in PRODUCTS and sum(one.content for one in step.inputs) > 1
 
 
-def is_weighted_sum(step: Step) -> bool:
+def is_weighted_sum(step: FlowStep) -> bool:
     """Whether a product has a softmax for one of its factors."""
     return any(one.op == "softmax" for one in reaching(step.inputs, lambda one: one.op in _WEIGHTS))
 
 
-def softmax_deviation(step: Step, samples: int) -> float:
+def softmax_deviation(step: FlowStep, samples: int) -> float:
     """How wrong a softmax is where it is."""
     source, axis = step.source, step.facts["axis"]
     if samples > 1 and source.axis == 0 and axis == 0 and len(source.shape) > 1:
@@ -60,7 +60,7 @@ def softmax_deviation(step: Step, samples: int) -> float:
     return _MIXING if products or contracted or mixing else _ALONE
 
 
-def _is_over_features(source: Step, axis: int) -> bool:
+def _is_over_features(source: FlowStep, axis: int) -> bool:
     """Whether an axis is the one that the layer before made, or part of it."""
     layer = source
     while layer.op in SCORES and layer.inputs:
@@ -70,10 +70,10 @@ def _is_over_features(source: Step, axis: int) -> bool:
     return not made % source.shape[axis] and (axis == len(source.shape) - 1 or channels == 1)
 
 
-def _uses(step: Step) -> tuple[bool, bool, bool]:
+def _uses(step: FlowStep) -> tuple[bool, bool, bool]:
     """Whether the result multiplies something in a product, in a weighted sum, and whether it chooses."""
     contracted = mixing = chosen = False
-    part: dict[Step, bool] = {step: False}
+    part: dict[FlowStep, bool] = {step: False}
     for user in following(step, _hands_weights_on):
         cut = user.op in PARTS or any(part.get(one, False) for one in user.inputs)
         part[user] = cut
@@ -85,6 +85,6 @@ def _uses(step: Step) -> tuple[bool, bool, bool]:
     return contracted, mixing, chosen
 
 
-def _hands_weights_on(step: Step) -> bool:
+def _hands_weights_on(step: FlowStep) -> bool:
     scaled = step.op in ("mul", "add", "sub") and sum(one.content for one in step.inputs) < 2
     return scaled or step.op in _WEIGHTS or step.op in PARTS

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from isometer.doctor.causes._facts import ACTIVATIONS, DROPOUTS
-from isometer.doctor.causes._flow import Flow, Step, following, reaching
+from isometer.doctor.causes._flow import FlowStep, ForwardFlow, following, reaching
 from isometer.doctor.causes._softmaxes import (
     PARTS,
     PRODUCTS,
@@ -44,17 +44,17 @@ class _Verdict(NamedTuple):
     certain: bool = True
 
 
-Rule = Callable[[Step, "_Pass"], _Verdict | None]
+Rule = Callable[[FlowStep, "_Pass"], _Verdict | None]
 
 
 class _Pass(NamedTuple):
-    flow: Flow
-    used: set[Step]
+    flow: ForwardFlow
+    used: set[FlowStep]
     samples: int
-    last: set[Step]  # what the output is a view of
+    last: set[FlowStep]  # what the output is a view of
 
 
-def suspects(flow: Flow, used: set[Step], samples: int) -> Iterator[Suspicion]:
+def suspects(flow: ForwardFlow, used: set[FlowStep], samples: int) -> Iterator[Suspicion]:
     """Calls that are suspicious for what they do to values.
 
     Args:
@@ -83,7 +83,7 @@ def _rules(op: str) -> list[Rule]:
     return found
 
 
-def _limits(step: Step, whole: _Pass) -> _Verdict | None:
+def _limits(step: FlowStep, whole: _Pass) -> _Verdict | None:
     """Limits that change values now, or that are so narrow that they will once the model is trained."""
     changed, width = step.facts["changed"], step.facts["width"]
     narrow = -_NARROW * math.log10(width / 2) if 0 < width < 2 else 0.0
@@ -93,7 +93,7 @@ def _limits(step: Step, whole: _Pass) -> _Verdict | None:
     return _Verdict(max(SURE * changed, narrow), f"Remove {quoted(step.op)}", evidence) if step.floating else None
 
 
-def _scaling(step: Step, whole: _Pass) -> _Verdict | None:
+def _scaling(step: FlowStep, whole: _Pass) -> _Verdict | None:
     """A product with a constant: worse by decades, unless the factor is by the book or brings values closer to one."""
     factor, rms = step.facts["factor"], step.facts["rms"]
     others = [one for one in step.inputs if one is not step.source]
@@ -106,7 +106,7 @@ def _scaling(step: Step, whole: _Pass) -> _Verdict | None:
     return _Verdict(_decades(step, whole, abs(factor), rms), advice, evidence)
 
 
-def _decades(step: Step, whole: _Pass, factor: float, rms: float) -> float:
+def _decades(step: FlowStep, whole: _Pass, factor: float, rms: float) -> float:
     decades = abs(math.log10(factor))
     if _is_scaled_skip(step):
         alike = [one for one in whole.flow.steps if one.facts.get("factor") == step.facts["factor"]]
@@ -130,7 +130,7 @@ def _is_one_of(number: float | None, values: tuple[float, ...]) -> bool:
     return number is not None and any(math.isclose(number, value, rel_tol=1e-3) for value in values)
 
 
-def _is_scaled_skip(step: Step) -> bool:
+def _is_scaled_skip(step: FlowStep) -> bool:
     """Whether something is multiplied and added to what layers make of it, with no normalisation behind the sum."""
     for user in step.users:
         others = [one for one in user.inputs if one is not step]
@@ -140,15 +140,15 @@ def _is_scaled_skip(step: Step) -> bool:
     return False
 
 
-def _is_near(step: Step) -> Callable[[Step], bool]:
+def _is_near(step: FlowStep) -> Callable[[FlowStep], bool]:
     return lambda one: one.content and one.order > step.source.order
 
 
-def _is_square(step: Step) -> bool:
+def _is_square(step: FlowStep) -> bool:
     return step.op == "mul" and len(set(step.inputs)) < len(step.inputs)
 
 
-def _is_in_polynomial(step: Step) -> bool:
+def _is_in_polynomial(step: FlowStep) -> bool:
     """Whether a multiple is one of a power, as in activations that are written out."""
     source = step.source
     if source.op in ("pow", "square") or _is_square(source):
@@ -156,16 +156,16 @@ def _is_in_polynomial(step: Step) -> bool:
     return any(user.op == "mul" and source in user.inputs for user in step.users)
 
 
-def _is_view_or_sum(step: Step) -> bool:
+def _is_view_or_sum(step: FlowStep) -> bool:
     return step.op in VIEWS or step.op in ("add", "sub")
 
 
-def _handed_on(step: Step) -> set[Step]:
+def _handed_on(step: FlowStep) -> set[FlowStep]:
     """A step and those whose entries it has."""
     return reaching([step], lambda one: one.op in VIEWS | DROPOUTS)
 
 
-def _is_scaled_score(step: Step) -> bool:
+def _is_scaled_score(step: FlowStep) -> bool:
     """Whether a scaling belongs to attention: of queries, keys or scores."""
     products = [one for one in _handed_on(step.source) if is_score_product(one)]
     if any(not is_weighted_sum(one) for one in products):
@@ -178,7 +178,7 @@ def _is_scaled_score(step: Step) -> bool:
     )
 
 
-def _is_by_the_book(step: Step, factor: float) -> bool:
+def _is_by_the_book(step: FlowStep, factor: float) -> bool:
     """Whether a factor is a size of what it multiplies, the root of one, or one over those."""
     near = [step.source, *step.source.inputs, *step.users]
     sizes = {float(size) for one in near for size in one.shape if size > 1}
@@ -186,15 +186,15 @@ def _is_by_the_book(step: Step, factor: float) -> bool:
     return any(math.isclose(whole, value, rel_tol=1e-3) for size in sizes for value in (size, math.sqrt(size)))
 
 
-def _dropout(step: Step, whole: _Pass) -> _Verdict | None:
+def _dropout(step: FlowStep, whole: _Pass) -> _Verdict | None:
     return _dropping(step.facts["share"], "input")
 
 
-def _dropout_inside(step: Step, whole: _Pass) -> _Verdict | None:
+def _dropout_inside(step: FlowStep, whole: _Pass) -> _Verdict | None:
     return _dropping(step.facts["share"], "nothing dropped")
 
 
-def _attention(step: Step, whole: _Pass) -> _Verdict | None:
+def _attention(step: FlowStep, whole: _Pass) -> _Verdict | None:
     """Attention in one call: what it drops, and a scale of the scores that is not one over the root of the width."""
     dropped, ratio = _dropping(step.facts["share"], "nothing dropped"), step.facts["ratio"]
     decades = abs(math.log10(ratio)) if ratio > 0 else SURE
@@ -211,7 +211,7 @@ def _dropping(share: float, answer: str) -> _Verdict:
     return _Verdict(deviation, f"Remove the dropout of {share:.0%}", f"it drops {share:.0%} of the values", answer)
 
 
-def _turned(step: Step, whole: _Pass) -> _Verdict | None:
+def _turned(step: FlowStep, whole: _Pass) -> _Verdict | None:
     advice = f"Remove {quoted(step.op)}"
     if not step.site.file:
         return None
@@ -220,7 +220,7 @@ def _turned(step: Step, whole: _Pass) -> _Verdict | None:
     return _Verdict(_OTHER_AXIS, advice, "it changes the order of an axis")
 
 
-def _chosen(step: Step, whole: _Pass) -> _Verdict | None:
+def _chosen(step: FlowStep, whole: _Pass) -> _Verdict | None:
     """Samples in another order, or the first one in the place of all."""
     source = step.source
     if not step.site.file or not step.floating or source.axis != 0:
@@ -236,7 +236,7 @@ def _chosen(step: Step, whole: _Pass) -> _Verdict | None:
     return _Verdict(SURE, "Keep the order of the samples", "it exchanges the samples of the batch")
 
 
-def _is_undone(step: Step, whole: _Pass) -> bool:
+def _is_undone(step: FlowStep, whole: _Pass) -> bool:
     """Whether samples come back into their order later, or were out of it before."""
     order, place = step.facts["order"], (step.module, step.site)
     for other in whole.flow.steps:
@@ -250,7 +250,7 @@ def _is_undone(step: Step, whole: _Pass) -> bool:
     return any(user.op in _INDEXED_WRITES for user in later)
 
 
-def _averaged(step: Step, whole: _Pass) -> _Verdict | None:
+def _averaged(step: FlowStep, whole: _Pass) -> _Verdict | None:
     """A mean over the samples that is not part of a normalisation."""
     source, axes = step.source, step.facts["axes"]
     if not step.site.file or source.axis != 0 or 0 not in axes or len(axes) == len(source.shape) > 1:
@@ -261,14 +261,14 @@ def _averaged(step: Step, whole: _Pass) -> _Verdict | None:
     return _Verdict(_AVERAGED, advice, evidence, "own sample", step.facts["keeps"])
 
 
-def _is_centring(step: Step) -> bool:
+def _is_centring(step: FlowStep) -> bool:
     """Whether a mean is subtracted from what it is the mean of."""
     own = reaching([step.source], lambda one: one.op in VIEWS)
     later = following(step, lambda user: user.op in VIEWS or user.op in ("mul", "add"))
     return any(user.op in ("sub", "rsub", "addcmul", "batch_norm") and own & set(user.inputs) for user in later)
 
 
-def _softmax(step: Step, whole: _Pass) -> _Verdict | None:
+def _softmax(step: FlowStep, whole: _Pass) -> _Verdict | None:
     deviation = softmax_deviation(step, whole.samples)
     if step in whole.last:
         return None if deviation < SURE else _Verdict(SURE, f"Remove {quoted(step.op)}", "it is over the samples")
@@ -277,7 +277,7 @@ def _softmax(step: Step, whole: _Pass) -> _Verdict | None:
     return _Verdict(deviation, f"Remove {quoted(step.op)}", evidence)
 
 
-def _behind_readout(step: Step, whole: _Pass) -> _Verdict | None:
+def _behind_readout(step: FlowStep, whole: _Pass) -> _Verdict | None:
     if step not in whole.last or (step.op == "clamp" and not step.facts.get("rectifies")):
         return None
     before = _before(step)
@@ -289,7 +289,7 @@ def _behind_readout(step: Step, whole: _Pass) -> _Verdict | None:
     return _Verdict(deviation, f"Remove {quoted(step.op)} behind the readout", "the model returns what it makes")
 
 
-def _behind_activation(step: Step, whole: _Pass) -> _Verdict | None:
+def _behind_activation(step: FlowStep, whole: _Pass) -> _Verdict | None:
     before = _before(step)
     written_out = _is_self_gated(before)
     if step.op not in _SATURATING or not (before.op in ACTIVATIONS or written_out):
@@ -301,7 +301,7 @@ def _behind_activation(step: Step, whole: _Pass) -> _Verdict | None:
     return _Verdict(_TWICE, f"Remove {quoted(step.op)}", f"it is behind an activation, {name}")
 
 
-def _is_self_gated(step: Step) -> bool:
+def _is_self_gated(step: FlowStep) -> bool:
     """Whether a product is of something and a bounded function of itself, as GELU and SiLU are."""
     if step.op != "mul" or len(step.inputs) != 2:
         return False
@@ -313,11 +313,11 @@ def _is_self_gated(step: Step) -> bool:
     return False
 
 
-def _is_multiple(step: Step) -> bool:
+def _is_multiple(step: FlowStep) -> bool:
     return step.op in VIEWS or (step.op in ("mul", "div") and len(step.inputs) == 1)
 
 
-def _before(step: Step) -> Step:
+def _before(step: FlowStep) -> FlowStep:
     """The nearest step behind another that does more than hand on."""
     before = step.source
     while before.op in VIEWS | DROPOUTS and before.inputs:
@@ -325,7 +325,7 @@ def _before(step: Step) -> Step:
     return before
 
 
-def _blanked(step: Step, whole: _Pass) -> _Verdict | None:
+def _blanked(step: FlowStep, whole: _Pass) -> _Verdict | None:
     """Zeros in the place of what was computed, which nothing else uses."""
     if not step.site.file or (step.op == "zero" and not step.source.content):
         return None
@@ -341,7 +341,7 @@ def _blanked(step: Step, whole: _Pass) -> _Verdict | None:
     return _Verdict(SURE, f"Remove {quoted(step.op)}", "zeros take the place of everything before it")
 
 
-def _is_part(step: Step) -> bool:
+def _is_part(step: FlowStep) -> bool:
     return step.op in VIEWS or step.op in PARTS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from isometer.doctor.causes._call_sites import Site
+from isometer.doctor.causes._call_sites import CodeLine
 
 SURE = 3.0
 """The deviation of what is surely wrong."""
@@ -47,7 +47,7 @@ class Suspicion(NamedTuple):
 
     module: str
     op: str
-    site: Site
+    site: CodeLine
     deviation: float
     advice: str
     evidence: str
