@@ -63,14 +63,14 @@ def test_the_odd_module_is_the_oddest(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ODDITIES)
-def test_a_repair_leaves_nothing_odd_and_touches_no_other_module(name: str) -> None:
+def test_a_repair_leaves_little_odd_and_touches_no_other_module(name: str) -> None:
     model = network()
     place, make = ODDITIES[name]
     make(model.get_submodule(place))
     before = {key: value.clone() for key, value in model.state_dict().items()}
     repair = next(one for one in weight_repairs(model, forward, seed=0) if one.modules == (place,))
     repair.change(model)
-    assert place not in odd(model)
+    assert odd(model).get(place, 0.0) < 0.6  # by the book is larger than torch's own scale
     after = model.state_dict()
     changed = {key.rsplit(".", 1)[0] for key in before if not torch.equal(before[key], after[key])}
     assert changed <= {place}
@@ -113,3 +113,20 @@ def test_batch_norm_that_is_left_in_evaluation_is_put_back() -> None:
     assert norm.deviation >= 1
     norm.change(model)
     assert model[1].training
+
+
+def test_matrices_of_no_known_layer_are_redrawn_too() -> None:
+    class Custom(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = nn.ParameterList([torch.randn(16, 16) / 4, torch.zeros(16, 16)])
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x @ self.weights[0] @ self.weights[1]
+
+    model = Custom()
+    (repair,) = weight_repairs(model, lambda m: m(torch.randn(4, 16)), seed=0)
+    assert repair.modules == ("weights",)
+    assert repair.deviation >= 1
+    repair.change(model)
+    assert 0.5 < float(model(torch.randn(64, 16)).detach().std()) < 2

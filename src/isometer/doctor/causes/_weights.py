@@ -95,7 +95,13 @@ class _Redraw:
         module = model.get_submodule(self.name)
         if _is_norm(module):
             _usual_settings(module, model.training)
-        by_the_book_(model, self.forward, seed=self.seed, only={self.name})
+        stayed = {*by_the_book_(model, self.forward, seed=self.seed, only={self.name})}
+        generator = torch.Generator().manual_seed(self.seed)
+        for own, parameter in module.named_parameters(recurse=False):
+            # A matrix of no known kind of layer: nobody knows which side its inputs are on, so take the longer one.
+            if parameter.dim() > 1 and f"{self.name}.{own}".removeprefix(".") in stayed:
+                drawn = torch.randn(parameter.shape, generator=generator) / math.sqrt(max(parameter.shape[-2:]))
+                parameter.data.copy_(drawn.to(parameter))
 
 
 @dataclass(frozen=True)
