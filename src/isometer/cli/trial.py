@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,6 +42,8 @@ Rounds = Annotated[
     typer.Option("--rounds", metavar="N,N", help="Steps of training: of each of five rates, then of the best two."),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the draw.")]
+EXAMINED = ("findings", "baselines", "stress", "causes", "treated")
+"""What can be examined of the members of a trial, in this order."""
 
 
 @trial_app.command("families")
@@ -146,20 +148,33 @@ def examine(
             "--batches", metavar="KIND,…", help="What the stress test is given: fresh batches, one, or gaussian inputs."
         ),
     ] = "fresh,one,gaussian",
+    parts: Annotated[
+        str,
+        typer.Option(
+            "--parts",
+            metavar="PART,…",
+            help="What is examined: findings, baselines, the stress test, causes, and the truth after treatment.",
+        ),
+    ] = ",".join(EXAMINED),
     as_json: Json = False,
 ) -> None:
     """Let the doctor and the baselines judge the development half."""
-    from isometer.trial._records import BATCHES, baselines, opinions, read_members, stresses
+    from isometer.trial import _records as records
     from isometer.trial._seal import development
     from isometer.trial._seal import open_seal as break_seal
 
-    everyone = read_members(folder)
+    given = _listed("batches", batches, records.BATCHES)
+    wanted = _listed("parts", parts, EXAMINED)
+    everyone = records.read_members(folder)
     members = development(everyone) if open_seal is None else break_seal(folder, everyone, open_seal)
-    chosen = [part.strip() for part in batches.split(",")]
-    for one in chosen:
-        if one not in BATCHES:
-            raise unknown_name("batches", one, BATCHES)
-    stages = [opinions(folder, members), baselines(folder, members), stresses(folder, members, chosen)]
+    makers: dict[str, Callable[[], TrialStage]] = {
+        "findings": lambda: records.opinions(folder, members),
+        "baselines": lambda: records.baselines(folder, members),
+        "stress": lambda: records.stresses(folder, members, given),
+        "causes": lambda: records.causes(folder, members),
+        "treated": lambda: records.treated(folder, members),
+    }
+    stages = [makers[part]() for part in EXAMINED if part in wanted]
     for stage in stages:
         _complete(stage, workers, dask)
     if as_json:
@@ -311,6 +326,15 @@ def _complete(stage: TrialStage, workers: int | None, dask: str | None) -> None:
     if failures:
         tell_failures(list(failures))
         raise typer.Exit(1)
+
+
+def _listed(what: str, text: str, known: Sequence[str]) -> list[str]:
+    """The parts of a list with commas, each of them known."""
+    found = [part.strip() for part in text.split(",")]
+    for one in found:
+        if one not in known:
+            raise unknown_name(what, one, known)
+    return found
 
 
 _WORDS = {"trains": "train", "slow": "are slow", "sick": "are sick", "unknown": "are unknown"}
