@@ -26,10 +26,12 @@ from isometer.activations._names import find_call, find_torch
 from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._module_stack import ROOT, Frame, Frames, transforming
+from isometer.doctor.probe._recorder import Recorder
 from isometer.doctor.probe._reductions import measure, saturated_fraction
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, all_tensors, is_parameter, version
 from isometer.doctor.probe._tensor_trees import tensors
+from isometer.doctor.probe._trace import Step
 from isometer.doctor.probe._weights import Weights
 from isometer.spec import Norm
 
@@ -49,6 +51,7 @@ class Capture(TorchFunctionMode):
         tokens_first: bool,
         layers: Sequence[str] | None,
         spectra: bool,
+        numbers: bool,
     ) -> None:
         super().__init__()
         self.sites: list[Site] = []
@@ -59,7 +62,13 @@ class Capture(TorchFunctionMode):
         self._calls: dict[tuple[str, str], int] = {}
         self._tags = Tags()
         self._frames = Frames(model, self._tags, self._leave)
+        self._recorder = Recorder(model, self._tags, numbers=numbers)
         self._weights = Weights(self._tags, backward, samples=samples, tokens_first=tokens_first, spectra=spectra)
+
+    @property
+    def trace(self) -> list[Step]:
+        """What each operation read."""
+        return self._recorder.steps
 
     def attach(self) -> None:
         """Hooks on every module; `detach` takes them off."""
@@ -80,8 +89,10 @@ class Capture(TorchFunctionMode):
         for tensor in roots:
             # An input of four axes or more is taken for images, channels first.
             tag = self._tags.put(tensor, Tag(tensor, 0, True if tensor.dim() > 3 else None))
-            if tensor.is_floating_point() and not site.shape:
+            first = tensor.is_floating_point() and not site.shape
+            if first:
                 self._measure(site, tensor, tag)
+            tag.step = self._recorder.source("input", "input", tensor, 0 if first else None)
         self.sites.append(site)
 
     def __torch_function__(
@@ -114,7 +125,8 @@ class Capture(TorchFunctionMode):
         self._count(args, kwargs)
         tags = [tag for tensor in all_tensors(args, kwargs) if (tag := self._tags.of(tensor)) is not None]
         depth = max((tag.depth for tag in tags), default=0)
-        self._tags.put(output, Tag(output, depth + (room.kind_of(name) == "weight")))
+        step = self._recorder.module(name, "other", all_tensors(args, kwargs), output) if tags else None
+        self._tags.put(output, Tag(output, depth + (room.kind_of(name) == "weight"), step=step))
 
     def _count(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         for tensor in all_tensors(args, kwargs):
@@ -153,15 +165,21 @@ class Capture(TorchFunctionMode):
             # Views and elementwise steps hand the weights on; where two layers of weights meet, neither is behind it.
             weights = [tag.weights for tag in tags if tag.weights is not None]
             behind = weights[0] if weights and all(w[0] is weights[0][0] for w in weights) else None
-        made = Tag(first, depth, layout, behind)
+        floating = first.is_floating_point()
+        is_site = kind is not None and floating and (frame is None or not frame.place.hidden)
+        layer = len(self.sites) if is_site and self._wanted(ROOT if frame is None else frame.place.name) else None
+        # Before the outputs get their tags: what is written in place has that of what was read.
+        inside = frame is not None and frame.within and bool(tags)
+        step = tags[0].step if inside else self._recorder.call(call, kind, weight, layer)
+        made = Tag(first, depth, layout, behind, step)
         if output is not first:
             for tensor in tensors(output):
-                self._tags.put(tensor, Tag(tensor, depth, layout, behind))
+                self._tags.put(tensor, Tag(tensor, depth, layout, behind, step))
         self._tags.put(first, made)
-        if kind is None or not first.is_floating_point():
+        if kind is None or not floating:
             return
         self._tags.latest = depth
-        if frame is None or not frame.place.hidden:
+        if is_site:
             op = frame.place.op if frame is not None and frame.place.op is not None else name
             site = self._record(op, kind, first, made, frame)
             self._follow(site, call, made, tags[0].site if tags else None, weight)
@@ -219,25 +237,45 @@ class Capture(TorchFunctionMode):
 
     def _leave(self, frame: Frame, output: Any) -> None:
         """Tag what a module returned, and make it a site if it is a leaf whose output no function accounts for."""
-        if isinstance(output, Tensor):
-            tag = self._tags.of(output)
-            if tag is not None and tag.site is not None:
-                return  # the usual case, and the fast one: a function inside made the site
-        place = frame.place
+        place, tag = frame.place, self._tags.of(output) if isinstance(output, Tensor) else None
+        if tag is not None and tag.site is not None and place.activation is None:
+            return  # the usual case, and the fast one: a function inside made the site
         outputs = [t for t in tensors(output) if t.is_floating_point() and not t.is_nested]
         applies_weights = place.leaf and not place.torch_leaf and next(place.module.parameters(), None) is not None
         for tensor in outputs:
             if self._tags.of(tensor) is None:
-                self._tags.put(tensor, Tag(tensor, frame.depth + applies_weights))
+                step = self._recorder.module(type(place.module).__name__, "other", frame.inputs, tensor)
+                self._tags.put(tensor, Tag(tensor, frame.depth + applies_weights, step=step))
+        site = self._module_site(frame, outputs)
+        if outputs and (site is not None or (place.activation is not None and not frame.outer)):
+            self._step_of_module(frame, outputs[0], site)
+
+    def _module_site(self, frame: Frame, outputs: Sequence[Tensor]) -> Site | None:
+        place = frame.place
         # A model that is itself a leaf has its functions listed; it is a site only where none of them was one.
         accounted_for = place.module is self._model and len(self.sites) > 1
         if not place.leaf or accounted_for or not outputs or any(outputs[0] is tensor for tensor in frame.inputs):
-            return
+            return None
         tag = self._tags.of(outputs[0])
-        if tag is not None and tag.site is None and frame.computed():
-            kind = frame.kind() if find_torch(place.module) is None else "activation"
-            site = self._record(type(place.module).__name__, kind, outputs[0], tag, frame)
-            self._follow_module(site, place.module, tag, frame.inputs)
+        if tag is None or tag.site is not None or not frame.computed():
+            return None
+        kind = frame.kind() if find_torch(place.module) is None else "activation"
+        site = self._record(type(place.module).__name__, kind, outputs[0], tag, frame)
+        self._follow_module(site, place.module, tag, frame.inputs)
+        return site
+
+    def _step_of_module(self, frame: Frame, output: Tensor, site: Site | None) -> None:
+        """A module that is a site, or that the registry knows, is one step of the trace."""
+        tag = self._tags.of(output)
+        if tag is None:
+            return
+        own = site if site is not None else tag.site
+        layer = len(self.sites) - 1 if own is not None and self.sites[-1] is own else None
+        name, text = type(frame.module).__name__, frame.place.activation
+        if text is not None and not frame.outer:
+            tag.step = self._recorder.module(name, "activation", frame.inputs, output, layer, text)
+        elif layer is not None:
+            tag.step = self._recorder.give_layer(tag.step, layer, name, frame.inputs, output)
 
     def _follow_module(self, site: Site, module: nn.Module, made: Tag, inputs: Sequence[Tensor]) -> None:
         """The same for an activation or a normalisation that is a module written out in elementary operations."""
@@ -261,10 +299,13 @@ class Capture(TorchFunctionMode):
         call = self._calls[name, op] = self._calls.get((name, op), -1) + 1
         site = Site(name, op, kind, tag.depth, call)
         # A site that `layers` leaves out is not measured, but later sites still refer to it.
-        if self._layers is None or any(fnmatchcase(name, pattern) for pattern in self._layers):
+        if self._wanted(name):
             self.sites.append(site)
             self._measure(site, output, tag)
         return site
+
+    def _wanted(self, name: str) -> bool:
+        return self._layers is None or any(fnmatchcase(name, pattern) for pattern in self._layers)
 
     def _measure(self, site: Site, output: Tensor, tag: Tag) -> None:
         """Read the output of a site, and its gradient when it comes."""

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from isometer.doctor.probe._sites import Site, principled_gain
+from isometer.doctor.probe._trace import Step
 from isometer.metrics import METRICS, Metric, names
 from isometer.metrics._catalogue import probed
 from isometer.metrics._several import gradient_alignment_unchecked, several
@@ -62,6 +63,7 @@ class Examination:
         loss_exponent: the loss was multiplied by `2^loss_exponent` to reach the layers below that one.
         samples: samples in the batch.
         seed: of cotangents, sketches, and the generators while the model ran.
+        trace: every operation on the way from the input, those that are no sites included, and what each reads.
     """
 
     sites: tuple[Site, ...]
@@ -71,6 +73,7 @@ class Examination:
     loss_exponent: int
     samples: int
     seed: int
+    trace: tuple[Step, ...] = ()
 
     def __len__(self) -> int:
         return len(self.sites)

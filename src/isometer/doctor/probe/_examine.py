@@ -18,6 +18,7 @@ from isometer.doctor.probe._reachability import all_on_the_way
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import dense, map_tensors, tensors
+from isometer.doctor.probe._trace import Step
 from isometer.doctor.probe._world import without_collection
 from isometer.errors import IsometerError
 
@@ -133,6 +134,7 @@ def examine(
     """
     samples, tokens_first = _samples(subject.original, batch)
     found: list[Site] = []
+    trace: tuple[Step, ...] = ()
     lost: int | None = None
     cotangents: Tensor | None = None
     used = 0
@@ -151,6 +153,7 @@ def examine(
             tokens_first=tokens_first,
             layers=layers,
             spectra=spectra and not found,  # the weights are the same in later passes
+            numbers=once is None and not found,
             exponent=exponent,
             seed=seed,
             factored=factored,
@@ -167,7 +170,7 @@ def examine(
         if cotangents is None and backward.cotangents is not None and bool(backward.cotangents.isfinite().all()):
             cotangents = backward.cotangents
         if not found:
-            found = capture.sites
+            found, trace = capture.sites, tuple(capture.trace)
             # Backward goes from the end: the largest layer is the first one met.
             lost = max((layer for layer, site in enumerate(found) if site.gradient_lost), default=None)
         else:
@@ -179,7 +182,7 @@ def examine(
         site.parameters = tuple(map(subject.original_id, site.parameters))
     broken = next((layer for layer, site in enumerate(found) if not site.finite), None)
     values = tabulate(found, cotangents) if once is None else LazyColumns(found, cotangents)
-    return Examination(tuple(found), values, broken, lost, used, samples, seed)
+    return Examination(tuple(found), values, broken, lost, used, samples, seed, trace)
 
 
 def _unreached(sites: Sequence[Site]) -> bool:
@@ -219,6 +222,7 @@ def _pass(
     tokens_first: bool,
     layers: Sequence[str] | None,
     spectra: bool,
+    numbers: bool,
     exponent: int,
     seed: int,
     factored: bool,
@@ -226,7 +230,15 @@ def _pass(
     keep_graph: bool,
 ) -> Capture:
     """Forward under a capture, then backward; hooks are off afterwards, whatever happened."""
-    capture = Capture(model, backward, samples=samples, tokens_first=tokens_first, layers=layers, spectra=spectra)
+    capture = Capture(
+        model,
+        backward,
+        samples=samples,
+        tokens_first=tokens_first,
+        layers=layers,
+        spectra=spectra,
+        numbers=numbers,
+    )
     parameters = list(model.parameters())  # as the model came: it may exchange some
     leaves: list[Tensor] = []
 

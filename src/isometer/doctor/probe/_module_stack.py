@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from isometer.activations._names import find_torch
 from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe._tensor_tags import Tags, all_tensors
 
@@ -27,7 +28,7 @@ def transforming() -> bool:
 class Place:
     """A module of the model."""
 
-    __slots__ = ("hidden", "leaf", "module", "name", "op", "torch_leaf")
+    __slots__ = ("activation", "hidden", "leaf", "module", "name", "op", "torch_leaf")
 
     def __init__(self, name: str, module: nn.Module, leaf: bool, root: bool) -> None:
         self.name, self.module, self.leaf = name, module, leaf
@@ -35,17 +36,25 @@ class Place:
         self.hidden = leaf and not self.torch_leaf and not module._parameters and not root
         named = self.torch_leaf or isinstance(module, nn.MultiheadAttention)
         self.op = type(module).__name__ if named else None  # what its functions are called
+        found = None if type(module).__module__.startswith("torch.") else find_torch(module)
+        self.activation = None if found is None else found.text  # of a class that the registry knows
 
 
 class Frame:
     """A module that is running."""
 
-    __slots__ = ("depth", "functions", "inputs", "module", "place")
+    __slots__ = ("depth", "functions", "inputs", "module", "outer", "place")
 
-    def __init__(self, place: Place, inputs: list[Tensor], depth: int) -> None:
+    def __init__(self, place: Place, inputs: list[Tensor], depth: int, outer: bool) -> None:
         self.place, self.module = place, place.module
         self.inputs, self.depth = inputs, depth
+        self.outer = outer  # whether it runs inside a module that is one step of the trace
         self.functions: set[str] = set()
+
+    @property
+    def within(self) -> bool:
+        """Whether what runs in it belongs to a module that is one step of the trace."""
+        return self.outer or self.place.activation is not None
 
     def computed(self) -> bool:
         """Whether a leaf did more than hand on or rearrange its input."""
@@ -112,7 +121,8 @@ class Frames:
                     tag = self._tags.of(tensor)
                     if tag is not None and tag.depth > depth:
                         depth = tag.depth
-                self._running.append(Frame(place, inputs, depth))
+                outer = self.innermost
+                self._running.append(Frame(place, inputs, depth, outer is not None and outer.within))
             finally:
                 self.paused = False
 

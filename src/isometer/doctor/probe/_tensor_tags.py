@@ -24,7 +24,7 @@ _PLAIN = (int, float, bool, str, type(None))
 class Tag:
     """What is known of a tensor."""
 
-    __slots__ = ("channels_first", "depth", "reference", "site", "version", "weights")
+    __slots__ = ("channels_first", "depth", "reference", "site", "step", "version", "weights")
 
     def __init__(
         self,
@@ -32,6 +32,7 @@ class Tag:
         depth: int,
         channels_first: bool | None = None,
         weights: tuple[Site, bool] | None = None,
+        step: int | None = None,
     ) -> None:
         self.reference = weakref.ref(tensor)  # weak: a tag keeps no activation alive
         self.depth = depth
@@ -39,6 +40,7 @@ class Tag:
         self.version = -2  # of the tensor when the site read it
         self.channels_first = channels_first
         self.weights = weights  # the weights just behind it, and whether normalised since
+        self.step = step  # of the trace, whose output it is
 
 
 class Tags:
