@@ -25,6 +25,7 @@ from isometer.activations import Activation
 from isometer.activations._names import find_call, find_torch
 from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe._backward import Backward
+from isometer.doctor.probe._call_sites import call_site
 from isometer.doctor.probe._module_stack import ROOT, Frame, Frames, transforming
 from isometer.doctor.probe._recorder import Recorder
 from isometer.doctor.probe._reductions import measure, saturated_fraction
@@ -180,8 +181,8 @@ class Capture(TorchFunctionMode):
             return
         self._tags.latest = depth
         if is_site:
-            op = frame.place.op if frame is not None and frame.place.op is not None else name
-            site = self._record(op, kind, first, made, frame)
+            own = frame.place.op if frame is not None else None  # of a module of torch's: its functions have its name
+            site = self._record(own or name, kind, first, made, frame, "" if own else call_site())
             self._follow(site, call, made, tags[0].site if tags else None, weight)
 
     def _kind(self, call: Operation, depth: int) -> tuple[str | None, Any]:
@@ -294,10 +295,10 @@ class Capture(TorchFunctionMode):
             if isinstance(norm, Norm) and norm.over == "batch" and module.training and len(shape) > 1:
                 site.statistics = math.prod(shape) // shape[1]
 
-    def _record(self, op: str, kind: str, output: Tensor, tag: Tag, frame: Frame | None) -> Site:
+    def _record(self, op: str, kind: str, output: Tensor, tag: Tag, frame: Frame | None, where: str = "") -> Site:
         name = frame.place.name if frame is not None else ROOT
         call = self._calls[name, op] = self._calls.get((name, op), -1) + 1
-        site = Site(name, op, kind, tag.depth, call)
+        site = Site(name, op, kind, tag.depth, call, where)
         # A site that `layers` leaves out is not measured, but later sites still refer to it.
         if self._wanted(name):
             self.sites.append(site)

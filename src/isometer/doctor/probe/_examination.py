@@ -134,6 +134,7 @@ class Examination:
                 "kind": site.kind,
                 "depth": site.depth,
                 "call": site.call,
+                "where": site.where or None,
                 "shape": list(site.shape),
                 "dtype": site.dtype,
                 "activation": site.activation,

@@ -107,6 +107,7 @@ class Site:
     kind: str
     depth: int
     call: int = 0
+    where: str = ""  # file and line of a function that the model's own code calls
     pre_activation: bool = False
     shape: tuple[int, ...] = ()
     dtype: str = ""
