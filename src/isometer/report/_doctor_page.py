@@ -28,7 +28,17 @@ from isometer.report._doctor_fragments import (
     verdict,
     vitals,
 )
-from isometer.report._doctor_metrics import checked, columns, layer_names, look_at, ordered, overview, real, shown, where
+from isometer.report._doctor_metrics import (
+    checked,
+    columns,
+    layer_names,
+    look_at,
+    ordered,
+    overview,
+    real,
+    shown,
+    where,
+)
 from isometer.report._outlook_page import training_section
 from isometer.report._outlook_words import has_verdicts, headline, next_step, nothing_found, symptoms
 from isometer.report._treatment import treatment_section

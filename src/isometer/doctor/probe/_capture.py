@@ -13,7 +13,7 @@ count). A tensor without a tag gets, at the end of the module that returns it, t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -24,15 +24,18 @@ from torch.overrides import TorchFunctionMode
 from isometer.activations import Activation
 from isometer.activations._names import find_call, find_torch
 from isometer.doctor.probe import _sites as room
+from isometer.doctor.probe import _unseen as why
 from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._call_sites import call_site
+from isometer.doctor.probe._contractions import summed_axes
 from isometer.doctor.probe._module_stack import ROOT, Frame, Frames, transforming
-from isometer.doctor.probe._recorder import Recorder
+from isometer.doctor.probe._recorder import CUSTOM_FUNCTION, Recorder
 from isometer.doctor.probe._reductions import measure, saturated_fraction
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, all_tensors, is_parameter, version
 from isometer.doctor.probe._tensor_trees import tensors
 from isometer.doctor.probe._trace import Step
+from isometer.doctor.probe._unseen import Unseen, unseen
 from isometer.doctor.probe._weights import Weights
 from isometer.spec import Norm
 
@@ -58,6 +61,8 @@ class Capture(TorchFunctionMode):
         self.sites: list[Site] = []
         self.uses: dict[int, int] = {}  # of each parameter, by any function
         self.spared = False  # the gradients of some parameters are not formed
+        self.missed: tuple[Unseen, ...] = ()  # what `unseen` found, once the pass is over
+        self.noted: dict[tuple[str, str], None] = {}  # what is not seen, in order, and why
         self._model, self._backward = model, backward
         self._samples, self._tokens_first, self._layers = samples, tokens_first, layers
         self._calls: dict[tuple[str, str], int] = {}
@@ -108,6 +113,7 @@ class Capture(TorchFunctionMode):
             return None
         if transforming():
             self._count(args, kwargs)
+            self._note(why.TRANSFORMED)
             return func(*args, **kwargs)
         output = func(*args, **kwargs)  # in here, and below, the mode is off
         if isinstance(output, Tensor):
@@ -124,10 +130,25 @@ class Capture(TorchFunctionMode):
     def _pass_on(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], output: Tensor) -> None:
         """Tag a nested tensor: samples of different sizes have no Gram matrix, so it is no site."""
         self._count(args, kwargs)
+        self._note(why.NESTED)
         tags = [tag for tensor in all_tensors(args, kwargs) if (tag := self._tags.of(tensor)) is not None]
         depth = max((tag.depth for tag in tags), default=0)
         step = self._recorder.module(name, "other", all_tensors(args, kwargs), output) if tags else None
         self._tags.put(output, Tag(output, depth + (room.kind_of(name) == "weight"), step=step))
+
+    def _note(self, reason: str, name: str = "") -> None:
+        frame = self._frames.innermost
+        self.noted[name or (ROOT if frame is None else frame.place.name), reason] = None
+
+    def unseen(self, gradients: Collection[int]) -> list[Unseen]:
+        """What the pass did not look at; `gradients` are identities of parameters that one came to."""
+        for step in self.trace:
+            if step.name.startswith(CUSTOM_FUNCTION):
+                self._note(why.CUSTOM, step.name.removeprefix(CUSTOM_FUNCTION))
+        for site in self.sites:
+            if site.kind == "recurrent":
+                self._note(why.RECURRENT, site.name)
+        return unseen(self._model, self._frames, self.noted, {*self.uses, *gradients})
 
     def _count(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         for tensor in all_tensors(args, kwargs):
@@ -189,7 +210,7 @@ class Capture(TorchFunctionMode):
         """What a call is, `None` where it is no site, and the weight it applies."""
         name, kind = call.name, room.kind_of(call.name)
         if name in room.PRODUCTS:
-            weight = self._weight_of_product(name, call.given)
+            weight = self._weight_of_product(call)
             return ("weight" if weight is not None else None), weight
         if name in room.ADDITIONS:
             shape = call.output.shape
@@ -202,16 +223,27 @@ class Capture(TorchFunctionMode):
             return None, None
         return kind, None
 
-    def _weight_of_product(self, name: str, given: list[Tensor]) -> Tensor | None:
+    def _weight_of_product(self, call: Operation) -> Tensor | None:
         """The operand of a product that does not come from the input but is trained, or was made to be."""
-        operands = given[-2:]  # addmm and its kin have the bias in front
-        if len(operands) < 2 or name == "einsum":
+        operands = call.given[-2:]  # addmm and its kin have the bias in front
+        if len(operands) < 2:
             return None
         untagged = [t for t in operands if self._tags.of(t) is None]
         # `W.T` is no parameter but a view whose base is one, trained or frozen.
         free = [t for t in untagged if t.requires_grad or isinstance(t._base, nn.Parameter)]
         free = free or [t for t in operands if is_parameter(t)]
-        return free[0] if len(free) == 1 else None
+        weight = free[0] if len(free) == 1 else None
+        return self._weight_of_einsum(call, weight) if call.name == "einsum" and free else weight
+
+    def _weight_of_einsum(self, call: Operation, weight: Tensor | None) -> Tensor | None:
+        """The weights of a contraction, if it is a product of a signal and a matrix; any other is noted."""
+        equation = call.args[0]
+        of_two = isinstance(equation, str) and len(call.given) == 2
+        if weight is not None and of_two and summed_axes(equation, int(weight is call.given[1])) is not None:
+            return weight
+        text = f" {equation!r}" if isinstance(equation, str) else ""
+        self._note(f"multiplies weights in einsum{text}, which is not a product of a signal and a matrix")
+        return None
 
     def _follow(self, site: Site, call: Operation, made: Tag, source: Site | None, weight: Any) -> None:
         """What is read of a site of one kind only, and which weights stand behind its output."""

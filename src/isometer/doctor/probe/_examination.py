@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from isometer.doctor.probe._sites import Site, principled_gain
 from isometer.doctor.probe._trace import Step
+from isometer.doctor.probe._unseen import Unseen
 from isometer.metrics import METRICS, Metric, names
 from isometer.metrics._catalogue import probed
 from isometer.metrics._several import gradient_alignment_unchecked, several
@@ -64,6 +65,7 @@ class Examination:
         samples: samples in the batch.
         seed: of cotangents, sketches, and the generators while the model ran.
         trace: every operation on the way from the input, those that are no sites included, and what each reads.
+        unseen: parts of the model that were not examined, and why.
     """
 
     sites: tuple[Site, ...]
@@ -74,6 +76,7 @@ class Examination:
     samples: int
     seed: int
     trace: tuple[Step, ...] = ()
+    unseen: tuple[Unseen, ...] = ()
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -143,7 +146,8 @@ class Examination:
             }
             row["metrics"] = json_data({name: values[layer] for name, values in self.values.items()})
             rows.append(row)
-        return {"samples": self.samples, "seed": self.seed, **self._events(), "layers": rows}
+        missed = [{"name": one.name, "why": one.why} for one in self.unseen]
+        return {"samples": self.samples, "seed": self.seed, **self._events(), "unseen": missed, "layers": rows}
 
     def _events(self) -> dict[str, int]:
         """What is not finite and where; −1 for nowhere, since attributes of netCDF files have no `None`."""

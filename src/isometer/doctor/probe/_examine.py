@@ -19,6 +19,7 @@ from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import dense, map_tensors, tensors
 from isometer.doctor.probe._trace import Step
+from isometer.doctor.probe._unseen import Unseen
 from isometer.doctor.probe._world import without_collection
 from isometer.errors import IsometerError
 
@@ -135,6 +136,7 @@ def examine(
     samples, tokens_first = _samples(subject.original, batch)
     found: list[Site] = []
     trace: tuple[Step, ...] = ()
+    missed: tuple[Unseen, ...] = ()
     lost: int | None = None
     cotangents: Tensor | None = None
     used = 0
@@ -170,7 +172,7 @@ def examine(
         if cotangents is None and backward.cotangents is not None and bool(backward.cotangents.isfinite().all()):
             cotangents = backward.cotangents
         if not found:
-            found, trace = capture.sites, tuple(capture.trace)
+            found, trace, missed = capture.sites, tuple(capture.trace), capture.missed
             # Backward goes from the end: the largest layer is the first one met.
             lost = max((layer for layer, site in enumerate(found) if site.gradient_lost), default=None)
         else:
@@ -182,7 +184,7 @@ def examine(
         site.parameters = tuple(map(subject.original_id, site.parameters))
     broken = next((layer for layer, site in enumerate(found) if not site.finite), None)
     values = tabulate(found, cotangents) if once is None else LazyColumns(found, cotangents)
-    return Examination(tuple(found), values, broken, lost, used, samples, seed, trace)
+    return Examination(tuple(found), values, broken, lost, used, samples, seed, trace, missed)
 
 
 def _unreached(sites: Sequence[Site]) -> bool:
@@ -277,6 +279,8 @@ def _pass(
             trained = [p for p in trained if p.requires_grad]
             backward.running = True
             _differentiate(outputs, [*leaves, *trained], cotangents, keep_graph=keep_graph)
+        if numbers:
+            capture.missed = tuple(capture.unseen(backward.parameter_log_norms))
     return capture
 
 

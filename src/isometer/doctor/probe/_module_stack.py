@@ -78,12 +78,18 @@ class Frames:
     def __init__(self, model: nn.Module, tags: Tags, leave: Callable[[Frame, Any], None]) -> None:
         self.paused = False  # while a hook works, so that what it calls is not seen
         self._model, self._tags, self._leave = model, tags, leave
+        self.called: set[int] = set()  # identities of modules
         self._running: list[Frame] = []
         self._handles: list[Any] = []
 
     @property
     def innermost(self) -> Frame | None:
         return self._running[-1] if self._running else None
+
+    @staticmethod
+    def name(path: str) -> str:
+        """How a part of the model is called: as it was before torch.compile wrapped a submodule."""
+        return path.replace("_orig_mod.", "").replace("._orig_mod", "") or ROOT
 
     def attach(self) -> None:
         """Hooks on every module; `detach` takes them off."""
@@ -95,8 +101,7 @@ class Frames:
             is_script = isinstance(module, torch.jit.ScriptModule)
             if is_script:
                 scripted.append(f"{path}." if path else "")
-            # Names as they were before torch.compile wrapped a submodule.
-            name = path.replace("_orig_mod.", "").replace("._orig_mod", "") or ROOT
+            name = self.name(path)
             leaf = is_script or not any(child is not None for child in module._modules.values())
             before, after = self._hooks(Place(name, module, leaf, module is self._model))
             # Not by the module's own method: scripted modules refuse, though they call the hooks.
@@ -112,6 +117,7 @@ class Frames:
 
     def _hooks(self, place: Place) -> tuple[Callable[..., None], Callable[..., None]]:
         def before(module: nn.Module, args: Any, kwargs: Any) -> None:
+            self.called.add(id(module))
             if self.paused or transforming():
                 return
             self.paused = True

@@ -21,6 +21,8 @@ _SAME_ENTRIES = frozenset(
 )
 MATRIX_PRODUCTS = frozenset({"matmul", "mm", "__matmul__"})
 """Products whose second factor may be the weights of a fully connected layer."""
+CUSTOM_FUNCTION = "custom function "
+"""What the names of steps begin with that torch did not announce."""
 _PRODUCTS_BY_NUMBERS = frozenset({"mul", "__mul__", "__rmul__", "__imul__", "multiply"})
 _QUOTIENTS = frozenset({"div", "__truediv__", "__div__", "__itruediv__", "true_divide", "divide"})
 _LARGEST_FACTOR = 4096  # entries of a tensor that is looked at for being one number
@@ -98,10 +100,12 @@ class Recorder:
 
     def _unannounced(self, tensor: Tensor) -> int:
         """The step of a custom function, which reads what autograd says it was given."""
-        before = getattr(_maker(tensor), "next_functions", ())
+        maker = _maker(tensor)
+        name = CUSTOM_FUNCTION + type(maker).__name__.removesuffix("Backward")
+        before = getattr(maker, "next_functions", ())
         known = {self._of_nodes.get(node._sequence_nr()) for node, _ in before if node is not None}
         inputs = tuple(sorted(step for step in known if step is not None))
-        return self._add(Step("custom function", "other", inputs, shape=_shape(tensor)))
+        return self._add(Step(name, "other", inputs, shape=_shape(tensor)))
 
     def _remember(self, tensor: Tensor, step: int) -> int:
         """By the number of its node: the node itself would hold the graph."""

@@ -9,6 +9,7 @@ import torch
 
 from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe._backward import Backward
+from isometer.doctor.probe._contractions import fan_in
 from isometer.doctor.probe._reductions import MAX_SAMPLES, weight_moments, weight_spectrum
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._tensor_tags import Operation, Tags, is_parameter, version
@@ -42,7 +43,7 @@ class Weights:
             self._align(site, call, weight)
 
     def _measure(self, site: Site, call: Operation, weight: Tensor) -> None:
-        site.weight_count, site.fan_in = weight.numel(), _fan_in(call.name, weight, call.output)
+        site.weight_count, site.fan_in = weight.numel(), _fan_in(call, weight)
         key = (id(weight), version(weight))
         # Parameters outlive the pass; a computed weight may be freed, and its id given to another.
         numbers = self._numbers.get(key) if is_parameter(weight) else None
@@ -91,8 +92,11 @@ class Weights:
                 self.factored.append(call.output.grad_fn)
 
 
-def _fan_in(name: str, weight: Tensor, output: Tensor) -> int:
+def _fan_in(call: Operation, weight: Tensor) -> int:
     """Inputs per output: from the shape of the weights for layers, from that of the output for products `x @ W`."""
+    name, output = call.name, call.output
+    if name == "einsum":
+        return max(1, fan_in(call.args[0], 0 if call.given[0] is weight else 1, weight.shape))
     if name in room.RECURRENT or "attention" in name:
         return weight.shape[-1]
     if name in room.PRODUCTS:
