@@ -131,7 +131,7 @@ class Report:
         """
         examined = self.examination.to_dict()
         names = list(self.examination.values)
-        rows, missed = examined.pop("layers"), examined.pop("unseen")
+        rows, missed, loss = (examined.pop(key) for key in ("layers", "unseen", "loss"))
         columns = {name: [row["metrics"][name] for row in rows] for name in names}
         return {
             "schema": SCHEMA,
@@ -144,6 +144,7 @@ class Report:
             "reliability": reliability(),
             "findings": json_data([finding.to_dict() for finding in self.findings]),
             "unseen": missed,
+            "loss": loss,
             "layers": [{key: value for key, value in row.items() if key != "metrics"} for row in rows],
             "metrics": columns,
             "events": {key: value for key, value in examined.items() if key != "samples"},

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from isometer.doctor.probe._gradients import convolution_alignment, linear_alignment
+from isometer.doctor.probe._loss import norms_by_sample
 from isometer.doctor.probe._reductions import inner_products, log_norm, samples_first
 from isometer.doctor.probe._sites import Site
 
@@ -33,6 +34,7 @@ class Backward:
         self.parameter_log_norms: dict[int, float] = {}
         self.running = False  # what the model differentiates in its forward is not looked at
         self.cotangents: Tensor | None = None  # inner products of the samples' gradients by the model's output
+        self._output_squares: Tensor | None = None  # squared norms of the same, one per sample
 
     def _generator(self, site: Site) -> torch.Generator:
         """A stream per call of a layer, so that what one site draws does not depend on the others."""
@@ -78,8 +80,17 @@ class Backward:
                     # Squares of small float32 gradients underflow.
                     products = inner_products(d.double())
                     self.cotangents = products if self.cotangents is None else self.cotangents + products
+                    squares = norms_by_sample(d).square()
+                    known = self._output_squares
+                    self._output_squares = squares if known is None else known + squares
 
             self._handles.append(output.register_hook(hook))  # type: ignore[no-untyped-call]
+
+    @property
+    def output_norms(self) -> tuple[float, ...]:
+        """Norms of the loss's gradient by the model's output, one per sample."""
+        squares = self._output_squares
+        return () if squares is None else tuple((squares.sqrt() * 2.0**-self._exponent).tolist())
 
     def watch_weight(self, site: Site, weight: Tensor) -> None:
         """Read the gradient of a weight which is computed from parameters."""

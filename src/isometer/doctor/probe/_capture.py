@@ -33,7 +33,7 @@ from isometer.doctor.probe._recorder import CUSTOM_FUNCTION, Recorder
 from isometer.doctor.probe._reductions import measure, saturated_fraction
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, all_tensors, is_parameter, version
-from isometer.doctor.probe._tensor_trees import tensors
+from isometer.doctor.probe._tensor_trees import dense, tensors
 from isometer.doctor.probe._trace import Step
 from isometer.doctor.probe._unseen import Unseen, unseen
 from isometer.doctor.probe._weights import Weights
@@ -61,6 +61,8 @@ class Capture(TorchFunctionMode):
         self.sites: list[Site] = []
         self.uses: dict[int, int] = {}  # of each parameter, by any function
         self.spared = False  # the gradients of some parameters are not formed
+        self.loss = math.nan
+        self.outputs: tuple[int, ...] = ()  # steps of the trace
         self.missed: tuple[Unseen, ...] = ()  # what `unseen` found, once the pass is over
         self.noted: dict[tuple[str, str], None] = {}  # what is not seen, in order, and why
         self._model, self._backward = model, backward
@@ -75,6 +77,13 @@ class Capture(TorchFunctionMode):
     def trace(self) -> list[Step]:
         """What each operation read."""
         return self._recorder.steps
+
+    def end(self, output: Any) -> None:
+        """Remember which steps made what the model returned; to be called before `detach`."""
+        for tensor in dense(output):
+            tag = self._tags.of(tensor)
+            step = None if tag is None else self._recorder.step_of(tensor, tag)
+            self.outputs += () if step is None else (step,)
 
     def attach(self) -> None:
         """Hooks on every module; `detach` takes them off."""

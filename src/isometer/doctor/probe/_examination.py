@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from isometer.doctor.probe._loss import LossReading
 from isometer.doctor.probe._sites import Site, principled_gain
 from isometer.doctor.probe._trace import Step
 from isometer.doctor.probe._unseen import Unseen
@@ -65,7 +66,9 @@ class Examination:
         samples: samples in the batch.
         seed: of cotangents, sketches, and the generators while the model ran.
         trace: every operation on the way from the input, those that are no sites included, and what each reads.
+        outputs: the steps of the trace that made what the model returns.
         unseen: parts of the model that were not examined, and why.
+        loss: its value, and the size of its gradient where the model ends.
     """
 
     sites: tuple[Site, ...]
@@ -76,7 +79,9 @@ class Examination:
     samples: int
     seed: int
     trace: tuple[Step, ...] = ()
+    outputs: tuple[int, ...] = ()
     unseen: tuple[Unseen, ...] = ()
+    loss: LossReading = LossReading()
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -147,7 +152,8 @@ class Examination:
             row["metrics"] = json_data({name: values[layer] for name, values in self.values.items()})
             rows.append(row)
         missed = [{"name": one.name, "why": one.why} for one in self.unseen]
-        return {"samples": self.samples, "seed": self.seed, **self._events(), "unseen": missed, "layers": rows}
+        end = {"loss": self.loss.to_dict(), "unseen": missed, "layers": rows}
+        return {"samples": self.samples, "seed": self.seed, **self._events(), **end}
 
     def _events(self) -> dict[str, int]:
         """What is not finite and where; −1 for nowhere, since attributes of netCDF files have no `None`."""
@@ -211,7 +217,13 @@ def without_gradients(examination: Examination) -> Examination:
     sites = tuple(replace(site, **blank_site, alignment="", gradient_lost=False) for site in examination.sites)
     nothing = np.full(len(sites), math.nan)
     blank = dict.fromkeys(("output_gradient_log_norm", "gradient_log_norm", *_of_gradients()), nothing)
-    return replace(examination, sites=sites, values={**examination.values, **blank}, nonfinite_gradient_layer=None)
+    return replace(
+        examination,
+        sites=sites,
+        values={**examination.values, **blank},
+        nonfinite_gradient_layer=None,
+        loss=replace(examination.loss, gradient_norms=()),
+    )
 
 
 def tabulate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import nn
 from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._capture import Capture
 from isometer.doctor.probe._examination import Examination, LazyColumns, tabulate
+from isometer.doctor.probe._loss import LossReading
 from isometer.doctor.probe._reachability import all_on_the_way
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._subject import Subject, examined
@@ -136,9 +138,11 @@ def examine(
     samples, tokens_first = _samples(subject.original, batch)
     found: list[Site] = []
     trace: tuple[Step, ...] = ()
+    outputs: tuple[int, ...] = ()
     missed: tuple[Unseen, ...] = ()
     lost: int | None = None
     cotangents: Tensor | None = None
+    end = LossReading()
     used = 0
     # What a loss does with the weights itself is in no inner product of inputs and cotangents.
     factored, exponents = not subject.joint, [once or 0]
@@ -172,11 +176,14 @@ def examine(
         if cotangents is None and backward.cotangents is not None and bool(backward.cotangents.isfinite().all()):
             cotangents = backward.cotangents
         if not found:
-            found, trace, missed = capture.sites, tuple(capture.trace), capture.missed
+            found, trace, missed, outputs = capture.sites, tuple(capture.trace), capture.missed, capture.outputs
+            end = LossReading(capture.loss, loss is None or math.isfinite(capture.loss), backward.output_norms)
             # Backward goes from the end: the largest layer is the first one met.
             lost = max((layer for layer, site in enumerate(found) if site.gradient_lost), default=None)
         else:
             _fill(found, capture.sites)
+            if not all(map(math.isfinite, end.gradient_norms)):
+                end = replace(end, gradient_norms=backward.output_norms)
         used = exponent
         if once is None:
             exponents = _next_exponents(found, exponent)
@@ -184,7 +191,7 @@ def examine(
         site.parameters = tuple(map(subject.original_id, site.parameters))
     broken = next((layer for layer, site in enumerate(found) if not site.finite), None)
     values = tabulate(found, cotangents) if once is None else LazyColumns(found, cotangents)
-    return Examination(tuple(found), values, broken, lost, used, samples, seed, trace, missed)
+    return Examination(tuple(found), values, broken, lost, used, samples, seed, trace, outputs, missed, end)
 
 
 def _unreached(sites: Sequence[Site]) -> bool:
@@ -259,13 +266,14 @@ def _pass(
         capture.attach()
         with capture:
             output = call(model, inputs)
+        capture.end(output)
         capture.detach()
         del inputs
         nodes = capture.factored()
         if not gradients:
             return capture
         backward.watch_model(dense(output))
-        outputs, cotangents = _loss(output, target, loss, exponent, seed)
+        outputs, cotangents, capture.loss = _loss(output, target, loss, exponent, seed)
         del output
         if factored:  # the norms of these gradients come from inner products: no need to form them
             spared = {s.factored for s in capture.sites if s.factored and capture.uses[s.factored] == 1}
@@ -310,8 +318,8 @@ def call(model: nn.Module, inputs: Any) -> Any:
 
 def _loss(
     output: Any, target: Any, loss: Callable[..., Tensor] | None, exponent: int, seed: int
-) -> tuple[list[Tensor], list[Tensor | None]]:
-    """What is differentiated, and the cotangents to start from; `None` is 1."""
+) -> tuple[list[Tensor], list[Tensor | None], float]:
+    """What is differentiated, the cotangents to start from, where `None` is 1, and the value of the loss."""
     scale = 2.0**exponent
     if loss is not None:
         value = loss(output) if target is None else loss(output, target)
@@ -320,7 +328,10 @@ def _loss(
             raise IsometerError(f"loss returned {came}; expected a scalar tensor — reduce it, with .mean() or .sum()")
         # The factor is the cotangent, not part of the loss: the forward pass stays as it was.
         # Without a factor it is left to torch, which need not import its symbolic shapes to check it.
-        return ([value], [torch.full_like(value, scale) if exponent else None]) if value.requires_grad else ([], [])
+        number = float(value.detach())
+        if not value.requires_grad:
+            return [], [], number
+        return [value], [torch.full_like(value, scale) if exponent else None], number
     floating = dense(output)
     if not floating:
         raise IsometerError(
@@ -336,7 +347,7 @@ def _loss(
         if tensor.requires_grad:
             outputs.append(tensor)
             cotangents.append(cotangent.to(tensor))
-    return outputs, cotangents
+    return outputs, cotangents, math.nan
 
 
 def _differentiate(

@@ -11,7 +11,7 @@ from torch import nn
 
 from isometer.activations._names import find_call
 from isometer.doctor.probe import _sites as room
-from isometer.doctor.probe._tensor_tags import Operation, Tags, is_parameter
+from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, is_parameter
 from isometer.doctor.probe._trace import Held, Step, constant, numbers_of
 
 Tensor = torch.Tensor
@@ -90,13 +90,16 @@ class Recorder:
         steps = []
         for tensor in given:
             tag = self._tags.of(tensor)
-            if tag is None:
-                continue
-            if tag.step is None and tensor.is_floating_point():
-                tag.step = self._unannounced(tensor)
-            if tag.step is not None:
-                steps.append(tag.step)
+            step = None if tag is None else self.step_of(tensor, tag)
+            if step is not None:
+                steps.append(step)
         return tuple(steps)
+
+    def step_of(self, tensor: Tensor, tag: Tag) -> int | None:
+        """The step that made a tensor with a tag; `None` for indices from values."""
+        if tag.step is None and tensor.is_floating_point():
+            tag.step = self._unannounced(tensor)
+        return tag.step
 
     def _unannounced(self, tensor: Tensor) -> int:
         """The step of a custom function, which reads what autograd says it was given."""

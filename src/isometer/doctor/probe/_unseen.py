@@ -45,9 +45,7 @@ class Unseen:
     why: str
 
 
-def unseen(
-    model: nn.Module, frames: Frames, noted: Mapping[tuple[str, str], None], used: Collection[int]
-) -> list[Unseen]:
+def unseen(model: nn.Module, frames: Frames, noted: Collection[tuple[str, str]], used: Collection[int]) -> list[Unseen]:
     """Everything that a pass did not look at: what was noted on the way, modules not called, parameters not used.
 
     Args:
