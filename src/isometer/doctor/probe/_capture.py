@@ -25,6 +25,14 @@ from isometer.activations import Activation
 from isometer.activations._names import find_call, find_torch
 from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe import _unseen as why
+from isometer.doctor.probe._attention import (
+    FUSED,
+    AttentionReading,
+    Unscored,
+    follows_product,
+    fused_reading,
+    softmax_reading,
+)
 from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._call_sites import call_site
 from isometer.doctor.probe._contractions import summed_axes
@@ -55,7 +63,7 @@ class Capture(TorchFunctionMode):
         tokens_first: bool,
         layers: Sequence[str] | None,
         spectra: bool,
-        numbers: bool,
+        whole: bool,
     ) -> None:
         super().__init__()
         self.sites: list[Site] = []
@@ -65,12 +73,12 @@ class Capture(TorchFunctionMode):
         self.outputs: tuple[int, ...] = ()  # steps of the trace
         self.missed: tuple[Unseen, ...] = ()  # what `unseen` found, once the pass is over
         self.noted: dict[tuple[str, str], None] = {}  # what is not seen, in order, and why
-        self._model, self._backward = model, backward
+        self._model, self._backward, self._whole = model, backward, whole
         self._samples, self._tokens_first, self._layers = samples, tokens_first, layers
         self._calls: dict[tuple[str, str], int] = {}
         self._tags = Tags()
         self._frames = Frames(model, self._tags, self._leave)
-        self._recorder = Recorder(model, self._tags, numbers=numbers)
+        self._recorder = Recorder(model, self._tags, whole=whole)
         self._weights = Weights(self._tags, backward, samples=samples, tokens_first=tokens_first, spectra=spectra)
 
     @property
@@ -197,6 +205,9 @@ class Capture(TorchFunctionMode):
             weights = [tag.weights for tag in tags if tag.weights is not None]
             behind = weights[0] if weights and all(w[0] is weights[0][0] for w in weights) else None
         floating = first.is_floating_point()
+        attention = self._attention(call, tags) if kind == "attention" and floating and self._whole else None
+        if name in FUSED:
+            self._note(why.FUSED)
         is_site = kind is not None and floating and (frame is None or not frame.place.hidden)
         layer = len(self.sites) if is_site and self._wanted(ROOT if frame is None else frame.place.name) else None
         # Before the outputs get their tags: what is written in place has that of what was read.
@@ -213,7 +224,24 @@ class Capture(TorchFunctionMode):
         if is_site:
             own = frame.place.op if frame is not None else None  # of a module of torch's: its functions have its name
             site = self._record(own or name, kind, first, made, frame, "" if own else call_site())
+            site.attention = attention
             self._follow(site, call, made, tags[0].site if tags else None, weight)
+        elif attention is not None and frame is not None:
+            frame.attention = attention  # of the module, which will be a site
+
+    def _attention(self, call: Operation, tags: Sequence[Tag]) -> AttentionReading | None:
+        """How an attention spreads; none for a softmax over anything else than products of signals."""
+        with torch.no_grad(), torch.autocast(call.output.device.type, enabled=False):
+            if call.name == "softmax":
+                is_one = bool(tags) and follows_product(self.trace, tags[0].step)
+                return softmax_reading(call, self._samples) if is_one else None
+            if call.name not in ("scaled_dot_product_attention", "multi_head_attention_forward"):
+                return None
+            try:
+                return fused_reading(call)
+            except Unscored:
+                self._note(why.FUSED)
+                return None
 
     def _kind(self, call: Operation, depth: int) -> tuple[str | None, Any]:
         """What a call is, `None` where it is no site, and the weight it applies."""
@@ -304,6 +332,7 @@ class Capture(TorchFunctionMode):
         kind = frame.kind() if find_torch(place.module) is None else "activation"
         site = self._record(type(place.module).__name__, kind, outputs[0], tag, frame)
         self._follow_module(site, place.module, tag, frame.inputs)
+        site.attention = frame.attention
         return site
 
     def _step_of_module(self, frame: Frame, output: Tensor, site: Site | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,7 +81,7 @@ class Examination:
     trace: tuple[Step, ...] = ()
     outputs: tuple[int, ...] = ()
     unseen: tuple[Unseen, ...] = ()
-    loss: LossReading = LossReading()
+    loss: LossReading = field(default_factory=LossReading)
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -148,6 +148,7 @@ class Examination:
                 "activation": site.activation,
                 "normalized": site.normalized,
                 "alignment": site.alignment or None,
+                "attention": None if site.attention is None else json_data(asdict(site.attention)),
             }
             row["metrics"] = json_data({name: values[layer] for name, values in self.values.items()})
             rows.append(row)

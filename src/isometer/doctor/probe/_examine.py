@@ -159,7 +159,7 @@ def examine(
             tokens_first=tokens_first,
             layers=layers,
             spectra=spectra and not found,  # the weights are the same in later passes
-            numbers=once is None and not found,
+            whole=once is None and not found,
             exponent=exponent,
             seed=seed,
             factored=factored,
@@ -231,7 +231,7 @@ def _pass(
     tokens_first: bool,
     layers: Sequence[str] | None,
     spectra: bool,
-    numbers: bool,
+    whole: bool,
     exponent: int,
     seed: int,
     factored: bool,
@@ -246,7 +246,7 @@ def _pass(
         tokens_first=tokens_first,
         layers=layers,
         spectra=spectra,
-        numbers=numbers,
+        whole=whole,
     )
     parameters = list(model.parameters())  # as the model came: it may exchange some
     leaves: list[Tensor] = []
@@ -287,7 +287,7 @@ def _pass(
             trained = [p for p in trained if p.requires_grad]
             backward.running = True
             _differentiate(outputs, [*leaves, *trained], cotangents, keep_graph=keep_graph)
-        if numbers:
+        if whole:
             capture.missed = tuple(capture.unseen(backward.parameter_log_norms))
     return capture
 

@@ -47,4 +47,5 @@ def norms_by_sample(gradient: torch.Tensor) -> torch.Tensor:
         1.0
     """
     flat = gradient.detach().reshape(gradient.shape[0], -1)
-    return torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64)
+    norms: torch.Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64)
+    return norms

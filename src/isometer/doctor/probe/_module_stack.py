@@ -10,6 +10,7 @@ from torch import nn
 
 from isometer.activations._names import find_torch
 from isometer.doctor.probe import _sites as room
+from isometer.doctor.probe._attention import AttentionReading
 from isometer.doctor.probe._tensor_tags import Tags, all_tensors
 
 Tensor = torch.Tensor
@@ -43,13 +44,14 @@ class Place:
 class Frame:
     """A module that is running."""
 
-    __slots__ = ("depth", "functions", "inputs", "module", "outer", "place")
+    __slots__ = ("attention", "depth", "functions", "inputs", "module", "outer", "place")
 
     def __init__(self, place: Place, inputs: list[Tensor], depth: int, outer: bool) -> None:
         self.place, self.module = place, place.module
         self.inputs, self.depth = inputs, depth
         self.outer = outer  # whether it runs inside a module that is one step of the trace
         self.functions: set[str] = set()
+        self.attention: AttentionReading | None = None
 
     @property
     def within(self) -> bool:

@@ -34,12 +34,12 @@ class Recorder:
     Args:
         model: what runs; parameters are recorded by their names in it.
         tags: of the tensors of the pass.
-        numbers: whether computed weights are read; a pass whose predictions nobody asks for need not.
+        whole: whether computed weights are read too; a redrawn network has no use for that.
     """
 
-    def __init__(self, model: nn.Module, tags: Tags, *, numbers: bool) -> None:
+    def __init__(self, model: nn.Module, tags: Tags, *, whole: bool) -> None:
         self.steps: list[Step] = []
-        self._tags, self._numbers = tags, numbers
+        self._tags, self._whole = tags, whole
         self._of_nodes: dict[int, int] = {}  # steps by the number of the node of the graph that made the tensor
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
 
@@ -202,7 +202,7 @@ class Recorder:
     def _hold(self, tensor: Tensor, wanted: bool, *, transposed: bool = False) -> Held:
         """A parameter by its name, and of a computed tensor what is read of it where that is wanted."""
         name = self._names.get(id(tensor), "") if is_parameter(tensor) else ""
-        readable = self._numbers and tensor.numel() > 0 and tensor.layout is torch.strided
+        readable = self._whole and tensor.numel() > 0 and tensor.layout is torch.strided
         if name or not wanted or not readable:
             return Held(name)
         return Held(numbers=numbers_of(tensor.mT if transposed else tensor))

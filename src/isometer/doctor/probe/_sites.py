@@ -6,13 +6,16 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from isometer.activations import activation
 from isometer.activations._names import find_call, is_activation_call
 from isometer.errors import IsometerError
+
+if TYPE_CHECKING:
+    from isometer.doctor.probe._attention import AttentionReading
 
 CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
 PRODUCTS = frozenset({"matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "mv", "addmv"})
@@ -123,6 +126,7 @@ class Site:
     saturated: float = math.nan
     input_rms: float = math.nan  # of what an activation reads
     readings: dict[str, float] = field(default_factory=dict)  # metrics of the representation
+    attention: AttentionReading | None = None
     statistics: int = 0  # values behind each statistic of a normalisation that uses those of the batch
     # weights
     weight_count: int = 0

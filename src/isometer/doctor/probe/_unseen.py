@@ -15,6 +15,7 @@ _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 TRANSFORMED = "runs under a transform of torch.func (vmap, grad), whose tensors have no numbers to read"
 NESTED = "computes with a nested tensor, whose samples have different sizes"
 RECURRENT = "runs its time steps in one operation: what happens between them is not read"
+FUSED = "runs its attention in one operation whose scores are not calculated again"
 COMPILED = "is compiled: what happens inside is not announced"
 CUSTOM = "is a custom function: what happens inside is not read"
 _NEVER = "was not called"
