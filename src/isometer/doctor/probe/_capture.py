@@ -39,7 +39,7 @@ from isometer.doctor.probe._contractions import summed_axes
 from isometer.doctor.probe._module_stack import ROOT, Frame, Frames, transforming
 from isometer.doctor.probe._recorder import CUSTOM_FUNCTION, Recorder
 from isometer.doctor.probe._reductions import measure, saturated_fraction
-from isometer.doctor.probe._sites import Site
+from isometer.doctor.probe._sites import Draft
 from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, all_tensors, is_parameter, version
 from isometer.doctor.probe._tensor_trees import dense, tensors
 from isometer.doctor.probe._trace import Step
@@ -66,7 +66,7 @@ class Capture(TorchFunctionMode):
         whole: bool,
     ) -> None:
         super().__init__()
-        self.sites: list[Site] = []
+        self.sites: list[Draft] = []
         self.uses: dict[int, int] = {}  # of each parameter, by any function
         self.spared = False  # the gradients of some parameters are not formed
         self.loss = math.nan
@@ -108,11 +108,11 @@ class Capture(TorchFunctionMode):
 
     def start(self, roots: Iterable[Tensor]) -> None:
         """Tag the inputs, and make the first of floating point the site of layer 0."""
-        site = Site("input", "input", "input", 0)
+        site = Draft("input", "input", "input", 0)
         for tensor in roots:
             # An input of four axes or more is taken for images, channels first.
             tag = self._tags.put(tensor, Tag(tensor, 0, True if tensor.dim() > 3 else None))
-            first = tensor.is_floating_point() and not site.shape
+            first = tensor.is_floating_point() and not site.value.shape
             if first:
                 self._measure(site, tensor, tag)
             tag.step = self._recorder.source("input", "input", tensor, 0 if first else None)
@@ -282,7 +282,7 @@ class Capture(TorchFunctionMode):
         self._note(f"multiplies weights in einsum{text}, which is not a product of a signal and a matrix")
         return None
 
-    def _follow(self, site: Site, call: Operation, made: Tag, source: Site | None, weight: Any) -> None:
+    def _follow(self, site: Draft, call: Operation, made: Tag, source: Draft | None, weight: Any) -> None:
         """What is read of a site of one kind only, and which weights stand behind its output."""
         name, kind, behind = call.name, site.kind, made.weights
         if kind == "activation":
@@ -297,11 +297,13 @@ class Capture(TorchFunctionMode):
         elif kind != "dropout" and kind != "pool":
             made.weights = None
 
-    def _activation(self, site: Site, call: Operation, source: Site | None, behind: tuple[Site, bool] | None) -> None:
+    def _activation(
+        self, site: Draft, call: Operation, source: Draft | None, behind: tuple[Draft, bool] | None
+    ) -> None:
         found = find_call(call.name, call.args, call.kwargs)
         site.activation = None if found is None else found.text
         limits = room.saturation_limits(call.name, call.args, call.kwargs)
-        if limits is not None and site.finite:
+        if limits is not None and site.value.finite:
             site.saturated = saturated_fraction(call.output.detach(), limits)
         _join(site, source, behind)
 
@@ -320,7 +322,7 @@ class Capture(TorchFunctionMode):
         if outputs and (site is not None or (place.activation is not None and not frame.outer)):
             self._step_of_module(frame, outputs[0], site)
 
-    def _module_site(self, frame: Frame, outputs: Sequence[Tensor]) -> Site | None:
+    def _module_site(self, frame: Frame, outputs: Sequence[Tensor]) -> Draft | None:
         place = frame.place
         # A model that is itself a leaf has its functions listed; it is a site only where none of them was one.
         accounted_for = place.module is self._model and len(self.sites) > 1
@@ -335,7 +337,7 @@ class Capture(TorchFunctionMode):
         site.attention = frame.attention
         return site
 
-    def _step_of_module(self, frame: Frame, output: Tensor, site: Site | None) -> None:
+    def _step_of_module(self, frame: Frame, output: Tensor, site: Draft | None) -> None:
         """A module that is a site, or that the registry knows, is one step of the trace."""
         tag = self._tags.of(output)
         if tag is None:
@@ -348,7 +350,7 @@ class Capture(TorchFunctionMode):
         elif layer is not None:
             tag.step = self._recorder.give_layer(tag.step, layer, name, frame.inputs, output)
 
-    def _follow_module(self, site: Site, module: nn.Module, made: Tag, inputs: Sequence[Tensor]) -> None:
+    def _follow_module(self, site: Draft, module: nn.Module, made: Tag, inputs: Sequence[Tensor]) -> None:
         """The same for an activation or a normalisation that is a module written out in elementary operations."""
         before = next((tag for tag in map(self._tags.of, inputs) if tag is not None), None)
         if before is None:
@@ -361,14 +363,14 @@ class Capture(TorchFunctionMode):
             _join(site, before.site, before.weights)
         elif site.kind == "norm":
             made.weights = None if before.weights is None else (before.weights[0], True)
-            norm, shape = getattr(module, "norm", None), site.shape
+            norm, shape = getattr(module, "norm", None), site.value.shape
             if isinstance(norm, Norm) and norm.over == "batch" and module.training and len(shape) > 1:
                 site.statistics = math.prod(shape) // shape[1]
 
-    def _record(self, op: str, kind: str, output: Tensor, tag: Tag, frame: Frame | None, where: str = "") -> Site:
+    def _record(self, op: str, kind: str, output: Tensor, tag: Tag, frame: Frame | None, where: str = "") -> Draft:
         name = frame.place.name if frame is not None else ROOT
         call = self._calls[name, op] = self._calls.get((name, op), -1) + 1
-        site = Site(name, op, kind, tag.depth, call, where)
+        site = Draft(name, op, kind, tag.depth, call, where)
         # A site that `layers` leaves out is not measured, but later sites still refer to it.
         if self._wanted(name):
             self.sites.append(site)
@@ -378,23 +380,24 @@ class Capture(TorchFunctionMode):
     def _wanted(self, name: str) -> bool:
         return self._layers is None or any(fnmatchcase(name, pattern) for pattern in self._layers)
 
-    def _measure(self, site: Site, output: Tensor, tag: Tag) -> None:
+    def _measure(self, site: Draft, output: Tensor, tag: Tag) -> None:
         """Read the output of a site, and its gradient when it comes."""
         channels_first = output.dim() > 3 if tag.channels_first is None else tag.channels_first
         tokens_first, device = self._tokens_first and not channels_first, output.device.type
+        how: Any = {"units": site.kind == "activation", "channels_first": channels_first, "tokens_first": tokens_first}
         if torch.is_autocast_enabled(device):  # inner products in half precision would measure the precision
             with torch.autocast(device, enabled=False):
-                measure(site, output, self._samples, channels_first=channels_first, tokens_first=tokens_first)
+                site.value = measure(output, self._samples, **how)
         else:
-            measure(site, output, self._samples, channels_first=channels_first, tokens_first=tokens_first)
+            site.value = measure(output, self._samples, **how)
         tag.site, tag.version = site, version(output)  # written to later, the tensor is no longer what was measured
         self._backward.watch_output(site, output)
 
 
-def _join(site: Site, source: Site | None, behind: tuple[Site, bool] | None) -> None:
+def _join(site: Draft, source: Draft | None, behind: tuple[Draft, bool] | None) -> None:
     """Tell an activation what it reads, and the weights behind it what follows them."""
     if source is not None:
-        site.input_rms = source.rms
+        site.input_rms = source.value.rms
         source.pre_activation = source.kind != "input"
     if behind is not None:
         weights, normalized = behind

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from isometer.doctor.probe._loss import LossReading
+from isometer.doctor.probe._readings import GradientReading
 from isometer.doctor.probe._sites import Site, principled_gain
 from isometer.doctor.probe._trace import Step
 from isometer.doctor.probe._unseen import Unseen
@@ -188,7 +189,8 @@ class LazyColumns(dict[str, Floats]):
     """What `tabulate` gives, a column at a time: each is calculated when it is first asked for by name.
 
     Example:
-        >>> columns = LazyColumns([Site("input", "input", "input", 0, rms=2.0)], None)
+        >>> from isometer.doctor.probe._readings import ValueReading
+        >>> columns = LazyColumns([Site("input", "input", "input", 0, value=ValueReading(rms=2.0))], None)
         >>> len(columns), columns["rms"].tolist(), len(columns)
         (0, [2.0], 1)
     """
@@ -214,8 +216,7 @@ def without_gradients(examination: Examination) -> Examination:
         >>> [bool(np.isnan(blank.values[name]).all()) for name in ("rms", "gradient_log_norm")]
         [False, True]
     """
-    blank_site: dict[str, Any] = {"output_log_norm": math.nan, "weight_log_norm": math.nan, "gradient_gram": None}
-    sites = tuple(replace(site, **blank_site, alignment="", gradient_lost=False) for site in examination.sites)
+    sites = tuple(replace(site, gradient=GradientReading()) for site in examination.sites)
     nothing = np.full(len(sites), math.nan)
     blank = dict.fromkeys(("output_gradient_log_norm", "gradient_log_norm", *_of_gradients()), nothing)
     return replace(

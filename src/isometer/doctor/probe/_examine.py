@@ -167,36 +167,38 @@ def examine(
             keep_graph=subject.has_history,
         )
         capture = subject.run(one, seed=seed, mode=mode, prepare=prepare)
-        _assign_weights(capture.sites, backward)
-        if capture.spared and once is None and _unreached(capture.sites):
+        if capture.spared and once is None and any(s.factored and not backward.reached(s) for s in capture.sites):
             factored = False  # nothing behind a layer was asked for, so ask for its weights
             continue
         exponents.pop(0)
         # Of any pass with finite ones: only their cosines are read, which the factor leaves alone.
         if cotangents is None and backward.cotangents is not None and bool(backward.cotangents.isfinite().all()):
             cotangents = backward.cotangents
+        read = [site.finished(backward.reading(site)) for site in capture.sites]
         if not found:
-            found, trace, missed, outputs = capture.sites, tuple(capture.trace), capture.missed, capture.outputs
+            found, trace, missed, outputs = read, tuple(capture.trace), capture.missed, capture.outputs
             end = LossReading(capture.loss, loss is None or math.isfinite(capture.loss), backward.output_norms)
             # Backward goes from the end: the largest layer is the first one met.
             lost = max((layer for layer, site in enumerate(found) if site.gradient_lost), default=None)
         else:
-            _fill(found, capture.sites)
+            found = _filled(found, read)
             if not all(map(math.isfinite, end.gradient_norms)):
                 end = replace(end, gradient_norms=backward.output_norms)
         used = exponent
         if once is None:
             exponents = _next_exponents(found, exponent)
-    for site in found:
-        site.parameters = tuple(map(subject.original_id, site.parameters))
+    found = [_of_original(site, subject) for site in found]
     broken = next((layer for layer, site in enumerate(found) if not site.finite), None)
     values = tabulate(found, cotangents) if once is None else LazyColumns(found, cotangents)
     return Examination(tuple(found), values, broken, lost, used, samples, seed, trace, outputs, missed, end)
 
 
-def _unreached(sites: Sequence[Site]) -> bool:
-    """Whether no gradient came to a layer whose weights' gradient is read off inner products."""
-    return any(site.factored and math.isnan(site.output_log_norm) and not site.gradient_lost for site in sites)
+def _of_original(site: Site, subject: Subject) -> Site:
+    """With the parameters of the model itself, where a copy ran."""
+    if not site.parameters:
+        return site
+    own = tuple(map(subject.original_id, site.parameters))
+    return replace(site, weight=replace(site.weight, parameters=own))
 
 
 def _next_exponents(sites: Sequence[Site], used: int) -> list[int]:
@@ -368,29 +370,14 @@ def _differentiate(
         raise
 
 
-def _assign_weights(sites: Sequence[Site], backward: Backward) -> None:
-    norms = backward.parameter_log_norms
-    for site in sites:
-        own = [norms[key] for key in site.parameters if key in norms]
-        if own:
-            largest = max(own)  # the norm of all weights of the site together, from logarithms
-            site.weight_log_norm = (
-                largest + 0.5 * math.log(sum(math.exp(2 * (value - largest)) for value in own))
-                if math.isfinite(largest)
-                else largest
-            )
-            site.gradient_lost = site.gradient_lost or any(math.isnan(value) for value in own)
-    sites[0].weight_log_norm = sites[0].output_log_norm
-
-
-def _fill(found: list[Site], again: list[Site]) -> None:
-    """Take over the gradients which a pass with a smaller loss could represent."""
+def _filled(found: list[Site], again: list[Site]) -> list[Site]:
+    """With the gradients which a pass with a smaller loss could represent."""
     if [(site.name, site.op) for site in found] != [(site.name, site.op) for site in again]:
-        return
-    for site, other in zip(found, again, strict=True):
-        if site.gradient_lost and not other.gradient_lost:
-            site.output_log_norm, site.weight_log_norm = other.output_log_norm, other.weight_log_norm
-            site.gradient_gram, site.alignment, site.gradient_lost = other.gradient_gram, other.alignment, False
+        return found
+    return [
+        replace(site, gradient=other.gradient) if site.gradient_lost and not other.gradient_lost else site
+        for site, other in zip(found, again, strict=True)
+    ]
 
 
 def _checked_model(model: nn.Module) -> nn.Module:
