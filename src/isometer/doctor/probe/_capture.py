@@ -131,8 +131,12 @@ class Capture(TorchFunctionMode):
         if transforming():
             self._count(args, kwargs)
             self._note(why.TRANSFORMED)
+            self._recorder.gap = True
             return func(*args, **kwargs)
         output = func(*args, **kwargs)  # in here, and below, the mode is off
+        if name == "__setitem__":
+            self._recorder.write(args)
+            return output
         if isinstance(output, Tensor):
             if output.is_nested:
                 self._pass_on(name, args, kwargs, output)
@@ -316,7 +320,7 @@ class Capture(TorchFunctionMode):
         applies_weights = place.leaf and not place.torch_leaf and next(place.module.parameters(), None) is not None
         for tensor in outputs:
             if self._tags.of(tensor) is None:
-                step = self._recorder.module(type(place.module).__name__, "other", frame.inputs, tensor)
+                step = self._recorder.untagged(type(place.module).__name__, frame, tensor)
                 self._tags.put(tensor, Tag(tensor, frame.depth + applies_weights, step=step))
         site = self._module_site(frame, outputs)
         if outputs and (site is not None or (place.activation is not None and not frame.outer)):

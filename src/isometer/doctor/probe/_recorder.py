@@ -11,6 +11,7 @@ from torch import nn
 
 from isometer.activations._names import find_call
 from isometer.doctor.probe import _sites as room
+from isometer.doctor.probe._module_stack import Frame
 from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, is_parameter
 from isometer.doctor.probe._trace import Held, Step, constant, numbers_of
 
@@ -21,6 +22,8 @@ _SAME_ENTRIES = frozenset(
 )
 MATRIX_PRODUCTS = frozenset({"matmul", "mm", "__matmul__"})
 """Products whose second factor may be the weights of a fully connected layer."""
+UNKNOWN = "unknown"
+"""The kind of a step whose inputs are not known, or only guessed."""
 CUSTOM_FUNCTION = "custom function "
 """What the names of steps begin with that torch did not announce."""
 _PRODUCTS_BY_NUMBERS = frozenset({"mul", "__mul__", "__rmul__", "__imul__", "multiply"})
@@ -40,6 +43,7 @@ class Recorder:
     def __init__(self, model: nn.Module, tags: Tags, *, whole: bool) -> None:
         self.steps: list[Step] = []
         self._tags, self._whole = tags, whole
+        self.gap = False  # something ran that was not announced: what comes from nowhere may come from it
         self._of_nodes: dict[int, int] = {}  # steps by the number of the node of the graph that made the tensor
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
 
@@ -59,6 +63,12 @@ class Recorder:
         """A module that is one step."""
         shape = _shape(inputs[0]) if inputs else ()
         return self._add(Step(name, kind, self._read(inputs), layer, _shape(output), shape, activation=activation))
+
+    def untagged(self, name: str, frame: Frame, output: Tensor) -> int:
+        """What a module made of nothing that comes from the input, or of its inputs by ways that were not seen."""
+        if self.gap or not frame.functions:
+            return self.module(name, UNKNOWN, frame.inputs, output)
+        return self.source(name, "other", output)
 
     def give_layer(self, step: int | None, layer: int, name: str, inputs: Sequence[Tensor], output: Tensor) -> int:
         """The step of a module that is a site: the last one inside it, or one of its own where that has a layer."""
@@ -84,7 +94,16 @@ class Recorder:
         name = call.name[:-1] if call.name.endswith("_") and not call.name.endswith("__") else call.name
         if kind is None and read and _hands_on(name, call):
             return self._remember(call.output, read[0])
+        if not read and self.gap:
+            read = (self.source(name, UNKNOWN, call.output),)
         return self._remember(call.output, self._add(self._step(name, call, kind, weight, read, layer)))
+
+    def write(self, args: Sequence[Any]) -> None:
+        """`x[…] = y`, which returns nothing: from now on x comes from both."""
+        tag = self._tags.of(args[0]) if isinstance(args[0], Tensor) else None
+        if tag is not None and tag.step is not None:
+            read = self._read([value for value in (args[0], args[-1]) if isinstance(value, Tensor)])
+            tag.step = self._add(Step("__setitem__", "other", read, shape=_shape(args[0])))
 
     def _read(self, given: Sequence[Tensor]) -> tuple[int, ...]:
         steps = []
@@ -106,9 +125,13 @@ class Recorder:
         maker = _maker(tensor)
         name = CUSTOM_FUNCTION + type(maker).__name__.removesuffix("Backward")
         before = getattr(maker, "next_functions", ())
-        known = {self._of_nodes.get(node._sequence_nr()) for node, _ in before if node is not None}
+        # Parameters have nodes without a number of their own, and are no inputs.
+        nodes = [node for node, _ in before if node is not None and not hasattr(node, "variable")]
+        known = {self._of_nodes.get(node._sequence_nr()) for node in nodes}
         inputs = tuple(sorted(step for step in known if step is not None))
-        return self._add(Step(name, "other", inputs, shape=_shape(tensor)))
+        # Autograd has told all that it reads, if it names every tensor that was differentiated.
+        kind = "other" if inputs and None not in known else UNKNOWN
+        return self._add(Step(name, kind, inputs, shape=_shape(tensor)))
 
     def _remember(self, tensor: Tensor, step: int) -> int:
         """By the number of its node: the node itself would hold the graph."""
