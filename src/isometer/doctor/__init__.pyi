@@ -19,6 +19,7 @@ from .prediction._predict_chain import Prediction as Prediction
 from .prediction._predict_chain import predict_chain as predict_chain
 from .probe._examination import Examination as Examination
 from .probe._examine import probe as probe
+from .probe._unseen import Unseen as Unseen
 from .stress._outlook import Outlook as Outlook
 from .stress._stress import Stress as Stress
 from .treatment._apply import treat as treat

@@ -15,6 +15,7 @@ from isometer.report._doctor_metrics import (
     columns,
     elided,
     evidence_rows,
+    layer_names,
     look_at,
     ordered,
     reading,
@@ -118,7 +119,7 @@ def compared(comparison: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 def finding_cards(report: Mapping[str, Any]) -> str:
     """One card per finding, severe ones first, in the page's own markup."""
     available = list(columns(report))
-    names = [str(layer["name"]) for layer in report["layers"]]
+    names = layer_names(report)
     cards = [_card(i, f, names, available) for i, f in enumerate(ordered(report["findings"]))]
     return "\n".join(cards)
 

@@ -70,6 +70,25 @@ def checked(report: Mapping[str, Any]) -> Mapping[str, Any]:
     return report
 
 
+def layer_names(report: Mapping[str, Any]) -> list[str]:
+    """The module of each layer, with the place in its code where several functions of the module are layers.
+
+    Example:
+        >>> rows = [{"name": "fc"}, {"name": "block", "where": "net.py:7"}, {"name": "block", "where": "net.py:9"}]
+        >>> layer_names({"layers": rows})
+        ['fc', 'block net.py:7', 'block net.py:9']
+    """
+    places: dict[str, set[str]] = {}
+    for layer in report["layers"]:
+        if layer.get("where"):
+            places.setdefault(str(layer["name"]), set()).add(str(layer["where"]))
+    names = []
+    for layer in report["layers"]:
+        name, place = str(layer["name"]), layer.get("where")
+        names.append(f"{name} {place}" if place and len(places[name]) > 1 else name)
+    return names
+
+
 def real(value: Any) -> float:
     """A number of the report: `None` is nan, `"inf"` and `"-inf"` are infinities."""
     return math.nan if value is None else float(value)

@@ -28,7 +28,17 @@ from isometer.report._doctor_fragments import (
     verdict,
     vitals,
 )
-from isometer.report._doctor_metrics import checked, columns, look_at, ordered, overview, real, shown, where
+from isometer.report._doctor_metrics import (
+    checked,
+    columns,
+    layer_names,
+    look_at,
+    ordered,
+    overview,
+    real,
+    shown,
+    where,
+)
 from isometer.report._outlook_page import training_section
 from isometer.report._outlook_words import has_verdicts, headline, next_step, nothing_found, symptoms
 from isometer.report._treatment import treatment_section
@@ -220,8 +230,9 @@ def _payload(report: Mapping[str, Any]) -> dict[str, Any]:
                 "values": _rounded(values),
             }
         )
-    texts = {key: [str(layer[key]) for layer in layers] for key in ("name", "op", "kind", "site", "dtype")}
+    texts = {key: [str(layer[key]) for layer in layers] for key in ("op", "kind", "site", "dtype")}
     return {
+        "name": layer_names(report),
         **texts,
         "depth": [int(layer["depth"]) for layer in layers],
         "call": [int(layer["call"]) for layer in layers],

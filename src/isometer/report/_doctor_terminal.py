@@ -21,6 +21,7 @@ from isometer.report._doctor_metrics import (
     concerns_tokens,
     elided,
     evidence_rows,
+    layer_names,
     ordered,
     printable,
     where,
@@ -85,7 +86,7 @@ def print_report(console: Console, report: Mapping[str, Any], *, layers: int | N
     _print_verdict(console, report)
     _print_steps(console, report)
     findings = ordered(report["findings"])
-    names = [str(layer["name"]) for layer in report["layers"]]
+    names = layer_names(report)
     if findings and has_verdicts(report):
         console.print(Text(f"\n{symptoms(report)}", style="bold"))
         _print_dim(console, [report.get("reliability", "")])
@@ -202,7 +203,7 @@ def _print_layers(
     console: Console, report: Mapping[str, Any], findings: Sequence[Mapping[str, Any]], limit: int | None
 ) -> None:
     """First and last layers; names take the room that numbers leave."""
-    rows, values = report["layers"], columns(report)
+    rows, names, values = report["layers"], layer_names(report), columns(report)
     tokens = any(concerns_tokens(finding) for finding in findings)
     every = (*_COLUMNS, *((one.name, one.heading) for one in added()))
     shown = [(name, title) for name, title in every if name in values and (tokens or name != _TOKENS)]
@@ -215,7 +216,7 @@ def _print_layers(
         cells += [_cell(name, values[name][at]) for name, _ in shown]
         lines.append([*cells, *([" ".join(map(str, flags.get(at, [])))] if findings else [])])
     taken = sum(max(len(cell) for cell in column) for column in zip(titles, *lines, strict=True))
-    longest = min(48, max(len(str(rows[at]["name"])) for at in kept))
+    longest = min(48, max(len(names[at]) for at in kept))
     gap = 2 if taken + longest + 2 * (len(titles) + 1) <= console.width else 1
     room = max(8, min(longest, console.width - taken - gap * (len(titles) + 1)))
     table = Table(box=None, padding=(0, gap, 0, 0), header_style="bold underline", pad_edge=False)
@@ -223,7 +224,7 @@ def _print_layers(
         table.add_column(title, justify="left" if title in ("name", "op", "flags") else "right", no_wrap=True)
     for at, (layer, *cells) in zip(kept, lines, strict=True):
         style = _worst(findings, flags.get(at, []))
-        table.add_row(Text(layer, style=style), Text(elided(rows[at]["name"], room)), *map(Text, cells))
+        table.add_row(Text(layer, style=style), Text(elided(names[at], room)), *map(Text, cells))
         if left_out and at == kept[(len(kept) - 1) // 2]:
             table.add_row("…", f"{left_out} more", style="dim")
     console.print(Padding(table, (1, 0, 0, 0)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 from itertools import pairwise
 from typing import Any
 
@@ -123,11 +124,74 @@ class TwoInputs(nn.Module):
         return x
 
 
-def test_models_of_several_inputs_fall_back_on_the_order_of_execution() -> None:
-    chain, _ = chain_of(TwoInputs(), (torch.randn(5, 16), torch.randn(5, 16)))
-    assert "order of execution" in chain.note
+def test_several_inputs_are_followed_and_the_chain_starts_where_a_representation_was_measured() -> None:
+    """The sum of two inputs is no site: the first layer that reads one is the second."""
+    chain, found = chain_of(TwoInputs(), (torch.randn(5, 16), torch.randn(5, 16)))
     assert chain.spec.operations == ("weights", "norm", "activation")
-    assert chain.spec.layers == 4
+    assert chain.modules == ("layers.1", "layers.2", "layers.3")
+    assert found.sites[chain.layers[0]].op == "relu"
+
+
+class Tokens(nn.Module):
+    """An embedding that is averaged, then a chain: its input is of whole numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = nn.Embedding(20, 24)
+        self.layers = nn.ModuleList([nn.Linear(24, 24, bias=False) for _ in range(5)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(x).mean(1)
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x
+
+
+def test_models_of_tokens_have_chains_too() -> None:
+    chain, found = chain_of(Tokens(), torch.arange(30).reshape(6, 5) % 20)
+    assert chain.modules == ("layers.1", "layers.2", "layers.3", "layers.4")
+    assert [found.sites[layer].op for layer in chain.layers] == ["tanh"] * 5
+
+
+class Doubled(torch.autograd.Function):
+    """Calculates outside torch, where nothing is announced."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(2.0 * x.numpy())
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return 2.0 * gradient
+
+
+def test_a_custom_function_reads_what_autograd_says_and_ends_a_chain() -> None:
+    class Model(Net):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for i, layer in enumerate(self.weights):
+                x = torch.relu(layer(x))
+                x = Doubled.apply(x) if i == 2 else x
+            return x
+
+    model = Model(depth=7)
+    chain, found = chain_of(model, draw())
+    (custom,) = [index for index, step in enumerate(found.trace) if step.name == "custom function Doubled"]
+    assert [found.trace[i].name for i in found.trace[custom].inputs] == ["relu"]
+    assert chain.modules == ("weights.4", "weights.5", "weights.6")  # the third reads what was not measured
+
+
+def test_the_trace_holds_no_tensors_and_weights_by_name() -> None:
+    model = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(8, 8)), nn.ReLU(), nn.Linear(8, 8))
+    trace = probe(model, draw(4, 8)).trace
+    linear = [step for step in trace if step.kind == "weight"]
+    assert linear[1].held["weight"].name == "2.weight"
+    computed = linear[0].held["weight"]
+    assert (computed.name, linear[0].held["bias"].name) == ("", "0.bias")
+    assert computed.numbers is not None
+    assert computed.numbers.total == pytest.approx(float(model[0].weight.detach().sum()))
+    assert not any(isinstance(value, torch.Tensor) for step in trace for value in vars(step).values())
+    assert pickle.loads(pickle.dumps(trace)) == trace
 
 
 def test_sites_that_a_probe_left_out_are_missed() -> None:

@@ -339,3 +339,57 @@ def test_several_metrics_at_once_are_those_one_at_a_time() -> None:
     for name, values in several(gram, [metrics.METRICS[name] for name in NAMES]).items():
         assert torch.equal(values, getattr(metrics, name)(gram=gram)), name
     assert all(map(torch.equal, gradient_alignment_unchecked(gram), metrics.gradient_alignment(gram=gram)))
+
+
+# --- where the model ends ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e30])
+def test_the_loss_and_its_gradient_by_the_output(scale: float) -> None:
+    """Against autograd; with gradients that overflow on their way back the pass is repeated, and says the same."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 3), *[Times(scale) for _ in range(3)]).double()
+    x, y = torch.randn(5, 4, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1])
+    output = model(x).detach().requires_grad_()
+    value = functional.cross_entropy(output, y)
+    value.backward()
+    end = probe(model, x, target=y, loss=functional.cross_entropy).loss
+    assert (end.value, end.finite) == (pytest.approx(value.item()), True)
+    np.testing.assert_allclose(end.gradient_norms, output.grad.norm(dim=1), rtol=1e-9)
+
+
+class Times(nn.Module):
+    """Hands on its input, and a multiple of its gradient."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + (self.factor - 1.0) * (x - x.detach())
+
+
+def test_losses_that_are_not_finite_and_models_without_a_loss() -> None:
+    model, x = nn.Linear(3, 2), torch.randn(4, 3)
+    broken = probe(model, x, loss=lambda output: (output * math.inf).sum()).loss
+    assert not broken.finite
+    free = probe(model, x).loss
+    assert math.isnan(free.value)
+    assert free.finite
+    assert len(free.gradient_norms) == 4
+    assert probe(model, x).to_dict()["loss"]["value"] is None
+
+
+def test_the_steps_that_made_the_output_are_known() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head = nn.Linear(3, 4), nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            h = torch.tanh(self.body(x))
+            return {"logits": self.head(h), "pooled": h.mean(1)}
+
+    found = probe(Two(), torch.randn(4, 3))
+    assert [found.trace[step].name for step in found.outputs] == ["linear", "mean"]
+    assert found.trace[found.outputs[0]].layer == len(found) - 1

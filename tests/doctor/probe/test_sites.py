@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -344,3 +345,30 @@ def test_modules_of_isometer_are_known_by_name() -> None:
     assert all(abs(site.input_rms - 1.0) < 1e-3 for site in activations)
     evaluated = probe(network, torch.randn(6, 16), mode="eval")
     assert not any(site.statistics for site in evaluated.sites)
+
+
+class Written(nn.Module):
+    """Functions of its own on several lines, beside modules of torch's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.weight = nn.Linear(4, 4), nn.Parameter(torch.eye(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.inner(x))
+        z = functional.linear(y, self.weight)
+        return y + z
+
+
+def test_functions_are_named_by_the_line_that_calls_them() -> None:
+    found = probe(Written(), torch.randn(3, 4))
+    line = Written.forward.__code__.co_firstlineno
+    file = Path(__file__).name
+    assert [(site.op, site.where) for site in found.sites] == [
+        ("input", ""),
+        ("Linear", ""),
+        ("relu", f"{file}:{line + 1}"),
+        ("linear", f"{file}:{line + 2}"),
+        ("add", f"{file}:{line + 3}"),
+    ]
+    assert [row["where"] for row in found.to_dict()["layers"]][:3] == [None, None, f"{file}:{line + 1}"]

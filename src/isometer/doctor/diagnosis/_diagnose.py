@@ -192,7 +192,7 @@ def _prediction(subject: Subject, examination: Examination, predict: bool, seed:
     from isometer.doctor.prediction._extraction import Chain, chain_of
     from isometer.doctor.prediction._predict_chain import predict_chain
 
-    chain = chain_of(subject, examination, quick=True)
+    chain = chain_of(subject.original, examination, quick=True)
     return (predict_chain(chain, examination, seed=seed), "") if isinstance(chain, Chain) else (None, chain)
 
 

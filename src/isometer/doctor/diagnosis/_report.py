@@ -14,6 +14,7 @@ from isometer.doctor.conditions._findings import Finding
 from isometer.doctor.diagnosis._reliability import reliability
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examination import Examination
+from isometer.doctor.probe._unseen import Unseen
 from isometer.serialize import json_data
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ class Report:
     batch: str = ""
     stress: Stress | None = None
     asked: bool = False
+
+    @property
+    def unseen(self) -> tuple[Unseen, ...]:
+        """Parts of the model that were not examined, and why."""
+        return self.examination.unseen
 
     @property
     def trains(self) -> Mapping[str, Outlook]:
@@ -138,7 +144,7 @@ class Report:
         """
         examined = self.examination.to_dict()
         names = list(self.examination.values)
-        rows = examined.pop("layers")
+        rows, missed, loss = (examined.pop(key) for key in ("layers", "unseen", "loss"))
         columns = {name: [row["metrics"][name] for row in rows] for name in names}
         return {
             "schema": SCHEMA,
@@ -152,6 +158,8 @@ class Report:
             "summary": self.summary,
             "reliability": reliability(),
             "findings": json_data([finding.to_dict() for finding in self.findings]),
+            "unseen": missed,
+            "loss": loss,
             "layers": [{key: value for key, value in row.items() if key != "metrics"} for row in rows],
             "metrics": columns,
             "events": {key: value for key, value in examined.items() if key != "samples"},

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from isometer.doctor.diagnosis._paths import Paths
 from isometer.doctor.probe._examination import Examination, without_gradients
 from isometer.doctor.probe._sites import Site
 
@@ -22,9 +23,10 @@ _FLOOR = -103.0  # log of the smallest number of float32: what is lower was roun
 class View:
     """Places and trends of one examination.
 
-    The *hidden depth* is the depth of the model without its readout (a last layer of weights, with or without a
-    softmax). The *last hidden sites* are the activations, normalisations, sums and the like of the largest depth up to
-    it: what the readout has to work with.
+    Only layers that the output depends on count. The *hidden depth* is the depth of the model without its readout (a
+    last layer of weights, with or without a softmax). The *last hidden sites* are the activations, normalisations, sums
+    and the like of the largest depth up to it, and whatever else the readout reads, over sums and concatenations: a
+    shallow branch, or the input. Where there are several, the best decides, as it does for gradients.
 
     Example:
         >>> import torch
@@ -40,7 +42,8 @@ class View:
         self.sites = examination.sites
         self.values = examination.values
         self.depths = np.array([site.depth for site in self.sites])
-        self.depth = int(self.depths.max(initial=0))
+        self.paths = Paths(examination)
+        self.depth = max((self.sites[layer].depth for layer in self.paths.layers), default=0)
 
     @cached_property
     def without_gradients(self) -> View:
@@ -48,10 +51,14 @@ class View:
         return View(without_gradients(self.examination))
 
     @cached_property
+    def _on_path(self) -> list[tuple[int, Site]]:
+        return [(layer, site) for layer, site in enumerate(self.sites) if layer in self.paths.layers]
+
+    @cached_property
     def readout(self) -> bool:
         """Whether the model ends in weights."""
         # A softmax behind the weights, or pooling and dropout between them, is still part of the readout.
-        final = [site for site in self.sites if site.depth == self.depth and site.op not in _SOFTMAX]
+        final = [site for _, site in self._on_path if site.depth == self.depth and site.op not in _SOFTMAX]
         return bool(final) and all(site.kind in ("weight", "pool", "dropout") for site in final)
 
     @cached_property
@@ -64,7 +71,7 @@ class View:
         """Layers of hidden representations: what activations, norms, sums and attention give."""
         return tuple(
             layer
-            for layer, site in enumerate(self.sites)
+            for layer, site in self._on_path
             if site.kind in _HIDDEN and 0 < site.depth <= self.hidden_depth and site.op not in _SOFTMAX
         )
 
@@ -72,14 +79,25 @@ class View:
     def last(self) -> tuple[int, ...]:
         """Layers of the last hidden representations."""
         deepest = max((self.sites[layer].depth for layer in self.hidden), default=-1)
-        return tuple(layer for layer in self.hidden if self.sites[layer].depth == deepest)
+        of_that_depth = {layer for layer in self.hidden if self.sites[layer].depth == deepest}
+        if not of_that_depth:
+            return ()
+        hidden = frozenset(self.hidden)
+        return tuple(sorted(of_that_depth | self.paths.read_by_the_end(hidden.__contains__, self._of_readout)))
+
+    def _of_readout(self, layer: int) -> bool:
+        """Whether a layer lies behind the last hidden representation and is made of it alone."""
+        site = self.sites[layer]
+        if site.kind == "weight":
+            return self.readout and site.depth == self.depth
+        return site.kind in ("pool", "dropout") or site.op in _SOFTMAX
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
         """Layers of hidden weights, embeddings left out."""
         return tuple(
             layer
-            for layer, site in enumerate(self.sites)
+            for layer, site in self._on_path
             if site.kind == "weight" and not math.isnan(site.weight_gain) and site.depth <= self.hidden_depth
         )
 
@@ -140,7 +158,7 @@ class View:
     @cached_property
     def trunk(self) -> tuple[int, ...]:
         """The layers gradients are compared over: sums where there are skip connections, else what weights give."""
-        sums = tuple(layer for layer in self.hidden if self.sites[layer].kind == "add")
+        sums = tuple(layer for layer in self.hidden if self.sites[layer].kind == "add" and layer in self.paths.cuts)
         # Few sums among many weights are no trunk: a skip or two around a long chain.
         return sums if len(sums) >= 3 and 2 * len(sums) >= 0.5 * len(self.weights) else self.weights
 
@@ -179,7 +197,7 @@ class View:
     @cached_property
     def readout_weights(self) -> tuple[int, ...]:
         """Layers of the weights the model ends in."""
-        last = [layer for layer, site in enumerate(self.sites) if site.kind == "weight" and site.depth == self.depth]
+        last = [layer for layer, site in self._on_path if site.kind == "weight" and site.depth == self.depth]
         return tuple(last) if self.readout else ()
 
     def _log_shared(self, layers: tuple[int, ...]) -> float:

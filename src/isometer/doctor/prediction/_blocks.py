@@ -49,7 +49,7 @@ def runs_of_blocks(graph: Flow) -> tuple[list[list[Segment]], list[str]]:
     Example:
         >>> kinds = ("input", "weight", "activation", "weight")
         >>> nodes = tuple(Node(kind, "", (i - 1,) if i else ()) for i, kind in enumerate(kinds))
-        >>> [[block.letters for block in run] for run in runs_of_blocks(Flow(nodes, True))[0] if run]
+        >>> [[block.letters for block in run] for run in runs_of_blocks(Flow(nodes))[0] if run]
         [['wa'], ['w']]
     """
     nodes = graph.nodes

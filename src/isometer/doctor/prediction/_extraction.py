@@ -21,14 +21,13 @@ from isometer.doctor.prediction._blocks import Segment, runs_of_blocks
 from isometer.doctor.prediction._graph import Flow, Node, flow
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._reductions import MAX_SAMPLES
-from isometer.doctor.probe._subject import Subject, examined
+from isometer.doctor.probe._trace import Numbers, numbers_of
 from isometer.errors import IsometerError
 from isometer.spec import Norm, Schedule, Spec, Step
 
 SHORTEST = 3
 """A chain has at least so many layers."""
 
-_ROWS = 16  # of the weights that are tested for orthogonality
 _DISTINCT = 5.0  # standard deviations by which gains of layers differ before they count as different
 _STEPS: dict[str, Step] = {"w": "weights", "n": "norm", "a": "activation", "r": "residual"}
 
@@ -67,7 +66,7 @@ class Chain:
 def extract(model: nn.Module, examination: Examination) -> Chain | None:
     """The longest chain of a model that the theory covers, `None` if it has none of at least three layers.
 
-    The model is run once more on two synthetic samples to see what each operation reads, and left as it was.
+    Nothing is run: the probe has recorded what each operation reads.
 
     Args:
         model: the model that was probed.
@@ -86,8 +85,7 @@ def extract(model: nn.Module, examination: Examination) -> Chain | None:
         >>> chain.spec.layers, chain.activation, chain.layers, round(chain.spec.gain, 2)  # 1/√3, as torch draws them
         (4, 'relu', (0, 2, 4, 6, 8), 0.58)
     """
-    with examined(getattr(model, "_orig_mod", model)) as subject:  # of a compiled model
-        found = chain_of(subject, examination)
+    found = chain_of(model, examination)
     return None if isinstance(found, str) else found
 
 
@@ -107,17 +105,16 @@ def why_not(model: nn.Module, examination: Examination) -> str:
         >>> why_not(model, probe(model, torch.eye(2, 4)))
         'the longest run of equal layers has 1; a chain has at least 3'
     """
-    with examined(getattr(model, "_orig_mod", model)) as subject:  # of a compiled model
-        found = chain_of(subject, examination)
+    found = chain_of(model, examination)
     return found if isinstance(found, str) else ""
 
 
-def chain_of(subject: Subject, examination: Examination, *, quick: bool = False) -> Chain | str:
+def chain_of(model: nn.Module, examination: Examination, *, quick: bool = False) -> Chain | str:
     """The chain, or why there is none; a `quick` look gives up where the sites alone rule one out."""
     few = _too_few(examination) if quick else ""
     if few:
         return few
-    graph = flow(subject, examination)
+    graph = flow(getattr(model, "_orig_mod", model), examination.trace)  # of a compiled model
     if not any(node.kind == "weight" for node in graph.nodes):
         return "the model has no fully connected layer"
     runs, reasons = runs_of_blocks(graph)
@@ -137,7 +134,7 @@ def chain_of(subject: Subject, examination: Examination, *, quick: bool = False)
 
 
 def _too_few(examination: Examination) -> str:
-    """Why the sites alone rule a chain out, which spares the run that shows what each operation reads."""
+    """Why the sites alone rule a chain out."""
     weights = [site for site in examination.sites if site.kind == "weight"]
     flat = [site for site in weights if len(site.shape) == 2]
     at: dict[int, set[tuple[int, ...]]] = {}
@@ -168,6 +165,7 @@ def _all_different(*candidates: set[tuple[int, ...]]) -> bool:
 def _described(run: list[Segment], graph: Flow, examination: Examination) -> Chain | str:
     """The chain of a run, or why there is none."""
     nodes = graph.nodes
+    left_out = any(nodes[index].site is None for block in run for index in (block.end, _weights(block)))
     # A chain starts where the probe has a Gram matrix of just what the first weights read.
     while run and (nodes[run[0].start].site is None or _width_at(nodes, run[0], examination) != _fan_in(nodes, run[0])):
         run = run[1:]
@@ -181,11 +179,12 @@ def _described(run: list[Segment], graph: Flow, examination: Examination) -> Cha
     if residual:
         run = _square(nodes, run)
     if len(run) < SHORTEST:
-        return f"the longest run of equal layers that the probe has seen has {len(run)}; a chain has at least 3"
-    problem = _unsuited(nodes, run, examination)
+        reason = f"the longest run of equal layers that the probe has seen has {len(run)}; a chain has at least 3"
+        return f"{reason} (the probe left out some)" if left_out else reason
+    matrices = [numbers_of(_matrix(nodes, block)) for block in run]
+    problem = _unsuited(nodes, run, matrices, examination)
     if problem:
         return problem
-    matrices = [_matrix(nodes, block) for block in run]
     law, measured = _law(matrices)
     gains, gamma, phi_gain = _schedules(run, measured)
     sizes = [matrix.shape[0] for matrix in matrices]
@@ -210,7 +209,7 @@ def _described(run: list[Segment], graph: Flow, examination: Examination) -> Cha
         return f"the chain is not a spec: {problem}"
     ends = cast("list[int]", [nodes[run[0].start].site, *(nodes[block.end].site for block in run)])
     modules = tuple(examination.sites[nodes[_weights(block)].site or 0].name for block in run)
-    note = _note(spec, graph.seen, examination, nodes[run[0].start].kind)
+    note = _note(spec, examination, nodes[run[0].start].kind)
     return Chain(spec, tuple(ends), note, text, modules, _closed(graph, run), _head(graph, run))
 
 
@@ -220,7 +219,7 @@ def _weights(block: Segment) -> int:
     return index
 
 
-def _matrix(nodes: Sequence[Node], block: Segment) -> torch.Tensor:
+def _matrix(nodes: Sequence[Node], block: Segment) -> torch.Tensor | Numbers:
     weight = nodes[_weights(block)].weight
     assert weight is not None  # or the node has a reason
     return weight
@@ -270,35 +269,31 @@ def _bias_variance(nodes: Sequence[Node], run: Sequence[Segment]) -> float:
         factor = (
             block.factors.get(after, 1.0) if block.letters[after : after + 1] == "s" and "r" not in block.letters else 1
         )
-        squares.append(0.0 if bias is None else float(bias.double().square().mean()) * factor**2)
+        squares.append(0.0 if bias is None else numbers_of(bias).mean_square * factor**2)
     return sum(squares) / max(1, len(squares))
 
 
-def _unsuited(nodes: Sequence[Node], run: Sequence[Segment], examination: Examination) -> str:
+def _unsuited(
+    nodes: Sequence[Node], run: Sequence[Segment], matrices: Sequence[Numbers], examination: Examination
+) -> str:
     """What speaks against a law of independent, centred weights and statistics of the whole batch."""
     seen: dict[tuple[object, ...], int] = {}
-    for layer, block in enumerate(run):
-        matrix = _matrix(nodes, block)
-        entries = matrix.flatten()
+    for layer, matrix in enumerate(matrices):
         # A sum and a few entries tell matrices apart without comparing all pairs of them.
-        fingerprint = (
-            tuple(matrix.shape),
-            float(entries.double().sum()),
-            tuple(entries[:: max(1, len(entries) // 8)].tolist()),
-        )
-        if not math.isfinite(fingerprint[1]):
+        fingerprint = (matrix.shape, matrix.total, matrix.sample)
+        if not math.isfinite(matrix.total):
             return f"the weights of layer {layer + 1} are not finite"
         if seen.setdefault(fingerprint, layer) != layer:
             return (
                 f"layers {seen[fingerprint] + 1} and {layer + 1} have the same weights; the theory draws every layer "
                 "independently"
             )
-        square = float(entries.double().square().mean())
+        square = matrix.mean_square
         if square == 0:
             return f"the weights of layer {layer + 1} are all zero"
-        mean = fingerprint[1] / len(entries)
+        mean = matrix.total / matrix.count
         # Large enough to matter, mean/σ √fan_in > 0.1, and six standard errors from chance.
-        if mean**2 * matrix.shape[1] > 0.01 * square and mean**2 * len(entries) > 36 * square:
+        if mean**2 * matrix.shape[1] > 0.01 * square and mean**2 * matrix.count > 36 * square:
             return (
                 f"the weights of layer {layer + 1} have the mean {mean:.3g} beside a deviation of "
                 f"{math.sqrt(max(0.0, square - mean**2)):.3g}; the theory's laws are centred"
@@ -312,39 +307,23 @@ def _unsuited(nodes: Sequence[Node], run: Sequence[Segment], examination: Examin
             f"the batch has {examination.samples} samples and the probe keeps inner products of {MAX_SAMPLES}; batch "
             f"norm couples all of them — probe with at most {MAX_SAMPLES}"
         )
-    site = nodes[norm or 0].site
-    gram = None if site is None else examination.gram(site)
-    # Samples recentred over the batch sum to zero, and with them the entries of their Gram matrix.
-    if gram is not None and kept.shift == 0 and abs(gram.sum()) > 1e-3 * len(gram) * gram.trace():
-        return "batch norm used running statistics when the model was probed; the theory has those of the batch"
     return ""
 
 
-def _law(matrices: Sequence[torch.Tensor]) -> tuple[str, list[float]]:
+def _law(matrices: Sequence[Numbers]) -> tuple[str, list[float]]:
     """The law of the weights, and their gains in its units."""
-    orthogonal = all(_is_orthogonal(matrix) for matrix in matrices)
+    orthogonal = all(matrix.orthogonal for matrix in matrices)
     gains = []
     for matrix in matrices:
         # ‖W‖² is g² min(d_out, d_in) for orthogonal W, g² d_out for entries of variance g²/d_in.
         units = min(matrix.shape) if orthogonal else matrix.shape[0]
-        gains.append(float(torch.linalg.vector_norm(matrix.double())) / math.sqrt(units))
+        gains.append(matrix.norm / math.sqrt(units))
     return ("orthogonal" if orthogonal else "gaussian"), _pooled(gains, matrices, orthogonal)
 
 
-def _is_orthogonal(matrix: torch.Tensor) -> bool:
-    """Whether a few rows (columns of tall matrices) are orthogonal and of one length, within rounding."""
-    wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.mT
-    rows = wide[:: max(1, wide.shape[0] // _ROWS)][:_ROWS].double()
-    gram = rows @ rows.mT
-    size = gram.diagonal().mean()
-    error = (gram / size - torch.eye(len(gram), dtype=gram.dtype, device=gram.device)).abs().max()
-    resolution = torch.finfo(matrix.dtype).eps if matrix.is_floating_point() else 0.0
-    return len(gram) > 1 and bool(error < max(1e-5, 8 * resolution))
-
-
-def _pooled(gains: list[float], matrices: Sequence[torch.Tensor], orthogonal: bool) -> list[float]:
+def _pooled(gains: list[float], matrices: Sequence[Numbers], orthogonal: bool) -> list[float]:
     """One gain for all layers unless they differ by more than chance."""
-    counts = torch.tensor([float(matrix.numel()) for matrix in matrices], dtype=torch.float64)
+    counts = torch.tensor([float(matrix.count) for matrix in matrices], dtype=torch.float64)
     logs = torch.tensor(gains, dtype=torch.float64).log()
     mean = float((logs * counts).sum() / counts.sum())
     # The logarithm of the rms of N Gaussian entries has standard deviation 1/√(2N).
@@ -411,7 +390,7 @@ def _head(graph: Flow, run: Sequence[Segment]) -> int | None:
     return None
 
 
-def _note(spec: Spec, seen: bool, examination: Examination, start: str) -> str:
+def _note(spec: Spec, examination: Examination, start: str) -> str:
     gain = "per layer" if isinstance(spec.gain, tuple) else f"{spec.gain:.4g}"
     law = "independent Gaussian" if spec.weights == "gaussian" else "random orthogonal"
     parts = [f"Weights taken as {law} with the measured gain ({gain}), whatever law drew them."]
@@ -421,6 +400,4 @@ def _note(spec: Spec, seen: bool, examination: Examination, start: str) -> str:
         parts.append("The first representation is taken to be rotated at random, which its entries need not be.")
     if examination.samples > MAX_SAMPLES:
         parts.append(f"The prediction is for the {MAX_SAMPLES} or fewer samples whose inner products were kept.")
-    if not seen:
-        parts.append("The order of execution was taken for the flow of data.")
     return " ".join(parts)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
 from isometer.doctor.probe._gradients import convolution_alignment, linear_alignment
+from isometer.doctor.probe._loss import norms_by_sample
+from isometer.doctor.probe._readings import GradientReading
 from isometer.doctor.probe._reductions import inner_products, log_norm, samples_first
-from isometer.doctor.probe._sites import Site
+from isometer.doctor.probe._sites import Draft
 
 Tensor = torch.Tensor
 _LOG_2 = math.log(2.0)
@@ -28,13 +30,18 @@ class Backward:
     def __init__(self, *, samples: int, tokens_first: bool, seed: int, exponent: int = 0) -> None:
         self._samples, self._tokens_first, self._exponent = samples, tokens_first, exponent
         self._seed = seed
-        self._align: dict[int, Callable[[Tensor], tuple[Tensor, str] | None]] = {}
+        self._align: dict[Draft, Callable[[Tensor], tuple[Tensor, str] | None]] = {}
+        self._outputs: dict[Draft, float] = {}  # log-norms
+        self._weights: dict[Draft, float] = {}
+        self._aligned: dict[Draft, tuple[Tensor, str]] = {}
+        self._lost: set[Draft] = set()
         self._handles: list[Any] = []
         self.parameter_log_norms: dict[int, float] = {}
         self.running = False  # what the model differentiates in its forward is not looked at
         self.cotangents: Tensor | None = None  # inner products of the samples' gradients by the model's output
+        self._output_squares: Tensor | None = None  # squared norms of the same, one per sample
 
-    def _generator(self, site: Site) -> torch.Generator:
+    def _generator(self, site: Draft) -> torch.Generator:
         """A stream per call of a layer, so that what one site draws does not depend on the others."""
         # Not hash(): Python salts it per process, and a sketch would not repeat.
         label = sum(ord(letter) * 31 ** (i % 8) for i, letter in enumerate(site.name)) + site.call
@@ -43,7 +50,7 @@ class Backward:
     def _log_norm(self, gradient: Tensor) -> float:
         return log_norm(gradient) - self._exponent * _LOG_2
 
-    def watch_output(self, site: Site, output: Tensor) -> None:
+    def watch_output(self, site: Draft, output: Tensor) -> None:
         """Read the gradient of a site's output when it comes."""
         if not output.requires_grad:
             return
@@ -54,13 +61,11 @@ class Backward:
             ):  # as behind operations that have no derivative
                 return
             # Popped, so that the inputs it holds are freed while the backward pass goes on.
-            align = self._align.pop(id(site), None)
-            site.output_log_norm = self._log_norm(gradient)
-            site.gradient_lost = math.isnan(site.output_log_norm)
-            if align is not None and math.isfinite(site.output_log_norm):
-                aligned = align(gradient.detach())
-                if aligned is not None:
-                    site.gradient_gram, site.alignment = aligned
+            align = self._align.pop(site, None)
+            self._outputs[site] = norm = self._log_norm(gradient)
+            aligned = align(gradient.detach()) if align is not None and math.isfinite(norm) else None
+            if aligned is not None:
+                self._aligned[site] = aligned
 
         self._handles.append(output.register_hook(hook))  # type: ignore[no-untyped-call]
 
@@ -78,17 +83,27 @@ class Backward:
                     # Squares of small float32 gradients underflow.
                     products = inner_products(d.double())
                     self.cotangents = products if self.cotangents is None else self.cotangents + products
+                    squares = norms_by_sample(d).square()
+                    known = self._output_squares
+                    self._output_squares = squares if known is None else known + squares
 
             self._handles.append(output.register_hook(hook))  # type: ignore[no-untyped-call]
 
-    def watch_weight(self, site: Site, weight: Tensor) -> None:
+    @property
+    def output_norms(self) -> tuple[float, ...]:
+        """Norms of the loss's gradient by the model's output, one per sample."""
+        squares = self._output_squares
+        return () if squares is None else tuple((squares.sqrt() * 2.0**-self._exponent).tolist())
+
+    def watch_weight(self, site: Draft, weight: Tensor) -> None:
         """Read the gradient of a weight which is computed from parameters."""
 
         def hook(gradient: Tensor | None) -> None:
             if not self.running or gradient is None:
                 return
-            site.weight_log_norm = self._log_norm(gradient)
-            site.gradient_lost = site.gradient_lost or math.isnan(site.weight_log_norm)
+            self._weights[site] = norm = self._log_norm(gradient)
+            if math.isnan(norm):
+                self._lost.add(site)
 
         self._handles.append(weight.register_hook(hook))  # type: ignore[no-untyped-call]
 
@@ -111,7 +126,7 @@ class Backward:
 
         return hook
 
-    def align_samples(self, site: Site, inputs: Tensor, gram: Tensor | None) -> None:
+    def align_samples(self, site: Draft, inputs: Tensor, gram: Tensor | None) -> None:
         """Prepare the inner products of per-sample gradients of a linear layer on a plain batch `(n, d)`.
 
         Args:
@@ -121,19 +136,21 @@ class Backward:
         """
         if gram is None:
             precise = inner_products(inputs.detach().double())
-            self._align[id(site)] = lambda gradient: self._hadamard(site, precise, None, gradient)
+            self._align[site] = lambda gradient: self._hadamard(site, precise, None, gradient)
         else:  # the inputs stay in memory for the layer's own backward pass in any case
             kept = inputs.detach()
-            self._align[id(site)] = lambda gradient: self._hadamard(site, gram, kept, gradient)
+            self._align[site] = lambda gradient: self._hadamard(site, gram, kept, gradient)
 
-    def align_tokens(self, site: Site, inputs: Tensor) -> None:
+    def align_tokens(self, site: Draft, inputs: Tensor) -> None:
         """Prepare the inner products of per-sample gradients of a linear layer on inputs of any other shape."""
         kept = inputs.detach()
-        self._align[id(site)] = lambda gradient: linear_alignment(
+        self._align[site] = lambda gradient: linear_alignment(
             kept, gradient, self._samples, self._generator(site), tokens_first=self._tokens_first
         )
 
-    def _hadamard(self, site: Site, gram: Tensor, inputs: Tensor | None, gradient: Tensor) -> tuple[Tensor, str] | None:
+    def _hadamard(
+        self, site: Draft, gram: Tensor, inputs: Tensor | None, gradient: Tensor
+    ) -> tuple[Tensor, str] | None:
         """`⟨δ_i x_iᵀ, δ_j x_jᵀ⟩ = ⟨x_i, x_j⟩ ⟨δ_i, δ_j⟩` (002/prop-8), and their sum, the squared norm of the gradient.
 
         In float64 where samples cancel each other, so that gradients which cancel to a part in 1e7 leave a norm as
@@ -152,24 +169,49 @@ class Backward:
             products, square = found
         if site.factored is not None:
             logarithm = 0.5 * math.log(square) if square > 0 else -math.inf
-            site.weight_log_norm = logarithm - self._exponent * _LOG_2 if square < math.inf else math.nan
+            self._weights[site] = logarithm - self._exponent * _LOG_2 if square < math.inf else math.nan
         # With a largest entry of 1 the products fit float32, whatever the scale of the loss.
         top = products.diagonal().amax().item()
         return products.mul_(1.0 / top if top > 0 else 1.0).to(torch.promote_types(d.dtype, torch.float32)), "exact"
 
     def align_convolution(
-        self, site: Site, name: str, inputs: Tensor, kernel: tuple[int, ...], arguments: Mapping[str, Any]
+        self, site: Draft, name: str, inputs: Tensor, kernel: tuple[int, ...], arguments: Mapping[str, Any]
     ) -> None:
         kept = inputs.detach()
-        self._align[id(site)] = lambda gradient: convolution_alignment(
+        self._align[site] = lambda gradient: convolution_alignment(
             name, kept, gradient, kernel, arguments, self._generator(site)
         )
+
+    def reached(self, site: Draft) -> bool:
+        """Whether a gradient came to a site."""
+        return site in self._outputs
+
+    def reading(self, site: Draft) -> GradientReading:
+        """What came back to a site, once the pass is over."""
+        output, weight = self._outputs.get(site, math.nan), self._weights.get(site, math.nan)
+        norms = self.parameter_log_norms
+        own = [norms[key] for key in site.weight.parameters if key in norms]
+        if own:
+            weight = _together(own)
+        elif site.kind == "input":
+            weight = output
+        came = [self._outputs[site]] if site in self._outputs else []
+        lost = site in self._lost or any(math.isnan(norm) for norm in (*came, *own))
+        return GradientReading(output, weight, lost, *self._aligned.get(site, (None, "")))
 
     def detach(self) -> None:
         """Take the hooks off and let go of what they held."""
         for handle in self._handles:
             handle.remove()
         self._handles, self._align = [], {}
+
+
+def _together(norms: Sequence[float]) -> float:
+    """The norm of several gradients together, from logarithms."""
+    largest = max(norms)
+    if not math.isfinite(largest):
+        return largest
+    return largest + 0.5 * math.log(sum(math.exp(2 * (norm - largest)) for norm in norms))
 
 
 def _in_range(first: Tensor, second: Tensor) -> tuple[Tensor, float] | None:

@@ -13,7 +13,7 @@ count). A tensor without a tag gets, at the end of the module that returns it, t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -24,12 +24,26 @@ from torch.overrides import TorchFunctionMode
 from isometer.activations import Activation
 from isometer.activations._names import find_call, find_torch
 from isometer.doctor.probe import _sites as room
+from isometer.doctor.probe import _unseen as why
+from isometer.doctor.probe._attention import (
+    FUSED,
+    AttentionReading,
+    Unscored,
+    follows_product,
+    fused_reading,
+    softmax_reading,
+)
 from isometer.doctor.probe._backward import Backward
+from isometer.doctor.probe._call_sites import call_site
+from isometer.doctor.probe._contractions import summed_axes
 from isometer.doctor.probe._module_stack import ROOT, Frame, Frames, transforming
+from isometer.doctor.probe._recorder import CUSTOM_FUNCTION, Recorder
 from isometer.doctor.probe._reductions import measure, saturated_fraction
-from isometer.doctor.probe._sites import Site
+from isometer.doctor.probe._sites import Draft
 from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, all_tensors, is_parameter, version
-from isometer.doctor.probe._tensor_trees import tensors
+from isometer.doctor.probe._tensor_trees import dense, tensors
+from isometer.doctor.probe._trace import Step
+from isometer.doctor.probe._unseen import Unseen, unseen
 from isometer.doctor.probe._weights import Weights
 from isometer.spec import Norm
 
@@ -49,17 +63,35 @@ class Capture(TorchFunctionMode):
         tokens_first: bool,
         layers: Sequence[str] | None,
         spectra: bool,
+        whole: bool,
     ) -> None:
         super().__init__()
-        self.sites: list[Site] = []
+        self.sites: list[Draft] = []
         self.uses: dict[int, int] = {}  # of each parameter, by any function
         self.spared = False  # the gradients of some parameters are not formed
-        self._model, self._backward = model, backward
+        self.loss = math.nan
+        self.outputs: tuple[int, ...] = ()  # steps of the trace
+        self.missed: tuple[Unseen, ...] = ()  # what `unseen` found, once the pass is over
+        self.noted: dict[tuple[str, str], None] = {}  # what is not seen, in order, and why
+        self._model, self._backward, self._whole = model, backward, whole
         self._samples, self._tokens_first, self._layers = samples, tokens_first, layers
         self._calls: dict[tuple[str, str], int] = {}
         self._tags = Tags()
         self._frames = Frames(model, self._tags, self._leave)
+        self._recorder = Recorder(model, self._tags, whole=whole)
         self._weights = Weights(self._tags, backward, samples=samples, tokens_first=tokens_first, spectra=spectra)
+
+    @property
+    def trace(self) -> list[Step]:
+        """What each operation read."""
+        return self._recorder.steps
+
+    def end(self, output: Any) -> None:
+        """Remember which steps made what the model returned; to be called before `detach`."""
+        for tensor in dense(output):
+            tag = self._tags.of(tensor)
+            step = None if tag is None else self._recorder.step_of(tensor, tag)
+            self.outputs += () if step is None else (step,)
 
     def attach(self) -> None:
         """Hooks on every module; `detach` takes them off."""
@@ -76,12 +108,14 @@ class Capture(TorchFunctionMode):
 
     def start(self, roots: Iterable[Tensor]) -> None:
         """Tag the inputs, and make the first of floating point the site of layer 0."""
-        site = Site("input", "input", "input", 0)
+        site = Draft("input", "input", "input", 0)
         for tensor in roots:
             # An input of four axes or more is taken for images, channels first.
             tag = self._tags.put(tensor, Tag(tensor, 0, True if tensor.dim() > 3 else None))
-            if tensor.is_floating_point() and not site.shape:
+            first = tensor.is_floating_point() and not site.value.shape
+            if first:
                 self._measure(site, tensor, tag)
+            tag.step = self._recorder.source("input", "input", tensor, 0 if first else None)
         self.sites.append(site)
 
     def __torch_function__(
@@ -96,8 +130,13 @@ class Capture(TorchFunctionMode):
             return None
         if transforming():
             self._count(args, kwargs)
+            self._note(why.TRANSFORMED)
+            self._recorder.gap = True
             return func(*args, **kwargs)
         output = func(*args, **kwargs)  # in here, and below, the mode is off
+        if name == "__setitem__":
+            self._recorder.write(args)
+            return output
         if isinstance(output, Tensor):
             if output.is_nested:
                 self._pass_on(name, args, kwargs, output)
@@ -112,9 +151,25 @@ class Capture(TorchFunctionMode):
     def _pass_on(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], output: Tensor) -> None:
         """Tag a nested tensor: samples of different sizes have no Gram matrix, so it is no site."""
         self._count(args, kwargs)
+        self._note(why.NESTED)
         tags = [tag for tensor in all_tensors(args, kwargs) if (tag := self._tags.of(tensor)) is not None]
         depth = max((tag.depth for tag in tags), default=0)
-        self._tags.put(output, Tag(output, depth + (room.kind_of(name) == "weight")))
+        step = self._recorder.module(name, "other", all_tensors(args, kwargs), output) if tags else None
+        self._tags.put(output, Tag(output, depth + (room.kind_of(name) == "weight"), step=step))
+
+    def _note(self, reason: str, name: str = "") -> None:
+        frame = self._frames.innermost
+        self.noted[name or (ROOT if frame is None else frame.place.name), reason] = None
+
+    def unseen(self, gradients: Collection[int]) -> list[Unseen]:
+        """What the pass did not look at; `gradients` are identities of parameters that one came to."""
+        for step in self.trace:
+            if step.name.startswith(CUSTOM_FUNCTION):
+                self._note(why.CUSTOM, step.name.removeprefix(CUSTOM_FUNCTION))
+        for site in self.sites:
+            if site.kind == "recurrent":
+                self._note(why.RECURRENT, site.name)
+        return unseen(self._model, self._frames, self.noted, {*self.uses, *gradients})
 
     def _count(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         for tensor in all_tensors(args, kwargs):
@@ -153,24 +208,50 @@ class Capture(TorchFunctionMode):
             # Views and elementwise steps hand the weights on; where two layers of weights meet, neither is behind it.
             weights = [tag.weights for tag in tags if tag.weights is not None]
             behind = weights[0] if weights and all(w[0] is weights[0][0] for w in weights) else None
-        made = Tag(first, depth, layout, behind)
+        floating = first.is_floating_point()
+        attention = self._attention(call, tags) if kind == "attention" and floating and self._whole else None
+        if name in FUSED:
+            self._note(why.FUSED)
+        is_site = kind is not None and floating and (frame is None or not frame.place.hidden)
+        layer = len(self.sites) if is_site and self._wanted(ROOT if frame is None else frame.place.name) else None
+        # Before the outputs get their tags: what is written in place has that of what was read.
+        inside = frame is not None and frame.within and bool(tags)
+        step = tags[0].step if inside else self._recorder.call(call, kind, weight, layer)
+        made = Tag(first, depth, layout, behind, step)
         if output is not first:
             for tensor in tensors(output):
-                self._tags.put(tensor, Tag(tensor, depth, layout, behind))
+                self._tags.put(tensor, Tag(tensor, depth, layout, behind, step))
         self._tags.put(first, made)
-        if kind is None or not first.is_floating_point():
+        if kind is None or not floating:
             return
         self._tags.latest = depth
-        if frame is None or not frame.place.hidden:
-            op = frame.place.op if frame is not None and frame.place.op is not None else name
-            site = self._record(op, kind, first, made, frame)
+        if is_site:
+            own = frame.place.op if frame is not None else None  # of a module of torch's: its functions have its name
+            site = self._record(own or name, kind, first, made, frame, "" if own else call_site())
+            site.attention = attention
             self._follow(site, call, made, tags[0].site if tags else None, weight)
+        elif attention is not None and frame is not None:
+            frame.attention = attention  # of the module, which will be a site
+
+    def _attention(self, call: Operation, tags: Sequence[Tag]) -> AttentionReading | None:
+        """How an attention spreads; none for a softmax over anything else than products of signals."""
+        with torch.no_grad(), torch.autocast(call.output.device.type, enabled=False):
+            if call.name == "softmax":
+                is_one = bool(tags) and follows_product(self.trace, tags[0].step)
+                return softmax_reading(call, self._samples) if is_one else None
+            if call.name not in ("scaled_dot_product_attention", "multi_head_attention_forward"):
+                return None
+            try:
+                return fused_reading(call)
+            except Unscored:
+                self._note(why.FUSED)
+                return None
 
     def _kind(self, call: Operation, depth: int) -> tuple[str | None, Any]:
         """What a call is, `None` where it is no site, and the weight it applies."""
         name, kind = call.name, room.kind_of(call.name)
         if name in room.PRODUCTS:
-            weight = self._weight_of_product(name, call.given)
+            weight = self._weight_of_product(call)
             return ("weight" if weight is not None else None), weight
         if name in room.ADDITIONS:
             shape = call.output.shape
@@ -183,18 +264,29 @@ class Capture(TorchFunctionMode):
             return None, None
         return kind, None
 
-    def _weight_of_product(self, name: str, given: list[Tensor]) -> Tensor | None:
+    def _weight_of_product(self, call: Operation) -> Tensor | None:
         """The operand of a product that does not come from the input but is trained, or was made to be."""
-        operands = given[-2:]  # addmm and its kin have the bias in front
-        if len(operands) < 2 or name == "einsum":
+        operands = call.given[-2:]  # addmm and its kin have the bias in front
+        if len(operands) < 2:
             return None
         untagged = [t for t in operands if self._tags.of(t) is None]
         # `W.T` is no parameter but a view whose base is one, trained or frozen.
         free = [t for t in untagged if t.requires_grad or isinstance(t._base, nn.Parameter)]
         free = free or [t for t in operands if is_parameter(t)]
-        return free[0] if len(free) == 1 else None
+        weight = free[0] if len(free) == 1 else None
+        return self._weight_of_einsum(call, weight) if call.name == "einsum" and free else weight
 
-    def _follow(self, site: Site, call: Operation, made: Tag, source: Site | None, weight: Any) -> None:
+    def _weight_of_einsum(self, call: Operation, weight: Tensor | None) -> Tensor | None:
+        """The weights of a contraction, if it is a product of a signal and a matrix; any other is noted."""
+        equation = call.args[0]
+        of_two = isinstance(equation, str) and len(call.given) == 2
+        if weight is not None and of_two and summed_axes(equation, int(weight is call.given[1])) is not None:
+            return weight
+        text = f" {equation!r}" if isinstance(equation, str) else ""
+        self._note(f"multiplies weights in einsum{text}, which is not a product of a signal and a matrix")
+        return None
+
+    def _follow(self, site: Draft, call: Operation, made: Tag, source: Draft | None, weight: Any) -> None:
         """What is read of a site of one kind only, and which weights stand behind its output."""
         name, kind, behind = call.name, site.kind, made.weights
         if kind == "activation":
@@ -209,37 +301,60 @@ class Capture(TorchFunctionMode):
         elif kind != "dropout" and kind != "pool":
             made.weights = None
 
-    def _activation(self, site: Site, call: Operation, source: Site | None, behind: tuple[Site, bool] | None) -> None:
+    def _activation(
+        self, site: Draft, call: Operation, source: Draft | None, behind: tuple[Draft, bool] | None
+    ) -> None:
         found = find_call(call.name, call.args, call.kwargs)
         site.activation = None if found is None else found.text
         limits = room.saturation_limits(call.name, call.args, call.kwargs)
-        if limits is not None and site.finite:
+        if limits is not None and site.value.finite:
             site.saturated = saturated_fraction(call.output.detach(), limits)
         _join(site, source, behind)
 
     def _leave(self, frame: Frame, output: Any) -> None:
         """Tag what a module returned, and make it a site if it is a leaf whose output no function accounts for."""
-        if isinstance(output, Tensor):
-            tag = self._tags.of(output)
-            if tag is not None and tag.site is not None:
-                return  # the usual case, and the fast one: a function inside made the site
-        place = frame.place
+        place, tag = frame.place, self._tags.of(output) if isinstance(output, Tensor) else None
+        if tag is not None and tag.site is not None and place.activation is None:
+            return  # the usual case, and the fast one: a function inside made the site
         outputs = [t for t in tensors(output) if t.is_floating_point() and not t.is_nested]
         applies_weights = place.leaf and not place.torch_leaf and next(place.module.parameters(), None) is not None
         for tensor in outputs:
             if self._tags.of(tensor) is None:
-                self._tags.put(tensor, Tag(tensor, frame.depth + applies_weights))
+                step = self._recorder.untagged(type(place.module).__name__, frame, tensor)
+                self._tags.put(tensor, Tag(tensor, frame.depth + applies_weights, step=step))
+        site = self._module_site(frame, outputs)
+        if outputs and (site is not None or (place.activation is not None and not frame.outer)):
+            self._step_of_module(frame, outputs[0], site)
+
+    def _module_site(self, frame: Frame, outputs: Sequence[Tensor]) -> Draft | None:
+        place = frame.place
         # A model that is itself a leaf has its functions listed; it is a site only where none of them was one.
         accounted_for = place.module is self._model and len(self.sites) > 1
         if not place.leaf or accounted_for or not outputs or any(outputs[0] is tensor for tensor in frame.inputs):
-            return
+            return None
         tag = self._tags.of(outputs[0])
-        if tag is not None and tag.site is None and frame.computed():
-            kind = frame.kind() if find_torch(place.module) is None else "activation"
-            site = self._record(type(place.module).__name__, kind, outputs[0], tag, frame)
-            self._follow_module(site, place.module, tag, frame.inputs)
+        if tag is None or tag.site is not None or not frame.computed():
+            return None
+        kind = frame.kind() if find_torch(place.module) is None else "activation"
+        site = self._record(type(place.module).__name__, kind, outputs[0], tag, frame)
+        self._follow_module(site, place.module, tag, frame.inputs)
+        site.attention = frame.attention
+        return site
 
-    def _follow_module(self, site: Site, module: nn.Module, made: Tag, inputs: Sequence[Tensor]) -> None:
+    def _step_of_module(self, frame: Frame, output: Tensor, site: Draft | None) -> None:
+        """A module that is a site, or that the registry knows, is one step of the trace."""
+        tag = self._tags.of(output)
+        if tag is None:
+            return
+        own = site if site is not None else tag.site
+        layer = len(self.sites) - 1 if own is not None and self.sites[-1] is own else None
+        name, text = type(frame.module).__name__, frame.place.activation
+        if text is not None and not frame.outer:
+            tag.step = self._recorder.module(name, "activation", frame.inputs, output, layer, text)
+        elif layer is not None:
+            tag.step = self._recorder.give_layer(tag.step, layer, name, frame.inputs, output)
+
+    def _follow_module(self, site: Draft, module: nn.Module, made: Tag, inputs: Sequence[Tensor]) -> None:
         """The same for an activation or a normalisation that is a module written out in elementary operations."""
         before = next((tag for tag in map(self._tags.of, inputs) if tag is not None), None)
         if before is None:
@@ -252,37 +367,41 @@ class Capture(TorchFunctionMode):
             _join(site, before.site, before.weights)
         elif site.kind == "norm":
             made.weights = None if before.weights is None else (before.weights[0], True)
-            norm, shape = getattr(module, "norm", None), site.shape
+            norm, shape = getattr(module, "norm", None), site.value.shape
             if isinstance(norm, Norm) and norm.over == "batch" and module.training and len(shape) > 1:
                 site.statistics = math.prod(shape) // shape[1]
 
-    def _record(self, op: str, kind: str, output: Tensor, tag: Tag, frame: Frame | None) -> Site:
+    def _record(self, op: str, kind: str, output: Tensor, tag: Tag, frame: Frame | None, where: str = "") -> Draft:
         name = frame.place.name if frame is not None else ROOT
         call = self._calls[name, op] = self._calls.get((name, op), -1) + 1
-        site = Site(name, op, kind, tag.depth, call)
+        site = Draft(name, op, kind, tag.depth, call, where)
         # A site that `layers` leaves out is not measured, but later sites still refer to it.
-        if self._layers is None or any(fnmatchcase(name, pattern) for pattern in self._layers):
+        if self._wanted(name):
             self.sites.append(site)
             self._measure(site, output, tag)
         return site
 
-    def _measure(self, site: Site, output: Tensor, tag: Tag) -> None:
+    def _wanted(self, name: str) -> bool:
+        return self._layers is None or any(fnmatchcase(name, pattern) for pattern in self._layers)
+
+    def _measure(self, site: Draft, output: Tensor, tag: Tag) -> None:
         """Read the output of a site, and its gradient when it comes."""
         channels_first = output.dim() > 3 if tag.channels_first is None else tag.channels_first
         tokens_first, device = self._tokens_first and not channels_first, output.device.type
+        how: Any = {"units": site.kind == "activation", "channels_first": channels_first, "tokens_first": tokens_first}
         if torch.is_autocast_enabled(device):  # inner products in half precision would measure the precision
             with torch.autocast(device, enabled=False):
-                measure(site, output, self._samples, channels_first=channels_first, tokens_first=tokens_first)
+                site.value = measure(output, self._samples, **how)
         else:
-            measure(site, output, self._samples, channels_first=channels_first, tokens_first=tokens_first)
+            site.value = measure(output, self._samples, **how)
         tag.site, tag.version = site, version(output)  # written to later, the tensor is no longer what was measured
         self._backward.watch_output(site, output)
 
 
-def _join(site: Site, source: Site | None, behind: tuple[Site, bool] | None) -> None:
+def _join(site: Draft, source: Draft | None, behind: tuple[Draft, bool] | None) -> None:
     """Tell an activation what it reads, and the weights behind it what follows them."""
     if source is not None:
-        site.input_rms = source.rms
+        site.input_rms = source.value.rms
         source.pre_activation = source.kind != "input"
     if behind is not None:
         weights, normalized = behind

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from isometer.doctor.probe._loss import LossReading
+from isometer.doctor.probe._readings import GradientReading
 from isometer.doctor.probe._sites import Site, principled_gain
+from isometer.doctor.probe._trace import Step
+from isometer.doctor.probe._unseen import Unseen
 from isometer.metrics import METRICS, Metric, names
 from isometer.metrics._catalogue import probed
 from isometer.metrics._several import gradient_alignment_unchecked, several
@@ -62,6 +66,10 @@ class Examination:
         loss_exponent: the loss was multiplied by `2^loss_exponent` to reach the layers below that one.
         samples: samples in the batch.
         seed: of cotangents, sketches, and the generators while the model ran.
+        trace: every operation on the way from the input, those that are no sites included, and what each reads.
+        outputs: the steps of the trace that made what the model returns.
+        unseen: parts of the model that were not examined, and why.
+        loss: its value, and the size of its gradient where the model ends.
     """
 
     sites: tuple[Site, ...]
@@ -71,6 +79,10 @@ class Examination:
     loss_exponent: int
     samples: int
     seed: int
+    trace: tuple[Step, ...] = ()
+    outputs: tuple[int, ...] = ()
+    unseen: tuple[Unseen, ...] = ()
+    loss: LossReading = field(default_factory=LossReading)
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -131,15 +143,19 @@ class Examination:
                 "kind": site.kind,
                 "depth": site.depth,
                 "call": site.call,
+                "where": site.where or None,
                 "shape": list(site.shape),
                 "dtype": site.dtype,
                 "activation": site.activation,
                 "normalized": site.normalized,
                 "alignment": site.alignment or None,
+                "attention": None if site.attention is None else json_data(asdict(site.attention)),
             }
             row["metrics"] = json_data({name: values[layer] for name, values in self.values.items()})
             rows.append(row)
-        return {"samples": self.samples, "seed": self.seed, **self._events(), "layers": rows}
+        missed = [{"name": one.name, "why": one.why} for one in self.unseen]
+        end = {"loss": self.loss.to_dict(), "unseen": missed, "layers": rows}
+        return {"samples": self.samples, "seed": self.seed, **self._events(), **end}
 
     def _events(self) -> dict[str, int]:
         """What is not finite and where; −1 for nowhere, since attributes of netCDF files have no `None`."""
@@ -173,7 +189,8 @@ class LazyColumns(dict[str, Floats]):
     """What `tabulate` gives, a column at a time: each is calculated when it is first asked for by name.
 
     Example:
-        >>> columns = LazyColumns([Site("input", "input", "input", 0, rms=2.0)], None)
+        >>> from isometer.doctor.probe._readings import ValueReading
+        >>> columns = LazyColumns([Site("input", "input", "input", 0, value=ValueReading(rms=2.0))], None)
         >>> len(columns), columns["rms"].tolist(), len(columns)
         (0, [2.0], 1)
     """
@@ -199,11 +216,16 @@ def without_gradients(examination: Examination) -> Examination:
         >>> [bool(np.isnan(blank.values[name]).all()) for name in ("rms", "gradient_log_norm")]
         [False, True]
     """
-    blank_site: dict[str, Any] = {"output_log_norm": math.nan, "weight_log_norm": math.nan, "gradient_gram": None}
-    sites = tuple(replace(site, **blank_site, alignment="", gradient_lost=False) for site in examination.sites)
+    sites = tuple(replace(site, gradient=GradientReading()) for site in examination.sites)
     nothing = np.full(len(sites), math.nan)
     blank = dict.fromkeys(("output_gradient_log_norm", "gradient_log_norm", *_of_gradients()), nothing)
-    return replace(examination, sites=sites, values={**examination.values, **blank}, nonfinite_gradient_layer=None)
+    return replace(
+        examination,
+        sites=sites,
+        values={**examination.values, **blank},
+        nonfinite_gradient_layer=None,
+        loss=replace(examination.loss, gradient_norms=()),
+    )
 
 
 def tabulate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,10 +15,13 @@ from torch import nn
 from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._capture import Capture
 from isometer.doctor.probe._examination import Examination, LazyColumns, tabulate
+from isometer.doctor.probe._loss import LossReading
 from isometer.doctor.probe._reachability import all_on_the_way
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import dense, map_tensors, tensors
+from isometer.doctor.probe._trace import Step
+from isometer.doctor.probe._unseen import Unseen
 from isometer.doctor.probe._world import without_collection
 from isometer.errors import IsometerError
 
@@ -133,8 +137,12 @@ def examine(
     """
     samples, tokens_first = _samples(subject.original, batch)
     found: list[Site] = []
+    trace: tuple[Step, ...] = ()
+    outputs: tuple[int, ...] = ()
+    missed: tuple[Unseen, ...] = ()
     lost: int | None = None
     cotangents: Tensor | None = None
+    end = LossReading()
     used = 0
     # What a loss does with the weights itself is in no inner product of inputs and cotangents.
     factored, exponents = not subject.joint, [once or 0]
@@ -151,6 +159,7 @@ def examine(
             tokens_first=tokens_first,
             layers=layers,
             spectra=spectra and not found,  # the weights are the same in later passes
+            whole=once is None and not found,
             exponent=exponent,
             seed=seed,
             factored=factored,
@@ -158,33 +167,38 @@ def examine(
             keep_graph=subject.has_history,
         )
         capture = subject.run(one, seed=seed, mode=mode, prepare=prepare)
-        _assign_weights(capture.sites, backward)
-        if capture.spared and once is None and _unreached(capture.sites):
+        if capture.spared and once is None and any(s.factored and not backward.reached(s) for s in capture.sites):
             factored = False  # nothing behind a layer was asked for, so ask for its weights
             continue
         exponents.pop(0)
         # Of any pass with finite ones: only their cosines are read, which the factor leaves alone.
         if cotangents is None and backward.cotangents is not None and bool(backward.cotangents.isfinite().all()):
             cotangents = backward.cotangents
+        read = [site.finished(backward.reading(site)) for site in capture.sites]
         if not found:
-            found = capture.sites
+            found, trace, missed, outputs = read, tuple(capture.trace), capture.missed, capture.outputs
+            end = LossReading(capture.loss, loss is None or math.isfinite(capture.loss), backward.output_norms)
             # Backward goes from the end: the largest layer is the first one met.
             lost = max((layer for layer, site in enumerate(found) if site.gradient_lost), default=None)
         else:
-            _fill(found, capture.sites)
+            found = _filled(found, read)
+            if not all(map(math.isfinite, end.gradient_norms)):
+                end = replace(end, gradient_norms=backward.output_norms)
         used = exponent
         if once is None:
             exponents = _next_exponents(found, exponent)
-    for site in found:
-        site.parameters = tuple(map(subject.original_id, site.parameters))
+    found = [_of_original(site, subject) for site in found]
     broken = next((layer for layer, site in enumerate(found) if not site.finite), None)
     values = tabulate(found, cotangents) if once is None else LazyColumns(found, cotangents)
-    return Examination(tuple(found), values, broken, lost, used, samples, seed)
+    return Examination(tuple(found), values, broken, lost, used, samples, seed, trace, outputs, missed, end)
 
 
-def _unreached(sites: Sequence[Site]) -> bool:
-    """Whether no gradient came to a layer whose weights' gradient is read off inner products."""
-    return any(site.factored and math.isnan(site.output_log_norm) and not site.gradient_lost for site in sites)
+def _of_original(site: Site, subject: Subject) -> Site:
+    """With the parameters of the model itself, where a copy ran."""
+    if not site.parameters:
+        return site
+    own = tuple(map(subject.original_id, site.parameters))
+    return replace(site, weight=replace(site.weight, parameters=own))
 
 
 def _next_exponents(sites: Sequence[Site], used: int) -> list[int]:
@@ -219,6 +233,7 @@ def _pass(
     tokens_first: bool,
     layers: Sequence[str] | None,
     spectra: bool,
+    whole: bool,
     exponent: int,
     seed: int,
     factored: bool,
@@ -226,7 +241,15 @@ def _pass(
     keep_graph: bool,
 ) -> Capture:
     """Forward under a capture, then backward; hooks are off afterwards, whatever happened."""
-    capture = Capture(model, backward, samples=samples, tokens_first=tokens_first, layers=layers, spectra=spectra)
+    capture = Capture(
+        model,
+        backward,
+        samples=samples,
+        tokens_first=tokens_first,
+        layers=layers,
+        spectra=spectra,
+        whole=whole,
+    )
     parameters = list(model.parameters())  # as the model came: it may exchange some
     leaves: list[Tensor] = []
 
@@ -245,13 +268,14 @@ def _pass(
         capture.attach()
         with capture:
             output = call(model, inputs)
+        capture.end(output)
         capture.detach()
         del inputs
         nodes = capture.factored()
         if not gradients:
             return capture
         backward.watch_model(dense(output))
-        outputs, cotangents = _loss(output, target, loss, exponent, seed)
+        outputs, cotangents, capture.loss = _loss(output, target, loss, exponent, seed)
         del output
         if factored:  # the norms of these gradients come from inner products: no need to form them
             spared = {s.factored for s in capture.sites if s.factored and capture.uses[s.factored] == 1}
@@ -265,6 +289,8 @@ def _pass(
             trained = [p for p in trained if p.requires_grad]
             backward.running = True
             _differentiate(outputs, [*leaves, *trained], cotangents, keep_graph=keep_graph)
+        if whole:
+            capture.missed = tuple(capture.unseen(backward.parameter_log_norms))
     return capture
 
 
@@ -294,8 +320,8 @@ def call(model: nn.Module, inputs: Any) -> Any:
 
 def _loss(
     output: Any, target: Any, loss: Callable[..., Tensor] | None, exponent: int, seed: int
-) -> tuple[list[Tensor], list[Tensor | None]]:
-    """What is differentiated, and the cotangents to start from; `None` is 1."""
+) -> tuple[list[Tensor], list[Tensor | None], float]:
+    """What is differentiated, the cotangents to start from, where `None` is 1, and the value of the loss."""
     scale = 2.0**exponent
     if loss is not None:
         value = loss(output) if target is None else loss(output, target)
@@ -304,7 +330,10 @@ def _loss(
             raise IsometerError(f"loss returned {came}; expected a scalar tensor — reduce it, with .mean() or .sum()")
         # The factor is the cotangent, not part of the loss: the forward pass stays as it was.
         # Without a factor it is left to torch, which need not import its symbolic shapes to check it.
-        return ([value], [torch.full_like(value, scale) if exponent else None]) if value.requires_grad else ([], [])
+        number = float(value.detach())
+        if not value.requires_grad:
+            return [], [], number
+        return [value], [torch.full_like(value, scale) if exponent else None], number
     floating = dense(output)
     if not floating:
         raise IsometerError(
@@ -320,7 +349,7 @@ def _loss(
         if tensor.requires_grad:
             outputs.append(tensor)
             cotangents.append(cotangent.to(tensor))
-    return outputs, cotangents
+    return outputs, cotangents, math.nan
 
 
 def _differentiate(
@@ -341,29 +370,14 @@ def _differentiate(
         raise
 
 
-def _assign_weights(sites: Sequence[Site], backward: Backward) -> None:
-    norms = backward.parameter_log_norms
-    for site in sites:
-        own = [norms[key] for key in site.parameters if key in norms]
-        if own:
-            largest = max(own)  # the norm of all weights of the site together, from logarithms
-            site.weight_log_norm = (
-                largest + 0.5 * math.log(sum(math.exp(2 * (value - largest)) for value in own))
-                if math.isfinite(largest)
-                else largest
-            )
-            site.gradient_lost = site.gradient_lost or any(math.isnan(value) for value in own)
-    sites[0].weight_log_norm = sites[0].output_log_norm
-
-
-def _fill(found: list[Site], again: list[Site]) -> None:
-    """Take over the gradients which a pass with a smaller loss could represent."""
+def _filled(found: list[Site], again: list[Site]) -> list[Site]:
+    """With the gradients which a pass with a smaller loss could represent."""
     if [(site.name, site.op) for site in found] != [(site.name, site.op) for site in again]:
-        return
-    for site, other in zip(found, again, strict=True):
-        if site.gradient_lost and not other.gradient_lost:
-            site.output_log_norm, site.weight_log_norm = other.output_log_norm, other.weight_log_norm
-            site.gradient_gram, site.alignment, site.gradient_lost = other.gradient_gram, other.alignment, False
+        return found
+    return [
+        replace(site, gradient=other.gradient) if site.gradient_lost and not other.gradient_lost else site
+        for site, other in zip(found, again, strict=True)
+    ]
 
 
 def _checked_model(model: nn.Module) -> nn.Module:

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from isometer.activations._names import find_torch
 from isometer.doctor.probe import _sites as room
+from isometer.doctor.probe._attention import AttentionReading
 from isometer.doctor.probe._tensor_tags import Tags, all_tensors
 
 Tensor = torch.Tensor
@@ -27,7 +29,7 @@ def transforming() -> bool:
 class Place:
     """A module of the model."""
 
-    __slots__ = ("hidden", "leaf", "module", "name", "op", "torch_leaf")
+    __slots__ = ("activation", "hidden", "leaf", "module", "name", "op", "torch_leaf")
 
     def __init__(self, name: str, module: nn.Module, leaf: bool, root: bool) -> None:
         self.name, self.module, self.leaf = name, module, leaf
@@ -35,17 +37,26 @@ class Place:
         self.hidden = leaf and not self.torch_leaf and not module._parameters and not root
         named = self.torch_leaf or isinstance(module, nn.MultiheadAttention)
         self.op = type(module).__name__ if named else None  # what its functions are called
+        found = None if type(module).__module__.startswith("torch.") else find_torch(module)
+        self.activation = None if found is None else found.text  # of a class that the registry knows
 
 
 class Frame:
     """A module that is running."""
 
-    __slots__ = ("depth", "functions", "inputs", "module", "place")
+    __slots__ = ("attention", "depth", "functions", "inputs", "module", "outer", "place")
 
-    def __init__(self, place: Place, inputs: list[Tensor], depth: int) -> None:
+    def __init__(self, place: Place, inputs: list[Tensor], depth: int, outer: bool) -> None:
         self.place, self.module = place, place.module
         self.inputs, self.depth = inputs, depth
+        self.outer = outer  # whether it runs inside a module that is one step of the trace
         self.functions: set[str] = set()
+        self.attention: AttentionReading | None = None
+
+    @property
+    def within(self) -> bool:
+        """Whether what runs in it belongs to a module that is one step of the trace."""
+        return self.outer or self.place.activation is not None
 
     def computed(self) -> bool:
         """Whether a leaf did more than hand on or rearrange its input."""
@@ -69,12 +80,18 @@ class Frames:
     def __init__(self, model: nn.Module, tags: Tags, leave: Callable[[Frame, Any], None]) -> None:
         self.paused = False  # while a hook works, so that what it calls is not seen
         self._model, self._tags, self._leave = model, tags, leave
+        self.called: set[int] = set()  # identities of modules
         self._running: list[Frame] = []
         self._handles: list[Any] = []
 
     @property
     def innermost(self) -> Frame | None:
         return self._running[-1] if self._running else None
+
+    @staticmethod
+    def name(path: str) -> str:
+        """How a part of the model is called: as it was before torch.compile wrapped a submodule."""
+        return path.replace("_orig_mod.", "").replace("._orig_mod", "") or ROOT
 
     def attach(self) -> None:
         """Hooks on every module; `detach` takes them off."""
@@ -86,8 +103,7 @@ class Frames:
             is_script = isinstance(module, torch.jit.ScriptModule)
             if is_script:
                 scripted.append(f"{path}." if path else "")
-            # Names as they were before torch.compile wrapped a submodule.
-            name = path.replace("_orig_mod.", "").replace("._orig_mod", "") or ROOT
+            name = self.name(path)
             leaf = is_script or not any(child is not None for child in module._modules.values())
             before, after = self._hooks(Place(name, module, leaf, module is self._model))
             # Not by the module's own method: scripted modules refuse, though they call the hooks.
@@ -103,6 +119,7 @@ class Frames:
 
     def _hooks(self, place: Place) -> tuple[Callable[..., None], Callable[..., None]]:
         def before(module: nn.Module, args: Any, kwargs: Any) -> None:
+            self.called.add(id(module))
             if self.paused or transforming():
                 return
             self.paused = True
@@ -112,7 +129,8 @@ class Frames:
                     tag = self._tags.of(tensor)
                     if tag is not None and tag.depth > depth:
                         depth = tag.depth
-                self._running.append(Frame(place, inputs, depth))
+                outer = self.innermost
+                self._running.append(Frame(place, inputs, depth, outer is not None and outer.within))
             finally:
                 self.paused = False
 

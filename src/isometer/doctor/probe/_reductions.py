@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import torch
 
 from isometer import metrics
-from isometer.doctor.probe._sites import Site
+from isometer.doctor.probe._readings import ValueReading
 from isometer.metrics._catalogue import probed
 
 MAX_SAMPLES = 64
@@ -121,42 +122,43 @@ def _token_view(x: Tensor, channels_first: bool) -> Tensor | None:
     return single(x[:, :: every(x.shape[1], MAX_TOKENS)])
 
 
-def measure(site: Site, x: Tensor, samples: int, *, channels_first: bool, tokens_first: bool) -> None:
-    """Read scale, Gram matrices and (for activations) dead units off the output of a site."""
-    site.shape, site.dtype = tuple(x.shape), _name(x.dtype)
+def measure(x: Tensor, samples: int, *, units: bool = False, channels_first: bool, tokens_first: bool) -> ValueReading:
+    """Scale, Gram matrices and (for activations, with `units`) dead units of the output of a site."""
+    known: dict[str, Any] = {"shape": tuple(x.shape), "dtype": _name(x.dtype)}
     count = x.numel()
     if x.layout is not torch.strided or not count:
-        return
+        return ValueReading(**known)
     x = x.detach()
     view = samples_first(x, samples, tokens_first=tokens_first)
     low, high = torch.aminmax(x)  # one pass for size, finiteness and sign
     smallest = low.item()
-    site.largest = max(abs(smallest), abs(high.item()))
-    if site.kind == "activation" and view is not None and view.dim() > 1:
-        site.dead = _dead_fraction(view, 1 if channels_first else view.dim() - 1, signed=smallest < 0)
-    site.finite = math.isfinite(site.largest)
-    if not site.finite:
-        return
+    known["largest"] = largest = max(abs(smallest), abs(high.item()))
+    if units and view is not None and view.dim() > 1:
+        known["dead"] = _dead_fraction(view, 1 if channels_first else view.dim() - 1, signed=smallest < 0)
+    if not math.isfinite(largest):
+        return ValueReading(**known, finite=False)
     if view is not None and view.shape[0] > 1:
-        for metric in probed("products", "representation"):
-            site.readings[metric.name] = float(metric.of(_samples(view)))
-    exponent = power_of_two(site.largest)
+        known["metrics"] = {one.name: float(one.of(_samples(view))) for one in probed("products", "representation")}
+    exponent = power_of_two(largest)
     if view is None:
         norm = float(torch.linalg.vector_norm(scaled(single(x), exponent)))
-        site.rms = math.ldexp(norm, exponent) / math.sqrt(count)
-        return
+        return ValueReading(**known, rms=math.ldexp(norm, exponent) / math.sqrt(count))
     if exponent:
         view = scaled(single(view), exponent)
-    site.gram, site.exponent, site.features = inner_products(view), exponent, max(1, count // samples)
+    gram = inner_products(view)
     if samples <= MAX_SAMPLES:  # the diagonal has all samples, so no second pass is needed
-        square = site.gram.diagonal().sum().item()
+        square = gram.diagonal().sum().item()
     else:
         square = float(torch.linalg.vector_norm(single(view))) ** 2
-    site.rms = math.ldexp(math.sqrt(square / count), exponent)
-    if view.dim() > 2:
-        tokens = _token_view(view, channels_first)
-        if tokens is not None and tokens.shape[1] > 1:
-            site.token_gram = tokens @ tokens.mT
+    tokens = _token_view(view, channels_first) if view.dim() > 2 else None
+    return ValueReading(
+        **known,
+        gram=gram,
+        exponent=exponent,
+        features=max(1, count // samples),
+        token_gram=tokens @ tokens.mT if tokens is not None and tokens.shape[1] > 1 else None,
+        rms=math.ldexp(math.sqrt(square / count), exponent),
+    )
 
 
 @lru_cache(maxsize=64)

@@ -6,13 +6,17 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from isometer.activations import activation
 from isometer.activations._names import find_call, is_activation_call
+from isometer.doctor.probe._readings import GradientReading, ValueReading, WeightReading
 from isometer.errors import IsometerError
+
+if TYPE_CHECKING:
+    from isometer.doctor.probe._attention import AttentionReading
 
 CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
 PRODUCTS = frozenset({"matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "mv", "addmv"})
@@ -98,46 +102,174 @@ def principled_gain(text: str) -> float:
         return math.nan
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Site:
-    """One place of the model at one call: what was read in the hooks. Filled forward, then backward."""
+    """One place of the model at one call, and what was read there.
+
+    Attributes:
+        name: path of the module.
+        op: the function, or the class of a module of torch's.
+        kind: what it is: `input`, `weight`, `norm`, `activation`, `add`, `attention`, `recurrent`, `pool`, `dropout` or
+            `other`.
+        depth: layers of weights on the way to it.
+        call: counts the calls of one operation in one module.
+        where: file and line of a function that the model's own code calls.
+        pre_activation: whether an activation reads it.
+        activation: of the site itself or, for weights, what follows them.
+        followed: whether an activation follows the weights.
+        normalized: whether a normalisation stands between the weights and it.
+        input_rms: of what an activation reads.
+        saturated: share of the entries of a bounded activation where it is flat.
+        statistics: values behind each statistic of a normalisation that uses those of the batch.
+        value: its output.
+        weight: its weights.
+        gradient: what came back to it.
+        attention: how it spreads over keys, `None` for what is no attention.
+    """
 
     name: str
     op: str
     kind: str
     depth: int
     call: int = 0
+    where: str = ""
     pre_activation: bool = False
-    shape: tuple[int, ...] = ()
-    dtype: str = ""
-    # forward
-    gram: torch.Tensor | None = None  # inner products of (subsampled) samples, of the entries divided by 2^exponent
-    exponent: int = 0
-    features: int = 1  # entries per sample, what the inner products are divided by
-    token_gram: torch.Tensor | None = None  # (samples, tokens, tokens)
-    rms: float = math.nan
-    largest: float = math.nan
-    finite: bool = True
-    dead: float = math.nan
+    activation: str | None = None
+    followed: bool = False
+    normalized: bool = False
+    input_rms: float = math.nan
     saturated: float = math.nan
-    input_rms: float = math.nan  # of what an activation reads
-    readings: dict[str, float] = field(default_factory=dict)  # metrics of the representation
-    statistics: int = 0  # values behind each statistic of a normalisation that uses those of the batch
-    # weights
-    weight_count: int = 0
-    fan_in: int = 0
-    activation: str | None = None  # of the site itself or, for weights, what follows them
-    followed: bool = False  # an activation follows the weights
-    normalized: bool = False  # a normalisation stands between the weights and it
-    weight_gain: float = math.nan
-    weight_asymmetry: float = math.nan
-    weight_spectral_norm: float = math.nan
-    weight_isometry_gap: float = math.nan
-    parameters: tuple[int, ...] = ()  # ids of leaf weights
-    # backward
-    output_log_norm: float = math.nan
-    weight_log_norm: float = math.nan
-    factored: int | None = None  # id of the weight whose gradient's norm is read off the samples' inner products
-    gradient_lost: bool = False  # a gradient came and was not finite
-    gradient_gram: torch.Tensor | None = None
-    alignment: str = ""  # "exact" or "sketch"
+    statistics: int = 0
+    value: ValueReading = field(default_factory=ValueReading)
+    weight: WeightReading = field(default_factory=WeightReading)
+    gradient: GradientReading = field(default_factory=GradientReading)
+    attention: AttentionReading | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.value.dtype
+
+    @property
+    def gram(self) -> torch.Tensor | None:
+        return self.value.gram
+
+    @property
+    def exponent(self) -> int:
+        return self.value.exponent
+
+    @property
+    def features(self) -> int:
+        return self.value.features
+
+    @property
+    def token_gram(self) -> torch.Tensor | None:
+        return self.value.token_gram
+
+    @property
+    def rms(self) -> float:
+        return self.value.rms
+
+    @property
+    def largest(self) -> float:
+        return self.value.largest
+
+    @property
+    def finite(self) -> bool:
+        return self.value.finite
+
+    @property
+    def dead(self) -> float:
+        return self.value.dead
+
+    @property
+    def readings(self) -> Mapping[str, float]:
+        return self.value.metrics
+
+    @property
+    def weight_count(self) -> int:
+        return self.weight.count
+
+    @property
+    def fan_in(self) -> int:
+        return self.weight.fan_in
+
+    @property
+    def weight_gain(self) -> float:
+        return self.weight.gain
+
+    @property
+    def weight_asymmetry(self) -> float:
+        return self.weight.asymmetry
+
+    @property
+    def weight_spectral_norm(self) -> float:
+        return self.weight.spectral_norm
+
+    @property
+    def weight_isometry_gap(self) -> float:
+        return self.weight.isometry_gap
+
+    @property
+    def parameters(self) -> tuple[int, ...]:
+        return self.weight.parameters
+
+    @property
+    def output_log_norm(self) -> float:
+        return self.gradient.output_log_norm
+
+    @property
+    def weight_log_norm(self) -> float:
+        return self.gradient.weight_log_norm
+
+    @property
+    def gradient_lost(self) -> bool:
+        return self.gradient.lost
+
+    @property
+    def gradient_gram(self) -> torch.Tensor | None:
+        return self.gradient.gram
+
+    @property
+    def alignment(self) -> str:
+        return self.gradient.alignment
+
+
+class Draft:
+    """A site while the model runs: what is read of it comes in parts, and what follows it is not known yet."""
+
+    def __init__(self, name: str, op: str, kind: str, depth: int, call: int = 0, where: str = "") -> None:
+        self.name, self.op, self.kind, self.depth, self.call, self.where = name, op, kind, depth, call, where
+        self.pre_activation = self.followed = self.normalized = False
+        self.activation: str | None = None
+        self.input_rms = self.saturated = math.nan
+        self.statistics = 0
+        self.value, self.weight = ValueReading(), WeightReading()
+        self.attention: AttentionReading | None = None
+        # Identity of the weight whose gradient's norm is read off the samples' inner products.
+        self.factored: int | None = None
+
+    def finished(self, gradient: GradientReading) -> Site:
+        """The site, once the backward pass is over."""
+        return Site(
+            self.name,
+            self.op,
+            self.kind,
+            self.depth,
+            self.call,
+            self.where,
+            self.pre_activation,
+            self.activation,
+            self.followed,
+            self.normalized,
+            self.input_rms,
+            self.saturated,
+            self.statistics,
+            self.value,
+            self.weight,
+            gradient,
+            self.attention,
+        )

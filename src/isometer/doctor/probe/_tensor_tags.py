@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from isometer.doctor.probe._sites import Site
+from isometer.doctor.probe._sites import Draft
 from isometer.doctor.probe._tensor_trees import tensors
 
 Tensor = torch.Tensor
@@ -24,21 +24,23 @@ _PLAIN = (int, float, bool, str, type(None))
 class Tag:
     """What is known of a tensor."""
 
-    __slots__ = ("channels_first", "depth", "reference", "site", "version", "weights")
+    __slots__ = ("channels_first", "depth", "reference", "site", "step", "version", "weights")
 
     def __init__(
         self,
         tensor: Tensor,
         depth: int,
         channels_first: bool | None = None,
-        weights: tuple[Site, bool] | None = None,
+        weights: tuple[Draft, bool] | None = None,
+        step: int | None = None,
     ) -> None:
         self.reference = weakref.ref(tensor)  # weak: a tag keeps no activation alive
         self.depth = depth
-        self.site: Site | None = None  # the site whose output the tensor is
+        self.site: Draft | None = None  # the site whose output the tensor is
         self.version = -2  # of the tensor when the site read it
         self.channels_first = channels_first
         self.weights = weights  # the weights just behind it, and whether normalised since
+        self.step = step  # of the trace, whose output it is
 
 
 class Tags:

@@ -9,8 +9,10 @@ import torch
 
 from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe._backward import Backward
+from isometer.doctor.probe._contractions import fan_in as contraction_fan_in
+from isometer.doctor.probe._readings import WeightReading
 from isometer.doctor.probe._reductions import MAX_SAMPLES, weight_moments, weight_spectrum
-from isometer.doctor.probe._sites import Site
+from isometer.doctor.probe._sites import Draft
 from isometer.doctor.probe._tensor_tags import Operation, Tags, is_parameter, version
 
 Tensor = torch.Tensor
@@ -25,40 +27,40 @@ class Weights:
         self._numbers: dict[tuple[int, int], tuple[float, ...]] = {}
         self.factored: list[Any] = []  # nodes of the graph that the backward pass must come through
 
-    def apply(self, site: Site, call: Operation, weight: Any) -> None:
+    def apply(self, site: Draft, call: Operation, weight: Any) -> None:
         """Read the weights of a call, and have the gradients watched."""
         leaves = [t for t in call.given if is_parameter(t) and t.dim() > 1]
-        site.parameters = tuple(id(leaf) for leaf in leaves)
+        parameters = tuple(id(leaf) for leaf in leaves)
         if weight is None and leaves:
             weight = leaves[0]
         if not isinstance(weight, Tensor) or not weight.numel() or not weight.is_floating_point():
+            site.weight = WeightReading(parameters=parameters)
             return
-        self._measure(site, call, weight)
+        site.weight = self._measured(call, weight, parameters)
         if not weight.requires_grad:
             return
         if not weight.is_leaf:
             self._backward.watch_weight(site, weight)
-        if site.finite and call.output.requires_grad:
+        if site.value.finite and call.output.requires_grad:
             self._align(site, call, weight)
 
-    def _measure(self, site: Site, call: Operation, weight: Tensor) -> None:
-        site.weight_count, site.fan_in = weight.numel(), _fan_in(call.name, weight, call.output)
+    def _measured(self, call: Operation, weight: Tensor, parameters: tuple[int, ...]) -> WeightReading:
+        fan_in = _fan_in(call, weight)
         key = (id(weight), version(weight))
         # Parameters outlive the pass; a computed weight may be freed, and its id given to another.
         numbers = self._numbers.get(key) if is_parameter(weight) else None
         if numbers is None:
-            numbers = weight_moments(weight, site.fan_in)
+            numbers = weight_moments(weight, fan_in)
             if self._spectra:
                 numbers = (*numbers, *weight_spectrum(weight))
             self._numbers[key] = numbers
-        site.weight_gain, site.weight_asymmetry = numbers[:2]
-        if len(numbers) > 2:
-            site.weight_spectral_norm, site.weight_isometry_gap = numbers[2:]
+        gain, asymmetry, norm, gap = (*numbers, math.nan, math.nan)[:4]
         # Embeddings look rows up instead of summing over a fan-in: they have no gain.
         if "embedding" in call.name:
-            site.weight_gain = site.weight_asymmetry = math.nan
+            gain = asymmetry = math.nan
+        return WeightReading(weight.numel(), fan_in, gain, asymmetry, norm, gap, parameters)
 
-    def _align(self, site: Site, call: Operation, weight: Tensor) -> None:
+    def _align(self, site: Draft, call: Operation, weight: Tensor) -> None:
         """Prepare the inner products of the samples' gradients."""
         name, data, tag = call.name, None, None
         for tensor in call.given:
@@ -82,8 +84,8 @@ class Weights:
                 return
             source = tag.site
             # The site's Gram matrix is that of `data` only if unscaled, with samples first, and not written to since.
-            known = source is not None and source.exponent == 0 and not self._tokens_first
-            gram = source.gram if known and source is not None and tag.version == version(data) else None
+            known = source is not None and source.value.exponent == 0 and not self._tokens_first
+            gram = source.value.gram if known and source is not None and tag.version == version(data) else None
             self._backward.align_samples(site, data, gram)
             # The whole gradient needs all samples, and a cotangent that arrives though the weight is not asked for.
             if name == "linear" and self._samples <= MAX_SAMPLES and data.requires_grad and is_parameter(weight):
@@ -91,8 +93,11 @@ class Weights:
                 self.factored.append(call.output.grad_fn)
 
 
-def _fan_in(name: str, weight: Tensor, output: Tensor) -> int:
+def _fan_in(call: Operation, weight: Tensor) -> int:
     """Inputs per output: from the shape of the weights for layers, from that of the output for products `x @ W`."""
+    name, output = call.name, call.output
+    if name == "einsum":
+        return max(1, contraction_fan_in(call.args[0], 0 if call.given[0] is weight else 1, weight.shape))
     if name in room.RECURRENT or "attention" in name:
         return weight.shape[-1]
     if name in room.PRODUCTS:
