@@ -89,8 +89,8 @@ def treat(
         >>> model, x = nn.Sequential(*layers, nn.Linear(16, 2)), torch.randn(256, 16)
         >>> batches = [(x[k : k + 32], (x[k : k + 32, 0] > 0).long()) for k in range(0, 256, 32)]
         >>> treatment = treat(model, diagnose(model, batches, optimizer="sgd"), batch=batches)
-        >>> treatment.applied, treatment.cured
-        (('exchange-activation',), True)
+        >>> treatment.applied[0], treatment.cured
+        ('exchange-activation', True)
     """
     begun = time.perf_counter()
     if not budget > 0:
