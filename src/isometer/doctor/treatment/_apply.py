@@ -55,7 +55,8 @@ def treat(
 
     First everything that the causes of the report ask for; where that is not enough, prescriptions, again and again
     the one with which the model learns most. At the end the treated model is diagnosed like any other. A model that
-    trains is left as it is, but for what keeps another optimizer from training it. Nothing is ever half applied.
+    trains is left as it is; one that trains with one of the usual optimizers only keeps its architecture. Nothing is
+    ever half applied.
 
     Args:
         model: the model of the report; of a compiled or distributed one, the model within.
@@ -175,7 +176,7 @@ class _Room:
         if tested.skipped or tested.plan is None:
             return None
         before = self.report
-        if chosen is None and choose == "recommended" and not _to_do(before) and not _odd(before):
+        if chosen is None and choose == "recommended" and not _to_do(before):
             return Treatment(self.model, _rates(before), before, before, "", trained=True)
         bench = self._bench()
         judge = self._judge(bench)
@@ -208,7 +209,7 @@ class _Room:
         hopeless = judge.bench.material.chance == -math.inf or (judge.best < LEARNED and _nothing_learns(causes))
         if hopeless:  # no change of the model helps where nothing can be learned
             return Route(start, [advised(cause) for cause in causes if not cause.fixes])
-        return search.recommended(start, causes, causes_only=not _to_do(self.report))
+        return search.recommended(start, causes)
 
     def _bench(self) -> Bench:
         tested = self.report.stress
@@ -232,10 +233,11 @@ class _Room:
         """The optimizer of the explanation decides, or the one that is furthest from training."""
         outlooks, explained = self.report.trains, self.report.explanation
         name = explained.optimizer if explained is not None else min(outlooks, key=lambda one: _hope(outlooks[one]))
-        others = {one: found.evidence.start for one, found in outlooks.items() if one != name}
+        others = {one: bench.start(found) for one, found in outlooks.items() if one != name}
         helpful = () if explained is None else explained.treatments
         extra = tuple(candidate(one, self.model) for one in helpful if one.fixes)
-        return ProgressJudge(bench, name, outlooks[name].evidence.best, others, self.report, extra)
+        kinds = _to_do(self.report) or ("weights", "architecture")  # what is chosen by name may be anything
+        return ProgressJudge(bench, name, outlooks[name].evidence.best, others, self.report, extra, (kinds,))
 
     def _warm_up(self, bench: Bench, judge: ProgressJudge, route: Route) -> list[Step]:
         """A warm-up, where nothing else is enough and a short training learns more with one."""
@@ -262,15 +264,17 @@ def _hope(one: Outlook) -> float:
     return -1.0 if math.isnan(one.probability) else one.probability
 
 
-def _to_do(report: Report) -> bool:
-    """Whether a verdict calls for a treatment: with every optimizer asked about, or with both where none was."""
-    at_best = [one.verdict == "trains" for one in report.trains.values()]
-    return not (all(at_best) if report.asked else any(at_best))
+def _to_do(report: Report) -> tuple[str, ...]:
+    """Kinds of changes that a verdict calls for.
 
-
-def _odd(report: Report) -> bool:
-    """Whether a model that trains with one optimizer has parts that keep it from training with another."""
-    return any(one.verdict != "trains" for one in report.trains.values()) and any(one.fixes for one in report.causes)
+    A model that trains with one of the usual optimizers and not with another keeps its architecture.
+    """
+    verdicts = {one.verdict for one in report.trains.values()}
+    if verdicts == {"trains"}:
+        return ()
+    if report.asked or "trains" not in verdicts:
+        return ("weights", "architecture")
+    return ("weights",) if "sick" in verdicts else ()
 
 
 def _nothing_learns(causes: Sequence[Cause]) -> bool:

@@ -13,12 +13,12 @@ from torch import nn
 from isometer.doctor.probe._subject import Subject
 from isometer.doctor.stress._material import Batches, Material, material
 from isometer.doctor.stress._optimizers import OptimizerChoice
-from isometer.doctor.stress._outlook import Outlook
+from isometer.doctor.stress._outlook import LEARNED, Outlook
 from isometer.doctor.stress._plans import Plan
 from isometer.doctor.stress._race import On, StressRun, Track
 from isometer.doctor.stress._stress import Stress
 
-_MOST = 5  # runs of one model with one optimizer
+_MOST, _MOST_LONG = 5, 3  # runs of one model with one optimizer
 _WARM = 0.25  # of the steps
 
 
@@ -83,6 +83,7 @@ class Bench:
         self._threads = tested.cost.threads
         self._choices = {one.name: one for one in choices}
         self._hints = {one.name: _hints(tested, one) for one in choices}
+        self._steps = {one.name: _steps(tested, one) for one in choices}
         self.material: Material = material(
             Subject(model, self._beside), batches, loss, samples=tested.samples, mode=mode, seed=seed
         )
@@ -115,27 +116,35 @@ class Bench:
             return max(found.values(), key=lambda one: (one.progress, -one.end))
 
         if not any(run(rate) for rate in self._hints[optimizer]):
-            while len(found) < _MOST and not self.late:
+            most = _MOST if self._steps[optimizer] == self._plan.steps else _MOST_LONG
+            while len(found) < most and not self.late:
                 centre = best().rate
                 further = [r for r in (centre / choice.factor, centre * choice.factor) if _new(r, found)]
                 if not further or run(further[0]):
                     break
         short, long = best(), best().progress
-        if last and long < goal and self._plan.long and long >= 0.3 * goal and not self.late:
+        more = self._plan.long > self._steps[optimizer]
+        if last and more and 0.3 * goal <= long < goal and not self.late:
             long = self._run(track, choice, short.rate, self._plan.long).progress
         return Progress(short.progress, short.rate, goal, long)
+
+    def start(self, outlook: Outlook) -> float:
+        """Progress of the model as it came, after as many steps as are run here."""
+        short = self._steps[outlook.optimizer] == self._plan.steps
+        return outlook.evidence.start if short else outlook.evidence.ability
 
     def warmed(self, optimizer: str, rate: float) -> tuple[float, float]:
         """Progress at a rate without and with a linear warm-up over the first quarter of the steps."""
         choice, track = self._choices[optimizer], self._track()
-        quarter = max(1, round(_WARM * self._plan.steps))
+        steps = self._steps[optimizer]
+        quarter = max(1, round(_WARM * steps))
 
         def schedule(optimizer: torch.optim.Optimizer) -> Any:
             return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / quarter))
 
         with_it = replace(choice, schedule=schedule)
         runs = [
-            track.run(one, rate, self._plan.steps, who="repaired", on=self._on, own=True)
+            track.run(one, rate, steps, who="repaired", on=self._on, own=True)
             for one in (replace(choice, schedule=None), with_it)
         ]
         self.tried += 2
@@ -149,7 +158,19 @@ class Bench:
 
     def _run(self, track: Track, choice: OptimizerChoice, rate: float, steps: int = 0) -> StressRun:
         self.tried += 1
-        return track.run(choice, rate, steps or self._plan.steps, who="repaired", on=self._on)
+        return track.run(choice, rate, steps or self._steps[choice.name], who="repaired", on=self._on)
+
+
+def _steps(tested: Stress, choice: OptimizerChoice) -> int:
+    """How many: more where the reference learns something in many steps only."""
+    assert tested.plan is not None
+    runs = [run for run in tested.runs if (run.optimizer, run.who) == (choice.name, "reference")]
+    reached = {
+        steps: max((run.progress for run in runs if run.steps == steps), default=0.0)
+        for steps in (tested.plan.steps, tested.plan.long)
+    }
+    slow = reached[tested.plan.steps] < LEARNED <= reached[tested.plan.long]
+    return tested.plan.long if slow else tested.plan.steps
 
 
 def _hints(tested: Stress, choice: OptimizerChoice) -> list[float]:

@@ -198,10 +198,8 @@ class ProgressJudge:
     def candidates(self, look: Progress, kinds: Sequence[str]) -> list[Candidate]:
         named = listed(self.report, kinds)
         order = ["by-the-book", *(one for one in named if one not in _DEAR), *_USUAL, *named]
-        return [
-            *self.extra,
-            *(Candidate.of(PRESCRIPTIONS[one], asked=one in named) for one in dict.fromkeys(order)),
-        ]
+        prescribed = (Candidate.of(PRESCRIPTIONS[one], asked=one in named) for one in dict.fromkeys(order))
+        return [one for one in (*self.extra, *prescribed) if one.kind in kinds]
 
     def left(self, look: Progress) -> list[Prescription]:
         return [] if look.enough else [p for f in self.report.findings for p in f.prescriptions if not p.calls]

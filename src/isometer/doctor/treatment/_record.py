@@ -140,9 +140,10 @@ class Treatment:
             return f"{self.before.model} trains: nothing to treat."
         advice = " ".join(f"To do: {step.reason}" for step in self.advice[:1])
         if not self.applied:
-            if self.before.healthy or [step.id for step in self.advice] == ["learning-rate"]:
-                return f"{self.before.model} needs no treatment. {advice}".strip()
-            return f"Nothing that was tried makes {self.before.model} learn. {advice}".strip()
+            if {step.id for step in self.steps} == {"learning-rate"}:
+                return f"{self.before.model} needs no treatment. {advice}"
+            more = f" more with {self.optimizer}" if self.before.healthy else ""
+            return f"Nothing that was tried makes {self.before.model} learn{more}. {advice}".strip()
         grown = f"progress {self.progress[0]:.2f} → {self.progress[1]:.2f} with {self.optimizer}"
         end = {True: "it trains now", False: "it still does not train", None: "it could still not be judged"}
         if self.before.healthy:

@@ -65,17 +65,16 @@ class TreatmentSearch:
     seed: int
     judge: Judge
 
-    def recommended(self, look: Any, causes: Sequence[Cause], *, causes_only: bool = False) -> Route:
+    def recommended(self, look: Any, causes: Sequence[Cause]) -> Route:
         """What the causes ask for; where that is not enough, the best of what the judge would try.
 
         Args:
             look: at the model as it is.
             causes: of the report.
-            causes_only: try nothing else.
         """
         first = self._mended(Route(look), causes)
         first.steps += [advised(cause) for cause in causes if not cause.fixes]
-        if causes_only or self.judge.enough(first.look) or self.judge.late():
+        if self.judge.enough(first.look) or self.judge.late():
             return self._ordered(first)
         start = Snapshot.of(self.model)
         routes: list[Route] = []
