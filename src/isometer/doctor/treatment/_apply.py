@@ -209,7 +209,8 @@ class _Room:
         hopeless = judge.bench.material.chance == -math.inf or (judge.best < LEARNED and _nothing_learns(causes))
         if hopeless:  # no change of the model helps where nothing can be learned
             return Route(start, [advised(cause) for cause in causes if not cause.fixes])
-        return search.recommended(start, causes)
+        explained = self.report.explanation
+        return search.recommended(start, causes, () if explained is None else explained.treatments)
 
     def _bench(self) -> Bench:
         tested = self.report.stress

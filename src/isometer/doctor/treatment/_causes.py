@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from torch import nn
 
-from isometer.doctor.causes._repair import Repair
+from isometer.doctor.causes._repair import INPUT, TARGETS, Repair
 from isometer.doctor.causes._search import Cause
+from isometer.doctor.causes._weights import shown
 from isometer.doctor.conditions._prescription import Call, Written
 from isometer.doctor.treatment._fixes import ByHand
 from isometer.doctor.treatment._judges import Candidate
 from isometer.doctor.treatment._record import Step
 from isometer.errors import IsometerError
 
+_NAMED = 3
 _HERE = "isometer.doctor.treatment"
 _FIXES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -54,7 +57,13 @@ def advised(cause: Cause) -> Step:
 
 def told(cause: Cause) -> str:
     """What is said about a cause that was put right, beside what it brought."""
-    return f"{_at(cause.where)}{cause.repair}" if cause.kind == "operation" else cause.evidence
+    if cause.kind == "operation":
+        return f"{_at(cause.where)}{cause.repair}"
+    if cause.modules[0] in (INPUT, TARGETS):
+        return cause.evidence
+    names = ", ".join(map(shown, cause.modules[:_NAMED]))
+    more = f" and {len(cause.modules) - _NAMED} more" if len(cause.modules) > _NAMED else ""
+    return f"{names}{more}" + (f": {cause.evidence}" if cause.evidence else "")
 
 
 def _at(where: str) -> str:
@@ -64,6 +73,23 @@ def _at(where: str) -> str:
 def in_order(causes: Sequence[Cause]) -> list[Cause]:
     """Redraws last: what is put in before them changes what layers are given."""
     return sorted((one for one in causes if one.fixes), key=lambda one: one.kind in ("weights", "norm"))
+
+
+def joined(causes: Sequence[Cause]) -> list[tuple[Cause, tuple[Cause, ...]]]:
+    """Causes that one call puts right, as one, with those that it stands for.
+
+    Weights are drawn in one call: two calls with one seed would draw the same numbers twice.
+    """
+    ordered = in_order(causes)
+    found: list[tuple[Cause, tuple[Cause, ...]]] = []
+    for kind in dict.fromkeys(one.kind for one in ordered):
+        same = tuple(one for one in ordered if one.kind == kind)
+        if kind in ("weights", "norm", "frozen"):
+            fixes = tuple(repair for one in same for repair in one.fixes)
+            found.append((replace(same[0], fixes=fixes), same))
+        else:
+            found += [(one, (one,)) for one in same]
+    return found
 
 
 def carry_out(cause: Cause, model: nn.Module, batch: Any, seed: int) -> tuple[Written, ...]:
@@ -93,7 +119,7 @@ def candidate(cause: Cause, model: nn.Module) -> Candidate:
         model: to be changed.
     """
     call = _call(cause, model)
-    return Candidate(*named(cause), ((call,) if call is not None else _by_hand(cause),))
+    return Candidate(*named(cause), ((call,) if call is not None else _by_hand(cause),), note=told(cause))
 
 
 def _by_hand(cause: Cause) -> tuple[ByHand, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,9 +57,12 @@ def redraw_(model: nn.Module, batch: Any, modules: Sequence[str] | None = None, 
     if not names:
         raise IsometerError("no module has weights that are trained; expected some to draw anew — call unfreeze_ first")
 
+    # Calls for different modules with one seed must not draw the same numbers.
+    own = seed if modules is None else seed + zlib.crc32(",".join(names).encode())
+
     def work() -> None:
         with _as_it_was(model):
-            by_the_book_(model, lambda one: call(one, owned(batch)), seed=seed, only=set(names))
+            by_the_book_(model, lambda one: call(one, owned(batch)), seed=own, only=set(names))
 
     all_or_nothing(model, work)
     return names

@@ -31,6 +31,7 @@ class Candidate:
         calls: alternatives, as of a `Prescription`.
         elsewhere: why there are none.
         asked: whether a refusal is worth telling.
+        note: what it is about.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Candidate:
     calls: tuple[Calls, ...]
     elsewhere: str = ""
     asked: bool = True
+    note: str = ""
 
     @classmethod
     def of(cls, one: Prescription, *, asked: bool = True) -> Candidate:

@@ -100,8 +100,8 @@ class Treatment:
 
     @property
     def applied(self) -> tuple[str, ...]:
-        """Ids of what was applied, in order."""
-        return tuple(step.id for step in self.steps if step.status == "applied")
+        """Ids of what was applied, in order, each once."""
+        return tuple(dict.fromkeys(step.id for step in self.steps if step.status == "applied"))
 
     @property
     def advice(self) -> tuple[Step, ...]:

@@ -14,7 +14,7 @@ from isometer.doctor.conditions._prescription import KINDS, Written
 from isometer.doctor.conditions._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.probe._snapshot import Snapshot
-from isometer.doctor.treatment._causes import FIXES, advised, carry_out, in_order, named, told
+from isometer.doctor.treatment._causes import FIXES, advised, carry_out, in_order, joined, named, told
 from isometer.doctor.treatment._judges import Candidate, Judge
 from isometer.doctor.treatment._record import Step
 from isometer.errors import IsometerError
@@ -65,14 +65,17 @@ class TreatmentSearch:
     seed: int
     judge: Judge
 
-    def recommended(self, look: Any, causes: Sequence[Cause]) -> Route:
+    def recommended(self, look: Any, causes: Sequence[Cause], helpful: Sequence[Cause] = ()) -> Route:
         """What the causes ask for; where that is not enough, the best of what the judge would try.
 
         Args:
             look: at the model as it is.
             causes: of the report.
+            helpful: changes of other parts, that may be needed beside them.
         """
         first = self._mended(Route(look), causes)
+        if helpful and not first.calls:
+            first = self._mended(Route(look), [*causes, *helpful])
         first.steps += [advised(cause) for cause in causes if not cause.fixes]
         if self.judge.enough(first.look) or self.judge.late():
             return self._ordered(first)
@@ -115,20 +118,20 @@ class TreatmentSearch:
 
     def _mended(self, route: Route, causes: Sequence[Cause], asked: str = "") -> Route:
         """Everything that the causes ask for together, kept if it helps."""
-        fixable = in_order(causes)
-        if not fixable:
+        if not in_order(causes):
             reason = "the report names no such cause"
             return replace(route, steps=[*route.steps, Step(asked, "weights", "refused", reason)]) if asked else route
-        base, done = Snapshot.of(self.model), []
+        base = Snapshot.of(self.model)
+        done: list[Cause] = []
         calls: list[Written] = []
-        for cause in fixable:
+        for cause, members in joined(causes):
             before = Snapshot.of(self.model)
             try:
                 calls += carry_out(cause, self.model, self.batch, self.seed)
-                done.append(cause)
+                done += members
             except IsometerError as problem:
                 before.restore()
-                route.steps.append(Step(*named(cause), "refused", str(problem)))
+                route.steps += [Step(*named(one), "refused", str(problem)) for one in members]
         if not done:
             return route
         try:
@@ -212,7 +215,8 @@ class TreatmentSearch:
             except Exception as problem:  # a model that no longer runs may raise anything
                 base.restore()
                 return Step(one.id, one.kind, "undone", _broken(problem)), (), None
-            words, numbers = self.judge.words(now, after), self.judge.numbers(now, after)
+            words = "; ".join(filter(None, (self.judge.words(now, after), one.note)))
+            numbers = self.judge.numbers(now, after)
             return Step(one.id, one.kind, "applied", words, *numbers), calls, after
         return Step(one.id, one.kind, "refused", refusal), (), None
 
