@@ -138,7 +138,9 @@ def _call(cause: Cause, model: nn.Module) -> Call | None:
     if cause.kind == "norm":
         return _on("reset_norms_", names)
     if cause.kind == "frozen":
-        return _on("unfreeze_", names)
+        # Where nothing at all is trained, no part was frozen on purpose.
+        some = any(parameter.requires_grad for parameter in model.parameters())
+        return _on("unfreeze_", names) if some else Call(_HERE, "unfreeze_")
     if cause.kind == "activation":
         layers = any(next(model.get_submodule(name).parameters(), None) is not None for name in names)
         return _on("insert_activations_" if layers else "exchange_activations_", names)
