@@ -19,15 +19,16 @@ from isometer.doctor.diagnosis._diagnose import diagnose
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.probe._subject import Subject, all_or_nothing, working_copy
 from isometer.doctor.stress._material import Batches
-from isometer.doctor.stress._objectives import usual_loss
-from isometer.doctor.stress._optimizers import optimizer_choices
+from isometer.doctor.stress._objectives import NothingToLearn, usual_loss
+from isometer.doctor.stress._optimizers import OptimizerChoice, optimizer_choices
 from isometer.doctor.stress._outlook import LEARNED, Outlook
+from isometer.doctor.stress._stress import Stress
 from isometer.doctor.treatment._bench import Bench, own_verdict
 from isometer.doctor.treatment._causes import FIXES, advised, candidate
 from isometer.doctor.treatment._judges import FindingsJudge, ProgressJudge
 from isometer.doctor.treatment._portable import portable
 from isometer.doctor.treatment._record import Step, Treatment
-from isometer.doctor.treatment._search import Route, TreatmentSearch, everything
+from isometer.doctor.treatment._search import Route, TreatmentSearch, everything, ranked
 from isometer.doctor.treatment._surgery import inner
 from isometer.errors import IsometerError, unknown_name
 
@@ -60,7 +61,7 @@ def treat(
 
     Args:
         model: the model of the report; of a compiled or distributed one, the model within.
-        report: what `diagnose` said about it. One without a stress test, or on other kinds of batches, is made anew.
+        report: what `diagnose` said about it. One without a stress test, or with other optimizers, is made anew.
         batch: as for `diagnose`; schemes that set weights from data take the first of many batches, and need more
             samples than features.
         target: as for `diagnose`.
@@ -168,8 +169,9 @@ class _Room:
 
     def by_training(self, choose: str | Sequence[str], chosen: tuple[str, ...] | None) -> Treatment | None:
         """Short trainings decide; `None` where nothing can be trained."""
+        choices = optimizer_choices(self.optimizer, self.rate, None, Subject(self.model))
         tested = self.report.stress
-        if tested is None or (not tested.skipped and (tested.batches > 1) != self._many):
+        if tested is None or not self._fits(tested, choices):
             self.report = self.examine(stress=True, budget=self._left / 3)
             tested = self.report.stress
         assert tested is not None
@@ -178,19 +180,22 @@ class _Room:
         before = self.report
         if chosen is None and choose == "recommended" and not _to_do(before):
             return Treatment(self.model, _rates(before), before, before, "", trained=True)
-        bench = self._bench()
-        judge = self._judge(bench)
+        try:
+            bench = self._bench(tested, choices)
+            judge = self._judge(bench)
+            start = judge.look()
+        except NothingToLearn:
+            return None
         search = TreatmentSearch(self.model, self.inputs, self.seed, judge)
-        start = judge.look()
         if chosen is None and choose == "recommended":
             route = self._recommended(search, judge, start)
         else:
             route = search.listed(chosen or everything(before), start, before.causes)
-        steps = [*route.steps, *self._warm_up(bench, judge, route)]
+        advice = self._warm_up(bench, judge, route)
         after = self._after(before) if route.calls else before
         return Treatment(
             self.model,
-            (*steps, *_rates(after)),
+            tuple(ranked([*route.steps, *advice, *_rates(after)]) if chosen is None else [*route.steps, *advice]),
             before,
             after,
             code(route.calls, self.seed),
@@ -200,9 +205,10 @@ class _Room:
             progress=judge.numbers(start, route.look),
         )
 
-    @property
-    def _many(self) -> bool:
-        return self.batches.read(2) > 1
+    def _fits(self, tested: Stress, choices: Sequence[OptimizerChoice]) -> bool:
+        """Whether a stress test was made with these optimizers, on as few or many batches."""
+        same = {one.name for one in choices} == set(tested.outlooks)
+        return same and (bool(tested.skipped) or (tested.batches > 1) == (self.batches.read(2) > 1))
 
     def _recommended(self, search: TreatmentSearch, judge: ProgressJudge, start: Any) -> Route:
         causes = self.report.causes
@@ -212,12 +218,7 @@ class _Room:
         explained = self.report.explanation
         return search.recommended(start, causes, () if explained is None else explained.treatments)
 
-    def _bench(self) -> Bench:
-        tested = self.report.stress
-        assert tested is not None
-        explained = self.report.explanation
-        last = _SPARE * (tested.seconds - (0.0 if explained is None else explained.seconds))
-        choices = optimizer_choices(self.optimizer, self.rate, None, Subject(self.model))
+    def _bench(self, tested: Stress, choices: Sequence[OptimizerChoice]) -> Bench:
         return Bench(
             self.model,
             self.batches,
@@ -226,7 +227,7 @@ class _Room:
             choices,
             mode=self.report.mode,
             seed=self.seed,
-            deadline=self.deadline - min(last, self._left / 2),
+            deadline=self.deadline - min(_SPARE * tested.seconds, self._left / 2),
             told=self.told,
         )
 

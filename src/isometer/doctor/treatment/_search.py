@@ -78,7 +78,7 @@ class TreatmentSearch:
             first = self._mended(Route(look), [*causes, *helpful])
         first.steps += [advised(cause) for cause in causes if not cause.fixes]
         if self.judge.enough(first.look) or self.judge.late():
-            return self._ordered(first)
+            return first
         start = Snapshot.of(self.model)
         routes: list[Route] = []
         for kinds in self.judge.routes:
@@ -94,9 +94,9 @@ class TreatmentSearch:
         mine = {step.id for step in best.steps}
         others = {step.id: _set_aside(step) for route in routes for step in route.steps if step.id not in mine}
         elsewhere = {p.id: Step(p.id, p.kind, "refused", p.elsewhere) for p in self.judge.left(best.look)}
-        best.steps = [*first.steps, *best.steps, *others.values(), *elsewhere.values()]
+        best.steps = ranked([*first.steps, *best.steps, *others.values(), *elsewhere.values()])
         best.calls = [*first.calls, *best.calls]
-        return self._ordered(best)
+        return best
 
     def listed(self, ids: Iterable[str], look: Any, causes: Sequence[Cause]) -> Route:
         """These changes in order; only what makes things worse is undone."""
@@ -230,16 +230,21 @@ class TreatmentSearch:
             why = "another helps more"
         return replace(step, status="undone", reason=f"{why}: {step.reason}")
 
-    def _ordered(self, route: Route) -> Route:
-        """What was done, what is advised, then what did not help, by what it brought, and what cannot be done."""
-        ranks = {"applied": 0, "advised": 1, "undone": 2, "refused": 3}
 
-        def key(step: Step) -> tuple[int, float]:
-            effect = step.effect if step.status == "undone" and not math.isnan(step.effect) else 0.0
-            return ranks[step.status], -effect
+def ranked(steps: Iterable[Step]) -> list[Step]:
+    """What was done, what is advised, then what did not help, by what it brought, and what cannot be done.
 
-        route.steps.sort(key=key)
-        return route
+    Example:
+        >>> [step.id for step in ranked([Step("a", "weights", "refused", ""), Step("b", "weights", "applied", "")])]
+        ['b', 'a']
+    """
+    ranks = {"applied": 0, "advised": 1, "undone": 2, "refused": 3}
+
+    def key(step: Step) -> tuple[int, float]:
+        effect = step.effect if step.status == "undone" and not math.isnan(step.effect) else 0.0
+        return ranks[step.status], -effect
+
+    return sorted(steps, key=key)
 
 
 def _broken(problem: Exception) -> str:
