@@ -340,6 +340,29 @@ def test_what_helps_one_optimizer_and_harms_another_is_undone() -> None:
     assert same(before, state(model))
 
 
+@pytest.mark.parametrize("trained", [True, False])
+def test_weights_that_are_drawn_twice_are_written_down_once(trained: bool) -> None:
+    model, inputs = scaled(), batches()[0][0]
+    model[2].requires_grad_(trained)
+    one = judge(adam=0.9)
+    values = iter([0.2, 0.9])
+    one.bench.progress = lambda *_, **__: look(next(values))  # type: ignore[method-assign]
+    fix = Repair("weights", ("2",), "Draw anew the weights of `2`.", "they are large", 3.0, lambda model: None)
+    cause = Cause(("2",), fix.advice, 0.2, fix.evidence, "weights", fixes=(fix,))
+    route = TreatmentSearch(model, inputs, 0, one).recommended(look(0.0), [cause])
+    # What was frozen is drawn anew by its name only.
+    assert len(route.calls) == (1 if trained else 2)
+    assert {step.id: step.status for step in route.steps} == {
+        "redraw": "undone" if trained else "applied",
+        "by-the-book": "applied",
+    }
+    again = scaled()
+    again[2].requires_grad_(trained)
+    for call in route.calls:
+        call.make(again, inputs, 0)
+    assert torch.allclose(again(inputs), model(inputs))
+
+
 def test_without_time_nothing_is_tried() -> None:
     one = judge(adam=0.9)
     one.bench.late = True  # type: ignore[misc]

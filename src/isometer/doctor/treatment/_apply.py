@@ -33,6 +33,7 @@ from isometer.doctor.treatment._surgery import inner
 from isometer.errors import IsometerError, unknown_name
 
 _WARM_UP = 0.05  # progress that a warm-up must bring
+_KEEPS_UP = 0.5  # of what is known to be reachable
 _SPARE = 1.3  # times what the first stress test took, for the last one
 
 
@@ -56,7 +57,7 @@ def treat(
 
     First everything that the causes of the report ask for; where that is not enough, prescriptions, again and again
     the one with which the model learns most. At the end the treated model is diagnosed like any other. A model that
-    trains is left as it is; one that trains with one of the usual optimizers only keeps its architecture. Nothing is
+    trains is left as it is; one that trains well with one of the usual optimizers keeps its architecture. Nothing is
     ever half applied.
 
     Args:
@@ -269,14 +270,19 @@ def _hope(one: Outlook) -> float:
 def _to_do(report: Report) -> tuple[str, ...]:
     """Kinds of changes that a verdict calls for.
 
-    A model that trains with one of the usual optimizers and not with another keeps its architecture.
+    A model that trains well with one of the usual optimizers and not with another keeps its architecture.
     """
     verdicts = {one.verdict for one in report.trains.values()}
     if verdicts == {"trains"}:
         return ()
-    if report.asked or "trains" not in verdicts:
+    if report.asked or not any(map(_well, report.trains.values())):
         return ("weights", "architecture")
     return ("weights",) if "sick" in verdicts else ()
+
+
+def _well(one: Outlook) -> bool:
+    """Whether a model trains and keeps up with what is known to be reachable."""
+    return one.verdict == "trains" and one.evidence.ability >= _KEEPS_UP * one.evidence.best
 
 
 def _nothing_learns(causes: Sequence[Cause]) -> bool:

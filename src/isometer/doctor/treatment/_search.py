@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from torch import nn
 
 from isometer.doctor.causes._search import Cause
-from isometer.doctor.conditions._prescription import KINDS, Written
+from isometer.doctor.conditions._prescription import KINDS, Call, Written
 from isometer.doctor.conditions._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.probe._snapshot import Snapshot
@@ -65,6 +65,13 @@ class TreatmentSearch:
     seed: int
     judge: Judge
 
+    def __post_init__(self) -> None:
+        self._frozen = {
+            name
+            for name, module in self.model.named_modules()
+            if not all(p.requires_grad for p in module.parameters(recurse=False) if p.is_floating_point())
+        }
+
     def recommended(self, look: Any, causes: Sequence[Cause], helpful: Sequence[Cause] = ()) -> Route:
         """What the causes ask for; where that is not enough, the best of what the judge would try.
 
@@ -96,7 +103,7 @@ class TreatmentSearch:
         elsewhere = {p.id: Step(p.id, p.kind, "refused", p.elsewhere) for p in self.judge.left(best.look)}
         best.steps = ranked([*first.steps, *best.steps, *others.values(), *elsewhere.values()])
         best.calls = [*first.calls, *best.calls]
-        return best
+        return _without_superseded(best, self._frozen)
 
     def listed(self, ids: Iterable[str], look: Any, causes: Sequence[Cause]) -> Route:
         """These changes in order; only what makes things worse is undone."""
@@ -245,6 +252,27 @@ def ranked(steps: Iterable[Step]) -> list[Step]:
         return ranks[step.status], -effect
 
     return sorted(steps, key=key)
+
+
+def _without_superseded(route: Route, frozen: Collection[str]) -> Route:
+    """Weights that are drawn anew and then once more with all others need not be drawn before, if they are trained."""
+    everywhere = [at for at, call in enumerate(route.calls) if _redraws(call) and "modules" not in call.options]
+    named = {name for call in route.calls if _redraws(call) for name in call.options.get("modules", ())}
+    if not everywhere or named & set(frozen):
+        return route
+    last = everywhere[-1]
+    route.calls = [call for at, call in enumerate(route.calls) if at >= last or not _redraws(call)]
+    route.steps = ranked(
+        replace(step, status="undone", reason=f"by-the-book draws these weights too: {step.reason}")
+        if (step.id, step.status) == ("redraw", "applied")
+        else step
+        for step in route.steps
+    )
+    return route
+
+
+def _redraws(call: Written) -> TypeGuard[Call]:
+    return isinstance(call, Call) and call.function == "redraw_"
 
 
 def _broken(problem: Exception) -> str:
