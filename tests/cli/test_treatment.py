@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from safetensors.torch import load_file
 
 from isometer.doctor.patients import PATIENTS, patient
@@ -40,6 +41,36 @@ def test_command_on_a_terminal_and_its_errors(tmp_path: Path) -> None:
         (["--treat", "--trial", "0"], "at least 1"),
     ):
         assert words in error("doctor", "mlp-relu-default-10", *arguments)
+
+
+SOFTMAX = """
+import torch
+from torch import nn
+
+
+def make():
+    torch.manual_seed(0)
+    hidden = [module for _ in range(4) for module in (nn.Linear(16, 16), nn.Softmax(-1))]
+    inputs = torch.randn(64, 16)
+    return nn.Sequential(*hidden, nn.Linear(16, 2)), inputs, (inputs[:, 0] > 0).long()
+"""
+
+
+def test_command_treats_by_short_trainings(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(SOFTMAX)
+    arguments = ["doctor", f"{tmp_path / 'model.py'}:make", "--treat", "--optimizer", "sgd"]
+    document = as_json(*arguments)
+    treatment = document["treatment"]
+    assert document["causes"][0]["kind"] == "activation"
+    assert treatment["cured"]
+    assert treatment["applied"][0] == "exchange-activation"
+    first = treatment["steps"][0]
+    assert first["effect"] > 0.05
+    assert first["progress"] == [pytest.approx(0.0, abs=0.02), pytest.approx(first["effect"], abs=0.02)]
+    assert treatment["trains"]["sgd"]["verdict"] == "trains"
+    text = " ".join(invoke(*arguments, "--layers", "1").stdout.split())
+    assert "Causes 1 `1`, `3`, `5` and 1 more — a softmax between layers" in text
+    assert "✓ applied exchange-activation (architecture): progress 0.00 →" in text
 
 
 def test_patients_are_listed_with_condition_and_outcome() -> None:

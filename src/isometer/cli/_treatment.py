@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand
 
-from isometer.cli._shared import progress_bar
+from isometer.cli._shared import progress_bar, status
 from isometer.errors import IsometerError
 from isometer.files import existing_folder, write_whole
 
 if TYPE_CHECKING:
-    from isometer.cli.doctor import Prepared
+    from isometer.cli.doctor import Prepared, StressOptions
     from isometer.doctor._loading import Target
 
 _POOL = 4096  # samples that a trial draws its batches from
@@ -44,9 +44,16 @@ def check_options(treat: str | None, trial: int | None, save: Path | None) -> No
 
 
 def treated(
-    examined: Target, prepared: Prepared, report: Any, choose: str, trial: int | None, data: str, seed: int
+    examined: Target,
+    prepared: Prepared,
+    report: Any,
+    choose: str,
+    trial: int | None,
+    data: str,
+    seed: int,
+    test: StressOptions,
 ) -> Any:
-    """The treatment, with a trial if one is asked for."""
+    """The treatment, judged like the diagnosis, with a trial if one is asked for."""
     from dataclasses import replace
 
     from isometer.doctor.treatment import treat
@@ -56,15 +63,21 @@ def treated(
             "--trial needs labels to train on — pass --data fashion-mnist, or let the factory return (model, batch, "
             "target)"
         )
-    treatment = treat(
-        examined.model,
-        report,
-        batch=prepared.inputs,
-        target=prepared.labels,
-        loss=prepared.loss,
-        choose=choose,
-        seed=seed,
-    )
+    with status("treating") as told:
+        treatment = treat(
+            examined.model,
+            report,
+            batch=prepared.inputs,
+            target=prepared.labels,
+            loss=prepared.loss,
+            fresh=prepared.fresh() if test.run else None,
+            optimizer=test.optimizer,
+            choose=choose,
+            budget=test.budget,
+            stress=test.run,
+            seed=seed,
+            told=told,
+        )
     if trial is None:
         return treatment
     return replace(treatment, trial=_trial(examined, prepared, treatment, trial, data, seed))

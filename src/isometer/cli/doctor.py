@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,7 +75,8 @@ def doctor(
         typer.Option(
             "--treat",
             metavar="[all|ID,…]",
-            help="Carry out prescriptions on a copy and examine it again: what is recommended, all, or these ids.",
+            help="Put right on a copy what keeps it from training, judged by short trainings: what is recommended, all "
+            "that is listed, or these ids.",
         ),
     ] = None,
     trial: Annotated[
@@ -100,7 +101,10 @@ def doctor(
         bool, typer.Option("--no-stress", help="No training of a copy: a quick look that lists findings only.")
     ] = False,
     budget: Annotated[
-        float, typer.Option("--budget", metavar="SECONDS", help="For all of it; small models need less.")
+        float,
+        typer.Option(
+            "--budget", metavar="SECONDS", help="For all of it, and again for --treat; small models need less."
+        ),
     ] = 60.0,
     layers: Annotated[int, typer.Option("--layers", metavar="K", help="Rows of the per-layer table; 0 for all.")] = 24,
     seed: Annotated[int, typer.Option("--seed", metavar="S", help="Seed of batch, gradients and redraws.")] = 0,
@@ -150,11 +154,8 @@ def doctor(
     document = report.to_dict(grams=html is not None)
     outcome = report
     if treat is not None:
-        treatment = treated(examined, prepared, report, treat, trial, data, seed)
+        treatment = treated(examined, prepared, report, treat, trial, data, seed, test)
         document["treatment"], outcome = treatment.to_dict(), treatment.after
-        if test.run:
-            outcome = _diagnose(replace(examined, model=treatment.model), prepared, evaluate, seed, test, predict=False)
-            document["treatment"]["trains"] = outcome.to_dict()["trains"]
         if save is not None:
             save_treated(treatment.model, save)
     if earlier is not None and baseline is not None:

@@ -14,6 +14,7 @@ from rich.text import Text
 from isometer.metrics._catalogue import added
 from isometer.metrics._metric import GAIN_RATIO
 from isometer.report._cards import number
+from isometer.report._cause_words import CauseWords, also_helps, cause_words, together, unexplained
 from isometer.report._doctor_fragments import compared, setting, verdict
 from isometer.report._doctor_metrics import (
     checked,
@@ -84,6 +85,7 @@ def print_report(console: Console, report: Mapping[str, Any], *, layers: int | N
     """
     checked(report)
     _print_verdict(console, report)
+    _print_causes(console, report)
     _print_steps(console, report)
     findings = ordered(report["findings"])
     names = layer_names(report)
@@ -140,6 +142,32 @@ def _print_outlooks(console: Console, report: Mapping[str, Any]) -> None:
     console.print(Padding(table, (1, 0, 0, 2)))
     _print_dim(console, [" ".join(found.legend)])
     console.print()
+
+
+def _print_causes(console: Console, report: Mapping[str, Any]) -> None:
+    causes, helping, rest = cause_words(report), also_helps(report), unexplained(report)
+    if not (causes or helping or rest):
+        return
+    console.print(Text("\nCauses", style="bold"))
+    for index, one in enumerate(causes, start=1):
+        _print_cause(console, f"{index} ", one, "bold red")
+    for one in helping:
+        _print_cause(console, "also helps: " if causes else "helps: ", one, "bold")
+    if together(report):
+        console.print(Padding(Text(printable(together(report))), (0, 0, 0, 2)))
+    if rest:
+        console.print(Padding(Text.assemble(("unexplained: ", "bold"), printable(rest)), (0, 0, 0, 2)))
+
+
+def _print_cause(console: Console, lead: str, one: CauseWords, style: str) -> None:
+    head = Text.assemble((lead, style), printable(one.what))
+    if one.where:
+        head.append(f" · {printable(one.where)}", style="cyan")
+    console.print(Padding(head, (0, 0, 0, 2)))
+    advice = Text.assemble(("→ ", "bold green"), printable(one.repair))
+    if one.effect:
+        advice.append(f" ({printable(one.effect)})", style="green")
+    console.print(Padding(advice, (0, 0, 0, 4)))
 
 
 def _print_steps(console: Console, report: Mapping[str, Any]) -> None:

@@ -347,7 +347,7 @@ def next_step(report: Mapping[str, Any]) -> str:
         return "Examine it with the stress test to know whether it trains."
     state = headline(report).state
     if state == "undecided":
-        return _more_to_go_by(report)
+        return _cure(report) if report.get("causes") else _more_to_go_by(report)
     elsewhere = _better_rate(report)
     if elsewhere:
         return elsewhere
@@ -386,7 +386,10 @@ def _better_rate(report: Mapping[str, Any]) -> str:
 
 
 def _cure(report: Mapping[str, Any], lead: str = "Run again with --treat") -> str:
-    advice = next((one["prescriptions"][0]["text"] for one in ordered(report["findings"]) if one["prescriptions"]), "")
+    """What the first cause asks for, else what the first finding does."""
+    advice = next((str(one["repair"]) for one in report.get("causes") or ()), "") or next(
+        (one["prescriptions"][0]["text"] for one in ordered(report["findings"]) if one["prescriptions"]), ""
+    )
     if advice:
         return f"{lead or 'run again with --treat'}, or start with this: {advice}"
     text = "Look at what a step does, and at the data and the loss."

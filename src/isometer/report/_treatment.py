@@ -16,7 +16,7 @@ from isometer.report._doctor_metrics import printable, real
 from isometer.report._loss_picture import LossCurve, loss_picture
 from isometer.report._outlook_words import headline
 
-_MARKS = {"applied": ("✓", "green"), "undone": ("↶", "yellow"), "refused": ("–", "dim")}
+_MARKS = {"applied": ("✓", "green"), "advised": ("→", "bold green"), "undone": ("↶", "yellow"), "refused": ("–", "dim")}
 _ARMS = (("before", "untreated", "#D55E00"), ("after", "treated", "#0072B2"))
 
 
@@ -43,7 +43,7 @@ def print_treatment(console: Console, treatment: Mapping[str, Any] | None) -> No
     for step in treatment["steps"]:
         mark, style = _MARKS[step["status"]]
         line = Text(f"{mark} {step['status']} ", style=style)
-        line.append(printable(step["id"]), style="bold" if step["status"] == "applied" else style)
+        line.append(printable(step["id"]), style="bold" if step["status"] in ("applied", "advised") else style)
         line.append(f" ({printable(step['kind'])}): {printable(step['reason'])}", style=style)
         console.print(Padding(line, (0, 0, 0, 2)))
     for quantity, before, after in compared(treatment):

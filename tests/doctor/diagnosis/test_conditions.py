@@ -182,7 +182,7 @@ def test_the_page_of_treatments_says_what_the_tables_say() -> None:
 @pytest.mark.usefixtures("loud")
 def test_a_registered_prescription_is_carried_out_and_reported() -> None:
     model, batch, report = loud_report()
-    treatment = treat(model, report, batch=batch)
+    treatment = treat(model, report, batch=batch, stress=False)
     assert treatment.applied == ("quieter",)
     assert treatment.cured
     assert torch.equal(treatment.model[0].weight, model[0].weight * 1e-3)
@@ -198,7 +198,7 @@ def test_a_registered_prescription_is_carried_out_and_reported() -> None:
 @pytest.mark.usefixtures("loud")
 def test_a_registered_prescription_can_be_named_and_one_without_calls_says_why() -> None:
     model, batch, report = loud_report()
-    steps = treat(model, report, batch=batch, choose="fewer-layers, quieter").steps
+    steps = treat(model, report, batch=batch, choose="fewer-layers, quieter", stress=False).steps
     assert [(step.id, step.status) for step in steps] == [("fewer-layers", "refused"), ("quieter", "applied")]
     assert steps[0].reason == PRESCRIPTIONS["fewer-layers"].elsewhere
 

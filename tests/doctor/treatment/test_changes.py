@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -201,6 +202,44 @@ def test_fixup_starts_as_the_skip_connections_and_refuses_norms() -> None:
 # --- bad input: a clear answer and an untouched model -----------------------------------------------------------------
 
 
+class NewGELU(nn.Module):
+    """As transformers writes it out."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+
+
+class Rotary(nn.Module):
+    """Bends what it is given, and is no activation: it returns two tensors of another shape."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.cos(x[..., :2]), torch.sin(x[..., :2])
+
+
+class Unknown(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(x) + 0.3 * torch.sin(5 * x)
+
+
+@pytest.mark.parametrize("surgery", [normalize_activations_, shape_activations_])
+def test_activations_are_known_by_what_they_compute(surgery: Callable[..., tuple[str, ...]]) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            layers = [m for _ in range(6) for m in (nn.Linear(4, 4), NewGELU())]
+            self.rotary, self.body, self.head = Rotary(), nn.Sequential(*layers), nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            cos, sin = self.rotary(x)
+            return self.head(self.body(x)) * cos + sin
+
+    model = Net()
+    assert surgery(model, torch.randn(5, 4)) == tuple(f"body.{place}" for place in range(1, 12, 2))
+    assert "gelu_tanh" in str(model.body[1])
+    with pytest.raises(IsometerError, match="not in the registry"):
+        surgery(nn.Sequential(nn.Linear(4, 4), Unknown(), nn.Linear(4, 4)), torch.randn(5, 4))
+
+
 def test_functional_and_reused_activations_are_refused_with_their_name() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -210,7 +249,8 @@ def test_functional_and_reused_activations_are_refused_with_their_name() -> None
         def forward(self, x: Tensor) -> Tensor:
             return self.head(torch.relu(self.first(x)))
 
-    with pytest.raises(IsometerError, match="forward method"):
+    line = Net.forward.__code__.co_firstlineno + 1
+    with pytest.raises(IsometerError, match=rf"test_changes.py:{line};"):
         normalize_activations_(Net(), torch.randn(3, 4))
     act = nn.ReLU()
     shared = nn.Sequential(nn.Linear(4, 4), act, nn.Linear(4, 4), act, nn.Linear(4, 2))

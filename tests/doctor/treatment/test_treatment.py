@@ -1,4 +1,4 @@
-"""Treating a model: what is applied, refused or undone; the printed code does the same; nothing is half done."""
+"""Treating a model by its findings: what is applied, refused or undone; the printed code does the same."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,15 @@ from torch import nn
 from isometer.doctor import CONDITIONS, PRESCRIPTIONS
 from isometer.doctor.diagnosis import Report
 from isometer.doctor.patients import PATIENTS, patient
-from isometer.doctor.treatment import add_norm_, treat
+from isometer.doctor.treatment import add_norm_
+from isometer.doctor.treatment import treat as treat_by_any
+from isometer.doctor.treatment._judges import FindingsJudge
 from isometer.errors import IsometerError
 from isometer.init import asymmetric_
 from support.models import batch, chain, same, state
 from support.quick_look import quick_look
+
+treat = partial(treat_by_any, stress=False)
 
 # --- treat ------------------------------------------------------------------------------------------------------------
 
@@ -239,12 +244,11 @@ def test_models_that_cannot_be_copied_or_break_are_untouched(monkeypatch: pytest
     assert treat(model, report, batch=batch(), inplace=True).cured
     model = chain(12, gain=0.5)
     before = state(model)
-    import isometer.doctor.treatment._search as search
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(search, "_told", interrupted)
+    monkeypatch.setattr(FindingsJudge, "words", interrupted)
     with pytest.raises(KeyboardInterrupt):
         treat(model, report, batch=batch(), inplace=True)
     assert same(before, state(model))

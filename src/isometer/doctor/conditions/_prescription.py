@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from isometer.errors import IsometerError
 
@@ -38,6 +38,11 @@ class Call:
     batch: bool = False
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     seeded: bool = False
+
+    @property
+    def imported(self) -> str:
+        """The line that imports the function."""
+        return f"from {self.module} import {self.function}"
 
     def make(self, model: nn.Module, batch: Any, seed: int) -> Any:
         """Make the call."""
@@ -108,7 +113,21 @@ class Prescription:
         return {"id": self.id, "text": self.text, "kind": self.kind, "references": list(self.references)}
 
 
-def code(calls: Iterable[Call], seed: int) -> str:
+class Written(Protocol):
+    """A change of a model, both to be made and to be written down: a `Call`, or what no call expresses."""
+
+    @property
+    def imported(self) -> str:
+        """The line that imports what is called, empty if nothing is."""
+
+    def make(self, model: nn.Module, batch: Any, seed: int) -> Any:
+        """Change the model."""
+
+    def line(self, seed: int) -> str:
+        """The change as Python, or as a comment."""
+
+
+def code(calls: Iterable[Written], seed: int) -> str:
     """Python lines that make these calls on `model` and `batch`.
 
     Example:
@@ -117,6 +136,6 @@ def code(calls: Iterable[Call], seed: int) -> str:
         <BLANKLINE>
         haar_orthogonal_(model, seed=0)
     """
-    made: Sequence[Call] = list(calls)
-    imports = sorted({f"from {call.module} import {call.function}" for call in made})
-    return "\n".join([*imports, "", *(call.line(seed) for call in made)]) if made else ""
+    made: Sequence[Written] = list(calls)
+    imports = sorted({call.imported for call in made} - {""})
+    return "\n".join([*imports, *([""] if imports else []), *(call.line(seed) for call in made)])

@@ -118,6 +118,16 @@ _WEIGHTS = (
         cannot=f"Fewer than two samples, a layer that runs twice; {_REFUSED}.",
     ),
     Prescription(
+        "by-the-book",
+        "Draw all weights anew: Gaussian, scaled so that every layer returns values of size 1, biases zero, norms 1.",
+        "weights",
+        calls=((Call(_HERE, "redraw_", batch=True, seeded=True),),),
+        theory="Every layer returns what the next one expects, whatever stands between them.",
+        cost="one forward pass",
+        side_effects="All weights are redrawn, the last layer starts small; a trained model loses what it learned.",
+        cannot="Everything is frozen. Parameters that belong to no known kind of layer stay as they are.",
+    ),
+    Prescription(
         "finite-weights",
         "Restore the weights from a checkpoint in which they are finite.",
         "weights",

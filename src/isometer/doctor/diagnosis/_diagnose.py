@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,15 +11,14 @@ from torch import nn
 
 from isometer.doctor.causes._explanation import CauseFinder
 from isometer.doctor.conditions._findings import SEVERITIES, Finding
+from isometer.doctor.diagnosis._batches import given_batches
 from isometer.doctor.diagnosis._checking import case_beside, examined_case
-from isometer.doctor.diagnosis._made_up import made_up_batch, with_offsets
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._examine import checked, examine
 from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import dense
-from isometer.doctor.stress._material import Batches, Pair, is_stream
 from isometer.doctor.stress._objectives import usual_loss
 from isometer.doctor.stress._optimizers import optimizer_choices
 from isometer.doctor.stress._stress import stress_test
@@ -105,7 +103,7 @@ def diagnose(
     model = checked(model, target=None, loss=loss, mode=mode)
     if batch is None and fresh is None:
         description = description or "made up: Gaussian inputs or random tokens"
-    (batch, target), batches = _batches(model, batch, target, fresh, seed)
+    (batch, target), batches = given_batches(model, batch, target, fresh, seed)
     if target is not None and loss is None:
         loss = usual_loss
     with examined(model, loss, target) as subject:
@@ -151,26 +149,6 @@ def diagnose(
         tested,
         optimizer is not None,
     )
-
-
-def _batches(model: nn.Module, batch: Any, target: Any, fresh: Iterable[Any] | None, seed: int) -> tuple[Pair, Batches]:
-    """What the probe sees, and what the stress test is given."""
-    if batch is None and fresh is None:
-        if target is not None:
-            raise IsometerError("target was given without batch; expected both — pass the inputs it belongs to")
-        # To tell the shape runs the model: once is enough.
-        shape = tuple(made_up_batch(model, 1, seed=seed).shape[1:])
-        made = (made_up_batch(model, shape=shape, seed=seed + step) for step in itertools.count())
-        return (next(made), None), Batches(with_offsets(one, seed=step) for step, one in enumerate(made))
-    if batch is None or is_stream(batch):
-        if target is not None or (batch is not None and fresh is not None):
-            raise IsometerError(
-                "target or fresh was given beside many batches; expected (inputs, targets) in each — leave it out"
-            )
-        many: Iterable[Any] = fresh if batch is None and fresh is not None else batch
-        found = Batches(many)
-        return found[0], found
-    return (batch, target), Batches([(batch, target)] if fresh is None else fresh)
 
 
 def _linear(examination: Examination) -> bool:

@@ -15,6 +15,7 @@ from isometer.doctor.diagnosis._reliability import reliability
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._unseen import Unseen
+from isometer.report._cause_words import first_cause
 from isometer.serialize import json_data
 
 if TYPE_CHECKING:
@@ -111,8 +112,11 @@ class Report:
         gravity = "severe" if severe else "moderate"
         found = f"{gravity} findings: {', '.join(one.id for one in self.findings)}" if self.findings else ""
         if self.trains:
-            words = "; ".join(self._words(kind) for kind in VERDICTS if self._with(kind))
-            return f"{self.model} {words}. " + (
+            words = [self._words(kind) for kind in VERDICTS if self._with(kind)]
+            cause = first_cause([one.to_dict() for one in self.causes])
+            if cause:  # the first verdict is the worst
+                words[0] = f"{words[0]}: {cause}"
+            return f"{self.model} {'; '.join(words)}. " + (
                 f"The probe has {found} ({size})." if found else f"Nothing found in {size}."
             )
         if not found:

@@ -4,6 +4,13 @@ from ._branches import add_skips_ as add_skips_
 from ._branches import fixup_blocks_ as fixup_blocks_
 from ._branches import scale_branches_ as scale_branches_
 from ._branches import zero_biases_ as zero_biases_
+from ._fixes import exchange_activations_ as exchange_activations_
+from ._fixes import insert_activations_ as insert_activations_
+from ._fixes import output_units_ as output_units_
+from ._fixes import redraw_ as redraw_
+from ._fixes import reset_norms_ as reset_norms_
+from ._fixes import standardise_inputs_ as standardise_inputs_
+from ._fixes import unfreeze_ as unfreeze_
 from ._functions import normalize_activations_ as normalize_activations_
 from ._functions import shape_activations_ as shape_activations_
 from ._norms import add_norm_ as add_norm_

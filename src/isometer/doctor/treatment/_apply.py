@@ -1,23 +1,40 @@
-"""`treat`: try prescriptions one after the other, keep what helps, and say what was done."""
+"""`treat`: make the changes that causes and findings ask for, keep what helps, and say what was done."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
+from isometer.doctor.causes._search import Cause
 from isometer.doctor.conditions._prescription import code
 from isometer.doctor.conditions._prescriptions import PRESCRIPTIONS
+from isometer.doctor.diagnosis._batches import given_batches
 from isometer.doctor.diagnosis._diagnose import diagnose
 from isometer.doctor.diagnosis._report import Report
-from isometer.doctor.probe._snapshot import Snapshot
-from isometer.doctor.probe._subject import all_or_nothing, working_copy
-from isometer.doctor.treatment._record import Treatment
-from isometer.doctor.treatment._search import TreatmentSearch, everything
+from isometer.doctor.probe._subject import Subject, all_or_nothing, working_copy
+from isometer.doctor.stress._material import Batches
+from isometer.doctor.stress._objectives import NothingToLearn, usual_loss
+from isometer.doctor.stress._optimizers import OptimizerChoice, optimizer_choices
+from isometer.doctor.stress._outlook import LEARNED, Outlook
+from isometer.doctor.stress._stress import Stress
+from isometer.doctor.treatment._bench import Bench, own_verdict
+from isometer.doctor.treatment._causes import FIXES, advised, candidate
+from isometer.doctor.treatment._judges import FindingsJudge, ProgressJudge
+from isometer.doctor.treatment._portable import portable
+from isometer.doctor.treatment._record import Step, Treatment
+from isometer.doctor.treatment._search import Route, TreatmentSearch, everything, ranked
 from isometer.doctor.treatment._surgery import inner
 from isometer.errors import IsometerError, unknown_name
+
+_WARM_UP = 0.05  # progress that a warm-up must bring
+_KEEPS_UP = 0.5  # of what is known to be reachable
+_SPARE = 1.3  # times what the first stress test took, for the last one
 
 
 def treat(
@@ -27,26 +44,40 @@ def treat(
     batch: Any,
     target: Any = None,
     loss: Callable[..., torch.Tensor] | None = None,
+    fresh: Iterable[Any] | None = None,
+    optimizer: Any = None,
     choose: str | Sequence[str] = "recommended",
+    budget: float = 60.0,
+    stress: bool = True,
     inplace: bool = False,
     seed: int = 0,
+    told: Callable[[str], None] = lambda text: None,
 ) -> Treatment:
-    """Carry out prescriptions of a report, examine the model again, and keep what helps.
+    """Put right what keeps a model from training, and keep what helps, judged by short trainings of the model.
 
-    Every prescription is tried by itself on the model as it then is, and undone where it does not help; a severe
-    finding counts like three moderate ones. Nothing is ever half applied.
+    First everything that the causes of the report ask for; where that is not enough, prescriptions, again and again
+    the one with which the model learns most. At the end the treated model is diagnosed like any other. A model that
+    trains is left as it is; one that trains well with one of the usual optimizers keeps its architecture. Nothing is
+    ever half applied.
 
     Args:
         model: the model of the report; of a compiled or distributed one, the model within.
-        report: what `diagnose` said about it.
-        batch: what it is called with; schemes that set weights from data need more samples than features.
-        target: second argument of the loss, as for `diagnose`.
+        report: what `diagnose` said about it. One without a stress test, or with other optimizers, is made anew.
+        batch: as for `diagnose`; schemes that set weights from data take the first of many batches, and need more
+            samples than features.
+        target: as for `diagnose`.
         loss: as for `diagnose`.
-        choose: `"recommended"` looks for the shortest way to no finding: with what sets weights alone, else with
-            changes of architecture, else with both. `"all"` carries out everything that the findings list, weights
+        fresh: as for `diagnose`.
+        optimizer: as for `diagnose`; by the name in the report unless given.
+        choose: `"recommended"` as described. `"all"` carries out everything that the causes and findings list, weights
             first. Or ids of prescriptions, in order. Those two undo only what makes things worse.
+        budget: seconds that all of it may take.
+        stress: judge by short trainings. If not, or where nothing can be trained, findings decide: `"recommended"` then
+            looks for the shortest way to no finding, with what sets weights alone, else with changes of architecture,
+            else with both; a severe finding counts like three moderate ones.
         inplace: change the model itself instead of a copy.
         seed: of all draws.
+        told: called with what is being run.
 
     Returns:
         A `Treatment`.
@@ -56,42 +87,223 @@ def treat(
             memory, or an id is not known. The model is then as it was.
 
     Example:
-        >>> layers = [m for _ in range(10) for m in (nn.Linear(32, 32, bias=False), nn.ReLU())]
-        >>> model, batch = nn.Sequential(*layers, nn.Linear(32, 4)), torch.randn(16, 32)
-        >>> treatment = treat(model, diagnose(model, batch), batch=batch)
-        >>> treatment.applied, treatment.cured
-        (('principled-gain',), True)
+        >>> _ = torch.manual_seed(0)
+        >>> layers = [m for _ in range(4) for m in (nn.Linear(16, 16), nn.Softmax(-1))]
+        >>> model, x = nn.Sequential(*layers, nn.Linear(16, 2)), torch.randn(256, 16)
+        >>> batches = [(x[k : k + 32], (x[k : k + 32, 0] > 0).long()) for k in range(0, 256, 32)]
+        >>> treatment = treat(model, diagnose(model, batches, optimizer="sgd"), batch=batches)
+        >>> treatment.applied[0], treatment.cured
+        ('exchange-activation', True)
     """
+    begun = time.perf_counter()
+    if not budget > 0:
+        raise IsometerError(f"budget is {budget}; expected a positive number of seconds")
     chosen = chosen_ids(choose)
     working = inner(model) if isinstance(model, nn.Module) else model
     _check(working, report)
     working = working if inplace else _copied(working)
-
-    def examine(predict: bool = False) -> Report:
-        return diagnose(
-            working,
-            batch,
-            target=target,
-            loss=loss,
-            mode=report.mode,
-            predict=predict,
-            name=report.model,
-            description=report.batch,
-            seed=seed,
-            stress=False,
-        )
+    (inputs, target), batches = given_batches(working, batch, target, fresh, seed)
+    asked, rate = portable(optimizer, report)
+    room = _Room(working, inputs, target, loss, batches, asked, rate, report, seed, begun + budget, told)
 
     def work() -> Treatment:
-        search = TreatmentSearch(working, Snapshot.of(working), batch, seed, examine)
-        if chosen is None and choose == "recommended":
-            steps, calls = search.recommended(report)
-        else:
-            steps, calls = search.listed(chosen or everything(report), report)
-        after = examine(predict=report.prediction is not None) if calls else report
-        return Treatment(working, steps, report, after, code(calls, seed), calls)
+        treated = room.by_training(choose, chosen) if stress else None
+        found = treated or room.by_findings(choose, chosen)
+        return replace(found, seconds=time.perf_counter() - begun)
 
     # A copy may be left half treated: nobody has it.
     return all_or_nothing(working, work) if inplace else work()
+
+
+@dataclass
+class _Room:
+    """One treatment; attributes as the arguments of `treat`, batches as the stress test takes them."""
+
+    model: nn.Module
+    inputs: Any
+    target: Any
+    loss: Callable[..., torch.Tensor] | None
+    batches: Batches
+    optimizer: Any
+    rate: float | None
+    report: Report
+    seed: int
+    deadline: float
+    told: Callable[[str], None]
+
+    @property
+    def _left(self) -> float:
+        return self.deadline - time.perf_counter()
+
+    def examine(self, *, stress: bool = False, predict: bool = False, budget: float = 60.0) -> Report:
+        """The report of the model as it is."""
+        again: Any = self.batches  # those that were read already come first
+        return diagnose(
+            self.model,
+            self.inputs,
+            target=self.target,
+            loss=self.loss,
+            fresh=again,
+            optimizer=self.optimizer,
+            lr=self.rate,
+            stress=stress,
+            budget=max(1.0, budget),
+            mode=self.report.mode,
+            predict=predict,
+            name=self.report.model,
+            description=self.report.batch,
+            seed=self.seed,
+            told=self.told,
+        )
+
+    def by_findings(self, choose: str | Sequence[str], chosen: tuple[str, ...] | None) -> Treatment:
+        """Findings decide."""
+        search = TreatmentSearch(self.model, self.inputs, self.seed, FindingsJudge(self.examine))
+        if chosen is None and choose == "recommended":
+            route = search.recommended(self.report, ())
+        else:
+            route = search.listed(chosen or everything(self.report), self.report, self.report.causes)
+        after = self.examine(predict=self.report.prediction is not None) if route.calls else self.report
+        return Treatment(
+            self.model, tuple(route.steps), self.report, after, code(route.calls, self.seed), tuple(route.calls)
+        )
+
+    def by_training(self, choose: str | Sequence[str], chosen: tuple[str, ...] | None) -> Treatment | None:
+        """Short trainings decide; `None` where nothing can be trained."""
+        choices = optimizer_choices(self.optimizer, self.rate, None, Subject(self.model))
+        tested = self.report.stress
+        if tested is None or not self._fits(tested, choices):
+            self.report = self.examine(stress=True, budget=self._left / 3)
+            tested = self.report.stress
+        assert tested is not None
+        if tested.skipped or tested.plan is None:
+            return None
+        before = self.report
+        if chosen is None and choose == "recommended" and not _to_do(before):
+            return Treatment(self.model, _rates(before), before, before, "", trained=True)
+        try:
+            bench = self._bench(tested, choices)
+            judge = self._judge(bench)
+            start = judge.look()
+        except NothingToLearn:
+            return None
+        search = TreatmentSearch(self.model, self.inputs, self.seed, judge)
+        if chosen is None and choose == "recommended":
+            route = self._recommended(search, judge, start)
+        else:
+            route = search.listed(chosen or everything(before), start, before.causes)
+        advice = self._warm_up(bench, judge, route)
+        after = self._after(before) if route.calls else before
+        return Treatment(
+            self.model,
+            tuple(ranked([*route.steps, *advice, *_rates(after)]) if chosen is None else [*route.steps, *advice]),
+            before,
+            after,
+            code(route.calls, self.seed),
+            tuple(route.calls),
+            trained=True,
+            optimizer=judge.optimizer,
+            progress=judge.numbers(start, route.look),
+        )
+
+    def _fits(self, tested: Stress, choices: Sequence[OptimizerChoice]) -> bool:
+        """Whether a stress test was made with these optimizers, on as few or many batches."""
+        same = {one.name for one in choices} == set(tested.outlooks)
+        return same and (bool(tested.skipped) or (tested.batches > 1) == (self.batches.read(2) > 1))
+
+    def _recommended(self, search: TreatmentSearch, judge: ProgressJudge, start: Any) -> Route:
+        causes = self.report.causes
+        hopeless = judge.bench.material.chance == -math.inf or (judge.best < LEARNED and _nothing_learns(causes))
+        if hopeless:  # no change of the model helps where nothing can be learned
+            return Route(start, [advised(cause) for cause in causes if not cause.fixes])
+        explained = self.report.explanation
+        return search.recommended(start, causes, () if explained is None else explained.treatments)
+
+    def _bench(self, tested: Stress, choices: Sequence[OptimizerChoice]) -> Bench:
+        return Bench(
+            self.model,
+            self.batches,
+            usual_loss if self.loss is None and self.target is not None else self.loss,
+            tested,
+            choices,
+            mode=self.report.mode,
+            seed=self.seed,
+            deadline=self.deadline - min(_SPARE * tested.seconds, self._left / 2),
+            told=self.told,
+        )
+
+    def _judge(self, bench: Bench) -> ProgressJudge:
+        """The optimizer of the explanation decides, or the one that is furthest from training."""
+        outlooks, explained = self.report.trains, self.report.explanation
+        name = explained.optimizer if explained is not None else min(outlooks, key=lambda one: _hope(outlooks[one]))
+        others = {one: bench.start(found) for one, found in outlooks.items() if one != name}
+        helpful = () if explained is None else explained.treatments
+        extra = tuple(candidate(one, self.model) for one in helpful if one.fixes)
+        kinds = _to_do(self.report) or ("weights", "architecture")  # what is chosen by name may be anything
+        return ProgressJudge(bench, name, outlooks[name].evidence.best, others, self.report, extra, (kinds,))
+
+    def _warm_up(self, bench: Bench, judge: ProgressJudge, route: Route) -> list[Step]:
+        """A warm-up, where nothing else is enough and a short training learns more with one."""
+        if route.look.enough or bench.late or bench.material.chance == -math.inf or judge.best < LEARNED:
+            return []
+        rate = self.report.trains[judge.optimizer]
+        chosen = route.look.rate if rate.at_rate is None else rate.at_rate.rate
+        without, with_it = bench.warmed(judge.optimizer, chosen)
+        if with_it < without + _WARM_UP:
+            return []
+        text = f"Warm up: raise the rate to {chosen:.2g} over the first steps; progress {without:.2f} → {with_it:.2f}."
+        return [Step("warm-up", "training", "advised", text, without, with_it)]
+
+    def _after(self, before: Report) -> Report:
+        tested = before.stress
+        assert tested is not None
+        # What the first test took is enough for a verdict; a model that is cured needs no search for causes.
+        needed = 5.0 + 2 * tested.seconds
+        budget = min(needed, max(1.0, self._left))
+        return self.examine(stress=True, predict=before.prediction is not None, budget=budget)
+
+
+def _hope(one: Outlook) -> float:
+    return -1.0 if math.isnan(one.probability) else one.probability
+
+
+def _to_do(report: Report) -> tuple[str, ...]:
+    """Kinds of changes that a verdict calls for.
+
+    A model that trains well with one of the usual optimizers and not with another keeps its architecture.
+    """
+    verdicts = {one.verdict for one in report.trains.values()}
+    if verdicts == {"trains"}:
+        return ()
+    if report.asked or not any(map(_well, report.trains.values())):
+        return ("weights", "architecture")
+    return ("weights",) if "sick" in verdicts else ()
+
+
+def _well(one: Outlook) -> bool:
+    """Whether a model trains and keeps up with what is known to be reachable."""
+    return one.verdict == "trains" and one.evidence.ability >= _KEEPS_UP * one.evidence.best
+
+
+def _nothing_learns(causes: Sequence[Cause]) -> bool:
+    return bool(causes) and not any(cause.fixes for cause in causes)
+
+
+def _rates(report: Report) -> tuple[Step, ...]:
+    """Advice for optimizers with which the model trains at another rate than the caller's."""
+    return tuple(
+        Step(
+            "learning-rate",
+            "training",
+            "advised",
+            f"Use {name} at rate {one.best_rate:.2g}: at {one.at_rate.rate:.2g} the model "
+            f"{'does not train' if one.at_rate.verdict == 'sick' else 'trains slowly'}.",
+            one.at_rate.progress,
+            one.evidence.ability,
+        )
+        for name, one in report.trains.items()
+        if one.at_rate is not None and one.verdict == "trains" and own_verdict(one) in ("sick", "slow")
+    )
 
 
 def chosen_ids(choose: str | Sequence[str]) -> tuple[str, ...] | None:
@@ -105,8 +317,8 @@ def chosen_ids(choose: str | Sequence[str]) -> tuple[str, ...] | None:
         return None
     ids = tuple(part.strip() for part in choose.split(",")) if isinstance(choose, str) else tuple(choose)
     for one in ids:
-        if one not in PRESCRIPTIONS:
-            raise unknown_name("prescription", one, ["recommended", "all", *PRESCRIPTIONS])
+        if one not in PRESCRIPTIONS and one not in FIXES:
+            raise unknown_name("prescription", one, ["recommended", "all", *PRESCRIPTIONS, *FIXES])
     if not ids:
         raise IsometerError("choose names no prescription; expected 'recommended', 'all' or at least one id")
     return ids

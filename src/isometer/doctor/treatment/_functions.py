@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
+import torch
 from torch import nn
 
+from isometer.activations import ENTRIES, activation
 from isometer.activations import Activation as Function
-from isometer.activations import activation
 from isometer.activations._closed_forms import as_two_rays
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examine import probe
 from isometer.doctor.probe._sites import Site
+from isometer.doctor.probe._world import World
+from isometer.doctor.treatment._call_sites import call_sites
 from isometer.doctor.treatment._surgery import is_plain, own_places, put, seen, single_use
 from isometer.errors import IsometerError
 from isometer.nn import Activation
 
 _SLOPE = 1.5  # κ_L'(1) of deep kernel shaping
 _COSINE = 0.9  # κ_L(0) of a tailored leaky ReLU
+_LINES = 3
 _DONE = ("normalized(", "shaped(", "unit(leaky_relu")
 _FALL = -0.4  # exponent of the gains of 001/rec-6.11
 
@@ -114,20 +120,63 @@ def _places(model: nn.Module, batch: Any) -> list[Site]:
     """Activations between weights, all of them modules with a place of their own."""
     view = View(probe(model, batch))
     sites = view.sites
-    found = [sites[layer] for layer in view.activations]
+    modules = dict(model.named_modules())
+    found = [site for site in (sites[layer] for layer in view.activations) if _acts(site, modules.get(site.name))]
     if not found:
         raise IsometerError("the model has no activation between its weights; expected one — there is none to replace")
-    modules = dict(model.named_modules())
     for site in found:
         module = modules.get(site.name)
         if not site.name or module is None or not is_plain(module):
+            lines = call_sites(model, batch, site.op)
+            where = f"at {', '.join(lines[:_LINES])}" if lines else "in its forward method"
             raise IsometerError(
-                f"the activation {site.op!r} of {site.name or 'the model'!r} is a function called in its forward "
-                "method; expected a module, which can be replaced — write isometer.nn.Activation there yourself"
+                f"the activation {site.op!r} of {site.name or 'the model'!r} is a function called {where}; expected a "
+                "module, which can be replaced — write isometer.nn.Activation there yourself"
             )
     single_use(sites, [site.name for site in found])
     own_places(model, [site.name for site in found])
     return found
+
+
+def _acts(site: Site, module: nn.Module | None) -> bool:
+    """Whether a site is an activation to replace: rotary embeddings bend what they are given too, and are none."""
+    if site.activation is not None or module is None or not is_plain(module) or isinstance(module, Activation):
+        return True
+    return _response(module) is not None
+
+
+@cache
+def _grid() -> torch.Tensor:
+    return torch.linspace(-6.0, 6.0, 241, dtype=torch.float64)
+
+
+def _response(module: nn.Module) -> torch.Tensor | None:
+    """What a module makes of single numbers, `None` if it does not take each by itself."""
+    x, world = _grid(), World()
+    try:
+        with torch.no_grad():
+            y, back = module(x.clone()), module(x.flip(0))
+    except Exception:  # a module may ask for anything
+        return None
+    finally:
+        world.restore()  # it may draw numbers
+    if not isinstance(y, torch.Tensor) or y.shape != x.shape or not torch.allclose(back.flip(0), y):
+        return None
+    return y
+
+
+def _recognised(module: nn.Module) -> Function | None:
+    """The activation of the registry that a module computes, whatever its class is called: transformers has its own."""
+    y = _response(module)
+    if y is None:
+        return None
+    for name in ENTRIES:
+        phi = activation(name)
+        with suppress(Exception):  # some are defined by what numbers cannot tell
+            known = torch.as_tensor(phi(_grid().numpy()))
+            if torch.allclose(y, known, rtol=1e-5, atol=1e-6):
+                return phi
+    return None
 
 
 def _function(model: nn.Module, site: Site) -> Function:
@@ -139,12 +188,13 @@ def _function(model: nn.Module, site: Site) -> Function:
                 "it has been normalised or shaped already"
             )
         return module.activation
-    if site.activation is None:
+    known = _recognised(module) if site.activation is None else None
+    if site.activation is None and known is None:
         raise IsometerError(
             f"the activation {site.op!r} of {site.name!r} is not in the registry; expected a known one — wrap it as "
             "isometer.nn.Activation(function)"
         )
-    phi = activation(site.activation)
+    phi = known or activation(str(site.activation))
     if not math.isfinite(phi.gain_forward):
         raise IsometerError(f"{phi.name} is zero almost everywhere; expected an activation that lets something through")
     return phi

@@ -2,40 +2,56 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 
-from isometer.doctor.conditions._prescription import Call
+from isometer.doctor.conditions._prescription import Written
 from isometer.doctor.diagnosis._comparison import compare
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.treatment._trials import TreatmentTrial
+from isometer.serialize import json_data
 
 
 @dataclass(frozen=True)
 class Step:
-    """One prescription that was tried.
+    """One change that was tried, or that is advised.
 
     Example:
         >>> Step("zero-bias", "weights", "refused", "all biases are zero already").status
         'refused'
+        >>> round(Step("redraw", "weights", "applied", "progress 0.02 → 0.61", 0.02, 0.61).effect, 2)
+        0.59
 
     Attributes:
-        id: of the prescription.
+        id: of the prescription, or of what a cause asks for.
         kind: `weights`, `architecture`, `batch` or `training`.
-        status: `applied`, `refused` (it cannot apply), or `undone` (it did not help or made things worse).
-        reason: why, or what it did to the findings.
+        status: `applied`, `advised` (only you can do it), `refused` (it cannot apply), or `undone` (it did not help or
+            made things worse).
+        reason: why, or what it did.
+        before: progress of a short training without it; nan where findings decide.
+        after: the same with it.
     """
 
     id: str
     kind: str
     status: str
     reason: str
+    before: float = math.nan
+    after: float = math.nan
 
-    def to_dict(self) -> dict[str, str]:
+    @property
+    def effect(self) -> float:
+        """Progress that it brought, nan where that was not measured."""
+        return self.after - self.before
+
+    def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return {"id": self.id, "kind": self.kind, "status": self.status, "reason": self.reason}
+        numbers = {"progress": [self.before, self.after], "effect": self.effect}
+        told = {"id": self.id, "kind": self.kind, "status": self.status, "reason": self.reason}
+        return {**told, **json_data(numbers, digits=4)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +60,17 @@ class Treatment:
 
     Attributes:
         model: the treated model.
-        steps: all prescriptions that were tried, in order.
+        steps: everything that was tried or is advised: what was done in its order, then advice, then what did not help,
+            most effective first.
         before: the report that the treatment started from.
         after: the report of the treated model on the batch of the treatment.
         code: Python lines that do the same to `model` with `batch`; empty if nothing was applied.
         calls: what the code says, to be repeated.
         trial: brief training of both, if there was one.
+        trained: whether short trainings decided; findings did otherwise.
+        optimizer: whose short trainings they were.
+        progress: of these trainings before and after.
+        seconds: that all of it took.
 
     Example:
         >>> import torch
@@ -58,7 +79,7 @@ class Treatment:
         >>> _ = torch.manual_seed(0)
         >>> layers = [m for _ in range(12) for m in (nn.Linear(32, 32, bias=False), nn.ReLU())]
         >>> model, batch = nn.Sequential(*layers, nn.Linear(32, 4)), torch.randn(16, 32)
-        >>> treatment = treat(model, diagnose(model, batch), batch=batch)
+        >>> treatment = treat(model, diagnose(model, batch, stress=False), batch=batch, stress=False)
         >>> print(treatment.code)
         from isometer.init import principled_gain_
         <BLANKLINE>
@@ -70,13 +91,22 @@ class Treatment:
     before: Report
     after: Report
     code: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[Written, ...] = ()
     trial: TreatmentTrial | None = field(default=None)
+    trained: bool = False
+    optimizer: str = ""
+    progress: tuple[float, float] = (math.nan, math.nan)
+    seconds: float = 0.0
 
     @property
     def applied(self) -> tuple[str, ...]:
-        """Ids of what was applied, in order."""
-        return tuple(step.id for step in self.steps if step.status == "applied")
+        """Ids of what was applied, in order, each once."""
+        return tuple(dict.fromkeys(step.id for step in self.steps if step.status == "applied"))
+
+    @property
+    def advice(self) -> tuple[Step, ...]:
+        """What only you can do."""
+        return tuple(step for step in self.steps if step.status == "advised")
 
     def repeat(self, model: nn.Module, batch: Any, *, seed: int = 0) -> nn.Module:
         """Do the same to another model of the same make, in place.
@@ -95,12 +125,32 @@ class Treatment:
 
     @property
     def cured(self) -> bool:
-        """Whether something was found before and nothing is now."""
+        """Whether the model did not train before and does now; where findings decide: whether none is left."""
+        if self.trained:
+            return self.before.healthy is not True and self.after.healthy is True and bool(self.calls)
         return bool(self.before.findings) and not self.after.findings
 
     @property
     def summary(self) -> str:
         """One line."""
+        return self._of_training() if self.trained else self._of_findings()
+
+    def _of_training(self) -> str:
+        if not self.steps and self.before.healthy:
+            return f"{self.before.model} trains: nothing to treat."
+        advice = " ".join(f"To do: {step.reason}" for step in self.advice[:1])
+        if not self.applied:
+            if {step.id for step in self.steps} == {"learning-rate"}:
+                return f"{self.before.model} needs no treatment. {advice}"
+            more = f" more with {self.optimizer}" if self.before.healthy else ""
+            return f"Nothing that was tried makes {self.before.model} learn{more}. {advice}".strip()
+        grown = f"progress {self.progress[0]:.2f} → {self.progress[1]:.2f} with {self.optimizer}"
+        end = {True: "it trains now", False: "it still does not train", None: "it could still not be judged"}
+        if self.before.healthy:
+            return f"{', '.join(self.applied)}: {grown}. {advice}".strip()
+        return f"{', '.join(self.applied)}: {end[self.after.healthy]} ({grown}). {advice}".strip()
+
+    def _of_findings(self) -> str:
         if not self.before.findings:
             return f"Nothing was found in {self.before.model}: nothing to treat."
         left = ", ".join(finding.id for finding in self.after.findings)
@@ -125,6 +175,11 @@ class Treatment:
             "numbers": compared["numbers"],
             "code": self.code,
             "trial": None if self.trial is None else self.trial.to_dict(),
+            "trained": self.trained,
+            "optimizer": self.optimizer,
+            "progress": json_data(list(self.progress), digits=4),
+            "trains": after["trains"],
+            "seconds": round(self.seconds, 2),
         }
 
     def __str__(self) -> str:

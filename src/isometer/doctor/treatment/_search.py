@@ -1,194 +1,285 @@
-"""Which prescriptions to carry out: each tried on the model, examined, and kept or undone."""
+"""Which changes to make: what the causes ask for, then prescriptions, each tried on the model and kept or undone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeGuard
 
 from torch import nn
 
-from isometer.doctor.conditions._prescription import KINDS, Call
+from isometer.doctor.causes._search import Cause
+from isometer.doctor.conditions._prescription import KINDS, Call, Written
 from isometer.doctor.conditions._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.probe._snapshot import Snapshot
+from isometer.doctor.treatment._causes import FIXES, advised, carry_out, in_order, joined, named, told
+from isometer.doctor.treatment._judges import Candidate, Judge
 from isometer.doctor.treatment._record import Step
 from isometer.errors import IsometerError
 
-_BURDEN = {"severe": 3, "moderate": 1}  # of a finding; treatments make the sum smaller
-Calls = tuple[Call, ...]
+Calls = tuple[Written, ...]
+Tried = tuple[Step, Calls, Any]  # with the look that it led to, `None` if there is none
 
 
 def everything(report: Report) -> tuple[str, ...]:
-    """All prescriptions of a report, those that set weights first."""
-    listed = dict.fromkeys(p.id for finding in report.findings for p in finding.prescriptions)
-    return tuple(sorted(listed, key=lambda one: KINDS.index(PRESCRIPTIONS[one].kind)))
+    """What the causes of a report ask for, then all its prescriptions, those that set weights first."""
+    fixes = dict.fromkeys(named(cause)[0] for cause in in_order(report.causes))
+    prescribed = dict.fromkeys(p.id for finding in report.findings for p in finding.prescriptions)
+    return (*fixes, *sorted(prescribed, key=lambda one: KINDS.index(PRESCRIPTIONS[one].kind)))
 
 
 @dataclass
 class Route:
-    """What was tried from one start: the steps, the calls that are kept, and the report they lead to."""
+    """What was tried from one start: the steps, the calls that are kept, and the look of the model they lead to."""
 
-    report: Report
+    look: Any
     steps: list[Step] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[Written] = field(default_factory=list)
 
-    @property
-    def kept(self) -> list[Step]:
-        return [step for step in self.steps if step.status == "applied"]
+    def kept(self, one: str) -> bool:
+        """Whether something is applied."""
+        return any(step.id == one and step.status == "applied" for step in self.steps)
 
-    @property
-    def burden(self) -> int:
-        return _burden(self.report)
+    def note(self, steps: Iterable[Step]) -> None:
+        """Of what was tried in several rounds, only the last word counts."""
+        latest = {step.id: step for step in steps}
+        self.steps = [s for s in self.steps if s.status == "applied" or s.id not in latest]
+        self.steps += [s for s in latest.values() if not self.kept(s.id)]
 
 
 @dataclass
 class TreatmentSearch:
-    """Tries prescriptions on one model, which every method leaves treated.
+    """Tries changes on one model, which every method leaves treated.
 
     Attributes:
         model: changed in place.
-        original: what it was.
         batch: what it is called with.
         seed: of all draws.
-        examine: gives the report of the model as it is.
+        judge: says what helps.
     """
 
     model: nn.Module
-    original: Snapshot
     batch: Any
     seed: int
-    examine: Callable[[], Report]
+    judge: Judge
 
-    def recommended(self, report: Report) -> tuple[tuple[Step, ...], Calls]:
-        """The way to the fewest findings: by weights alone, else by architecture, else by both."""
+    def __post_init__(self) -> None:
+        self._frozen = {
+            name
+            for name, module in self.model.named_modules()
+            if not all(p.requires_grad for p in module.parameters(recurse=False) if p.is_floating_point())
+        }
+
+    def recommended(self, look: Any, causes: Sequence[Cause], helpful: Sequence[Cause] = ()) -> Route:
+        """What the causes ask for; where that is not enough, the best of what the judge would try.
+
+        Args:
+            look: at the model as it is.
+            causes: of the report.
+            helpful: changes of other parts, that may be needed beside them.
+        """
+        first = self._mended(Route(look), causes)
+        if helpful and not first.calls:
+            first = self._mended(Route(look), [*causes, *helpful])
+        first.steps += [advised(cause) for cause in causes if not cause.fixes]
+        if self.judge.enough(first.look) or self.judge.late():
+            return first
+        start = Snapshot.of(self.model)
         routes: list[Route] = []
-        for kinds in (("weights",), ("architecture",), ("weights", "architecture")):
-            self.original.restore()  # every route starts from the model as it came
-            routes.append(self._descend(report, kinds))
-            if not routes[-1].burden:
+        for kinds in self.judge.routes:
+            start.restore()  # every route starts from the same model
+            routes.append(self._descend(Route(first.look), kinds))
+            if self.judge.enough(routes[-1].look) or self.judge.late():
                 break
-        # Equal burdens: the route with fewer calls changes less. The model still is as the last route left it.
-        best = min(routes, key=lambda route: (route.burden, len(route.calls)))
-        self.original.restore()
-        for call in best.calls:
-            call.make(self.model, self.batch, self.seed)
+        # Equal merits: the route with fewer calls changes less. The model still is as the last route left it.
+        best = max(routes, key=lambda route: (self.judge.merit(route.look), -len(route.calls)))
+        if best is not routes[-1]:
+            start.restore()
+            self._make(best.calls)
         mine = {step.id for step in best.steps}
         others = {step.id: _set_aside(step) for route in routes for step in route.steps if step.id not in mine}
-        elsewhere = {
-            p.id: Step(p.id, p.kind, "refused", p.elsewhere)
-            for finding in best.report.findings
-            for p in finding.prescriptions
-            if not p.calls
-        }
-        return (*others.values(), *elsewhere.values(), *best.steps), tuple(best.calls)
+        elsewhere = {p.id: Step(p.id, p.kind, "refused", p.elsewhere) for p in self.judge.left(best.look)}
+        best.steps = ranked([*first.steps, *best.steps, *others.values(), *elsewhere.values()])
+        best.calls = [*first.calls, *best.calls]
+        return _without_superseded(best, self._frozen)
 
-    def listed(self, ids: Iterable[str], report: Report) -> tuple[tuple[Step, ...], Calls]:
-        """These prescriptions in order; only what makes things worse is undone."""
-        route = Route(report)
+    def listed(self, ids: Iterable[str], look: Any, causes: Sequence[Cause]) -> Route:
+        """These changes in order; only what makes things worse is undone."""
+        route = Route(look)
         for one in ids:
+            if one in FIXES:
+                route = self._mended(route, [cause for cause in causes if named(cause)[0] == one], one)
+                continue
             base = Snapshot.of(self.model)
-            step, calls, after = self._try(one, route.report, base)
-            if after is not None and _burden(after) > route.burden:
+            step, calls, after = self._try(Candidate.of(PRESCRIPTIONS[one]), route.look, base)
+            if after is not None and self.judge.harms(route.look, after):
                 base.restore()
-                step = Step(one, step.kind, "undone", f"it makes things worse: {step.reason}")
+                step = replace(step, status="undone", reason=f"it makes things worse: {step.reason}")
             elif after is not None:
                 route.calls += calls
-                route.report = after
+                route.look = after
             route.steps.append(step)
-        return tuple(route.steps), tuple(route.calls)
+        return route
 
-    def _descend(self, report: Report, kinds: Sequence[str]) -> Route:
-        """Again and again the prescription that leaves the least, as long as it leaves less than before."""
-        route = Route(report)
-        while route.burden:
-            base = Snapshot.of(self.model)
-            tried: list[tuple[Step, Calls, Report | None]] = []
-            for one in _candidates(route.report, kinds):
-                if any(step.id == one for step in route.kept):
-                    continue
-                tried.append(self._try(one, route.report, base))
-                if tried[-1][2] is not None and not tried[-1][2].findings:
-                    break  # nothing is left that another could do better
-                base.restore()
+    def _mended(self, route: Route, causes: Sequence[Cause], asked: str = "") -> Route:
+        """Everything that the causes ask for together, kept if it helps."""
+        if not in_order(causes):
+            reason = "the report names no such cause"
+            return replace(route, steps=[*route.steps, Step(asked, "weights", "refused", reason)]) if asked else route
+        base = Snapshot.of(self.model)
+        done: list[Cause] = []
+        calls: list[Written] = []
+        for cause, members in joined(causes):
+            before = Snapshot.of(self.model)
+            try:
+                calls += carry_out(cause, self.model, self.batch, self.seed)
+                done += members
+            except IsometerError as problem:
+                before.restore()
+                route.steps += [Step(*named(one), "refused", str(problem)) for one in members]
+        if not done:
+            return route
+        try:
+            after = self.judge.look()
+        except Exception as problem:  # a model that no longer runs may raise anything
             base.restore()
-            able = [(s, c, after) for s, c, after in tried if after is not None and _burden(after) < route.burden]
-            best = min(able, key=lambda one: _burden(one[2]), default=None)
-            # Of a prescription that was tried in several rounds, only the last word counts.
-            latest = {
-                s.id: _undone(s, after, route.burden) for s, _, after in tried if best is None or s is not best[0]
-            }
-            route.steps = [s for s in route.steps if s.status == "applied" or s.id not in latest] + [*latest.values()]
+            route.steps += [Step(*named(one), "undone", _broken(problem)) for one in done]
+            return route
+        why = self._against(route.look, after, asked)
+        numbers = self.judge.numbers(route.look, after)
+        brought = ("together, " if len(done) > 1 else "") + self.judge.words(route.look, after)
+        for cause in done:
+            reason = f"{why}: {brought}" if why else "; ".join(filter(None, (brought, told(cause))))
+            route.steps.append(Step(*named(cause), "undone" if why else "applied", reason, *numbers))
+        if why:
+            base.restore()
+            return route
+        return Route(after, route.steps, [*route.calls, *calls])
+
+    def _against(self, before: Any, after: Any, asked: str) -> str:
+        if asked:
+            return "it makes things worse" if self.judge.harms(before, after) else ""
+        if not self.judge.gains(before, after) and not self.judge.enough(after):
+            return "it does not help"
+        return self.judge.objection()
+
+    def _descend(self, route: Route, kinds: Sequence[str]) -> Route:
+        """Again and again the change that brings most, as long as it brings something."""
+        while not self.judge.enough(route.look) and not self.judge.late():
+            base = Snapshot.of(self.model)
+            tried: list[Tried] = []
+            for one in self.judge.candidates(route.look, kinds):
+                if route.kept(one.id):
+                    continue
+                if self.judge.late():
+                    break
+                found = self._try(one, route.look, base)
+                base.restore()
+                if found[2] is not None or one.asked:
+                    tried.append(found)
+                if found[2] is not None and self.judge.enough(found[2]):
+                    break  # nothing is left that another could do better
+            best = self._best(route, tried, base)
+            route.note(self._undone(step, after, route.look) for step, _, after in tried)
             if best is None:
                 break
-            step, calls, route.report = best
-            for call in calls:  # again: each trial was undone before the next
-                call.make(self.model, self.batch, self.seed)
+            step, calls, route.look = best
             route.steps = [s for s in route.steps if s.id != step.id] + [step]
             route.calls += calls
         return route
 
-    def _try(self, one: str, now: Report, base: Snapshot) -> tuple[Step, Calls, Report | None]:
-        """Carry out one prescription and examine the model; a refusal leaves it as it was and gives no report."""
-        prescription = PRESCRIPTIONS[one]
-        kind, refusal = prescription.kind, prescription.elsewhere
-        for calls in prescription.calls:
+    def _best(self, route: Route, tried: list[Tried], base: Snapshot) -> Tried | None:
+        """The change that brings most and that nothing speaks against; the model has it then."""
+        able = [one for one in tried if one[2] is not None and self.judge.gains(route.look, one[2])]
+        for best in sorted(able, key=lambda one: -self.judge.merit(one[2])):
+            self._make(best[1])  # again: each trial was undone before the next
+            objection = self.judge.objection()
+            if not objection:
+                return best
+            base.restore()
+            at = tried.index(best)
+            tried[at] = (replace(best[0], status="undone", reason=objection), (), None)
+        return None
+
+    def _make(self, calls: Iterable[Written]) -> None:
+        for call in calls:
+            call.make(self.model, self.batch, self.seed)
+
+    def _try(self, one: Candidate, now: Any, base: Snapshot) -> Tried:
+        """Make one change and look at the model; a refusal leaves it as it was and gives nothing to look at."""
+        refusal = one.elsewhere
+        for calls in one.calls:
             try:
-                for call in calls:
-                    call.make(self.model, self.batch, self.seed)
+                self._make(calls)
             except IsometerError as problem:
                 refusal = refusal or str(problem)  # the first alternative is the one meant, so its reason is told
                 base.restore()
                 continue
             try:
-                after = self.examine()
+                after = self.judge.look()
             except Exception as problem:  # a model that no longer runs may raise anything
                 base.restore()
-                return (
-                    Step(one, kind, "undone", f"the model no longer runs: {type(problem).__name__}: {problem}"),
-                    (),
-                    None,
-                )
-            return Step(one, kind, "applied", _told(now, after)), calls, after
-        return Step(one, kind, "refused", refusal), (), None
+                return Step(one.id, one.kind, "undone", _broken(problem)), (), None
+            words = "; ".join(filter(None, (self.judge.words(now, after), one.note)))
+            numbers = self.judge.numbers(now, after)
+            return Step(one.id, one.kind, "applied", words, *numbers), calls, after
+        return Step(one.id, one.kind, "refused", refusal), (), None
+
+    def _undone(self, step: Step, after: Any, now: Any) -> Step:
+        if after is None:
+            return step
+        why = "it does not help"
+        if self.judge.harms(now, after):
+            why = "it makes things worse"
+        elif self.judge.gains(now, after):
+            why = "another helps more"
+        return replace(step, status="undone", reason=f"{why}: {step.reason}")
 
 
-def _candidates(report: Report, kinds: Sequence[str]) -> list[str]:
-    """Prescriptions of these kinds: what sets weights from cheap to dear, architecture by its rank in the findings."""
-    cheapest = list(PRESCRIPTIONS)  # of those that set weights: the order of the table
-    ranks: dict[str, tuple[int, int, int]] = {}
-    for position, finding in enumerate(report.findings):
-        for rank, prescription in enumerate(finding.prescriptions):
-            one, kind = prescription.id, prescription.kind
-            if kind not in kinds or not prescription.calls:
-                continue
-            key = (0, cheapest.index(one), 0) if kind == "weights" else (1, rank, position)
-            ranks[one] = min(ranks.get(one, key), key)
-    return sorted(ranks, key=lambda one: ranks[one])
+def ranked(steps: Iterable[Step]) -> list[Step]:
+    """What was done, what is advised, then what did not help, by what it brought, and what cannot be done.
+
+    Example:
+        >>> [step.id for step in ranked([Step("a", "weights", "refused", ""), Step("b", "weights", "applied", "")])]
+        ['b', 'a']
+    """
+    ranks = {"applied": 0, "advised": 1, "undone": 2, "refused": 3}
+
+    def key(step: Step) -> tuple[int, float]:
+        effect = step.effect if step.status == "undone" and not math.isnan(step.effect) else 0.0
+        return ranks[step.status], -effect
+
+    return sorted(steps, key=key)
 
 
-def _undone(step: Step, after: Report | None, burden: int) -> Step:
-    if after is None:
-        return step
-    left = _burden(after)
-    why = "it makes things worse" if left > burden else "it does not help" if left == burden else "another helps more"
-    return Step(step.id, step.kind, "undone", f"{why}: {step.reason}")
+def _without_superseded(route: Route, frozen: Collection[str]) -> Route:
+    """Weights that are drawn anew and then once more with all others need not be drawn before, if they are trained."""
+    everywhere = [at for at, call in enumerate(route.calls) if _redraws(call) and "modules" not in call.options]
+    named = {name for call in route.calls if _redraws(call) for name in call.options.get("modules", ())}
+    if not everywhere or named & set(frozen):
+        return route
+    last = everywhere[-1]
+    route.calls = [call for at, call in enumerate(route.calls) if at >= last or not _redraws(call)]
+    route.steps = ranked(
+        replace(step, status="undone", reason=f"by-the-book draws these weights too: {step.reason}")
+        if (step.id, step.status) == ("redraw", "applied")
+        else step
+        for step in route.steps
+    )
+    return route
+
+
+def _redraws(call: Written) -> TypeGuard[Call]:
+    return isinstance(call, Call) and call.function == "redraw_"
+
+
+def _broken(problem: Exception) -> str:
+    return f"the model no longer runs: {type(problem).__name__}: {problem}"
 
 
 def _set_aside(step: Step) -> Step:
     if step.status != "applied":
         return step
-    return Step(step.id, step.kind, "undone", f"it does not lead far enough: {step.reason}")
-
-
-def _burden(report: Report) -> int:
-    return sum(_BURDEN[finding.severity] for finding in report.findings)
-
-
-def _told(before: Report, after: Report) -> str:
-    """What happened to the findings."""
-    old, new = ({finding.id: finding.severity for finding in one.findings} for one in (before, after))
-    parts = [f"{one} gone" for one in old if one not in new]
-    parts += [f"{one} {old[one]} → {new[one]}" for one in old if one in new and new[one] != old[one]]
-    parts += [f"{one} ({severity}) new" for one, severity in new.items() if one not in old]
-    return ", ".join(parts) or "nothing that was found changes"
+    return replace(step, status="undone", reason=f"it does not lead far enough: {step.reason}")

@@ -1,0 +1,74 @@
+"""The causes of a report in HTML, without scripts; every text is escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from isometer.report._cause_words import CauseWords, also_helps, cause_words, together, unexplained
+
+_UNEXPLAINED = "Unexplained"
+
+
+def causes_section(report: Mapping[str, Any]) -> str:
+    """What keeps the model from training, as a section of the page; empty where there is nothing to say.
+
+    Example:
+        >>> causes_section({"schema": 1})
+        ''
+    """
+    causes, helping, rest = cause_words(report), also_helps(report), unexplained(report)
+    if not (causes or helping or rest):
+        return ""
+    parts = []
+    if causes:
+        parts.append(f'<ol class="causes">{"".join(map(_item, causes))}</ol>')
+    if helping:
+        heading = "What else helps" if causes else "What helps"
+        parts.append(f'<h3>{heading}</h3><ul class="causes">{"".join(map(_item, helping))}</ul>')
+    if together(report):
+        parts.append(f"<p>{_code(together(report))}</p>")
+    if rest:
+        parts.append(f"<h3>{_UNEXPLAINED}</h3><p>{_code(rest)}</p>")
+    return (
+        '<section id="causes" class="why" aria-labelledby="causes-title"><h2 id="causes-title">Causes</h2>'
+        f'<div class="panel">{"".join(parts)}</div></section>'
+    )
+
+
+def _code(text: str) -> str:
+    """Escaped, with names between backticks as code."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
+
+
+def _item(one: CauseWords) -> str:
+    where = f' <span class="place">{escape(one.where)}</span>' if one.where else ""
+    effect = f' <span class="effect">{escape(one.effect)}</span>' if one.effect else ""
+    return f"<li><strong>{_code(one.what)}</strong>{where}<p>→ {_code(one.repair)}{effect}</p></li>"
+
+
+def notebook_causes(report: Mapping[str, Any]) -> str:
+    """The same for a notebook, with all styles in place; empty where there is nothing to say.
+
+    Example:
+        >>> notebook_causes({"schema": 1})
+        ''
+    """
+    lines = [_line(one) for one in cause_words(report)]
+    lines += [f"Also helps: {_line(one)}" for one in also_helps(report)]
+    lines += [_code(together(report))] if together(report) else []
+    rest = unexplained(report)
+    if rest:
+        lines.append(f"{_UNEXPLAINED}: {_code(rest)}")
+    if not lines:
+        return ""
+    items = "".join(f"<li>{line}</li>" for line in lines)
+    return f'<div style="margin-top:.4em"><b>Causes</b><ol style="margin:.2em 0;padding-left:1.5em">{items}</ol></div>'
+
+
+def _line(one: CauseWords) -> str:
+    where = f" ({escape(one.where)})" if one.where else ""
+    effect = f" ({escape(one.effect)})" if one.effect else ""
+    return f"<b>{_code(one.what)}</b>{where}<br>→ {_code(one.repair)}{effect}"
