@@ -18,7 +18,8 @@ import torch.utils.checkpoint
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from isometer.doctor.causes._call_sites import CodeLine, call_site, op_name
+from isometer.doctor.causes._op_names import op_name
+from isometer.doctor.probe._call_sites import CodeLine, call_site
 from isometer.doctor.probe._module_stack import transforming
 from isometer.doctor.probe._tensor_tags import all_tensors, is_parameter
 from isometer.doctor.probe._tensor_trees import tensors

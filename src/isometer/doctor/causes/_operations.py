@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from isometer.doctor.causes._bypass import BypassedCall, TakenOut, put_back
-from isometer.doctor.causes._call_sites import CodeLine
 from isometer.doctor.causes._facts import FACTS
 from isometer.doctor.causes._flow import ForwardFlow, reaching
 from isometer.doctor.causes._gradient_cuts import gradient_cuts
 from isometer.doctor.causes._repair import Repair
 from isometer.doctor.causes._suspects import suspects
 from isometer.doctor.causes._suspicion import SURE, Suspicion
+from isometer.doctor.probe._call_sites import CodeLine
 from isometer.doctor.probe._tensor_trees import tensors
 
 Forward = Callable[[nn.Module], Any]

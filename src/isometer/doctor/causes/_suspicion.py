@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from isometer.doctor.causes._call_sites import CodeLine
+from isometer.doctor.probe._call_sites import CodeLine
 
 SURE = 3.0
 """The deviation of what is surely wrong."""

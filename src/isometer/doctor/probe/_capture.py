@@ -13,6 +13,7 @@ count). A tensor without a tag gets, at the end of the module that returns it, t
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -34,7 +35,7 @@ from isometer.doctor.probe._attention import (
     softmax_reading,
 )
 from isometer.doctor.probe._backward import Backward
-from isometer.doctor.probe._call_sites import call_site
+from isometer.doctor.probe._call_sites import code_line
 from isometer.doctor.probe._contractions import summed_axes
 from isometer.doctor.probe._module_stack import ROOT, Frame, Frames, transforming
 from isometer.doctor.probe._recorder import CUSTOM_FUNCTION, Recorder
@@ -227,7 +228,7 @@ class Capture(TorchFunctionMode):
         self._tags.latest = depth
         if is_site:
             own = frame.place.op if frame is not None else None  # of a module of torch's: its functions have its name
-            site = self._record(own or name, kind, first, made, frame, "" if own else call_site())
+            site = self._record(own or name, kind, first, made, frame, "" if own else str(code_line(sys._getframe(1))))
             site.attention = attention
             self._follow(site, call, made, tags[0].site if tags else None, weight)
         elif attention is not None and frame is not None:

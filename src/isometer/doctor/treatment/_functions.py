@@ -17,7 +17,6 @@ from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examine import probe
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._world import World
-from isometer.doctor.treatment._call_sites import call_sites
 from isometer.doctor.treatment._surgery import is_plain, own_places, put, seen, single_use
 from isometer.errors import IsometerError
 from isometer.nn import Activation
@@ -127,7 +126,7 @@ def _places(model: nn.Module, batch: Any) -> list[Site]:
     for site in found:
         module = modules.get(site.name)
         if not site.name or module is None or not is_plain(module):
-            lines = call_sites(model, batch, site.op)
+            lines = list(dict.fromkeys(one.where for one in found if one.op == site.op and one.where))
             where = f"at {', '.join(lines[:_LINES])}" if lines else "in its forward method"
             raise IsometerError(
                 f"the activation {site.op!r} of {site.name or 'the model'!r} is a function called {where}; expected a "
