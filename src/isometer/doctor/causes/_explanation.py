@@ -140,8 +140,15 @@ def repairs_of(subject: Subject, found: Material, *, mode: str | None, linear: b
 
     def work(model: nn.Module) -> list[Repair]:
         weights = weight_repairs(model, forward, seed=seed)
-        operations = operation_repairs(model, forward, samples=found.samples)
-        return [*weights, *operations, *activation_repairs(model, linear=linear)]
+        activations = activation_repairs(model, linear=linear)
+        exchanged = {name for one in activations for name in one.modules}
+        # An activation module is exchanged rather than taken out.
+        operations = [
+            one
+            for one in operation_repairs(model, forward, samples=found.samples)
+            if one.where or not exchanged.issuperset(one.modules)
+        ]
+        return [*weights, *operations, *activations]
 
     inside = subject.run(work, seed=seed, mode=mode)
     pairs = [found.batch(step) for step in range(min(_SOME, len(found.batches)))]

@@ -13,12 +13,13 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
 
 from isometer.doctor.causes._repair import Repair, RepairKind
+from isometer.doctor.causes._weights import Redraw
 from isometer.doctor.stress._optimizers import OptimizerChoice
 from isometer.doctor.stress._outlook import LEARNED
 from isometer.doctor.stress._plans import Plan
@@ -29,6 +30,7 @@ ODD = 0.3
 """Deviation below which a part is as anybody would have made it."""
 _ENOUGH = 0.5  # of the gain of everything repaired
 _GAIN = (0.05, 0.25)  # what everything repaired must add: so much progress, and such a share of what it reaches
+_ALIKE = 0.7  # of the deviation of the oddest part, from which on another is as odd
 _RATES = 3
 _SINGLES = 4  # of the oddest parts that are tried one by one
 _KINDS: tuple[tuple[RepairKind, ...], ...] = (
@@ -104,12 +106,15 @@ class SearchOutcome:
 
 
 def made(repairs: Sequence[Repair]) -> Callable[[nn.Module], None]:
-    """A function that makes several repairs: what is put in first is redrawn last, since layers are scaled by data."""
-    order = sorted(repairs, key=lambda one: one.kind in ("weights", "norm"))
+    """A function that makes several repairs; weights come last and all at once, since they are scaled by data."""
+    redraws = [one.change for one in repairs if isinstance(one.change, Redraw)]
+    others = [one.change for one in repairs if not isinstance(one.change, Redraw)]
 
     def change(model: nn.Module) -> None:
-        for repair in order:
-            repair.change(model)
+        for repair in others:
+            repair(model)
+        if redraws:
+            replace(redraws[0], names=frozenset().union(*(one.names for one in redraws)))(model)
 
     return change
 
@@ -222,7 +227,7 @@ def search(runs: RepairSearch, optimizer: str, repairs: Sequence[Repair]) -> Sea
     gain = best - runs.before
     goal = runs.before + _ENOUGH * gain
     needed, complete = _pruned(runs, _prefix(runs, start, goal), goal)
-    groups = [(group, runs.progress(group) - runs.before) for group in _grouped(needed)]
+    groups = [(group, runs.progress(group) - runs.before) for group in _completed(runs, needed, odd)]
     helpful = [
         (one, effect)
         for one in start[:_SINGLES]
@@ -232,11 +237,28 @@ def search(runs: RepairSearch, optimizer: str, repairs: Sequence[Repair]) -> Sea
     return SearchOutcome(optimizer, runs.before, best, tuple(ranked), tuple(helpful), runs.tried, complete)
 
 
+def _completed(runs: RepairSearch, needed: list[Repair], odd: list[Repair]) -> list[tuple[Repair, ...]]:
+    """Groups of what is needed, each with all parts that are as odd in the same way, unless that does harm."""
+    alike = {_manner(group[0]): group for group in _grouped(odd)}
+    found = []
+    for group in _grouped(needed):
+        least = _ALIKE * max(one.deviation for one in group)
+        whole = tuple(one for one in alike.get(_manner(group[0]), ()) if one in group or one.deviation >= least)
+        wider = len(whole) > len(group) and not runs.late
+        found.append(whole if wider and runs.progress(whole) >= runs.progress(group) else group)
+    return found
+
+
+def _manner(repair: Repair) -> tuple[str, str]:
+    """In which way a part is odd: kind and evidence, numbers apart."""
+    return repair.kind, re.sub(r"[-+.e\d]+", "#", repair.evidence)
+
+
 def _grouped(repairs: Sequence[Repair]) -> list[tuple[Repair, ...]]:
     """Repairs of one kind with the same evidence, numbers apart, belong together."""
     groups: dict[tuple[str, str], list[Repair]] = defaultdict(list)
     for repair in repairs:
-        groups[repair.kind, re.sub(r"[-+.e\d]+", "#", repair.evidence)].append(repair)
+        groups[_manner(repair)].append(repair)
     return [tuple(group) for group in groups.values()]
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from isometer.doctor.causes._repair import Repair, RepairKind
-from isometer.doctor.stress._reference import by_the_book_
+from isometer.doctor.stress._reference import by_the_book_, is_known
 
 Tensor = torch.Tensor
 Forward = Callable[[nn.Module], Any]
@@ -56,9 +56,8 @@ def weight_repairs(model: nn.Module, forward: Forward, *, seed: int) -> list[Rep
         odd = max(_oddities(module, typical), key=lambda one: one.deviation, default=_Oddity(0.0, ""))
         kind: RepairKind = "norm" if _is_norm(module) else "weights"
         verb = "Reset" if kind == "norm" else "Draw anew the weights of"
-        found.append(
-            Repair(kind, (name,), f"{verb} {shown(name)}.", odd.words, odd.deviation, _Redraw(name, forward, seed))
-        )
+        redraw = Redraw(frozenset({name}), forward, seed)
+        found.append(Repair(kind, (name,), f"{verb} {shown(name)}.", odd.words, odd.deviation, redraw))
         if not all(p.requires_grad for p in module.parameters(recurse=False) if p.is_floating_point()):
             found.append(
                 Repair(
@@ -84,24 +83,33 @@ def shown(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Redraw:
-    """Initialise one module by the book, and put its settings back to the usual ones."""
+class Redraw:
+    """Initialise modules by the book, all at once, and put settings of norms back to the usual ones.
 
-    name: str
+    At once, since the scale of a layer follows from what reaches it.
+
+    Attributes:
+        names: of the modules.
+        forward: runs a model on a batch.
+        seed: of what is drawn.
+    """
+
+    names: frozenset[str]
     forward: Forward
     seed: int
 
     def __call__(self, model: nn.Module) -> None:
-        module = model.get_submodule(self.name)
-        if _is_norm(module):
-            _usual_settings(module, model.training)
-        stayed = {*by_the_book_(model, self.forward, seed=self.seed, only={self.name})}
         generator = torch.Generator().manual_seed(self.seed)
-        for own, parameter in module.named_parameters(recurse=False):
-            # A matrix of no known kind of layer: nobody knows which side its inputs are on, so take the longer one.
-            if parameter.dim() > 1 and f"{self.name}.{own}".removeprefix(".") in stayed:
-                drawn = torch.randn(parameter.shape, generator=generator) / math.sqrt(max(parameter.shape[-2:]))
-                parameter.data.copy_(drawn.to(parameter))
+        for module in (module for name, module in model.named_modules() if name in self.names):
+            if _is_norm(module):
+                _usual_settings(module, model.training)
+            if not is_known(module):
+                for parameter in module.parameters(recurse=False):
+                    # Nobody knows on which side of such a matrix its inputs are, so take the longer one.
+                    if parameter.dim() > 1 and parameter.is_floating_point():
+                        drawn = torch.randn(parameter.shape, generator=generator) / math.sqrt(max(parameter.shape[-2:]))
+                        parameter.data.copy_(drawn.to(parameter))
+        by_the_book_(model, self.forward, seed=self.seed, only=self.names)
 
 
 @dataclass(frozen=True)
@@ -242,4 +250,4 @@ def _odd_norm(module: Any) -> Iterator[_Oddity]:
         yield _Oddity(1.5, "it uses running statistics while the model is trained")
 
 
-__all__ = ["shown", "weight_repairs"]
+__all__ = ["Redraw", "shown", "weight_repairs"]

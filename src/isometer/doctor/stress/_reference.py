@@ -37,7 +37,8 @@ def by_the_book_(
         model: to be changed.
         forward: runs the model on a batch.
         seed: of the weights.
-        only: names of the modules to initialise, all unless given; the others stay as they are.
+        only: names of the modules to initialise, all unless given; the others stay as they are. Layers are then scaled
+            to return values as large as those they are given: they do not make up for what others do.
 
     Returns:
         Names of parameters that stayed as they were.
@@ -66,8 +67,19 @@ def by_the_book_(
         for module in chosen:  # not before: a readout that shares the weight is drawn after the embedding
             if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.padding_idx is not None:
                 module.weight.data[module.padding_idx].zero_()
-        _scaled(model, forward, {id(module) for module in chosen})
+        _scaled(model, forward, {id(module) for module in chosen}, alone=only is not None)
     return [name for name, parameter in model.named_parameters() if id(parameter) not in known]
+
+
+def is_known(module: nn.Module) -> bool:
+    """Whether the book says how to initialise a module's own parameters.
+
+    Example:
+        >>> is_known(nn.Linear(2, 2)), is_known(nn.ParameterList([torch.ones(2, 2)]))
+        (True, False)
+    """
+    known = (*_NORMS, *_WEIGHTED, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention, nn.Embedding, nn.EmbeddingBag)
+    return isinstance(module, known) or type(module).__name__.endswith(("LayerNorm", "RMSNorm", "Conv1D"))
 
 
 def _redrawn(module: nn.Module, generator: torch.Generator, layers: set[int]) -> bool:
@@ -138,11 +150,14 @@ def _recurrent(name: str, parameter: Tensor, module: nn.RNNBase, generator: torc
             parameter.data[size : 2 * size] = 1.0  # the forget gate
 
 
-def _scaled(model: nn.Module, forward: Callable[[nn.Module], Any], chosen: set[int]) -> None:
-    """Scale each chosen layer in the order in which they are called, all in one pass; the last of all to a tenth."""
+def _scaled(model: nn.Module, forward: Callable[[nn.Module], Any], chosen: set[int], *, alone: bool) -> None:
+    """Scale each chosen layer in the order in which they are called, all in one pass; the last of all to a tenth.
+
+    What a layer returns gets mean square 1, or, `alone`, that of what it is given.
+    """
     done: dict[int, nn.Module] = {}
 
-    def scale(module: nn.Module, _: Any, output: Any) -> Any:
+    def scale(module: nn.Module, given: Any, output: Any) -> Any:
         if id(module) in done or not isinstance(output, Tensor) or not output.is_floating_point():
             return None
         done[id(module)] = module
@@ -150,6 +165,8 @@ def _scaled(model: nn.Module, forward: Callable[[nn.Module], Any], chosen: set[i
             return None
         try:
             size = float(output.float().square().mean().sqrt())
+            if alone and given and isinstance(given[0], Tensor) and given[0].is_floating_point():
+                size /= float(given[0].float().square().mean().sqrt()) or math.inf
         except RuntimeError:  # under vmap there is no number to read
             return None
         if not math.isfinite(size) or size <= 0 or not _times(module, 1 / size):
