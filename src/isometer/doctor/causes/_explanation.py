@@ -28,6 +28,7 @@ from isometer.serialize import json_data
 
 Tensor = torch.Tensor
 _SOME = 16  # batches whose units are looked at
+_OWN_EFFECT = 0.05  # progress that an odd part must bring by itself, where others are needed too
 _BEHIND = 0.5  # of what a simple learner reaches
 _FAR_BEHIND = 0.25  # the same, where something is mended: networks begin more slowly than simple learners
 
@@ -195,7 +196,9 @@ def _of_loss(track: Track, choice: OptimizerChoice, plan: Plan, runs: RepairSear
 
 def _explained(outcome: SearchOutcome, track: Track, yardstick: float, begun: float) -> Explanation:
     needed = [_cause(repairs, effect) for repairs, effect in outcome.needed]
-    causes = [one for one in needed if one.fixes[0].deviation >= ODD]
+    odd = [one for one in needed if one.fixes[0].deviation >= ODD]
+    # Beside parts that are as usual, an odd part that does nothing by itself is no cause.
+    causes = odd if len(odd) == len(needed) else [one for one in odd if one.effect >= _OWN_EFFECT]
     treatments = [one for one in needed if one not in causes]
     treatments += [_cause((repair,), effect) for repair, effect in outcome.helpful]
     unexplained = ""

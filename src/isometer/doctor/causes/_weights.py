@@ -109,7 +109,7 @@ class Redraw:
                     if parameter.dim() > 1 and parameter.is_floating_point():
                         drawn = torch.randn(parameter.shape, generator=generator) / math.sqrt(max(parameter.shape[-2:]))
                         parameter.data.copy_(drawn.to(parameter))
-        by_the_book_(model, self.forward, seed=self.seed, only=self.names)
+        by_the_book_(model, self.forward, seed=self.seed, only=self.names, alone=True)
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,16 @@ _NORMS = (
 )
 _WEIGHTED = (nn.Linear, nn.modules.conv._ConvNd, nn.Bilinear)
 _READOUT = 0.1
+_LEFT = 0.3  # of their size that values may be below zero behind a ReLU and its smooth relatives
 
 
 def by_the_book_(
-    model: nn.Module, forward: Callable[[nn.Module], Any], *, seed: int, only: Collection[str] | None = None
+    model: nn.Module,
+    forward: Callable[[nn.Module], Any],
+    *,
+    seed: int,
+    only: Collection[str] | None = None,
+    alone: bool = False,
 ) -> list[str]:
     """Initialise a model anew by the book, in place.
 
@@ -37,8 +43,9 @@ def by_the_book_(
         model: to be changed.
         forward: runs the model on a batch.
         seed: of the weights.
-        only: names of the modules to initialise, all unless given; the others stay as they are. Layers are then scaled
-            to return values as large as those they are given: they do not make up for what others do.
+        only: names of the modules to initialise, all unless given; the others stay as they are.
+        alone: scale layers to hand on the size of what they are given, instead of size 1, so that they do not make up
+            for what others do.
 
     Returns:
         Names of parameters that stayed as they were.
@@ -67,7 +74,7 @@ def by_the_book_(
         for module in chosen:  # not before: a readout that shares the weight is drawn after the embedding
             if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.padding_idx is not None:
                 module.weight.data[module.padding_idx].zero_()
-        _scaled(model, forward, {id(module) for module in chosen}, alone=only is not None)
+        _scaled(model, forward, {id(module) for module in chosen}, alone=alone)
     return [name for name, parameter in model.named_parameters() if id(parameter) not in known]
 
 
@@ -166,7 +173,7 @@ def _scaled(model: nn.Module, forward: Callable[[nn.Module], Any], chosen: set[i
         try:
             size = float(output.float().square().mean().sqrt())
             if alone and given and isinstance(given[0], Tensor) and given[0].is_floating_point():
-                size /= float(given[0].float().square().mean().sqrt()) or math.inf
+                size /= _size_given(given[0]) or math.inf
         except RuntimeError:  # under vmap there is no number to read
             return None
         if not math.isfinite(size) or size <= 0 or not _times(module, 1 / size):
@@ -186,6 +193,13 @@ def _scaled(model: nn.Module, forward: Callable[[nn.Module], Any], chosen: set[i
             handle.remove()
     if done and id(last := list(done.values())[-1]) in chosen:
         _times(last, _READOUT)
+
+
+def _size_given(values: Tensor) -> float:
+    """Root mean square of what a layer is given, before a nonlinearity that left only one side of it."""
+    size = float(values.float().square().mean().sqrt())
+    one_sided = float(values.min()) > -_LEFT * size
+    return math.sqrt(2) * size if one_sided else size
 
 
 def _times(module: nn.Module, factor: float) -> bool:

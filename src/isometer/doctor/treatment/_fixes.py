@@ -28,8 +28,9 @@ _EPS = 1e-5
 def redraw_(model: nn.Module, batch: Any, modules: Sequence[str] | None = None, *, seed: int = 0) -> tuple[str, ...]:
     """Draw the weights of modules anew by the book, in place.
 
-    Matrices are Gaussian, scaled in one pass over the batch so that what each layer returns has mean square 1; biases
-    are zero, norms have gain 1. Tied weights stay tied.
+    Matrices are Gaussian, scaled in one pass over the batch so that what each layer returns has mean square 1, or,
+    where modules are named, is as large as what it is given; biases are zero, norms have gain 1. Tied weights stay
+    tied.
 
     Args:
         model: the model.
@@ -62,7 +63,9 @@ def redraw_(model: nn.Module, batch: Any, modules: Sequence[str] | None = None, 
 
     def work() -> None:
         with _as_it_was(model):
-            by_the_book_(model, lambda one: call(one, owned(batch)), seed=own, only=set(names))
+            by_the_book_(
+                model, lambda one: call(one, owned(batch)), seed=own, only=set(names), alone=modules is not None
+            )
 
     all_or_nothing(model, work)
     return names
