@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -76,7 +76,7 @@ def flow(model: nn.Module, trace: Sequence[Step]) -> Flow:
             place.append(inputs[0])  # it hands on what it reads
             continue
         place.append(len(nodes))
-        nodes.append(_node(replace(step, inputs=inputs), parameters))
+        nodes.append(_node(step._replace(inputs=inputs), parameters))
     return Flow(tuple(nodes))
 
 

@@ -21,8 +21,11 @@ Tensor = torch.Tensor
 MOST_SAMPLES, MOST_QUERIES = 8, 64
 SATURATED, UNIFORM = 0.1, 0.99
 """Relative entropy below which a head picks single keys, and above which it averages over all of them."""
-FUSED = frozenset({"transformer_encoder_layer_fwd", "native_multi_head_attention", "flex_attention"})
-"""Operations with attention inside that is not calculated again."""
+ATTENTION = frozenset(
+    {"softmax", "scaled_dot_product_attention", "multi_head_attention_forward"}
+    | {"transformer_encoder_layer_fwd", "native_multi_head_attention"}
+)
+"""Operations that are attention or, for a softmax, may be part of one."""
 _MASKED = -5e3  # scores below this are masks: −1e4, −1e9, the smallest number of a dtype, −∞
 _HOPS = 8  # operations between a product and its softmax: scales, masks, views
 
@@ -103,8 +106,11 @@ def fused_reading(call: Operation) -> AttentionReading | None:
     Raises:
         Unscored: its scores cannot be calculated again.
     """
+    read = _FUSED.get(call.name)
+    if read is None:
+        raise Unscored(call.name)
     try:
-        return _dot_product(call) if call.name == "scaled_dot_product_attention" else _multi_head(call)
+        return read(call)
     except (RuntimeError, TypeError, ValueError, IndexError) as problem:  # of forms that torch takes and this does not
         raise Unscored(str(problem)) from problem
 
@@ -229,3 +235,6 @@ def _multi_head_masks(call: Operation, shape: tuple[int, int, int, int]) -> list
     if isinstance(padding, Tensor):
         masks.append(padding.detach().reshape(-1, 1, 1, keys).expand(shape))
     return [~one if one.dtype is torch.bool else one for one in masks]
+
+
+_FUSED = {"scaled_dot_product_attention": _dot_product, "multi_head_attention_forward": _multi_head}

@@ -23,11 +23,11 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from isometer.activations import Activation
-from isometer.activations._names import find_call, find_torch
+from isometer.activations._names import Found, find_call, find_torch
 from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe import _unseen as why
 from isometer.doctor.probe._attention import (
-    FUSED,
+    ATTENTION,
     AttentionReading,
     Unscored,
     follows_product,
@@ -155,7 +155,7 @@ class Capture(TorchFunctionMode):
         self._note(why.NESTED)
         tags = [tag for tensor in all_tensors(args, kwargs) if (tag := self._tags.of(tensor)) is not None]
         depth = max((tag.depth for tag in tags), default=0)
-        step = self._recorder.module(name, "other", all_tensors(args, kwargs), output) if tags else None
+        step = self._recorder.module(name, "other", all_tensors(args, kwargs), output)
         self._tags.put(output, Tag(output, depth + (room.kind_of(name) == "weight"), step=step))
 
     def _note(self, reason: str, name: str = "") -> None:
@@ -184,13 +184,16 @@ class Capture(TorchFunctionMode):
         if frame is not None:
             frame.functions.add(name)
         call = Operation(name, args, kwargs, all_tensors(args, kwargs), first)
-        tags, depth = [], 0
+        tags: list[Tag] = []
+        read: list[Tensor] = []  # those with a tag
+        depth = 0
         for tensor in call.given:
             if is_parameter(tensor):
                 self.uses[id(tensor)] = self.uses.get(id(tensor), 0) + 1
             tag = self._tags.of(tensor)
             if tag is not None:
                 tags.append(tag)
+                read.append(tensor)
                 depth = max(depth, tag.depth)
         kind, weight = self._kind(call, depth)
         # Without a tag it is on no known way from the input (a mask, an initial state), unless it has the batch's size.
@@ -210,14 +213,17 @@ class Capture(TorchFunctionMode):
             weights = [tag.weights for tag in tags if tag.weights is not None]
             behind = weights[0] if weights and all(w[0] is weights[0][0] for w in weights) else None
         floating = first.is_floating_point()
-        attention = self._attention(call, tags) if kind == "attention" and floating and self._whole else None
-        if name in FUSED:
-            self._note(why.FUSED)
+        found = find_call(name, args, kwargs) if kind == "activation" else None
         is_site = kind is not None and floating and (frame is None or not frame.place.hidden)
         layer = len(self.sites) if is_site and self._wanted(ROOT if frame is None else frame.place.name) else None
         # Before the outputs get their tags: what is written in place has that of what was read.
         inside = frame is not None and frame.within and bool(tags)
-        step = tags[0].step if inside else self._recorder.call(call, kind, weight, layer)
+        step = (
+            tags[0].step
+            if inside
+            else self._recorder.call(call, zip(read, tags, strict=True), kind, weight, found, layer)
+        )
+        attention = self._attention(call, tags) if floating and self._whole else None
         made = Tag(first, depth, layout, behind, step)
         if output is not first:
             for tensor in tensors(output):
@@ -230,18 +236,18 @@ class Capture(TorchFunctionMode):
             own = frame.place.op if frame is not None else None  # of a module of torch's: its functions have its name
             site = self._record(own or name, kind, first, made, frame, "" if own else str(code_line(sys._getframe(1))))
             site.attention = attention
-            self._follow(site, call, made, tags[0].site if tags else None, weight)
+            self._follow(site, call, made, tags[0].site if tags else None, weight, found)
         elif attention is not None and frame is not None:
             frame.attention = attention  # of the module, which will be a site
 
     def _attention(self, call: Operation, tags: Sequence[Tag]) -> AttentionReading | None:
         """How an attention spreads; none for a softmax over anything else than products of signals."""
+        if call.name not in ATTENTION:
+            return None
         with torch.no_grad(), torch.autocast(call.output.device.type, enabled=False):
             if call.name == "softmax":
                 is_one = bool(tags) and follows_product(self.trace, tags[0].step)
                 return softmax_reading(call, self._samples) if is_one else None
-            if call.name not in ("scaled_dot_product_attention", "multi_head_attention_forward"):
-                return None
             try:
                 return fused_reading(call)
             except Unscored:
@@ -287,12 +293,15 @@ class Capture(TorchFunctionMode):
         self._note(f"multiplies weights in einsum{text}, which is not a product of a signal and a matrix")
         return None
 
-    def _follow(self, site: Draft, call: Operation, made: Tag, source: Draft | None, weight: Any) -> None:
+    def _follow(
+        self, site: Draft, call: Operation, made: Tag, source: Draft | None, weight: Any, found: Found | None
+    ) -> None:
         """What is read of a site of one kind only, and which weights stand behind its output."""
         name, kind, behind = call.name, site.kind, made.weights
         if kind == "activation":
             made.weights = None
-            self._activation(site, call, source, behind)
+            _read_activation(site, call, found)
+            _join(site, source, behind)
         elif kind == "norm":
             site.statistics = _batch_statistics(call)
             made.weights = None if behind is None else (behind[0], True)
@@ -301,16 +310,6 @@ class Capture(TorchFunctionMode):
             self._weights.apply(site, call, weight)
         elif kind != "dropout" and kind != "pool":
             made.weights = None
-
-    def _activation(
-        self, site: Draft, call: Operation, source: Draft | None, behind: tuple[Draft, bool] | None
-    ) -> None:
-        found = find_call(call.name, call.args, call.kwargs)
-        site.activation = None if found is None else found.text
-        limits = room.saturation_limits(call.name, call.args, call.kwargs)
-        if limits is not None and site.value.finite:
-            site.saturated = saturated_fraction(call.output.detach(), limits)
-        _join(site, source, behind)
 
     def _leave(self, frame: Frame, output: Any) -> None:
         """Tag what a module returned, and make it a site if it is a leaf whose output no function accounts for."""
@@ -397,6 +396,13 @@ class Capture(TorchFunctionMode):
             site.value = measure(output, self._samples, **how)
         tag.site, tag.version = site, version(output)  # written to later, the tensor is no longer what was measured
         self._backward.watch_output(site, output)
+
+
+def _read_activation(site: Draft, call: Operation, found: Found | None) -> None:
+    site.activation = None if found is None else found.text
+    limits = room.saturation_limits(found)
+    if limits is not None and site.value.finite:
+        site.saturated = saturated_fraction(call.output.detach(), limits)
 
 
 def _join(site: Draft, source: Draft | None, behind: tuple[Draft, bool] | None) -> None:

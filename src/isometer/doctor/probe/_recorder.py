@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
-from isometer.activations._names import find_call
+from isometer.activations._names import Found
 from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe._module_stack import Frame
 from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, is_parameter
@@ -75,19 +74,29 @@ class Recorder:
         read = self._read(inputs)
         if step is None or step in read or self.steps[step].layer is not None:
             return self.module(name, "other", inputs, output, layer)
-        self.steps[step] = replace(self.steps[step], layer=layer)
+        self.steps[step] = self.steps[step]._replace(layer=layer)
         return step
 
-    def call(self, call: Operation, kind: str | None, weight: Any, layer: int | None) -> int | None:
+    def call(
+        self,
+        call: Operation,
+        given: Iterable[tuple[Tensor, Tag]],
+        kind: str | None,
+        weight: Any,
+        found: Found | None,
+        layer: int | None,
+    ) -> int | None:
         """The step of what a function returned: its own, or that of what it hands on; `None` for indices from values.
 
         Args:
             call: the function, its arguments and its first output.
+            given: the tensors among its arguments that have a tag.
             kind: of the site that it is, if any.
             weight: what it applies, if that is known.
+            found: what the registry knows of an activation.
             layer: of the site.
         """
-        read = self._read(call.given)
+        read = self._steps(given)
         if not call.output.is_floating_point():
             values = any(tensor.is_floating_point() for tensor in call.given)
             return read[0] if read and not values else None
@@ -96,7 +105,7 @@ class Recorder:
             return self._remember(call.output, read[0])
         if not read and self.gap:
             read = (self.source(name, UNKNOWN, call.output),)
-        return self._remember(call.output, self._add(self._step(name, call, kind, weight, read, layer)))
+        return self._remember(call.output, self._add(self._step(name, call, kind, weight, found, read, layer)))
 
     def write(self, args: Sequence[Any]) -> None:
         """`x[…] = y`, which returns nothing: from now on x comes from both."""
@@ -106,13 +115,12 @@ class Recorder:
             tag.step = self._add(Step("__setitem__", "other", read, shape=_shape(args[0])))
 
     def _read(self, given: Sequence[Tensor]) -> tuple[int, ...]:
-        steps = []
-        for tensor in given:
-            tag = self._tags.of(tensor)
-            step = None if tag is None else self.step_of(tensor, tag)
-            if step is not None:
-                steps.append(step)
-        return tuple(steps)
+        tags = ((tensor, self._tags.of(tensor)) for tensor in given)
+        return self._steps((tensor, tag) for tensor, tag in tags if tag is not None)
+
+    def _steps(self, given: Iterable[tuple[Tensor, Tag]]) -> tuple[int, ...]:
+        steps = [self.step_of(tensor, tag) if tag.step is None else tag.step for tensor, tag in given]
+        return tuple([step for step in steps if step is not None])
 
     def step_of(self, tensor: Tensor, tag: Tag) -> int | None:
         """The step that made a tensor with a tag; `None` for indices from values."""
@@ -145,7 +153,14 @@ class Recorder:
         return len(self.steps) - 1
 
     def _step(
-        self, name: str, call: Operation, kind: str | None, weight: Any, read: tuple[int, ...], layer: int | None
+        self,
+        name: str,
+        call: Operation,
+        kind: str | None,
+        weight: Any,
+        found: Found | None,
+        read: tuple[int, ...],
+        layer: int | None,
     ) -> Step:
         given = call.given
         activation: str | None = None
@@ -156,8 +171,7 @@ class Recorder:
         elif kind == "norm":
             settings, held = self._norm(name, call)
         elif kind == "activation":
-            found = find_call(name, call.args, call.kwargs) if len(read) == 1 else None
-            activation = None if found is None else found.text
+            activation = found.text if found is not None and len(read) == 1 else None
         elif name in room.ADDITIONS:
             kind = "add" if len(read) == 2 and _same_shapes(call) else "other"
             settings = {"alpha": float(call.kwargs.get("alpha", 1.0)) * (-1.0 if "sub" in name else 1.0)}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from isometer.activations import activation
-from isometer.activations._names import find_call, is_activation_call
+from isometer.activations._names import Found, is_activation_call
 from isometer.doctor.probe._readings import GradientReading, ValueReading, WeightReading
 from isometer.errors import IsometerError
 
@@ -74,14 +74,14 @@ _KINDS: dict[str, str] = {
 }
 
 
-def saturation_limits(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Outputs at or beyond these are saturated, `None` for activations which are not bounded.
+def saturation_limits(found: Found | None) -> tuple[float, float] | None:
+    """Outputs at or beyond these are saturated, `None` for activations which are not bounded, or not known.
 
     Example:
-        >>> [round(limit, 4) for limit in saturation_limits("tanh", (), {})]
+        >>> from isometer.activations._names import find_call
+        >>> [round(limit, 4) for limit in saturation_limits(find_call("tanh", (), {}))]
         [-0.9747, 0.9747]
     """
-    found = find_call(name, args, kwargs)
     flat = None if found is None else found.entry.flat
     return None if found is None or flat is None else flat(SATURATION, *found.parameters)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 
@@ -108,8 +108,7 @@ class Held:
         return parameters.get(self.name) if self.name else self.numbers
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One operation.
 
     Attributes:
@@ -133,8 +132,8 @@ class Step:
     read_shape: tuple[int, ...] = ()
     first: bool = True
     activation: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    held: Mapping[str, Held] = field(default_factory=dict)
+    settings: Mapping[str, Any] = {}
+    held: Mapping[str, Held] = {}
 
     @property
     def flat(self) -> bool:
