@@ -29,24 +29,29 @@ def causes_section(report: Mapping[str, Any]) -> str:
         heading = "What else helps" if causes else "What helps"
         parts.append(f'<h3>{heading}</h3><ul class="causes">{"".join(map(_item, helping))}</ul>')
     if together(report):
-        parts.append(f"<p>{_code(together(report))}</p>")
+        parts.append(f"<p>{marked(together(report))}</p>")
     if rest:
-        parts.append(f"<h3>{_UNEXPLAINED}</h3><p>{_code(rest)}</p>")
+        parts.append(f"<h3>{_UNEXPLAINED}</h3><p>{marked(rest)}</p>")
     return (
         '<section id="causes" class="why" aria-labelledby="causes-title"><h2 id="causes-title">Causes</h2>'
         f'<div class="panel">{"".join(parts)}</div></section>'
     )
 
 
-def _code(text: str) -> str:
-    """Escaped, with names between backticks as code."""
+def marked(text: str) -> str:
+    """Escaped, with names between backticks as code.
+
+    Example:
+        >>> marked("`blocks.3` < 1")
+        '<code>blocks.3</code> &lt; 1'
+    """
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _item(one: CauseWords) -> str:
     where = f' <span class="place">{escape(one.where)}</span>' if one.where else ""
     effect = f' <span class="effect">{escape(one.effect)}</span>' if one.effect else ""
-    return f"<li><strong>{_code(one.what)}</strong>{where}<p>→ {_code(one.repair)}{effect}</p></li>"
+    return f"<li><strong>{marked(one.what)}</strong>{where}<p>→ {marked(one.repair)}{effect}</p></li>"
 
 
 def notebook_causes(report: Mapping[str, Any]) -> str:
@@ -58,17 +63,15 @@ def notebook_causes(report: Mapping[str, Any]) -> str:
     """
     lines = [_line(one) for one in cause_words(report)]
     lines += [f"Also helps: {_line(one)}" for one in also_helps(report)]
-    lines += [_code(together(report))] if together(report) else []
-    rest = unexplained(report)
-    if rest:
-        lines.append(f"{_UNEXPLAINED}: {_code(rest)}")
-    if not lines:
+    rest = [marked(text) for text in (together(report), unexplained(report)) if text]
+    if not lines and not rest:
         return ""
     items = "".join(f"<li>{line}</li>" for line in lines)
-    return f'<div style="margin-top:.4em"><b>Causes</b><ol style="margin:.2em 0;padding-left:1.5em">{items}</ol></div>'
+    listed = f'<ol style="margin:.2em 0;padding-left:1.5em">{items}</ol>' if items else ""
+    return f'<div style="margin-top:.4em"><b>Causes</b>{listed}{"".join(f"<div>{text}</div>" for text in rest)}</div>'
 
 
 def _line(one: CauseWords) -> str:
     where = f" ({escape(one.where)})" if one.where else ""
     effect = f" ({escape(one.effect)})" if one.effect else ""
-    return f"<b>{_code(one.what)}</b>{where}<br>→ {_code(one.repair)}{effect}"
+    return f"<b>{marked(one.what)}</b>{where}<br>→ {marked(one.repair)}{effect}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from isometer.doctor.conditions._conditions import CONDITIONS
 from isometer.metrics._catalogue import describe
-from isometer.report._cause_page import notebook_causes
+from isometer.report._cause_page import marked, notebook_causes
 from isometer.report._doctor_metrics import (
     VITALS,
     checked,
@@ -231,8 +231,8 @@ def notebook_html(report: Mapping[str, Any]) -> str:
         f'<div style="border-left:4px solid {colour};padding:.4em .9em;margin:.4em 0;max-width:860px">'
         f'<div><b style="color:{colour}">{escape(f"{told.mark} {told.word}".strip())}</b> · '
         f"{escape(str(report['model']))} · {verdict(report)}</div>"
-        f'<div>{escape(str(report["summary"]))}</div><div style="font-size:85%;opacity:.8">{escape(setting(report))}'
-        f"</div>{f'<div>→ {escape(advice)}</div>' if advice else ''}{notebook_causes(report)}"
+        f'<div>{marked(str(report["summary"]))}</div><div style="font-size:85%;opacity:.8">{escape(setting(report))}'
+        f"</div>{f'<div>→ {marked(advice)}</div>' if advice else ''}{notebook_causes(report)}"
         f"{notebook_training(report)}"
         f'{listed}<div style="display:flex;flex-wrap:wrap;gap:1em">{"".join(tiles)}</div></div>'
     )

@@ -19,7 +19,7 @@ from isometer.errors import IsometerError
 from isometer.files import existing_folder, write_whole
 from isometer.metrics._catalogue import describe
 from isometer.metrics._metric import GROUPS
-from isometer.report._cause_page import causes_section
+from isometer.report._cause_page import causes_section, marked
 from isometer.report._doctor_fragments import (
     compared,
     finding_cards,
@@ -91,10 +91,10 @@ def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
         mark=told.mark or "–",
         word=escape(told.word),
         counts=escape(verdict(report)),
-        summary=escape(str(report["summary"])),
+        summary=marked(str(report["summary"])),
         setting=escape(setting(report)),
         reliability="" if has_verdicts(report) else trust,
-        next=f'<p class="next">→ {escape(advice)}</p>' if advice else "",
+        next=f'<p class="next">→ {marked(advice)}</p>' if advice else "",
         causes=causes_section(report),
         training=training_section(report),
         symptoms=escape(symptoms(report)),

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from isometer.report._cause_page import marked
 from isometer.report._doctor_fragments import compared
 from isometer.report._doctor_metrics import printable, real
 from isometer.report._loss_picture import LossCurve, loss_picture
@@ -90,10 +91,10 @@ def treatment_section(treatment: Mapping[str, Any] | None) -> str:
         return ""
     items = "".join(
         f"<li><strong>{escape(step['status'])} {escape(step['id'])}</strong> ({escape(step['kind'])}): "
-        f"{escape(step['reason'])}</li>"
+        f"{marked(step['reason'])}</li>"
         for step in treatment["steps"]
     )
-    parts = [f"<p>{escape(treatment['summary'])}</p>"]
+    parts = [f"<p>{marked(treatment['summary'])}</p>"]
     if items:
         parts.append(f"<ul>{items}</ul>")
     rows = "".join(

@@ -19,9 +19,11 @@ from isometer.doctor import diagnose
 from isometer.doctor.causes._repair import Repair
 from isometer.doctor.causes._search import Cause
 from isometer.doctor.diagnosis import Report
+from isometer.doctor.stress import Evidence, StressRun
+from isometer.doctor.stress._plans import PLANS
 from isometer.doctor.treatment import Step, Treatment, redraw_, reset_norms_, treat, unfreeze_
 from isometer.doctor.treatment._apply import _Room
-from isometer.doctor.treatment._bench import Bench, Progress
+from isometer.doctor.treatment._bench import Bench, Progress, _way
 from isometer.doctor.treatment._judges import ProgressJudge
 from isometer.doctor.treatment._search import Route, TreatmentSearch
 from isometer.errors import IsometerError
@@ -84,11 +86,11 @@ def healthy() -> tuple[nn.Sequential, Report]:
     return model, diagnose(model, batches(), optimizer="adam", predict=False)
 
 
-def trained_loss(model: nn.Module, offset: float, steps: int = 250) -> float:
+def trained_loss(model: nn.Module, offset: float, steps: int = 160) -> float:
     """Of an ordinary training on other batches, the last steps; without learning it stays at about 0.5."""
     model = copy.deepcopy(model)
     own = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.Adam(own, lr=3e-3) if own else None
+    optimizer = torch.optim.Adam(own, lr=5e-3) if own else None
     losses = []
     for x, y in batches(steps, offset=offset, seed=7):
         loss = mse_loss(model(x), y)
@@ -368,6 +370,25 @@ def test_without_time_nothing_is_tried() -> None:
     one.bench.late = True  # type: ignore[misc]
     route = TreatmentSearch(scaled(), batches()[0][0], 0, one).recommended(look(0.0), ())
     assert (route.steps, route.calls) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("short", "long", "fit", "on", "steps"),
+    [(0.5, 0.6, 0.9, "fresh batches", 40), (0.0, 0.5, 0.9, "fresh batches", 160), (0.0, 0.0, 0.7, "one batch", 20)],
+)
+def test_models_are_trained_where_a_reference_shows_that_something_can_be_learned(
+    short: float, long: float, fit: float, on: str, steps: int
+) -> None:
+    stress = healthy()[1].stress
+    found = Evidence(0.0, 0.0, long, fit, early=0.0)
+    runs = tuple(
+        StressRun("adam", "reference", "fresh batches", 0.01, count, (1.0, 1.0 - value), value)
+        for count, value in ((40, short), (160, long))
+    )
+    outlooks = {"adam": replace(stress.outlooks["adam"], evidence=found)}
+    way = _way(replace(stress, outlooks=outlooks, runs=runs, plan=PLANS[0]), "adam")
+    assert (way.on, way.steps, way.start) == (on, steps, 0.0)
+    assert way.best == (fit if on == "one batch" else long)
 
 
 @pytest.mark.parametrize(("warm", "advised"), [(0.5, True), (0.22, False)])

@@ -44,7 +44,7 @@ class Report:
         >>> report.healthy, report.findings
         (True, ())
         >>> sorted(report.to_dict())[:4]
-        ['batch', 'comparison', 'events', 'findings']
+        ['batch', 'causes', 'comparison', 'events']
 
     Attributes:
         model: name of what was examined.

@@ -212,8 +212,10 @@ class _Room:
         return same and (bool(tested.skipped) or (tested.batches > 1) == (self.batches.read(2) > 1))
 
     def _recommended(self, search: TreatmentSearch, judge: ProgressJudge, start: Any) -> Route:
-        causes = self.report.causes
-        hopeless = judge.bench.material.chance == -math.inf or (judge.best < LEARNED and _nothing_learns(causes))
+        material = judge.bench.material
+        # Targets that the doctor made up belong to their inputs.
+        causes = [one for one in self.report.causes if one.fixes or one.kind != "targets" or material.kind == "yours"]
+        hopeless = material.chance == -math.inf or (judge.best < LEARNED and _nothing_learns(causes))
         if hopeless:  # no change of the model helps where nothing can be learned
             return Route(start, [advised(cause) for cause in causes if not cause.fixes])
         explained = self.report.explanation
@@ -236,11 +238,11 @@ class _Room:
         """The optimizer of the explanation decides, or the one that is furthest from training."""
         outlooks, explained = self.report.trains, self.report.explanation
         name = explained.optimizer if explained is not None else min(outlooks, key=lambda one: _hope(outlooks[one]))
-        others = {one: bench.start(found) for one, found in outlooks.items() if one != name}
+        others = {one: bench.start(one) for one in outlooks if one != name}
         helpful = () if explained is None else explained.treatments
         extra = tuple(candidate(one, self.model) for one in helpful if one.fixes)
         kinds = _to_do(self.report) or ("weights", "architecture")  # what is chosen by name may be anything
-        return ProgressJudge(bench, name, outlooks[name].evidence.best, others, self.report, extra, (kinds,))
+        return ProgressJudge(bench, name, bench.best(name), others, self.report, extra, (kinds,))
 
     def _warm_up(self, bench: Bench, judge: ProgressJudge, route: Route) -> list[Step]:
         """A warm-up, where nothing else is enough and a short training learns more with one."""

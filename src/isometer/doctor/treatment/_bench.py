@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -83,11 +84,10 @@ class Bench:
         self._threads = tested.cost.threads
         self._choices = {one.name: one for one in choices}
         self._hints = {one.name: _hints(tested, one) for one in choices}
-        self._steps = {one.name: _steps(tested, one) for one in choices}
+        self._ways = {one.name: _way(tested, one.name) for one in choices}
         self.material: Material = material(
             Subject(model, self._beside), batches, loss, samples=tested.samples, mode=mode, seed=seed
         )
-        self._on: On = "fresh batches" if self.material.fresh else "one batch"
         self._deadline = deadline
         self.tried = 0
 
@@ -116,35 +116,37 @@ class Bench:
             return max(found.values(), key=lambda one: (one.progress, -one.end))
 
         if not any(run(rate) for rate in self._hints[optimizer]):
-            most = _MOST if self._steps[optimizer] == self._plan.steps else _MOST_LONG
+            most = _MOST if self._ways[optimizer].steps <= self._plan.steps else _MOST_LONG
             while len(found) < most and not self.late:
                 centre = best().rate
                 further = [r for r in (centre / choice.factor, centre * choice.factor) if _new(r, found)]
                 if not further or run(further[0]):
                     break
         short, long = best(), best().progress
-        more = self._plan.long > self._steps[optimizer]
-        if last and more and 0.3 * goal <= long < goal and not self.late:
+        if last and self._ways[optimizer].longer and 0.3 * goal <= long < goal and not self.late:
             long = self._run(track, choice, short.rate, self._plan.long).progress
         return Progress(short.progress, short.rate, goal, long)
 
-    def start(self, outlook: Outlook) -> float:
+    def start(self, optimizer: str) -> float:
         """Progress of the model as it came, after as many steps as are run here."""
-        short = self._steps[outlook.optimizer] == self._plan.steps
-        return outlook.evidence.start if short else outlook.evidence.ability
+        return self._ways[optimizer].start
+
+    def best(self, optimizer: str) -> float:
+        """What is known to be reachable in these runs."""
+        return self._ways[optimizer].best
 
     def warmed(self, optimizer: str, rate: float) -> tuple[float, float]:
         """Progress at a rate without and with a linear warm-up over the first quarter of the steps."""
         choice, track = self._choices[optimizer], self._track()
-        steps = self._steps[optimizer]
-        quarter = max(1, round(_WARM * steps))
+        way = self._ways[optimizer]
+        quarter = max(1, round(_WARM * way.steps))
 
         def schedule(optimizer: torch.optim.Optimizer) -> Any:
             return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / quarter))
 
         with_it = replace(choice, schedule=schedule)
         runs = [
-            track.run(one, rate, steps, who="repaired", on=self._on, own=True)
+            track.run(one, rate, way.steps, who="repaired", on=way.on, own=True)
             for one in (replace(choice, schedule=None), with_it)
         ]
         self.tried += 2
@@ -158,19 +160,43 @@ class Bench:
 
     def _run(self, track: Track, choice: OptimizerChoice, rate: float, steps: int = 0) -> StressRun:
         self.tried += 1
-        return track.run(choice, rate, steps or self._steps[choice.name], who="repaired", on=self._on)
+        way = self._ways[choice.name]
+        return track.run(choice, rate, steps or way.steps, who="repaired", on=way.on)
 
 
-def _steps(tested: Stress, choice: OptimizerChoice) -> int:
-    """How many: more where the reference learns something in many steps only."""
-    assert tested.plan is not None
-    runs = [run for run in tested.runs if (run.optimizer, run.who) == (choice.name, "reference")]
-    reached = {
-        steps: max((run.progress for run in runs if run.steps == steps), default=0.0)
-        for steps in (tested.plan.steps, tested.plan.long)
-    }
-    slow = reached[tested.plan.steps] < LEARNED <= reached[tested.plan.long]
-    return tested.plan.long if slow else tested.plan.steps
+@dataclass(frozen=True)
+class _Way:
+    """How a model is trained with one optimizer.
+
+    Attributes:
+        on: which batches.
+        steps: of a run.
+        start: progress of the model as it came.
+        best: what is known to be reachable.
+        longer: whether there are longer runs.
+    """
+
+    on: On
+    steps: int
+    start: float
+    best: float
+    longer: bool = False
+
+
+def _way(tested: Stress, optimizer: str) -> _Way:
+    """Fresh batches where something can be learned from them; many steps where few teach nothing; else one batch."""
+    plan, evidence = tested.plan, tested.outlooks[optimizer].evidence
+    assert plan is not None
+    on: On = "one batch" if math.isnan(evidence.fresh) else "fresh batches"
+    if on == "fresh batches" and evidence.best < LEARNED <= evidence.reference_fit:
+        return _Way("one batch", plan.fit, evidence.fit, max(evidence.fit, evidence.reference_fit))
+    runs = [run for run in tested.runs if (run.optimizer, run.who, run.on) == (optimizer, "reference", on)]
+    short, long = (
+        max((run.progress for run in runs if run.steps == steps), default=0.0) for steps in (plan.steps, plan.long)
+    )
+    if short < LEARNED <= long:
+        return _Way(on, plan.long, evidence.ability, evidence.best)
+    return _Way(on, plan.steps, evidence.start, evidence.best, plan.long > plan.steps)
 
 
 def _hints(tested: Stress, choice: OptimizerChoice) -> list[float]:

@@ -196,11 +196,11 @@ def output_units_(model: nn.Module, *, mean: float, scale: float) -> None:
     """
     if not scale > 0:
         raise IsometerError(f"scale is {scale}; expected a positive number — pass the standard deviation of targets")
-    model.register_forward_hook(_InUnits(mean, scale))
+    model.register_forward_hook(_OutputUnits(mean, scale))
 
 
 @dataclass(frozen=True)
-class _InUnits:
+class _OutputUnits:
     mean: float
     scale: float
 
