@@ -30,15 +30,17 @@ class CodeLine(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _is_tool(file: str) -> bool:
-    """Whether a file belongs to torch or to the doctor: neither is the user's code."""
-    if file.startswith(_DOCTOR):
-        return not file.startswith(_PATIENTS)
+def _is_doctors(file: str) -> bool:
+    return file.startswith(_DOCTOR) and not file.startswith(_PATIENTS)
+
+
+@lru_cache(maxsize=4096)
+def _is_torchs(file: str) -> bool:
     return file.startswith((_TORCH, "<frozen"))
 
 
 def code_line(frame: FrameType | None) -> CodeLine:
-    """The innermost line of code that is neither torch's nor the doctor's.
+    """The innermost line of code that is neither torch's nor the doctor's; empty where the doctor made the call itself.
 
     Args:
         frame: where to start; the search goes outwards.
@@ -48,11 +50,12 @@ def code_line(frame: FrameType | None) -> CodeLine:
         >>> code_line(sys._getframe()).line
         1
     """
-    while frame is not None:
-        if not _is_tool(frame.f_code.co_filename):
-            return CodeLine(frame.f_code.co_filename, frame.f_lineno)
-        frame = frame.f_back
-    return CodeLine()
+    for belongs in (_is_doctors, _is_torchs):  # the doctor was called by torch, and torch by the model
+        while frame is not None and belongs(frame.f_code.co_filename):
+            frame = frame.f_back
+    if frame is None or _is_doctors(frame.f_code.co_filename):
+        return CodeLine()
+    return CodeLine(frame.f_code.co_filename, frame.f_lineno)
 
 
 def call_site(frame: FrameType | None, known: Callable[[nn.Module], bool]) -> tuple[nn.Module | None, CodeLine]:
@@ -86,7 +89,7 @@ def call_site(frame: FrameType | None, known: Callable[[nn.Module], bool]) -> tu
             module = frame.f_locals.get("self")
             if module is not None and known(module):
                 return module, site
-        elif not site.file and not _is_tool(code.co_filename):
+        elif not site.file and not (_is_torchs(code.co_filename) or _is_doctors(code.co_filename)):
             site = CodeLine(code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return None, CodeLine()
