@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from isometer.doctor.stress._material import Batches, Material
 from isometer.doctor.stress._yardstick import Yardstick, yardstick
-from isometer.doctor.stress._yardstick_views import Reader, Standards, moved_ahead
+from isometer.doctor.stress._yardstick_views import InputReader, Standards, moved_ahead
 from support.stressing import entropy
 
 Tensor = torch.Tensor
@@ -316,11 +316,11 @@ def test_places_of_an_image_are_scaled_one_by_one() -> None:
 
 def test_large_inputs_are_made_small() -> None:
     images = [torch.randn(4, 3, 96, 80, generator=_generator(k)) for k in range(2)]
-    views = Reader(images, []).views(images[0])
+    views = InputReader(images, []).views(images[0])
     assert views["grid"].shape == (4, 3, 16, 16)
     assert views["flat"].shape == (4, 768)
     rows = [torch.randn(4, 5000, generator=_generator(k)) for k in range(2)]
-    flat = Reader(rows, []).views(rows[0])["flat"]
+    flat = InputReader(rows, []).views(rows[0])["flat"]
     assert flat.shape == (4, 1024)
     assert 0.5 < float(flat.std()) < 2
 
@@ -328,12 +328,12 @@ def test_large_inputs_are_made_small() -> None:
 def test_tokens_are_told_from_masks() -> None:
     tokens = torch.randint(50, (4, 9), generator=_generator())
     inputs = {"mask": torch.ones_like(tokens), "ids": tokens, "length": torch.arange(4)}
-    assert torch.equal(Reader([inputs], []).views(inputs)["tokens"], tokens)
+    assert torch.equal(InputReader([inputs], []).views(inputs)["tokens"], tokens)
 
 
 def test_long_inputs_are_cut_into_patches() -> None:
     sounds = [torch.randn(4, 1, 4000, generator=_generator(k)) for k in range(2)]
-    views = Reader(sounds, []).views(sounds[0])
+    views = InputReader(sounds, []).views(sounds[0])
     assert views["patches"].shape == (4, 63, 63)
     assert views["flat"].shape == (4, 1024)
 

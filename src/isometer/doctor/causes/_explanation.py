@@ -34,8 +34,17 @@ _FAR_BEHIND = 0.25  # the same, where something is mended: networks begin more s
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class CauseExplanation:
     """Why a model does not train, as far as short trainings tell.
+
+    Example:
+        >>> from isometer.doctor import diagnose
+        >>> _ = torch.manual_seed(0)
+        >>> model, x = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2)), torch.randn(512, 8)
+        >>> pairs = [(500 + x[k : k + 32], (x[k : k + 32, 0] > 0).long()) for k in range(0, 512, 32)]
+        >>> report = diagnose(model, pairs, optimizer="sgd", predict=False)
+        >>> [(one.modules, one.evidence) for one in report.explanation.causes]
+        [(('input',), 'the inputs have mean 5e+02 and standard deviation 1')]
 
     Attributes:
         optimizer: whose short trainings tell.
@@ -105,7 +114,7 @@ class CauseFinder:
         *,
         yardstick: float,
         deadline: float,
-    ) -> Explanation | None:
+    ) -> CauseExplanation | None:
         """Look for causes with one optimizer, whose verdict is not good."""
         if not self._searches:
             return None
@@ -159,7 +168,7 @@ def repairs_of(subject: Subject, found: Material, *, mode: str | None, linear: b
     return [*inside, *outside]
 
 
-def _of_loss(track: Track, choice: OptimizerChoice, plan: Plan, runs: RepairSearch, begun: float) -> Explanation:
+def _of_loss(track: Track, choice: OptimizerChoice, plan: Plan, runs: RepairSearch, begun: float) -> CauseExplanation:
     """A loss that falls without end: does the model learn when its sign is turned?"""
     loss = track.material.loss
 
@@ -191,10 +200,10 @@ def _of_loss(track: Track, choice: OptimizerChoice, plan: Plan, runs: RepairSear
         )
     ]
     seconds = time.perf_counter() - begun
-    return Explanation(choice.name, tuple(causes), (), runs.before, after, "", 1, seconds, True)
+    return CauseExplanation(choice.name, tuple(causes), (), runs.before, after, "", 1, seconds, True)
 
 
-def _explained(outcome: SearchOutcome, track: Track, yardstick: float, begun: float) -> Explanation:
+def _explained(outcome: SearchOutcome, track: Track, yardstick: float, begun: float) -> CauseExplanation:
     needed = [_cause(repairs, effect) for repairs, effect in outcome.needed]
     odd = [one for one in needed if one.fixes[0].deviation >= ODD]
     # Beside parts that are as usual, an odd part that does nothing by itself is no cause.
@@ -208,14 +217,14 @@ def _explained(outcome: SearchOutcome, track: Track, yardstick: float, begun: fl
         if alike:
             causes.append(Cause((INPUT,), "Pass batches of different samples.", math.nan, alike, "input"))
         elif not treatments:
-            unexplained, blamed = _left_over(outcome, yardstick)
+            unexplained, blamed = _left_over(outcome, yardstick, track.material.kind)
             causes += blamed
     elif yardstick > LEARNED and outcome.repaired < _FAR_BEHIND * yardstick:
         unexplained = (
             f"even then the model makes a progress of {outcome.repaired:.2f}, and a simple learner {yardstick:.2f}: "
             "something in its architecture costs the rest"
         )
-    return Explanation(
+    return CauseExplanation(
         outcome.optimizer,
         tuple(causes),
         tuple(treatments),
@@ -238,7 +247,7 @@ def _cause(repairs: Sequence[Repair], effect: float) -> Cause:
     return Cause(modules, advice, effect, first.evidence, first.kind, where, tuple(repairs))
 
 
-def _left_over(outcome: SearchOutcome, yardstick: float) -> tuple[str, list[Cause]]:
+def _left_over(outcome: SearchOutcome, yardstick: float, targets: str) -> tuple[str, list[Cause]]:
     """What is left where no repair helps: the architecture, or the data."""
     if yardstick >= max(LEARNED, outcome.repaired / _BEHIND):
         return (
@@ -246,7 +255,7 @@ def _left_over(outcome: SearchOutcome, yardstick: float) -> tuple[str, list[Caus
             f"the model {outcome.repaired:.2f}: the architecture does not suit the task, or loses what matters",
             [],
         )
-    if outcome.repaired >= LEARNED:
+    if outcome.repaired >= LEARNED or targets != "yours":
         return "no repair of a part helps", []
     return (
         "neither the model, nor the model with everything repaired, nor a simple learner learns from these batches",

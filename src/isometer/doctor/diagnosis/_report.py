@@ -21,7 +21,7 @@ from isometer.serialize import json_data
 if TYPE_CHECKING:
     import xarray
 
-    from isometer.doctor.causes._explanation import Explanation
+    from isometer.doctor.causes._explanation import CauseExplanation
     from isometer.doctor.causes._search import Cause
     from isometer.doctor.prediction._predict_chain import Prediction
     from isometer.doctor.stress._outlook import Outlook
@@ -85,7 +85,7 @@ class Report:
         return () if explained is None else explained.causes
 
     @property
-    def explanation(self) -> Explanation | None:
+    def explanation(self) -> CauseExplanation | None:
         """The search for causes, `None` where there was no reason for one."""
         return None if self.stress is None else self.stress.explanation
 

@@ -20,9 +20,9 @@ from isometer.doctor.probe._tensor_trees import map_tensors
 from isometer.doctor.probe._world import World
 from isometer.doctor.stress._material import Material, Pair, written
 from isometer.doctor.stress._race import progress
-from isometer.doctor.stress._yardstick_answers import SHARED, Answer, answer_like, forms_of, used_outputs
-from isometer.doctor.stress._yardstick_learners import Learner, Weights, learners
-from isometer.doctor.stress._yardstick_views import KNOWN, Reader, Unfit, Views, moved_ahead
+from isometer.doctor.stress._yardstick_answers import SHARED, AnswerShape, answer_like, forms_of, used_outputs
+from isometer.doctor.stress._yardstick_learners import Learner, LearnerWeights, learners
+from isometer.doctor.stress._yardstick_views import KNOWN, InputReader, Unfit, Views, moved_ahead
 
 Tensor = torch.Tensor
 RATES = (3e-3, 2e-2)
@@ -76,7 +76,7 @@ def yardstick(material: Material, output: Any, *, steps: int, seed: int) -> Yard
         >>> yardstick(given, torch.zeros(32, 1), steps=40, seed=0).progress > 0.8
         True
     """
-    found: list[_Run] = []
+    found: list[_LearnerRun] = []
     world = World()
     try:
         world.seed(seed)
@@ -94,7 +94,7 @@ def yardstick(material: Material, output: Any, *, steps: int, seed: int) -> Yard
     return Yardstick(best.progress(material.chance), best.name, tuple(best.losses))
 
 
-def _trained(material: Material, output: Any, steps: int, seed: int) -> list[_Run]:
+def _trained(material: Material, output: Any, steps: int, seed: int) -> list[_LearnerRun]:
     """Train all learners at all rates; those that went on to the end."""
     count = material.batches.read(steps)
     if material.kind != "yours" or not math.isfinite(material.chance) or not material.fresh:
@@ -104,7 +104,7 @@ def _trained(material: Material, output: Any, steps: int, seed: int) -> list[_Ru
         raise Unfit
     output = _some(output, material.samples)
     used, to_the_end = used_outputs(material, output, known[0][1])
-    reader = Reader([inputs for inputs, _ in known], used)
+    reader = InputReader([inputs for inputs, _ in known], used)
     ahead = moved_ahead(known[0])
     if 0 in ahead and to_the_end:
         raise Unfit  # what has only to be passed on is no measure for a model that must squeeze it
@@ -133,11 +133,11 @@ def _some(tree: Any, samples: int) -> Any:
 
 
 def _stepped(
-    runs: list[_Run], adam: torch.optim.Optimizer, views: Views, material: Material, target: Any
-) -> list[_Run]:
+    runs: list[_LearnerRun], adam: torch.optim.Optimizer, views: Views, material: Material, target: Any
+) -> list[_LearnerRun]:
     """One step of every run; those that went well. A batch that no learner has a finite loss on is left out."""
     adam.zero_grad()
-    tried, learned = False, list[_Run]()
+    tried, learned = False, list[_LearnerRun]()
     for run in runs:
         with suppress(Exception):  # a loss may refuse the answer to another shape of inputs
             value = material.loss(run.output(views), written(target)).float().reshape(())
@@ -150,19 +150,19 @@ def _stepped(
     return learned or (runs if tried else [])
 
 
-def _adam(runs: Sequence[_Run]) -> torch.optim.Optimizer:
+def _adam(runs: Sequence[_LearnerRun]) -> torch.optim.Optimizer:
     groups = [[one for run in runs if run.rate == rate for one in run.weights.parameters] for rate in RATES]
     return torch.optim.Adam([{"params": one} for one in groups], betas=(0.9, 0.99), eps=1e-12, fused=True)
 
 
-class _Run:
+class _LearnerRun:
     """A learner at one rate, with heads that start at zero: its first answer is the best constant."""
 
     def __init__(
-        self, learner: Learner, rate: float, views: Views, answers: Sequence[Answer], output: Any, seed: int
+        self, learner: Learner, rate: float, views: Views, answers: Sequence[AnswerShape], output: Any, seed: int
     ) -> None:
         self.name, self.rate, self._view, self._output = learner.name, rate, learner.view, output
-        self.weights, self.losses = Weights(seed), list[float]()
+        self.weights, self.losses = LearnerWeights(seed), list[float]()
         self._body = learner.build(self.weights, views[learner.view])
         with torch.no_grad():
             size = self._body(views[learner.view][:1]).shape[-1]
@@ -194,11 +194,11 @@ def _runs(
     output: Any,
     used: Sequence[Tensor],
     known: Sequence[Pair],
-    reader: Reader,
+    reader: InputReader,
     *,
     causal: bool,
     seed: int,
-) -> Iterator[_Run]:
+) -> Iterator[_LearnerRun]:
     views = reader.views(known[0][0])
     forms = [forms_of(one, views) for one in used]
     for form in SHARED:
@@ -210,4 +210,4 @@ def _runs(
         ]
         for learner in learners(views, form, reader.vocabulary, causal=causal):
             for rate in RATES:
-                yield _Run(learner, rate, views, answers, output, seed)
+                yield _LearnerRun(learner, rate, views, answers, output, seed)

@@ -24,7 +24,7 @@ _TRIED, _AS_GOOD = 8, 0.02  # batches that constants are tried on, and share of 
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class AnswerShape:
     """An output that the loss reads, and how numbers become one like it.
 
     Attributes:
@@ -132,7 +132,9 @@ def _starts(like: Tensor, form: Form, targets: Sequence[Any]) -> Iterator[tuple[
     yield torch.zeros(()), one
 
 
-def answer_like(material: Material, output: Any, like: Tensor, form: Form, size: int, targets: Sequence[Any]) -> Answer:
+def answer_like(
+    material: Material, output: Any, like: Tensor, form: Form, size: int, targets: Sequence[Any]
+) -> AnswerShape:
     """An answer in the place of one tensor of an output, which starts from the best constant."""
     along = _axis_of_log_probabilities(like)
     alike = [y for y in targets if _shape(y) == _shape(targets[0])][:_TRIED]
@@ -146,7 +148,7 @@ def answer_like(material: Material, output: Any, like: Tensor, form: Form, size:
     least = min(value for value, _, _ in found)
     # The first that is as good: it knows the scale best.
     _, offset, scale = next(one for one in found if one[0] <= least + _AS_GOOD * abs(least))
-    return Answer(like, form, size, offset, scale, along)
+    return AnswerShape(like, form, size, offset, scale, along)
 
 
 def _shape(target: Any) -> tuple[int, ...]:

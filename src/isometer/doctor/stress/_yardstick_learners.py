@@ -20,11 +20,11 @@ _PLACES = 64  # tokens whose place counts
 _MANY = 4096  # positions from which on layers are narrower
 
 
-class Weights:
+class LearnerWeights:
     """Parameters from a generator of their own.
 
     Example:
-        >>> weights = Weights(0)
+        >>> weights = LearnerWeights(0)
         >>> weights.layer(3, 5)[0].shape, len(weights.parameters)
         (torch.Size([5, 3]), 2)
     """
@@ -73,23 +73,23 @@ def _pooled(x: Tensor) -> Tensor:
     return torch.cat([x.mean(1), x.amax(1)], 1)
 
 
-def _linear(weights: Weights, x: Tensor) -> Body:
+def _linear(weights: LearnerWeights, x: Tensor) -> Body:
     return lambda x: x
 
 
-def _mlp(weights: Weights, x: Tensor) -> Body:
+def _mlp(weights: LearnerWeights, x: Tensor) -> Body:
     layers = weights.layer(x.shape[1], 128), weights.layer(128, 128)
     return lambda x: _dense(x, *layers)
 
 
-def _waves(weights: Weights, x: Tensor) -> Body:
+def _waves(weights: LearnerWeights, x: Tensor) -> Body:
     """Random waves of several lengths, for functions of few coordinates."""
     direction = weights.fixed(x.shape[1], 128) * torch.linspace(0.4, 3.6, 128) / math.sqrt(x.shape[1])
     phase, layer = 10 * weights.fixed(128), weights.layer(128, 128)
     return lambda x: _dense(math.sqrt(2) * torch.cos(x @ direction + phase), layer)
 
 
-def _image(weights: Weights, x: Tensor) -> Body:
+def _image(weights: LearnerWeights, x: Tensor) -> Body:
     first, second = weights.layer(x.shape[1], 16, 3, 3), weights.layer(16, 32, 3, 3)
 
     def body(x: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ def _image(weights: Weights, x: Tensor) -> Body:
     return body
 
 
-def _pixels(weights: Weights, x: Tensor) -> Body:
+def _pixels(weights: LearnerWeights, x: Tensor) -> Body:
     first, second = weights.layer(x.shape[1], 16, 3, 3), weights.layer(16, 16, 3, 3)
 
     def body(x: Tensor) -> Tensor:
@@ -111,17 +111,17 @@ def _pixels(weights: Weights, x: Tensor) -> Body:
     return body
 
 
-def _set(weights: Weights, x: Tensor) -> Body:
+def _set(weights: LearnerWeights, x: Tensor) -> Body:
     layers = weights.layer(x.shape[2], 64), weights.layer(64, 64)
     return lambda x: _pooled(_dense(x, *layers))
 
 
-def _series(weights: Weights, x: Tensor) -> Body:
+def _series(weights: LearnerWeights, x: Tensor) -> Body:
     first, second = weights.layer(5 * x.shape[2], 64), weights.layer(5 * 64, 64)
     return lambda x: _pooled(_dense(_neighbours(_dense(_neighbours(x, 2, 2), first), 2, 2), second))
 
 
-def _context(weights: Weights, x: Tensor, embedding: Body, *, causal: bool) -> Body:
+def _context(weights: LearnerWeights, x: Tensor, embedding: Body, *, causal: bool) -> Body:
     """Each position with its neighbours and the mean of all, or with what comes before it alone."""
     before, after = (3, 0) if causal else (2, 2)
     size, width = embedding(x[:1]).shape[2], 64 if x.shape[:2].numel() <= _MANY else 32
@@ -135,12 +135,12 @@ def _context(weights: Weights, x: Tensor, embedding: Body, *, causal: bool) -> B
     return body
 
 
-def _bag(weights: Weights, x: Tensor, embedding: Body) -> Body:
+def _bag(weights: LearnerWeights, x: Tensor, embedding: Body) -> Body:
     layer = weights.layer(3 * embedding(x[:1]).shape[2], 64)
     return lambda x: _pooled(_dense(_neighbours(embedding(x), 1, 1), layer))
 
 
-def _places(weights: Weights, x: Tensor, embedding: Body) -> Body:
+def _places(weights: LearnerWeights, x: Tensor, embedding: Body) -> Body:
     """Tokens at their places: columns of a table, or words in an order."""
     shape = (min(x.shape[1], _PLACES), embedding(x[:1]).shape[2])
     layer = weights.layer(math.prod(shape), 128)
@@ -153,14 +153,14 @@ class Learner:
 
     name: str
     view: str
-    build: Callable[[Weights, Tensor], Body]
+    build: Callable[[LearnerWeights, Tensor], Body]
 
 
 def learners(views: Views, form: Form, vocabulary: int, *, causal: bool) -> Iterator[Learner]:
     """Those for these inputs and answers; only causal ones, if the answer is found later in the inputs."""
 
-    def embedded(size: int, then: Callable[..., Body], **how: Any) -> Callable[[Weights, Tensor], Body]:
-        def build(weights: Weights, x: Tensor) -> Body:
+    def embedded(size: int, then: Callable[..., Body], **how: Any) -> Callable[[LearnerWeights, Tensor], Body]:
+        def build(weights: LearnerWeights, x: Tensor) -> Body:
             table = weights.drawn(vocabulary, size, deviation=1.0)
             return then(weights, x, lambda x: functional.embedding(x, table), **how)
 

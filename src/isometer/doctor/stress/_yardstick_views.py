@@ -139,7 +139,7 @@ def _arranged(x: Tensor, outputs: Sequence[Tensor]) -> Tensor:
     return x.flatten(2) if x.dim() == 4 and min(x.shape[2:]) == 1 else x
 
 
-class Reader:
+class InputReader:
     """Makes views of inputs.
 
     The largest tensor counts as what there is to look at; others are added to the flat view.
