@@ -12,7 +12,7 @@ from functools import cached_property
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._recorder import UNKNOWN
 from isometer.doctor.probe._sites import ADDITIONS
-from isometer.doctor.probe._trace import Step
+from isometer.doctor.probe._trace import TraceStep
 
 _MERGES = ADDITIONS | {"cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack"}
 
@@ -37,7 +37,7 @@ class Paths:
     """
 
     def __init__(self, examination: Examination) -> None:
-        self._trace: Sequence[Step] = examination.trace
+        self._trace: Sequence[TraceStep] = examination.trace
         self._outputs, self._count = examination.outputs, len(examination)
         self._sites = examination.sites
 

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from isometer.doctor.probe._recorder import MATRIX_PRODUCTS
-from isometer.doctor.probe._trace import Held, Numbers, Step, constant
+from isometer.doctor.probe._trace import Held, Numbers, TraceStep, constant
 from isometer.spec import Norm
 
 Tensor = torch.Tensor
@@ -54,7 +54,7 @@ class Flow:
         return readers
 
 
-def flow(model: nn.Module, trace: Sequence[Step]) -> Flow:
+def flow(model: nn.Module, trace: Sequence[TraceStep]) -> Flow:
     """The operations of a model, what each reads, and what it is in a spec.
 
     Args:
@@ -80,7 +80,7 @@ def flow(model: nn.Module, trace: Sequence[Step]) -> Flow:
     return Flow(tuple(nodes))
 
 
-def _node(step: Step, parameters: Parameters) -> Node:
+def _node(step: TraceStep, parameters: Parameters) -> Node:
     name, read = step.name, step.inputs
     common: dict[str, Any] = {"site": step.layer if step.kind in _SITED else None}
     if step.kind == "input":
@@ -104,7 +104,7 @@ def _node(step: Step, parameters: Parameters) -> Node:
     return Node("other", name, read, reason=f"{name} is no step of the theory's layer")
 
 
-def _weight_node(step: Step, parameters: Parameters, site: int | None) -> Node:
+def _weight_node(step: TraceStep, parameters: Parameters, site: int | None) -> Node:
     name, read = step.name, step.inputs
     weight, bias = (_held(step, role, parameters) for role in ("weight", "bias"))
     reason = ""
@@ -121,12 +121,12 @@ def _weight_node(step: Step, parameters: Parameters, site: int | None) -> Node:
     return Node("weight", name, read[:1], weight, bias, reason=reason, site=site)
 
 
-def _held(step: Step, role: str, parameters: Parameters) -> Tensor | Numbers | None:
+def _held(step: TraceStep, role: str, parameters: Parameters) -> Tensor | Numbers | None:
     held: Held | None = step.held.get(role)
     return None if held is None else held.of(parameters)
 
 
-def _norm(step: Step, parameters: Parameters) -> Norm | str:
+def _norm(step: TraceStep, parameters: Parameters) -> Norm | str:
     """The normalisation as a spec has it, or why there is none."""
     name, settings = step.name, step.settings
     if name == "batch_norm":
@@ -145,14 +145,14 @@ def _norm(step: Step, parameters: Parameters) -> Norm | str:
     return f"{name} has no counterpart in a spec"
 
 
-def _with_affine(step: Step, parameters: Parameters, **fields: Any) -> Norm | str:
+def _with_affine(step: TraceStep, parameters: Parameters, **fields: Any) -> Norm | str:
     scale, shift = _number(step, "weight", parameters, 1.0), _number(step, "bias", parameters, 0.0)
     if scale is None or shift is None:
         return "the affine part of a normalisation differs from feature to feature"
     return Norm(**fields, eps=step.settings["eps"], scale=scale, shift=shift)
 
 
-def _number(step: Step, role: str, parameters: Parameters, default: float) -> float | None:
+def _number(step: TraceStep, role: str, parameters: Parameters, default: float) -> float | None:
     """The one value of a tensor that a step holds, `None` if there are several or it is not known."""
     if role not in step.held:
         return default
@@ -160,7 +160,7 @@ def _number(step: Step, role: str, parameters: Parameters, default: float) -> fl
     return value.constant if isinstance(value, Numbers) else None if value is None else constant(value)
 
 
-def _factor(step: Step, parameters: Parameters) -> float | None:
+def _factor(step: TraceStep, parameters: Parameters) -> float | None:
     """The number that a tensor is multiplied by."""
     number = step.settings.get("factor", _number(step, "factor", parameters, math.nan))
     if number is None or not math.isfinite(number):

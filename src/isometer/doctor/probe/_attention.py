@@ -15,7 +15,7 @@ import torch
 
 from isometer.doctor.probe._reductions import every
 from isometer.doctor.probe._tensor_tags import Operation
-from isometer.doctor.probe._trace import Step
+from isometer.doctor.probe._trace import TraceStep
 
 Tensor = torch.Tensor
 MOST_SAMPLES, MOST_QUERIES = 8, 64
@@ -130,7 +130,7 @@ def softmax_reading(call: Operation, samples: int) -> AttentionReading | None:
     return reading_of_scores(scores)
 
 
-def follows_product(trace: Sequence[Step], step: int | None) -> bool:
+def follows_product(trace: Sequence[TraceStep], step: int | None) -> bool:
     """Whether a step is a product of two signals, or a few scales, masks and views behind one."""
     for _ in range(_HOPS):
         if step is None:

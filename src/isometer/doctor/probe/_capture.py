@@ -37,12 +37,12 @@ from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._call_sites import call_site
 from isometer.doctor.probe._contractions import summed_axes
 from isometer.doctor.probe._module_stack import ROOT, Frame, Frames, transforming
-from isometer.doctor.probe._recorder import CUSTOM_FUNCTION, Recorder
+from isometer.doctor.probe._recorder import CUSTOM_FUNCTION, TraceRecorder
 from isometer.doctor.probe._reductions import measure, saturated_fraction
 from isometer.doctor.probe._sites import Draft
 from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, all_tensors, is_parameter, version
 from isometer.doctor.probe._tensor_trees import dense, tensors
-from isometer.doctor.probe._trace import Step
+from isometer.doctor.probe._trace import TraceStep
 from isometer.doctor.probe._unseen import Unseen, unseen
 from isometer.doctor.probe._weights import Weights
 from isometer.spec import Norm
@@ -78,11 +78,11 @@ class Capture(TorchFunctionMode):
         self._calls: dict[tuple[str, str], int] = {}
         self._tags = Tags()
         self._frames = Frames(model, self._tags, self._leave)
-        self._recorder = Recorder(model, self._tags, whole=whole)
+        self._recorder = TraceRecorder(model, self._tags, whole=whole)
         self._weights = Weights(self._tags, backward, samples=samples, tokens_first=tokens_first, spectra=spectra)
 
     @property
-    def trace(self) -> list[Step]:
+    def trace(self) -> list[TraceStep]:
         """What each operation read."""
         return self._recorder.steps
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from isometer.doctor.probe._loss import LossReading
 from isometer.doctor.probe._readings import GradientReading
 from isometer.doctor.probe._sites import Site, principled_gain
-from isometer.doctor.probe._trace import Step
+from isometer.doctor.probe._trace import TraceStep
 from isometer.doctor.probe._unseen import Unseen
 from isometer.metrics import METRICS, Metric, names
 from isometer.metrics._catalogue import probed
@@ -79,7 +79,7 @@ class Examination:
     loss_exponent: int
     samples: int
     seed: int
-    trace: tuple[Step, ...] = ()
+    trace: tuple[TraceStep, ...] = ()
     outputs: tuple[int, ...] = ()
     unseen: tuple[Unseen, ...] = ()
     loss: LossReading = field(default_factory=LossReading)

@@ -20,7 +20,7 @@ from isometer.doctor.probe._reachability import all_on_the_way
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import dense, map_tensors, tensors
-from isometer.doctor.probe._trace import Step
+from isometer.doctor.probe._trace import TraceStep
 from isometer.doctor.probe._unseen import Unseen
 from isometer.doctor.probe._world import without_collection
 from isometer.errors import IsometerError
@@ -137,7 +137,7 @@ def examine(
     """
     samples, tokens_first = _samples(subject.original, batch)
     found: list[Site] = []
-    trace: tuple[Step, ...] = ()
+    trace: tuple[TraceStep, ...] = ()
     outputs: tuple[int, ...] = ()
     missed: tuple[Unseen, ...] = ()
     lost: int | None = None

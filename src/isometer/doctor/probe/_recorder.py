@@ -12,7 +12,7 @@ from isometer.activations._names import Found
 from isometer.doctor.probe import _sites as room
 from isometer.doctor.probe._module_stack import Frame
 from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, is_parameter
-from isometer.doctor.probe._trace import Held, Step, constant, numbers_of
+from isometer.doctor.probe._trace import Held, TraceStep, constant, numbers_of
 
 Tensor = torch.Tensor
 _SAME_ENTRIES = frozenset(
@@ -30,7 +30,7 @@ _QUOTIENTS = frozenset({"div", "__truediv__", "__div__", "__itruediv__", "true_d
 _LARGEST_FACTOR = 4096  # entries of a tensor that is looked at for being one number
 
 
-class Recorder:
+class TraceRecorder:
     """The steps of one pass, in the order of execution.
 
     Args:
@@ -40,7 +40,7 @@ class Recorder:
     """
 
     def __init__(self, model: nn.Module, tags: Tags, *, whole: bool) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[TraceStep] = []
         self._tags, self._whole = tags, whole
         self.gap = False  # something ran that was not announced: what comes from nowhere may come from it
         self._of_nodes: dict[int, int] = {}  # steps by the number of the node of the graph that made the tensor
@@ -48,7 +48,7 @@ class Recorder:
 
     def source(self, name: str, kind: str, tensor: Tensor, layer: int | None = None) -> int:
         """A step that reads nothing: an input, or what comes from nowhere that was seen."""
-        return self._remember(tensor, self._add(Step(name, kind, layer=layer, shape=_shape(tensor))))
+        return self._remember(tensor, self._add(TraceStep(name, kind, layer=layer, shape=_shape(tensor))))
 
     def module(
         self,
@@ -61,7 +61,7 @@ class Recorder:
     ) -> int:
         """A module that is one step."""
         shape = _shape(inputs[0]) if inputs else ()
-        return self._add(Step(name, kind, self._read(inputs), layer, _shape(output), shape, activation=activation))
+        return self._add(TraceStep(name, kind, self._read(inputs), layer, _shape(output), shape, activation=activation))
 
     def untagged(self, name: str, frame: Frame, output: Tensor) -> int:
         """What a module made of nothing that comes from the input, or of its inputs by ways that were not seen."""
@@ -112,7 +112,7 @@ class Recorder:
         tag = self._tags.of(args[0]) if isinstance(args[0], Tensor) else None
         if tag is not None and tag.step is not None:
             read = self._read([value for value in (args[0], args[-1]) if isinstance(value, Tensor)])
-            tag.step = self._add(Step("__setitem__", "other", read, shape=_shape(args[0])))
+            tag.step = self._add(TraceStep("__setitem__", "other", read, shape=_shape(args[0])))
 
     def _read(self, given: Sequence[Tensor]) -> tuple[int, ...]:
         tags = ((tensor, self._tags.of(tensor)) for tensor in given)
@@ -139,7 +139,7 @@ class Recorder:
         inputs = tuple(sorted(step for step in known if step is not None))
         # Autograd has told all that it reads, if it names every tensor that was differentiated.
         kind = "other" if inputs and None not in known else UNKNOWN
-        return self._add(Step(name, kind, inputs, shape=_shape(tensor)))
+        return self._add(TraceStep(name, kind, inputs, shape=_shape(tensor)))
 
     def _remember(self, tensor: Tensor, step: int) -> int:
         """By the number of its node: the node itself would hold the graph."""
@@ -148,7 +148,7 @@ class Recorder:
             self._of_nodes[maker._sequence_nr()] = step
         return step
 
-    def _add(self, step: Step) -> int:
+    def _add(self, step: TraceStep) -> int:
         self.steps.append(step)
         return len(self.steps) - 1
 
@@ -161,7 +161,7 @@ class Recorder:
         found: Found | None,
         read: tuple[int, ...],
         layer: int | None,
-    ) -> Step:
+    ) -> TraceStep:
         given = call.given
         activation: str | None = None
         settings: dict[str, Any] = {}
@@ -182,7 +182,7 @@ class Recorder:
             kind = "scale" if settings or held else "other"
         first = bool(given) and self._tags.of(given[0]) is not None
         shape = _shape(given[0]) if given else ()
-        return Step(name, kind, read, layer, _shape(call.output), shape, first, activation, settings, held)
+        return TraceStep(name, kind, read, layer, _shape(call.output), shape, first, activation, settings, held)
 
     def _applied(self, name: str, call: Operation, weight: Any) -> tuple[str, dict[str, Any], dict[str, Held]]:
         """Weights, or a product of two things that come from the input."""

@@ -108,7 +108,7 @@ class Held:
         return parameters.get(self.name) if self.name else self.numbers
 
 
-class Step(NamedTuple):
+class TraceStep(NamedTuple):
     """One operation.
 
     Attributes:
