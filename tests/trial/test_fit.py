@@ -96,7 +96,7 @@ def folder(tmp_path: Path) -> Path:
             best = 1.0 if record is None else min(1.0, float(np.mean(record["second"][0]["scores"])))
             progress = max(0.0, 1 - best + 0.02 * rng.normal())
             one[optimizer] = {"fresh": progress, "fit": 0.5, "reference_fresh": 0.5, "reference_fit": 0.9}
-            one[optimizer] |= {"broken": False, "early": progress / 2}
+            one[optimizer] |= {"broken": False, "early": progress / 2, "repaired": None, "yardstick": 0.6}
         label = f"{member.name} fresh"
         records[label] = {"of": stage._digests[label], "code": "", "error": None, **one}
     write_records(tmp_path / STRESS, records)

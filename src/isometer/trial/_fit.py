@@ -26,7 +26,7 @@ from isometer.trial._roster import family_named
 Floats = NDArray[np.float64]
 KINDS = {"fresh batches": "fresh", "one batch": "one"}
 """What a fit is for, and which batches of the trial it is fitted to."""
-THRESHOLDS = {"trains": 0.7, "sick": 0.4}
+THRESHOLDS = {"trains": 0.8, "sick": 0.65}
 """Probabilities from which on a model is said to train, and below which it is said to be sick."""
 _NUMBERS = ("fresh", "fit", "reference_fresh", "reference_fit", "early", "repaired", "yardstick")
 _PENALTY = 1e-3  # of squared weights, against the mean of the log likelihood: keeps them finite
@@ -59,7 +59,7 @@ def evidence(record: Mapping[str, Any], optimizer: str) -> Evidence | None:
     found = record.get(optimizer)
     if found is None:
         return None
-    numbers = {key: math.nan if found[key] is None else float(found[key]) for key in _NUMBERS}
+    numbers = {key: math.nan if found.get(key) is None else float(found[key]) for key in _NUMBERS}
     return Evidence(**numbers, broken=bool(found["broken"]))
 
 
@@ -103,14 +103,12 @@ class Cases:
         features: one row per case.
         trains: the truth.
         kin: group of kindred families.
-        unknown: whether the stress test learned nothing with model and reference.
     """
 
     names: tuple[tuple[str, str], ...]
     features: Floats
     trains: NDArray[np.bool_]
     kin: tuple[str, ...]
-    unknown: NDArray[np.bool_]
 
 
 def cases(folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str, bool]], batch: str) -> Cases:
@@ -129,7 +127,6 @@ def cases(folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[s
         np.array([row[1].features() for row in rows]),
         np.array([row[2] for row in rows], dtype=np.bool_),
         tuple(row[3] for row in rows),
-        np.array([row[1].undecidable for row in rows], dtype=np.bool_),
     )
 
 
@@ -159,19 +156,17 @@ def judged_cases(
         return found, probability(weights, found.features) if found.names else np.zeros(0)
     source = cases(folder, members, clear, "fresh") if batch == "gaussian" else found
     if len(set(source.trains.tolist())) < 2:
-        return Cases((), np.zeros((0, 0)), np.zeros(0, np.bool_), (), np.zeros(0, np.bool_)), np.zeros(0)
+        return Cases((), np.zeros((0, 0)), np.zeros(0, np.bool_), ()), np.zeros(0)
     return found, held_out(found, source)
 
 
-def verdict_of(chance: float, unknown: bool) -> str:
+def verdict_of(chance: float) -> str:
     """What a probability of training amounts to.
 
     Example:
-        >>> verdict_of(0.99, False), verdict_of(0.0, True)
-        ('trains', 'unknown')
+        >>> verdict_of(0.99), verdict_of(0.1)
+        ('trains', 'sick')
     """
-    if unknown:
-        return "unknown"
     return "trains" if chance >= THRESHOLDS["trains"] else "sick" if chance < THRESHOLDS["sick"] else "slow"
 
 

@@ -321,7 +321,7 @@ def verdict_counts(folder: Path, members: Sequence[Member]) -> list[VerdictCount
             counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
             for place, (_, own) in enumerate(found.names):
                 if own == optimizer:
-                    said = verdict_of(float(chances[place]), bool(found.unknown[place]))
+                    said = verdict_of(float(chances[place]))
                     counts[bool(found.trains[place])][said] += 1
             table.append(VerdictCounts(optimizer, batch, dict(counts[False]), dict(counts[True])))
     return table

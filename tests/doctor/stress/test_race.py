@@ -23,7 +23,7 @@ class _Rates(Track):
     def __init__(self, end: Callable[[float], float]) -> None:
         self.end, self.tried = end, list[float]()
 
-    def run(self, choice: Any, rate: float, steps: int, *, who: Any, on: Any, own: bool = False) -> StressRun:
+    def run(self, choice: Any, rate: float, steps: int, *, who: Any, on: Any, **how: Any) -> StressRun:
         self.tried.append(rate)
         return run_of(rate, [1.0, self.end(rate)], on=on, who=who)
 

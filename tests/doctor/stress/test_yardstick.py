@@ -43,7 +43,7 @@ def _measured(
 ) -> Yardstick:
     chance = changed.pop("chance", None) or _chance([target for _, target in pairs])
     given = {"kind": "yours", "chance": chance, "chance_of_one": chance, "samples": SAMPLES, **changed}
-    return yardstick(Material(Batches(list(pairs)), loss, **given), output, steps=len(pairs), seed=0)
+    return yardstick(Material(Batches(list(pairs)), loss, output=output, **given), steps=len(pairs), seed=0)
 
 
 def _generator(seed: int = 0) -> torch.Generator:
@@ -235,8 +235,8 @@ def test_batches_of_other_sizes_and_lengths() -> None:
 
 def test_a_batch_is_learned_from_once() -> None:
     pairs = _linear(8)
-    given = Material(Batches(pairs), functional.mse_loss, "yours", 1.0, 1.0, SAMPLES)
-    assert len(yardstick(given, torch.zeros(SAMPLES, 1), steps=STEPS, seed=0).losses) == 8
+    given = Material(Batches(pairs), functional.mse_loss, "yours", 1.0, 1.0, SAMPLES, torch.zeros(SAMPLES, 1))
+    assert len(yardstick(given, steps=STEPS, seed=0).losses) == 8
 
 
 def _nothing(**changed: Any) -> Yardstick:
@@ -264,8 +264,9 @@ def test_where_nothing_can_be_said() -> None:
 
 def test_the_same_again_and_another_seed_is_another_run() -> None:
     def run(seed: int) -> Yardstick:
-        given = Material(Batches(_xor(12)), functional.cross_entropy, "yours", math.log(2), math.log(2), SAMPLES)
-        return yardstick(given, torch.zeros(SAMPLES, 2), steps=12, seed=seed)
+        chance, output = math.log(2), torch.zeros(SAMPLES, 2)
+        given = Material(Batches(_xor(12)), functional.cross_entropy, "yours", chance, chance, SAMPLES, output)
+        return yardstick(given, steps=12, seed=seed)
 
     assert run(0) == run(0)
     assert run(0).losses != run(1).losses

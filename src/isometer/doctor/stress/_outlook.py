@@ -17,7 +17,6 @@ NOTHING, LEARNED = 0.02, 0.08
 """Progress that is none (what chance makes of the last batches), and progress from which on something was learned."""
 DECIDED = (0.3, 0.7)
 """Progress and share of the reference from which on a model counts as learning without longer runs."""
-_FITS = 0.1  # progress of a reference on one batch that counts
 _LEAST = 0.05  # of a reference, that a share is taken of
 
 
@@ -84,20 +83,23 @@ class Evidence:
         return self.ability >= DECIDED[0] and self.share >= DECIDED[1]
 
     @property
-    def undecidable(self) -> bool:
-        """Whether neither the model nor the reference got anywhere, though losses are sound: nothing can be said.
-
-        A reference that fits one batch which the model does not fit says enough.
-        """
-        other = self.reference_fit if math.isnan(self.fresh) else self.reference_fresh
-        outdone = self.reference_fit >= _FITS and self.fit < self.reference_fit / 2
-        return max(self.ability, other) < LEARNED and not self.broken and not outdone
+    def nothing_learns(self) -> bool:
+        """Whether neither the model nor anything beside it got anywhere, though losses are sound."""
+        return self.best < LEARNED and not self.broken
 
     def features(self) -> tuple[float, ...]:
-        """The numbers that the probability is made of, logarithms of progress: larger is better."""
-        early = self.ability if math.isnan(self.early) else self.early
-        found = (early, self.fit) if math.isnan(self.fresh) else (early, self.fresh, self.fit)
-        return tuple(math.log(NOTHING + value) for value in found)
+        """The numbers that the probability is made of, logarithms of progress and of shares: larger is better."""
+        if math.isnan(self.fresh):
+            return _log(self.start), _log(self.fit)
+        return _log(self.start), _log(self.fresh), self._beside(self.repaired), self._beside(self.yardstick)
+
+    def _beside(self, other: float) -> float:
+        """The logarithm of the model's share of what another reaches; 0 where it reaches more, or there is none."""
+        return 0.0 if math.isnan(other) else min(0.0, _log(self.ability) - _log(other))
+
+
+def _log(progress: float) -> float:
+    return math.log(NOTHING + progress)
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class Outlook:
 
     Attributes:
         optimizer: its name.
-        verdict: `trains`, `slow`, `sick`, or `unknown` where neither the model nor its reference learned anything.
+        verdict: `trains`, `slow`, `sick`, or `unknown` where nothing was run.
         probability: that it trains, given that it either trains or is sick; nan where nothing was run.
         rates: those that work: they reach half of the best one's progress in the first steps.
         best_rate: the best that was found; nan where nothing was run.
@@ -187,8 +189,6 @@ def _at_rate(rate: float, own: Evidence, best: Evidence, best_rate: float, verdi
             found, probability = "sick", min(probability, 1 - probability)
         elif own.ability < 0.5 * best.ability:
             found = "slow"
-    elif verdict == "sick" and found == "unknown":
-        found = "sick"  # the reference learns nothing at this rate either, but the model does at none
     return AtRate(rate, found, probability, own.ability)
 
 
@@ -197,8 +197,6 @@ def judged(evidence: Evidence) -> tuple[TrainingVerdict, float]:
     fit = fitted()["one batch" if math.isnan(evidence.fresh) else "fresh batches"]
     logit = fit["constant"] + sum(w * x for w, x in zip(fit["weights"], evidence.features(), strict=True))
     probability = 1 / (1 + math.exp(-max(-50.0, min(50.0, logit))))
-    if evidence.undecidable:
-        return "unknown", probability
     if probability >= fit["trains"]:
         return "trains", probability
     return ("sick" if probability < fit["sick"] else "slow"), probability

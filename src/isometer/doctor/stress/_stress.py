@@ -346,9 +346,7 @@ def _progress_of_yardstick(track: Track, steps: int) -> float:
     found = track.material
     found.batches.read(steps)
     # As if the model ran: whatever a loss holds is put back.
-    return track.subject.run(
-        lambda _: yardstick(found, found.output, steps=steps, seed=track.seed).progress, seed=track.seed
-    )
+    return track.subject.run(lambda _: yardstick(found, steps=steps, seed=track.seed).progress, seed=track.seed)
 
 
 class Rival:

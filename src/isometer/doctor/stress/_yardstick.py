@@ -51,7 +51,7 @@ class Yardstick:
     losses: tuple[float, ...]
 
 
-def yardstick(material: Material, output: Any, *, steps: int, seed: int) -> Yardstick:
+def yardstick(material: Material, *, steps: int, seed: int) -> Yardstick:
     """Train small learners on the batches of a material, each batch once, and report the best.
 
     They are a linear function and a small network of all numbers, convolutions over images, series and sets, and
@@ -59,8 +59,7 @@ def yardstick(material: Material, output: Any, *, steps: int, seed: int) -> Yard
     loss. Generators and gradients are left as they were.
 
     Args:
-        material: batches, loss and chance.
-        output: what the model returns for the first batch; only its structure, shapes and types matter.
+        material: batches, loss, chance and an output of the model, of which only structure, shapes and types matter.
         steps: at most; fewer where there are fewer batches, since a batch that was learned from tells nothing new.
         seed: of the learners, and of a loss that draws numbers.
 
@@ -72,8 +71,8 @@ def yardstick(material: Material, output: Any, *, steps: int, seed: int) -> Yard
         >>> from isometer.doctor.stress._material import Batches
         >>> x = 1e4 + torch.randn(40, 32, 8, generator=torch.Generator().manual_seed(0))
         >>> batches = Batches([(one, one[:, :1] - one[:, 1:2]) for one in x])
-        >>> given = Material(batches, functional.mse_loss, "yours", 2.0, 2.0, 32)
-        >>> yardstick(given, torch.zeros(32, 1), steps=40, seed=0).progress > 0.8
+        >>> given = Material(batches, functional.mse_loss, "yours", 2.0, 2.0, 32, torch.zeros(32, 1))
+        >>> yardstick(given, steps=40, seed=0).progress > 0.8
         True
     """
     found: list[_LearnerRun] = []
@@ -83,7 +82,7 @@ def yardstick(material: Material, output: Any, *, steps: int, seed: int) -> Yard
         torch.set_num_threads(1)  # for so little work more of them only cost time
         torch.set_default_dtype(torch.float32)
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
-            found = _trained(material, output, steps, seed)
+            found = _trained(material, steps, seed)
     except Exception:  # data and losses may be odd in any way they like; then nothing can be said
         found = []
     finally:
@@ -94,7 +93,7 @@ def yardstick(material: Material, output: Any, *, steps: int, seed: int) -> Yard
     return Yardstick(best.progress(material.chance), best.name, tuple(best.losses))
 
 
-def _trained(material: Material, output: Any, steps: int, seed: int) -> list[_LearnerRun]:
+def _trained(material: Material, steps: int, seed: int) -> list[_LearnerRun]:
     """Train all learners at all rates; those that went on to the end."""
     count = material.batches.read(steps)
     if material.kind != "yours" or not math.isfinite(material.chance) or not material.fresh:
@@ -102,7 +101,7 @@ def _trained(material: Material, output: Any, steps: int, seed: int) -> list[_Le
     known = [_batch(material, step) for step in range(min(count, -(-KNOWN // max(1, material.samples))))]
     if known[0][1] is None:
         raise Unfit
-    output = _some(output, material.samples)
+    output = _some(material.output, material.samples)
     used, to_the_end = used_outputs(material, output, known[0][1])
     reader = InputReader([inputs for inputs, _ in known], used)
     ahead = moved_ahead(known[0])
