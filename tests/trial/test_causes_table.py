@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from isometer.doctor.causes import Repair
+from isometer.doctor.causes import Cause
 from isometer.errors import IsometerError
 from isometer.trial import Blueprint, _named_causes
 from isometer.trial._causes_table import Accused, accused, naming_rows
@@ -31,16 +31,13 @@ def kept(monkeypatch: pytest.MonkeyPatch, doctor: Any) -> dict[str, Any]:
 
 
 def test_a_record_has_the_causes_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    fix = Repair("weights", ("3",), "Draw `3` anew.", "", 5.0, lambda model: None)
-    units = Repair("input", ("input",), "Standardise.", "", 5.0, lambda model: None)
-
     def doctor(model: Any, *, fresh: Any, loss: Any, **how: Any) -> Any:
         inputs, targets = next(iter(fresh))
         assert loss(model(inputs), targets).requires_grad
         assert how["mode"] is None
         named = [
-            SimpleNamespace(modules=("3",), repair="Draw `3` anew.", effect=0.123456, fix=fix),
-            SimpleNamespace(modules=("input",), repair="Standardise.", effect=float("inf"), fix=units),
+            Cause(("3",), "Draw `3` anew.", 0.123456, "", "weights"),
+            Cause(("input",), "Standardise.", float("inf"), "", "input"),
         ]
         return SimpleNamespace(trains={"adam": SimpleNamespace(verdict="sick")}, causes=named)
 

@@ -160,6 +160,7 @@ def examine(
 ) -> None:
     """Let the doctor and the baselines judge the development half."""
     from isometer.trial import _records as records
+    from isometer.trial._doubtful import doubtful
     from isometer.trial._seal import development
     from isometer.trial._seal import open_seal as break_seal
 
@@ -171,12 +172,13 @@ def examine(
         "findings": lambda: records.opinions(folder, members),
         "baselines": lambda: records.baselines(folder, members),
         "stress": lambda: records.stresses(folder, members, given),
-        "causes": lambda: records.causes(folder, members),
-        "treated": lambda: records.treated(folder, members),
+        "causes": lambda: records.causes(folder, members, doubtful(folder, members)),
+        "treated": lambda: records.treated(folder, members, doubtful(folder, members)),
     }
-    stages = [makers[part]() for part in EXAMINED if part in wanted]
-    for stage in stages:
-        _complete(stage, workers, dask)
+    stages = []
+    for part in (one for one in EXAMINED if one in wanted):  # what is doubtful follows from the stress test
+        stages.append(makers[part]())
+        _complete(stages[-1], workers, dask)
     if as_json:
         emit({stage.name: {"cells": len(stage.cells), "done": len(stage.records())} for stage in stages})
         return

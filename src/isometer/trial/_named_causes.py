@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import torch
 import xarray
 from torch import nn
 
-from isometer.doctor.causes._repair import Repair
+from isometer.doctor.causes._search import Cause
 from isometer.doctor.diagnosis._diagnose import diagnose
 from isometer.doctor.diagnosis._report import Report
 from isometer.errors import IsometerError
@@ -26,26 +26,6 @@ FAILURES = (IsometerError, RuntimeError, ValueError, TypeError)
 """What a model that cannot be examined may raise; a record says so."""
 
 
-class NamedCause(Protocol):
-    """What the trial reads of a cause."""
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """Names of modules, or `input`, `targets`, `loss`."""
-
-    @property
-    def repair(self) -> str:
-        """What to change, for people."""
-
-    @property
-    def effect(self) -> float:
-        """How much the repair helps."""
-
-    @property
-    def fix(self) -> Repair:
-        """The repair itself."""
-
-
 def report_of(made: Specimen, *, seed: int, optimizer: str | None = None) -> Report:
     """All that the doctor says about a model with fresh batches of its task, its targets and its loss.
 
@@ -54,32 +34,39 @@ def report_of(made: Specimen, *, seed: int, optimizer: str | None = None) -> Rep
         seed: of the batches; none of them is one that the truth of this seed trains on.
         optimizer: what it is to be trained with, Adam and SGD unless given.
     """
+    loss, batches = loss_and_batches(made, seed=seed)
+    return diagnose(
+        made.model, fresh=batches, loss=loss, optimizer=optimizer, mode=None, predict=False, budget=_SECONDS
+    )
+
+
+def loss_and_batches(made: Specimen, *, seed: int) -> tuple[Any, Iterator[Any]]:
+    """What a model is trained with: its loss, and fresh batches of its task, faults included."""
     # A loss that holds the model would keep it from being copied.
-    loss = replace(made, model=nn.Identity()).loss
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        batches = _batches(made, "fresh", seed)
-        return diagnose(
-            made.model, fresh=batches, loss=loss, optimizer=optimizer, mode=None, predict=False, budget=_SECONDS
-        )
+    return replace(made, model=nn.Identity()).loss, _seeded(made, seed)
 
 
-def causes_of(report: Report) -> tuple[NamedCause, ...]:
-    """The causes of a report, the likeliest first."""
-    return tuple(cast(Any, report).causes)
+def _seeded(made: Specimen, seed: int) -> Iterator[Any]:
+    """Batches whose faults draw from the global generator, which is left as it was between them."""
+    state = torch.Generator().manual_seed(seed).get_state()
+    batches = _batches(made, "fresh", seed)
+    while True:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.set_state(state)
+            pair = next(batches)
+            state = torch.default_generator.get_state()
+        yield pair
 
 
-def cause_records(causes: Iterable[NamedCause]) -> list[dict[str, Any]]:
+def cause_records(causes: Iterable[Cause]) -> list[dict[str, Any]]:
     """Causes ready for JSON.
 
     Example:
-        >>> from types import SimpleNamespace
-        >>> fix = Repair("weights", ("0",), "Draw `0` anew.", "", 5.0, lambda model: None)
-        >>> cause_records([SimpleNamespace(modules=("0",), repair="Draw `0` anew.", effect=0.4, fix=fix)])
+        >>> cause_records([Cause(("0",), "Draw `0` anew.", 0.4, "its weights are zero", "weights")])
         [{'modules': ['0'], 'kind': 'weights', 'repair': 'Draw `0` anew.', 'effect': 0.4}]
     """
     found = [
-        {"modules": [*one.modules], "kind": one.fix.kind, "repair": one.repair, "effect": one.effect} for one in causes
+        {"modules": [*one.modules], "kind": one.kind, "repair": one.repair, "effect": one.effect} for one in causes
     ]
     return cast(list[dict[str, Any]], json_data(found, digits=5))
 
@@ -98,6 +85,6 @@ def cause_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
         record["error"] = f"{type(problem).__name__}: {problem}"
     else:
         record["verdicts"] = {name: one.verdict for name, one in report.trains.items()}
-        record["causes"] = cause_records(causes_of(report))
+        record["causes"] = cause_records(report.causes)
     record["seconds"] = round(time.perf_counter() - begun, 1)
     return xarray.Dataset({"record": json.dumps(record)})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -243,14 +243,23 @@ def stresses(folder: Path, members: Sequence[Member], batches: Sequence[str] = B
     return TrialStage(folder, STRESS, stress_cell, cells, renew=True)
 
 
-def causes(folder: Path, members: Sequence[Member]) -> TrialStage:
-    """The causes that the doctor names, on fresh batches."""
-    cells = {member.name: {**_model(member), "weights": _OPINION_SEED + _turn(member)} for member in _turns(members)}
+Pairs = Collection[tuple[str, str]]
+"""Names of models with optimizers."""
+
+
+def causes(folder: Path, members: Sequence[Member], only: Pairs | None = None) -> TrialStage:
+    """The causes that the doctor names, on fresh batches; `only` for some of the models."""
+    chosen = None if only is None else {name for name, _ in only}
+    cells = {
+        member.name: {**_model(member), "weights": _OPINION_SEED + _turn(member)}
+        for member in _turns(members)
+        if chosen is None or member.name in chosen
+    }
     return TrialStage(folder, CAUSES, cause_cell, cells, renew=True)
 
 
-def treated(folder: Path, members: Sequence[Member]) -> TrialStage:
-    """Training of every member as the doctor left it, with both optimizers, as `truths` trained it before."""
+def treated(folder: Path, members: Sequence[Member], only: Pairs | None = None) -> TrialStage:
+    """Training of members as the doctor left them, as `truths` trained them before; `only` for some of the pairs."""
     steps = _rounds(folder)
     cells = {
         f"{member.name} {optimizer}": {
@@ -261,6 +270,7 @@ def treated(folder: Path, members: Sequence[Member]) -> TrialStage:
         }
         for member in _turns(members)
         for optimizer in OPTIMIZERS
+        if only is None or (member.name, optimizer) in only
     }
     return TrialStage(folder, TREATED, treated_cell, cells, renew=True)
 

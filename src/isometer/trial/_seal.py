@@ -18,9 +18,11 @@ from isometer.errors import IsometerError
 from isometer.run import code_version
 from isometer.trial._fit import verdict_of
 from isometer.trial._members import Member
+from isometer.trial._named_causes import cause_cell
 from isometer.trial._opinions import doctor_cell
 from isometer.trial._records import SEAL, read_records, write_records
 from isometer.trial._stressed import stress_cell
+from isometer.trial._treated import treated_cell
 
 _SHORTEST = 12
 
@@ -36,9 +38,10 @@ def openings(folder: Path) -> dict[str, Any]:
 
 
 def rules_version() -> str:
-    """What a verdict follows from: the code of probe, stress test and verdict, and the fitted numbers."""
+    """What the doctor says follows from: the code of probe, stress test, verdict, causes and treatment, and the fitted
+    numbers."""
     digest = hashlib.sha256(json.dumps(fitted(), sort_keys=True).encode())
-    for function in (doctor_cell, stress_cell, verdict_of):
+    for function in (doctor_cell, stress_cell, verdict_of, cause_cell, treated_cell):
         digest.update(code_version(function).encode())
     return digest.hexdigest()[:16]
 

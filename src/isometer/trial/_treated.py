@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 import xarray
+from torch import nn
 
-from isometer.doctor.causes._repair import Repair
+from isometer.doctor.causes._repair import LOSS, Repair
+from isometer.doctor.treatment._apply import treat
+from isometer.doctor.treatment._record import Treatment
 from isometer.trial._family import Blueprint
 from isometer.trial._members import specimen
-from isometer.trial._named_causes import FAILURES, causes_of, report_of
+from isometer.trial._named_causes import FAILURES, loss_and_batches, report_of
 from isometer.trial._specimen import Specimen
+from isometer.trial._stressed import _SECONDS
 from isometer.trial._truth import both_rounds, trained_score
 
 _DRAWS = 20_000  # added to the seed of a model: what a repair draws is not what the model drew
@@ -31,11 +36,30 @@ class Decide(Protocol):
 
 
 def decided(made: Specimen, *, optimizer: str, seed: int) -> Sequence[Repair]:
-    """What the doctor repairs: the first cause that it names, unless it says that the model trains."""
+    """What `treat` does to a model and advises, nothing if the doctor says that the model trains."""
     report = report_of(made, seed=seed, optimizer=optimizer)
     if report.healthy:
         return ()
-    return tuple(cause.fix for cause in causes_of(report)[:1])
+    loss, batches = loss_and_batches(made, seed=seed)
+    found = treat(made.model, report, batch=None, fresh=batches, loss=loss, optimizer=optimizer, budget=_SECONDS)
+    plan = []
+    if found.calls:
+        inputs, _ = next(loss_and_batches(made, seed=seed)[1])
+        plan.append(Repair("weights", found.applied, found.summary, "", 0.0, Again(found, inputs)))
+    if any(step.id == "turn-loss" for step in found.advice):
+        plan.append(Repair("loss", (LOSS,), "Turn the sign of the loss.", "", 0.0, lambda model: None))
+    return plan
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """The same treatment of another copy of a model."""
+
+    treatment: Treatment
+    inputs: Any
+
+    def __call__(self, model: nn.Module) -> None:
+        self.treatment.repeat(model, self.inputs)
 
 
 def repair_in_place(made: Specimen, repairs: Sequence[Repair], *, seed: int) -> Specimen:

@@ -1,0 +1,34 @@
+"""Which models are worth asking about causes and treatment: the sick ones, and those that the doctor does not trust."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from isometer.doctor.stress._outlook import judged
+from isometer.trial._fit import evidence
+from isometer.trial._members import Member
+from isometer.trial._records import OPTIMIZERS, stresses
+from isometer.trial._table import verdicts
+
+
+def doubtful(folder: Path, members: Sequence[Member]) -> set[tuple[str, str]]:
+    """Name and optimizer of the models that are sick, or that the stress test does not say of that they train.
+
+    The others have nothing to explain, and a treatment leaves them as they are.
+
+    Args:
+        folder: of the trial.
+        members: of the trial.
+    """
+    truth, seen = verdicts(folder, members), stresses(folder, members, ["fresh"]).records()
+    found = set()
+    for member in members:
+        record = seen.get(f"{member.name} fresh", {})
+        for optimizer in OPTIMIZERS:
+            known = evidence(record, optimizer)
+            alarm = known is not None and judged(known)[0] != "trains"
+            sick = member.name in truth[optimizer] and truth[optimizer][member.name].verdict == "sick"
+            if sick or alarm:
+                found.add((member.name, optimizer))
+    return found
