@@ -9,12 +9,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from isometer.trial._causes_table import EITHER, accused, naming_rows
 from isometer.trial._faults import FAULTS, SIZES
 from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, checks, read_members, sibling_name, truths
 from isometer.trial._roster import families
 from isometer.trial._seal import development, openings
 from isometer.trial._table import DOCTOR, FINDINGS, distinct, fitted_verdict, summary, verdicts
+from isometer.trial._treated_table import treatment_rows
 from isometer.trial._truth import compare
 
 ROOT = Path(__file__).parents[1]
@@ -152,6 +154,38 @@ def verdict_lines() -> list[str]:
     return lines
 
 
+def causes_part() -> str:
+    """How often the guilty part is named."""
+    rows = naming_rows(accused(FOLDER, development(_members())))
+    if not rows:
+        return "Nothing yet."
+    lines = ["| guilty | sick with | named first | among the first two |", "|---|---|---|---|"]
+    lines += [f"| {row.part} | {row.optimizer} | {row.first} | {row.first_two} |" for row in rows]
+    missed = dict.fromkeys(one for row in rows if row.optimizer == EITHER for one in row.missed)
+    if missed:
+        lines += ["", "Not named: " + "; ".join(missed) + "."]
+    return "\n".join(lines)
+
+
+def treated_part() -> str:
+    """What treatment is worth."""
+    rows = treatment_rows(FOLDER, development(_members()))
+    if not any(row.cured.of or row.worse.of for row in rows):
+        return "Nothing yet."
+    lines = []
+    for row in rows:
+        lines.append(
+            f"- {row.optimizer}: of the treatable sick models {row.cured} are cured; something was changed in "
+            f"{row.repaired}. Of those that train and that the doctor does not trust, something was changed in "
+            f"{row.changed}, and {row.worse} are worse."
+        )
+        if row.not_cured:
+            lines.append(f"  - not cured: {'; '.join(row.not_cured)}.")
+        if row.harmed:
+            lines.append(f"  - worse: {'; '.join(row.harmed)}.")
+    return "\n".join(lines)
+
+
 def cost_part() -> str:
     """What a diagnosis costs, from the benchmark."""
     found = json.loads(COSTS.read_text(encoding="utf-8"))
@@ -237,6 +271,8 @@ def trial_parts() -> dict[str, str]:
         "trial truth": truth_part(),
         "trial check": check_part(),
         "trial table": table_part(),
+        "trial causes": causes_part(),
+        "trial treated": treated_part(),
         "trial families": families_part(),
         "trial faults": faults_part(),
         "trial seal": seal_part(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -196,9 +197,11 @@ def show_table(
     as_json: Json = False,
 ) -> None:
     """How well the doctor and the baselines separate the sick from those that train."""
+    from isometer.trial._causes_table import accused, naming_rows
     from isometer.trial._records import read_members
     from isometer.trial._seal import development, openings
     from isometer.trial._table import summary
+    from isometer.trial._treated_table import treatment_rows
 
     everyone = read_members(folder)
     if sealed and not openings(folder):
@@ -208,6 +211,8 @@ def show_table(
         )
     chosen = [member for member in everyone if member.sealed] if sealed else development(everyone)
     found = summary(folder, chosen)
+    found["causes"] = [asdict(row) for row in naming_rows(accused(folder, chosen))]
+    found["treated"] = [asdict(row) for row in treatment_rows(folder, chosen)]
     if plot is not None:
         from isometer.report._pictures import save_figure
         from isometer.report._trial_picture import trial_picture
@@ -217,6 +222,7 @@ def show_table(
         emit({"half": "sealed" if sealed else "development", **found})
         return
     _print_table(found, "sealed" if sealed else "development")
+    _print_explained(found)
 
 
 @trial_app.command("fit")
@@ -389,6 +395,29 @@ def _print_table(found: dict[str, Any], half: str) -> None:
             f"{well} that train" + (f"; {one['errors']} could not be examined" if one["errors"] else ""),
             highlight=False,
         )
+
+
+def _print_explained(found: dict[str, Any]) -> None:
+    """How often the guilty part is named, and what treatment is worth, of models sick with either optimizer."""
+    page = console()
+    for row in found["causes"]:
+        if row["optimizer"] == "either":
+            page.print(
+                f"Guilty {row['part']}: named first in {_share(row['first'])}, among the first two in "
+                f"{_share(row['first_two'])}.",
+                highlight=False,
+            )
+    for row in found["treated"]:
+        if row["cured"]["of"] or row["worse"]["of"]:
+            page.print(
+                f"{row['optimizer']}, after treatment: {_share(row['cured'])} treatable sick models are cured; of those "
+                f"that train and were treated, {_share(row['worse'])} are worse.",
+                highlight=False,
+            )
+
+
+def _share(one: dict[str, Any]) -> str:
+    return f"{one['found']} of {one['of']}"
 
 
 WITH = {"fresh": "stress test", "one": "stress test on one batch", "gaussian": "stress test without targets"}

@@ -20,8 +20,8 @@ NAN = math.nan
         (Evidence(NAN, 0.95, NAN, 0.9), "trains"),
         (Evidence(0.0, 0.0, 0.8, 0.9), "sick"),
         (Evidence(NAN, 0.0, NAN, 0.9), "sick"),
-        (Evidence(0.01, 0.9, 0.01, 0.9), "unknown"),  # nobody learns from fresh batches
-        (Evidence(NAN, 0.0, NAN, 0.01), "unknown"),
+        (Evidence(0.01, 0.9, 0.01, 0.9), "sick"),  # nobody learns from fresh batches
+        (Evidence(NAN, 0.0, NAN, 0.01), "sick"),
         (Evidence(0.0, 0.0, 0.0, 0.0, broken=True), "sick"),
     ],
 )
@@ -47,6 +47,23 @@ def test_the_share_is_of_the_better_of_model_and_reference() -> None:
     assert Evidence(0.001, 0.0, 0.002, 0.0).share < 0.1  # of nothing, a half is nothing
 
 
+def test_what_the_model_could_learn_counts_against_it() -> None:
+    """The same progress is less where the repaired model or a simple learner makes more of the same batches."""
+    alone = judged(Evidence(0.2, 0.3, 0.2, 0.3, early=0.1))[1]
+    for beside in ({"repaired": 0.9}, {"yardstick": 0.9}):
+        behind, level = (judged(Evidence(0.2, 0.3, 0.2, 0.3, early=0.1, **one)) for one in (beside, {"repaired": 0.1}))
+        assert behind[1] < alone
+        assert level[1] == pytest.approx(alone), "what learns less says nothing"
+    both = judged(Evidence(0.1, 0.3, 0.2, 0.3, early=0.05, repaired=0.9, yardstick=0.9))
+    assert both[0] == "sick"
+
+
+def test_where_nothing_learns_it_is_said() -> None:
+    assert Evidence(0.01, 0.9, 0.01, 0.9).nothing_learns
+    assert not Evidence(0.01, 0.9, 0.01, 0.9, yardstick=0.5).nothing_learns
+    assert not Evidence(0.0, 0.0, 0.0, 0.0, broken=True).nothing_learns
+
+
 GOOD, BAD, NONE = Evidence(0.9, 0.9, 0.9, 0.9), Evidence(0.0, 0.0, 0.9, 0.9), Evidence(0.0, 0.0, 0.0, 0.0)
 
 
@@ -56,8 +73,8 @@ GOOD, BAD, NONE = Evidence(0.9, 0.9, 0.9, 0.9), Evidence(0.0, 0.0, 0.9, 0.9), Ev
         (GOOD, GOOD, "trains"),
         (GOOD, NONE, "sick"),  # a rate at which nothing is learned, where another works
         (GOOD, Evidence(0.2, 0.3, 0.2, 0.3), "slow"),  # less than half of what is possible
-        (BAD, NONE, "sick"),  # sick at every rate: not unknown because the reference fails at this one too
-        (NONE, NONE, "unknown"),
+        (BAD, NONE, "sick"),  # sick at every rate
+        (NONE, NONE, "sick"),
     ],
 )
 def test_at_the_caller_s_rate(best: Evidence, own: Evidence, verdict: str) -> None:
