@@ -410,8 +410,8 @@ def _print_explained(found: dict[str, Any]) -> None:
     for row in found["treated"]:
         if row["cured"]["of"] or row["worse"]["of"]:
             page.print(
-                f"{row['optimizer']}, after treatment: {_share(row['cured'])} treatable sick models are cured; of those "
-                f"that train and were treated, {_share(row['worse'])} are worse.",
+                f"{row['optimizer']}, after treatment: {_share(row['cured'])} treatable sick models are cured; of "
+                f"those that train and were treated, {_share(row['worse'])} are worse.",
                 highlight=False,
             )
 

@@ -58,12 +58,6 @@ def test_what_the_model_could_learn_counts_against_it() -> None:
     assert both[0] == "sick"
 
 
-def test_where_nothing_learns_it_is_said() -> None:
-    assert Evidence(0.01, 0.9, 0.01, 0.9).nothing_learns
-    assert not Evidence(0.01, 0.9, 0.01, 0.9, yardstick=0.5).nothing_learns
-    assert not Evidence(0.0, 0.0, 0.0, 0.0, broken=True).nothing_learns
-
-
 GOOD, BAD, NONE = Evidence(0.9, 0.9, 0.9, 0.9), Evidence(0.0, 0.0, 0.9, 0.9), Evidence(0.0, 0.0, 0.0, 0.0)
 
 

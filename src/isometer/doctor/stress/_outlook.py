@@ -82,11 +82,6 @@ class Evidence:
         """Whether the model is clearly learning and keeps up with its reference: longer runs would not change that."""
         return self.ability >= DECIDED[0] and self.share >= DECIDED[1]
 
-    @property
-    def nothing_learns(self) -> bool:
-        """Whether neither the model nor anything beside it got anywhere, though losses are sound."""
-        return self.best < LEARNED and not self.broken
-
     def features(self) -> tuple[float, ...]:
         """The numbers that the probability is made of, logarithms of progress and of shares: larger is better."""
         if math.isnan(self.fresh):
