@@ -11,6 +11,7 @@ from isometer.report._doctor_metrics import elided, real
 
 _OUTSIDE = {"input": "the input", "targets": "the targets", "loss": "the loss"}
 _NAMED = 3
+_REMOVE = "Remove "
 _SOME = 0.02  # progress that is more than nothing
 _LONG = 48  # characters of a module's name
 
@@ -94,12 +95,16 @@ def _words(one: Mapping[str, Any], explained: Mapping[str, Any]) -> CauseWords:
     brings = ""
     if not math.isnan(before + effect):
         brings = _grown(explained, before + effect) if effect >= _SOME else "helps only together with the others"
-    return CauseWords(_what(one), str(one["repair"]), brings, str(one.get("where") or ""))
+    what, where = _what(one), str(one.get("where") or "")
+    return CauseWords(what, str(one["repair"]), brings, "" if where in what else where)
 
 
 def _what(one: Mapping[str, Any]) -> str:
     """The parts with what is odd about them; clauses about inputs and targets name these themselves."""
     names, evidence = [str(name) for name in one["modules"]], str(one.get("evidence") or "")
+    repair = str(one.get("repair") or "")
+    if one.get("kind") == "operation" and repair.startswith(_REMOVE):  # it names the call, the module and the line
+        return f"{repair.removeprefix(_REMOVE).removesuffix('.')} — {evidence}"
     if evidence and all(name in _OUTSIDE for name in names) and not evidence.startswith("nothing"):
         return evidence
     listed = [_OUTSIDE.get(name) or (f"`{elided(name, _LONG)}`" if name else "the model itself") for name in names]

@@ -52,13 +52,13 @@ def named(cause: Cause) -> tuple[str, str]:
 
 def advised(cause: Cause) -> Step:
     """A step that only people can take."""
-    return Step(*named(cause), "advised", f"{_at(cause.where)}{cause.repair}")
+    return Step(*named(cause), "advised", _located(cause.where, cause.repair))
 
 
 def told(cause: Cause) -> str:
     """What is said about a cause that was put right, beside what it brought."""
     if cause.kind == "operation":
-        return f"{_at(cause.where)}{cause.repair}"
+        return _located(cause.where, cause.repair)
     if cause.modules[0] in (INPUT, TARGETS):
         return cause.evidence
     names = ", ".join(map(shown, cause.modules[:_NAMED]))
@@ -66,8 +66,9 @@ def told(cause: Cause) -> str:
     return f"{names}{more}" + (f": {cause.evidence}" if cause.evidence else "")
 
 
-def _at(where: str) -> str:
-    return f"{where}: " if where else ""
+def _located(where: str, advice: str) -> str:
+    """Advice with the line that it is about, unless it names it."""
+    return f"{where}: {advice}" if where and where not in advice else advice
 
 
 def in_order(causes: Sequence[Cause]) -> list[Cause]:
@@ -127,7 +128,7 @@ def _by_hand(cause: Cause) -> tuple[ByHand, ...]:
 
 
 def _comment(repair: Repair) -> str:
-    return f"{_at(repair.where)}{repair.advice}"
+    return _located(repair.where, repair.advice)
 
 
 def _call(cause: Cause, model: nn.Module) -> Call | None:
