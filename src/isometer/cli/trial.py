@@ -161,7 +161,7 @@ def examine(
 ) -> None:
     """Let the doctor and the baselines judge the development half."""
     from isometer.trial import _records as records
-    from isometer.trial._doubtful import doubtful
+    from isometer.trial._doubtful import doubtful, worth_treating
     from isometer.trial._seal import development
     from isometer.trial._seal import open_seal as break_seal
 
@@ -174,7 +174,7 @@ def examine(
         "baselines": lambda: records.baselines(folder, members),
         "stress": lambda: records.stresses(folder, members, given),
         "causes": lambda: records.causes(folder, members, doubtful(folder, members)),
-        "treated": lambda: records.treated(folder, members, doubtful(folder, members)),
+        "treated": lambda: records.treated(folder, members, worth_treating(folder, members)),
     }
     stages = []
     for part in (one for one in EXAMINED if one in wanted):  # what is doubtful follows from the stress test

@@ -10,6 +10,7 @@ from isometer.trial._fit import evidence
 from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, stresses
 from isometer.trial._table import verdicts
+from isometer.trial._treated_table import treatable
 
 
 def doubtful(folder: Path, members: Sequence[Member]) -> set[tuple[str, str]]:
@@ -32,3 +33,16 @@ def doubtful(folder: Path, members: Sequence[Member]) -> set[tuple[str, str]]:
             if sick or alarm:
                 found.add((member.name, optimizer))
     return found
+
+
+def worth_treating(folder: Path, members: Sequence[Member]) -> set[tuple[str, str]]:
+    """Of the doubtful, the sick ones that are treatable, and those that train: the others count in no row."""
+    truth, by_name = verdicts(folder, members), {member.name: member for member in members}
+
+    def counts(name: str, optimizer: str) -> bool:
+        known = truth[optimizer].get(name)
+        return known is not None and (
+            known.verdict == "trains" or (known.verdict == "sick" and treatable(by_name[name]))
+        )
+
+    return {(name, optimizer) for name, optimizer in doubtful(folder, members) if counts(name, optimizer)}

@@ -113,9 +113,20 @@ class CauseFinder:
         plan: Plan,
         *,
         yardstick: float,
+        learnable: float,
         deadline: float,
     ) -> CauseExplanation | None:
-        """Look for causes with one optimizer, whose verdict is not good."""
+        """Look for causes with one optimizer, whose verdict is not good.
+
+        Args:
+            track: where runs are made.
+            choice: the optimizer.
+            outlook: its verdict.
+            plan: how long runs are.
+            yardstick: progress of simple learners in as many steps, nan if there are none.
+            learnable: the most that anything made of the batches, with any optimizer.
+            deadline: by `time.perf_counter`.
+        """
         if not self._searches:
             return None
         begun = time.perf_counter()
@@ -130,7 +141,7 @@ class CauseFinder:
         if track.material.chance == -math.inf:
             return _of_loss(track, choice, plan, runs, begun)
         outcome = search(runs, choice.name, self.repairs)
-        return _explained(outcome, track, yardstick, begun)
+        return _explained(outcome, track, yardstick, learnable, begun)
 
 
 def repairs_of(subject: Subject, found: Material, *, mode: str | None, linear: bool, seed: int) -> list[Repair]:
@@ -203,7 +214,9 @@ def _of_loss(track: Track, choice: OptimizerChoice, plan: Plan, runs: RepairSear
     return CauseExplanation(choice.name, tuple(causes), (), runs.before, after, "", 1, seconds, True)
 
 
-def _explained(outcome: SearchOutcome, track: Track, yardstick: float, begun: float) -> CauseExplanation:
+def _explained(
+    outcome: SearchOutcome, track: Track, yardstick: float, learnable: float, begun: float
+) -> CauseExplanation:
     needed = [_cause(repairs, effect) for repairs, effect in outcome.needed]
     odd = [one for one in needed if one.fixes[0].deviation >= ODD]
     # Beside parts that are as usual, an odd part that does nothing by itself is no cause.
@@ -217,7 +230,7 @@ def _explained(outcome: SearchOutcome, track: Track, yardstick: float, begun: fl
         if alike:
             causes.append(Cause((INPUT,), "Pass batches of different samples.", math.nan, alike, "input"))
         elif not treatments:
-            unexplained, blamed = _left_over(outcome, yardstick, track.material.kind)
+            unexplained, blamed = _left_over(outcome, yardstick, learnable, track.material.kind)
             causes += blamed
     elif yardstick > LEARNED and outcome.repaired < _FAR_BEHIND * yardstick:
         unexplained = (
@@ -247,7 +260,7 @@ def _cause(repairs: Sequence[Repair], effect: float) -> Cause:
     return Cause(modules, advice, effect, first.evidence, first.kind, where, tuple(repairs))
 
 
-def _left_over(outcome: SearchOutcome, yardstick: float, targets: str) -> tuple[str, list[Cause]]:
+def _left_over(outcome: SearchOutcome, yardstick: float, learnable: float, targets: str) -> tuple[str, list[Cause]]:
     """What is left where no repair helps: the architecture, or the data."""
     if yardstick >= max(LEARNED, outcome.repaired / _BEHIND):
         return (
@@ -255,8 +268,8 @@ def _left_over(outcome: SearchOutcome, yardstick: float, targets: str) -> tuple[
             f"the model {outcome.repaired:.2f}: the architecture does not suit the task, or loses what matters",
             [],
         )
-    if outcome.repaired >= LEARNED or targets != "yours":
-        return "no repair of a part helps", []
+    if max(outcome.repaired, learnable) >= LEARNED or targets != "yours":
+        return f"no repair of a part helps with {outcome.optimizer}", []
     return (
         "neither the model, nor the model with everything repaired, nor a simple learner learns from these batches",
         [

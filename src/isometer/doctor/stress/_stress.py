@@ -168,6 +168,7 @@ class Finder(Protocol):
         plan: Plan,
         *,
         yardstick: float,
+        learnable: float,
         deadline: float,
     ) -> Any:
         """What keeps the model from training with one optimizer."""
@@ -338,6 +339,7 @@ class _StressTest:
             outlooks[worst.name],
             plan,
             yardstick=rival.yardstick(plan.steps),
+            learnable=max(one.evidence.best for one in outlooks.values()),
             deadline=time.perf_counter() + self._left,
         )
 
