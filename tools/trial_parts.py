@@ -159,9 +159,11 @@ def causes_part() -> str:
     rows = naming_rows(accused(FOLDER, development(_members())))
     if not rows:
         return "Nothing yet."
-    lines = ["| guilty | sick with | named first | among the first two |", "|---|---|---|---|"]
-    lines += [f"| {row.part} | {row.optimizer} | {row.first} | {row.first_two} |" for row in rows]
-    missed = dict.fromkeys(one for row in rows if row.optimizer == EITHER for one in row.missed)
+    either = [row for row in rows if row.optimizer == EITHER]
+    lines = ["Models that are sick with one of the optimizers, by what is guilty:", ""]
+    lines += ["| guilty | named first | among the first two |", "|---|---|---|"]
+    lines += [f"| {row.part} | {row.first} | {row.first_two} |" for row in either]
+    missed = [one for row in either for one in row.missed]
     if missed:
         lines += ["", "Not named: " + "; ".join(missed) + "."]
     return "\n".join(lines)
@@ -295,7 +297,14 @@ def trial_sentence() -> str:
         rows = {row["opinion"]: row["auc"] for row in _summary()["rows"] if row["optimizer"] == one["optimizer"]}
         sentences.append(
             f"With {one['optimizer']} the doctor calls {sick.get('sick', 0)} of {sum(sick.values())} sick models sick "
-            f"({sick.get('unknown', 0)} unknown) and {well.get('sick', 0)} of {sum(well.values())} that train; area "
-            f"under the curve {rows[DOCTOR]:.2f} ({rows[FINDINGS]:.2f} by findings alone)."
+            f"and {well.get('sick', 0)} of {sum(well.values())} that train; area under the curve "
+            f"{rows[DOCTOR]:.2f} ({rows[FINDINGS]:.2f} by findings alone)."
         )
+    rows = [row for row in naming_rows(accused(FOLDER, development(_members()))) if row.optimizer == EITHER]
+    for row in rows:
+        if row.part == "module":
+            sentences.append(
+                f"Where one module is at fault, it is among the first two causes named in {row.first_two.found} of "
+                f"{row.first_two.of} sick models."
+            )
     return "> " + " ".join(sentences) if sentences else "The table is not complete yet."
