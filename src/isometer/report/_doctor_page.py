@@ -41,7 +41,7 @@ from isometer.report._doctor_metrics import (
     where,
 )
 from isometer.report._outlook_page import training_section
-from isometer.report._outlook_words import has_verdicts, headline, next_step, nothing_found, symptoms
+from isometer.report._outlook_words import has_verdicts, headline, next_step, note_words, nothing_found, symptoms
 from isometer.report._treatment import treatment_section
 from isometer.serialize import json_data, json_text
 
@@ -101,7 +101,7 @@ def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
         trust=f'<p class="about">{trust}</p>' if trust and has_verdicts(report) and report["findings"] else "",
         comparison=_comparison(report.get("comparison")) + treatment_section(report.get("treatment")),
         vitals=_vitals(report),
-        findings=finding_cards(report) or f'<p class="clean {told.state}">{escape(nothing_found(report))}</p>',
+        findings=finding_cards(report) or _no_findings(report, told.state),
         data=embedded(_payload(report)),
         plotly=plotly,
         program=program,
@@ -179,6 +179,11 @@ def _policy(*scripts: str) -> str:
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
         "connect-src 'none'; base-uri 'none'; form-action 'none'"
     )
+
+
+def _no_findings(report: Mapping[str, Any], state: str) -> str:
+    listed = "".join(f"<li>{escape(line)}</li>" for line in note_words(report))
+    return f'<p class="clean {state}">{escape(nothing_found(report))}</p>' + (f"<ul>{listed}</ul>" if listed else "")
 
 
 def _comparison(comparison: Mapping[str, Any] | None) -> str:

@@ -32,6 +32,7 @@ from isometer.report._outlook_words import (
     has_verdicts,
     headline,
     next_step,
+    note_words,
     outlook_table,
     remarks,
     run_notes,
@@ -94,6 +95,10 @@ def print_report(console: Console, report: Mapping[str, Any], *, layers: int | N
         _print_dim(console, [report.get("reliability", "")])
     for index, finding in enumerate(findings, start=1):
         _print_finding(console, index, finding, names)
+    harmless = note_words(report)
+    if harmless:
+        console.print(Text("\nNoted, harmless here: the model trains", style="dim"))
+        _print_dim(console, harmless)
     _print_comparison(console, report.get("comparison"))
     print_treatment(console, report.get("treatment"))
     if report["layers"] and layers != 0:

@@ -322,8 +322,20 @@ def symptoms(report: Mapping[str, Any]) -> str:
     return "Findings: symptoms, though it trains" if state == "healthy" else "Findings: symptoms"
 
 
+def note_words(report: Mapping[str, Any]) -> list[str]:
+    """What was found and is harmless here, line by line; empty if there is nothing.
+
+    Example:
+        >>> note_words({"notes": [{"id": "rank-collapse", "explanation": "Samples look alike. They cannot be told."}]})
+        ['rank-collapse: Samples look alike.']
+    """
+    return [f"{one['id']}: {str(one['explanation']).split('. ')[0].rstrip('.')}." for one in report.get("notes") or ()]
+
+
 def nothing_found(report: Mapping[str, Any]) -> str:
-    """What to say where the probe found nothing."""
+    """What to say where the probe found nothing, or nothing that matters."""
+    if report.get("notes"):
+        return "The probe noted what is harmless here, since the model trains."
     return {
         "untested": "The probe found nothing that harms training at this depth. The curves below show why.",
         "healthy": "The probe found nothing that harms training at this depth. The curves below show why.",

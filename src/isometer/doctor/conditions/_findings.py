@@ -9,6 +9,8 @@ from typing import Any
 from isometer.doctor.conditions._prescription import Prescription
 
 SEVERITIES = ("severe", "moderate")
+NOTE = "note"
+"""In the place of a severity, where the model trains all the same."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,8 @@ class Finding:
     Attributes:
         id: of the condition, one of `CONDITIONS`.
         severity: `severe` (beyond the limit where half of what a healthy sibling learns is lost in the calibration
-            runs) or `moderate` (a quarter). What this is worth for other models is measured by the trial.
+            runs) or `moderate` (a quarter). What this is worth for other models is measured by the trial. `note` where
+            the model trains all the same.
         layers: layers of the examination it concerns, in order.
         evidence: the numbers that triggered it, with the limits they crossed and the p-value where chance plays a part.
         explanation: two sentences: what is seen, and why it harms.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 
 from isometer.doctor.causes._explanation import CauseFinder
-from isometer.doctor.conditions._findings import SEVERITIES, Finding
+from isometer.doctor.conditions._findings import NOTE, SEVERITIES, Finding
 from isometer.doctor.diagnosis._batches import given_batches
 from isometer.doctor.diagnosis._checking import case_beside, examined_case
 from isometer.doctor.diagnosis._report import Report
@@ -21,7 +22,7 @@ from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import dense
 from isometer.doctor.stress._objectives import usual_loss
 from isometer.doctor.stress._optimizers import optimizer_choices
-from isometer.doctor.stress._stress import stress_test
+from isometer.doctor.stress._stress import Stress, stress_test
 from isometer.errors import IsometerError
 
 
@@ -138,17 +139,26 @@ def diagnose(
             )
         prediction, reason = _prediction(subject, examination, predict, seed)
     training = subject.original.training if mode is None else mode == "train"
+    found = _ordered(case.found)
+    harmless = tested is not None and _trains(tested)
     return Report(
         name or type(subject.original).__name__,
         "train" if training else "eval",
         examination,
-        _ordered(case.found),
+        () if harmless else found,
         prediction,
         reason,
         description,
         tested,
         optimizer is not None,
+        tuple(replace(one, severity=NOTE) for one in found) if harmless else (),
     )
+
+
+def _trains(tested: Stress) -> bool:
+    """Whether the model trains with every optimizer, at the caller's rate where there is one: findings do no harm."""
+    verdicts = [one.verdict if one.at_rate is None else one.at_rate.verdict for one in tested.outlooks.values()]
+    return bool(verdicts) and all(verdict == "trains" for verdict in verdicts)
 
 
 def _linear(examination: Examination) -> bool:

@@ -56,6 +56,7 @@ class Report:
         batch: description of the batch.
         stress: what the stress test ran, `None` without one.
         asked: whether the caller named an optimizer.
+        notes: what was found though the model trains with every optimizer that was tried: it is harmless here.
     """
 
     model: str
@@ -67,6 +68,7 @@ class Report:
     batch: str = ""
     stress: Stress | None = None
     asked: bool = False
+    notes: tuple[Finding, ...] = ()
 
     @property
     def unseen(self) -> tuple[Unseen, ...]:
@@ -116,9 +118,9 @@ class Report:
             cause = first_cause([one.to_dict() for one in self.causes])
             if cause:  # the first verdict is the worst
                 words[0] = f"{words[0]}: {cause}"
-            return f"{self.model} {'; '.join(words)}. " + (
-                f"The probe has {found} ({size})." if found else f"Nothing found in {size}."
-            )
+            noted = f"Noted, harmless here: {', '.join(one.id for one in self.notes)} ({size})." if self.notes else ""
+            nothing = noted or f"Nothing found in {size}."
+            return f"{self.model} {'; '.join(words)}. " + (f"The probe has {found} ({size})." if found else nothing)
         if not found:
             return f"{self.model}: nothing found in {size}, {self.examination.samples} samples; no stress test was run."
         return f"{self.model} has {found} ({size}); no stress test was run."
@@ -162,6 +164,7 @@ class Report:
             "summary": self.summary,
             "reliability": reliability(),
             "findings": json_data([finding.to_dict() for finding in self.findings]),
+            "notes": json_data([finding.to_dict() for finding in self.notes]),
             "unseen": missed,
             "loss": loss,
             "layers": [{key: value for key, value in row.items() if key != "metrics"} for row in rows],
