@@ -41,7 +41,8 @@ def activation_repairs(model: nn.Module, *, linear: bool = False) -> list[Repair
         []
     """
     groups: dict[tuple[str, float, str], list[str]] = defaultdict(list)
-    for name, module in model.named_modules():
+    # One activation may stand in several places; all of them are exchanged.
+    for name, module in model.named_modules(remove_duplicate=False):
         kind = _kind(module)
         if kind is not None:
             groups[kind].append(name)

@@ -21,7 +21,7 @@ from isometer.doctor.probe._examine import call
 from isometer.doctor.probe._subject import Subject
 from isometer.doctor.stress._material import Material, material, owned
 from isometer.doctor.stress._optimizers import OptimizerChoice
-from isometer.doctor.stress._outlook import LEARNED, Outlook
+from isometer.doctor.stress._outlook import LEARNED, Evidence, Outlook
 from isometer.doctor.stress._plans import Plan
 from isometer.doctor.stress._race import Change, Track
 from isometer.serialize import json_data
@@ -130,7 +130,7 @@ class CauseFinder:
         if track.material.chance == -math.inf:
             return _of_loss(track, choice, plan, runs, begun)
         outcome = search(runs, choice.name, self.repairs)
-        return _explained(outcome, track, yardstick, begun)
+        return _explained(outcome, track, outlook.evidence, yardstick, begun)
 
 
 def repairs_of(subject: Subject, found: Material, *, mode: str | None, linear: bool, seed: int) -> list[Repair]:
@@ -203,7 +203,9 @@ def _of_loss(track: Track, choice: OptimizerChoice, plan: Plan, runs: RepairSear
     return CauseExplanation(choice.name, tuple(causes), (), runs.before, after, "", 1, seconds, True)
 
 
-def _explained(outcome: SearchOutcome, track: Track, yardstick: float, begun: float) -> CauseExplanation:
+def _explained(
+    outcome: SearchOutcome, track: Track, evidence: Evidence, yardstick: float, begun: float
+) -> CauseExplanation:
     needed = [_cause(repairs, effect) for repairs, effect in outcome.needed]
     odd = [one for one in needed if one.fixes[0].deviation >= ODD]
     # Beside parts that are as usual, an odd part that does nothing by itself is no cause.
@@ -217,7 +219,7 @@ def _explained(outcome: SearchOutcome, track: Track, yardstick: float, begun: fl
         if alike:
             causes.append(Cause((INPUT,), "Pass batches of different samples.", math.nan, alike, "input"))
         elif not treatments:
-            unexplained, blamed = _left_over(outcome, yardstick, track.material.kind)
+            unexplained, blamed = _left_over(outcome, evidence, yardstick, track.material.kind)
             causes += blamed
     elif yardstick > LEARNED and outcome.repaired < _FAR_BEHIND * yardstick:
         unexplained = (
@@ -247,18 +249,22 @@ def _cause(repairs: Sequence[Repair], effect: float) -> Cause:
     return Cause(modules, advice, effect, first.evidence, first.kind, where, tuple(repairs))
 
 
-def _left_over(outcome: SearchOutcome, yardstick: float, targets: str) -> tuple[str, list[Cause]]:
+def _left_over(outcome: SearchOutcome, evidence: Evidence, yardstick: float, targets: str) -> tuple[str, list[Cause]]:
     """What is left where no repair helps: the architecture, or the data."""
+    if not outcome.complete:
+        return "time was up before every repair had been tried — pass a larger budget", []
     if yardstick >= max(LEARNED, outcome.repaired / _BEHIND):
         return (
             f"no repair of a part helps, and a simple learner makes a progress of {yardstick:.2f} on the same batches, "
             f"the model {outcome.repaired:.2f}: the architecture does not suit the task, or loses what matters",
             [],
         )
-    if outcome.repaired >= LEARNED or targets != "yours":
+    # Longer runs than those of the search may have learned something.
+    if max(outcome.repaired, evidence.best) >= LEARNED or targets != "yours":
         return "no repair of a part helps", []
+    simple = "" if math.isnan(yardstick) else ", nor a simple learner"
     return (
-        "neither the model, nor the model with everything repaired, nor a simple learner learns from these batches",
+        f"neither the model, nor the model with everything repaired{simple} learns from these batches",
         [
             Cause(
                 (TARGETS, INPUT),
