@@ -56,6 +56,19 @@ def test_no_learner_is_spoken_of_that_did_not_run(number: int) -> None:
     assert ("simple learner" in told) == (number > 1)
 
 
+def test_noise_is_not_blamed_on_the_architecture() -> None:
+    """Some batches have targets of smaller size, so that after forty steps the simple learner seems to have learned."""
+    generator = torch.Generator().manual_seed(2)
+    noise = [
+        (x, (0.85 if 30 <= step < 40 else 1.0) * torch.randn(32, 1, generator=generator))
+        for step, (x, _) in enumerate(batches(170))
+    ]
+    torch.manual_seed(0)
+    explained = diagnose(Blind(), noise, optimizer="adam", predict=False).explanation
+    assert explained is not None
+    assert "architecture" not in explained.unexplained
+
+
 def outcome(repaired: float, *, complete: bool = True) -> SearchOutcome:
     return SearchOutcome("adam", 0.0, repaired, (), (), 3, complete)
 

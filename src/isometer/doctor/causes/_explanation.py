@@ -130,7 +130,9 @@ class CauseFinder:
         if track.material.chance == -math.inf:
             return _of_loss(track, choice, plan, runs, begun)
         outcome = search(runs, choice.name, self.repairs)
-        return _explained(outcome, track, outlook.evidence, yardstick, begun)
+        # The best of many short runs learns noise; what learns in few steps learns in more.
+        learned = [one for one in (yardstick, outlook.evidence.yardstick) if not math.isnan(one)]
+        return _explained(outcome, track, outlook.evidence, min(learned, default=math.nan), begun)
 
 
 def repairs_of(subject: Subject, found: Material, *, mode: str | None, linear: bool, seed: int) -> list[Repair]:
