@@ -11,6 +11,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from isometer.doctor.stress._outlook import Evidence, judged
+from isometer.trial._doubtful import doubtful
 from isometer.trial._fit import (
     _PENALTY,
     THRESHOLDS,
@@ -21,9 +22,9 @@ from isometer.trial._fit import (
     reliability_curve,
     verdict_of,
 )
-from isometer.trial._records import MEMBERS, STRESS, TRUTHS, read_members, stresses, truths, write_records
+from isometer.trial._records import MEMBERS, STRESS, TRUTHS, read_members, read_records, stresses, truths, write_records
 from isometer.trial._seal import development
-from isometer.trial._table import DOCTOR, summary, verdict_counts
+from isometer.trial._table import DOCTOR, summary, verdict_counts, verdicts
 from support.command import as_json, error, printed
 
 
@@ -123,3 +124,23 @@ def test_fit_table_and_counts_from_records(folder: Path) -> None:
 def test_fit_needs_stress_tests(folder: Path) -> None:
     (folder / STRESS).unlink()
     assert "isometer trial examine" in error("trial", "fit", str(folder))
+
+
+def test_a_model_that_could_not_be_tested_counts_as_unknown(folder: Path) -> None:
+    members = development(read_members(folder))[:120]
+    before = {one.optimizer: one for one in verdict_counts(folder, members)}
+    records = read_records(folder / STRESS)
+    known = verdicts(folder, members)["adam"]
+    failed = [name for name, one in known.items() if one.verdict == "trains"][:2]
+    nothing = dict.fromkeys(("fresh", "fit", "reference_fresh", "reference_fit", "early", "repaired", "yardstick"))
+    records[f"{failed[0]} fresh"]["adam"] = {**nothing, "broken": False}  # nothing could be run
+    del records[f"{failed[1]} fresh"]["adam"]
+    write_records(folder / STRESS, records)
+    after = {one.optimizer: one for one in verdict_counts(folder, members)}
+    assert after["adam"].trains["unknown"] == 2
+    assert sum(after["adam"].trains.values()) == sum(before["adam"].trains.values())
+    assert {(name, "adam") for name in failed} <= doubtful(folder, members)
+    rows = [row for row in summary(folder, members)["rows"] if row["optimizer"] == "adam"]
+    assert {tuple(row["models"]) for row in rows} == {
+        (sum(after["adam"].sick.values()), sum(after["adam"].trains.values()))
+    }

@@ -411,7 +411,8 @@ def _print_explained(found: dict[str, Any]) -> None:
         if row["cured"]["of"] or row["worse"]["of"]:
             page.print(
                 f"{row['optimizer']}, after treatment: {_share(row['cured'])} treatable sick models are cured; of "
-                f"those that train and were treated, {_share(row['worse'])} are worse.",
+                f"those that train and that the doctor does not trust, {_share(row['changed'])} were changed and "
+                f"{_share(row['worse'])} are worse.",
                 highlight=False,
             )
 

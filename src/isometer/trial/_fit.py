@@ -55,9 +55,9 @@ class ReliabilityBin:
 
 
 def evidence(record: Mapping[str, Any], optimizer: str) -> Evidence | None:
-    """What the stress test saw with one optimizer, `None` where it failed."""
+    """What the stress test saw with one optimizer, `None` where it failed or nothing could be run."""
     found = record.get(optimizer)
-    if found is None:
+    if found is None or found["fit"] is None:
         return None
     numbers = {key: math.nan if found.get(key) is None else float(found[key]) for key in _NUMBERS}
     return Evidence(**numbers, broken=bool(found["broken"]))

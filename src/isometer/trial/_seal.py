@@ -38,10 +38,15 @@ def openings(folder: Path) -> dict[str, Any]:
 
 
 def rules_version() -> str:
-    """What the doctor says follows from: the code of probe, stress test, verdict, causes and treatment, and the fitted
-    numbers."""
+    """What the doctor says follows from, and how it is scored: the code of probe, stress test, verdict, causes, treatment
+    and their tables, and the fitted numbers."""
+    from isometer.trial._causes_table import accused, naming_rows  # these read the seal themselves
+    from isometer.trial._doubtful import worth_treating
+    from isometer.trial._treated_table import treatment_rows
+
     digest = hashlib.sha256(json.dumps(fitted(), sort_keys=True).encode())
-    for function in (doctor_cell, stress_cell, verdict_of, cause_cell, treated_cell):
+    said = (doctor_cell, stress_cell, verdict_of, cause_cell, treated_cell)
+    for function in (*said, accused, naming_rows, worth_treating, treatment_rows):
         digest.update(code_version(function).encode())
     return digest.hexdigest()[:16]
 

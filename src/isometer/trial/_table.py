@@ -13,9 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.run._cells import canonical
-from isometer.trial._fit import fit, judged_cases, verdict_of
+from isometer.trial._fit import evidence, fit, judged_cases, verdict_of
 from isometer.trial._members import Member
-from isometer.trial._records import OPTIMIZERS, baselines, opinions, sibling_name, stresses, truths
+from isometer.trial._records import (
+    OPTIMIZERS,
+    baselines,
+    causes,
+    opinions,
+    sibling_name,
+    stresses,
+    treated,
+    truths,
+)
 from isometer.trial._roster import family_named
 from isometer.trial._seal import openings
 from isometer.trial._truth import Verdict, compare
@@ -28,6 +37,7 @@ STRESSED = {
     "doctor, stress test without targets": "gaussian",
 }
 FINDINGS, MADE_UP = "doctor, findings alone", "doctor, findings on made-up batches"
+_EXAMINED = (opinions, baselines, stresses, causes, treated)
 _SAMPLES = 2000
 _SEVERE, _MODERATE, _MORE = 100.0, 10.0, 1.0
 
@@ -173,12 +183,29 @@ def scores(folder: Path, members: Sequence[Member]) -> dict[str, dict[str, dict[
 def _stress_scores(
     folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str, bool]], batch: str
 ) -> dict[str, dict[str, float]]:
-    """Probability of being sick."""
-    table: dict[str, dict[str, float]] = {optimizer: {} for optimizer in OPTIMIZERS}
+    """Probability of being sick; no number, which counts as sickest, where the test failed."""
     found, chances = judged_cases(folder, members, clear, batch)
+    table = _failed(folder, members, clear, batch) if found.names else {optimizer: {} for optimizer in OPTIMIZERS}
     for (name, optimizer), value in zip(found.names, chances, strict=True):
         table[optimizer][name] = 1 - float(value)
     return table
+
+
+def _failed(
+    folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str, bool]], batch: str
+) -> dict[str, dict[str, float]]:
+    """Models with a clear truth whose stress test failed, or could run nothing, by optimizer."""
+    records = stresses(folder, members, [batch]).records()
+    return {
+        optimizer: {
+            member.name: math.nan
+            for member in members
+            if member.name in clear[optimizer]
+            and (record := records.get(f"{member.name} {batch}")) is not None
+            and evidence(record, optimizer) is None
+        }
+        for optimizer in OPTIMIZERS
+    }
 
 
 def _number(value: Any) -> float:
@@ -317,8 +344,11 @@ def verdict_counts(folder: Path, members: Sequence[Member]) -> list[VerdictCount
     table = []
     for batch in STRESSED.values():
         found, chances = judged_cases(folder, members, clear, batch)
+        failed = _failed(folder, members, clear, batch)
         for optimizer in OPTIMIZERS if found.names else ():
             counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+            for name in failed[optimizer]:
+                counts[not clear[optimizer][name]]["unknown"] += 1
             for place, (_, own) in enumerate(found.names):
                 if own == optimizer:
                     said = verdict_of(float(chances[place]))
@@ -338,6 +368,6 @@ def summary(folder: Path, members: Sequence[Member], *, seed: int = 0) -> dict[s
         "rows": [vars(row) for row in rows(folder, members, seed=seed)],
         "verdicts": [vars(one) for one in verdict_counts(folder, members)],
         "findings": [vars(one) for one in agreements(folder, members)],
-        "outdated": sum(len(stage(folder, members).outdated()) for stage in (opinions, baselines, stresses)),
+        "outdated": sum(len(stage(folder, members).outdated()) for stage in _EXAMINED),
         "openings": openings(folder),
     }

@@ -260,7 +260,7 @@ def test_a_model_without_trained_parameters_is_not_healthy() -> None:
     assert report.trains["adam"].evidence.fresh == 0
     assert report.healthy is not True
     nothing = _diagnosed(nn.Sequential(nn.Flatten(), nn.Tanh()), drawn(16, 5))
-    assert nothing.trains["adam"].verdict == "unknown"
+    assert nothing.trains["adam"].verdict == "sick"
 
 
 @pytest.mark.usefixtures("short")

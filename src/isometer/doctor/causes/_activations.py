@@ -11,6 +11,8 @@ from torch import nn
 
 from isometer.doctor.causes._repair import Repair
 from isometer.doctor.causes._weights import shown
+from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._tensor_trees import dense
 
 Tensor = torch.Tensor
 _SQUASHING: tuple[tuple[type[nn.Module], float, str], ...] = (
@@ -22,6 +24,7 @@ _SQUASHING: tuple[tuple[type[nn.Module], float, str], ...] = (
     (nn.Hardsigmoid, 1.0, "a hard sigmoid between layers divides gradients by six"),
     (nn.Softplus, 0.5, "a softplus returns positive values only"),
 )
+_ROUNDING = 1e-3  # of differences between samples, far below what any nonlinearity does
 _NARROW = 1.0  # width of a range that clips most of a signal of size 1
 _LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
 
@@ -41,7 +44,8 @@ def activation_repairs(model: nn.Module, *, linear: bool = False) -> list[Repair
         []
     """
     groups: dict[tuple[str, float, str], list[str]] = defaultdict(list)
-    for name, module in model.named_modules():
+    # One activation may stand in several places; all of them are exchanged.
+    for name, module in model.named_modules(remove_duplicate=False):
         kind = _kind(module)
         if kind is not None:
             groups[kind].append(name)
@@ -69,6 +73,34 @@ def activation_repairs(model: nn.Module, *, linear: bool = False) -> list[Repair
             )
         )
     return found
+
+
+def is_linear(model: nn.Module, inputs: Any) -> bool:
+    """Whether a model computes an affine function of its one input of floating point, by trying it.
+
+    Args:
+        model: the model.
+        inputs: a batch of it.
+
+    Example:
+        >>> x = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
+        >>> stack = [nn.Linear(4, 4), nn.Linear(4, 2)]
+        >>> is_linear(nn.Sequential(*stack), x), is_linear(nn.Sequential(stack[0], nn.ReLU(), stack[1]), x)
+        (True, False)
+    """
+    if not isinstance(inputs, Tensor) or not inputs.is_floating_point() or len(inputs) < 2:
+        return False
+    finite = inputs.detach().nan_to_num()
+    mixed = [finite, finite.roll(1, 0), (finite + finite.roll(1, 0)) / 2]
+    with torch.no_grad():
+        found = [dense(call(model, one.clone())) for one in mixed]
+    if any(len(one) != 1 for one in found):
+        return False
+    first, second, middle = (one[0].double() for one in found)
+    if not first.shape == second.shape == middle.shape:
+        return False
+    size = float((first - second).abs().max())
+    return size > 0 and float((middle - (first + second) / 2).abs().max()) < _ROUNDING * size
 
 
 def _kind(module: nn.Module) -> tuple[str, float, str] | None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from isometer.doctor.causes._activations import activation_repairs
+from isometer.doctor.causes._activations import activation_repairs, is_linear
 from isometer.doctor.causes._data import input_repairs, same_for_all, target_repairs
 from isometer.doctor.causes._operations import operation_repairs
 from isometer.doctor.causes._repair import INPUT, LOSS, TARGETS, Repair
@@ -86,7 +86,6 @@ class CauseFinder:
     """Repairs of one model, and the search among them.
 
     Args:
-        linear: whether the probe saw nothing nonlinear in the model.
         seed: of what is redrawn.
         searches: whether to look for causes; otherwise only what is odd is repaired, for the verdict.
 
@@ -94,14 +93,14 @@ class CauseFinder:
         repairs: everything that can be repaired; empty before `change` is called.
     """
 
-    def __init__(self, *, linear: bool = False, seed: int = 0, searches: bool = True) -> None:
-        self._linear, self._seed, self._searches = linear, seed, searches
+    def __init__(self, *, seed: int = 0, searches: bool = True) -> None:
+        self._seed, self._searches = seed, searches
         self.repairs: list[Repair] = []
 
     def change(self, subject: Subject, found: Material, mode: str | None) -> Change | None:
         """Everything odd that is no matter of drawing weights, put right; `None` where there is nothing."""
         if not self.repairs:
-            self.repairs = repairs_of(subject, found, mode=mode, linear=self._linear, seed=self._seed)
+            self.repairs = repairs_of(subject, found, mode=mode, seed=self._seed)
         odd = [one for one in self.repairs if one.deviation >= ODD and one.kind not in ("weights", "norm", "frozen")]
         return made(odd) if odd else None
 
@@ -141,17 +140,18 @@ class CauseFinder:
         if track.material.chance == -math.inf:
             return _of_loss(track, choice, plan, runs, begun)
         outcome = search(runs, choice.name, self.repairs)
-        return _explained(outcome, track, yardstick, learnable, begun)
+        # The best of many short runs learns noise; what learns in few steps learns in more.
+        learned = [one for one in (yardstick, outlook.evidence.yardstick) if not math.isnan(one)]
+        return _explained(outcome, track, min(learned, default=math.nan), learnable, begun)
 
 
-def repairs_of(subject: Subject, found: Material, *, mode: str | None, linear: bool, seed: int) -> list[Repair]:
+def repairs_of(subject: Subject, found: Material, *, mode: str | None, seed: int) -> list[Repair]:
     """Everything that can be repaired in a model and what it is fed with.
 
     Args:
         subject: the model.
         found: what it is trained on.
         mode: in which it runs.
-        linear: whether nothing in it is nonlinear.
         seed: of what is redrawn.
     """
     inputs, _ = found.batch(0)
@@ -161,7 +161,7 @@ def repairs_of(subject: Subject, found: Material, *, mode: str | None, linear: b
 
     def work(model: nn.Module) -> list[Repair]:
         weights = weight_repairs(model, forward, seed=seed)
-        activations = activation_repairs(model, linear=linear)
+        activations = activation_repairs(model, linear=is_linear(model, inputs))
         exchanged = {name for one in activations for name in one.modules}
         # An activation module is exchanged rather than taken out.
         operations = [
@@ -262,16 +262,20 @@ def _cause(repairs: Sequence[Repair], effect: float) -> Cause:
 
 def _left_over(outcome: SearchOutcome, yardstick: float, learnable: float, targets: str) -> tuple[str, list[Cause]]:
     """What is left where no repair helps: the architecture, or the data."""
+    if not outcome.complete:
+        return "time was up before every repair had been tried — pass a larger budget", []
     if yardstick >= max(LEARNED, outcome.repaired / _BEHIND):
         return (
             f"no repair of a part helps, and a simple learner makes a progress of {yardstick:.2f} on the same batches, "
             f"the model {outcome.repaired:.2f}: the architecture does not suit the task, or loses what matters",
             [],
         )
+    # Longer runs than those of the search, or another optimizer, may have learned something.
     if max(outcome.repaired, learnable) >= LEARNED or targets != "yours":
         return f"no repair of a part helps with {outcome.optimizer}", []
+    simple = "" if math.isnan(yardstick) else ", nor a simple learner"
     return (
-        "neither the model, nor the model with everything repaired, nor a simple learner learns from these batches",
+        f"neither the model, nor the model with everything repaired{simple} learns from these batches",
         [
             Cause(
                 (TARGETS, INPUT),

@@ -154,6 +154,11 @@ class RepairSearch:
         """Whether time is up."""
         return time.perf_counter() > self._deadline
 
+    @property
+    def best(self) -> float:
+        """Progress of the best that was tried with as many steps as now."""
+        return max(self._known.values(), default=self.before)
+
     def helps(self, progress: float) -> bool:
         """Whether that much progress is clearly more than that of the model as it is."""
         return progress >= LEARNED and progress - self.before >= max(_GAIN[0], _GAIN[1] * progress)
@@ -220,10 +225,11 @@ def search(runs: RepairSearch, optimizer: str, repairs: Sequence[Repair]) -> Sea
     start, best = odd, runs.race(odd) if odd else 0.0
     if odd and not runs.helps(best) and runs.longer():
         best = runs.race(odd)  # what was broken may learn slowly once it is mended
+    complete = True
     if not odd or not runs.helps(best):
-        start, best = _elsewhere(runs, order)
+        start, best, complete = _elsewhere(runs, order)
     if not runs.helps(best):
-        return SearchOutcome(optimizer, runs.before, max(best, runs.before), (), (), runs.tried, True)
+        return SearchOutcome(optimizer, runs.before, max(best, runs.before), (), (), runs.tried, complete)
     gain = best - runs.before
     goal = runs.before + _ENOUGH * gain
     needed, complete = _pruned(runs, _prefix(runs, start, goal), goal)
@@ -234,7 +240,7 @@ def search(runs: RepairSearch, optimizer: str, repairs: Sequence[Repair]) -> Sea
         if one not in needed and (effect := runs.progress([one], goal) - runs.before) >= _ENOUGH * gain
     ]
     ranked = sorted(groups, key=lambda one: (-one[1], -one[0][0].deviation))
-    return SearchOutcome(optimizer, runs.before, best, tuple(ranked), tuple(helpful), runs.tried, complete)
+    return SearchOutcome(optimizer, runs.before, runs.best, tuple(ranked), tuple(helpful), runs.tried, complete)
 
 
 def _completed(runs: RepairSearch, needed: list[Repair], odd: list[Repair]) -> list[tuple[Repair, ...]]:
@@ -262,20 +268,25 @@ def _grouped(repairs: Sequence[Repair]) -> list[tuple[Repair, ...]]:
     return [tuple(group) for group in groups.values()]
 
 
-def _elsewhere(runs: RepairSearch, order: list[Repair]) -> tuple[list[Repair], float]:
-    """The set of repairs that does best where what is odd does not help: everything, or one kind of it."""
+def _elsewhere(runs: RepairSearch, order: list[Repair]) -> tuple[list[Repair], float, bool]:
+    """The set of repairs that does best where what is odd does not help: everything, or one kind of it.
+
+    Whether time was enough for all of them comes last.
+    """
     sets = [order, *([one for one in order if one.kind in kinds] for kinds in _KINDS)]
     best: tuple[list[Repair], float] = ([], 0.0)
     seen: set[frozenset[int]] = set()
     for chosen in sets:
-        if not chosen or _key(chosen) in seen or (seen and runs.late):
+        if not chosen or _key(chosen) in seen:
             continue
+        if seen and runs.late:
+            return *best, False
         seen.add(_key(chosen))
         found = runs.race(chosen)
         # Fewer changes count for more: a later set must do clearly better.
         if found > best[1] + _GAIN[0]:
             best = (chosen, found)
-    return best
+    return *best, True
 
 
 def _prefix(runs: RepairSearch, order: list[Repair], goal: float) -> list[Repair]:

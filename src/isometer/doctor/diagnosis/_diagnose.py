@@ -134,7 +134,7 @@ def diagnose(
                 seed=seed,
                 budget=budget - (time.perf_counter() - begun),
                 look=lambda prepare: _ordered(case_beside(View(again(prepare)), case).found),
-                finder=CauseFinder(linear=_linear(examination), seed=seed),
+                finder=CauseFinder(seed=seed),
                 told=told,
             )
         prediction, reason = _prediction(subject, examination, predict, seed)
@@ -159,11 +159,6 @@ def _trains(tested: Stress) -> bool:
     """Whether the model trains with every optimizer, at the caller's rate where there is one: findings do no harm."""
     verdicts = [one.verdict if one.at_rate is None else one.at_rate.verdict for one in tested.outlooks.values()]
     return bool(verdicts) and all(verdict == "trains" for verdict in verdicts)
-
-
-def _linear(examination: Examination) -> bool:
-    """Whether the probe saw nothing that bends a signal."""
-    return not any(site.kind in ("activation", "attention", "recurrent", "norm") for site in examination.sites)
 
 
 def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
