@@ -163,19 +163,19 @@ def test_truth_follows_from_the_members_alone(drawn: Path, tmp_path: Path) -> No
 
 
 def test_seal_needs_a_reason_and_holds_for_one_set_of_rules(drawn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from isometer.trial import _seal
+    from isometer.trial import _rules, _seal
 
     assert "was not opened" in error("trial", "table", str(drawn), "--sealed")
     assert "which rules are final" in error("trial", "examine", str(drawn), "--open-seal", "now")
     assert not _seal.openings(drawn)
     members = read_members(drawn)
-    monkeypatch.setattr(_seal, "code_version", lambda function: "first rules")
-    assert _seal.open_seal(drawn, members, "the rules of this test are final") == members
-    assert _seal.open_seal(drawn, members, "the same rules, looked at again") == members
+    monkeypatch.setattr(_rules, "code_version", lambda function: "first rules")
+    assert _rules.open_seal(drawn, members, "the rules of this test are final") == members
+    assert _rules.open_seal(drawn, members, "the same rules, looked at again") == members
     assert len(_seal.openings(drawn)) == 1
-    monkeypatch.setattr(_seal, "code_version", lambda function: "second rules")
+    monkeypatch.setattr(_rules, "code_version", lambda function: "second rules")
     with pytest.raises(Exception, match=r"opened on .* for other rules"):
-        _seal.open_seal(drawn, members, "other rules are final now")
+        _rules.open_seal(drawn, members, "other rules are final now")
     (drawn / _seal.SEAL).unlink()
 
 

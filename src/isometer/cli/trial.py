@@ -163,7 +163,7 @@ def examine(
     from isometer.trial import _records as records
     from isometer.trial._doubtful import doubtful, worth_treating
     from isometer.trial._seal import development
-    from isometer.trial._seal import open_seal as break_seal
+    from isometer.trial._rules import open_seal as break_seal
 
     given = _listed("batches", batches, records.BATCHES)
     wanted = _listed("parts", parts, EXAMINED)

@@ -1,30 +1,16 @@
 """The sealed half: families whose diagnoses are computed once, when the rules are declared final.
 
-Which families are sealed follows from the hash of their name. Who opens the seal says why; every opening is kept, with
-the version of the rules it was opened for.
+Which families are sealed follows from the hash of their name.
 """
 
 from __future__ import annotations
 
-import datetime
-import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from isometer.doctor.stress._outlook import fitted
-from isometer.errors import IsometerError
-from isometer.run import code_version
-from isometer.trial._fit import verdict_of
 from isometer.trial._members import Member
-from isometer.trial._named_causes import cause_cell
-from isometer.trial._opinions import doctor_cell
-from isometer.trial._records import SEAL, read_records, write_records
-from isometer.trial._stressed import stress_cell
-from isometer.trial._treated import treated_cell
-
-_SHORTEST = 12
+from isometer.trial._records import SEAL, read_records
 
 
 def development(members: Sequence[Member]) -> list[Member]:
@@ -35,46 +21,3 @@ def development(members: Sequence[Member]) -> list[Member]:
 def openings(folder: Path) -> dict[str, Any]:
     """Every opening of the seal so far, by date."""
     return read_records(folder / SEAL)
-
-
-def rules_version() -> str:
-    """What the doctor says follows from, and how it is scored: the code of probe, stress test, verdict, causes, treatment
-    and their tables, and the fitted numbers."""
-    from isometer.trial._causes_table import accused, naming_rows  # these read the seal themselves
-    from isometer.trial._doubtful import worth_treating
-    from isometer.trial._treated_table import treatment_rows
-
-    digest = hashlib.sha256(json.dumps(fitted(), sort_keys=True).encode())
-    said = (doctor_cell, stress_cell, verdict_of, cause_cell, treated_cell)
-    for function in (*said, accused, naming_rows, worth_treating, treatment_rows):
-        digest.update(code_version(function).encode())
-    return digest.hexdigest()[:16]
-
-
-def open_seal(folder: Path, members: Sequence[Member], reason: str) -> list[Member]:
-    """Note an opening and return all members.
-
-    Args:
-        folder: of the trial.
-        members: of the trial.
-        reason: for whoever reads the table: which rules are final, and why now.
-
-    Raises:
-        IsometerError: no reason is given, or the seal was opened before for other rules.
-    """
-    if len(reason.strip()) < _SHORTEST:
-        raise IsometerError(
-            f"the reason for opening the seal is {reason!r}; expected a sentence that says which rules are final — "
-            "the seal is opened once"
-        )
-    rules, past = rules_version(), openings(folder)
-    if past and all(one["rules"] != rules for one in past.values()):
-        last = max(past)
-        raise IsometerError(
-            f"the seal was opened on {last} for other rules; expected families that no rule has met — write new "
-            "families and draw a new trial in another folder"
-        )
-    if not past:
-        today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        write_records(folder / SEAL, {today: {"reason": reason.strip(), "rules": rules}})
-    return list(members)

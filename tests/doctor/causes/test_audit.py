@@ -15,7 +15,6 @@ from isometer.doctor.causes._activations import activation_repairs
 from isometer.doctor.causes._explanation import _left_over
 from isometer.doctor.causes._repair import Repair
 from isometer.doctor.causes._search import SearchOutcome, search
-from isometer.doctor.stress._outlook import Evidence
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 
@@ -74,14 +73,14 @@ def outcome(repaired: float, *, complete: bool = True) -> SearchOutcome:
 
 
 def test_data_are_not_blamed_where_longer_runs_learn() -> None:
-    nothing = Evidence(0.01, 0.1, 0.01, 0.1)
-    later = Evidence(0.2, 0.5, 0.01, 0.1)
-    assert _left_over(outcome(0.01), nothing, 0.02, "yours")[1]
-    assert _left_over(outcome(0.01), later, 0.02, "yours") == ("no repair of a part helps", [])
+    assert _left_over(outcome(0.01), 0.02, 0.02, "yours")[1]
+    text, blamed = _left_over(outcome(0.01), 0.02, 0.2, "yours")
+    assert text.startswith("no repair of a part helps")
+    assert blamed == []
 
 
 def test_what_was_not_tried_is_not_said_to_be_of_no_help() -> None:
-    text, blamed = _left_over(outcome(0.0, complete=False), Evidence(0.0, 0.0, 0.0, 0.0), 0.9, "yours")
+    text, blamed = _left_over(outcome(0.0, complete=False), 0.9, 0.9, "yours")
     assert "time was up" in text
     assert not blamed
 

@@ -118,10 +118,10 @@ def test_a_loss_without_a_gradient_is_not_healthy() -> None:
 
 @pytest.mark.usefixtures("middle")
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_what_nobody_can_learn_is_unknown(seed: int) -> None:
+def test_what_nobody_can_learn_is_blamed_on_the_data(seed: int) -> None:
     report = _diagnosed(mlp(seed=seed), _noise(seed))
-    assert report.trains["adam"].verdict == "unknown"
-    assert report.healthy is None
+    assert report.trains["adam"].verdict == "sick"
+    assert report.causes[0].modules == ("targets", "input")
 
 
 @pytest.mark.usefixtures("middle")
