@@ -162,8 +162,8 @@ def examine(
     """Let the doctor and the baselines judge the development half."""
     from isometer.trial import _records as records
     from isometer.trial._doubtful import doubtful, worth_treating
-    from isometer.trial._seal import development
     from isometer.trial._rules import open_seal as break_seal
+    from isometer.trial._seal import development
 
     given = _listed("batches", batches, records.BATCHES)
     wanted = _listed("parts", parts, EXAMINED)
