@@ -35,7 +35,7 @@ def test_slower_models_get_shorter_plans_and_at_last_none() -> None:
 
 def test_a_plan_keeps_within_its_seconds() -> None:
     """Every step of the plan that was chosen, at the cost it was chosen by, fits; those of the one before do not."""
-    for per_step in (0.01, 0.03, 0.1, 0.2):
+    for per_step in (0.01, 0.03, 0.1, 0.15):
         plan = plan_within(60.0, per_step, optimizers=2, samples=16)
         assert plan is not None
         place = [one.name for one in PLANS].index(plan.name)

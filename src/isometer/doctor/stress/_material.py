@@ -16,12 +16,22 @@ from isometer.doctor.probe._examine import call
 from isometer.doctor.probe._subject import Subject
 from isometer.doctor.probe._tensor_trees import map_tensors, tensors
 from isometer.doctor.probe._world import World
-from isometer.doctor.stress._objectives import Loss, Teacher, best_constant, has_own_loss, own_loss, usual_loss
+from isometer.doctor.stress._objectives import (
+    ConstantAnswer,
+    Loss,
+    Teacher,
+    best_answer,
+    best_constant,
+    has_own_loss,
+    own_loss,
+    usual_loss,
+)
 from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
 Pair = tuple[Any, Any]
 MEMORY = 256 << 20  # bytes of batches that are kept
+_HARDEST = 5.0  # times the usual loss of a constant on a batch that still counts
 _CHANCE_SAMPLES = 512  # fewer make the best constant look better than it is
 
 
@@ -133,6 +143,8 @@ class Material:
         chance_of_one: the same for the first batch alone.
         samples: in a batch.
         output: what the model returns for the first batch, without its history.
+        teacher: what makes the targets, where there are none.
+        constant: the best answer that does not depend on the input, `None` where it is unknown.
     """
 
     batches: Batches
@@ -143,6 +155,7 @@ class Material:
     samples: int
     output: Any
     teacher: Teacher | None = None
+    constant: ConstantAnswer | None = None
 
     @property
     def fresh(self) -> bool:
@@ -153,6 +166,16 @@ class Material:
         """The inputs and targets of a step; a loss may write to the targets."""
         inputs, target = self.batches[step]
         return inputs, written(target) if self.teacher is None else self.teacher(inputs)
+
+    def level(self, step: int) -> float:
+        """How hard the batch of a step is: the loss of the best constant on it, over that on all batches."""
+        if self.constant is None or not 0 < self.chance < math.inf:
+            return 1.0
+        try:
+            found = self.constant.on(self.batch(step)[1])
+        except Exception:  # a batch of another size
+            return 1.0
+        return min(_HARDEST, max(1 / _HARDEST, found / self.chance)) if math.isfinite(found) else 1.0
 
     def loss_of(self, model: nn.Module, pair: Pair) -> Tensor:
         """The loss of a model on a batch."""
@@ -205,26 +228,26 @@ def material(
         teacher = Teacher(inputs, output[0], seed=seed)
         chosen, kind = teacher.loss, "a random teacher"
     chance = of_one = math.nan
+    constant: ConstantAnswer | None = None
     if kind != "the model's own" and not (kind == "yours" and target is None):
         pairs = [batches[step] for step in range(len(batches))]
         targets = [y if teacher is None else teacher(x) for x, y in pairs]
         targets = [y for y in targets if _shapes(y) == _shapes(targets[0])]
 
-        def constants(_: nn.Module) -> tuple[float, float]:
+        def constants(_: nn.Module) -> tuple[float, ConstantAnswer]:
             def loss_of(answer: Any, target: Any) -> Tensor:
                 return chosen(answer, written(target))
 
             of_one = best_constant(loss_of, output[0], targets[:1], samples=samples)
-            if not targets[1:]:
-                return of_one, of_one
-            return of_one, best_constant(loss_of, output[0], targets, samples=samples * len(targets))
+            return of_one, best_answer(loss_of, output[0], targets, samples=samples * len(targets))
 
         # As if the model ran: whatever a loss holds is put back, and gradients are on.
-        of_one, chance = subject.run(constants, seed=seed, mode=mode)
+        of_one, constant = subject.run(constants, seed=seed, mode=mode)
+        chance = constant.loss
         # Where every sample asks for the same, a constant has no loss: only the first loss is there to compare with.
         of_one = math.nan if _one_answer(targets[:1]) else of_one
         chance = math.nan if _one_answer(targets) else chance
-    return Material(batches, chosen, kind, chance, of_one, samples, output[0], teacher)
+    return Material(batches, chosen, kind, chance, of_one, samples, output[0], teacher, constant)
 
 
 def _kept(output: Any) -> tuple[Any, bool]:

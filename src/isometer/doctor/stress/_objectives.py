@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -205,17 +206,35 @@ def best_constant(loss: Loss, output: Any, targets: Sequence[Any], *, samples: i
         >>> best_constant(lambda y, t: -functional.mse_loss(y, t), torch.zeros(2, 1), [torch.ones(2, 1)], samples=2)
         -inf
     """
+    return best_answer(loss, output, targets, samples=samples).loss
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantAnswer:
+    """The best answer that does not depend on the input.
+
+    Attributes:
+        loss: of it, on all targets that it was found with; nan where the loss takes no such answer.
+        on: its loss on one target.
+    """
+
+    loss: float
+    on: Callable[[Any], float]
+
+
+def best_answer(loss: Loss, output: Any, targets: Sequence[Any], *, samples: int) -> ConstantAnswer:
+    """The answer that `best_constant` tells the loss of; arguments as there."""
     last = max((t.dim() for t in dense(output)), default=1) - 1
     widest = max((max(t.shape[1], t.shape[-1]) for t in dense(output) if t.dim() > 1), default=1)
     axes: list[int | None] = [*sorted({1, last})]
     if last > 1 and samples >= 10 * widest:
         axes.append(None)
     found = [_constant_along(loss, output, targets, axis) for axis in axes]
-    known = [value for value in found if not math.isnan(value)]
-    return min(known, default=math.nan)
+    known = [one for one in found if not math.isnan(one.loss)]
+    return min(known, key=lambda one: one.loss, default=ConstantAnswer(math.nan, lambda target: math.nan))
 
 
-def _constant_along(loss: Loss, output: Any, targets: Sequence[Any], axis: int | None) -> float:
+def _constant_along(loss: Loss, output: Any, targets: Sequence[Any], axis: int | None) -> ConstantAnswer:
     """With a constant that varies along one axis, or along all but that of the samples."""
 
     def varies(place: int, axes: int) -> bool:
@@ -255,11 +274,19 @@ def _constant_along(loss: Loss, output: Any, targets: Sequence[Any], axis: int |
             end = start
             for part in parts:
                 part.data.zero_()
+        solution = [part.detach().clone() for part in parts]
         if _falls_on(value, parts, end):
-            return -math.inf
+            return ConstantAnswer(-math.inf, lambda target: -math.inf)
     except Exception:  # a loss may refuse constants in any way it likes
-        return math.nan
-    return min(start, end) if solved else math.nan
+        return ConstantAnswer(math.nan, lambda target: math.nan)
+
+    def on(target: Any) -> float:
+        with torch.no_grad():
+            for part, known in zip(parts, solution, strict=True):
+                part.copy_(known)
+            return float(loss(map_tensors(one, output), target))
+
+    return ConstantAnswer(min(start, end) if solved else math.nan, on)
 
 
 def _solved(solver: torch.optim.LBFGS, closure: Callable[[], Tensor]) -> bool:

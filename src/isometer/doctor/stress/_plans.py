@@ -48,9 +48,13 @@ class Plan:
 
     @property
     def most(self) -> int:
-        """How many steps there are at most, those of the reference included; rates beyond mostly end early."""
+        """How many steps there are at most, those of both references included; rates beyond mostly end early.
+
+        The yardstick costs little, and the search for causes takes what is left of a budget.
+        """
         race = (self.rates + 1) * self.steps + 3 * self.fit
-        return 2 * race + 3 * self.long
+        repaired = 4 * self.steps + self.long
+        return 2 * race + 3 * self.long + repaired
 
 
 PLANS = (

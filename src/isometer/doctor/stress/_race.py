@@ -135,6 +135,7 @@ class Track:
         self.diary: list[StressRun] = []
         self.kept: list[str] = []  # parameters that the reference takes over as they are
         self.threads = 1
+        self._levels: list[float] = []
 
     def run(
         self,
@@ -172,9 +173,23 @@ class Track:
         losses = self.subject.run(
             work, seed=self.seed, mode=self.mode, prepare=self.book if who == "reference" else change
         )
-        found = StressRun(choice.name, who, on, rate, steps, losses, progress(losses, on, self.chance(on)))
+        found = StressRun(choice.name, who, on, rate, steps, losses, self.progress(losses, on))
         self.diary.append(found)
         return found
+
+    def progress(self, losses: tuple[float, ...], on: On) -> float:
+        """Progress of a run; fresh batches that are hard for a constant too do not count against it."""
+        if on == "fresh batches":
+            losses = tuple(loss / level for loss, level in zip(losses, self._levels_of(len(losses)), strict=False))
+        return progress(losses, on, self.chance(on))
+
+    def _levels_of(self, steps: int) -> list[float]:
+        """How hard the batches of the first steps are."""
+        missing = range(len(self._levels), steps)
+        if missing:
+            # As if the model ran: whatever a loss holds is put back.
+            self._levels += self.subject.run(lambda _: [self.material.level(step) for step in missing], seed=self.seed)
+        return self._levels
 
     def chance(self, on: On) -> float:
         """What the progress on these batches is measured against."""

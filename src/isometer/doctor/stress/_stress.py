@@ -18,7 +18,7 @@ from isometer.doctor.stress._effects import StepEffects, effects
 from isometer.doctor.stress._material import Batches, Material, material
 from isometer.doctor.stress._objectives import NothingToLearn
 from isometer.doctor.stress._optimizers import OptimizerChoice
-from isometer.doctor.stress._outlook import NOTHING, Evidence, Outlook, outlook
+from isometer.doctor.stress._outlook import LEARNED, NOTHING, Evidence, Outlook, outlook
 from isometer.doctor.stress._plans import (
     PLANS,
     Cost,
@@ -28,7 +28,7 @@ from isometer.doctor.stress._plans import (
     more_for_small_batches,
     plan_within,
 )
-from isometer.doctor.stress._race import WHO, Change, On, StressRun, Track, Who, progress
+from isometer.doctor.stress._race import WHO, Change, On, StressRun, Track, Who
 from isometer.doctor.stress._yardstick import yardstick
 from isometer.errors import IsometerError
 from isometer.serialize import json_data
@@ -36,6 +36,7 @@ from isometer.serialize import json_data
 Tensor = torch.Tensor
 Look = Callable[[Callable[[nn.Module], None]], tuple[Finding, ...]]
 EFFECT_STEPS = 10
+_NOISE = 0.02  # of losses of runs that have learned nothing
 _WORKS = 0.5  # of the best rate's progress
 
 
@@ -400,8 +401,8 @@ def _outlook(track: Track, choice: OptimizerChoice, plan: Plan, rival: Rival) ->
         if plan.long:
             on = _main(track.material)
             # What was second best so far may do better in the long run.
-            longer = track.longer(choice, [run.rate for run in mine[:2]], plan.long, who="model", on=on)
-            beside = track.longer(choice, [theirs[0].rate], plan.long, who="reference", on=on)
+            longer = track.longer(choice, _promising(mine), plan.long, who="model", on=on)
+            beside = track.longer(choice, _promising(theirs)[:1], plan.long, who="reference", on=on)
             evidence = _evidence(track, early, longer[0], own_fit, beside[0], reference_fit)
             mine, steps = longer, plan.long
         evidence = replace(evidence, repaired=rival.repaired(choice, steps), yardstick=rival.yardstick(steps))
@@ -412,6 +413,15 @@ def _outlook(track: Track, choice: OptimizerChoice, plan: Plan, rival: Rival) ->
         own = _at(track, choice, mine[0].steps, plan, choice.rate)
         at_rate = choice.rate, replace(own, repaired=evidence.repaired, yardstick=evidence.yardstick)
     return outlook(choice.name, evidence, mine[0].rate, rates, at_rate)
+
+
+def _promising(runs: list[StressRun]) -> list[float]:
+    """Rates of the two runs to go on with: the best; where none has learned yet, the largest that do as well as any."""
+    if runs[0].progress >= LEARNED:
+        return [run.rate for run in runs[:2]]
+    level = [run.rate for run in runs if run.end <= runs[0].end + _NOISE * abs(runs[0].end)]
+    others = [run.rate for run in runs if run.rate not in level]
+    return [*sorted(level, reverse=True), *others][:2]
 
 
 def _main(material: Material) -> On:
@@ -473,7 +483,7 @@ def _at(track: Track, choice: OptimizerChoice, steps: int, plan: Plan, rate: flo
 
     fits = [run(who, "one batch", plan.fit) if on == "fresh batches" else None for who in WHO]
     main = run("model", on, steps)
-    early = progress(main.losses[: plan.steps], on, track.chance(on))
+    early = track.progress(main.losses[: plan.steps], on)
     return _evidence(track, early, main, fits[0], run("reference", on, steps), fits[1])
 
 

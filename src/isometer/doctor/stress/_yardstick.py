@@ -76,6 +76,7 @@ def yardstick(material: Material, *, steps: int, seed: int) -> Yardstick:
         True
     """
     found: list[_LearnerRun] = []
+    levels: list[float] = []
     world = World()
     try:
         world.seed(seed)
@@ -83,14 +84,15 @@ def yardstick(material: Material, *, steps: int, seed: int) -> Yardstick:
         torch.set_default_dtype(torch.float32)
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
             found = _trained(material, steps, seed)
+            levels += (material.level(step) for step in range(max((len(run.losses) for run in found), default=0)))
     except Exception:  # data and losses may be odd in any way they like; then nothing can be said
         found = []
     finally:
         world.restore()
-    best = max(found, key=lambda run: run.progress(material.chance), default=None)
+    best = max(found, key=lambda run: run.progress(material.chance, levels), default=None)
     if best is None:
         return Yardstick(math.nan, "", ())
-    return Yardstick(best.progress(material.chance), best.name, tuple(best.losses))
+    return Yardstick(best.progress(material.chance, levels), best.name, tuple(best.losses))
 
 
 def _trained(material: Material, steps: int, seed: int) -> list[_LearnerRun]:
@@ -183,9 +185,10 @@ class _LearnerRun:
         for one, slope in zip(self.weights.parameters, slopes, strict=True):
             one.grad = slope
 
-    def progress(self, chance: float) -> float:
+    def progress(self, chance: float, levels: Sequence[float]) -> float:
         """As of a model on fresh batches."""
-        return progress(tuple(self.losses), "fresh batches", chance)
+        losses = tuple(loss / level for loss, level in zip(self.losses, levels, strict=False))
+        return progress(losses, "fresh batches", chance)
 
 
 def _runs(
