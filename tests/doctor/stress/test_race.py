@@ -13,6 +13,7 @@ from torch.nn import functional
 from torch.optim import lr_scheduler
 
 from isometer.doctor.stress._race import StressRun, Track, progress
+from isometer.doctor.stress._stress import _promising
 from isometer.errors import IsometerError
 from support.stressing import choice, classes, mlp, run_of, track, wrong_sign
 
@@ -197,3 +198,10 @@ def test_a_first_loss_far_above_chance_is_no_progress_by_itself() -> None:
     """A readout a thousand times too large falls from 10⁶ to 10³ and has learned nothing while chance is 1."""
     assert progress((1e6, 1e5, 1e4, 1e3), "fresh batches", 1.0) == 0
     assert progress((1e6, 1e5, 1e4, 0.5), "one batch", 1.0) == 0.5
+
+
+def test_where_nothing_was_learned_the_largest_rate_that_does_no_harm_goes_on_too() -> None:
+    runs = [run_of(rate, [1.0, end]) for rate, end in ((0.005, 0.999), (0.03, 1.001), (0.18, 1.0), (1.08, 3.0))]
+    assert _promising(runs) == [0.005, 0.18]
+    learned = [run_of(rate, [1.0, end]) for rate, end in ((0.03, 0.5), (0.005, 0.6), (0.18, 0.9))]
+    assert _promising(learned) == [0.03, 0.005]

@@ -156,7 +156,7 @@ def test_a_healthy_model_comes_back_unchanged() -> None:
 
 
 def test_targets_that_do_not_belong_are_advised_about_and_nothing_is_called_cured() -> None:
-    model, given = mlp(), batches(shuffled=True)
+    model, given = mlp(), batches(170, shuffled=True)
     report = diagnose(model, given, optimizer="adam", predict=False)
     treatment = treat(model, report, batch=given)
     assert not treatment.cured

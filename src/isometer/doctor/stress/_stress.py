@@ -402,7 +402,7 @@ def _outlook(track: Track, choice: OptimizerChoice, plan: Plan, rival: Rival) ->
             on = _main(track.material)
             # What was second best so far may do better in the long run.
             longer = track.longer(choice, _promising(mine), plan.long, who="model", on=on)
-            beside = track.longer(choice, _promising(theirs)[:1], plan.long, who="reference", on=on)
+            beside = track.longer(choice, [theirs[0].rate], plan.long, who="reference", on=on)
             evidence = _evidence(track, early, longer[0], own_fit, beside[0], reference_fit)
             mine, steps = longer, plan.long
         evidence = replace(evidence, repaired=rival.repaired(choice, steps), yardstick=rival.yardstick(steps))
@@ -416,12 +416,11 @@ def _outlook(track: Track, choice: OptimizerChoice, plan: Plan, rival: Rival) ->
 
 
 def _promising(runs: list[StressRun]) -> list[float]:
-    """Rates of the two runs to go on with: the best; where none has learned yet, the largest that do as well as any."""
+    """Rates of two runs to go on with: the best two; where none has learned yet, the best and the largest as good."""
     if runs[0].progress >= LEARNED:
         return [run.rate for run in runs[:2]]
-    level = [run.rate for run in runs if run.end <= runs[0].end + _NOISE * abs(runs[0].end)]
-    others = [run.rate for run in runs if run.rate not in level]
-    return [*sorted(level, reverse=True), *others][:2]
+    level = [run.rate for run in runs[1:] if run.end <= runs[0].end + _NOISE * abs(runs[0].end)]
+    return [runs[0].rate, *sorted(level, reverse=True), *(run.rate for run in runs[1:])][:2]
 
 
 def _main(material: Material) -> On:
