@@ -10,8 +10,10 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode, _get_current_function_mode, _pop_mode
 
 from isometer.doctor import probe
+from isometer.doctor.probe._examine import _entered
 from isometer.doctor.probe._signals import guarded
 from isometer.init import iterative_orthogonalization_
 from support.restoration import (
@@ -135,3 +137,14 @@ def test_an_initialiser_writes_all_or_nothing() -> None:
 
 def _fail_forward(module, inputs, output):
     raise KeyError("forward")
+
+
+def test_an_interruption_while_torch_has_taken_the_mode_off_comes_through() -> None:
+    """Torch takes a mode off while its handler runs; an interruption in that moment leaves nothing to take off."""
+    mode = TorchFunctionMode()
+    with pytest.raises(KeyboardInterrupt), _entered(mode):
+        _pop_mode()
+        raise KeyboardInterrupt
+    with _entered(mode):
+        assert _get_current_function_mode() is mode
+    assert _get_current_function_mode() is None

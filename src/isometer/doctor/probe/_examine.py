@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._capture import Capture
@@ -266,7 +267,7 @@ def _pass(
         trained = [p for p in parameters if p.requires_grad and (p.dim() > 1 or not leaves)]
         capture.start(tensors(inputs))
         capture.attach()
-        with capture:
+        with _entered(capture):
             output = call(model, inputs)
         capture.end(output)
         capture.detach()
@@ -292,6 +293,19 @@ def _pass(
         if whole:
             capture.missed = tuple(capture.unseen(backward.parameter_log_norms))
     return capture
+
+
+@contextmanager
+def _entered(mode: TorchFunctionMode) -> Iterator[None]:
+    """A mode that is on; what is raised inside comes through even if it came while torch had taken the mode off."""
+    mode.__enter__()
+    try:
+        yield
+    except BaseException:
+        with suppress(RuntimeError):  # there is nothing to take off
+            mode.__exit__(None, None, None)
+        raise
+    mode.__exit__(None, None, None)
 
 
 @contextmanager
