@@ -142,9 +142,14 @@ def _fail_forward(module, inputs, output):
 def test_an_interruption_while_torch_has_taken_the_mode_off_comes_through() -> None:
     """Torch takes a mode off while its handler runs; an interruption in that moment leaves nothing to take off."""
     mode = TorchFunctionMode()
-    with pytest.raises(KeyboardInterrupt), _entered(mode):
-        _pop_mode()
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with _entered(mode):
+            _pop_mode()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     with _entered(mode):
         assert _get_current_function_mode() is mode
     assert _get_current_function_mode() is None

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._capture import Capture
@@ -296,7 +295,7 @@ def _pass(
 
 
 @contextmanager
-def _entered(mode: TorchFunctionMode) -> Iterator[None]:
+def _entered(mode: Any) -> Iterator[None]:
     """A mode that is on; what is raised inside comes through even if it came while torch had taken the mode off."""
     mode.__enter__()
     try:
