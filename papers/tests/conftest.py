@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -67,11 +68,9 @@ def files() -> Callable[[Path], dict[str, bytes]]:
                 text = path.read_bytes()
                 if path.suffix in (".html", ".md", ".json"):
                     text = b"\n".join(line for line in text.splitlines() if b'"seconds"' not in line)
-                    record = read_records(folder)
-                    for _, one in record:
-                        text = text.replace(f"{one['seconds']:.0f} s".encode(), b"T").replace(
-                            f"| {one['seconds']:.0f} |".encode(), b"| T |"
-                        )
+                    for _, one in read_records(folder):
+                        seconds = f"{one['seconds']:.0f}".encode()  # whole words: "1 study" is no time
+                        text = re.sub(rb"\b%s s\b" % seconds, b"T", text).replace(b"| %s |" % seconds, b"| T |")
                 found[str(path.relative_to(folder))] = text
         return found
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -89,7 +89,7 @@ class Report:
     @property
     def explanation(self) -> CauseExplanation | None:
         """The search for causes, `None` where there was no reason for one."""
-        return None if self.stress is None else self.stress.explanation
+        return None if self.stress is None else cast("CauseExplanation | None", self.stress.explanation)
 
     @property
     def healthy(self) -> bool | None:

@@ -38,6 +38,11 @@ Look = Callable[[Callable[[nn.Module], None]], tuple[Finding, ...]]
 EFFECT_STEPS = 10
 _NOISE = 0.02  # of losses of runs that have learned nothing
 _WORKS = 0.5  # of the best rate's progress
+_NAMES: dict[Who, str] = {
+    "model": "model",
+    "reference": "reference",
+    "repaired": "reference without what is odd",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +90,7 @@ class Stress:
     skipped: str = ""
     after: tuple[Finding, ...] | None = None
     chance_of_one: float = math.nan
-    explanation: Any = None
+    explanation: SearchNote | None = None
 
     @property
     def notes(self) -> list[str]:
@@ -102,6 +107,14 @@ class Stress:
         batches = "one batch" if self.batches == 1 else f"{self.batches} batches"
         lines = [f"Trained to {what}, on {batches} of {self.samples} samples ({self.plan.name}, {self.seconds:.1f} s)."]
         lines += [self._ran(optimizer) for optimizer in dict.fromkeys(run.optimizer for run in self.runs)]
+        if any(not math.isnan(one.evidence.yardstick) for one in self.outlooks.values()):
+            lines.append("Small generic learners were trained on the same batches, as a yardstick.")
+        if self.explanation is not None:
+            tried = self.explanation.tried
+            lines.append(
+                f"Looking for causes with {self.explanation.optimizer}: {tried} set{'s' if tried != 1 else ''} of "
+                f"repairs tried ({self.explanation.seconds:.1f} s)."
+            )
         peak = self.cost.weights + self.cost.training + self.cost.activations
         lines.append(
             f"Memory: {_bytes(self.cost.weights)} for {'a snapshot' if self.in_place else 'a copy'} of the weights, "
@@ -117,13 +130,14 @@ class Stress:
     def _ran(self, optimizer: str) -> str:
         """`adam: model 5 × 40 steps on fresh batches, 2 × 20 on one batch; reference …`."""
         parts = []
-        for who in WHO:
-            counts = Counter((run.on, run.steps) for run in self.runs if (run.optimizer, run.who) == (optimizer, who))
+        ran = [run for run in self.runs if run.optimizer == optimizer]
+        for who in dict.fromkeys(run.who for run in ran):
+            counts = Counter((run.on, run.steps) for run in ran if run.who == who)
             kinds = [
                 " and ".join(f"{count} × {steps}" for (one, steps), count in counts.items() if one == on) + f" on {on}"
                 for on in dict.fromkeys(on for on, _ in counts)
             ]
-            parts.append(f"{who} {', '.join(kinds)}")
+            parts.append(f"{_NAMES[who]} {', '.join(kinds)}")
         return f"{optimizer}, runs × steps: {'; '.join(parts)}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,6 +169,22 @@ def _bytes(count: float) -> str:
     return f"{count:.3g} GB"
 
 
+class SearchNote(Protocol):
+    """What a finder of causes says; what it ran is told with the rest."""
+
+    @property
+    def optimizer(self) -> str:
+        """Whose short trainings tell."""
+
+    @property
+    def tried(self) -> int:
+        """How many sets of repairs were trained."""
+
+    @property
+    def seconds(self) -> float:
+        """That it took."""
+
+
 class Finder(Protocol):
     """Who looks for causes: repairs to run beside the model, and a search among them where the verdict is not good."""
 
@@ -171,7 +201,7 @@ class Finder(Protocol):
         yardstick: float,
         learnable: float,
         deadline: float,
-    ) -> Any:
+    ) -> SearchNote | None:
         """What keeps the model from training with one optimizer."""
 
 
@@ -326,7 +356,7 @@ class _StressTest:
             "batch"
         )
 
-    def _explained(self, track: Track, outlooks: Mapping[str, Outlook], plan: Plan, rival: Rival) -> Any:
+    def _explained(self, track: Track, outlooks: Mapping[str, Outlook], plan: Plan, rival: Rival) -> SearchNote | None:
         """Causes with the optimizer that is furthest behind its reference, where a verdict is not good."""
         sick = [one for one in self.optimizers if outlooks[one.name].verdict in ("sick", "slow", "unknown")]
         if self.finder is None or not sick:
