@@ -10,12 +10,13 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 JOBS ?= 2
 
-.PHONY: help setup demo test test-all test-lightning bench lint types docs pages pictures clean
+.PHONY: help setup demo test test-all test-lightning fuzz bench lint types docs pages pictures clean
 help:
 	@echo "make demo      set up and run the tour; ends in a summary and a picture"
 	@echo "make test      set up and run the tests (a few minutes)"
 	@echo "make test-all  the same plus the slow statistical checks"
 	@echo "make test-lightning  the callback in a real Lightning trainer, which it installs"
+	@echo "make fuzz BUDGET=5m  random input of every kind; without a budget everything, and docs/reliability.json"
 	@echo "make bench     measure speed as ratios; writes benchmarks/results"
 	@echo "make docs      build both documentation sites in docs/_build/html"
 	@echo "make pages     refresh the generated parts of README and docs"
@@ -40,6 +41,9 @@ test-all: setup
 test-lightning: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lightning]'
 	$(THREADS) $(BIN)/python -m pytest -q -m '' tests/doctor/watch
+
+fuzz: setup
+	$(THREADS) $(BIN)/python tools/fuzz.py --jobs $(JOBS) $(if $(BUDGET),--budget $(BUDGET),--out docs/reliability.json)
 
 bench: setup
 	$(THREADS) $(BIN)/python -m benchmarks

@@ -1,0 +1,1 @@
+"""Code that breaks every promise, to see that `tools/fuzz.py` notices."""
