@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -161,7 +161,6 @@ def examine(
 ) -> None:
     """Let the doctor and the baselines judge the development half."""
     from isometer.trial import _records as records
-    from isometer.trial._doubtful import doubtful, worth_treating
     from isometer.trial._rules import open_seal as break_seal
     from isometer.trial._seal import development
 
@@ -169,17 +168,10 @@ def examine(
     wanted = _listed("parts", parts, EXAMINED)
     everyone = records.read_members(folder)
     members = development(everyone) if open_seal is None else break_seal(folder, everyone, open_seal)
-    makers: dict[str, Callable[[], TrialStage]] = {
-        "findings": lambda: records.opinions(folder, members),
-        "baselines": lambda: records.baselines(folder, members),
-        "stress": lambda: records.stresses(folder, members, given),
-        "causes": lambda: records.causes(folder, members, doubtful(folder, members)),
-        "treated": lambda: records.treated(folder, members, worth_treating(folder, members)),
-    }
     stages = []
-    for part in (one for one in EXAMINED if one in wanted):  # what is doubtful follows from the stress test
-        stages.append(makers[part]())
-        _complete(stages[-1], workers, dask)
+    for stage in _stages(folder, members, wanted, given):
+        _complete(stage, workers, dask)
+        stages.append(stage)
     if as_json:
         emit({stage.name: {"cells": len(stage.cells), "done": len(stage.records())} for stage in stages})
         return
@@ -197,11 +189,8 @@ def show_table(
     as_json: Json = False,
 ) -> None:
     """How well the doctor and the baselines separate the sick from those that train."""
-    from isometer.trial._causes_table import accused, naming_rows
     from isometer.trial._records import read_members
     from isometer.trial._seal import development, openings
-    from isometer.trial._table import summary
-    from isometer.trial._treated_table import treatment_rows
 
     everyone = read_members(folder)
     if sealed and not openings(folder):
@@ -210,9 +199,7 @@ def show_table(
             "REASON, once, when the rules are final"
         )
     chosen = [member for member in everyone if member.sealed] if sealed else development(everyone)
-    found = summary(folder, chosen)
-    found["causes"] = [asdict(row) for row in naming_rows(accused(folder, chosen))]
-    found["treated"] = [asdict(row) for row in treatment_rows(folder, chosen)]
+    found = _summary(folder, chosen)
     if plot is not None:
         from isometer.report._pictures import save_figure
         from isometer.report._trial_picture import trial_picture
@@ -286,19 +273,50 @@ def run_all(
     as_json: Json = False,
 ) -> None:
     """Everything in turn: draw, train, examine the development half, and show the table."""
-    from isometer.trial._records import baselines, opinions, stresses, truths
+    from isometer.trial._records import BATCHES, truths
     from isometer.trial._seal import development
-    from isometer.trial._table import summary
 
     members = _drawn(folder, families, per_family, large, rounds, seed)
     open_half = development(members)
-    for stage in (truths(folder, members), *(one(folder, open_half) for one in (opinions, baselines, stresses))):
+    _complete(truths(folder, members), workers, dask)
+    for stage in _stages(folder, open_half, EXAMINED, BATCHES):
         _complete(stage, workers, dask)
-    found = summary(folder, open_half)
+    found = _summary(folder, open_half)
     if as_json:
         emit({"half": "development", **found})
         return
     _print_table(found, "development")
+    _print_explained(found)
+
+
+def _stages(
+    folder: Path, members: Sequence[Member], parts: Sequence[str], batches: Sequence[str]
+) -> Iterator[TrialStage]:
+    """What is to be examined, in turn; each is made once the one before is complete, since it may follow from it."""
+    from isometer.trial import _records as records
+    from isometer.trial._doubtful import doubtful, worth_treating
+
+    makers: dict[str, Callable[[], TrialStage]] = {
+        "findings": lambda: records.opinions(folder, members),
+        "baselines": lambda: records.baselines(folder, members),
+        "stress": lambda: records.stresses(folder, members, batches),
+        "causes": lambda: records.causes(folder, members, doubtful(folder, members)),
+        "treated": lambda: records.treated(folder, members, worth_treating(folder, members)),
+    }
+    return (makers[part]() for part in EXAMINED if part in parts)
+
+
+def _summary(folder: Path, members: Sequence[Member]) -> dict[str, Any]:
+    """How well verdicts, causes and treatments do."""
+    from isometer.trial._causes_table import accused, naming_rows
+    from isometer.trial._table import summary
+    from isometer.trial._treated_table import treatment_rows
+
+    return {
+        **summary(folder, members),
+        "causes": [asdict(row) for row in naming_rows(accused(folder, members))],
+        "treated": [asdict(row) for row in treatment_rows(folder, members)],
+    }
 
 
 def _drawn(folder: Path, families: str | None, per_family: int, large: int, rounds: str, seed: int) -> Sequence[Member]:
