@@ -72,7 +72,8 @@ def test_the_doctor_says_what_the_fit_says() -> None:
         "fresh batches"
     ]
     weights = np.array([found["constant"], *found["weights"]])
-    assert {key: found[key] for key in THRESHOLDS} == THRESHOLDS
+    limits = THRESHOLDS["fresh batches"]
+    assert {key: found[key] for key in limits} == limits
     for k in range(11):
         seen = Evidence(k / 10, 1 - k / 20, 0.5, 0.9, early=k / 20, repaired=0.6, yardstick=0.5)
         expected = float(probability(weights, np.array([seen.features()]))[0])

@@ -26,8 +26,12 @@ from isometer.trial._roster import family_named
 Floats = NDArray[np.float64]
 KINDS = {"fresh batches": "fresh", "one batch": "one"}
 """What a fit is for, and which batches of the trial it is fitted to."""
-THRESHOLDS = {"trains": 0.8, "sick": 0.65}
-"""Probabilities from which on a model is said to train, and below which it is said to be sick."""
+THRESHOLDS = {"fresh batches": {"trains": 0.8, "sick": 0.75}, "one batch": {"trains": 0.8, "sick": 0.65}}
+"""Probabilities from which on a model is said to train, and below which it is said to be sick.
+
+Five models of the trial train for one that is sick. Among models that people bring since they do not seem to train it
+may be one for one, and 0.75 then means 0.4.
+"""
 _NUMBERS = ("fresh", "fit", "reference_fresh", "reference_fit", "early", "repaired", "yardstick")
 _PENALTY = 1e-3  # of squared weights, against the mean of the log likelihood: keeps them finite
 _BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
@@ -151,7 +155,7 @@ def judged_cases(
     """
     found = cases(folder, members, clear, batch)
     if any(member.sealed for member in members):
-        shipped = fitted()["one batch" if batch == "one" else "fresh batches"]
+        shipped = fitted()[_kind(batch)]
         weights = np.array([shipped["constant"], *shipped["weights"]])
         return found, probability(weights, found.features) if found.names else np.zeros(0)
     source = cases(folder, members, clear, "fresh") if batch == "gaussian" else found
@@ -160,14 +164,24 @@ def judged_cases(
     return found, held_out(found, source)
 
 
-def verdict_of(chance: float) -> str:
+def verdict_of(chance: float, batch: str = "fresh") -> str:
     """What a probability of training amounts to.
 
+    Args:
+        chance: the probability.
+        batch: what the stress test was given.
+
     Example:
-        >>> verdict_of(0.99), verdict_of(0.1)
-        ('trains', 'sick')
+        >>> verdict_of(0.99), verdict_of(0.7), verdict_of(0.7, "one")
+        ('trains', 'sick', 'slow')
     """
-    return "trains" if chance >= THRESHOLDS["trains"] else "sick" if chance < THRESHOLDS["sick"] else "slow"
+    limits = THRESHOLDS[_kind(batch)]
+    return "trains" if chance >= limits["trains"] else "sick" if chance < limits["sick"] else "slow"
+
+
+def _kind(batch: str) -> str:
+    """Which fit is for what the stress test was given; a teacher gives fresh batches, too."""
+    return "one batch" if batch == "one" else "fresh batches"
 
 
 def reliability_curve(probabilities: Floats, trains: NDArray[np.bool_]) -> list[ReliabilityBin]:
@@ -201,7 +215,7 @@ def fit(folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str
         answer[kind] = {
             "constant": round(float(weights[0]), 3),
             "weights": [round(float(one), 3) for one in weights[1:]],
-            **THRESHOLDS,
+            **THRESHOLDS[kind],
             "cases": [int((~found.trains).sum()), int(found.trains.sum())],
             "brier": round(float(np.mean((tested - found.trains) ** 2)), 4),
             "reliability": [asdict(one) for one in reliability_curve(tested, found.trains)],

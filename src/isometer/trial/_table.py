@@ -351,7 +351,7 @@ def verdict_counts(folder: Path, members: Sequence[Member]) -> list[VerdictCount
                 counts[not clear[optimizer][name]]["unknown"] += 1
             for place, (_, own) in enumerate(found.names):
                 if own == optimizer:
-                    said = verdict_of(float(chances[place]))
+                    said = verdict_of(float(chances[place]), batch)
                     counts[bool(found.trains[place])][said] += 1
             table.append(VerdictCounts(optimizer, batch, dict(counts[False]), dict(counts[True])))
     return table
