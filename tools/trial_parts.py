@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from isometer.trial._seal import development, openings
 from isometer.trial._table import DOCTOR, FINDINGS, distinct, fitted_verdict, summary, verdicts
 from isometer.trial._treated_table import treatment_rows
 from isometer.trial._truth import compare
+from isometer.trial._verdict_table import VerdictCounts, verdict_counts
 
 ROOT = Path(__file__).parents[1]
 FOLDER, COSTS = ROOT / "docs" / "trial", ROOT / "benchmarks" / "results" / "doctor.json"
@@ -29,9 +31,13 @@ def _members() -> tuple[Member, ...]:
     return tuple(read_members(FOLDER))
 
 
+def _half(sealed: bool) -> list[Member]:
+    return [one for one in _members() if one.sealed] if sealed else development(_members())
+
+
 @cache
-def _summary() -> dict[str, Any]:
-    return summary(FOLDER, development(_members()))
+def _summary(*, sealed: bool = False) -> dict[str, Any]:
+    return summary(FOLDER, _half(sealed))
 
 
 def draw_part() -> str:
@@ -55,9 +61,9 @@ def draw_part() -> str:
     )
 
 
-def truth_part() -> str:
-    """Verdicts of training in the development half, and how sure they are."""
-    found = verdicts(FOLDER, distinct(development(_members())))
+def truth_part(*, sealed: bool = False) -> str:
+    """Verdicts of training, and how sure they are."""
+    found = verdicts(FOLDER, distinct(_half(sealed)))
     rows = ["| optimizer | " + " | ".join(VERDICTS) + " | median width of the 90 % interval | best rate inside |"]
     rows.append("|---" * (len(VERDICTS) + 3) + "|")
     for optimizer, by_name in found.items():
@@ -96,9 +102,9 @@ def check_part() -> str:
     return "\n".join(rows)
 
 
-def table_part() -> str:
+def table_part(*, sealed: bool = False) -> str:
     """The table of today's rules and of the baselines."""
-    found = _summary()
+    found = _summary(sealed=sealed)
     lines = []
     for optimizer in OPTIMIZERS:
         rows = sorted((row for row in found["rows"] if row["optimizer"] == optimizer), key=lambda row: -row["auc"])
@@ -121,7 +127,7 @@ def table_part() -> str:
             fewer = "" if tuple(row["models"]) == (sick, well) else f" ({sum(row['models'])} models)"
             lines.append(f"| {row['opinion']}{fewer} | {row['auc']:.2f} | {interval} | {difference} | {ends} |")
         lines.append("")
-    lines += verdict_lines()
+    lines += verdict_lines(sealed=sealed)
     for one in found["findings"]:
         (caught, sick), (alarms, well) = one["found"], one["alarms"]
         if not sick or not well:
@@ -136,27 +142,39 @@ def table_part() -> str:
 BATCHES = {"fresh": "stress test", "one": "stress test on one batch", "gaussian": "stress test without targets"}
 
 
-def _said(counts: dict[str, int], total: int) -> str:
+def _said(counts: Mapping[str, int], total: int) -> str:
     """`9 *sick* (90%), 1 *unknown* (10%)`, the most frequent first."""
     order = sorted(counts, key=lambda name: -counts[name])
     return ", ".join(f"{counts[name]} *{name}* ({counts[name] / total:.0%})" for name in order)
 
 
-def verdict_lines() -> list[str]:
+@cache
+def _verdicts(*, sealed: bool = False) -> list[VerdictCounts]:
+    return verdict_counts(FOLDER, _half(sealed))
+
+
+def verdict_lines(*, sealed: bool = False) -> list[str]:
     """What the verdicts say about models with a clear truth."""
     lines = []
-    for one in _summary()["verdicts"]:
-        sick, well = sum(one["sick"].values()), sum(one["trains"].values())
+    for one in _verdicts(sealed=sealed):
+        sick, well = one.found.of, one.alarms.of
         if sick and well:
-            ill, fine = _said(one["sick"], sick), _said(one["trains"], well)
-            who = f"{one['optimizer']}, {BATCHES[one['batch']]}"
+            ill, fine = _said(one.sick, sick), _said(one.trains, well)
+            who = f"{one.optimizer}, {BATCHES[one.batch]}"
             lines.append(f"- {who}: of {sick} sick models it calls {ill}; of {well} that train, {fine}.")
+        if sick and well and one.batch == "fresh":
+            lines += [
+                f"  - found {one.found}, false alarms {one.alarms};",
+                f"  - of architectures of `transformers` that train, {one.library} are called sick, of those without a "
+                f"fault {one.library_sound};",
+                f"  - missed: {', '.join(one.missed) or 'none'}; false alarms: {', '.join(one.alarmed) or 'none'}.",
+            ]
     return lines
 
 
-def causes_part() -> str:
+def causes_part(*, sealed: bool = False) -> str:
     """How often the guilty part is named."""
-    rows = naming_rows(accused(FOLDER, development(_members())))
+    rows = naming_rows(accused(FOLDER, _half(sealed)))
     if not rows:
         return "Nothing yet."
     either = [row for row in rows if row.optimizer == EITHER]
@@ -169,9 +187,9 @@ def causes_part() -> str:
     return "\n".join(lines)
 
 
-def treated_part() -> str:
+def treated_part(*, sealed: bool = False) -> str:
     """What treatment is worth."""
-    rows = treatment_rows(FOLDER, development(_members()))
+    rows = treatment_rows(FOLDER, _half(sealed))
     if not any(row.cured.of or row.worse.of for row in rows):
         return "Nothing yet."
     lines = []
@@ -263,7 +281,9 @@ def seal_part() -> str:
     found = openings(FOLDER)
     if not found:
         return "The seal has not been opened."
-    return "\n".join(f"- {date}: {one['reason']} (rules {one['rules'][:12]})" for date, one in found.items())
+    lines = [f"- {date}: {one['reason']} (rules {one['rules'][:12]})" for date, one in found.items()]
+    parts = (truth_part, table_part, causes_part, treated_part)
+    return "\n\n".join(["\n".join(lines), *(part(sealed=True) for part in parts)])
 
 
 def trial_parts() -> dict[str, str]:
@@ -290,17 +310,19 @@ def reliability() -> dict[str, list[int]]:
 def trial_sentence() -> str:
     """The same for people who have not read the page."""
     sentences = []
-    for one in _summary()["verdicts"]:
-        if one["batch"] != "fresh":
+    sealed = bool(openings(FOLDER))
+    for one in _verdicts(sealed=sealed):
+        if one.batch != "fresh":
             continue
-        sick, well = one["sick"], one["trains"]
-        rows = {row["opinion"]: row["auc"] for row in _summary()["rows"] if row["optimizer"] == one["optimizer"]}
+        rows = {
+            row["opinion"]: row["auc"] for row in _summary(sealed=sealed)["rows"] if row["optimizer"] == one.optimizer
+        }
         sentences.append(
-            f"With {one['optimizer']} the doctor calls {sick.get('sick', 0)} of {sum(sick.values())} sick models sick "
-            f"and {well.get('sick', 0)} of {sum(well.values())} that train; area under the curve "
-            f"{rows[DOCTOR]:.2f} ({rows[FINDINGS]:.2f} by findings alone)."
+            f"With {one.optimizer} the doctor calls {one.found.found} of {one.found.of} sick models sick and "
+            f"{one.alarms.found} of {one.alarms.of} that train; area under the curve {rows[DOCTOR]:.2f}"
+            + (f" ({rows[FINDINGS]:.2f} by findings alone)." if FINDINGS in rows else ".")
         )
-    rows = [row for row in naming_rows(accused(FOLDER, development(_members()))) if row.optimizer == EITHER]
+    rows = [row for row in naming_rows(accused(FOLDER, _half(sealed))) if row.optimizer == EITHER]
     for row in rows:
         if row.part == "module":
             sentences.append(

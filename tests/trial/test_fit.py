@@ -24,7 +24,8 @@ from isometer.trial._fit import (
 )
 from isometer.trial._records import MEMBERS, STRESS, TRUTHS, read_members, read_records, stresses, truths, write_records
 from isometer.trial._seal import development
-from isometer.trial._table import DOCTOR, summary, verdict_counts, verdicts
+from isometer.trial._table import DOCTOR, summary, verdicts
+from isometer.trial._verdict_table import verdict_counts
 from support.command import as_json, error, printed
 
 
@@ -115,6 +116,13 @@ def test_fit_table_and_counts_from_records(folder: Path) -> None:
     for one in verdict_counts(folder, members):
         assert one.sick.get("sick", 0) > 0.6 * sum(one.sick.values())
         assert one.trains.get("sick", 0) < 0.1 * sum(one.trains.values())
+        known = verdicts(folder, members)[one.optimizer]
+        assert {known[name].verdict for name in one.missed} <= {"sick"}
+        assert {known[name].verdict for name in one.alarmed} <= {"trains"}
+        assert (one.found.of - one.found.found, one.alarms.found) == (len(one.missed), len(one.alarmed))
+        library = [name for name in one.alarmed if name.startswith("library-")]
+        assert one.library.found == len(library) >= one.library_sound.found
+        assert 0 < one.library_sound.of < one.library.of < one.alarms.of
     rows = {(row["opinion"], row["optimizer"]): row for row in summary(folder, members)["rows"]}
     assert rows[DOCTOR, "adam"]["auc"] > 0.9
     assert math.isnan(rows[DOCTOR, "adam"]["difference"])

@@ -311,9 +311,11 @@ def _summary(folder: Path, members: Sequence[Member]) -> dict[str, Any]:
     from isometer.trial._causes_table import accused, naming_rows
     from isometer.trial._table import summary
     from isometer.trial._treated_table import treatment_rows
+    from isometer.trial._verdict_table import verdict_counts
 
     return {
         **summary(folder, members),
+        "verdicts": [asdict(row) for row in verdict_counts(folder, members)],
         "causes": [asdict(row) for row in naming_rows(accused(folder, members))],
         "treated": [asdict(row) for row in treatment_rows(folder, members)],
     }
@@ -405,6 +407,13 @@ def _print_table(found: dict[str, Any], half: str) -> None:
             f"{_said(one['sick'])}; of {sum(one['trains'].values())} that train, {_said(one['trains'])}",
             highlight=False,
         )
+        if one["batch"] == "fresh":
+            page.print(
+                f"{one['optimizer']}: {_percent(one['found'])} of the sick are found; {_percent(one['alarms'])} of "
+                f"those that train are called sick, of architectures of transformers {_share(one['library'])} "
+                f"({_share(one['library_sound'])} without a fault)",
+                highlight=False,
+            )
     for one in found["findings"]:
         (caught, sick), (alarms, well) = one["found"], one["alarms"]
         whose = "either optimizer" if one["optimizer"] == "either" else one["optimizer"]
@@ -433,6 +442,11 @@ def _print_explained(found: dict[str, Any]) -> None:
                 f"{_share(row['worse'])} are worse.",
                 highlight=False,
             )
+
+
+def _percent(one: dict[str, Any]) -> str:
+    """`90% (80% to 95%)`."""
+    return f"{one['found'] / one['of']:.0%} ({one['low']:.0%} to {one['high']:.0%})" if one["of"] else "none"
 
 
 def _share(one: dict[str, Any]) -> str:

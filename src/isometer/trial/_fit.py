@@ -26,11 +26,11 @@ from isometer.trial._roster import family_named
 Floats = NDArray[np.float64]
 KINDS = {"fresh batches": "fresh", "one batch": "one"}
 """What a fit is for, and which batches of the trial it is fitted to."""
-THRESHOLDS = {"fresh batches": {"trains": 0.8, "sick": 0.75}, "one batch": {"trains": 0.8, "sick": 0.65}}
+THRESHOLDS = {"fresh batches": {"trains": 0.8, "sick": 0.7}, "one batch": {"trains": 0.8, "sick": 0.65}}
 """Probabilities from which on a model is said to train, and below which it is said to be sick.
 
 Five models of the trial train for one that is sick. Among models that people bring since they do not seem to train it
-may be one for one, and 0.75 then means 0.4.
+may be one for one, and 0.7 then means 0.3.
 """
 _NUMBERS = ("fresh", "fit", "reference_fresh", "reference_fit", "early", "repaired", "yardstick")
 _PENALTY = 1e-3  # of squared weights, against the mean of the log likelihood: keeps them finite
@@ -172,7 +172,7 @@ def verdict_of(chance: float, batch: str = "fresh") -> str:
         batch: what the stress test was given.
 
     Example:
-        >>> verdict_of(0.99), verdict_of(0.7), verdict_of(0.7, "one")
+        >>> verdict_of(0.99), verdict_of(0.67), verdict_of(0.67, "one")
         ('trains', 'sick', 'slow')
     """
     limits = THRESHOLDS[_kind(batch)]

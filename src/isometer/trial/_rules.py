@@ -16,7 +16,6 @@ from isometer.errors import IsometerError
 from isometer.run import code_version
 from isometer.trial._causes_table import accused, naming_rows
 from isometer.trial._doubtful import worth_treating
-from isometer.trial._fit import verdict_of
 from isometer.trial._members import Member
 from isometer.trial._named_causes import cause_cell
 from isometer.trial._opinions import doctor_cell
@@ -25,6 +24,7 @@ from isometer.trial._seal import openings
 from isometer.trial._stressed import stress_cell
 from isometer.trial._treated import treated_cell
 from isometer.trial._treated_table import treatment_rows
+from isometer.trial._verdict_table import verdict_counts
 
 _SHORTEST = 12
 
@@ -33,8 +33,8 @@ def rules_version() -> str:
     """What the doctor says follows from, and how it is scored: the code of probe, stress test, verdict, causes,
     treatment and their tables, and the fitted numbers."""
     digest = hashlib.sha256(json.dumps(fitted(), sort_keys=True).encode())
-    said = (doctor_cell, stress_cell, verdict_of, cause_cell, treated_cell)
-    for function in (*said, accused, naming_rows, worth_treating, treatment_rows):
+    said = (doctor_cell, stress_cell, cause_cell, treated_cell)
+    for function in (*said, verdict_counts, accused, naming_rows, worth_treating, treatment_rows):
         digest.update(code_version(function).encode())
     return digest.hexdigest()[:16]
 

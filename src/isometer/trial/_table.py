@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.run._cells import canonical
-from isometer.trial._fit import evidence, fit, judged_cases, verdict_of
+from isometer.trial._fit import evidence, fit, judged_cases
 from isometer.trial._members import Member
 from isometer.trial._records import (
     OPTIMIZERS,
@@ -157,7 +157,7 @@ def scores(folder: Path, members: Sequence[Member]) -> dict[str, dict[str, dict[
     """Opinion → optimizer → member → score, larger for sicker."""
     said, numbers = opinions(folder, members).records(), baselines(folder, members).records()
     table: dict[str, dict[str, dict[str, float]]] = {}
-    clear = _clear(verdicts(folder, members))
+    clear = clear_truth(verdicts(folder, members))
     for opinion, batch in STRESSED.items():
         found = _stress_scores(folder, members, clear, batch)
         if found["adam"]:
@@ -185,13 +185,13 @@ def _stress_scores(
 ) -> dict[str, dict[str, float]]:
     """Probability of being sick; no number, which counts as sickest, where the test failed."""
     found, chances = judged_cases(folder, members, clear, batch)
-    table = _failed(folder, members, clear, batch) if found.names else {optimizer: {} for optimizer in OPTIMIZERS}
+    table = failed_tests(folder, members, clear, batch) if found.names else {optimizer: {} for optimizer in OPTIMIZERS}
     for (name, optimizer), value in zip(found.names, chances, strict=True):
         table[optimizer][name] = 1 - float(value)
     return table
 
 
-def _failed(
+def failed_tests(
     folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str, bool]], batch: str
 ) -> dict[str, dict[str, float]]:
     """Models with a clear truth whose stress test failed, or could run nothing, by optimizer."""
@@ -232,7 +232,7 @@ def rows(folder: Path, members: Sequence[Member], *, seed: int = 0) -> list[Opin
     everywhere = [column for key, column in opinion.items() if key == main or key not in STRESSED]
     table = []
     for optimizer in OPTIMIZERS:
-        clear = _clear(truth)[optimizer]
+        clear = clear_truth(truth)[optimizer]
         names = [name for name in clear if all(name in column[optimizer] for column in everywhere)]
         if not names:
             continue
@@ -280,7 +280,7 @@ def _interval(values: Floats) -> tuple[float, float]:
     return float(np.quantile(values, 0.025)), float(np.quantile(values, 0.975))
 
 
-def _clear(truth: Mapping[str, Mapping[str, Verdict]]) -> dict[str, dict[str, bool]]:
+def clear_truth(truth: Mapping[str, Mapping[str, Verdict]]) -> dict[str, dict[str, bool]]:
     """Which models are sick and which train, by optimizer and for either; what is neither is left out."""
     names = set.intersection(*(set(found) for found in truth.values()))
     clear = {
@@ -298,7 +298,7 @@ def agreements(folder: Path, members: Sequence[Member]) -> list[Agreement]:
     """What the doctor's verdict catches and what it wrongly alarms about."""
     members = distinct(members)
     said, found = opinions(folder, members).records(), []
-    for optimizer, clear in _clear(verdicts(folder, members)).items():
+    for optimizer, clear in clear_truth(verdicts(folder, members)).items():
         for batch in ("real", "gaussian"):
             counts: Counter[tuple[bool, bool]] = Counter()
             errors = 0
@@ -317,44 +317,7 @@ def agreements(folder: Path, members: Sequence[Member]) -> list[Agreement]:
 def fitted_verdict(folder: Path, members: Sequence[Member]) -> dict[str, Any]:
     """The numbers of the doctor's verdict, fitted to these members; see `fit`."""
     members = distinct(members)
-    return fit(folder, members, _clear(verdicts(folder, members)))
-
-
-@dataclass(frozen=True)
-class VerdictCounts:
-    """What the stress test says of models with a clear truth, by fits without their own group.
-
-    Attributes:
-        optimizer: whose truth and whose verdict.
-        batch: `fresh`, `one` or `gaussian`.
-        sick: verdicts of the sick models, by name.
-        trains: verdicts of those that train.
-    """
-
-    optimizer: str
-    batch: str
-    sick: Mapping[str, int]
-    trains: Mapping[str, int]
-
-
-def verdict_counts(folder: Path, members: Sequence[Member]) -> list[VerdictCounts]:
-    """How often the doctor's verdict is right."""
-    members = distinct(members)
-    clear = _clear(verdicts(folder, members))
-    table = []
-    for batch in STRESSED.values():
-        found, chances = judged_cases(folder, members, clear, batch)
-        failed = _failed(folder, members, clear, batch)
-        for optimizer in OPTIMIZERS if found.names else ():
-            counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
-            for name in failed[optimizer]:
-                counts[not clear[optimizer][name]]["unknown"] += 1
-            for place, (_, own) in enumerate(found.names):
-                if own == optimizer:
-                    said = verdict_of(float(chances[place]), batch)
-                    counts[bool(found.trains[place])][said] += 1
-            table.append(VerdictCounts(optimizer, batch, dict(counts[False]), dict(counts[True])))
-    return table
+    return fit(folder, members, clear_truth(verdicts(folder, members)))
 
 
 def summary(folder: Path, members: Sequence[Member], *, seed: int = 0) -> dict[str, Any]:
@@ -366,7 +329,6 @@ def summary(folder: Path, members: Sequence[Member], *, seed: int = 0) -> dict[s
         "families": len({member.family for member in members}),
         "truth": {optimizer: dict(Counter(v.verdict for v in found.values())) for optimizer, found in truth.items()},
         "rows": [vars(row) for row in rows(folder, members, seed=seed)],
-        "verdicts": [vars(one) for one in verdict_counts(folder, members)],
         "findings": [vars(one) for one in agreements(folder, members)],
         "outdated": sum(len(stage(folder, members).outdated()) for stage in _EXAMINED),
         "openings": openings(folder),
