@@ -11,7 +11,6 @@ import importlib.util
 import inspect
 import json
 import sys
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from isometer.data._user_file import memory_limit
+from isometer.doctor._tensors import read_tensors
 from isometer.doctor.diagnosis._made_up import first_layer, made_up_batch
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.errors import IsometerError
@@ -188,7 +189,9 @@ def load_weights(model: nn.Module, path: Path) -> None:
     Raises:
         IsometerError: the file cannot be read as data, or names or shapes differ.
     """
-    state = _read_tensors(path)
+    held = sum(one.numel() * one.element_size() for one in model.state_dict().values() if isinstance(one, torch.Tensor))
+    # A model that fits into memory has weights that do, with what an optimiser keeps beside them.
+    state = read_tensors(path, limit=max(memory_limit(), 4 * held))
     for key in ("state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
@@ -200,58 +203,6 @@ def load_weights(model: nn.Module, path: Path) -> None:
         raise IsometerError(
             f"the weights in {str(path)!r} do not fit the model: {' '.join(str(problem).split())[:400]}"
         ) from problem
-
-
-def _read_tensors(path: Path) -> Any:
-    if not path.is_file():
-        raise IsometerError(f"there is no file {str(path)!r}")
-    if path.suffix == ".safetensors":
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        try:
-            return load_file(path)
-        except (SafetensorError, OSError) as problem:
-            raise IsometerError(f"{str(path)!r} is not a safetensors file: {problem}") from problem
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as problem:  # torch raises many kinds for one reason
-        raise IsometerError(
-            f"{str(path)!r} cannot be loaded as data only ({type(problem).__name__}); expected tensors saved by "
-            "torch.save — save the state dict alone, or use safetensors"
-        ) from problem
-
-
-def load_batch(path: Path) -> Any:
-    """A batch from a file: `.npy`, `.npz`, `.safetensors` or what `torch.save` wrote of tensors.
-
-    A file with several arrays is a mapping of keyword arguments, unless they are called `arr_0`, `arr_1`, …, which are
-    positional ones.
-
-    Raises:
-        IsometerError: the file cannot be read as data.
-    """
-    if path.suffix in (".npy", ".npz"):
-        if not path.is_file():
-            raise IsometerError(f"there is no file {str(path)!r}")
-        try:
-            loaded = np.load(path, allow_pickle=False)
-            if path.suffix == ".npy":
-                return _tensor(loaded)
-            arrays = {name: _tensor(loaded[name]) for name in loaded.files}
-        except (ValueError, OSError, zipfile.BadZipFile) as problem:
-            raise IsometerError(f"{str(path)!r} is not a NumPy file of numbers: {problem}") from problem
-        if all(name.startswith("arr_") for name in arrays):
-            return tuple(arrays.values()) if len(arrays) > 1 else next(iter(arrays.values()))
-        return arrays
-    return _read_tensors(path)
-
-
-def _tensor(array: np.ndarray) -> torch.Tensor:
-    # NumPy's default is float64, which layers in float32 refuse; half precision stays.
-    if array.dtype.kind == "f":
-        array = array.astype(np.float32 if array.dtype.itemsize > 2 else array.dtype)
-    return torch.from_numpy(np.ascontiguousarray(array))
 
 
 def make_batch_for(
