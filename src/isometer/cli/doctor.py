@@ -206,8 +206,7 @@ class Prepared:
 def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, shape: str | None, seed: int) -> Prepared:
     import torch
 
-    from isometer.doctor._loading import make_batch_for
-    from isometer.doctor._tensors import read_batch
+    from isometer.doctor._loading import load_batch, make_batch_for
     from isometer.doctor.diagnosis._made_up import with_offsets
     from isometer.doctor.stress._objectives import usual_loss
 
@@ -215,7 +214,7 @@ def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, sh
         raise IsometerError(f"--n is {n}; expected at least 1")
     labels, description, made, size = examined.target, "the factory's own batch", False, _shape(shape)
     if batch is not None:
-        inputs, labels, description = read_batch(batch), None, batch.name
+        inputs, labels, description = load_batch(batch, examined.model), None, batch.name
     elif examined.batch is not None:
         inputs = examined.batch
     else:

@@ -160,7 +160,7 @@ def _needed(head: bytes, size: int, label: str, wanted: Wanted) -> int:
     start = io.BytesIO(head)
     shape, dtype = _header(start, label)
     check_dtype(dtype, label, wanted.kinds)
-    if any(length < 0 for length in shape) or len(shape) > 64:
+    if not all(0 <= length < 1 << 63 for length in shape) or len(shape) > 64:
         raise IsometerError(f"{label} is damaged: its header says shape {_shape(shape)} — save it again")
     count = math.prod(shape)
     announced, there = count * dtype.itemsize, size - start.tell()

@@ -21,8 +21,8 @@ import torch
 from torch import nn
 
 from isometer.data._user_file import memory_limit
-from isometer.doctor._tensors import read_tensors
-from isometer.doctor.diagnosis._made_up import first_layer, made_up_batch
+from isometer.doctor._tensors import read_batch, read_tensors
+from isometer.doctor.diagnosis._made_up import first_layer, made_up_batch, refusal
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.errors import IsometerError
 from isometer.spec import Spec
@@ -203,6 +203,40 @@ def load_weights(model: nn.Module, path: Path) -> None:
         raise IsometerError(
             f"the weights in {str(path)!r} do not fit the model: {' '.join(str(problem).split())[:400]}"
         ) from problem
+
+
+def load_batch(path: Path, model: nn.Module) -> Any:
+    """The batch in a file; one of integers, truth values or another precision in the model's, if it takes only that.
+
+    Args:
+        path: as for `isometer.doctor._tensors.read_batch`.
+        model: that is called with it.
+
+    Raises:
+        IsometerError: the file cannot be read as data, or holds integers that the model's precision rounds.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.save(f"{folder}/x.npy", np.ones((2, 3), dtype=np.uint8))
+        ...     load_batch(Path(folder) / "x.npy", nn.Linear(3, 1)).dtype
+        torch.float32
+    """
+    batch = read_batch(path)
+    dtype = next((one.dtype for one in model.parameters() if one.is_floating_point()), torch.float32)
+    if not isinstance(batch, torch.Tensor) or batch.is_complex() or batch.dtype == dtype:
+        return batch
+    if refusal(model, batch) is None:
+        return batch
+    converted = batch.to(dtype)
+    if refusal(model, converted) is not None:
+        return batch
+    if not batch.is_floating_point() and not torch.equal(converted.to(batch.dtype), batch):
+        came, needed = (str(one).removeprefix("torch.") for one in (batch.dtype, dtype))
+        raise IsometerError(
+            f"{path.name!r} holds {came} numbers; the model computes in {needed}, which rounds them — save them as {needed}"
+        )
+    return converted
 
 
 def make_batch_for(

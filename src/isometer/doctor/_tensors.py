@@ -57,7 +57,7 @@ def read_batch(path: Path) -> Any:
             batch = tuple(tensors.values()) if len(tensors) > 1 else next(iter(tensors.values()))
         else:
             batch = tensors
-    for tensor in _tensors(batch):
+    for tensor in tensors_in(batch):
         _check_values(tensor, label)
     return batch
 
@@ -98,7 +98,7 @@ def read_tensors(path: Path, *, limit: int) -> Any:
                 _check_pickle(file, label)
     held = _torch_load(path, size, label, mapped=zipped)
     # A tensor may repeat the few numbers that it stores.
-    needed = sum(tensor.numel() * tensor.element_size() for tensor in _tensors(held))
+    needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors_in(held))
     check_memory(label, needed, limit, _FEW)
     return held
 
@@ -188,7 +188,7 @@ def _torch_load(path: Path, size: int, label: str, *, mapped: bool) -> Any:
         raise _not_data(label, type(problem).__name__) from None
 
 
-def _tensors(held: Any) -> list[torch.Tensor]:
+def tensors_in(held: Any) -> list[torch.Tensor]:
     """All tensors in nested containers, each once."""
     found, seen, left = [], set(), [held]
     while left:
@@ -207,7 +207,7 @@ def _tensors(held: Any) -> list[torch.Tensor]:
 
 def _own(batch: Any, label: str) -> Any:
     """A batch in memory of its own."""
-    if not _tensors(batch):
+    if not tensors_in(batch):
         raise IsometerError(f"{label} holds a {type(batch).__name__} without tensors; expected a batch — save it again")
     try:
         return copy.deepcopy(batch)
