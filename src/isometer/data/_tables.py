@@ -95,7 +95,7 @@ def _cells(line: str, separator: str | None) -> list[str]:
 
 
 def _is_header(cells: list[str], label: str) -> bool:
-    if any(_is_number(cell) or _COMPLEX.match(cell) for cell in cells):
+    if any(_is_number(cell) or _COMPLEX.match(cell) or "\0" in cell for cell in cells):
         return False
     if any(cells) and not cells[0]:
         raise IsometerError(

@@ -234,7 +234,7 @@ def load_batch(path: Path, model: nn.Module) -> Any:
     if not batch.is_floating_point() and not torch.equal(converted.to(batch.dtype), batch):
         came, needed = (str(one).removeprefix("torch.") for one in (batch.dtype, dtype))
         raise IsometerError(
-            f"{path.name!r} holds {came} numbers; the model computes in {needed}, which rounds them — save them as {needed}"
+            f"{path.name!r} holds {came} numbers; the model computes in {needed}, which rounds them — save them so"
         )
     return converted
 

@@ -90,13 +90,14 @@ def read_tensors(path: Path, *, limit: int) -> Any:
             return _safetensors(path, label)
         zipped = file.read(4) == b"PK\x03\x04"
         file.seek(0)
+        sizes = None
         if zipped:
-            _check_archive(file, label, limit)
+            sizes = _check_archive(file, label, limit)
         else:
             check_memory(label, size, limit, _FEW)
             for _ in range(_PARTS):
                 _check_pickle(file, label)
-    held = _torch_load(path, size, label, mapped=zipped)
+    held = _torch_load(path, size, label, sizes)
     # A tensor may repeat the few numbers that it stores.
     needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors_in(held))
     check_memory(label, needed, limit, _FEW)
@@ -122,8 +123,8 @@ def _safetensors(path: Path, label: str) -> dict[str, torch.Tensor]:
         ) from None
 
 
-def _check_archive(file: BinaryIO, label: str, limit: int) -> None:
-    """Whether an archive is as torch writes them: nothing packed, all within the file, tensors and no more."""
+def _check_archive(file: BinaryIO, label: str, limit: int) -> set[int]:
+    """Sizes of its members, if an archive is as torch writes them: nothing packed, all within the file."""
     members = directory(file, label)
     pickles = [member for member in members if member.filename.rpartition("/")[2] == "data.pkl"]
     if len(pickles) != 1:
@@ -143,6 +144,7 @@ def _check_archive(file: BinaryIO, label: str, limit: int) -> None:
     except Exception as problem:  # as for the directory
         raise damaged(label, problem) from None
     _check_pickle(io.BytesIO(content), label)
+    return {member.file_size for member in members}
 
 
 def _check_pickle(file: Any, label: str) -> None:
@@ -167,21 +169,23 @@ def _not_data(label: str, told: str) -> IsometerError:
     )
 
 
-def _torch_load(path: Path, size: int, label: str, *, mapped: bool) -> Any:
+def _torch_load(path: Path, size: int, label: str, sizes: set[int] | None) -> Any:
+    """Load an archive with members of these sizes, or a file of before there were archives."""
     taken = 0
 
     def counted(storage: Any, _: str) -> Any:
         nonlocal taken
         taken += storage.nbytes()
-        if taken > size and not mapped:
-            raise _not_data(label, "cut short")
+        # A tensor that is larger than its member would go on with the bytes of the next.
+        if taken > size if sizes is None else storage.nbytes() not in sizes:
+            raise _not_data(label, "a tensor is not as large as it says")
         return storage
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about unusual protocols
             # Mapped, a tensor cannot reach beyond the file, whatever it says about its size.
-            return torch.load(str(path), map_location=counted, weights_only=True, mmap=mapped)
+            return torch.load(str(path), map_location=counted, weights_only=True, mmap=sizes is not None)
     except IsometerError:
         raise
     except Exception as problem:  # torch raises many kinds for one reason
@@ -224,9 +228,7 @@ def _tensor(array: np.ndarray[Any, Any], label: str) -> torch.Tensor:
         with np.errstate(over="ignore"):
             rounded = array.astype(np.float32)
         if not np.array_equal(np.isinf(rounded), np.isinf(array)):
-            raise IsometerError(
-                f"{label} holds numbers beyond {np.finfo(np.float32).max:.3g}, which float32 has not — rescale them"
-            )
+            raise IsometerError(f"{label} holds numbers beyond 3.4e38, the largest in float32 — rescale them")
         array = rounded
     elif kind == "u" and size > 1:  # torch computes with none of these
         if size == 8 and array.size and int(array.max()) > np.iinfo(np.int64).max:

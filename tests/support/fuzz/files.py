@@ -240,7 +240,7 @@ def _crafted_pt(rng: Rng) -> bytes:
         b"ctorch.storage\nUntypedStorage\n" + number + b"\x85R",
         b"cposix\nsystem\n" + number + b"\x85R",
         b"]" * int(rng.choice([100, 3_000_000])),
-        b"ctorch._utils\n_rebuild_tensor_v2\n(((X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
+        b"ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
         + b"0X\3\0\0\0cpu" + number + b"tQK\0" + number + b"\x85K\1\x85\x89ccollections\nOrderedDict\n)RtR",
     ][rng.integers(6)]  # fmt: skip
     method = int(rng.choice([0, 0, 0, 8]))
