@@ -451,4 +451,4 @@ def check(case: dict[str, Any]) -> None:
             raise
 
 
-TARGETS = [Target(f"files-{kind}", 2000, 60, functools.partial(draw, kind), check) for kind in WHOLE]
+TARGETS = [Target(f"files-{kind}", 2000, 30, functools.partial(draw, kind), check) for kind in WHOLE]
