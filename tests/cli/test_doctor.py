@@ -176,7 +176,7 @@ def test_hostile_files_run_nothing(model_file: Path, tmp_path: Path, monkeypatch
     np.save(tmp_path / "bomb.npy", np.array([_Bomb()], dtype=object), allow_pickle=True)
     assert "data only" in error("doctor", f"{model_file}:make", "--checkpoint", "bomb.pt")
     assert "data only" in error("doctor", f"{model_file}:make", "--batch", "bomb.pt")
-    assert "NumPy file" in error("doctor", f"{model_file}:make", "--batch", "bomb.npy")
+    assert "never unpickled" in error("doctor", f"{model_file}:make", "--batch", "bomb.npy")
     assert not (tmp_path / "exploded").exists()
 
 

@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tarfile
 import zlib
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,17 @@ def test_cut_files_of_cifar10_are_named(form: str, share: float, home: Path, mon
     files[name] = files[name][: int(share * len(files[name]))]
     write(home / "data" / "cifar-10-batches-py", files)
     with pytest.raises(IsometerError, match=f"{name}.*obtain it again"):
+        load("cifar10")
+
+
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+def test_archives_that_claim_to_be_endless(kind: bytes, home: Path) -> None:
+    member = tarfile.TarInfo("package/other")
+    member.size, member.type = 20 << 30, kind
+    archive = home / "data" / "cifar-10-python.tar.gz"
+    archive.parent.mkdir()
+    archive.write_bytes(gzip.compress(member.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)))
+    with pytest.raises(IsometerError, match=r"cannot read the archive .* claims to be larger than any known data set"):
         load("cifar10")
 
 

@@ -81,7 +81,7 @@ Source = Annotated[
     typer.Option(
         "--input",
         help="gaussian, orthogonal, correlated:COSINE, collinear:ANGLE, degenerate:DISTINCT, power-law:EXPONENT, "
-        "data:NAME[:centre=…,scale=…], or a .npy/.npz/.csv file.",
+        "data:NAME[:centre=…,scale=…], or a .npy/.npz/.csv/.safetensors file.",
     ),
 ]
 Site = Annotated[SiteChoice, typer.Option("--at", help="Measure after the layer, or before its activation.")]
@@ -169,7 +169,9 @@ def takes_setting(command: Callable[..., None]) -> Callable[..., None]:
 
 def is_file(source: str) -> bool:
     """Whether an input is a file, which brings its own samples and features."""
-    return Path(source).suffix in (".npy", ".npz", ".csv")
+    from isometer.data._arrays import SUFFIXES
+
+    return Path(source).suffix.lower() in SUFFIXES
 
 
 def chosen_metrics(metric: list[str] | None, backward: bool) -> list[str]:

@@ -152,7 +152,9 @@ def _batch(source: str, samples: int | None, features: int | None, seed: int) ->
 @lru_cache(maxsize=16)
 def _inputs(path: Path) -> np.ndarray[Any, Any]:
     """Read once for all cells."""
-    return _frozen(kernel_command._load(path))
+    from isometer.data._arrays import read_numbers
+
+    return _frozen(read_numbers(path))
 
 
 def _frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

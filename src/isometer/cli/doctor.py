@@ -48,7 +48,7 @@ def doctor(
     ] = None,
     batch: Annotated[
         Path | None,
-        typer.Option("--batch", metavar="FILE", help="Inputs: .npy, .npz, .safetensors, or tensors saved by torch."),
+        typer.Option("--batch", metavar="FILE", help="Inputs: .npy, .npz, .csv, .safetensors, or torch tensors."),
     ] = None,
     data: Annotated[
         str,
@@ -214,7 +214,7 @@ def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, sh
         raise IsometerError(f"--n is {n}; expected at least 1")
     labels, description, made, size = examined.target, "the factory's own batch", False, _shape(shape)
     if batch is not None:
-        inputs, labels, description = load_batch(batch), None, batch.name
+        inputs, labels, description = load_batch(batch, examined.model), None, batch.name
     elif examined.batch is not None:
         inputs = examined.batch
     else:

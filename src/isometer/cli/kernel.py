@@ -30,7 +30,10 @@ class KindChoice(StrEnum):
 @app.command()
 def kernel(
     activation: Annotated[str, typer.Option("--activation", metavar="A", help="As for `isometer explain`.")],
-    inputs: Annotated[Path, typer.Option("--inputs", metavar="FILE.npy", help="An (n, d) array: samples, features.")],
+    inputs: Annotated[
+        Path,
+        typer.Option("--inputs", metavar="FILE", help="An (n, d) array, samples by features: .npy, .npz, .csv, …"),
+    ],
     depth: Annotated[int | None, typer.Option("--depth", metavar="L", help="Hidden layers, 0 to millions.")] = None,
     depths: Annotated[
         str | None, typer.Option("--depths", metavar="1,2,4,…", help="Several depths: the whole curve.")
@@ -57,6 +60,7 @@ def kernel(
     Examples: [bold]isometer kernel --activation 'normalized(relu)' --depth 100 --inputs x.npy --kind ntk[/],
     [bold]isometer kernel --activation 'unit(relu)' --depths 1,10,100,1000 --inputs x.npy --plot k.png[/]
     """
+    from isometer.data._arrays import read_numbers
     from isometer.theory.kernels._conditioning import conditioning_bounds
     from isometer.theory.kernels._inputs import Batch
     from isometer.theory.kernels._kernel_diagnosis import diagnose_kernel
@@ -67,7 +71,7 @@ def kernel(
     check_folders(plot, out)
     if out is not None and out.suffix not in (".npy", ".npz"):
         raise IsometerError(f"a kernel is saved as .npy or .npz; got {str(out)!r} — add one of these endings")
-    family, batch = SignalFamily(activation), Batch.of(_load(inputs))
+    family, batch = SignalFamily(activation), Batch.of(read_numbers(inputs))
     layout: dict[str, Any] = {
         "norm": norm.value,
         "norm_position": norm_position.value,
@@ -136,20 +140,6 @@ def _depths(depth: int | None, depths: str | None) -> list[int]:
         return sorted({int(part) for part in depths.split(",") if part.strip()})
     except ValueError:
         raise IsometerError(f"--depths takes whole numbers with commas between them; got {depths!r}") from None
-
-
-def _load(path: Path) -> Any:
-    import numpy as np
-
-    if not path.is_file():
-        raise IsometerError(f"there is no file {str(path)!r} — save the inputs with numpy.save")
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as problem:
-        raise IsometerError(f"cannot read {str(path)!r} as an array: {problem} — save it with numpy.save") from problem
-    if not isinstance(array, np.ndarray):
-        raise IsometerError(f"{str(path)!r} holds several arrays; save the (n, d) one with numpy.save")
-    return array
 
 
 def _save(matrix: KernelMatrix, path: Path) -> None:

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.data import _synthetic as synthetic
+from isometer.data._arrays import SUFFIXES, read_numbers
 from isometer.data._datasets import source_from_text
 from isometer.errors import IsometerError
 
 Floats = NDArray[np.float64]
 _KINDS = (
     "gaussian, orthogonal, correlated:COSINE, collinear:ANGLE, degenerate:DISTINCT, power-law:EXPONENT, data:NAME or "
-    "the path of a .npy, .npz or .csv file"
+    "the path of a .npy, .npz, .csv or .safetensors file"
 )
 _ARGUMENTS = {"correlated": "cosine", "collinear": "angle", "degenerate": "distinct", "power-law": "exponent"}
 _GENERATORS: dict[str, Callable[..., Floats]] = {
@@ -43,7 +44,7 @@ def make_batch(
     - `data:NAME` or `data:NAME:centre=pixel,scale=unit`: random images of a data set of this computer, flattened,
       standardised by channel unless told otherwise (`isometer.data.source_from_text`). They bring their own number of
       features, whatever `features` says: give the network `input_width=batch.shape[-1]`;
-    - a path: the array in a `.npy`, `.npz` (its only one) or `.csv` file, `samples` rows of it if given.
+    - a path: the only array in a `.npy`, `.npz`, `.csv` or `.safetensors` file, `samples` rows of it if given.
 
     Args:
         kind: one of these.
@@ -64,7 +65,7 @@ def make_batch(
     """
     if kind.startswith("data:"):
         draw = _images(kind.removeprefix("data:"), _whole(samples, "samples"))
-    elif Path(kind).suffix in (".npy", ".npz", ".csv"):
+    elif Path(kind).suffix.lower() in SUFFIXES:
         return _from_file(Path(kind), samples, features)
     else:
         draw = _synthetic(kind, _whole(samples, "samples"), _whole(features, "features"))
@@ -100,26 +101,20 @@ def _images(text: str, n: int) -> Callable[[np.random.Generator], Floats]:
 
 
 def _from_file(path: Path, samples: int | None, features: int | None) -> Floats:
-    if not path.is_file():
-        raise IsometerError(f"no file {str(path)!r}; expected {_KINDS} — correct the path")
-    if path.suffix == ".csv":
-        array = np.loadtxt(path, delimiter=",", ndmin=2)
-    else:
-        loaded = np.load(path, allow_pickle=False)
-        if path.suffix == ".npz":
-            if len(loaded.files) != 1:
-                raise IsometerError(
-                    f"{path.name} holds {len(loaded.files)} arrays; expected one — save the batch alone"
-                )
-            loaded = loaded[loaded.files[0]]
-        array = np.asarray(loaded, dtype=np.float64)
-    array = array.reshape(len(array), -1) if array.ndim > 2 else array
+    array, name = read_numbers(path), repr(path.name)
+    array = array.reshape(len(array), -1) if array.ndim > 2 and len(array) else array
     if array.ndim != 2 or 0 in array.shape:
-        raise IsometerError(f"{path.name} has shape {array.shape}; expected (samples, features) — reshape it")
+        raise IsometerError(f"{name} has shape {array.shape}; expected (samples, features) — reshape it")
     if samples is not None:
         if samples > len(array):
-            raise IsometerError(f"{path.name} has {len(array)} samples; {samples} were asked for — ask for fewer")
+            raise IsometerError(f"{name} has {len(array)} samples; {samples} were asked for — ask for fewer")
         array = array[:samples]
     if features is not None and features != array.shape[1]:
-        raise IsometerError(f"{path.name} has {array.shape[1]} features; expected {features} — change input_width")
-    return np.ascontiguousarray(array, dtype=np.float64)
+        raise IsometerError(f"{name} has {array.shape[1]} features; expected {features} — change input_width")
+    bad = ~np.isfinite(array).all(axis=1)
+    if bad.any():
+        raise IsometerError(
+            f"{name} has NaN or infinite entries in sample {int(np.argmax(bad))} ({int(bad.sum())} such of "
+            f"{len(array)}) — clean the data first"
+        )
+    return np.ascontiguousarray(array)

@@ -7,11 +7,12 @@ import tarfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import IO, BinaryIO, Protocol, cast
 
 from isometer.errors import IsometerError
 
 LIMIT = 1 << 29  # bytes; the largest file of any known set has 155 MB
+_TOTAL = 2 * LIMIT
 
 
 class Files(Protocol):
@@ -76,7 +77,10 @@ class Archive:
         wanted = {name: name for name in names} | {f"{name}.gz": name for name in names}
         found: dict[str, bytes] = {}
         try:
-            with tarfile.open(self.path, "r:*") as archive:
+            with (
+                self.path.open("rb") as file,
+                tarfile.open(fileobj=cast(IO[bytes], _Bounded(file)), mode="r:") as archive,
+            ):
                 # one pass in the archive's order: to go back in a compressed stream is to start again
                 for member in archive:
                     name = wanted.get(member.name.rpartition("/")[2])
@@ -89,11 +93,39 @@ class Archive:
                     assert stream is not None
                     content = stream.read()
                     found[name] = _unpacked(content, label) if member.name.endswith(".gz") else content
-        except (tarfile.TarError, EOFError, zlib.error, OSError) as problem:
+        except IsometerError:
+            raise
+        except Exception as problem:  # tarfile checks little: anything may come of a damaged header
             raise IsometerError(
                 f"cannot read the archive {str(self.path)!r}: {problem} — it is damaged; obtain it again"
             ) from problem
         return found
+
+
+class _Bounded:
+    """A tar file, unpacked on the way if need be, that is left when it claims to be endless."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        self._file = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
+        self.tell = self._file.tell
+
+    def archive(self) -> tarfile.TarFile:
+        """It, opened."""
+        return tarfile.open(fileobj=cast(IO[bytes], self), mode="r:")
+
+    def read(self, size: int) -> bytes:
+        """As of any file, up to a limit."""
+        if not 0 <= size <= LIMIT + tarfile.BLOCKSIZE:
+            raise tarfile.ReadError("a part of it claims to be larger than any known data set")
+        return self._file.read(size)
+
+    def seek(self, position: int) -> int:
+        """As of any file, up to a limit."""
+        if position > _TOTAL:
+            raise tarfile.ReadError("it claims to be larger than any known data set")
+        return self._file.seek(position)
 
 
 def _file_content(path: Path) -> bytes:

@@ -6,8 +6,6 @@ import io
 import json
 import math
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -15,6 +13,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from isometer.data._arrays import read_arrays
 from isometer.data._catalog import Facts
 from isometer.data._files import Files
 from isometer.data._unpickle import read_pickle
@@ -198,20 +197,22 @@ def read_npz(path: Path, facts: Facts, split: str) -> Pair:
         IsometerError: if it is damaged or holds other arrays.
     """
     label = str(path)
+    names, keras = (f"{split}_images", f"{split}_labels"), (f"x_{split}", f"y_{split}")
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            names = (f"{split}_images", f"{split}_labels")
-            ours = names[0] in arrays.files
-            images, labels = (arrays[name] for name in (names if ours else (f"x_{split}", f"y_{split}")))
-    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error, TypeError) as problem:
+        arrays = read_arrays(path, names=(*names, *keras))
+        ours = names[0] in arrays
+        if missing := [name for name in (names if ours else keras) if name not in arrays]:
+            raise IsometerError(f"it holds no array {missing[0]!r} — it is another file")
+    except IsometerError as problem:
         raise IsometerError(
-            f"cannot read {label!r} as images and labels: {problem} — it is damaged or another file; remove it and run "
-            f"`isometer data get {facts.name}`"
-        ) from problem
+            f"cannot read {label!r} as images and labels: {problem}; remove it and run `isometer data get {facts.name}`"
+        ) from None
+    images, labels = (arrays[name] for name in (names if ours else keras))
     channels, height, width = facts.shape
     if not ours and channels > 1 and images.shape[1:] == (height, width, channels):
         images = images.transpose(0, 3, 1, 2)  # Keras keeps channels last
-    if images.dtype != np.uint8 or not np.issubdtype(labels.dtype, np.integer) or images.size == 0:
+    whole = images.dtype == np.uint8 and np.issubdtype(labels.dtype, np.integer)
+    if not whole or images.size == 0 or images.ndim == 0:
         raise IsometerError(f"{label!r} holds {images.dtype} images; expected uint8 — remove it and obtain it again")
     if images.size != len(images) * math.prod(facts.shape) or not ((labels >= 0) & (labels < 256)).all():
         raise IsometerError(f"{label!r} holds images of shape {images.shape[1:]}; expected {facts.shape} — remove it")

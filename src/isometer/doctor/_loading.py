@@ -11,7 +11,6 @@ import importlib.util
 import inspect
 import json
 import sys
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +20,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from isometer.doctor.diagnosis._made_up import first_layer, made_up_batch
+from isometer.data._user_file import memory_limit
+from isometer.doctor._tensors import read_batch, read_tensors
+from isometer.doctor.diagnosis._made_up import first_layer, made_up_batch, refusal
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.errors import IsometerError
 from isometer.spec import Spec
@@ -188,7 +189,9 @@ def load_weights(model: nn.Module, path: Path) -> None:
     Raises:
         IsometerError: the file cannot be read as data, or names or shapes differ.
     """
-    state = _read_tensors(path)
+    held = sum(one.numel() * one.element_size() for one in model.state_dict().values() if isinstance(one, torch.Tensor))
+    # A model that fits into memory has weights that do, with what an optimiser keeps beside them.
+    state = read_tensors(path, limit=max(memory_limit(), 4 * held))
     for key in ("state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
@@ -202,56 +205,38 @@ def load_weights(model: nn.Module, path: Path) -> None:
         ) from problem
 
 
-def _read_tensors(path: Path) -> Any:
-    if not path.is_file():
-        raise IsometerError(f"there is no file {str(path)!r}")
-    if path.suffix == ".safetensors":
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
+def load_batch(path: Path, model: nn.Module) -> Any:
+    """The batch in a file; one of integers, truth values or another precision in the model's, if it takes only that.
 
-        try:
-            return load_file(path)
-        except (SafetensorError, OSError) as problem:
-            raise IsometerError(f"{str(path)!r} is not a safetensors file: {problem}") from problem
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as problem:  # torch raises many kinds for one reason
-        raise IsometerError(
-            f"{str(path)!r} cannot be loaded as data only ({type(problem).__name__}); expected tensors saved by "
-            "torch.save — save the state dict alone, or use safetensors"
-        ) from problem
-
-
-def load_batch(path: Path) -> Any:
-    """A batch from a file: `.npy`, `.npz`, `.safetensors` or what `torch.save` wrote of tensors.
-
-    A file with several arrays is a mapping of keyword arguments, unless they are called `arr_0`, `arr_1`, …, which are
-    positional ones.
+    Args:
+        path: as for `isometer.doctor._tensors.read_batch`.
+        model: that is called with it.
 
     Raises:
-        IsometerError: the file cannot be read as data.
+        IsometerError: the file cannot be read as data, or holds integers that the model's precision rounds.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.save(f"{folder}/x.npy", np.ones((2, 3), dtype=np.uint8))
+        ...     load_batch(Path(folder) / "x.npy", nn.Linear(3, 1)).dtype
+        torch.float32
     """
-    if path.suffix in (".npy", ".npz"):
-        if not path.is_file():
-            raise IsometerError(f"there is no file {str(path)!r}")
-        try:
-            loaded = np.load(path, allow_pickle=False)
-            if path.suffix == ".npy":
-                return _tensor(loaded)
-            arrays = {name: _tensor(loaded[name]) for name in loaded.files}
-        except (ValueError, OSError, zipfile.BadZipFile) as problem:
-            raise IsometerError(f"{str(path)!r} is not a NumPy file of numbers: {problem}") from problem
-        if all(name.startswith("arr_") for name in arrays):
-            return tuple(arrays.values()) if len(arrays) > 1 else next(iter(arrays.values()))
-        return arrays
-    return _read_tensors(path)
-
-
-def _tensor(array: np.ndarray) -> torch.Tensor:
-    # NumPy's default is float64, which layers in float32 refuse; half precision stays.
-    if array.dtype.kind == "f":
-        array = array.astype(np.float32 if array.dtype.itemsize > 2 else array.dtype)
-    return torch.from_numpy(np.ascontiguousarray(array))
+    batch = read_batch(path)
+    dtype = next((one.dtype for one in model.parameters() if one.is_floating_point()), torch.float32)
+    if not isinstance(batch, torch.Tensor) or batch.is_complex() or batch.dtype == dtype:
+        return batch
+    if refusal(model, batch) is None:
+        return batch
+    converted = batch.to(dtype)
+    if refusal(model, converted) is not None:
+        return batch
+    if not batch.is_floating_point() and not torch.equal(converted.to(batch.dtype), batch):
+        came, needed = (str(one).removeprefix("torch.") for one in (batch.dtype, dtype))
+        raise IsometerError(
+            f"{path.name!r} holds {came} numbers; the model computes in {needed}, which rounds them — save them so"
+        )
+    return converted
 
 
 def make_batch_for(
