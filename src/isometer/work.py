@@ -147,6 +147,24 @@ def check_work(what: str, work: Work, knobs: Mapping[str, tuple[int, Callable[[i
         allowed.announce(f"{what} takes about {time_text(work.seconds)} and {size_text(work.memory)} of memory")
 
 
+def check_batch(samples: int, features: int, runs: int = 1) -> None:
+    """Refuse a batch of numbers that would not fit: drawn, copied, and read.
+
+    Example:
+        >>> check_batch(10, 100)
+        >>> check_batch(10**6, 10**6)
+        Traceback (most recent call last):
+        ...
+        isometer.work.TooMuchWorkError: a batch of 1000000 samples with 1000000 features needs about 2e+04 GiB of memory; ...
+    """
+
+    def work(n: int, d: int) -> Work:
+        return Work(24.0 * runs * n * d, 4e-8 * runs * n * d)
+
+    knobs = {"samples": (samples, lambda n: work(n, features)), "features": (features, lambda d: work(samples, d))}
+    check_work(f"a batch of {samples} samples with {features} features", work(samples, features), knobs)
+
+
 def _fits(knobs: Mapping[str, tuple[int, Callable[[int], Work]]], fitting: Callable[[Work], bool]) -> str:
     """ "use at most 640 samples or 3 runs, " """
     found = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -214,7 +215,14 @@ class Forward:
 
     # --- the path -----------------------------------------------------------------------------------------------------
 
-    def path(self, batch: Floats, *, is_gram: bool = True, settled: float = 0.0) -> Path:
+    def path(
+        self,
+        batch: Floats,
+        *,
+        is_gram: bool = True,
+        settled: float = 0.0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Path:
         """Follow a Gram matrix `H Hᵀ / d`, or a batch `(n, d)`, whose first operations are then exact.
 
         Layers after one that changes the Gram matrix by a share below `settled` are left out.
@@ -237,6 +245,8 @@ class Forward:
                 path.diverged = layer
                 break
             path.layers.append(done)
+            if progress is not None:
+                progress(layer, self.spec.layers)
             before = path.layers[-2].output if len(path.layers) > 1 else path.start
             if np.abs(done.output - before).max() < settled * np.abs(done.output).max():
                 break
