@@ -52,7 +52,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Limits:
+class Allowance:
     """What is allowed, and who is told about what takes long: `announce(text)`."""
 
     memory: float = _MEMORY
@@ -60,18 +60,18 @@ class Limits:
     announce: Callable[[str], None] | None = None
 
 
-_LIMITS: ContextVar[Limits | None] = ContextVar("limits", default=None)
+_ALLOWED: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 
-def limits() -> Limits:
+def allowance() -> Allowance:
     """The limits in force.
 
     Example:
         >>> with allow(memory="4GiB"):
-        ...     limits().memory / GIB
+        ...     allowance().memory / GIB
         4.0
     """
-    return _LIMITS.get() or Limits()
+    return _ALLOWED.get() or Allowance()
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def allow(
     memory: float | str | None = None,
     seconds: float | str | None = None,
     announce: Callable[[str], None] | None = None,
-) -> Iterator[Limits]:
+) -> Iterator[Allowance]:
     """Allow computations inside the block more memory or time, or less.
 
     Args:
@@ -93,18 +93,18 @@ def allow(
         ...     chosen.seconds
         7200.0
     """
-    now = limits()
+    now = allowance()
     chosen = replace(
         now,
         memory=now.memory if memory is None else parsed_memory(memory),
         seconds=now.seconds if seconds is None else parsed_seconds(seconds),
         announce=announce or now.announce,
     )
-    token = _LIMITS.set(chosen)
+    token = _ALLOWED.set(chosen)
     try:
         yield chosen
     finally:
-        _LIMITS.reset(token)
+        _ALLOWED.reset(token)
 
 
 def check_work(what: str, work: Work, knobs: Mapping[str, tuple[int, Callable[[int], Work]]] | None = None) -> None:
@@ -116,7 +116,7 @@ def check_work(what: str, work: Work, knobs: Mapping[str, tuple[int, Callable[[i
         knobs: by the name of a size, its value and the estimate for any other value: for "at most 640 samples".
 
     Raises:
-        TooMuchWorkError: it would take more than `limits()`, or than there is memory free.
+        TooMuchWorkError: it would take more than `allowance()`, or than there is memory free.
 
     Example:
         >>> check_work("the simulation", Work(3.1 * GIB, 1.0), {"samples": (1000, lambda n: Work(3.3e6 * n, 0.001 * n))})
@@ -124,7 +124,7 @@ def check_work(what: str, work: Work, knobs: Mapping[str, tuple[int, Callable[[i
         ...
         isometer.work.TooMuchWorkError: the simulation needs about 3.1 GiB of memory; 2 GiB are allowed — use at most 650 ...
     """
-    allowed = limits()
+    allowed = allowance()
     free = _SHARE * free_memory()
     memory = min(allowed.memory, free)
     if work.memory > memory:

@@ -25,7 +25,7 @@ _NODES = 1 << 18  # evaluated at a time: the working set stays in cache
 _FAR = 9.5  # deviations that count; the density falls to e^−45 there
 _RADII = np.array([0.0, 0.8, 2.0, 3.6, 6.0, _FAR])
 _LINE = np.linspace(-_FAR, _FAR, 8)
-_ORDERS = ((10, 13), (12, 24), (24, 40))  # nodes between radii (or along y) and between rays (or along w), tried in turn
+_ORDERS = ((11, 13), (12, 24), (24, 40))  # nodes between radii (or along y) and between rays (or along w), tried in turn
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class PairRule:
         count = len(self.kinks)
         return (len(_LINE) - 1 + count**2) * outer * (len(_LINE) - 1 + 2 * count) * inner
 
-    def pairs(self, left: Factor, right: Factor, theta: Floats, tolerance: float = 1e-12) -> tuple[Floats, Floats, float]:
+    def pairs(self, left: Factor, right: Factor, theta: Floats, tolerance: float = 3e-13) -> tuple[Floats, Floats, float]:
         """(1 − cosine, E φ′φ′ or zeros, largest error of the rule) of pairs at angles θ, `(m,)` each."""
         found = np.zeros((3, len(theta)))
         todo = np.arange(len(theta))
