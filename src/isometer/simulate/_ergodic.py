@@ -165,7 +165,7 @@ def _check_counts(layers: int, burn_in: int | None, chains: int, every: int, bat
     whole_number(layers, "layers", high=_LONGEST)
     whole_number(chains, "chains", high=MOST_RUNS)
     whole_number(every, "every", high=_LONGEST)
-    whole_number(batches, "batches", low=2, high=_LONGEST)
+    whole_number(batches, "batches", low=4, high=_LONGEST)
     if burn_in is not None:
         whole_number(burn_in, "burn_in", low=0, high=_LONGEST)
     if layers < 8 * batches * every:
