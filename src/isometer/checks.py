@@ -18,6 +18,9 @@ MOST_RUNS = 10**7
 LARGEST_SEED = 2**63 - 1
 """The largest seed: the largest whole number that files of results can hold."""
 
+LARGEST_ENTRY = 1e100
+"""The largest number of a batch, and one over the smallest that counts: squares and sums of squares stay numbers."""
+
 _SHOWN = 60  # characters of what came that fit into a message
 
 
@@ -46,13 +49,10 @@ def whole_number(
         >>> whole_number(10**18, "runs", high=1000, fix="pass the number of networks")
         Traceback (most recent call last):
         ...
-        isometer.errors.IsometerError: runs is 1000000000000000000; expected a whole number from 1 to 1000 — pass the ...
+        isometer.errors.IsometerError: runs is 1000000000000000000; expected a whole number from 1 to 1000 — pass ...
     """
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        ok = False
-    else:
-        ok = low <= value and (high is None or value <= high)
-    if not ok:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):
         span = f"of at least {low}" if high is None else f"from {low} to {high}"
         raise error(f"{name} is {shown(value)}; expected a whole number {span} — {fix}")
     return int(value)
@@ -115,6 +115,28 @@ def seed_number(value: Any, name: str = "seed") -> int:
         isometer.errors.IsometerError: seed is -1; expected a whole number from 0 to 9223372036854775807 — ...
     """
     return whole_number(value, name, low=0, high=LARGEST_SEED, fix="any such number gives independent draws; 0, say")
+
+
+def check_entries(largest: float, *, single: bool = False, name: str = "batch") -> None:
+    """Refuse arrays whose largest modulus is so large or small that its square is no number.
+
+    Args:
+        largest: the largest modulus.
+        single: in single precision.
+        name: what it is, for the message.
+
+    Example:
+        >>> check_entries(3.0)
+        >>> check_entries(1e200)
+        Traceback (most recent call last):
+        ...
+        isometer.errors.IsometerError: the largest entry of batch is 1e+200; expected 0, or 1e-100 to 1e+100 — ...
+    """
+    most = 1e15 if single else LARGEST_ENTRY
+    if largest != 0.0 and not 1.0 / most <= largest <= most:
+        raise IsometerError(
+            f"the largest entry of {name} is {largest:.3g}; expected 0, or {1 / most:g} to {most:g} — rescale it"
+        )
 
 
 def shown(value: Any) -> str:

@@ -21,7 +21,18 @@ GIB = float(1 << 30)
 _MEMORY, _SECONDS = 2.0 * GIB, 3600.0  # allowed unless more is asked for
 _SHARE = 0.8  # of the memory that is free, even when more is asked for
 _TOLD = 60.0  # seconds from which on a computation is announced
-_SIZES = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_SIZES = {
+    "": 1,
+    "b": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
 _TIMES = {"": 1.0, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -119,10 +130,10 @@ def check_work(what: str, work: Work, knobs: Mapping[str, tuple[int, Callable[[i
         TooMuchWorkError: it would take more than `allowance()`, or than there is memory free.
 
     Example:
-        >>> check_work("the simulation", Work(3.1 * GIB, 1.0), {"samples": (1000, lambda n: Work(3.3e6 * n, 0.001 * n))})
+        >>> check_work("the simulation", Work(3.1 * GIB, 1.0), {"samples": (1000, lambda n: Work(3.3e6 * n, 1.0))})
         Traceback (most recent call last):
         ...
-        isometer.work.TooMuchWorkError: the simulation needs about 3.1 GiB of memory; 2 GiB are allowed — use at most 650 ...
+        isometer.work.TooMuchWorkError: the simulation needs about 3.1 GiB of memory; 2 GiB are allowed — use at ...
     """
     allowed = allowance()
     free = _SHARE * free_memory()
@@ -155,7 +166,7 @@ def check_batch(samples: int, features: int, runs: int = 1) -> None:
         >>> check_batch(10**6, 10**6)
         Traceback (most recent call last):
         ...
-        isometer.work.TooMuchWorkError: a batch of 1000000 samples with 1000000 features needs about 2e+04 GiB of memory; ...
+        isometer.work.TooMuchWorkError: a batch of 1000000 samples with 1000000 features needs about 2e+04 GiB ...
     """
 
     def work(n: int, d: int) -> Work:
@@ -184,7 +195,7 @@ def _largest(now: int, fits: Callable[[int], bool]) -> int | None:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     step = 10 ** max(0, len(str(low)) - 2)
-    return low // step * step
+    return int(low // step * step)
 
 
 def free_memory() -> float:
@@ -244,8 +255,8 @@ def parsed_seconds(value: float | str) -> float:
 
 def _parsed(value: float | str, units: Mapping[str, float], name: str, expected: str, *, bytes_too: bool) -> float:
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?(?:e\d+)?)\s*([a-z]*)\s*", str(value).lower())
-    unit = None if match is None else match[2]
-    if unit is not None and bytes_too and unit not in units:
+    unit = "" if match is None else match[2]
+    if bytes_too and unit not in units:
         unit = unit.removesuffix("b")
     if match is None or unit not in units or not 0 < float(match[1]) * units[unit] < math.inf:
         raise IsometerError(f"{name} is {str(value)[:60]!r}; expected {expected} — pass one")

@@ -49,7 +49,7 @@ app.add_typer(sweep_app, name="sweep")
 def _register(name: str, target: SweepTarget) -> None:
     """A subcommand with the options of the command that it sweeps."""
     own = [("axes", MoreAxes, None), ("grid", Grid, None)]
-    end = [("workers", Workers, None), ("dask", DaskAddress, None), ("out", Out, None)]
+    end: list[tuple[str, Any, Any]] = [("workers", Workers, None), ("dask", DaskAddress, None), ("out", Out, None)]
     end += [("memory", Memory, None), ("time", Time, None), ("as_json", Json, False)]
     keyword = inspect.Parameter.KEYWORD_ONLY
     first, last = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
-from isometer.checks import MOST_RUNS, seed_number, whole_number
+from isometer.checks import MOST_RUNS, check_entries, seed_number, whole_number
 from isometer.errors import IsometerError, unknown_name
 from isometer.metrics._catalogue import describe
 from isometer.simulate._chain import Engine, LayerChain
@@ -211,6 +211,8 @@ def checked_batch(
         raise IsometerError(
             f"batch has {bad} NaN or infinite entries of {tensor.numel()}; expected finite numbers — drop those samples"
         )
+    if spec.homogeneity != 1:  # which carry their scale as a logarithm
+        check_entries(float(tensor.abs().amax()), single=name == "float32")
     if shape[-1] != spec.input_width:
         raise IsometerError(
             f"batch has {shape[-1]} features, the spec expects {spec.input_width} — pass "

@@ -129,10 +129,13 @@ def ergodic_average(
             chosen_layers = slice(0, size, _PROBE)
             after, grown = probe(block[chosen_layers])
             # what the probe adds to the scale comes on top of that of the state
-            averages.add(start, block, scale, (after, grown + scale[chosen_layers]), chosen_layers)
+            with np.errstate(all="ignore"):  # what is no number is refused at the end
+                averages.add(start, block, scale, (after, grown + scale[chosen_layers]), chosen_layers)
             if progress is not None:
                 progress(burned + every * (start + size), burned + layers)
-    data, scalars = averages.result(chosen_names)
+    with np.errstate(all="ignore"):
+        data, scalars = averages.result(chosen_names)
+    _check_averages(chosen_names, data, scalars)
     attrs = {
         "spec": spec.to_json(),
         "engine": chosen,
@@ -148,6 +151,17 @@ def ergodic_average(
     variables: dict[str, Any] = {name: ("metric", values) for name, values in data.items()}
     variables.update({name: ((), value) for name, value in scalars.items()})
     return xarray.Dataset(variables, coords={"metric": chosen_names}, attrs=attrs)
+
+
+def _check_averages(names: Sequence[str], data: dict[str, Floats], scalars: dict[str, float]) -> None:
+    unknown: NDArray[np.bool_] = np.asarray(np.isnan(np.stack([*data.values()])).any(axis=0))
+    bad = [name for name, lost in zip(names, unknown, strict=True) if lost]
+    bad += [name for name, value in scalars.items() if math.isnan(value)]
+    if bad:
+        raise IsometerError(
+            f"{bad[0]} is infinite or undefined along the chain and has no average — add a normalisation, or ask for "
+            "other metrics"
+        )
 
 
 def _check_finite(chain: LayerChain) -> None:
@@ -183,13 +197,20 @@ def _check_scale(spec: Spec, metrics: Sequence[Measured], moments: bool) -> None
     if absolute or moments:
         what = absolute[0] if absolute else "moments"
         raise IsometerError(
-            f"{what} depends on the scale, and a chain without normalisation, bias or bounded activation has none of its "
-            "own: its norm has no average — add norm='batch', say, or ask for metrics such as stable_rank alone"
+            f"{what} depends on the scale, and a chain without normalisation, bias or bounded activation has none of "
+            "its own: its norm has no average — add norm='batch', say, or ask for metrics such as stable_rank alone"
         )
 
 
 def _check_work(
-    spec: Spec, engine: Engine, inputs: torch.Tensor, layers: int, chains: int, batches: int, metrics: int, moments: bool
+    spec: Spec,
+    engine: Engine,
+    inputs: torch.Tensor,
+    layers: int,
+    chains: int,
+    batches: int,
+    metrics: int,
+    moments: bool,
 ) -> None:
     def work(layers: int, chains: int) -> Work:
         sizes = sizes_of(spec, engine, inputs, False, runs=chains, metrics=metrics)
@@ -304,7 +325,7 @@ class _LayerSums:
         every = upper.mean(1) if d > 1 else np.zeros(len(upper))  # one feature has no pair
         powers = self._cubes / self._sizes
         regular, cube = powers.reshape(2, -1)
-        if not cube.mean() > 0:
+        if not (cube > 0).all():
             raise IsometerError("the chain died: all representations are zero — scale the weights up, or add a norm")
         return {
             "offdiagonal_mean": float(every.mean()),

@@ -148,6 +148,9 @@ class Recorder:
             if chain.spec.homogeneity == 1:
                 own = value * log_scale.exp().to(value.dtype)[:, None, None]
                 own = torch.nan_to_num(own)  # where the scale overflows: 0·inf becomes 0, inf the largest float
+                if name in METRICS and METRICS[name].scaling == "invariant":
+                    beyond = log_scale.abs() > 300.0  # the scale does not matter, so it must not spoil the number
+                    own = torch.where(beyond[:, None, None], value, own)
             self.values[name][:, layer] = of_representation(self.metrics[name])(own).to(torch.float64).cpu().numpy()
 
     def flush(self) -> None:

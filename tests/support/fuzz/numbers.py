@@ -17,14 +17,55 @@ from support.fuzz.target import PromiseBroken, Target
 
 _ALLOWED = 4.0  # seconds that a case may be estimated at; ten are what it may take
 
-_COUNTS = (-(10**18), -1, 0, 1, 2, 3, 7, 8, 9, 33, 100, 1000, 10**4, 10**6, 10**9, 2**31, 2**63, 10**18, 10**30, 10**400)
+_COUNTS = (
+    -(10**18),
+    -1,
+    0,
+    1,
+    2,
+    3,
+    7,
+    8,
+    9,
+    33,
+    100,
+    1000,
+    10**4,
+    10**6,
+    10**9,
+    2**31,
+    2**63,
+    10**18,
+    10**30,
+    10**400,
+)
 _REALS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 1e-320, 1e-300, 1e-150, 1e-30, 1e-8, 1e8, 1e30, 1e150, 1e300, 1.7e308)
 _ODD = ("nan", "inf", "-inf")
 _TEXT = ("", "many", "1e3", "0x10", "1_0", "3.5", "٣")
-_ACTIVATIONS = ("relu", "tanh", "gelu", "selu", "identity", "sin", "exp", "hardtanh", "cube", "normalized(relu)", "sign")
+_ACTIVATIONS = (
+    "relu",
+    "tanh",
+    "gelu",
+    "selu",
+    "identity",
+    "sin",
+    "exp",
+    "hardtanh",
+    "cube",
+    "normalized(relu)",
+    "sign",
+)
 _WEIGHTS = ("gaussian", "orthogonal", "uniform", "he", "pytorch", "asymmetric", "orthogonalized-xavier")
 _NORMS = ("none", "batch", "layer", "rms", "batch-recenter", "unit")
-_METRICS = ("rank", "log_norm", "second_moment", "mean_abs_cosine", "soft_rank", "gradient_log_norm", "largest_singular_value")
+_METRICS = (
+    "rank",
+    "log_norm",
+    "second_moment",
+    "mean_abs_cosine",
+    "soft_rank",
+    "gradient_log_norm",
+    "largest_singular_value",
+)
 
 
 def _pick(rng: np.random.Generator, values: Any) -> Any:
@@ -72,7 +113,9 @@ def draw(rng: np.random.Generator) -> dict[str, Any]:
         "scale": _real(rng, (1.0,)),
     }
     if call.startswith("command") and rng.random() < 0.1:
-        case[_pick(rng, ("width", "depth", "batch", "runs", "seed", "gain", "bias_variance", "gamma"))] = _pick(rng, _TEXT)
+        case[_pick(rng, ("width", "depth", "batch", "runs", "seed", "gain", "bias_variance", "gamma"))] = _pick(
+            rng, _TEXT
+        )
     return case
 
 
@@ -105,7 +148,9 @@ def _inputs(case: Mapping[str, Any], features: Any) -> Any:
     from isometer.data import make_batch
 
     with np.errstate(all="ignore"):
-        return make_batch("gaussian", _value(case["batch"]), features, seed=_value(case["seed"])) * _value(case["scale"])
+        return make_batch("gaussian", _value(case["batch"]), features, seed=_value(case["seed"])) * _value(
+            case["scale"]
+        )
 
 
 def _defined(data: xarray.Dataset, what: str) -> None:
@@ -131,7 +176,11 @@ def _simulate(case: Mapping[str, Any]) -> None:
 
     spec = _spec(case)
     data = simulate(
-        spec, _inputs(case, spec.input_width), runs=_value(case["runs"]), seed=_value(case["seed"]), metrics=[case["metric"]]
+        spec,
+        _inputs(case, spec.input_width),
+        runs=_value(case["runs"]),
+        seed=_value(case["seed"]),
+        metrics=[case["metric"]],
     )
     _defined(data, "simulate")
     summarize(data)
@@ -142,7 +191,9 @@ def _representations(case: Mapping[str, Any]) -> None:
 
     spec = _spec(case)
     seed = _value(case["seed"])
-    representations(spec, _inputs(case, spec.input_width), layers=[_value(case["depth"])], runs=_value(case["runs"]), seed=seed)
+    representations(
+        spec, _inputs(case, spec.input_width), layers=[_value(case["depth"])], runs=_value(case["runs"]), seed=seed
+    )
 
 
 def _jacobian(case: Mapping[str, Any]) -> None:
@@ -159,7 +210,13 @@ def _ergodic(case: Mapping[str, Any]) -> None:
     layers, seed = _value(case["depth"]), _value(case["seed"])
     layers = 40 * layers if isinstance(layers, int) else layers
     data = ergodic_average(
-        spec, _inputs(case, spec.input_width), layers=layers, seed=seed, chains=_value(case["runs"]), batches=4, moments=True
+        spec,
+        _inputs(case, spec.input_width),
+        layers=layers,
+        seed=seed,
+        chains=_value(case["runs"]),
+        batches=4,
+        moments=True,
     )
     _defined(data, "ergodic_average")
 

@@ -46,10 +46,11 @@ def check_kernel(cell: Mapping[str, Any]) -> None:
     activation(cell["activation"])
     depth = checked_depth(cell["depth"])
     batch = Batch.of(cell["inputs"])
-    check_kernel_work(*batch.directions.shape, 1)
+    inputs, features = len(batch.directions), batch.directions.shape[1]
+    check_kernel_work(inputs, features, 1)
     if batch.common_length is None and cell.get("norm", "none") == "none":
         family = SignalFamily(cell["activation"])
         if not family.homogeneous:
-            check_mixed_work(family, *batch.directions.shape, depth, tangent=cell["kind"] == "ntk")
+            check_mixed_work(family, inputs, features, depth, tangent=cell["kind"] == "ntk")
     shallow = {**cell, "inputs": cell["inputs"][:1], "depth": min(cell["depth"], 1)}
     kernel_cell(shallow, 0)

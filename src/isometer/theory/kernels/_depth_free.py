@@ -450,6 +450,6 @@ def _log_diagonal_ratio(stage: Stage, start: float, times: int) -> float:
 
 def checked_depth(depth: int) -> int:
     """A whole number from 0 to `LARGEST_DEPTH`."""
-    if isinstance(depth, float | np.floating) and depth.is_integer():
+    if isinstance(depth, float | np.floating) and float(depth).is_integer():
         depth = int(depth)
     return whole_number(depth, "depth", low=0, high=LARGEST_DEPTH, fix="pass the number of hidden layers")

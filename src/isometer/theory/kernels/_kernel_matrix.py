@@ -224,7 +224,7 @@ def kernel_matrices(
     net = Architecture(checked_variance(bias, "the bias variance"), norm, norm_position, checked_residual(residual))
     family = source if isinstance(source, SignalFamily) else SignalFamily(source)
     batch = inputs if isinstance(inputs, Batch) else Batch.of(inputs)
-    check_kernel_work(*batch.directions.shape, len(kinds))
+    check_kernel_work(len(batch.directions), batch.directions.shape[1], len(kinds))
     silent = _silent(family, batch, layers, net)
     # silent inputs have no angle: the others are computed without them and embedded again below
     living = np.setdiff1d(np.arange(len(batch.directions)), silent) if len(silent) else None

@@ -492,8 +492,8 @@ def checked_residual(value: float | None) -> float | None:
     """A positive number, or None for no skip; infinite strength is none either, as in a `Spec`."""
     if value is None or value == math.inf:
         return None
-    span = {"low": _WEAKEST, "high": 1 / _WEAKEST}
-    return real_number(value, "the residual strength", **span, fix="pass None for no skip connection")
+    low, high = _WEAKEST, 1 / _WEAKEST
+    return real_number(value, "the residual strength", low=low, high=high, fix="pass None for no skip connection")
 
 
 def diverging(name: str, layer: int) -> IsometerError:

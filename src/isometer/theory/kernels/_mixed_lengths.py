@@ -151,9 +151,7 @@ class _Views:
         return self._kept
 
 
-def _layer(
-    family: SignalFamily, state: Signals, net: Architecture, depth: int, layer: int, views: _Views
-) -> Signals:
+def _layer(family: SignalFamily, state: Signals, net: Architecture, depth: int, layer: int, views: _Views) -> Signals:
     moments = PairMoments(family, state.variances, net, depth, views)
     power = moments.power  # E of the squared activations, centred where the norm centres
     if not (power[state.variances > 0.0] > 0.0).all():
@@ -215,10 +213,11 @@ class PairMoments:
             self.power[~self.alive] = 0.0 if net.centring else at_origin**2
             self.sign = math.copysign(1.0, at_origin)
             return
-        view = None if views is None else views.of(variances)
-        if view is not None:
-            self.one_dual, self.dual, self.shared = True, view.dual, True
-            self.power = np.full(len(variances), view.dual.second_moment - (view.dual.at_zero if net.centring else 0.0))
+        common = None if views is None else views.of(variances)
+        if common is not None:
+            self.one_dual, self.dual, self.shared = True, common.dual, True
+            lost = common.dual.at_zero if net.centring else 0.0
+            self.power = np.full(len(variances), common.dual.second_moment - lost)
             return
         if np.any(self.alive):
             found = family.coefficients(variances[self.alive])
@@ -322,7 +321,9 @@ class PairMoments:
             slope *= root[rows, None] * root[None, :]
         return after, rest, slope
 
-    def _by_quadrature(self, rows: slice, gap: Floats, mirror: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
+    def _by_quadrature(
+        self, rows: slice, gap: Floats, mirror: Floats, want: bool
+    ) -> tuple[Floats, Floats, Floats | None]:
         """All pairs of some rows by a fixed rule; one by one where that is not good enough."""
         n = len(self.variances)
         i, j = (part.ravel() for part in np.indices(gap.shape))
@@ -356,8 +357,8 @@ class PairMoments:
         if pairs > _SLOW_PAIRS:
             raise IsometerError(
                 f"{phi.name} is steep, and the inputs have different lengths: {pairs} pairs would each need a "
-                f"quadrature of its own (at most {_SLOW_PAIRS}) — normalise the inputs to one length, take fewer, or use "
-                "norm='rms'"
+                f"quadrature of its own (at most {_SLOW_PAIRS}) — normalise the inputs to one length, take fewer, or "
+                "use norm='rms'"
             )
         if self.pieces is None:
             self.pieces = [None if f is None else pieces_of(f) for f in self.scaled]

@@ -25,7 +25,11 @@ _NODES = 1 << 18  # evaluated at a time: the working set stays in cache
 _FAR = 9.5  # deviations that count; the density falls to e^−45 there
 _RADII = np.array([0.0, 0.8, 2.0, 3.6, 6.0, _FAR])
 _LINE = np.linspace(-_FAR, _FAR, 8)
-_ORDERS = ((11, 13), (12, 24), (24, 40))  # nodes between radii (or along y) and between rays (or along w), tried in turn
+_ORDERS = (
+    (11, 13),
+    (12, 24),
+    (24, 40),
+)  # nodes between radii (or along y) and between rays (or along w), tried in turn
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,9 @@ class PairRule:
         count = len(self.kinks)
         return (len(_LINE) - 1 + count**2) * outer * (len(_LINE) - 1 + 2 * count) * inner
 
-    def pairs(self, left: Factor, right: Factor, theta: Floats, tolerance: float = 3e-13) -> tuple[Floats, Floats, float]:
+    def pairs(
+        self, left: Factor, right: Factor, theta: Floats, tolerance: float = 3e-13
+    ) -> tuple[Floats, Floats, float]:
         """(1 − cosine, E φ′φ′ or zeros, largest error of the rule) of pairs at angles θ, `(m,)` each."""
         found = np.zeros((3, len(theta)))
         todo = np.arange(len(theta))
@@ -113,7 +119,9 @@ class PairRule:
             meeting = (one[:, :, None] - two[:, None, :]).reshape(len(theta), -1) / (2.0 * np.maximum(s, 1e-300))
         v, around = _between(np.concatenate([_spread(_LINE, s), meeting], axis=1), _FAR, outer)  # (m, node)
         w = s * v
-        places = np.concatenate([one[:, None, :] - w[:, :, None], two[:, None, :] + w[:, :, None]], axis=2) / c[:, :, None]
+        places = (
+            np.concatenate([one[:, None, :] - w[:, :, None], two[:, None, :] + w[:, :, None]], axis=2) / c[:, :, None]
+        )
         t, along = _between(np.concatenate([_spread(_LINE, w), places], axis=2), _FAR, inner)  # (m, w, node)
         y = c[:, :, None] * t
         weight = (around * np.exp(-0.5 * v * v))[:, :, None] * along * np.exp(-0.5 * t * t) / (2.0 * math.pi)

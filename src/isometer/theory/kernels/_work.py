@@ -23,7 +23,10 @@ def kernel_work(inputs: int, features: int, kinds: int) -> Work:
         True
     """
     n = float(inputs)
-    return Work(8.0 * n * (n * (kinds + 3) + 3 * features) + (1 << 26), _MAP + n * n * (_ENTRY * kinds + _FLOP * (features + 3 * n)))
+    return Work(
+        8.0 * n * (n * (kinds + 3) + 3 * features) + (1 << 26),
+        _MAP + n * n * (_ENTRY * kinds + _FLOP * (features + 3 * n)),
+    )
 
 
 def mixed_work(family: SignalFamily, inputs: int, features: int, depth: int, *, tangent: bool) -> Work:

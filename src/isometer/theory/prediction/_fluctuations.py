@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer.errors import IsometerError
+from isometer.errors import InfiniteMomentError, IsometerError
 from isometer.theory.prediction._columns import (
     Activate,
     Affine,
@@ -105,20 +105,23 @@ def gram_laws(
     for layer in range(1, spec.layers + 1):
         if not np.abs(state.mean).max() < 1e150:
             break
-        if at == "post":
-            laws.append(responses.step(state, layer, early=False))
-        else:
-            laws.append(before if turned else responses.step(state, layer, early=False, until_activation=True))
-            before = responses.step(state, layer, early=True, until_activation=True) if turned else before
-        if progress is not None:
-            progress(layer)
-        if layer < spec.layers:
-            own = laws[-1] if at == "post" else None
-            state = (
-                own
-                if own is not None and not forward.early
-                else responses.step(state, layer, early=bool(forward.early))
-            )
+        try:
+            if at == "post":
+                laws.append(responses.step(state, layer, early=False))
+            else:
+                laws.append(before if turned else responses.step(state, layer, early=False, until_activation=True))
+                before = responses.step(state, layer, early=True, until_activation=True) if turned else before
+            if progress is not None:
+                progress(layer)
+            if layer < spec.layers:
+                own = laws[-1] if at == "post" else None
+                state = (
+                    own
+                    if own is not None and not forward.early
+                    else responses.step(state, layer, early=bool(forward.early))
+                )
+        except (np.linalg.LinAlgError, InfiniteMomentError, OverflowError):  # no numbers are left
+            break
     return laws
 
 

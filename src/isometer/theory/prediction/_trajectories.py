@@ -11,7 +11,7 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike, NDArray
 
-from isometer.checks import MOST_RUNS, whole_number
+from isometer.checks import MOST_RUNS, check_entries, whole_number
 from isometer.errors import IsometerError
 from isometer.spec import Spec
 from isometer.theory.prediction._backward import gradient_log_norms
@@ -168,15 +168,16 @@ def finite_width(
         raise IsometerError(f"no finite-width theory: {reason} — simulate it instead")
     check_band_work(len(start), spec.layers, len(names))
     total = 2 * spec.layers
-    laws = gram_laws(forward, start, is_gram=is_gram, at=at, progress=_shifted(progress, 0, total))
+    with np.errstate(all="ignore"):  # what overflows has diverged, and ends the band
+        laws = gram_laws(forward, start, is_gram=is_gram, at=at, progress=_shifted(progress, 0, total))
     report = _shifted(progress, spec.layers, total)
     features = [spec.input_width, *spec.widths]
     table = {name: np.full((3, spec.layers + 1), math.nan) for name in names}
-    until = spec.layers
+    until = len(laws) - 1  # fewer than layers where variances diverge
     for layer, law in enumerate(laws):
         if report is not None:
             report(layer)
-        if law.reach() > _REACH:
+        if not law.reach() <= _REACH:  # negated, so that NaN counts as no law too
             until = layer - 1
             break
         if layer > 1 and law.equals(laws[layer - 1]) and features[layer] == features[layer - 1]:
@@ -185,6 +186,9 @@ def finite_width(
             continue
         grams, scales = law.draws(_DRAWS)
         drawn = measured(names, grams, scales, np.full(len(grams), float(features[layer] or 1)))
+        if any(np.isnan(values).any() for values in drawn.values()):
+            until = layer - 1
+            break
         for name in names:
             table[name][:, layer] = _statistics(drawn[name], quantile, runs, level)
     empty = trajectory({}, spec, at=at, engine="theory", versions=_own_versions(), runs=runs, level=level)
@@ -261,6 +265,7 @@ def checked_start(spec: Spec, batch: ArrayLike | None, gram: ArrayLike | None) -
         raise IsometerError(f"{what} has shape {array.shape}; expected two axes, none 0 — one input for all runs")
     if not np.isfinite(array).all():
         raise IsometerError(f"{what} has NaN or infinite entries; expected finite numbers — drop those samples")
+    check_entries(float(np.abs(array).max()), name=what)
     if gram is None:
         if array.shape[1] != spec.input_width:
             raise IsometerError(
