@@ -362,7 +362,7 @@ def _by_layers(
     depth: int,
     kinds: Sequence[Kind],
     net: Architecture,
-    progress: Callable[[int, int], None] | None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> dict[Kind, tuple[Floats, Floats]]:
     want = "ntk" in kinds
     if want and family.activation.jumps:
