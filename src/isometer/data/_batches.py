@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer.checks import MOST_RUNS, WIDEST, real_number, seed_number, whole_number
+from isometer.checks import MOST_RUNS, WIDEST, seed_number, whole_number
 from isometer.data import _synthetic as synthetic
 from isometer.data._datasets import source_from_text
 from isometer.errors import IsometerError
@@ -92,10 +92,9 @@ def _synthetic(kind: str, n: int, d: int) -> Callable[[np.random.Generator], Flo
     options: dict[str, float] = {}
     if argument is not None:
         try:
-            number = float(text)
+            options[argument] = float(text)
         except ValueError:
             raise IsometerError(f"input is {kind!r}; expected a number after the colon — correlated:0.8, say") from None
-        options[argument] = real_number(number, f"the number of {kind!r}", low=-1e6, high=1e6)
     return lambda rng: _GENERATORS[name](n, d, rng, **options)
 
 

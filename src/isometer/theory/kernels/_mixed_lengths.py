@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from isometer.numerics._piecewise_legendre import legendre_rule, panel_nodes
 from isometer.theory.kernels._kernel_map import Norm, Position
 from isometer.theory.kernels._layer_maps import coordinates, cosine_of, gaps
 from isometer.theory.kernels._length_map import OVERFLOW, GaussianView, RaysDual, SignalFamily, diverging
-from isometer.theory.kernels._pair_rules import Factor, PairRule
+from isometer.theory.kernels._pair_rules import Factor, PairRule, line_moments
 
 Floats = NDArray[np.float64]
 ROWS = 128  # rows of a matrix worked on at a time: scratch stays far below n × n
@@ -36,6 +37,7 @@ _SAME = 1e-30  # and below this the directions are equal up to the rounding of t
 _SLOW_PAIRS = 40_000  # quadratures pair by pair: about a millisecond each
 _FAINT = 1e-280
 _RULED = 1e-10  # error of a fixed rule beyond which pairs are integrated one by one
+_EXACT = 1e-12  # relative error of a moment, below which that of the finer of two rules is rounding
 _SETTLED = 1e-13  # relative spread of variances that counts as none
 
 
@@ -244,17 +246,27 @@ class PairMoments:
     def _use_quadrature(self, depth: int, at_origin: float) -> None:
         phi = self.family.activation
         self.depth = depth
-        self.scaled = [phi.gain(math.sqrt(v)) if v > 0.0 else None for v in self.variances]
-        with np.errstate(over="ignore", invalid="ignore"):
-            second = np.array([at_origin**2 if f is None else f.second_moment for f in self.scaled])
+        second, self.means = np.full_like(self.variances, at_origin**2), np.full_like(self.variances, at_origin)
+        means, found, error = line_moments(phi, phi.kinks, self.variances[self.alive])
+        if not error <= _EXACT:
+            scaled = [f for f in self.scaled if f is not None]
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = np.array([f.second_moment for f in scaled])
+            means = np.array([f.mean for f in scaled]) if np.max(found, initial=0.0) <= OVERFLOW else found
+        second[self.alive], self.means[self.alive] = found, means
         if not np.max(second) <= OVERFLOW:
             raise InfiniteMomentError(f"E φ(√q X)² of {phi.name} overflows at q = {float(np.max(self.variances)):.6g}")
-        self.means = np.array([at_origin if f is None else f.mean for f in self.scaled])
         self.power = second - (self.means**2 if self.net.centring else 0.0)
         self.pieces: list[PiecewiseFunction | None] | None = None
         self.slopes: list[PiecewiseFunction | None] | None = None
         n = len(self.variances)
         self.known = np.full((2, n, n), math.nan)  # of rows that are done, for their columns
+
+    @cached_property
+    def scaled(self) -> list[Activation | None]:
+        """φ(√q ·) of every input; None at the origin."""
+        phi = self.family.activation
+        return [phi.gain(math.sqrt(v)) if v > 0.0 else None for v in self.variances]
 
     def block(self, rows: slice, gap: Floats, mirror: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
         """(1 − cosine, 1 + cosine, E φ′φ′) of some rows against all columns; cosines after centring, if any."""
@@ -343,12 +355,18 @@ class PairMoments:
         self.known[0, i + rows.start, j] = self.known[0, j, i + rows.start] = first
         self.known[1, i + rows.start, j] = self.known[1, j, i + rows.start] = second
         after, slopes = self.known[0, rows].copy(), self.known[1, rows].copy()
+        diagonal = np.zeros(n)
+        if slope is not None:
+            _, own, wrong = line_moments(slope, phi.kinks, self.variances[self.alive])
+            if not wrong <= _EXACT:
+                own = np.array([f.kernel_slope_at_one for f in self.scaled if f is not None])
+                own = own / self.variances[self.alive]
+            diagonal[self.alive] = own
         for a in range(len(after)):
             for b in np.flatnonzero(np.isnan(after[a])):
                 here = a + rows.start
                 after[a, b] = self._pair_gap(here, int(b), float(gap[a, b]))
-                one = self.scaled[here] if here == b else None
-                slopes[a, b] = 0.0 if one is None or phi.jumps else one.kernel_slope_at_one / self.variances[b]
+                slopes[a, b] = diagonal[here] if here == b else 0.0
         return after, 2.0 - after, slopes if want else None
 
     def _one_by_one(self, rows: slice, gap: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
@@ -385,7 +403,7 @@ class PairMoments:
         centre = product if self.net.centring else 0.0
         if size == 0.0 or i == j:
             return 0.0 if i == j else 1.0
-        if self.scaled[i] is None or self.scaled[j] is None:
+        if not (self.alive[i] and self.alive[j]):
             return 1.0 - (product - centre) / size
         assert self.pieces is not None
         f, g = self.pieces[i], self.pieces[j]
