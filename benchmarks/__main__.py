@@ -7,7 +7,18 @@ import sys
 
 from benchmarks.environment import write
 
-NAMES = ("activations", "simulate", "probe", "doctor", "kernels", "run", "treatment", "training", "startup")
+NAMES = (
+    "activations",
+    "simulate",
+    "probe",
+    "doctor",
+    "kernels",
+    "mixed_kernels",
+    "run",
+    "treatment",
+    "training",
+    "startup",
+)
 
 
 def main() -> None:

@@ -222,7 +222,7 @@ BAD = {
     "complex": (np.ones((3, 8), complex), {}, "batch has dtype complex128; expected real numbers"),
     "words": (np.array([["a"] * 8] * 3), {}, "expected real numbers"),
     "half": (np.ones((3, 8)), {"dtype": "float16"}, "dtype is float16; expected float32 or float64"),
-    "runs": (np.ones((3, 8)), {"runs": 0}, "runs is 0; expected a whole number of at least 1"),
+    "runs": (np.ones((3, 8)), {"runs": 0}, "runs is 0; expected a whole number from 1 to"),
     "batches": (np.ones((2, 3, 8)), {"runs": 3}, "batch has 2 inputs for 3 runs"),
     "metric": (np.ones((3, 8)), {"metrics": ["rnak"]}, "unknown metric 'rnak'; did you mean 'rank'"),
     "lambda": (np.ones((3, 8)), {"metrics": [lambda h: h]}, "has no name; expected a name or a function"),
@@ -251,7 +251,7 @@ def test_the_gram_engine_refuses_laws_that_are_not_invariant() -> None:
 
 def test_a_backward_pass_that_cannot_fit_is_refused() -> None:
     spec = Spec(width=4000, depth=1000, weights="uniform")
-    with pytest.raises(IsometerError, match=r"would keep .* GiB per run; expected at most 8"):
+    with pytest.raises(IsometerError, match=r"needs about .* GiB of memory; 2 GiB are allowed — use at most"):
         simulate(spec, np.ones((3, 4000)), metrics=["gradient_log_norm"], dtype="float32")
 
 

@@ -42,9 +42,9 @@ def test_an_activation_value_is_written_as_text() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"depth": 0}, "depth is 0; expected a whole number of at least 1"),
+        ({"depth": 0}, "depth is 0; expected a whole number from 1 to 10000000"),
         ({"depth": 2.5}, "depth is 2.5; expected a whole number"),
-        ({"width": 0}, "width is 0; expected a whole number of at least 1 — pass the number of features"),
+        ({"width": 0}, "width is 0; expected a whole number from 1 to 10000000 — pass the number of features"),
         ({"width": (8, 4), "depth": 3}, "width has 2 numbers, depth is 3; expected as many — drop depth"),
         ({"weights": "normal"}, "unknown weights 'normal'; did you mean .xavier-normal.* expected one of gaussian"),
         ({"norm": "bacth"}, "unknown norm 'bacth'; did you mean 'batch'"),
@@ -52,16 +52,16 @@ def test_an_activation_value_is_written_as_text() -> None:
         ({"activation": 3}, "activation is 3; expected text such as 'relu'"),
         ({"activation": "import:nowhere:f"}, "cannot be imported .*expected import:package.module:function"),
         ({"gain": float("nan")}, "gain is nan; expected a finite number"),
-        ({"gain": "big"}, "gain is 'big'; expected a number"),
+        ({"gain": "big"}, "gain is 'big'; expected a finite number"),
         ({"activation_gain": (1.0,)}, "activation_gain has 1 numbers; expected 3, one per layer"),
-        ({"bias_variance": -1.0}, "bias_variance is -1.0; expected a number of at least 0"),
+        ({"bias_variance": -1.0}, "bias_variance is -1.0; expected a finite number from 0 to"),
         ({"residual": -math.inf}, "residual is -inf; expected a finite number"),
         ({"order": ("weights", "norm")}, "order is .*; expected 'weights', 'norm' and 'activation' once each"),
         ({"order": ("residual", "weights", "norm", "activation")}, "expected 'residual' after 'weights'"),
         ({"residual": 1.0, "input_width": 4}, "widths are \\[4, 8\\]; expected equal widths"),
         ({"norm": "group:3"}, "width 8 does not split into 3 groups; expected a multiple"),
         ({"weights": "he", "weight_scaling": "unit"}, "weight_scaling='unit' with weights='he'; expected gaussian"),
-        ({"scale": "large"}, "scale is 'large'; expected a number"),
+        ({"scale": "large"}, "scale is 'large'; expected a finite number"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_reason(fields: dict[str, object], message: str) -> None:

@@ -14,7 +14,20 @@ from rich.console import Console
 from isometer.cli._commands import app
 from isometer.serialize import json_text
 
-__all__ = ["Json", "Plot", "PositionChoice", "PositionOption", "app", "console", "emit", "progress_bar", "status"]
+__all__ = [
+    "Json",
+    "Memory",
+    "Plot",
+    "PositionChoice",
+    "PositionOption",
+    "Time",
+    "allowing",
+    "app",
+    "console",
+    "emit",
+    "progress_bar",
+    "status",
+]
 
 
 class PositionChoice(StrEnum):
@@ -24,6 +37,14 @@ class PositionChoice(StrEnum):
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Also draw a picture (.png, .pdf or .svg).")]
+Memory = Annotated[
+    str | None, typer.Option("--memory", metavar="SIZE", help="Memory that may be used, such as 4GiB; 2GiB by default.")
+]
+"""The option `--memory` of commands whose work is estimated before it starts."""
+Time = Annotated[
+    str | None, typer.Option("--time", metavar="TIME", help="Time that may be taken, such as 3h; an hour by default.")
+]
+"""The option `--time` of the same."""
 PositionOption = Annotated[PositionChoice, typer.Option("--norm-position", help="pre: φ(norm(Wh)); post: norm(φ(Wh)).")]
 
 
@@ -35,6 +56,18 @@ def console() -> Console:
 def emit(value: Any) -> None:
     """Where programs read; nothing that is not JSON."""
     typer.echo(json_text(value, indent=2, ensure_ascii=False))
+
+
+@contextmanager
+def allowing(memory: str | None, time: str | None) -> Iterator[None]:
+    """Work within what the options allow; what takes long is announced on stderr."""
+    from isometer.work import allow
+
+    def announce(text: str) -> None:
+        Console(stderr=True).print(f"note: {text}", highlight=False, markup=False, soft_wrap=True)
+
+    with allow(memory=memory, seconds=time, announce=announce):
+        yield
 
 
 @contextmanager

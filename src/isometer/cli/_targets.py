@@ -21,7 +21,7 @@ from isometer.errors import IsometerError, unknown_name
 if TYPE_CHECKING:
     import numpy as np
 
-_OWN = ("plot", "out", "as_json")  # a sweep has its own
+_OWN = ("plot", "out", "as_json", "memory", "time")  # a sweep has its own
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def converted(name: str, text: str, parameter: inspect.Parameter) -> Any:
 
 
 def _whole(number: float) -> int:
-    if number != int(number):
+    if abs(number) > 2**53 or number != int(number):  # beyond, a float is no exact number
         raise ValueError
     return int(number)
 

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from isometer.cli._network import check_folders
-from isometer.cli._shared import Json, Plot, PositionChoice, PositionOption, app, console, emit
+from isometer.cli._shared import (
+    Json,
+    Memory,
+    Plot,
+    PositionChoice,
+    PositionOption,
+    Time,
+    allowing,
+    app,
+    console,
+    emit,
+    progress_bar,
+)
 from isometer.cli.activations import NormChoice, NormOption, ResidualOption
 from isometer.errors import IsometerError
 from isometer.files import write_whole
@@ -49,6 +61,8 @@ def kernel(
         Path | None, typer.Option("--out", metavar="FILE", help="Save the matrix: .npy, or .npz with its diagonal.")
     ] = None,
     plot: Plot = None,
+    memory: Memory = None,
+    time: Time = None,
     as_json: Json = False,
 ) -> None:
     """The kernel of a batch at infinite width: condition number, spectrum, published bounds, and a diagnosis.
@@ -78,7 +92,12 @@ def kernel(
         "bias": bias,
         "residual": residual,
     }
-    curve = [kernel_matrices(family, batch, at, kinds=(kind.value,), **layout)[kind.value] for at in wanted]
+    with allowing(memory, time):
+        curve = []
+        for at in wanted:
+            with progress_bar(f"depth {at}") as report:
+                found = kernel_matrices(family, batch, at, kinds=(kind.value,), **layout, progress=report)
+            curve.append(found[kind.value])
     last = curve[-1]
     checks = conditioning_bounds(last, **layout)
     diagnosis = diagnose_kernel(last, **layout)
@@ -137,9 +156,12 @@ def _depths(depth: int | None, depths: str | None) -> list[int]:
         assert depth is not None
         return [depth]
     try:
-        return sorted({int(part) for part in depths.split(",") if part.strip()})
+        found = sorted({int(part) for part in depths.split(",") if part.strip()})
     except ValueError:
-        raise IsometerError(f"--depths takes whole numbers with commas between them; got {depths!r}") from None
+        found = []
+    if not found:
+        raise IsometerError(f"--depths takes whole numbers with commas between them; got {depths[:60]!r} — 1,2,4, say")
+    return found
 
 
 def _save(matrix: KernelMatrix, path: Path) -> None:

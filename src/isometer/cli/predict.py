@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from isometer.cli._network import LossChoice, Out, Setting, check_folders, takes_setting
-from isometer.cli._shared import Json, Plot, app, console, emit, progress_bar
+from isometer.cli._shared import Json, Memory, Plot, Time, allowing, app, console, emit, progress_bar
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def predict(
     compare: Compare = None,
     plot: Plot = None,
     out: Out = None,
+    memory: Memory = None,
+    time: Time = None,
     as_json: Json = False,
 ) -> None:
     """Predict from theory alone what happens to a batch, layer by layer: infinite width, and the band of this width.
@@ -74,9 +76,11 @@ def predict(
             raise IsometerError(
                 "--compare has several predictions and --out one file; expected one of them — use --json"
             )
-        _compare(setting, _names(compare, setting.spec), plot, as_json)
+        with allowing(memory, time):
+            _compare(setting, _names(compare, setting.spec), plot, as_json)
         return
-    answer = ask(setting, setting.metrics, against_simulation)
+    with allowing(memory, time):
+        answer = ask(setting, setting.metrics, against_simulation)
     if out is not None:
         from isometer.cli.simulate import save_dataset
 
@@ -105,10 +109,14 @@ def ask(setting: Setting, metrics: list[str], simulated: bool) -> Answer:
 
     network, data = setting.network_and_batch()
     site: Any = setting.at.value
-    predicted = theory(network, data, metrics=metrics, at=site)
+    with progress_bar("predicting") as report:
+        predicted = theory(network, data, metrics=metrics, at=site, progress=report)
     missing = missing_bands(network, len(data), metrics)
     known = [name for name in metrics if name not in missing]
-    band = finite_width(network, data, metrics=known, at=site) if known else None
+    band = None
+    if known:
+        with progress_bar("band of this width") as report:
+            band = finite_width(network, data, metrics=known, at=site, progress=report)
     return Answer(predicted, band, _simulation(setting, metrics, network, data) if simulated else None, missing)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isometer.cli._network import Out, Setting, check_folders, takes_setting
-from isometer.cli._shared import Json, Plot, app, console, emit, progress_bar
+from isometer.cli._shared import Json, Memory, Plot, Time, allowing, app, console, emit, progress_bar
 from isometer.files import write_whole
 
 if TYPE_CHECKING:
@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 @app.command()
 @takes_setting
-def simulate(setting: Setting, plot: Plot = None, out: Out = None, as_json: Json = False) -> None:
+def simulate(
+    setting: Setting,
+    plot: Plot = None,
+    out: Out = None,
+    memory: Memory = None,
+    time: Time = None,
+    as_json: Json = False,
+) -> None:
     """Simulate a random network of finite width: what happens to a batch, layer by layer, with 95 % intervals.
 
     A layer is φ(norm(W h)), or norm(φ(W h)) with --norm-position post. With --gamma it is norm(h + γ W φ(h)), or
@@ -26,21 +33,22 @@ def simulate(setting: Setting, plot: Plot = None, out: Out = None, as_json: Json
     """
     from isometer.simulate import simulate as run_simulation
 
-    network, data = setting.network_and_batch()
     check_folders(plot, out)
-    with progress_bar("simulating") as report:
-        dataset = run_simulation(
-            network,
-            data,
-            runs=setting.runs,
-            metrics=setting.metrics,
-            seed=setting.seed,
-            engine=setting.engine.value,
-            at=setting.at.value,
-            loss=setting.loss.value,
-            dtype=setting.dtype.value,
-            progress=report,
-        )
+    with allowing(memory, time):
+        network, data = setting.network_and_batch()
+        with progress_bar("simulating") as report:
+            dataset = run_simulation(
+                network,
+                data,
+                runs=setting.runs,
+                metrics=setting.metrics,
+                seed=setting.seed,
+                engine=setting.engine.value,
+                at=setting.at.value,
+                loss=setting.loss.value,
+                dtype=setting.dtype.value,
+                progress=report,
+            )
     if out is not None:
         save_dataset(dataset, out)
     if plot is not None:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, duration, tell_failures
-from isometer.cli._shared import Json, app, console, emit
+from isometer.cli._shared import Json, Memory, Time, allowing, app, console, emit
 from isometer.cli._targets import TARGETS, SweepTarget, converted
 from isometer.errors import IsometerError
 
@@ -49,7 +49,8 @@ app.add_typer(sweep_app, name="sweep")
 def _register(name: str, target: SweepTarget) -> None:
     """A subcommand with the options of the command that it sweeps."""
     own = [("axes", MoreAxes, None), ("grid", Grid, None)]
-    end = [("workers", Workers, None), ("dask", DaskAddress, None), ("out", Out, None), ("as_json", Json, False)]
+    end: list[tuple[str, Any, Any]] = [("workers", Workers, None), ("dask", DaskAddress, None), ("out", Out, None)]
+    end += [("memory", Memory, None), ("time", Time, None), ("as_json", Json, False)]
     keyword = inspect.Parameter.KEYWORD_ONLY
     first, last = (
         [inspect.Parameter(n, keyword, default=d, annotation=a) for n, a, d in group] for group in (own, end)
@@ -59,7 +60,8 @@ def _register(name: str, target: SweepTarget) -> None:
     def command(**given: Any) -> None:
         axes = [*(given.pop("grid") or ()), *(given.pop("axes") or ())]
         workers, dask, out, as_json = (given.pop(n) for n in ("workers", "dask", "out", "as_json"))
-        job = make_job(name, target, axes, given)
+        with allowing(given.pop("memory"), given.pop("time")):  # of every cell
+            job = make_job(name, target, axes, given)
         store = _store_for(job, out)
         execute(job, store, JOB, workers, dask, as_json)
 

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from isometer.checks import MOST_RUNS, WIDEST, seed_number, whole_number
 from isometer.data import _synthetic as synthetic
 from isometer.data._arrays import SUFFIXES, read_numbers
 from isometer.data._datasets import source_from_text
 from isometer.errors import IsometerError
+from isometer.work import check_batch
 
 Floats = NDArray[np.float64]
 _KINDS = (
@@ -63,12 +65,16 @@ def make_batch(
 
     Implements: the data-free substitutes of 001 (a, b) and of 001/fig-6.2.
     """
+    seed = seed_number(seed)
+    copies = 1 if runs is None else whole_number(runs, "runs", high=MOST_RUNS, fix="pass the number of networks")
     if kind.startswith("data:"):
         draw = _images(kind.removeprefix("data:"), _whole(samples, "samples"))
     elif Path(kind).suffix.lower() in SUFFIXES:
         return _from_file(Path(kind), samples, features)
     else:
-        draw = _synthetic(kind, _whole(samples, "samples"), _whole(features, "features"))
+        n, d = _whole(samples, "samples"), _whole(features, "features")
+        check_batch(n, d, copies)
+        draw = _synthetic(kind, n, d)
     if runs is None:
         return draw(np.random.default_rng(np.random.SeedSequence(seed)))
     spawned = [np.random.SeedSequence(seed, spawn_key=(run,)) for run in range(runs)]
@@ -76,9 +82,7 @@ def make_batch(
 
 
 def _whole(value: int | None, what: str) -> int:
-    if not isinstance(value, int) or value < 1:
-        raise IsometerError(f"{what} is {value!r}; expected a whole number of at least 1 — pass {what}=…")
-    return value
+    return whole_number(value, what, high=WIDEST, fix=f"pass {what}=…")
 
 
 def _synthetic(kind: str, n: int, d: int) -> Callable[[np.random.Generator], Floats]:

@@ -42,11 +42,11 @@ def print_prediction(
     console.print(f"[bold]{setting(predicted)}[/]", highlight=False)
     summary = None if simulated is None else summarize(simulated)
     names = [str(name) for name in predicted.data_vars]
-    together = (4 if band is None else 3) if summary is None else 2  # what fits an 80-column terminal
+    together = (4 if band is None else 2) if summary is None else (2 if band is None else 1)  # what fits 80 columns
     for start in range(0, len(names), together):
         _print_table(console, names[start : start + together], predicted, band, summary)
     if band is not None:
-        console.print("in brackets: where 95 % of single networks of this width are", style="dim")
+        console.print("∞: infinite width; this width: where 95 % of single networks of this width are", style="dim")
         if band.attrs["band_until"] < predicted.sizes["layer"] - 1:
             text = f"the bands end at layer {band.attrs['band_until']}: beyond it fluctuations are as large as what "
             console.print(text + "fluctuates, and the expansion in 1/width says nothing", style="dim")
@@ -68,32 +68,41 @@ def _print_table(
     table = Table(box=SIMPLE, padding=(0, 1), header_style="bold")
     table.add_column("layer", justify="right")
     for name in names:
-        table.add_column(describe(name).heading, justify="right")
+        banded = band is not None and name in band
+        table.add_column(describe(name).heading + (", ∞" if banded else ""), justify="right")
+        if banded:  # the two are different things: the value of infinite width may lie outside the band of this one
+            table.add_column("this width", justify="right")
         if summary is not None:
             table.add_column("simulated", justify="right")
     for layer in told_layers(predicted.sizes["layer"] - 1):
         cells = []
         for name in names:
-            cells.append(_cell(float(predicted[name].values[0, layer]), _ends(band, name, layer)))
+            cells.append(_cell(float(predicted[name].values[0, layer])))
+            if band is not None and name in band:
+                cells.append(_band_cell(band, name, layer))
             if summary is not None:
                 mean = float(summary[name].sel(statistic="mean").values[layer])
                 half = float(summary[name].sel(statistic="high").values[layer]) - mean
                 shown = math.isfinite(half) and half > 1e-9 * abs(mean)
-                cells.append(_cell(mean, None) + (f" ±{half:.1g}" if shown else ""))
+                cells.append(_cell(mean) + (f" ±{half:.1g}" if shown else ""))
         table.add_row(str(layer), *cells)
     console.print(table)
 
 
-def _ends(band: xarray.Dataset | None, name: str, layer: int) -> tuple[float, float] | None:
-    if band is None or name not in band or layer == 0:  # layer 0 is the input, which is given
-        return None
+def _band_cell(band: xarray.Dataset, name: str, layer: int) -> str:
+    """Where single networks of this width are; one number where they all agree."""
+    if layer == 0:  # the input, which is given
+        return ""
     low, high = (float(band[name].sel(statistic=s).values[layer]) for s in ("low", "high"))
-    return (low, high) if math.isfinite(low) and high - low > 1e-6 * abs(high) else None
+    if not math.isfinite(low) or not math.isfinite(high):
+        return _cell(low)
+    if high - low <= 1e-6 * abs(high):
+        return number(high, 3)
+    return f"{number(low, 3)} to {number(high, 3)}"
 
 
-def _cell(value: float, ends: tuple[float, float] | None) -> str:
-    text = "–" if math.isnan(value) else number(value, 4)
-    return text if ends is None else f"{text} [{number(ends[0], 3)}, {number(ends[1], 3)}]"
+def _cell(value: float) -> str:
+    return "–" if math.isnan(value) else number(value, 4)
 
 
 def statements(predicted: xarray.Dataset) -> list[str]:

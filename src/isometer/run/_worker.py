@@ -22,6 +22,7 @@ from isometer.run._cells import recorded
 from isometer.run._checkpoints import NOTE, Checkpoint
 from isometer.run._code import code_version, function_named, library_versions
 from isometer.run._files import Header, encoded
+from isometer.work import allow
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -92,7 +93,9 @@ def compute(task: WorkOrder) -> bytes | Raised:
         arguments: dict[str, Any] = {}
         if wants_checkpoint(function):
             arguments["checkpoint"] = _checkpoint(task)
-        result = function(task.configuration, task.seed, **arguments)
+        # long work was asked for, and a sweep has estimated its cells; what is free remains the limit
+        with allow(memory=1e15, seconds=1e12):
+            result = function(task.configuration, task.seed, **arguments)
         if not isinstance(result, xarray.Dataset):
             raise IsometerError(f"{task.function} returned a {type(result).__name__}; expected an xarray.Dataset")
         libraries = json.loads(library_versions())

@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from isometer.activations import activation
 from isometer.activations._closed_forms import as_two_rays
+from isometer.checks import MOST_RUNS, seed_number, whole_number
 from isometer.errors import IsometerError, unknown_name
 from isometer.metrics import METRICS, Metric, metric, names, soft_rank
 from isometer.serialize import json_text
@@ -269,8 +270,7 @@ def simulate_convolution(
     images = _checked_batch(spec, batch, dtype, device)
     for name in metrics:
         metric(name, names("gram", "products", "representation"))
-    if runs < 1:
-        raise IsometerError(f"runs is {runs}; expected a whole number of at least 1")
+    runs, seed = whole_number(runs, "runs", high=MOST_RUNS, fix="pass the number of networks"), seed_number(seed)
     if at not in POSITIONS:
         raise IsometerError(f"at is {at!r}; expected 'post' (what the next layer gets) or 'pre' (what φ gets)")
     layers = len(spec.widths) + 1

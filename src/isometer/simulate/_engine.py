@@ -9,24 +9,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
+from isometer.checks import MOST_RUNS, check_entries, seed_number, whole_number
 from isometer.errors import IsometerError, unknown_name
 from isometer.metrics._catalogue import describe
 from isometer.simulate._chain import Engine, LayerChain
 from isometer.simulate._cotangents import check_loss, output_cotangent
-from isometer.simulate._gram import uses_frames
 from isometer.simulate._measure import Measured, Recorder
 from isometer.simulate._streams import Streams
 from isometer.simulate._weights import GRAM_LAWS
+from isometer.simulate._work import Sizes, check_simulation_work
 from isometer.spec import Spec
 from isometer.trajectory import DEFAULT_METRICS, trajectory
 
 if TYPE_CHECKING:
     import xarray
-
-_SLOTS = 16  # runs computed together
-_WORK = 1 << 18  # numbers in a layer of all slots beyond which fewer slots are as fast
-_TINY = 1 << 14  # numbers in a layer below which more slots cost nothing
-_MEMORY = 1 << 30  # bytes that a chunk may keep
 
 
 def simulate(
@@ -65,13 +61,17 @@ def simulate(
         loss: for gradients: `"gaussian"` (a Gaussian cotangent), `"squared"`, `"cross-entropy"`, or an array `(n, d)`.
         device: torch device.
         dtype: `"float32"` or `"float64"`.
-        progress: called as `progress(done, total)` in layers of chunks of runs.
+        progress: called as `progress(done, total)` in layers of chunks of runs; a backward pass counts as layers too.
 
     Returns:
         A trajectory, see `isometer.trajectory`; layer 0 is the input. `gradient_log_norm` at layer ℓ ≥ 1 is
         `log ‖∂loss/∂W_ℓ‖_F`, at layer 0 `log ‖∂loss/∂input‖_F`. Attributes: `spec`, `engine`, `seed`, `dtype`, `loss`,
         `versions`, and `first_nonfinite_layer`, per run the layer whose representation overflowed (−1: none), from
         which on all metrics are nan. Chains without a scale of their own never overflow (`Spec.homogeneity` 1).
+
+    Raises:
+        IsometerError: the batch or a number is not what was expected; `isometer.work.TooMuchWorkError`: it would take
+            more memory or time than allowed.
 
     Example:
         >>> from isometer.data import make_batch
@@ -90,8 +90,10 @@ def simulate(
     check_loss(loss)
     if at not in ("post", "pre"):
         raise IsometerError(f"at is {at!r}; expected 'post' or 'pre' — pass one of them")
+    seed = seed_number(seed)
     # a recorder to throw away: it refuses unknown metrics before anything is computed
     backward = Recorder(metrics, 1, 1, at).needs_backward
+    check_simulation_work("the simulation", sizes_of(spec, chosen, inputs, backward, runs=runs, metrics=len(metrics)))
     slots = chunk_size(spec, chosen, inputs, backward)
     pieces: list[dict[str, np.ndarray[Any, Any]]] = []
     overflow: list[int] = []
@@ -101,7 +103,8 @@ def simulate(
             indices = range(start, min(start + slots, runs))
             report = None
             if progress is not None:
-                report = _reporter(progress, chunk * spec.layers, len(starts) * spec.layers)
+                size = spec.layers * (2 if backward else 1)
+                report = _reporter(progress, chunk * size, len(starts) * size)
             recorder, chain = _run_chunk(
                 spec, chosen, inputs, indices, slots, metrics, seed, at, loss, backward, report
             )
@@ -158,8 +161,17 @@ def _run_chunk(
         size = samples * spec.widths[-1]
         streams = Streams(seed, runs, slots, "cotangent", "normal", size, batch.new_empty(0), total=size)
         cotangent, log_scale = output_cotangent(loss, chain, streams)
-        chain.backward(cotangent, log_scale, recorder.visit)
+        chain.backward(cotangent, log_scale, _visitor(recorder, spec.layers, report))
     return recorder, chain
+
+
+def _visitor(recorder: Recorder, layers: int, report: Callable[[int], None] | None) -> Any:
+    def visit(layer: int, product: Any, cotangent: torch.Tensor, log_scale: torch.Tensor) -> None:
+        recorder.visit(layer, product, cotangent, log_scale)
+        if report is not None and layer < layers:
+            report(2 * layers - layer)
+
+    return visit
 
 
 def _reporter(progress: Callable[[int, int], None], done: int, total: int) -> Callable[[int], None]:
@@ -175,8 +187,7 @@ def checked_batch(
         >>> checked_batch(Spec(width=3, depth=1), np.eye(3), 1, "cpu", "float64").shape
         torch.Size([3, 3])
     """
-    if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
-        raise IsometerError(f"runs is {runs!r}; expected a whole number of at least 1 — pass the number of networks")
+    runs = whole_number(runs, "runs", high=MOST_RUNS, fix="pass the number of networks")
     name = str(dtype).removeprefix("torch.")
     if name not in ("float32", "float64"):
         raise IsometerError(f"dtype is {name}; expected float32 or float64 — half precision loses the small angles")
@@ -200,6 +211,8 @@ def checked_batch(
         raise IsometerError(
             f"batch has {bad} NaN or infinite entries of {tensor.numel()}; expected finite numbers — drop those samples"
         )
+    if spec.homogeneity != 1:  # which carry their scale as a logarithm
+        check_entries(float(tensor.abs().amax()), single=name == "float32")
     if shape[-1] != spec.input_width:
         raise IsometerError(
             f"batch has {shape[-1]} features, the spec expects {spec.input_width} — pass "
@@ -229,26 +242,17 @@ def checked_engine(spec: Spec, engine: str) -> Engine:
     return "gram" if engine == "gram" else "dense"
 
 
+def sizes_of(
+    spec: Spec, engine: Engine, inputs: torch.Tensor, backward: bool, *, runs: int = 1, metrics: int = 1
+) -> Sizes:
+    """The sizes of a simulation of these inputs."""
+    size = inputs.element_size()
+    return Sizes.of(spec, engine, inputs.shape[-2], runs, metrics=metrics, backward=backward, bytes=size)
+
+
 def chunk_size(spec: Spec, engine: Engine, inputs: torch.Tensor, backward: bool) -> int:
     """How many runs are computed together: a function of the problem, never of the number of runs."""
-    samples, size = inputs.shape[-2], inputs.element_size()
-    widest = max(*spec.fan_in, *spec.widths)
-    slots = max(min(_SLOTS, _WORK // (samples * widest)), min(4 * _SLOTS, _TINY // (samples * widest)))
-    kept, largest = 0, 0
-    for fan_in, fan_out in zip(spec.fan_in, spec.widths, strict=True):
-        full = engine == "dense" or not uses_frames(spec.weights, samples, fan_in, fan_out, samples)
-        weights = fan_in * fan_out if full else samples * (fan_in + fan_out)
-        largest = max(largest, weights)
-        kept += weights + 3 * samples * fan_out
-    # a backward pass keeps what every layer leaves; forward, one layer is alive at a time
-    memory = (kept if backward else largest) * size
-    if memory > 8 * _MEMORY:
-        raise IsometerError(
-            f"the backward pass would keep {memory / 2**30:.1f} GiB per run; expected at most {8 * _MEMORY >> 30} — "
-            "use the Gram engine, float32, fewer layers or a smaller batch"
-        )
-    limit = _MEMORY if backward else _MEMORY >> 3
-    return max(1, min(slots, limit // max(1, memory)))
+    return sizes_of(spec, engine, inputs, backward).slots()
 
 
 @contextlib.contextmanager

@@ -12,19 +12,23 @@ import xarray
 from numpy.typing import NDArray
 from scipy import stats
 
+from isometer.checks import MOST_RUNS, seed_number, whole_number
 from isometer.errors import IsometerError
 from isometer.metrics import METRICS, names
 from isometer.simulate._chain import Engine, LayerChain
-from isometer.simulate._engine import checked_batch, checked_engine, one_thread
+from isometer.simulate._engine import checked_batch, checked_engine, one_thread, sizes_of
 from isometer.simulate._gram import triangle
 from isometer.simulate._measure import Factors, Measured, metric_name, of_factors, of_representation
+from isometer.simulate._work import simulation_work
 from isometer.spec import Spec
 from isometer.trajectory import versions
+from isometer.work import Work, check_work
 
 Floats = NDArray[np.float64]
 _BLOCK = 256  # states measured together, at most
 _NUMBERS = 1 << 25  # in a block, at most
 _PROBE = 8  # one layer in so many is continued by an independent one
+_LONGEST = 10**15  # layers of a chain: more are refused as too much work with a time that can be read
 
 
 def ergodic_average(
@@ -88,14 +92,16 @@ def ergodic_average(
 
     Implements: 002/eq-ergodic, 002/def-3, 002/def-7, 002/lem-6, 002/fig-2, 002/fig-9, 002/fig-10.
     """
-    spec = _repeatable(spec)
+    spec, seed = _repeatable(spec), seed_number(seed)
     _check_counts(layers, burn_in, chains, every, batches)
     inputs = checked_batch(spec, batch, 1, device, dtype)
     chosen = checked_engine(spec, engine)
     chosen_names = [metric_name(metric) for metric in metrics]
     if any(name in names("gradient") for name in chosen_names):
         raise IsometerError("gradients have no time average along a chain; expected other metrics — use simulate")
+    _check_scale(spec, metrics, moments)
     burned = layers // 10 if burn_in is None else burn_in
+    _check_work(spec, chosen, inputs, burned + layers, chains, batches, len(chosen_names), moments)
     states = inputs.reshape(-1, *inputs.shape[-2:])[:1].expand(chains, -1, -1).contiguous()
     measured = layers // every
     # each block begins with a probed state: shorter blocks would probe more often than every eighth
@@ -107,6 +113,8 @@ def ergodic_average(
             chain.step(1)
             if progress is not None and done % _BLOCK == 0:
                 progress(done, burned + layers)
+            if done % _BLOCK == 0:
+                _check_finite(chain)
         probe = _probe(spec, chosen, states, seed, chains, together)
         for start in range(0, measured, together):
             size = min(together, measured - start)
@@ -116,14 +124,18 @@ def ergodic_average(
                     chain.step(1)
                 gathered.append(chain.value)
                 scales.append(chain.log_scale)
-            if bool((chain.nonfinite_layer >= 0).any()):
-                raise IsometerError("the chain overflowed; expected bounded representations — add a normalisation")
+            _check_finite(chain)
             block, scale = torch.stack(gathered), torch.stack(scales)  # (size, chains, n, d)
             chosen_layers = slice(0, size, _PROBE)
-            averages.add(start, block, scale, probe(block[chosen_layers]), chosen_layers)
+            after, grown = probe(block[chosen_layers])
+            # what the probe adds to the scale comes on top of that of the state
+            with np.errstate(all="ignore"):  # what is no number is refused at the end
+                averages.add(start, block, scale, (after, grown + scale[chosen_layers]), chosen_layers)
             if progress is not None:
                 progress(burned + every * (start + size), burned + layers)
-    data, scalars = averages.result(chosen_names)
+    with np.errstate(all="ignore"):
+        data, scalars = averages.result(chosen_names)
+    _check_averages(chosen_names, data, scalars)
     attrs = {
         "spec": spec.to_json(),
         "engine": chosen,
@@ -141,28 +153,79 @@ def ergodic_average(
     return xarray.Dataset(variables, coords={"metric": chosen_names}, attrs=attrs)
 
 
+def _check_averages(names: Sequence[str], data: dict[str, Floats], scalars: dict[str, float]) -> None:
+    unknown: NDArray[np.bool_] = np.asarray(np.isnan(np.stack([*data.values()])).any(axis=0))
+    bad = [name for name, lost in zip(names, unknown, strict=True) if lost]
+    bad += [name for name, value in scalars.items() if math.isnan(value)]
+    if bad:
+        raise IsometerError(
+            f"{bad[0]} is infinite or undefined along the chain and has no average — add a normalisation, or ask for "
+            "other metrics"
+        )
+
+
+def _check_finite(chain: LayerChain) -> None:
+    if bool((chain.nonfinite_layer >= 0).any()):
+        raise IsometerError("the chain overflowed; expected bounded representations — add a normalisation")
+
+
 def _repeatable(spec: Spec) -> Spec:
-    if len({spec.input_width, *spec.widths}) > 1:
+    if set(spec.width if isinstance(spec.width, tuple) else (spec.width,)) != {spec.input_width}:
         raise IsometerError("a chain that repeats one layer needs equal widths of input and layers — pass one width")
     return spec
 
 
 def _check_counts(layers: int, burn_in: int | None, chains: int, every: int, batches: int) -> None:
-    for name, value, least in (
-        ("layers", layers, 1),
-        ("chains", chains, 1),
-        ("every", every, 1),
-        ("batches", batches, 2),
-    ):
-        if not isinstance(value, int) or value < least:
-            raise IsometerError(f"{name} is {value!r}; expected a whole number of at least {least} — pass one")
+    whole_number(layers, "layers", high=_LONGEST)
+    whole_number(chains, "chains", high=MOST_RUNS)
+    whole_number(every, "every", high=_LONGEST)
+    whole_number(batches, "batches", low=4, high=_LONGEST)
+    if burn_in is not None:
+        whole_number(burn_in, "burn_in", low=0, high=_LONGEST)
     if layers < 8 * batches * every:
         raise IsometerError(
             f"layers is {layers}; expected {8 * batches * every} for {batches} batches of 8 measurements — pass "
             "more layers or fewer batches"
         )
-    if burn_in is not None and burn_in < 0:
-        raise IsometerError(f"burn_in is {burn_in}; expected a whole number of at least 0 — pass one")
+
+
+def _check_scale(spec: Spec, metrics: Sequence[Measured], moments: bool) -> None:
+    """A chain of degree 1 has no scale of its own: its norm wanders without bound, and has no invariant law."""
+    if spec.homogeneity != 1:
+        return
+    absolute = [m for m in metrics if isinstance(m, str) and m in METRICS and METRICS[m].scaling != "invariant"]
+    if absolute or moments:
+        what = absolute[0] if absolute else "moments"
+        raise IsometerError(
+            f"{what} depends on the scale, and a chain without normalisation, bias or bounded activation has none of "
+            "its own: its norm has no average — add norm='batch', say, or ask for metrics such as stable_rank alone"
+        )
+
+
+def _check_work(
+    spec: Spec,
+    engine: Engine,
+    inputs: torch.Tensor,
+    layers: int,
+    chains: int,
+    batches: int,
+    metrics: int,
+    moments: bool,
+) -> None:
+    def work(layers: int, chains: int) -> Work:
+        sizes = sizes_of(spec, engine, inputs, False, runs=chains, metrics=metrics)
+        one = simulation_work(sizes.deeper(1000))  # memory does not depend on the depth
+        n, d = inputs.shape[-2:]
+        states = 8.0 * chains * n * d
+        block = max(_PROBE, min(_BLOCK, _NUMBERS / max(1.0, chains * n * d))) * states
+        extra = 24.0 * chains * batches * d * d + 3 * block * max(1.0, d / n) if moments else 0.0
+        return Work(one.memory + 6 * block + extra + 48.0 * metrics * chains * batches, one.seconds / 1000 * layers)
+
+    check_work(
+        "the chain",
+        work(layers, chains),
+        {"layers": (layers, lambda many: work(many, chains)), "chains": (chains, lambda many: work(layers, many))},
+    )
 
 
 def _probe(
@@ -259,9 +322,11 @@ class _LayerSums:
         largest = float(np.abs(t).max(initial=0.0))
         freedom = upper.shape[0] - 1
         p = min(1.0, upper.shape[1] * 2 * float(stats.t.sf(largest, freedom)))  # two-sided, Bonferroni over all pairs
-        every = upper.mean(1)
+        every = upper.mean(1) if d > 1 else np.zeros(len(upper))  # one feature has no pair
         powers = self._cubes / self._sizes
         regular, cube = powers.reshape(2, -1)
+        if not (cube > 0).all():
+            raise IsometerError("the chain died: all representations are zero — scale the weights up, or add a norm")
         return {
             "offdiagonal_mean": float(every.mean()),
             "offdiagonal_error": float(_error(every[None])[0]),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import torch
 import xarray
 
+from isometer.checks import seed_number
 from isometer.errors import IsometerError
 from isometer.simulate._chain import LayerChain
-from isometer.simulate._engine import checked_batch, checked_engine, one_thread
+from isometer.simulate._engine import checked_batch, checked_engine, one_thread, sizes_of
+from isometer.simulate._work import check_simulation_work
 from isometer.spec import Spec
 from isometer.trajectory import versions
 
@@ -55,7 +58,7 @@ def jacobian_spectrum(
     Implements: 001/eq-C.78-80.
     """
     inputs = checked_batch(spec, batch, runs, device, dtype)
-    chosen = checked_engine(spec, engine)
+    chosen, seed = checked_engine(spec, engine), seed_number(seed)
     samples, fan_in, fan_out = inputs.shape[-2], spec.fan_in[0], spec.widths[-1]
     rows = samples * fan_out
     if rows * samples * max(*spec.fan_in, *spec.widths) > _LARGEST:
@@ -63,6 +66,9 @@ def jacobian_spectrum(
             f"the Jacobian of {samples} samples has {rows} × {samples * fan_in} entries; expected at most {_LARGEST} "
             "with the widest layer — pass a smaller batch or width"
         )
+    # every row of the Jacobian is a cotangent of all samples
+    sizes = replace(sizes_of(spec, chosen, inputs, True), samples=rows * samples)
+    check_simulation_work("the Jacobian", replace(sizes, runs=runs), ("layers", "runs"))
     logarithms = np.full((runs, min(rows, samples * fan_in)), -math.inf)
     with one_thread(), torch.no_grad():
         for run in range(runs):

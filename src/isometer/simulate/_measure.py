@@ -7,11 +7,12 @@ n × n matrix with the same inner products and all the digits of the representat
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
 from isometer.metrics import METRICS, Metric, metric, names, rank
@@ -28,8 +29,8 @@ Measured = str | Callable[[Tensor], Tensor]
 class Factors:
     """Factors of the same shape from several layers: `value · exp(log_scale)` is what a metric is about."""
 
-    value: Tensor  # (layers, slots, n, k)
-    log_scale: Tensor  # (layers, slots)
+    value: Tensor  # (…, n, k)
+    log_scale: Tensor  # (…)
     features: int
 
     def scaled(self) -> Tensor:
@@ -63,6 +64,20 @@ def of_factors(metric: Metric, f: Factors) -> Tensor:
 
 
 _BLOCK_BYTES, _BLOCK_LAYERS = 1 << 23, 64
+_PAIRS = 1 << 20  # of samples, at most, whose cosines are held at a time; of one matrix at least
+
+
+def together(samples: int, columns: int) -> int:
+    """Matrices that are measured at a time: metrics of angles hold one number per pair of samples."""
+    return max(1, _PAIRS // (samples * max(samples, columns)))
+
+
+def _pieces(value: Tensor, log_scale: Tensor, features: int) -> Iterator[tuple[NDArray[np.intp], Factors]]:
+    """A few matrices `(matrices, n, k)` at a time, with their places."""
+    step = together(*value.shape[-2:])
+    for start in range(0, len(value), step):
+        end = min(start + step, len(value))
+        yield np.arange(start, end), Factors(value[start:end], log_scale[start:end], features)
 
 
 def metric_name(measured: Measured) -> str:
@@ -133,6 +148,9 @@ class Recorder:
             if chain.spec.homogeneity == 1:
                 own = value * log_scale.exp().to(value.dtype)[:, None, None]
                 own = torch.nan_to_num(own)  # where the scale overflows: 0·inf becomes 0, inf the largest float
+                if name in METRICS and METRICS[name].scaling == "invariant":
+                    beyond = log_scale.abs() > 300.0  # the scale does not matter, so it must not spoil the number
+                    own = torch.where(beyond[:, None, None], value, own)
             self.values[name][:, layer] = of_representation(self.metrics[name])(own).to(torch.float64).cpu().numpy()
 
     def flush(self) -> None:
@@ -141,11 +159,13 @@ class Recorder:
             return
         layers = [layer for layer, _, _ in self._pending]
         stacked = torch.stack([factor for _, factor, _ in self._pending])
-        factors = Factors(stacked, torch.stack([scale for _, _, scale in self._pending]), self._features)
-        for one in self._of_factors:
-            values = of_factors(one, factors).to(torch.float64).cpu().numpy()  # (layers, slots)
-            self.values[one.name][:, layers] = values.T
+        scales = torch.stack([scale for _, _, scale in self._pending])
         self._pending = []
+        for piece in _pieces(stacked.flatten(0, 1), scales.flatten(), self._features):
+            for one in self._of_factors:
+                found = of_factors(one, piece[1]).to(torch.float64).cpu().numpy()
+                layer, slot = np.divmod(piece[0], scales.shape[1])
+                self.values[one.name][slot, np.asarray(layers)[layer]] = found
 
     def visit(self, layer: int, product: Product | None, cotangent: Tensor, log_scale: Tensor) -> None:
         """Measure the gradient at a weights step, or at the input for layer 0; see `LayerChain.backward`."""

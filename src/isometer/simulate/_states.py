@@ -9,9 +9,11 @@ import numpy as np
 import torch
 import xarray
 
+from isometer.checks import seed_number
 from isometer.errors import IsometerError
 from isometer.simulate._chain import LayerChain
-from isometer.simulate._engine import checked_batch, checked_engine, chunk_size, one_thread
+from isometer.simulate._engine import checked_batch, checked_engine, chunk_size, one_thread, sizes_of
+from isometer.simulate._work import check_simulation_work
 from isometer.spec import Spec
 
 _LARGEST = 1 << 27  # numbers that are returned at most, 1 GiB
@@ -53,10 +55,13 @@ def representations(
         >>> representations(spec, make_batch("gaussian", 4, 8), layers=[0, 5])["state"].shape
         (1, 2, 4, 8)
     """
-    wanted = sorted(set(layers))
+    if any(isinstance(one, bool) or not isinstance(one, int | np.integer) for one in layers):
+        raise IsometerError(f"layers are {str(list(layers))[:60]}; expected whole numbers from 0 to {spec.layers}")
+    wanted = sorted({int(one) for one in layers})
     if not wanted or wanted[0] < 0 or wanted[-1] > spec.layers:
         raise IsometerError(f"layers are {list(layers)}; expected numbers from 0 to {spec.layers}, the depth")
-    if len({spec.input_width, *spec.widths}) > 1:
+    seed = seed_number(seed)
+    if set(spec.width if isinstance(spec.width, tuple) else (spec.width,)) != {spec.input_width}:
         raise IsometerError(
             "the widths differ; representations of one width can be returned — pass width=…, one number"
         )
@@ -64,6 +69,7 @@ def representations(
         raise IsometerError(f"at is {at!r}; expected 'post' or 'pre' — pass one of them")
     inputs = checked_batch(spec, batch, runs, "cpu", "float64")
     chosen = checked_engine(spec, engine)
+    check_simulation_work("the simulation", sizes_of(spec, chosen, inputs, False, runs=runs))
     count = runs * len(wanted) * inputs.shape[-2] * spec.widths[0]
     if count > _LARGEST:
         raise IsometerError(f"{count} numbers would be returned; expected at most {_LARGEST} — ask for fewer layers")

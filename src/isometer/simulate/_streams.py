@@ -12,7 +12,8 @@ Kind = Literal["normal", "uniform"]
 Role = Literal["weights", "bias", "backward", "cotangent", "probe"]
 # the position is part of a stream's seed
 _ROLES: tuple[Role, ...] = ("weights", "bias", "backward", "cotangent", "probe")
-_BLOCK = 1 << 16  # numbers drawn at a time and run: enough to forget the overhead of a call
+BLOCK = 1 << 16
+"""Numbers drawn at a time and run: enough to forget the overhead of a call."""
 
 
 class Streams:
@@ -68,7 +69,7 @@ class Streams:
         self._slots, self._kind, self._like, self._keep = slots, kind, like, keep
         need = max(1, need)
         # a multiple of the largest request, so that layers of equal size waste no numbers
-        self._capacity = need * -(-_BLOCK // need)
+        self._capacity = need * -(-BLOCK // need)
         if total is not None:
             self._capacity = max(need, min(self._capacity, total))
         self._buffer = like.new_empty(0)

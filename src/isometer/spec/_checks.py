@@ -1,12 +1,13 @@
 """Checks that name what was expected, what came and the fix."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from isometer.checks import DEEPEST, WIDEST, real_number, whole_number
 from isometer.errors import IsometerError, unknown_name
+
+LARGEST = 1e100
+"""The largest number of a spec: its square is a float64 with room to spare, and no network needs more."""
 
 
 class SpecError(IsometerError):
@@ -17,23 +18,17 @@ class SpecError(IsometerError):
         >>> Spec(width=100, depth=0)
         Traceback (most recent call last):
         ...
-        isometer.spec._checks.SpecError: depth is 0; expected a whole number of at least 1 — ...
+        isometer.spec._checks.SpecError: depth is 0; expected a whole number from 1 to 10000000 — ...
     """
 
 
 def whole(value: Any, name: str, fix: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise SpecError(f"{name} is {value!r}; expected a whole number of at least 1 — {fix}")
-    return int(value)
+    most = DEEPEST if name == "depth" else WIDEST
+    return whole_number(value, name, high=most, fix=fix, error=SpecError)
 
 
-def number(value: Any, name: str, *, infinite: bool = False) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise SpecError(f"{name} is {value!r}; expected a number — pass one")
-    result = float(value)
-    if math.isnan(result) or (math.isinf(result) and not (infinite and result > 0)):
-        raise SpecError(f"{name} is {result}; expected a finite number — pass one")
-    return result
+def number(value: Any, name: str, *, low: float = -LARGEST, infinite: bool = False) -> float:
+    return real_number(value, name, low=low, high=LARGEST, infinite=infinite, error=SpecError)
 
 
 def one_of(value: Any, allowed: Sequence[str], name: str) -> None:

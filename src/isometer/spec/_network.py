@@ -103,14 +103,12 @@ class Spec:
             )
         for name in ("gain", "residual", "activation_gain"):
             put(name, self._checked_schedule(name))
-        put("bias_variance", number(self.bias_variance, "bias_variance"))
-        if self.bias_variance < 0:
-            raise SpecError(f"bias_variance is {self.bias_variance}; expected a number of at least 0 — pass a variance")
+        put("bias_variance", number(self.bias_variance, "bias_variance", low=0.0))
         put("order", self._checked_order())
         if self.scale != "1/sqrt(width)":
             put("scale", number(self.scale, "scale"))
         if self.input_width is None:
-            put("input_width", self.widths[0])
+            put("input_width", self.width[0] if isinstance(self.width, tuple) else self.width)
         put("input_width", whole(self.input_width, "input_width", "pass the number of features of the batch"))
         self._check_together()
 
@@ -130,6 +128,8 @@ class Spec:
     def _checked_schedule(self, name: str) -> Schedule:
         value = getattr(self, name)
         if isinstance(value, PowerLaw):
+            for layer in (1, self.layers):  # monotone in between
+                number(value.at(layer, self.layers), f"{name} at layer {layer}")
             return value
         infinite = name == "residual"
         if isinstance(value, Sequence) and not isinstance(value, str):
@@ -154,14 +154,15 @@ class Spec:
         return order
 
     def _check_together(self) -> None:
-        if self.has_skip and len({self.input_width, *self.widths}) > 1:
-            widths = sorted({self.input_width, *self.widths})  # type: ignore[type-var]
+        own = set(self.width) if isinstance(self.width, tuple) else {self.width}
+        if self.has_skip and own != {self.input_width}:
+            widths = sorted({self.input_width, *own})  # type: ignore[type-var]
             raise SpecError(
                 f"a residual branch adds a layer's input to its output, but the widths are {widths}; expected equal "
                 "widths — pass one width for input and layers, or residual=inf"
             )
         if self.norm is not None and self.norm.over == "groups":
-            odd = [w for w in self.widths if w % self.norm.groups]
+            odd = sorted(w for w in own if w % self.norm.groups)
             if odd:
                 raise SpecError(
                     f"width {odd[0]} does not split into {self.norm.groups} groups; expected a multiple — change either"
@@ -209,6 +210,8 @@ class Spec:
             >>> Spec(width=8, depth=2, residual=0.1).has_skip
             True
         """
+        if isinstance(self.residual, float):
+            return math.isfinite(self.residual)
         return any(math.isfinite(self.at("residual", layer)) for layer in range(1, self.layers + 1))
 
     @cached_property

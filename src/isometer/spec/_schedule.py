@@ -34,7 +34,10 @@ class PowerLaw:
 
     def at(self, layer: int, depth: int) -> float:
         """The number at `layer` (from 1) of a network of `depth` layers."""
-        return float(self.scale * float(layer) ** self.layer * float(depth) ** self.depth)
+        try:
+            return float(self.scale * float(layer) ** self.layer * float(depth) ** self.depth)
+        except OverflowError:
+            return math.copysign(math.inf, self.scale)
 
 
 Schedule = float | tuple[float, ...] | PowerLaw

@@ -39,10 +39,18 @@ def check_kernel(cell: Mapping[str, Any]) -> None:
     """
     from isometer.activations import activation
     from isometer.theory import Batch
+    from isometer.theory.kernels import SignalFamily
     from isometer.theory.kernels._depth_free import checked_depth
+    from isometer.theory.kernels._work import check_kernel_work, check_mixed_work
 
     activation(cell["activation"])
-    checked_depth(cell["depth"])
-    Batch.of(cell["inputs"])
+    depth = checked_depth(cell["depth"])
+    batch = Batch.of(cell["inputs"])
+    inputs, features = len(batch.directions), batch.directions.shape[1]
+    check_kernel_work(inputs, features, 1)
+    if batch.common_length is None and cell.get("norm", "none") == "none":
+        family = SignalFamily(cell["activation"])
+        if not family.homogeneous:
+            check_mixed_work(family, inputs, features, depth, tangent=cell["kind"] == "ntk")
     shallow = {**cell, "inputs": cell["inputs"][:1], "depth": min(cell["depth"], 1)}
     kernel_cell(shallow, 0)

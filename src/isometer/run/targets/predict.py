@@ -40,7 +40,10 @@ def check_prediction(cell: Mapping[str, Any]) -> None:
     from isometer.theory.prediction._coverage import check_covered
     from isometer.theory.prediction._measures import checked_metrics
     from isometer.theory.prediction._trajectories import checked_start
+    from isometer.theory.prediction._work import check_prediction_work
 
     spec, batch = _simulation(cell, 0)
     start, _ = checked_start(spec, batch, None)
-    check_covered(spec, len(start), backward="gradient_log_norm" in checked_metrics(cell["metrics"]))
+    backward = "gradient_log_norm" in checked_metrics(cell["metrics"])
+    check_covered(spec, len(start), backward=backward)
+    check_prediction_work(len(start), spec.layers, len(cell["metrics"]), backward=backward)

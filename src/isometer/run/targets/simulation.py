@@ -39,13 +39,19 @@ def check_simulation(cell: Mapping[str, Any]) -> None:
         ...
         isometer.spec._checks.SpecError: depth is 0; expected a whole number of at least 1 — ...
     """
-    from isometer.simulate._engine import checked_batch, checked_engine, chunk_size
+    from isometer.checks import seed_number
+    from isometer.simulate._engine import checked_batch, checked_engine, sizes_of
     from isometer.simulate._measure import Recorder
+    from isometer.simulate._work import check_simulation_work
 
     spec, batch = _simulation(cell, 0)
     inputs = checked_batch(spec, batch, cell["runs"], "cpu", cell["dtype"])
     backward = Recorder(cell["metrics"], 1, 1, cell["at"]).needs_backward
-    chunk_size(spec, checked_engine(spec, cell["engine"]), inputs, backward)
+    seed_number(cell.get("seed", 0))
+    sizes = sizes_of(
+        spec, checked_engine(spec, cell["engine"]), inputs, backward, runs=cell["runs"], metrics=len(cell["metrics"])
+    )
+    check_simulation_work("the simulation", sizes)
 
 
 def _simulation(cell: Mapping[str, Any], seed: int) -> tuple[Spec, np.ndarray[Any, Any]]:

@@ -25,6 +25,7 @@ from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.activations import Activation
+from isometer.checks import whole_number
 from isometer.errors import IsometerError
 from isometer.numerics._piecewise_legendre import legendre_rule
 from isometer.theory.kernels._kernel_map import Norm, Position
@@ -33,6 +34,8 @@ from isometer.theory.kernels._length_map import SignalFamily
 
 Floats = NDArray[np.float64]
 REACH = 37.0  # |s| up to here is tabulated: angles from 2e-16
+LARGEST_DEPTH = 10**9
+"""Hidden layers, at most; where layers share a map, the cost grows with the logarithm of their number."""
 _BLOCK = 32  # layers iterated one by one before doubling starts
 _CHUNK = 1 << 13  # values per block in evaluation: the working set stays in cache
 _TOLERANCE = 2e-14  # of a block; a hundred blocks may follow each other
@@ -446,7 +449,7 @@ def _log_diagonal_ratio(stage: Stage, start: float, times: int) -> float:
 
 
 def checked_depth(depth: int) -> int:
-    """A whole number ≥ 0."""
-    if isinstance(depth, bool) or depth != int(depth) or depth < 0:
-        raise IsometerError(f"depth must be a whole number ≥ 0; got {depth!r}")
-    return int(depth)
+    """A whole number from 0 to `LARGEST_DEPTH`."""
+    if isinstance(depth, float | np.floating) and float(depth).is_integer():
+        depth = int(depth)
+    return whole_number(depth, "depth", low=0, high=LARGEST_DEPTH, fix="pass the number of hidden layers")

@@ -7,7 +7,7 @@ cost does not grow with depth (`depth_free`). Inputs of different lengths otherw
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -24,6 +24,7 @@ from isometer.theory.kernels._kernel_map import Norm, Position
 from isometer.theory.kernels._layer_maps import coordinates
 from isometer.theory.kernels._length_map import SignalFamily, checked_residual, checked_variance
 from isometer.theory.kernels._mixed_lengths import Architecture, Signals, mixed_kernels, unit_gaps
+from isometer.theory.kernels._work import check_kernel_work, check_mixed_work
 
 Floats = NDArray[np.float64]
 Kind = Literal["nngp", "ntk"]
@@ -162,6 +163,7 @@ def kernel_matrices(
     norm: Norm = "none",
     norm_position: Position = "pre",
     residual: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> dict[Kind, KernelMatrix]:
     """Kernels of a network of infinite width on a batch.
 
@@ -187,6 +189,7 @@ def kernel_matrices(
         norm: "layer" or "rms" over features, with trained gains left out.
         norm_position: "pre" is φ(norm(Wh)), "post" is norm(φ(Wh)).
         residual: γ; None or infinity for no skip connections.
+        progress: called as `progress(done, total)` in layers, where the cost grows with depth.
 
     Returns:
         One `KernelMatrix` per kind.
@@ -221,6 +224,7 @@ def kernel_matrices(
     net = Architecture(checked_variance(bias, "the bias variance"), norm, norm_position, checked_residual(residual))
     family = source if isinstance(source, SignalFamily) else SignalFamily(source)
     batch = inputs if isinstance(inputs, Batch) else Batch.of(inputs)
+    check_kernel_work(len(batch.directions), batch.directions.shape[1], len(kinds))
     silent = _silent(family, batch, layers, net)
     # silent inputs have no angle: the others are computed without them and embedded again below
     living = np.setdiff1d(np.arange(len(batch.directions)), silent) if len(silent) else None
@@ -232,7 +236,8 @@ def kernel_matrices(
     elif layers == 0:
         matrices = _linear(part, kinds, net)
     elif part.common_length is None and not (scale_free and len(part.zeros) == 0):
-        matrices = _by_layers(family, part, layers, kinds, net)
+        check_mixed_work(family, len(part.directions), part.directions.shape[1], layers, tangent="ntk" in kinds)
+        matrices = _by_layers(family, part, layers, kinds, net, progress)
     else:
         matrices = _on_sphere(family, part, layers, kinds, net)
     reason = _singular(batch, batch.common_length is not None or scale_free, silent)
@@ -352,13 +357,18 @@ def _on_sphere(
 
 
 def _by_layers(
-    family: SignalFamily, batch: Batch, depth: int, kinds: Sequence[Kind], net: Architecture
+    family: SignalFamily,
+    batch: Batch,
+    depth: int,
+    kinds: Sequence[Kind],
+    net: Architecture,
+    progress: Callable[[int, int], None] | None = None,
 ) -> dict[Kind, tuple[Floats, Floats]]:
     want = "ntk" in kinds
     if want and family.activation.jumps:
         raise SphereKernel(family, depth).no_tangent()
     first = _first_signals(batch, net.bias, want)
-    state, tangent = mixed_kernels(family, first, depth, net)
+    state, tangent = mixed_kernels(family, first, depth, net, progress)
     out: dict[Kind, tuple[Floats, Floats]] = {}
     if "nngp" in kinds:
         covariance = state.covariance()

@@ -18,6 +18,7 @@ from isometer.activations import Activation, Dual, activation
 from isometer.activations._closed_forms import as_two_rays, two_rays_dual
 from isometer.activations._dual import AffineDual, ClosedDual, SeriesDual
 from isometer.activations._expression import split_affine_output
+from isometer.checks import real_number
 from isometer.errors import ActivationError, InfiniteMomentError, IsometerError
 from isometer.numerics._piecewise_legendre import Piecewise, panel_nodes, resolve
 from isometer.theory.kernels._shaping import length_slope
@@ -25,6 +26,7 @@ from isometer.theory.kernels._shaping import length_slope
 Floats = NDArray[np.float64]
 OVERFLOW = 1e150  # a variance beyond this has diverged: its square is no longer a number
 UNIT = 1e-12  # a variance this close to one (or to the one before) is the same: rounding must not start a drift
+_WEAKEST = 1e-70  # strength of a skip connection's branch: its square is far from the smallest float64
 _ORDERS = (256, 768)  # Hermite degrees of the fast series, tried in turn
 _WIDEST = 25.0  # and the largest variance it is tried for
 _REACH = 10.0  # deviations of X that the rule covers: the density falls to e^−50 there
@@ -482,21 +484,16 @@ def scan(family: SignalFamily) -> tuple[Floats, Floats]:
 
 
 def checked_variance(value: float, what: str) -> float:
-    """A finite number ≥ 0."""
-    number = float(value)
-    if not (math.isfinite(number) and number >= 0.0):
-        raise IsometerError(f"{what} must be a finite number ≥ 0; got {value!r}")
-    return number
+    """A finite number ≥ 0 whose square is a number too."""
+    return real_number(value, what, low=0.0, high=OVERFLOW, fix="pass a variance")
 
 
 def checked_residual(value: float | None) -> float | None:
     """A positive number, or None for no skip; infinite strength is none either, as in a `Spec`."""
     if value is None or value == math.inf:
         return None
-    number = float(value)
-    if not number > 0.0:
-        raise IsometerError(f"residual strength must be positive, or None for no skip; got {value!r}")
-    return number
+    low, high = _WEAKEST, 1 / _WEAKEST
+    return real_number(value, "the residual strength", low=low, high=high, fix="pass None for no skip connection")
 
 
 def diverging(name: str, layer: int) -> IsometerError:

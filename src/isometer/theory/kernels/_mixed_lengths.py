@@ -12,7 +12,9 @@ Hermite coefficients at the variance of each input (004/eq-15). Angles are then 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +27,8 @@ from isometer.errors import InfiniteMomentError, IsometerError
 from isometer.numerics._piecewise_legendre import legendre_rule, panel_nodes
 from isometer.theory.kernels._kernel_map import Norm, Position
 from isometer.theory.kernels._layer_maps import coordinates, cosine_of, gaps
-from isometer.theory.kernels._length_map import OVERFLOW, RaysDual, SignalFamily, diverging
+from isometer.theory.kernels._length_map import OVERFLOW, GaussianView, RaysDual, SignalFamily, diverging
+from isometer.theory.kernels._pair_rules import Factor, PairRule, line_moments
 
 Floats = NDArray[np.float64]
 ROWS = 128  # rows of a matrix worked on at a time: scratch stays far below n × n
@@ -33,6 +36,9 @@ NEAR = 1e-3  # gaps below this are taken from differences of the vectors
 _SAME = 1e-30  # and below this the directions are equal up to the rounding of the inputs
 _SLOW_PAIRS = 40_000  # quadratures pair by pair: about a millisecond each
 _FAINT = 1e-280
+_RULED = 1e-10  # error of a fixed rule beyond which pairs are integrated one by one
+_EXACT = 1e-12  # relative error of a moment, below which that of the finer of two rules is rounding
+_SETTLED = 1e-13  # relative spread of variances that counts as none
 
 
 def unit_gaps(left: Floats, right: Floats) -> Floats:
@@ -96,14 +102,18 @@ class Signals:
 
 
 def mixed_kernels(
-    family: SignalFamily, first: Signals, depth: int, architecture: Architecture
+    family: SignalFamily,
+    first: Signals,
+    depth: int,
+    architecture: Architecture,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Signals, Floats | None]:
     """(the signals after `depth` layers, the NTK), from those of the first pre-activations.
 
     Rows of variance zero are inputs at the origin: φ(0) is all that the next layer sees of them.
     """
     name = family.activation.name
-    state = first
+    state, views = first, _Views(family)
     for layer in range(1, depth + 1):
         if not np.max(state.variances) <= OVERFLOW:
             raise diverging(name, layer - 1)
@@ -113,9 +123,11 @@ def mixed_kernels(
                 "unit(…), normalise the inputs to one length, or use norm='rms'"
             )
         try:
-            state = _layer(family, state, architecture, depth, layer)
+            state = _layer(family, state, architecture, depth, layer, views)
         except (InfiniteMomentError, OverflowError):
             raise diverging(name, layer) from None
+        if progress is not None:
+            progress(layer, depth)
     tangent = state.tangent
     if tangent is not None and architecture.residual is not None:
         tangent = tangent + state.covariance()  # the readout's own weights
@@ -124,8 +136,25 @@ def mixed_kernels(
     return state, tangent
 
 
-def _layer(family: SignalFamily, state: Signals, net: Architecture, depth: int, layer: int) -> Signals:
-    moments = PairMoments(family, state.variances, net, depth)
+class _Views:
+    """What a Gaussian sees of φ once all variances are one; kept while that stays where it is."""
+
+    def __init__(self, family: SignalFamily) -> None:
+        self.family = family
+        self._kept: GaussianView | None = None
+
+    def of(self, variances: Floats) -> GaussianView | None:
+        """The view that all share; None while variances differ, or where one dual costs more than it saves."""
+        low, high = float(variances.min()), float(variances.max())
+        if not 0.0 < low <= high <= (1.0 + _SETTLED) * low or not self.family.activation.kinks:
+            return None
+        if self._kept is None or abs(self._kept.variance - low) > _SETTLED * low:
+            self._kept = self.family.at(low)
+        return self._kept
+
+
+def _layer(family: SignalFamily, state: Signals, net: Architecture, depth: int, layer: int, views: _Views) -> Signals:
+    moments = PairMoments(family, state.variances, net, depth, views)
     power = moments.power  # E of the squared activations, centred where the norm centres
     if not (power[state.variances > 0.0] > 0.0).all():
         raise IsometerError(
@@ -167,11 +196,14 @@ def _layer(family: SignalFamily, state: Signals, net: Architecture, depth: int, 
 class PairMoments:
     """The cosine of φ(u) and φ(v) and E φ′(u)φ′(v) for Gaussians of given variances, block by block."""
 
-    def __init__(self, family: SignalFamily, variances: Floats, net: Architecture, depth: int) -> None:
+    def __init__(
+        self, family: SignalFamily, variances: Floats, net: Architecture, depth: int, views: _Views | None = None
+    ) -> None:
         self.family, self.variances, self.net = family, variances, net
         phi = family.activation
         self.coefficients: Floats | None = None
         self.one_dual = net.before or family.homogeneous
+        self.shared = net.before  # a dual of u/√q, not of u
         self.alive = variances > 0.0
         at_origin = float(phi(0.0))
         if self.one_dual:
@@ -182,6 +214,12 @@ class PairMoments:
             self.rotation = np.where(self.alive, 0.0, 1.0)  # inputs at the origin see φ(0) instead
             self.power[~self.alive] = 0.0 if net.centring else at_origin**2
             self.sign = math.copysign(1.0, at_origin)
+            return
+        common = None if views is None else views.of(variances)
+        if common is not None:
+            self.one_dual, self.dual, self.shared = True, common.dual, True
+            lost = common.dual.at_zero if net.centring else 0.0
+            self.power = np.full(len(variances), common.dual.second_moment - lost)
             return
         if np.any(self.alive):
             found = family.coefficients(variances[self.alive])
@@ -206,23 +244,29 @@ class PairMoments:
         self.coefficients = table
 
     def _use_quadrature(self, depth: int, at_origin: float) -> None:
-        phi, n = self.family.activation, len(self.variances)
-        pairs = n * (n + 1) // 2 * depth
-        if pairs > _SLOW_PAIRS:
-            raise IsometerError(
-                f"{phi.name} has kinks or is steep, and the inputs have different lengths: {pairs} pairs would each "
-                f"need a quadrature (at most {_SLOW_PAIRS}) — normalise the inputs to one length, take fewer, or use "
-                "norm='rms'"
-            )
-        self.scaled = [phi.gain(math.sqrt(v)) if v > 0.0 else None for v in self.variances]
-        with np.errstate(over="ignore", invalid="ignore"):
-            second = np.array([at_origin**2 if f is None else f.second_moment for f in self.scaled])
+        phi = self.family.activation
+        self.depth = depth
+        second, self.means = np.full_like(self.variances, at_origin**2), np.full_like(self.variances, at_origin)
+        means, found, error = line_moments(phi, phi.kinks, self.variances[self.alive])
+        if not error <= _EXACT:
+            scaled = [f for f in self.scaled if f is not None]
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = np.array([f.second_moment for f in scaled])
+            means = np.array([f.mean for f in scaled]) if np.max(found, initial=0.0) <= OVERFLOW else found
+        second[self.alive], self.means[self.alive] = found, means
         if not np.max(second) <= OVERFLOW:
             raise InfiniteMomentError(f"E φ(√q X)² of {phi.name} overflows at q = {float(np.max(self.variances)):.6g}")
-        self.means = np.array([at_origin if f is None else f.mean for f in self.scaled])
         self.power = second - (self.means**2 if self.net.centring else 0.0)
-        self.pieces = [None if f is None else pieces_of(f) for f in self.scaled]
+        self.pieces: list[PiecewiseFunction | None] | None = None
         self.slopes: list[PiecewiseFunction | None] | None = None
+        n = len(self.variances)
+        self.known = np.full((2, n, n), math.nan)  # of rows that are done, for their columns
+
+    @cached_property
+    def scaled(self) -> list[Activation | None]:
+        """φ(√q ·) of every input; None at the origin."""
+        phi = self.family.activation
+        return [phi.gain(math.sqrt(v)) if v > 0.0 else None for v in self.variances]
 
     def block(self, rows: slice, gap: Floats, mirror: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
         """(1 − cosine, 1 + cosine, E φ′φ′) of some rows against all columns; cosines after centring, if any."""
@@ -230,7 +274,7 @@ class PairMoments:
             return self._by_dual(rows, gap, mirror, want)
         if self.coefficients is not None:
             return self._by_series(rows, gap, mirror, want)
-        return self._by_quadrature(rows, gap, want)
+        return self._by_quadrature(rows, gap, mirror, want)
 
     def _by_dual(self, rows: slice, gap: Floats, mirror: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
         odd = self.family.activation.is_odd
@@ -249,8 +293,8 @@ class PairMoments:
                 slope = base.slope_of_angle(angle) * (self.dual.slope_at_one / base.slope_at_one)
             else:
                 slope = np.asarray(self.dual.slope_at_gap(near))
-            if self.net.before:
-                # chain rule of the norm, u ↦ u/√q
+            if self.shared:
+                # chain rule of u ↦ u/√q
                 root = np.sqrt(np.where(self.alive, self.variances, 1.0))
                 slope = slope / (root[rows, None] * root[None, :])
         dead = ~self.alive
@@ -289,9 +333,55 @@ class PairMoments:
             slope *= root[rows, None] * root[None, :]
         return after, rest, slope
 
-    def _by_quadrature(self, rows: slice, gap: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
-        if self.slopes is None and not self.family.activation.jumps:
-            self.slopes = [None if f is None else pieces_of(f.derivative) for f in self.scaled]
+    def _by_quadrature(
+        self, rows: slice, gap: Floats, mirror: Floats, want: bool
+    ) -> tuple[Floats, Floats, Floats | None]:
+        """All pairs of some rows by a fixed rule; one by one where that is not good enough."""
+        n = len(self.variances)
+        i, j = (part.ravel() for part in np.indices(gap.shape))
+        later = (j > i + rows.start) & self.alive[i + rows.start] & self.alive[j]
+        later &= (self.power[i + rows.start] > 0.0) & (self.power[j] > 0.0)
+        i, j = i[later], j[later]
+        theta = 2.0 * np.arctan2(np.sqrt(gap[i, j]), np.sqrt(mirror[i, j]))
+        phi = self.family.activation
+        slope = None if not want or phi.jumps else phi.derivative
+        shift = self.means if self.net.centring else np.zeros(n)
+        root = np.sqrt(np.where(self.power > 0.0, self.power, 1.0))
+        side = Factor(np.sqrt(self.variances), shift, root)
+        rule = PairRule(phi, slope, phi.kinks)
+        first, second, error = rule.pairs(side.taken(i + rows.start), side.taken(j), theta)
+        if not error <= _RULED:
+            return self._one_by_one(rows, gap, want)
+        self.known[0, i + rows.start, j] = self.known[0, j, i + rows.start] = first
+        self.known[1, i + rows.start, j] = self.known[1, j, i + rows.start] = second
+        after, slopes = self.known[0, rows].copy(), self.known[1, rows].copy()
+        diagonal = np.zeros(n)
+        if slope is not None:
+            _, own, wrong = line_moments(slope, phi.kinks, self.variances[self.alive])
+            if not wrong <= _EXACT:
+                own = np.array([f.kernel_slope_at_one for f in self.scaled if f is not None])
+                own = own / self.variances[self.alive]
+            diagonal[self.alive] = own
+        for a in range(len(after)):
+            for b in np.flatnonzero(np.isnan(after[a])):
+                here = a + rows.start
+                after[a, b] = self._pair_gap(here, int(b), float(gap[a, b]))
+                slopes[a, b] = diagonal[here] if here == b else 0.0
+        return after, 2.0 - after, slopes if want else None
+
+    def _one_by_one(self, rows: slice, gap: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
+        phi, n = self.family.activation, len(self.variances)
+        pairs = n * (n + 1) // 2 * self.depth
+        if pairs > _SLOW_PAIRS:
+            raise IsometerError(
+                f"{phi.name} is steep, and the inputs have different lengths: {pairs} pairs would each need a "
+                f"quadrature of its own (at most {_SLOW_PAIRS}) — normalise the inputs to one length, take fewer, or "
+                "use norm='rms'"
+            )
+        if self.pieces is None:
+            self.pieces = [None if f is None else pieces_of(f) for f in self.scaled]
+            if not phi.jumps:
+                self.slopes = [None if f is None else pieces_of(f.derivative) for f in self.scaled]
         after = np.empty_like(gap)
         slope = np.zeros_like(gap) if want else None
         start = rows.start
@@ -308,14 +398,17 @@ class PairMoments:
         return after, 2.0 - after, slope
 
     def _pair_gap(self, i: int, j: int, gap: float) -> float:
-        f, g = self.pieces[i], self.pieces[j]
         size = math.sqrt(self.power[i] * self.power[j])
         product = float(self.means[i] * self.means[j])
         centre = product if self.net.centring else 0.0
         if size == 0.0 or i == j:
             return 0.0 if i == j else 1.0
-        if f is None or g is None:
+        if not (self.alive[i] and self.alive[j]):
             return 1.0 - (product - centre) / size
+        assert self.pieces is not None
+        f, g = self.pieces[i], self.pieces[j]
+        assert f is not None
+        assert g is not None
         if gap > NEAR or self.slopes is None:
             return 1.0 - (_pair(f, g, gap) - centre) / size
         # for close directions: 1 − cosine at ρ = 1, plus ∫ E f′g′ dρ
@@ -328,6 +421,7 @@ class PairMoments:
 
     def _parallel_gap(self, i: int, j: int) -> float:
         """1 − cosine of φ(√p X) and φ(√q X): half the mean square of the difference of the two over their norms."""
+        assert self.pieces is not None
         f, g = self.pieces[i], self.pieces[j]
         assert f is not None
         assert g is not None

@@ -10,13 +10,14 @@ added to ξ and to 𝒥. Haar weights keep `Σ hhᵀ`: the part of ξ that is li
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer.errors import IsometerError
+from isometer.errors import InfiniteMomentError, IsometerError
 from isometer.theory.prediction._columns import (
     Activate,
     Affine,
@@ -51,7 +52,12 @@ class Response:
 
 
 def gram_laws(
-    forward: Forward, start: Floats, *, is_gram: bool = True, at: Literal["post", "pre"] = "post"
+    forward: Forward,
+    start: Floats,
+    *,
+    is_gram: bool = True,
+    at: Literal["post", "pre"] = "post",
+    progress: Callable[[int], None] | None = None,
 ) -> list[GramLaw]:
     """The law of the Gram matrix of every layer of a network of the spec's own widths, the input first.
 
@@ -60,6 +66,7 @@ def gram_laws(
         start: Gram matrix of the input, or the batch `(n, d)`.
         is_gram: which of the two.
         at: of what layers hand on, or of what enters their activation.
+        progress: called with the number of every layer that is done.
 
     Returns:
         `layers + 1` laws.
@@ -98,18 +105,23 @@ def gram_laws(
     for layer in range(1, spec.layers + 1):
         if not np.abs(state.mean).max() < 1e150:
             break
-        if at == "post":
-            laws.append(responses.step(state, layer, early=False))
-        else:
-            laws.append(before if turned else responses.step(state, layer, early=False, until_activation=True))
-            before = responses.step(state, layer, early=True, until_activation=True) if turned else before
-        if layer < spec.layers:
-            own = laws[-1] if at == "post" else None
-            state = (
-                own
-                if own is not None and not forward.early
-                else responses.step(state, layer, early=bool(forward.early))
-            )
+        try:
+            if at == "post":
+                laws.append(responses.step(state, layer, early=False))
+            else:
+                laws.append(before if turned else responses.step(state, layer, early=False, until_activation=True))
+                before = responses.step(state, layer, early=True, until_activation=True) if turned else before
+            if progress is not None:
+                progress(layer)
+            if layer < spec.layers:
+                own = laws[-1] if at == "post" else None
+                state = (
+                    own
+                    if own is not None and not forward.early
+                    else responses.step(state, layer, early=bool(forward.early))
+                )
+        except (np.linalg.LinAlgError, InfiniteMomentError, OverflowError):  # no numbers are left
+            break
     return laws
 
 

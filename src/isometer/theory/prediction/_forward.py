@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isometer.activations._closed_forms import as_two_rays
-from isometer.errors import IsometerError
+from isometer.errors import InfiniteMomentError, IsometerError
 from isometer.spec import Norm, Spec
 from isometer.spec._weight_laws import weight_factor
 from isometer.theory.batch_norm._layer_map import batch_norm_map
@@ -214,7 +215,14 @@ class Forward:
 
     # --- the path -----------------------------------------------------------------------------------------------------
 
-    def path(self, batch: Floats, *, is_gram: bool = True, settled: float = 0.0) -> Path:
+    def path(
+        self,
+        batch: Floats,
+        *,
+        is_gram: bool = True,
+        settled: float = 0.0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Path:
         """Follow a Gram matrix `H Hᵀ / d`, or a batch `(n, d)`, whose first operations are then exact.
 
         Layers after one that changes the Gram matrix by a share below `settled` are left out.
@@ -231,12 +239,19 @@ class Forward:
         step = self._skip_step if self.spec.has_skip else self._step
         for layer in range(1, self.spec.layers + 1):
             log_scale = path.layers[-1].log_scale if path.layers else path.start_log_scale
-            done, state, mean = step(layer, state, mean, given if layer == 1 else None, log_scale)
+            try:
+                with np.errstate(all="ignore"):  # what overflows has diverged, and is judged below
+                    done, state, mean = step(layer, state, mean, given if layer == 1 else None, log_scale)
+            except (np.linalg.LinAlgError, InfiniteMomentError, OverflowError):
+                path.diverged = layer
+                break
             # negated, so that NaN counts as diverged too
-            if not np.abs(done.output).max() < _LIMIT:
+            if not max(np.abs(done.output).max(), np.abs(done.before).max()) < _LIMIT:
                 path.diverged = layer
                 break
             path.layers.append(done)
+            if progress is not None:
+                progress(layer, self.spec.layers)
             before = path.layers[-2].output if len(path.layers) > 1 else path.start
             if np.abs(done.output - before).max() < settled * np.abs(done.output).max():
                 break

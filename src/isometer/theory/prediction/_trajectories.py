@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import xarray
 from numpy.typing import ArrayLike, NDArray
 
+from isometer.checks import MOST_RUNS, check_entries, whole_number
 from isometer.errors import IsometerError
 from isometer.spec import Spec
 from isometer.theory.prediction._backward import gradient_log_norms
@@ -19,10 +20,12 @@ from isometer.theory.prediction._fluctuations import LARGEST, band_gap, gram_law
 from isometer.theory.prediction._forward import Forward
 from isometer.theory.prediction._limits import limits
 from isometer.theory.prediction._measures import GRADIENT, checked_metrics, half_width, measured
+from isometer.theory.prediction._work import check_band_work, check_prediction_work
 from isometer.trajectory import DEFAULT_METRICS, trajectory, versions
 
 Floats = NDArray[np.float64]
 _DRAWS = 384
+_ENTRIES = 1 << 20  # of Gram matrices, measured at a time
 
 
 def predict(
@@ -33,6 +36,7 @@ def predict(
     metrics: Sequence[str] | None = None,
     backward: bool = False,
     at: Literal["post", "pre"] = "post",
+    progress: Callable[[int, int], None] | None = None,
 ) -> xarray.Dataset:
     """What happens to a batch in a network of infinite width, in the variables of `simulate`.
 
@@ -49,6 +53,7 @@ def predict(
         metrics: names of `isometer.theory.prediction.predicted_metrics()`; the common ones unless given.
         backward: also `gradient_log_norm`.
         at: what a layer hands on (`"post"`) or what enters its activation (`"pre"`).
+        progress: called as `progress(done, total)` in layers.
 
     Returns:
         A trajectory of one run. Attributes: `engine` is `"theory"`; `fixed_point` (JSON: `diagonal`, `off_diagonal`,
@@ -74,10 +79,11 @@ def predict(
     start, is_gram = checked_start(spec, batch, gram)
     check_covered(spec, len(start), backward=wanted)
     forward = Forward(spec)
-    path = forward.path(start, is_gram=is_gram)
+    check_prediction_work(len(start), spec.layers, len(names), backward=wanted)
+    path = forward.path(start, is_gram=is_gram, progress=progress)
     pairs = path.grams(at)
     features = np.array([spec.input_width, *spec.widths], dtype=float)[: len(pairs)]
-    found = measured(names, np.stack([g for g, _ in pairs]), np.array([s for _, s in pairs]), features)
+    found = _measured(names, pairs, features)
     values = {}
     for name in names:
         full = np.full((1, spec.layers + 1), math.nan)
@@ -100,6 +106,17 @@ def predict(
     )
 
 
+def _measured(names: Sequence[str], pairs: Sequence[tuple[Floats, float]], features: Floats) -> dict[str, Floats]:
+    """Metrics of all layers, a few layers at a time: metrics of angles hold several numbers per pair of samples."""
+    step = max(1, _ENTRIES // pairs[0][0].size)
+    parts = []
+    for start in range(0, len(pairs), step):
+        some = pairs[start : start + step]
+        scales = np.array([scale for _, scale in some])
+        parts.append(measured(names, np.stack([gram for gram, _ in some]), scales, features[start : start + step]))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
 def finite_width(
     spec: Spec,
     batch: ArrayLike | None = None,
@@ -109,6 +126,7 @@ def finite_width(
     runs: int = 1,
     level: float = 0.95,
     at: Literal["post", "pre"] = "post",
+    progress: Callable[[int, int], None] | None = None,
 ) -> xarray.Dataset:
     """Mean and interval of every metric in networks of the spec's own widths, to leading order in 1/width.
 
@@ -125,6 +143,7 @@ def finite_width(
         runs: the interval is that of the mean over so many runs.
         level: coverage of the interval.
         at: as in `predict`.
+        progress: called as `progress(done, total)` in layers; the law of each comes first, then its metrics.
 
     Returns:
         The variables of `summarize`: `statistic` (`mean`, `low`, `high`) × `layer`.
@@ -139,8 +158,7 @@ def finite_width(
     Implements: 001/thm-3.2, 001/fig-2.2b at every layer, for any activation.
     """
     names = [n for n in checked_metrics(list(DEFAULT_METRICS) if metrics is None else list(metrics)) if n != GRADIENT]
-    if runs < 1:
-        raise IsometerError(f"runs is {runs}; expected a whole number of at least 1 — pass the number of networks")
+    runs = whole_number(runs, "runs", high=MOST_RUNS, fix="pass the number of networks")
     quantile = half_width(level)
     start, is_gram = checked_start(spec, batch, gram)
     check_covered(spec, len(start))
@@ -148,12 +166,18 @@ def finite_width(
     reason = finite_width_gap(spec, len(start))
     if reason is not None:
         raise IsometerError(f"no finite-width theory: {reason} — simulate it instead")
-    laws = gram_laws(forward, start, is_gram=is_gram, at=at)
+    check_band_work(len(start), spec.layers, len(names))
+    total = 2 * spec.layers
+    with np.errstate(all="ignore"):  # what overflows has diverged, and ends the band
+        laws = gram_laws(forward, start, is_gram=is_gram, at=at, progress=_shifted(progress, 0, total))
+    report = _shifted(progress, spec.layers, total)
     features = [spec.input_width, *spec.widths]
     table = {name: np.full((3, spec.layers + 1), math.nan) for name in names}
-    until = spec.layers
+    until = len(laws) - 1  # fewer than layers where variances diverge
     for layer, law in enumerate(laws):
-        if law.reach() > _REACH:
+        if report is not None:
+            report(layer)
+        if not law.reach() <= _REACH:  # negated, so that NaN counts as no law too
             until = layer - 1
             break
         if layer > 1 and law.equals(laws[layer - 1]) and features[layer] == features[layer - 1]:
@@ -162,12 +186,19 @@ def finite_width(
             continue
         grams, scales = law.draws(_DRAWS)
         drawn = measured(names, grams, scales, np.full(len(grams), float(features[layer] or 1)))
+        if any(np.isnan(values).any() for values in drawn.values()):
+            until = layer - 1
+            break
         for name in names:
             table[name][:, layer] = _statistics(drawn[name], quantile, runs, level)
     empty = trajectory({}, spec, at=at, engine="theory", versions=_own_versions(), runs=runs, level=level)
     data = {name: (("statistic", "layer"), values) for name, values in table.items()}
     coordinates = {**{k: v for k, v in empty.coords.items() if k != "run"}, "statistic": ["mean", "low", "high"]}
     return xarray.Dataset(data, coords=coordinates, attrs={**empty.attrs, "band_until": until})
+
+
+def _shifted(progress: Callable[[int, int], None] | None, done: int, total: int) -> Callable[[int], None] | None:
+    return None if progress is None else lambda layer: progress(done + layer, total)
 
 
 _REACH = 1.0  # of `GramLaw.reach`: fluctuations as large as what fluctuates
@@ -234,6 +265,7 @@ def checked_start(spec: Spec, batch: ArrayLike | None, gram: ArrayLike | None) -
         raise IsometerError(f"{what} has shape {array.shape}; expected two axes, none 0 — one input for all runs")
     if not np.isfinite(array).all():
         raise IsometerError(f"{what} has NaN or infinite entries; expected finite numbers — drop those samples")
+    check_entries(float(np.abs(array).max()), name=what)
     if gram is None:
         if array.shape[1] != spec.input_width:
             raise IsometerError(
