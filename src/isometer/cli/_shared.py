@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,9 +10,22 @@ import typer
 from rich.console import Console
 
 from isometer.cli._commands import app
+from isometer.cli._progress import progress_bar, status
+from isometer.cli._threads import MOST, OPTION
 from isometer.serialize import json_text
 
-__all__ = ["Json", "Plot", "PositionChoice", "PositionOption", "app", "console", "emit", "progress_bar", "status"]
+__all__ = [
+    "Json",
+    "Plot",
+    "PositionChoice",
+    "PositionOption",
+    "Threads",
+    "app",
+    "console",
+    "emit",
+    "progress_bar",
+    "status",
+]
 
 
 class PositionChoice(StrEnum):
@@ -24,6 +35,12 @@ class PositionChoice(StrEnum):
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Also draw a picture (.png, .pdf or .svg).")]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        OPTION, metavar="N", min=1, max=MOST, help="Threads that compute; 1 for small work, else all, unless given."
+    ),
+]
 PositionOption = Annotated[PositionChoice, typer.Option("--norm-position", help="pre: φ(norm(Wh)); post: norm(φ(Wh)).")]
 
 
@@ -35,31 +52,3 @@ def console() -> Console:
 def emit(value: Any) -> None:
     """Where programs read; nothing that is not JSON."""
     typer.echo(json_text(value, indent=2, ensure_ascii=False))
-
-
-@contextmanager
-def progress_bar(label: str) -> Iterator[Any]:
-    """A bar on a terminal's stderr, gone when the work is done, moved by `report(done, total)`."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    stderr = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-@contextmanager
-def status(label: str) -> Iterator[Callable[[str], None]]:
-    """A line on a terminal's stderr that says what is being done, gone when it is."""
-    stderr = Console(stderr=True)
-    if not stderr.is_terminal:
-        yield lambda text: None
-        return
-    with stderr.status(f"{label} …") as line:
-        yield lambda text: line.update(f"{label}: {text}")
