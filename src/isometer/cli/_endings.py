@@ -22,12 +22,14 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from isometer.cli._interruption import INTERRUPTED, tell_interruption
+from isometer.cli._user_code import own_code, shown
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
     from isometer.cli._interruption import Interruption
 
-ERROR, BUG, INTERRUPTED, UNREAD = 2, 70, 130, 141
+ERROR, BUG, UNREAD = 2, 70, 141
 DEBUG = "ISOMETER_DEBUG"
 """Set to anything but 0, this variable of the environment does what `--debug` does."""
 
@@ -54,9 +56,9 @@ def without_tracebacks() -> Iterator[None]:
 def ended(problem: BaseException, interruption: Interruption) -> int:
     """Say what ended a command, and give its exit code."""
     if interruption.arrived:  # whatever came of it: an interrupted import may fail in any way
-        interruption.tell()
+        tell_interruption()
         code = INTERRUPTED
-    elif isinstance(problem, OSError) and problem.errno == errno.EPIPE:
+    elif isinstance(problem, OSError) and problem.errno == errno.EPIPE and not own_code(problem):
         _let_go_of_output()
         return UNREAD
     else:
@@ -73,8 +75,6 @@ def _explained(problem: BaseException) -> tuple[list[str], int]:
         return [], ERROR  # the help that it stands for is printed already
     if hasattr(problem, "format_message"):  # Typer's, about options
         return [_error(f"{problem.format_message()}{_help_of(problem)}")], ERROR
-    from isometer.cli._user_code import own_code, shown
-
     if isinstance(problem, IsometerError):
         return [_error(str(problem)), *own_code(problem)], ERROR
     theirs = shown(problem)

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-CODE = 128 + signal.SIGINT
+INTERRUPTED = 128 + int(signal.SIGINT)
 """Exit code of an interrupted command, as shells report it."""
 _UNHEARD = 1.0  # seconds for the main thread to notice a signal; inside a library's call it does not
 _TIDYING = 5.0  # seconds for files, locks and workers to be put away
 _NOTHING = "nothing is kept — run the command again"
 
 _kept: list[Callable[[], str]] = []
+_told: threading.Lock | None = None  # held once the line is printed
 
 
 @contextlib.contextmanager
@@ -47,6 +48,26 @@ def what_is_kept() -> str:
     return _kept[-1]() if _kept else _NOTHING
 
 
+def tell_interruption(kept: str | None = None) -> None:
+    """The line about it, once in a command.
+
+    Args:
+        kept: what is; as `keeps` says unless given.
+    """
+    if _told is None or _told.acquire(blocking=False):
+        with contextlib.suppress(OSError, ValueError):
+            # In place of what a display may have left on the line.
+            start = "\r\x1b[K" if sys.stderr.isatty() else ""
+            sys.stderr.write(f"{start}interrupted: {kept or what_is_kept()}\n")
+            sys.stderr.flush()
+
+
+def _quiet(problem: Any) -> None:
+    """Nothing about an interruption that came where Python cannot raise; the process ends all the same."""
+    if problem.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(problem)
+
+
 class Interruption:
     """While it lasts Ctrl-C raises `KeyboardInterrupt`, and a thread sees to it that the process ends.
 
@@ -64,37 +85,43 @@ class Interruption:
         self.arrived = False
         self._whole = whole_process
         self._noticed = threading.Event()
-        self._told = threading.Lock()
         self._before: Any = None
         self._pipe: tuple[int, int] | None = None
         self._wakeup = -1
 
     def __enter__(self) -> Interruption:
+        global _told
         _kept.clear()
+        _told = threading.Lock()
         # Started in the background, as shells without job control do it, a process ignores Ctrl-C for good.
         main = threading.current_thread() is threading.main_thread()
         if main and callable(signal.getsignal(signal.SIGINT)):
             self._before = signal.signal(signal.SIGINT, self._handle)
             if self._whole:
+                sys.unraisablehook = _quiet
                 self._watch()
         return self
 
     def __exit__(self, *problem: object) -> None:
-        if self._before is None or (self._whole and self.arrived):
+        global _told
+        if self._whole and self.arrived:
             return  # the process is about to end, and the thread makes sure of it
+        _told = None
+        if self._before is None:
+            return
         if self._pipe is not None:
+            sys.unraisablehook = sys.__unraisablehook__
             signal.set_wakeup_fd(self._wakeup)
             os.close(self._pipe[1])  # ends the thread
         signal.signal(signal.SIGINT, self._before)
 
-    def tell(self) -> None:
-        """The line, once."""
-        if self._told.acquire(blocking=False):
-            with contextlib.suppress(OSError, ValueError):
-                # Behind what a display may have left on the line.
-                start = "\r\x1b[K" if sys.stderr.isatty() else ""
-                sys.stderr.write(f"{start}interrupted: {what_is_kept()}\n")
-                sys.stderr.flush()
+    def leave(self) -> None:
+        """End the process if it was interrupted, without the time that libraries take to go."""
+        if self._whole and self.arrived:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, ValueError, AttributeError):
+                    stream.flush()
+            os._exit(INTERRUPTED)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.arrived = True
@@ -127,5 +154,5 @@ class Interruption:
         self._end()
 
     def _end(self) -> None:
-        self.tell()
-        os._exit(CODE)
+        tell_interruption()
+        os._exit(INTERRUPTED)

@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 code = _run(given)
             except BaseException as problem:
                 code = ended(problem, interruption)
+            if code == 130:
+                interruption.leave()
     except KeyboardInterrupt:  # before there was anything to interrupt
         print("interrupted", file=sys.stderr)
         code = 130

@@ -75,18 +75,18 @@ def _stderr() -> Console:
 
 
 @contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[float, float], None]]:
+def progress_bar(label: str) -> Iterator[Callable[[float, float | None], None]]:
     """A bar with the time that is left, gone when the work is done, moved by `report(done, total)`."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     stderr = _stderr()
     if not stderr.is_terminal:
-        begun, far = time.monotonic(), [0.0, 0.0]
+        begun, far = time.monotonic(), [(0.0, 0.0)]
 
-        def move(done: float, total: float) -> None:
-            far[:] = done, total
+        def move(done: float, total: float | None) -> None:
+            far[0] = (done, total or 0.0)
 
-        with _ticking(lambda: f"{label}: {_how_far(*far, time.monotonic() - begun)}"):
+        with _ticking(lambda: f"{label}: {_how_far(*far[0], time.monotonic() - begun)}"):
             yield move
         return
     columns = (

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import TextIO
 
 _MESSAGE = 400  # letters of a message
 _FRAMES = 8  # that are shown; the innermost tell most
@@ -49,8 +50,8 @@ def running(where: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _standard_input(source: object) -> Iterator[None]:
-    before, sys.stdin = sys.stdin, source  # type: ignore[assignment]
+def _standard_input(source: TextIO) -> Iterator[None]:
+    before, sys.stdin = sys.stdin, source
     try:
         yield
     finally:

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from isometer.cli._network import check_folders
-from isometer.cli._shared import Json, Plot, PositionChoice, PositionOption, app, console, emit
+from isometer.cli._shared import (
+    Json,
+    Plot,
+    PositionChoice,
+    PositionOption,
+    Threads,
+    app,
+    console,
+    emit,
+    progress_bar,
+    status,
+)
+from isometer.cli._threads import threads as using
 from isometer.cli.activations import NormChoice, NormOption, ResidualOption
 from isometer.errors import IsometerError
 from isometer.files import write_whole
@@ -19,6 +31,7 @@ if TYPE_CHECKING:
     from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis
     from isometer.theory.kernels._kernel_matrix import KernelMatrix
 
+_LARGE = 1000  # samples from which on several threads are worth it
 _LISTED = 32  # kernels up to this size are printed whole in JSON
 
 
@@ -46,6 +59,7 @@ def kernel(
         Path | None, typer.Option("--out", metavar="FILE", help="Save the matrix: .npy, or .npz with its diagonal.")
     ] = None,
     plot: Plot = None,
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """The kernel of a batch at infinite width: condition number, spectrum, published bounds, and a diagnosis.
@@ -67,17 +81,23 @@ def kernel(
     check_folders(plot, out)
     if out is not None and out.suffix not in (".npy", ".npz"):
         raise IsometerError(f"a kernel is saved as .npy or .npz; got {str(out)!r} — add one of these endings")
-    family, batch = SignalFamily(activation), Batch.of(_load(inputs))
+    samples = _load(inputs)
+    family, batch = SignalFamily(activation), Batch.of(samples)
     layout: dict[str, Any] = {
         "norm": norm.value,
         "norm_position": norm_position.value,
         "bias": bias,
         "residual": residual,
     }
-    curve = [kernel_matrices(family, batch, at, kinds=(kind.value,), **layout)[kind.value] for at in wanted]
-    last = curve[-1]
-    checks = conditioning_bounds(last, **layout)
-    diagnosis = diagnose_kernel(last, **layout)
+    curve: list[KernelMatrix] = []
+    with using(threads, large=len(samples) >= _LARGE), progress_bar("kernel") as report:
+        for at in wanted:
+            report(len(curve), len(wanted) + 1)
+            curve.append(kernel_matrices(family, batch, at, kinds=(kind.value,), **layout)[kind.value])
+        report(len(curve), len(wanted) + 1)
+        last = curve[-1]
+        checks = conditioning_bounds(last, **layout)
+        diagnosis = diagnose_kernel(last, **layout)
     several = curve if len(curve) > 1 else []
     if out is not None:
         _save(last, out)
@@ -112,7 +132,8 @@ def phase(
     """
     from isometer.theory.phases._phase import phase_diagram
 
-    diagram = phase_diagram(activation, weight_limit=weight_limit, bias_limit=bias_limit)
+    with status("phase diagram"):
+        diagram = phase_diagram(activation, weight_limit=weight_limit, bias_limit=bias_limit)
     if plot is not None:
         from isometer.report._kernels import phase_picture
         from isometer.report._pictures import save_figure
@@ -133,7 +154,10 @@ def _depths(depth: int | None, depths: str | None) -> list[int]:
         assert depth is not None
         return [depth]
     try:
-        return sorted({int(part) for part in depths.split(",") if part.strip()})
+        wanted = sorted({int(part) for part in depths.split(",") if part.strip()})
+        if not wanted:
+            raise ValueError
+        return wanted
     except ValueError:
         raise IsometerError(f"--depths takes whole numbers with commas between them; got {depths!r}") from None
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from isometer.cli._network import LossChoice, Out, Setting, check_folders, takes_setting
-from isometer.cli._shared import Json, Plot, app, console, emit, progress_bar
+from isometer.cli._shared import Json, Plot, Threads, app, console, emit, progress_bar, status
+from isometer.cli._threads import threads as using
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from isometer.spec import Spec
     from isometer.theory.prediction import Departure
+
+_LARGE = 1000  # samples from which on several threads are worth it
 
 Against = Annotated[
     bool, typer.Option("--against-simulation", help="Simulate too; draw both and say where theory leaves the interval.")
@@ -54,6 +57,7 @@ def predict(
     compare: Compare = None,
     plot: Plot = None,
     out: Out = None,
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Predict from theory alone what happens to a batch, layer by layer: infinite width, and the band of this width.
@@ -74,9 +78,9 @@ def predict(
             raise IsometerError(
                 "--compare has several predictions and --out one file; expected one of them — use --json"
             )
-        _compare(setting, _names(compare, setting.spec), plot, as_json)
+        _compare(setting, _names(compare, setting.spec), plot, threads, as_json)
         return
-    answer = ask(setting, setting.metrics, against_simulation)
+    answer = ask(setting, setting.metrics, against_simulation, threads)
     if out is not None:
         from isometer.cli.simulate import save_dataset
 
@@ -98,18 +102,21 @@ def predict(
             page.print(f"{label}: {target}", highlight=False)
 
 
-def ask(setting: Setting, metrics: list[str], simulated: bool) -> Answer:
+def ask(setting: Setting, metrics: list[str], simulated: bool, threads: int | None = None) -> Answer:
     """Predict, and simulate if asked for."""
     from isometer.theory.prediction import finite_width, missing_bands
     from isometer.theory.prediction import predict as theory
 
     network, data = setting.network_and_batch()
     site: Any = setting.at.value
-    predicted = theory(network, data, metrics=metrics, at=site)
-    missing = missing_bands(network, len(data), metrics)
-    known = [name for name in metrics if name not in missing]
-    band = finite_width(network, data, metrics=known, at=site) if known else None
-    return Answer(predicted, band, _simulation(setting, metrics, network, data) if simulated else None, missing)
+    with using(threads, large=len(data) >= _LARGE):
+        with status("predicting") as told:
+            predicted = theory(network, data, metrics=metrics, at=site)
+            told("the band of finite width")
+            missing = missing_bands(network, len(data), metrics)
+            known = [name for name in metrics if name not in missing]
+            band = finite_width(network, data, metrics=known, at=site) if known else None
+        return Answer(predicted, band, _simulation(setting, metrics, network, data) if simulated else None, missing)
 
 
 def _simulation(setting: Setting, metrics: list[str], network: Spec, data: np.ndarray[Any, Any]) -> xarray.Dataset:
@@ -145,11 +152,11 @@ def _names(compare: str, spec: Path | None) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _compare(setting: Setting, names: list[str], plot: Path | None, as_json: bool) -> None:
+def _compare(setting: Setting, names: list[str], plot: Path | None, threads: int | None, as_json: bool) -> None:
     metrics = setting.metrics
     if not setting.metric:
         metrics = ["mean_abs_cosine", *(["gradient_log_norm"] if setting.backward else [])]
-    answers = {name: ask(replace(setting, activation=name), metrics, True) for name in names}
+    answers = {name: ask(replace(setting, activation=name), metrics, True, threads) for name in names}
     if plot is not None:
         from isometer.report._pictures import save_figure
         from isometer.report._predictions import comparison_picture
