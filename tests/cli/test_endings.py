@@ -99,12 +99,12 @@ def test_what_led_to_it_is_told_briefly(tmp_path: Path, capsys: pytest.CaptureFi
     path = tmp_path / "model.py"
     path.write_text(
         "def look():\n    return {}['gone']\n"
-        "def make():\n    try:\n        look()\n    except KeyError as e:\n        raise RuntimeError('cannot') from e\n"
+        "def make():\n    try:\n        look()\n    except KeyError as e:\n        raise RuntimeError('no') from e\n"
     )
     code, _, err = examined(path, capsys)
     assert code == 2
     lines = err.splitlines()
-    assert lines[1].endswith("model.py:7 in make: RuntimeError: cannot")
+    assert lines[1].endswith("model.py:7 in make: RuntimeError: no")
     assert lines[-1].startswith("  because of")
     assert lines[-1].endswith("model.py:2 in look: KeyError: 'gone'")
     assert len(lines) == 5

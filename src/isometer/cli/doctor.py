@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from isometer.cli._network import check_folders
 from isometer.cli._shared import Json, Threads, app, console, emit, progress_bar, status
 from isometer.cli._threads import threads as using
 from isometer.cli._treatment import OptionalTreat, check_options, save_treated, treated
@@ -128,6 +129,7 @@ def doctor(
     [bold]isometer doctor mlp-relu-100 --treat[/]
     """
     check_options(treat, trial, save)
+    check_folders(html)
     if not budget > 0:
         raise IsometerError(f"--budget is {budget}; expected a positive number of seconds")
     if lr is not None and not 0 < lr < float("inf"):
