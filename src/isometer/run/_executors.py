@@ -86,7 +86,7 @@ class Processes(Workers):
         # fork would copy libraries that are loaded already, past the moment at which they read the variables
         context = multiprocessing.get_context("spawn")
         for _ in range(_STARTS):
-            pool = _Pool(self._count, mp_context=context, initializer=prepare)
+            pool = DeafPool(self._count, mp_context=context, initializer=prepare)
             try:
                 pool.submit(os.getpid).result()
             except BrokenExecutor:
@@ -130,7 +130,7 @@ class Processes(Workers):
                 process.kill()
 
 
-class _Pool(ProcessPoolExecutor):
+class DeafPool(ProcessPoolExecutor):
     """Processes that Ctrl-C does not reach: it is for the client to say whether they end."""
 
     def submit(self, *call: Any, **options: Any) -> Any:
