@@ -73,7 +73,7 @@ def _installed_folder(where: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class CodeLine:
+class UserLine:
     """A line of the user's code that was being executed."""
 
     file: str
@@ -106,15 +106,15 @@ def own_code(problem: BaseException) -> list[str]:
     return lines
 
 
-def own_frames(problem: BaseException) -> list[CodeLine]:
+def own_frames(problem: BaseException) -> list[UserLine]:
     """Frames of the user's code in a traceback, outermost first."""
     found = [
-        CodeLine(one.filename, one.lineno or 0, one.name, (one.line or "").strip())
+        UserLine(one.filename, one.lineno or 0, one.name, (one.line or "").strip())
         for one in traceback.extract_tb(problem.__traceback__)
         if is_own(one.filename)
     ]
     if isinstance(problem, SyntaxError) and problem.filename and is_own(problem.filename):
-        found.append(CodeLine(problem.filename, problem.lineno or 0, "", (problem.text or "").strip()))
+        found.append(UserLine(problem.filename, problem.lineno or 0, "", (problem.text or "").strip()))
     return found
 
 
@@ -146,7 +146,7 @@ def _foreign() -> tuple[str, ...]:
     return tuple(os.path.realpath(folder) for folder in found if folder)
 
 
-def _listed(frames: list[CodeLine]) -> list[str]:
+def _listed(frames: list[UserLine]) -> list[str]:
     runs = [(frame, len(list(same))) for frame, same in groupby(frames)]
     lines = [f"  … {len(runs) - _FRAMES} more"] if len(runs) > _FRAMES else []
     for frame, times in runs[-_FRAMES:]:
