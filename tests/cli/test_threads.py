@@ -16,7 +16,7 @@ from torch import nn
 
 from isometer.cli import main
 from isometer.cli._plain_step import is_large
-from isometer.cli._threads import VARIABLES, cores, few_at_the_start, threads
+from isometer.cli._threads import VARIABLES, few_at_the_start, threads
 
 MODEL = """
 import json, os, torch
@@ -67,15 +67,26 @@ def test_small_work_has_one_thread(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_large_work_has_all_and_the_user_is_obeyed(tmp_path: Path) -> None:
-    _, seen = counted(tmp_path, "model.py:large")
-    assert cores() in seen
+def test_the_user_is_obeyed(tmp_path: Path) -> None:
     pools, seen = counted(tmp_path, "model.py:large", "--threads", "3")
     assert set(pools) == {3}
     assert set(seen) == {3}
     pools, seen = counted(tmp_path, "model.py:large", OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2")
     assert set(pools) == {2}
     assert set(seen) == {2}
+
+
+@pytest.mark.parametrize(("load", "expected"), [(0.0, 4), (0.9, 4), (1.5, 3), (9.0, 1)])
+def test_large_work_has_all_idle_cores(load: float, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("isometer.cli._threads.cores", lambda: 4)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    with few_at_the_start(["doctor"]):
+        with threads(large=True):
+            assert torch.get_num_threads() == expected
+        with threads(large=False):
+            assert torch.get_num_threads() == 1
 
 
 def test_a_context_puts_everything_back() -> None:

@@ -38,7 +38,11 @@ Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Also 
 Threads = Annotated[
     int | None,
     typer.Option(
-        OPTION, metavar="N", min=1, max=MOST, help="Threads that compute; 1 for small work, else all, unless given."
+        OPTION,
+        metavar="N",
+        min=1,
+        max=MOST,
+        help="Threads that compute; 1, or for large work all idle cores, unless given.",
     ),
 ]
 PositionOption = Annotated[PositionChoice, typer.Option("--norm-position", help="pre: φ(norm(Wh)); post: norm(φ(Wh)).")]

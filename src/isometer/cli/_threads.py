@@ -1,4 +1,4 @@
-"""Threads of libraries: one for small work, since many would wait for each other; all cores for large work."""
+"""Threads of libraries: one for small work, since many would wait for each other; all idle cores for large work."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def threads(asked: int | None = None, *, large: bool = False) -> Iterator[None]:
 
     Args:
         asked: what the user wants; nothing else counts then.
-        large: whether all cores are worth it. The user's own variables are a limit that this does not exceed.
+        large: whether all idle cores are worth it. The user's own variables are a limit that this does not exceed.
 
     Example:
         >>> import torch
@@ -97,7 +97,18 @@ def _by_itself(large: bool) -> int | None:
     """None to leave everything as it is: as the user's variables, or whoever called this, have set it."""
     if not _ours:
         return None
-    return cores() if large else 1
+    return idle_cores() if large else 1
+
+
+def idle_cores() -> int:
+    """Cores that nobody uses at the moment, at least one: threads of libraries that share a core wait for each other.
+
+    Example:
+        >>> 1 <= idle_cores() <= cores()
+        True
+    """
+    busy = int(os.getloadavg()[0]) if hasattr(os, "getloadavg") else 0
+    return max(1, cores() - busy)
 
 
 def cores() -> int:

@@ -241,6 +241,7 @@ def _short(words: list[str], folder: str) -> Iterator[None]:
         mock.patch("isometer.cli.doctor.GALLERY", ("mlp-relu-5",)),
         mock.patch("isometer.run._executors.Processes._pool", one_thread),
         mock.patch("tempfile.tempdir", folder),
+        mock.patch("isometer.cli._progress.FIRST", 1e9),  # seconds: lines about progress are no errors
         mock.patch.dict(os.environ, {"ISOMETER_DATA": os.devnull}),
     ):
         yield
