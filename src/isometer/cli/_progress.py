@@ -149,7 +149,9 @@ def _moving(stderr: Console, line: Callable[[], str]) -> Iterator[None]:
     spinner = Spinner("dots")
 
     def renderable() -> Any:
-        spinner.update(text=Text(line(), no_wrap=True, overflow="ellipsis"))
+        text = Text(line())
+        text.truncate(max(8, stderr.width - 3), overflow="ellipsis")  # beside the spinner
+        spinner.update(text=text)
         return spinner
 
     with Live(get_renderable=renderable, console=stderr, transient=True, refresh_per_second=8):
