@@ -38,6 +38,8 @@ def write_whole(
         ...     [(path.name, path.read_text()) for path in Path(folder).iterdir()]
         [('a', 'whole')]
     """
+    if not path.name:
+        raise error(f"cannot write {str(path)!r}: it is a folder — name a file in it")
     partial = path.with_name(f".{path.name[:80]}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         if callable(data):

@@ -113,10 +113,23 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
+def _debug(show: bool) -> None:
+    if show:
+        from isometer.cli._endings import show_tracebacks
+
+        show_tracebacks()
+
+
 @app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug", callback=_debug, is_eager=True, help="Show whole tracebacks of errors; also ISOMETER_DEBUG=1."
+        ),
     ] = False,
 ) -> None:
     """Signal propagation in deep networks: what depth does to a batch of signals."""

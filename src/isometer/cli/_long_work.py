@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from isometer.cli._progress import Ticker, duration
 from isometer.serialize import json_text
 
 if TYPE_CHECKING:
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 
 _TOLD = 3  # failures that are printed whole
 _RUNNING = 3  # running cells that are named
+
+__all__ = [
+    "DaskAddress",
+    "Workers",
+    "cells_bar",
+    "cells_display",
+    "describe",
+    "duration",
+    "in_a_log",
+    "tell_failures",
+]
 
 Workers = Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; as many as cores by default.")]
 """The option `--workers` of commands that do long work."""
@@ -62,7 +73,7 @@ def cells_bar(stderr: Console) -> Progress:
 def cells_display() -> Iterator[Observer]:
     """A bar with pace, time remaining and running cells on a terminal; notes on stderr anywhere."""
     stderr = Console(stderr=True, emoji=False)
-    told = 0
+    told, ticker = 0, Ticker()
     with cells_bar(stderr) as bar:
         task = bar.add_task("", total=None, what="cells")
 
@@ -72,8 +83,29 @@ def cells_display() -> Iterator[Observer]:
                 bar.console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
             told = len(status.notes)
             bar.update(task, completed=status.done + status.failed, total=status.total, description=describe(status))
+            if not stderr.is_terminal:
+                ticker.tick(in_a_log(status))
 
         yield observe
+
+
+def in_a_log(status: Status) -> str:
+    """How far a run is, for a line of a log.
+
+    Example:
+        >>> from isometer.run import Status
+        >>> in_a_log(Status(total=10, done=6, reused=2, failed=0, running=(), waiting=0, seconds=8.0, notes=()))
+        '6 of 10 cells, 8.0 s left'
+    """
+    parts = [f"{status.done + status.failed} of {status.total} cells"]
+    if status.failed:
+        parts.append(f"{status.failed} failed")
+    if status.remaining_seconds:
+        parts.append(f"{duration(status.remaining_seconds)} left")
+    elif status.running:
+        label, seconds = status.running[0]
+        parts.append(f"{label} for {duration(seconds)}")
+    return ", ".join(parts)
 
 
 def describe(status: Status) -> str:
@@ -97,18 +129,3 @@ def describe(status: Status) -> str:
     if running:
         parts.append("now: " + ", ".join(running) + (f", +{more}" if more > 0 else ""))
     return " · ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    """As a person says it.
-
-    Example:
-        >>> duration(4.2), duration(45), duration(600), duration(2 * 3600), duration(9 * 86400)
-        ('4.2 s', '45 s', '10 min', '2 h 0 min', '9 days')
-    """
-    if seconds < 90:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes = math.ceil(seconds / 60)
-    if minutes < 90:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min" if minutes < 2880 else f"{minutes / 1440:.0f} days"

@@ -206,6 +206,8 @@ def spec_from_file(path: Path) -> Spec:
         text = path.read_text(encoding="utf-8")
     except OSError as problem:
         raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
+    except UnicodeDecodeError as problem:
+        raise IsometerError(f"{str(path)!r} is not a text file; expected a network spec as JSON") from problem
     return Spec.from_json(text)
 
 
@@ -257,3 +259,5 @@ def check_folders(*targets: Path | None) -> None:
     for target in targets:
         if target is not None:
             existing_folder(target.parent)
+            if target.is_dir():
+                raise IsometerError(f"cannot write {str(target)!r}: it is a folder — name a file in it")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +12,8 @@ import typer
 from rich.console import Console
 
 from isometer.cli._commands import app
+from isometer.cli._progress import progress_bar, status
+from isometer.cli._threads import MOST, OPTION
 from isometer.serialize import json_text
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "Plot",
     "PositionChoice",
     "PositionOption",
+    "Threads",
     "Time",
     "allowing",
     "app",
@@ -45,6 +48,16 @@ Time = Annotated[
     str | None, typer.Option("--time", metavar="TIME", help="Time that may be taken, such as 3h; an hour by default.")
 ]
 """The option `--time` of the same."""
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        OPTION,
+        metavar="N",
+        min=1,
+        max=MOST,
+        help="Threads that compute; 1, or for large work all idle cores, unless given.",
+    ),
+]
 PositionOption = Annotated[PositionChoice, typer.Option("--norm-position", help="pre: φ(norm(Wh)); post: norm(φ(Wh)).")]
 
 
@@ -68,31 +81,3 @@ def allowing(memory: str | None, time: str | None) -> Iterator[None]:
 
     with allow(memory=memory, seconds=time, announce=announce):
         yield
-
-
-@contextmanager
-def progress_bar(label: str) -> Iterator[Any]:
-    """A bar on a terminal's stderr, gone when the work is done, moved by `report(done, total)`."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    stderr = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-@contextmanager
-def status(label: str) -> Iterator[Callable[[str], None]]:
-    """A line on a terminal's stderr that says what is being done, gone when it is."""
-    stderr = Console(stderr=True)
-    if not stderr.is_terminal:
-        yield lambda text: None
-        return
-    with stderr.status(f"{label} …") as line:
-        yield lambda text: line.update(f"{label}: {text}")

@@ -21,7 +21,7 @@ from isometer.errors import IsometerError, unknown_name
 if TYPE_CHECKING:
     import numpy as np
 
-_OWN = ("plot", "out", "as_json", "memory", "time")  # a sweep has its own
+_OWN = ("plot", "out", "as_json", "memory", "time", "threads")  # a sweep has its own, and one thread in each worker
 
 
 @dataclass(frozen=True)

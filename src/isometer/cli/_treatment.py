@@ -63,7 +63,7 @@ def treated(
             "--trial needs labels to train on — pass --data fashion-mnist, or let the factory return (model, batch, "
             "target)"
         )
-    with status("treating") as told:
+    with status("treating", test.budget if test.run else None) as told:
         treatment = treat(
             examined.model,
             report,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from isometer.cli._shared import Json, Plot, PositionChoice, PositionOption, app, console, emit
+from isometer.cli._shared import Json, Plot, PositionChoice, PositionOption, app, console, emit, progress_bar, status
+
+if TYPE_CHECKING:
+    from isometer.theory import Explanation
 
 
 class NormChoice(StrEnum):
@@ -41,7 +44,8 @@ def explain(
     """
     from isometer.theory import explain as analyse
 
-    card = analyse(activation, norm=norm.value, norm_position=norm_position.value, residual=residual)
+    with status("analysing"):
+        card = analyse(activation, norm=norm.value, norm_position=norm_position.value, residual=residual)
     if plot is not None:
         from isometer.report._pictures import activation_picture, save_figure
 
@@ -72,9 +76,11 @@ def compare(
     """
     from isometer.theory import explain as analyse
 
-    cards = [
-        analyse(text, norm=norm.value, norm_position=norm_position.value, residual=residual) for text in activations
-    ]
+    cards: list[Explanation] = []
+    with progress_bar("analysing") as report:
+        for text in activations:
+            report(len(cards), len(activations))
+            cards.append(analyse(text, norm=norm.value, norm_position=norm_position.value, residual=residual))
     if plot is not None:
         from isometer.report._pictures import comparison_picture, save_figure
 
@@ -97,7 +103,8 @@ def activations(as_json: Json = False) -> None:
     """The built-in activations with their formulas, gains and what depth does to cosines."""
     from isometer.report._cards import print_registry, registry_rows
 
-    rows = registry_rows()
+    with status("analysing"):
+        rows = registry_rows()
     if as_json:
         emit(rows)
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isometer.cli._shared import Json, Plot, app, console, emit, progress_bar
+from isometer.cli._shared import Json, Plot, app, console, emit, progress_bar, status
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ def show_set(name: Name, root: Root = None, plot: Plot = None, as_json: Json = F
     from isometer.data._datasets import CENTRES
 
     facts = facts_of(name)
-    splits = {split: load(name, split=split, root=root) for split in SPLITS}
+    with status(f"reading {facts.name}"):
+        splits = {split: load(name, split=split, root=root) for split in SPLITS}
     train = splits["train"]
     if plot is not None:
         from isometer.report._pictures import save_figure

@@ -12,11 +12,13 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from isometer.cli._shared import app, console
+from isometer.cli._interruption import keeps
+from isometer.cli._shared import app, console, progress_bar, status
 from isometer.files import writable_folder
 
 _ACTIVATIONS = ("relu", "tanh", "gelu", "normalized(relu)")
 _PATIENTS = ("mlp-tanh-large-gain-20", "mlp-tanh-20")
+_BUDGET = 20.0
 _WIDTH, _DEPTH, _SAMPLES, _RUNS, _COSINE = 500, 60, 5, 16, 0.6
 
 
@@ -27,6 +29,12 @@ def demo(
     ),
 ) -> None:
     """A tour: what depth does to signals, predicted, simulated, and diagnosed in a network that does not train."""
+    writable_folder(out)
+    with keeps(f"files in {out} are whole; run the command again for the rest"):
+        _tour(out)
+
+
+def _tour(out: Path) -> None:
     from isometer.data import make_batch
     from isometer.report._cards import comparison_table
     from isometer.report._pictures import comparison_picture, save_figure
@@ -36,9 +44,9 @@ def demo(
     from isometer.theory import explain
     from isometer.trajectory import summarize
 
-    writable_folder(out)
     page = console()
-    cards = [explain(name) for name in _ACTIVATIONS]
+    with status("analysing"):
+        cards = [explain(name) for name in _ACTIVATIONS]
     page.print("[bold]1. Predict.[/] What depth does to two inputs at infinite width, one column per activation.")
     page.print(comparison_table(cards))
     for card in cards:
@@ -54,7 +62,8 @@ def demo(
     for card in cards:
         name = card.activation.name
         spec = Spec(width=_WIDTH, depth=_DEPTH, activation=name, norm=Norm.named("rms"))
-        simulated[name] = simulate(spec, batch, runs=_RUNS, metrics=["mean_cosine"])
+        with progress_bar(f"simulating {name}") as report:
+            simulated[name] = simulate(spec, batch, runs=_RUNS, metrics=["mean_cosine"], progress=report)
         predicted[name] = card.kernel.iterate(_COSINE, _DEPTH).cosine
         measured = float(summarize(simulated[name])["mean_cosine"].sel(statistic="mean", layer=_DEPTH))
         page.print(
@@ -63,7 +72,8 @@ def demo(
         )
     for norm in ("none", "batch"):
         spec = Spec(width=_WIDTH, depth=_DEPTH, activation="unit(relu)", norm=Norm.named(norm))
-        data = simulate(spec, batch, runs=_RUNS, metrics=["mean_abs_cosine", "gradient_log_norm"])
+        with progress_bar("simulating relu") as report:
+            data = simulate(spec, batch, runs=_RUNS, metrics=["mean_abs_cosine", "gradient_log_norm"], progress=report)
         page.print(f"   relu, {'no norm' if norm == 'none' else 'batch norm'}:", highlight=False)
         for line in conclusions(summarize(data)):
             page.print(f"     {line}", highlight=False)
@@ -73,11 +83,11 @@ def demo(
         save_figure(comparison_picture(cards), out / "activations.png"),
         save_figure(theory_over_simulation(predicted, simulated, title=title), out / "theory-over-simulation.png"),
     )
-    report = _examine(page, out / "doctor.html")
+    page_of_doctor = _examine(page, out / "doctor.html")
     page.print("")
     for picture in pictures:
         page.print(f"picture: [bold]{picture}[/]", highlight=False)
-    page.print(f"report:  [bold]{report}[/] (open it in a browser)", highlight=False)
+    page.print(f"report:  [bold]{page_of_doctor}[/] (open it in a browser)", highlight=False)
     me = _program()
     page.print(f"see it move: [bold]{escape(me)} explore[/] (a page on this machine; Ctrl-C ends it)", highlight=False)
     page.print(f"your own model: [bold]{escape(me)} doctor my_model.py:make --html report.html[/]", highlight=False)
@@ -102,15 +112,17 @@ def _examine(page: Console, path: Path) -> Path:
     page.print(f"\n[bold]3. Diagnose.[/] The doctor examines {_PATIENTS[0]}, then {_PATIENTS[1]}.", highlight=False)
     for name in _PATIENTS:
         one = patient(name)
-        found = diagnose(
-            one.model(),
-            one.example()[0],
-            fresh=(one.example(seed=number)[0] for number in itertools.count(1)),
-            name=name,
-            description="gaussian",
-            predict=not one.healthy,
-            budget=20.0,
-        )
+        with status("examining", _BUDGET) as told:
+            found = diagnose(
+                one.model(),
+                one.example()[0],
+                fresh=(one.example(seed=number)[0] for number in itertools.count(1)),
+                name=name,
+                description="gaussian",
+                predict=not one.healthy,
+                budget=_BUDGET,
+                told=told,
+            )
         if one.healthy:
             page.print(f"\n[bold]{found.summary}[/]", highlight=False)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 from collections.abc import Callable
@@ -11,8 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isometer.cli._shared import Json, app, console, emit, progress_bar, status
+from isometer.cli._network import check_folders
+from isometer.cli._shared import Json, Threads, app, console, emit, progress_bar, status
+from isometer.cli._threads import threads as using
 from isometer.cli._treatment import OptionalTreat, check_options, save_treated, treated
+from isometer.cli._user_code import running
 from isometer.errors import IsometerError
 from isometer.extras import need
 
@@ -108,6 +112,7 @@ def doctor(
     ] = 60.0,
     layers: Annotated[int, typer.Option("--layers", metavar="K", help="Rows of the per-layer table; 0 for all.")] = 24,
     seed: Annotated[int, typer.Option("--seed", metavar="S", help="Seed of batch, gradients and redraws.")] = 0,
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Does a PyTorch model train? Which layer loses the signal, why, and what to change.
@@ -115,14 +120,16 @@ def doctor(
     First one forward and one backward pass are measured, then a copy is trained for a few dozen steps at several
     rates, beside the same architecture initialised by the book. The model is not changed. The exit code is 0 if it
     trains (with --optimizer: with that one, else with Adam or SGD; with --no-stress: if nothing is found), 1 if not,
-    3 if that could not be decided, 2 for an error; with --treat it is about the treated model. A TARGET in a Python
-    file or package is executed: examine only code that you would run.
+    3 if that could not be decided, 2 for an error, of the model's code too; with --treat it is about the treated model.
+    A TARGET in a Python file or package is executed: examine only code that you would run. What it prints goes to
+    standard error, and there is nothing on its standard input.
 
     Examples: [bold]isometer doctor my_model.py:make --html report.html[/],
     [bold]isometer doctor my_model.py:make --data fashion-mnist --optimizer adamw --lr 3e-4[/],
     [bold]isometer doctor mlp-relu-100 --treat[/]
     """
     check_options(treat, trial, save)
+    check_folders(html)
     if not budget > 0:
         raise IsometerError(f"--budget is {budget}; expected a positive number of seconds")
     if lr is not None and not 0 < lr < float("inf"):
@@ -133,7 +140,8 @@ def doctor(
             raise IsometerError(
                 "--batch, --checkpoint, --compare, --html and --treat need a TARGET — name the model to examine"
             )
-        _gallery(data, n, seed, as_json)
+        with using(threads):
+            _gallery(data, n, seed, as_json)
         return
     need("torch", "this part of isometer")
     from isometer.doctor._loading import load_baseline, load_target, load_weights
@@ -144,17 +152,24 @@ def doctor(
 
         chosen_ids(treat)  # a wrong id is said before anything is run
     earlier = load_baseline(baseline) if baseline is not None else None
-    if target.rpartition(":")[0]:
-        typer.echo(f"note: executing {target.rpartition(':')[0]} to build the model", err=True)
-    examined = load_target(target, seed=seed)
-    if checkpoint is not None:
-        load_weights(examined.model, checkpoint)
-    prepared = _prepared(examined, batch, data, n, shape, seed)
-    report = _diagnose(examined, prepared, evaluate, seed, test)
+    code = target.rpartition(":")[0]
+    if code:
+        typer.echo(f"note: executing {code} to build the model", err=True)
+    with using(threads), running(code) if code else contextlib.nullcontext():
+        examined = load_target(target, seed=seed)
+        if checkpoint is not None:
+            load_weights(examined.model, checkpoint)
+        prepared = _prepared(examined, batch, data, n, shape, seed)
+        with using(threads, large=_large(examined, prepared)):
+            report = _diagnose(examined, prepared, evaluate, seed, test)
+            treatment = None
+            if treat is not None:
+                treatment = _told(
+                    examined, prepared, lambda: treated(examined, prepared, report, treat, trial, data, seed, test)
+                )
     document = report.to_dict(grams=html is not None)
     outcome = report
-    if treat is not None:
-        treatment = treated(examined, prepared, report, treat, trial, data, seed, test)
+    if treatment is not None:
         document["treatment"], outcome = treatment.to_dict(), treatment.after
         if save is not None:
             save_treated(treatment.model, save)
@@ -260,28 +275,31 @@ def _diagnose(
         predict=predict,
         seed=seed,
     )
-    with status("examining") as told:
-        return _diagnosed(examined, prepared, functools.partial(run, told=told))
+    with status("examining", test.budget if test.run else None) as told:
+        return _told(examined, prepared, functools.partial(run, told=told))
 
 
-def _diagnosed(examined: Target, prepared: Prepared, run: Callable[[], Any]) -> Any:
-    """What `run` gives; where a user's model does not take the batch, an error that says so and what to do."""
-    from isometer.doctor.diagnosis._made_up import refusal
-
+def _told(examined: Target, prepared: Prepared, run: Callable[[], Any]) -> Any:
+    """What `run` gives; where a user's model fails on the batch, an error that says so and what to do."""
     try:
         return run()
     except IsometerError:
         raise
-    except Exception:
-        reason = None if examined.executed is None else refusal(examined.model, prepared.inputs)
-        if reason is None:
-            raise  # not the model's doing
-        shape = f" of shape {tuple(prepared.inputs.shape)}" if hasattr(prepared.inputs, "shape") else ""
-        raise IsometerError(
-            f"the model fails on the batch{shape} ({prepared.description}): {type(reason).__name__}: {reason} — pass "
-            "--shape with the shape of one sample, or --batch FILE.npz with arrays named as the arguments of forward, "
-            "or let the factory return (model, batch)"
-        ) from reason
+    except Exception as problem:
+        unexpected = problem
+    if examined.executed is not None:
+        from isometer.cli._plain_step import model_error
+
+        found = model_error(examined.model, prepared.inputs, prepared.description)
+        if found is not None:
+            raise found
+    raise unexpected  # not the model's doing, or not at its first step
+
+
+def _large(examined: Target, prepared: Prepared) -> bool:
+    from isometer.cli._plain_step import is_large
+
+    return is_large(examined.model, prepared.inputs)
 
 
 def _shape(text: str | None) -> tuple[int, ...] | None:

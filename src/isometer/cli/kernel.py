@@ -15,13 +15,16 @@ from isometer.cli._shared import (
     Plot,
     PositionChoice,
     PositionOption,
+    Threads,
     Time,
     allowing,
     app,
     console,
     emit,
     progress_bar,
+    status,
 )
+from isometer.cli._threads import threads as using
 from isometer.cli.activations import NormChoice, NormOption, ResidualOption
 from isometer.errors import IsometerError
 from isometer.files import write_whole
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis
     from isometer.theory.kernels._kernel_matrix import KernelMatrix
 
+_LARGE = 1000  # samples from which on several threads are worth it
 _LISTED = 32  # kernels up to this size are printed whole in JSON
 
 
@@ -63,6 +67,7 @@ def kernel(
     plot: Plot = None,
     memory: Memory = None,
     time: Time = None,
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """The kernel of a batch at infinite width: condition number, spectrum, published bounds, and a diagnosis.
@@ -85,22 +90,23 @@ def kernel(
     check_folders(plot, out)
     if out is not None and out.suffix not in (".npy", ".npz"):
         raise IsometerError(f"a kernel is saved as .npy or .npz; got {str(out)!r} — add one of these endings")
-    family, batch = SignalFamily(activation), Batch.of(read_numbers(inputs))
+    samples = read_numbers(inputs)
+    family, batch = SignalFamily(activation), Batch.of(samples)
     layout: dict[str, Any] = {
         "norm": norm.value,
         "norm_position": norm_position.value,
         "bias": bias,
         "residual": residual,
     }
-    with allowing(memory, time):
-        curve = []
+    curve: list[KernelMatrix] = []
+    with allowing(memory, time), using(threads, large=len(samples) >= _LARGE):
         for at in wanted:
             with progress_bar(f"depth {at}") as report:
                 found = kernel_matrices(family, batch, at, kinds=(kind.value,), **layout, progress=report)
             curve.append(found[kind.value])
-    last = curve[-1]
-    checks = conditioning_bounds(last, **layout)
-    diagnosis = diagnose_kernel(last, **layout)
+        last = curve[-1]
+        checks = conditioning_bounds(last, **layout)
+        diagnosis = diagnose_kernel(last, **layout)
     several = curve if len(curve) > 1 else []
     if out is not None:
         _save(last, out)
@@ -135,7 +141,8 @@ def phase(
     """
     from isometer.theory.phases._phase import phase_diagram
 
-    diagram = phase_diagram(activation, weight_limit=weight_limit, bias_limit=bias_limit)
+    with status("phase diagram"):
+        diagram = phase_diagram(activation, weight_limit=weight_limit, bias_limit=bias_limit)
     if plot is not None:
         from isometer.report._kernels import phase_picture
         from isometer.report._pictures import save_figure

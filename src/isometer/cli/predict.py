@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from isometer.cli._network import LossChoice, Out, Setting, check_folders, takes_setting
-from isometer.cli._shared import Json, Memory, Plot, Time, allowing, app, console, emit, progress_bar
+from isometer.cli._shared import Json, Memory, Plot, Threads, Time, allowing, app, console, emit, progress_bar
+from isometer.cli._threads import threads as using
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from isometer.spec import Spec
     from isometer.theory.prediction import Departure
+
+_LARGE = 1000  # samples from which on several threads are worth it
 
 Against = Annotated[
     bool, typer.Option("--against-simulation", help="Simulate too; draw both and say where theory leaves the interval.")
@@ -56,6 +59,7 @@ def predict(
     out: Out = None,
     memory: Memory = None,
     time: Time = None,
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Predict from theory alone what happens to a batch, layer by layer: infinite width, and the band of this width.
@@ -77,10 +81,10 @@ def predict(
                 "--compare has several predictions and --out one file; expected one of them — use --json"
             )
         with allowing(memory, time):
-            _compare(setting, _names(compare, setting.spec), plot, as_json)
+            _compare(setting, _names(compare, setting.spec), plot, threads, as_json)
         return
     with allowing(memory, time):
-        answer = ask(setting, setting.metrics, against_simulation)
+        answer = ask(setting, setting.metrics, against_simulation, threads)
     if out is not None:
         from isometer.cli.simulate import save_dataset
 
@@ -102,22 +106,23 @@ def predict(
             page.print(f"{label}: {target}", highlight=False)
 
 
-def ask(setting: Setting, metrics: list[str], simulated: bool) -> Answer:
+def ask(setting: Setting, metrics: list[str], simulated: bool, threads: int | None = None) -> Answer:
     """Predict, and simulate if asked for."""
     from isometer.theory.prediction import finite_width, missing_bands
     from isometer.theory.prediction import predict as theory
 
     network, data = setting.network_and_batch()
     site: Any = setting.at.value
-    with progress_bar("predicting") as report:
-        predicted = theory(network, data, metrics=metrics, at=site, progress=report)
-    missing = missing_bands(network, len(data), metrics)
-    known = [name for name in metrics if name not in missing]
-    band = None
-    if known:
-        with progress_bar("band of this width") as report:
-            band = finite_width(network, data, metrics=known, at=site, progress=report)
-    return Answer(predicted, band, _simulation(setting, metrics, network, data) if simulated else None, missing)
+    with using(threads, large=len(data) >= _LARGE):
+        with progress_bar("predicting") as report:
+            predicted = theory(network, data, metrics=metrics, at=site, progress=report)
+        missing = missing_bands(network, len(data), metrics)
+        known = [name for name in metrics if name not in missing]
+        band = None
+        if known:
+            with progress_bar("band of this width") as report:
+                band = finite_width(network, data, metrics=known, at=site, progress=report)
+        return Answer(predicted, band, _simulation(setting, metrics, network, data) if simulated else None, missing)
 
 
 def _simulation(setting: Setting, metrics: list[str], network: Spec, data: np.ndarray[Any, Any]) -> xarray.Dataset:
@@ -153,11 +158,11 @@ def _names(compare: str, spec: Path | None) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _compare(setting: Setting, names: list[str], plot: Path | None, as_json: bool) -> None:
+def _compare(setting: Setting, names: list[str], plot: Path | None, threads: int | None, as_json: bool) -> None:
     metrics = setting.metrics
     if not setting.metric:
         metrics = ["mean_abs_cosine", *(["gradient_log_norm"] if setting.backward else [])]
-    answers = {name: ask(replace(setting, activation=name), metrics, True) for name in names}
+    answers = {name: ask(replace(setting, activation=name), metrics, True, threads) for name in names}
     if plot is not None:
         from isometer.report._pictures import save_figure
         from isometer.report._predictions import comparison_picture

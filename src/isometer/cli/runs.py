@@ -10,7 +10,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from isometer.cli._long_work import DaskAddress, Workers, tell_failures
-from isometer.cli._shared import Json, app, console, emit
+from isometer.cli._shared import Json, app, console, emit, status
 from isometer.cli.sweep import execute
 from isometer.errors import IsometerError
 
@@ -148,7 +148,8 @@ def verify(folder: Folder, as_json: Json = False) -> None:
     from isometer.run import Store, inspect_store
 
     store = Store.open(folder)
-    reports = inspect_store(store)
+    with status("reading the store"):
+        reports = inspect_store(store)
     bad = [report for report in reports if report.state in ("damaged", "foreign", "temporary")]
     if as_json:
         emit({"folder": str(store.path), "whole": sum(r.state == "whole" for r in reports), "files": _records(reports)})
@@ -174,7 +175,8 @@ def clean(
     from isometer.run import Store, clean_store
 
     store = Store.open(folder)
-    gone = clean_store(store, unused=unused, dry=dry)
+    with status("reading the store"):
+        gone = clean_store(store, unused=unused, dry=dry)
     if as_json:
         emit({"folder": str(store.path), "dry": dry, "removed": _records(gone)})
     else:

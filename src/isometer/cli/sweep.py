@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
+from isometer.cli._interruption import INTERRUPTED, keeps, tell_interruption
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, duration, tell_failures
 from isometer.cli._shared import Json, Memory, Time, allowing, app, console, emit
 from isometer.cli._targets import TARGETS, SweepTarget, converted
@@ -158,12 +158,11 @@ def execute(job: Job, store: Store, name: str, workers: int | None, dask: str | 
 
     again = f"go on with: isometer runs resume {store.path}"
     try:
-        with cells_display() as observer:
+        with keeps(f"cells that were finished are kept; {again}"), cells_display() as observer:
             outcome = run(job, store, name=name, workers=workers, dask=dask, observer=observer)
     except KeyboardInterrupt as problem:
-        text = f"interrupted: {problem or 'no cell is lost'}; {again}"
-        Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
-        raise typer.Exit(130) from None  # 128 + SIGINT, as shells report it
+        tell_interruption(f"{problem or 'no cell is lost'}; {again}")
+        raise typer.Exit(INTERRUPTED) from None
     except StoreError as problem:
         raise StoreError(f"{problem}; {again}") from None
     paths, slopes = _write(job, store, name, outcome)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from isometer.cli._interruption import INTERRUPTED, keeps, tell_interruption
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, tell_failures
-from isometer.cli._shared import Json, Plot, app, console, emit
+from isometer.cli._shared import Json, Plot, app, console, emit, status
 from isometer.errors import IsometerError, unknown_name
 
 if TYPE_CHECKING:
@@ -199,7 +199,8 @@ def show_table(
             "REASON, once, when the rules are final"
         )
     chosen = [member for member in everyone if member.sealed] if sealed else development(everyone)
-    found = _summary(folder, chosen)
+    with status("reading the records"):
+        found = _summary(folder, chosen)
     if plot is not None:
         from isometer.report._pictures import save_figure
         from isometer.report._trial_picture import trial_picture
@@ -226,7 +227,8 @@ def fit_verdict(
     from isometer.trial._seal import development
     from isometer.trial._table import fitted_verdict
 
-    found = fitted_verdict(folder, development(read_members(folder)))
+    with status("fitting"):
+        found = fitted_verdict(folder, development(read_members(folder)))
     if not found:
         raise IsometerError(
             f"{folder} has no stress tests of models with a clear truth; expected some sick and some that train — run "
@@ -330,8 +332,7 @@ def _drawn(folder: Path, families: str | None, per_family: int, large: int, roun
         raise IsometerError(f"--rounds is {rounds!r}; expected two numbers of steps — pass 40,160")
     writable_folder(folder)
     names = None if families is None else [name.strip() for name in families.split(",")]
-    stderr = Console(stderr=True)
-    with stderr.status("drawing") as status:
+    with status("drawing") as tell:
         return draw_trial(
             folder,
             per_family=per_family,
@@ -339,18 +340,21 @@ def _drawn(folder: Path, families: str | None, per_family: int, large: int, roun
             seed=seed,
             names=names,
             rounds=(steps[0], steps[1]),
-            tell=lambda name: status.update(f"drawing {name}"),
+            tell=tell,
         )
+
+
+_KEPT = "nothing that was finished is lost; run the same command to go on"
 
 
 def _complete(stage: TrialStage, workers: int | None, dask: str | None) -> None:
     """Compute what a stage lacks; exit code 1 if something failed, 130 if interrupted."""
     try:
-        with cells_display() as observer:
+        with keeps(_KEPT), cells_display() as observer:
             failures = stage.run(observer, workers=workers, dask=dask)
     except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; nothing that was finished is lost, run the same command to go on")
-        raise typer.Exit(130) from None
+        tell_interruption(_KEPT)
+        raise typer.Exit(INTERRUPTED) from None
     if failures:
         tell_failures(list(failures))
         raise typer.Exit(1)

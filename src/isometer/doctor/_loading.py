@@ -135,6 +135,11 @@ def _module_from_file(path: Path) -> Any:
 
 
 def _module_by_name(name: str) -> Any:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise IsometerError(
+            f"{name!r} is not the name of a module; expected package.module — give the path of a file as "
+            "path/to/file.py:factory"
+        )
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
@@ -157,12 +162,7 @@ def _made(module: Any, name: str, text: str) -> tuple[nn.Module, Any, Any]:
         raise IsometerError(f"{text!r}: there is no {name!r}; callable names there: {', '.join(public[:8]) or 'none'}")
     made = getattr(module, name)
     if not isinstance(made, nn.Module) and callable(made):
-        required = [
-            one.name
-            for one in inspect.signature(made).parameters.values()
-            if one.default is one.empty
-            and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-        ]
+        required = _required(made)
         if required:
             raise IsometerError(
                 f"{name!r} needs the arguments {', '.join(required)}; expected a function without required ones — "
@@ -176,6 +176,16 @@ def _made(module: Any, name: str, text: str) -> tuple[nn.Module, Any, Any]:
             f"target)"
         )
     return parts[0], parts[1] if len(parts) > 1 else None, parts[2] if len(parts) > 2 else None
+
+
+def _required(factory: Callable[..., Any]) -> list[str]:
+    """Arguments that a factory cannot do without; none are known of some that are written in C."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (ValueError, TypeError):
+        return []
+    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [one.name for one in parameters if one.default is one.empty and one.kind in named]
 
 
 def load_weights(model: nn.Module, path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -85,7 +86,7 @@ class Processes(Workers):
         # fork would copy libraries that are loaded already, past the moment at which they read the variables
         context = multiprocessing.get_context("spawn")
         for _ in range(_STARTS):
-            pool = ProcessPoolExecutor(self._count, mp_context=context, initializer=prepare)
+            pool = DeafPool(self._count, mp_context=context, initializer=prepare)
             try:
                 pool.submit(os.getpid).result()
             except BrokenExecutor:
@@ -127,6 +128,14 @@ class Processes(Workers):
         for process in multiprocessing.active_children():
             if process not in self._others:
                 process.kill()
+
+
+class DeafPool(ProcessPoolExecutor):
+    """Processes that Ctrl-C does not reach: it is for the client to say whether they end."""
+
+    def submit(self, *call: Any, **options: Any) -> Any:
+        with _deaf_children():  # a process may start now
+            return super().submit(*call, **options)
 
 
 class Given(Workers):
@@ -260,13 +269,14 @@ class Dask(Workers):
         distributed: Any = need("distributed", "a Dask cluster")
         self._cluster: Any = None
         if address == "local":
-            self._cluster = distributed.LocalCluster(
-                n_workers=available_cores() if count is None else count,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=None,
-                memory_limit=0,  # no limit: Dask would pause and kill workers
-            )
+            with _deaf_children():
+                self._cluster = distributed.LocalCluster(
+                    n_workers=available_cores() if count is None else count,
+                    threads_per_worker=1,
+                    processes=True,
+                    dashboard_address=None,
+                    memory_limit=0,  # no limit: Dask would pause and kill workers
+                )
         try:
             self._client: Any = distributed.Client(
                 self._cluster if self._cluster is not None else address, timeout=timeout
@@ -323,6 +333,19 @@ def available_cores() -> int:
         True
     """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes and threads that start meanwhile never hear Ctrl-C, not even before they could ignore it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

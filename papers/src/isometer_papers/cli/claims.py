@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from isometer.cli import app, console, emit, progress_bar
+from isometer.cli import INTERRUPTED, app, console, emit, keeps, progress_bar, tell_interruption
 from isometer.errors import IsometerError
 from isometer.files import existing_folder, write_whole
 from isometer.serialize import json_text
@@ -184,8 +184,9 @@ def _on_workers(
 
     chosen_text = "\n".join(claim.id for claim in chosen)
     store = Path("runs") / f"claims-{effort.value}-{hashlib.sha256(chosen_text.encode()).hexdigest()[:8]}"
+    kept = "claims that were checked are kept; repeat the command to go on"
     try:
-        with progress_bar("claims") as report:
+        with keeps(kept), progress_bar("claims") as report:
             found, failures = check_many(
                 chosen,
                 store,
@@ -195,9 +196,8 @@ def _on_workers(
                 observer=lambda status: report(status.done + status.failed, status.total),
             )
     except KeyboardInterrupt as problem:
-        text = f"interrupted: {problem or 'no result is lost'}; repeat the command to go on"
-        Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
-        raise typer.Exit(130) from None
+        tell_interruption(f"{problem or 'no result is lost'}; repeat the command to go on")
+        raise typer.Exit(INTERRUPTED) from None
     if not failures:
         shutil.rmtree(store, ignore_errors=True)
     return found, failures

@@ -15,7 +15,22 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from isometer.cli import DaskAddress, Workers, app, cells_bar, console, describe, duration, emit, tell_failures
+from isometer.cli import (
+    INTERRUPTED,
+    DaskAddress,
+    Ticker,
+    Workers,
+    app,
+    cells_bar,
+    console,
+    describe,
+    duration,
+    emit,
+    in_a_log,
+    keeps,
+    tell_failures,
+    tell_interruption,
+)
 from isometer.errors import IsometerError
 from isometer.files import writable_folder, write_whole
 from isometer.serialize import json_text
@@ -155,8 +170,9 @@ def _run(
     from isometer_papers.studies import reproduce as make
 
     stderr = Console(stderr=True, emoji=False)
+    kept = f"cells that were finished are kept; resume with: isometer reproduce --resume --out {folder}"
     try:
-        with _display(stderr, len(studies), quiet) as (observer, finished):
+        with keeps(kept), _display(stderr, len(studies), quiet) as (observer, finished):
             return make(
                 studies,
                 folder,
@@ -170,9 +186,8 @@ def _run(
                 finished=finished,
             )
     except KeyboardInterrupt:
-        text = f"interrupted; resume with: isometer reproduce --resume --out {folder}"
-        stderr.print(text, highlight=False, markup=False, soft_wrap=True)
-        raise typer.Exit(130) from None
+        tell_interruption(kept)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @contextmanager
@@ -180,12 +195,14 @@ def _display(stderr: Console, total: int, quiet: bool) -> Iterator[tuple[Any, An
     """A bar over the cells of the study that runs, and a line for each one that is done."""
     with cells_bar(stderr) as bar:
         task = bar.add_task("", total=None, what="")
-        done = 0
+        done, ticker = 0, Ticker()
 
         def observe(study: Study, status: Status) -> None:
             where = f"{study.id} ({done + 1} of {total})"
             amount = status.done + status.failed
             bar.update(task, completed=amount, total=status.total, description=describe(status), what=where)
+            if not stderr.is_terminal:
+                ticker.tick(f"{where}: {in_a_log(status)}")
 
         def finished(one: Made) -> None:
             nonlocal done

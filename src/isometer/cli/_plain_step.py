@@ -1,0 +1,86 @@
+"""One step of a model as anyone would run it: is it the model that fails, or the examination?"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+from torch import nn
+
+from isometer.doctor.diagnosis._made_up import refusal
+from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._subject import examined
+from isometer.doctor.probe._tensor_trees import tensors
+from isometer.errors import IsometerError
+
+_MANY = 1_000_000  # weights from which on several threads are worth it
+_LONG = 0.02  # seconds of a forward pass for which they are too
+
+
+def model_error(model: nn.Module, inputs: Any, description: str) -> IsometerError | None:
+    """What a model's own forward or backward pass raises on a batch, with what to do; None if both are well.
+
+    Example:
+        >>> print(model_error(nn.Linear(2, 1), torch.ones(3, 4), "mine"))
+        the model fails on the batch of shape (3, 4) (mine): RuntimeError: ... — pass --shape with the shape of ...
+        >>> model_error(nn.Linear(2, 1), torch.ones(3, 2), "mine") is None
+        True
+    """
+    shape = f" of shape {tuple(inputs.shape)}" if hasattr(inputs, "shape") else ""
+    batch = f"the batch{shape} ({description})"
+    reason = refusal(model, inputs)
+    if reason is not None:
+        fix = (
+            "pass --shape with the shape of one sample, or --batch FILE.npz with arrays named as the arguments of "
+            "forward, or let the factory return (model, batch)"
+        )
+        found = IsometerError(f"the model fails on {batch}: {type(reason).__name__}: {reason} — {fix}")
+    else:
+        reason = _backward_refusal(model, inputs)
+        if reason is None:
+            return None
+        fix = "check that loss.backward() works after one forward pass in training mode"
+        found = IsometerError(
+            f"a backward pass through the model fails on {batch}: {type(reason).__name__}: {reason} — {fix}"
+        )
+    found.__cause__ = reason
+    return found
+
+
+def _backward_refusal(model: nn.Module, inputs: Any) -> Exception | None:
+    def attempt(copy: nn.Module) -> Exception | None:
+        try:
+            outputs = [one for one in tensors(call(copy, inputs)) if one.requires_grad]
+            if outputs:
+                torch.autograd.backward([one.abs().sum() for one in outputs])
+        except Exception as problem:  # a model may raise anything
+            return problem
+        return None
+
+    with examined(model) as subject:
+        return subject.run(attempt, seed=0, mode="train")
+
+
+def is_large(model: nn.Module, inputs: Any) -> bool:
+    """Whether several threads are worth it: many weights, or a forward pass that takes long on the threads of now.
+
+    Example:
+        >>> is_large(nn.Linear(8, 8), torch.ones(4, 8)), is_large(nn.Linear(1000, 1000), torch.ones(4, 1000))
+        (False, True)
+    """
+    if sum(parameter.numel() for parameter in model.parameters()) >= _MANY:
+        return True
+    refusal(model, inputs)  # the first pass is slow for reasons of its own
+
+    def timed(copy: nn.Module) -> float:
+        begun = time.perf_counter()
+        try:
+            with torch.no_grad():
+                call(copy, inputs)
+        except Exception:  # told where it is examined
+            return 0.0
+        return time.perf_counter() - begun
+
+    with examined(model) as subject:
+        return subject.run(timed, seed=0) > _LONG
