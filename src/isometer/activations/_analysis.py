@@ -15,14 +15,24 @@ from isometer.activations._closed_forms import closed_dual
 from isometer.activations._dual import Dual, PiecewiseFunction, SeriesDual, build_angle_dual, sample_slope
 from isometer.activations._expression import Opaque, walk
 from isometer.activations._gaussian import NumericalEstimate
+from isometer.activations._steep import Front, cuts, fronts
 from isometer.errors import ActivationError, InfiniteMomentError
 
 if TYPE_CHECKING:
     from isometer.activations._activation import Activation
 
 Floats = NDArray[np.float64]
-_CENTRED = 1e-13  # |c₀| below this share of the root second moment counts as zero
+_ORDINARY = 64  # powers of two that φ may be away from one before it is scaled: squares are far from over- and underflow
 _LONG_SERIES = 192  # beyond this many terms the angle series is cheaper to evaluate
+
+
+def parity(moments: dict[str, NumericalEstimate]) -> int:
+    """−1 for odd functions, +1 for even ones, 0 otherwise: κ(−1) = ∓κ(1) decides, within errors."""
+    second, mirror = moments["second"], moments["mirror"]
+    allowed = min(max(1e-13 * second.value, 4 * (second.error + mirror.error)), 1e-9 * second.value)
+    if abs(second.value + mirror.value) <= allowed and moments["mean"].value == 0.0:
+        return -1
+    return 1 if abs(second.value - mirror.value) <= allowed and moments["first"].value == 0.0 else 0
 
 
 class Analysis:
@@ -39,15 +49,42 @@ class Analysis:
         self.phi = phi
 
     @cached_property
+    def fronts(self) -> tuple[Front, ...]:
+        """Steep places, read off the formula."""
+        return fronts(self.phi.expression)
+
+    @cached_property
+    def _extent(self) -> tuple[tuple[float, float], float]:
+        hints = [x for front in self.fronts for x in (front.place, front.place + front.width)]
+        return gaussian.gaussian_extent([self.phi, self._raw_slope], self.phi.name, hints=hints)
+
+    @property
     def domain(self) -> tuple[float, float]:
         """Where the function matters under the Gaussian."""
-        return gaussian.gaussian_domain([self.phi, self.slope], self.phi.name)
+        return self._extent[0]
+
+    @cached_property
+    def exponent(self) -> int:
+        """What is analysed is ψ = φ·2^−exponent, whose square neither over- nor underflows."""
+        peak = self._extent[1] / math.log(2.0)
+        return round(peak) if math.isfinite(peak) and abs(peak) > _ORDINARY else 0
+
+    def value(self, x: Floats) -> Floats:
+        """ψ."""
+        values = np.asarray(self.phi(x))
+        return values if self.exponent == 0 else np.ldexp(values, -self.exponent)
 
     @cached_property
     def edges(self) -> Floats:
         """Panels that resolve it."""
         return gaussian.panel_edges(
-            self.phi, self.phi.kinks, self.domain, self.phi.name, tolerance=max(1e-12, 50 * self.precision)
+            self.value,
+            self.phi.kinks,
+            self.domain,
+            self.phi.name,
+            tolerance=max(1e-12, 50 * self.precision),
+            area=1e-17,
+            cuts=cuts(self.fronts),
         )
 
     @property
@@ -56,10 +93,15 @@ class Analysis:
         foreign = [node.function.precision for node in walk(self.phi.expression) if isinstance(node, Opaque)]
         return max([p for p in foreign if p > 1e-15], default=0.0)
 
-    def slope(self, x: Floats) -> Floats:
+    def _raw_slope(self, x: Floats) -> Floats:
         """φ′ with the 0·∞ of a chain rule read as 0: √relu is constant on the left of its root."""
         values = np.asarray(self.phi.derivative(x))
         return np.where(np.isnan(values), 0.0, values)
+
+    def slope(self, x: Floats) -> Floats:
+        """ψ′."""
+        values = self._raw_slope(x)
+        return values if self.exponent == 0 else np.ldexp(values, -self.exponent)
 
     @property
     def slope_noise(self) -> float:
@@ -68,62 +110,96 @@ class Analysis:
         return max(2e-12, 30 * self.precision) if opaque else 0.0
 
     @cached_property
+    def jumps(self) -> tuple[tuple[float, float], ...]:
+        """Those of ψ."""
+        return tuple((place, math.ldexp(size, -self.exponent)) for place, size in self.phi.jumps)
+
+    @cached_property
+    def exact(self) -> Dual | None:
+        """The dual of ψ by formula, if there is one."""
+        return closed_dual(self.phi.expression, self.exponent)
+
+    @cached_property
     def moments(self) -> dict[str, NumericalEstimate]:
-        """As `Activation.moments`, by quadrature."""
-        self.phi.jumps  # noqa: B018  (raises early for functions without one-sided limits)
+        """Those of ψ, by quadrature, or by formula where both agree."""
 
         def e(function: Callable[[Floats, Floats], Floats]) -> NumericalEstimate:
-            return gaussian.gaussian_expectation(lambda x: function(x, self.phi(x)), self.edges)
+            return gaussian.gaussian_expectation(lambda x: function(x, self.value(x)), self.edges)
 
-        exact = closed_dual(self.phi.expression)
+        exact = self.exact
         mean, second = e(lambda x, y: y), e(lambda x, y: y * y)
         if exact is not None:
             second = NumericalEstimate(exact.second_moment, exact.error)
             root = math.sqrt(exact.at_zero)  # |E φ|; quadrature has the sign
             # the closed form replaces the quadrature only where both agree
-            if abs(abs(mean.value) - root) <= 1e-9 * (1.0 + root):
-                mean = NumericalEstimate(math.copysign(root, mean.value) if root else 0.0, 4e-16 * (1.0 + root))
-        # a mean within its own error is zero too, unless that error is too large to mean anything
-        elif abs(mean.value) <= max(_CENTRED * math.sqrt(second.value), 4 * mean.error * (mean.error < 1e-10)):
+            if abs(abs(mean.value) - root) <= 1e-9 * math.sqrt(second.value) or root > 0 == mean.value:
+                mean = NumericalEstimate(math.copysign(root, mean.value) if root else 0.0, 4e-16 * root)
+        # a mean within its own error is zero, unless that error is too large to mean anything
+        elif abs(mean.value) <= 4 * mean.error and mean.error < 1e-10 * math.sqrt(second.value):
             mean = NumericalEstimate(0.0, max(mean.error, abs(mean.value)))  # odd functions: exactly centred
         centre = mean.value
         variance = e(lambda x, y: (y - centre) ** 2)  # second − mean² cancels where φ hardly varies
         if exact is not None:
-            variance = NumericalEstimate(exact.second_moment - exact.at_zero, exact.error)
-        slope = gaussian.gaussian_expectation(lambda x: self.slope(x) ** 2, self.edges)
-        if slope.error > 1e-3 * slope.value and slope.error > 1e-6 * second.value:
-            slope = NumericalEstimate(math.inf, 0.0)  # φ′ is not square-integrable (a cusp): halving keeps adding to it
-        elif slope.value <= (1e-10 * (self.slope_noise > 0)) ** 2 * second.value:
-            slope = NumericalEstimate(0.0, slope.value)  # nothing but the noise of a surrogate: piecewise constant
-        else:
-            slope = NumericalEstimate(slope.value, slope.error + self.slope_noise * max(slope.value, second.value))
+            # summed without κ(0): κ(1) − κ(0)
+            variance = NumericalEstimate(float(exact.deficit(np.ones(1))[0]), exact.error)
         # E φ(X)φ(−X) needs panels broken at the kinks of both factors
         both = np.unique(np.concatenate([self.edges, -self.edges]))
         both = both[(both >= self.domain[0]) & (both <= self.domain[1])]
-        mirror = gaussian.gaussian_expectation(lambda x: self.phi(x) * self.phi(-x), both)
         return {
             "mean": mean,
             "second": second,
             "variance": variance,
-            "slope_second": slope,
-            "first": e(lambda x, y: x * y),
-            "mirror": mirror,
+            "slope_second": self._slope_second(second.value),
+            "first": self._first(e(lambda x, y: x * y)),
+            "mirror": gaussian.gaussian_expectation(lambda x: self.value(x) * self.value(-x), both),
         }
+
+    def _slope_second(self, second: float) -> NumericalEstimate:
+        """E ψ′²; infinite where a cusp makes it so."""
+        if self.exact is not None and math.isfinite(self.exact.slope_at_one):
+            return NumericalEstimate(self.exact.slope_at_one, 1e-15 * self.exact.slope_at_one)
+
+        def square(x: Floats) -> Floats:
+            return np.asarray(self.slope(x) ** 2)
+
+        slope = gaussian.gaussian_expectation(square, self.edges)
+        if slope.error > 1e-9 * slope.value:  # panels that resolve φ need not resolve φ′
+            slope = gaussian.refined_expectation(square, self.edges)
+        if not math.isfinite(slope.value) or (slope.error > 1e-3 * slope.value and slope.error > 1e-6 * second):
+            return NumericalEstimate(math.inf, 0.0)  # φ′ is not square-integrable (a cusp): halving keeps adding to it
+        if slope.value <= (1e-10 * (self.slope_noise > 0)) ** 2 * second:
+            return NumericalEstimate(0.0, slope.value)  # nothing but the noise of a surrogate: piecewise constant
+        return NumericalEstimate(slope.value, slope.error + self.slope_noise * max(slope.value, second))
+
+    def _first(self, found: NumericalEstimate) -> NumericalEstimate:
+        """E Xψ(X), zero where it is nothing but rounding."""
+        if self.exact is not None:
+            root = math.sqrt(self.exact.slope_at_zero)
+            return NumericalEstimate(math.copysign(root, found.value) if root else 0.0, 4e-16 * root)
+        return found if abs(found.value) > 4 * found.error else NumericalEstimate(0.0, abs(found.value) + found.error)
+
+    def degrees(self, order: int) -> NDArray[np.bool_]:
+        """Which Hermite coefficients are more than rounding."""
+        if isinstance(self.exact, SeriesDual):
+            known = self.exact.coefficients[: order + 1] > 0.0
+            return np.concatenate([known, np.zeros(order + 1 - len(known), dtype=bool)])
+        found, size = gaussian.hermite_with_sizes(self.value, self.edges, order)
+        present = np.abs(found) > max(1e-15, 4 * self.precision) * 8 * size
+        present[1] = self.moments["first"].value != 0.0
+        if self.parity:
+            present[(1 - self.parity) // 2 ^ 1 :: 2] = False
+        return np.asarray(present)
 
     @cached_property
     def parity(self) -> int:
         """−1 for odd functions, +1 for even ones, 0 otherwise: κ(−1) = ∓κ(1) decides."""
-        second, mirror = self.moments["second"].value, self.moments["mirror"].value
-        if abs(second + mirror) <= 1e-13 * second:
-            return -1
-        return 1 if abs(second - mirror) <= 1e-13 * second else 0
+        return parity(self.moments)
 
     @cached_property
     def dual(self) -> Dual:
         """A closed form, a Hermite series or an angle series, in this order of preference."""
-        exact = closed_dual(self.phi.expression)
-        if exact is not None:
-            return exact
+        if self.exact is not None:
+            return self.exact
         if not self.phi.kinks:
             series = self._series_dual()
             if series is not None:
@@ -134,9 +210,13 @@ class Analysis:
         moments = self.moments
         slope = moments["slope_second"]
         for order in (64, 192, 512, 2048, 6144, 20480):
-            coefficients = self.phi.hermite(order)
+            coefficients = gaussian.hermite_coefficients(self.value, self.edges, order)
+            # quadrature leaves rounding in coefficients that are zero
+            if self.parity:
+                coefficients[(1 - self.parity) // 2 ^ 1 :: 2] = 0.0
             if moments["mean"].value == 0.0:
-                coefficients[0] = 0.0  # quadrature leaves rounding there
+                coefficients[0] = 0.0
+            coefficients[1] = moments["first"].value
             squares = coefficients**2
             k = np.arange(order + 1)
             # Parseval, Σ c_k² = E φ² and Σ k c_k² = E φ′²: what is missing is the truncation error
@@ -144,8 +224,8 @@ class Analysis:
             lost_slope = slope.value - math.fsum(k * squares)
             # steep functions need very many terms; there the quadrature of the angle series would take minutes
             easy = 1.0 if order <= 2048 else 250.0
-            enough = lost <= easy * 4e-15 * moments["second"].value
-            if enough and lost_slope <= easy * 4e-14 * slope.value + 10 * slope.error:
+            enough = abs(lost) <= easy * 4e-15 * moments["second"].value + 10 * moments["second"].error
+            if enough and abs(lost_slope) <= easy * 4e-14 * slope.value + 10 * slope.error:
                 break
         else:
             return None
@@ -192,15 +272,15 @@ class Analysis:
                 noise = max(noise, 1e-11)
             flat = moments["slope_second"].value == 0.0
             smooth_part = PiecewiseFunction(np.zeros_like if flat else slope, edges, self.phi.kinks)
-            sampler = sample_slope(smooth_part, self.phi.jumps)
+            sampler = sample_slope(smooth_part, self.jumps)
         return build_angle_dual(
             sampler,
             second_moment=moments["second"].value,
             mean=moments["mean"].value,
             slope_at_zero=moments["first"].value ** 2,
-            slope_at_one=self.phi.kernel_slope_at_one,
+            slope_at_one=math.inf if self.jumps else moments["slope_second"].value,
             mirrored_moment=moments["mirror"].value,
-            jumping=bool(self.phi.jumps),
+            jumping=bool(self.jumps),
             parity=self.parity,
             tolerance=max(2e-14, noise, 5 * self.slope_noise),
         )

@@ -136,8 +136,12 @@ class ClosedDual(Dual):
     slope_of: Callable[[Floats], Floats]
     deficit_of: Callable[[Floats], Floats]
     slope_of_gap: Callable[[Floats], Floats] | None = None  # where κ' bends at ρ = 1
-    error: float = 1e-15
+    error: float = -1.0  # unless given, a few roundings of the second moment
     method: str = "closed form"
+
+    def __post_init__(self) -> None:
+        if self.error < 0.0:
+            object.__setattr__(self, "error", 1e-15 * self.second_moment)
 
     def value(self, rho: Floats) -> Floats:
         return self.value_of(np.asarray(rho, dtype=float))
@@ -218,7 +222,7 @@ class AffineDual(Dual):
 
     @property
     def error(self) -> float:  # type: ignore[override]
-        return self.gain * self.base.error
+        return self.gain * self.base.error + 4e-16 * self.second_moment
 
     @property
     def method(self) -> str:  # type: ignore[override]
