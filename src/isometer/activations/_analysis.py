@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from isometer.activations import _gaussian as gaussian
 from isometer.activations._closed_forms import closed_dual
-from isometer.activations._dual import Dual, PiecewiseFunction, SeriesDual, build_angle_dual, sample_slope
+from isometer.activations._dual import Dual, PiecewiseFunction, SeriesDual, TooMuchWork, build_angle_dual, sample_slope
 from isometer.activations._expression import Opaque, walk
 from isometer.activations._gaussian import NumericalEstimate
 from isometer.activations._steep import Front, cuts, fronts
@@ -22,8 +23,18 @@ if TYPE_CHECKING:
     from isometer.activations._activation import Activation
 
 Floats = NDArray[np.float64]
-_ORDINARY = 64  # powers of two that φ may be away from one before it is scaled: squares are far from over- and underflow
+_ORDINARY = (
+    64  # powers of two that φ may be away from one before it is scaled: squares are far from over- and underflow
+)
+_WORK = 3e8  # evaluations of φ′ for one kernel map, some seconds
+_USELESS = 1e-3  # an error of κ beyond this share of E φ² is no answer
+_STEEP = 1e-4
 _LONG_SERIES = 192  # beyond this many terms the angle series is cheaper to evaluate
+
+
+def moments_scale(moments: dict[str, NumericalEstimate]) -> float:
+    """E φ², what errors of κ are relative to."""
+    return moments["second"].value
 
 
 def parity(moments: dict[str, NumericalEstimate]) -> int:
@@ -33,6 +44,17 @@ def parity(moments: dict[str, NumericalEstimate]) -> int:
     if abs(second.value + mirror.value) <= allowed and moments["mean"].value == 0.0:
         return -1
     return 1 if abs(second.value - mirror.value) <= allowed and moments["first"].value == 0.0 else 0
+
+
+@dataclass(frozen=True)
+class _Core:
+    """A stretch on which the kernel takes φ as a step at `place`; `error` is what κ can be off by for that."""
+
+    left: float
+    right: float
+    place: float
+    size: float
+    error: float
 
 
 class Analysis:
@@ -83,7 +105,7 @@ class Analysis:
             self.domain,
             self.phi.name,
             tolerance=max(1e-12, 50 * self.precision),
-            area=1e-17,
+            area=1e-17 if self.fronts else 0.0,  # a pole must be followed to the end
             cuts=cuts(self.fronts),
         )
 
@@ -99,8 +121,11 @@ class Analysis:
         return np.where(np.isnan(values), 0.0, values)
 
     def slope(self, x: Floats) -> Floats:
-        """ψ′."""
+        """ψ′, apart from jumps."""
         values = self._raw_slope(x)
+        for front in self.fronts:
+            if not front.resolvable:
+                values = np.where(np.abs(x - front.place) < front.reach, 0.0, values)
         return values if self.exponent == 0 else np.ldexp(values, -self.exponent)
 
     @property
@@ -164,7 +189,7 @@ class Analysis:
 
         slope = gaussian.gaussian_expectation(square, self.edges)
         if slope.error > 1e-9 * slope.value:  # panels that resolve φ need not resolve φ′
-            slope = gaussian.refined_expectation(square, self.edges)
+            slope = min(slope, gaussian.refined_expectation(square, self.edges), key=lambda one: one.error)
         if not math.isfinite(slope.value) or (slope.error > 1e-3 * slope.value and slope.error > 1e-6 * second):
             return NumericalEstimate(math.inf, 0.0)  # φ′ is not square-integrable (a cusp): halving keeps adding to it
         if slope.value <= (1e-10 * (self.slope_noise > 0)) ** 2 * second:
@@ -200,11 +225,33 @@ class Analysis:
         """A closed form, a Hermite series or an angle series, in this order of preference."""
         if self.exact is not None:
             return self.exact
-        if not self.phi.kinks:
+        if not self.phi.kinks and all(front.width > 1e-2 for front in self.fronts):
             series = self._series_dual()
             if series is not None:
                 return series
-        return self._angle_dual()
+        steep = any(front.width < 1e-2 for front in self.fronts)
+        try:
+            dual = self._angle_dual(work=_WORK / 1.5 if steep else _WORK)
+        except TooMuchWork:
+            if not steep:
+                raise self._too_hard() from None
+            try:  # fronts as jumps, at the price of a larger error
+                dual = self._angle_dual(work=_WORK / 3, narrow=1e-2)
+            except TooMuchWork:
+                raise self._too_hard() from None
+        if not dual.error <= _USELESS * moments_scale(self.moments):
+            raise ActivationError(
+                f"the kernel of {self.phi.name} could not be computed: its estimated error is "
+                f"{dual.error / moments_scale(self.moments):.1g} of E φ² — smooth the activation, or declare the kinks "
+                "of a callable with activation(f, kinks=[...])"
+            )
+        return dual
+
+    def _too_hard(self) -> ActivationError:
+        return ActivationError(
+            f"the kernel map of {self.phi.name} would take minutes to compute: its derivative has many scales — smooth "
+            "its steep places"
+        )
 
     def _series_dual(self) -> Dual | None:
         moments = self.moments
@@ -240,7 +287,13 @@ class Analysis:
         # Horner's rule rounds once for each term
         return self._angle_dual(lambda theta: series.slope(np.cos(theta)), noise=len(squares) * 1e-16)
 
-    def _angle_dual(self, sampler: Callable[[Floats], Floats] | None = None, noise: float = 0.0) -> Dual:
+    def _angle_dual(
+        self,
+        sampler: Callable[[Floats], Floats] | None = None,
+        noise: float = 0.0,
+        work: float = math.inf,
+        narrow: float = 0.0,
+    ) -> Dual:
         moments = self.moments
         cusp = ActivationError(
             f"{self.phi.name} has a cusp where φ′ is unbounded; its kernel map is not computed, its moments and "
@@ -248,39 +301,93 @@ class Analysis:
         )
         if math.isinf(moments["slope_second"].value):
             raise cusp
+        steep = [front for front in self.fronts if front.width >= max(narrow, front.narrow)]
+        cores = self._cores(narrow) if sampler is None else ()
+        width = min((front.width for front in steep), default=1.0)
+        # κ' of a steep function is so large at ρ = 1 that an error relative to it would be one everywhere else
+        as_flux = bool(self.jumps or cores) or (sampler is None and width < _STEEP)
         if sampler is None:
-            slope = self.slope
-            # φ′² p, not φ′√p, has to be negligible outside: half the decay
-            domain = gaussian.gaussian_domain([slope], self.phi.derivative.name, decay=20.5)
-            tolerance = max(1e-9, 50 * self.precision)
-            floor = 50 * self.slope_noise * math.sqrt(moments["second"].value)
-            try:
-                edges = gaussian.panel_edges(
-                    slope,
-                    self.phi.kinks,
-                    domain,
-                    self.phi.derivative.name,
-                    order=16,
-                    tolerance=tolerance,
-                    floor=floor,
-                    smallest=1e-4,
-                    anchor=1.0,
-                )
-            except InfiniteMomentError:
-                raise cusp from None
-            if float(np.diff(edges).min()) < 1e-3:  # φ′ has a cusp or is very steep: what 1e-11 costs is enough
-                noise = max(noise, 1e-11)
-            flat = moments["slope_second"].value == 0.0
-            smooth_part = PiecewiseFunction(np.zeros_like if flat else slope, edges, self.phi.kinks)
-            sampler = sample_slope(smooth_part, self.jumps)
-        return build_angle_dual(
+            sampler, rough = self._sampler(cores, steep, cusp, as_flux, work)
+            # x − place is rounded, and with it what a front makes of it
+            noise = max([noise, rough, *(5e-15 * abs(front.place) / front.width for front in steep)])
+        dual = build_angle_dual(
             sampler,
             second_moment=moments["second"].value,
             mean=moments["mean"].value,
             slope_at_zero=moments["first"].value ** 2,
             slope_at_one=math.inf if self.jumps else moments["slope_second"].value,
             mirrored_moment=moments["mirror"].value,
-            jumping=bool(self.jumps),
+            jumping=as_flux,
             parity=self.parity,
             tolerance=max(2e-14, noise, 5 * self.slope_noise),
+            smallest=min(1e-5, width / 16),
         )
+        return replace(dual, error=dual.error + sum(core.error for core in cores)) if cores else dual
+
+    def _sampler(
+        self, cores: tuple[_Core, ...], fronts: list[Front], cusp: ActivationError, as_flux: bool, work: float
+    ) -> tuple[Callable[[Floats], Floats], float]:
+        """κ′(cos θ) by quadrature, and the accuracy that is worth its cost."""
+
+        def slope(x: Floats) -> Floats:
+            values = self.slope(x)
+            for core in cores:
+                values = np.where((x > core.left) & (x < core.right), 0.0, values)
+            return values
+
+        # φ′² p, not φ′√p, has to be negligible outside: half the decay
+        name, second = self.phi.derivative.name, self.moments["second"].value
+        domain = gaussian.gaussian_domain([slope], name, decay=20.5)
+        ends = [end for core in cores for end in (core.left, core.right)]
+        kinks = tuple(sorted({*self.phi.kinks, *ends}))
+        # what follows a front, and what leads away from a core
+        steep = [*fronts]
+        steep += [Front(end, (core.right - core.left) / 8) for core in cores for end in (core.left, core.right)]
+        try:
+            edges = gaussian.panel_edges(
+                slope,
+                kinks,
+                domain,
+                name,
+                order=16,
+                tolerance=max([1e-9, 50 * self.precision, *(5e-15 * abs(f.place) / f.width for f in fronts)]),
+                floor=50 * self.slope_noise * math.sqrt(second),
+                smallest=min([1e-4, *(front.width / 100 for front in steep)]),
+                anchor=1.0,
+                cuts=cuts(tuple(steep)),
+            )
+        except InfiniteMomentError:
+            raise cusp from None
+        # φ′ has a cusp or is very steep: what 1e-11 costs is enough
+        rough = 1e-11 if float(np.diff(edges).min()) < 1e-3 else 0.0
+        flat = self.moments["slope_second"].value == 0.0
+        smooth = PiecewiseFunction(np.zeros_like if flat else slope, edges, kinks, domain)
+        inside = [(place, size) for place, size in self.jumps if not any(c.left < place < c.right for c in cores)]
+        return sample_slope(
+            smooth, [*inside, *((core.place, core.size) for core in cores)], as_flux=as_flux, work=work
+        ), rough
+
+    def _cores(self, least: float) -> tuple[_Core, ...]:
+        """Fronts so narrow that κ takes them as jumps, and what that costs."""
+        narrow = [front for front in self.fronts if front.width < max(least, front.narrow)]
+        reach = [max(front.reach, 1e-7) for front in narrow]
+        found: list[_Core] = []
+        for front, half in zip(narrow, reach, strict=True):
+            left, right = front.place - half, front.place + half
+            if found and found[-1].right >= left:
+                left = found.pop().left
+            found.append(self._core_between(left, right, front.place))
+        return tuple(core for core in found if core.size != 0.0)
+
+    def _core_between(self, left: float, right: float, place: float) -> _Core:
+        below, above = (float(v) for v in self.value(np.array([left, right])))
+        edges = self.edges[(self.edges > left) & (self.edges < right)]
+        edges = np.concatenate([[left], edges, [right]])
+
+        def missed(x: Floats) -> Floats:
+            return np.asarray(np.abs(self.value(x) - np.where(x < place, below, above)))
+
+        gone = gaussian.gaussian_expectation(missed, edges)
+        squared = gaussian.gaussian_expectation(lambda x: missed(x) ** 2, edges)
+        height = max(abs(below), abs(above), 3 * math.sqrt(self.moments["second"].value))
+        return _Core(left, right, place, above - below, 2 * height * gone.value + squared.value)

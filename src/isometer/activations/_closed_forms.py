@@ -91,17 +91,17 @@ def as_polynomial(expression: Expression) -> Floats | None:
 
 
 def _polynomial_dual(polynomial: Floats) -> SeriesDual:
-    roots = np.sqrt(np.array([float(math.factorial(k)) for k in range(len(polynomial))]))
-    series = hermite_e.poly2herme(polynomial) * roots  # c_k
+    factorials = np.array([float(math.factorial(k)) for k in range(len(polynomial))])
+    series = hermite_e.poly2herme(polynomial)
     # every power has Hermite coefficients ≥ 0: this is what the sum of c_k is made of, and what it rounds at
-    rounding = 1e-15 * hermite_e.poly2herme(np.abs(polynomial)) * roots
+    rounding = 1e-15 * hermite_e.poly2herme(np.abs(polynomial))
     series = np.where(np.abs(series) <= rounding, 0.0, series)
-    squares = series**2
+    squares = series**2 * factorials  # c_k = series_k √k!
     if len(squares) == 1:
         squares = np.append(squares, 0.0)
     moment = math.fsum(squares)
     slope = math.fsum(squares * np.arange(len(squares)))
-    error = 4e-16 * moment + float(np.abs(series) @ rounding)
+    error = 4e-16 * moment + float(np.abs(series) * factorials @ rounding)
     return SeriesDual(squares, moment, slope, error, method="closed form")
 
 

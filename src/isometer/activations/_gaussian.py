@@ -325,9 +325,7 @@ def hermite_coefficients(function: Function, edges: Floats, order: int) -> Float
     return hermite_with_sizes(function, edges, order, sizes=False)[0]
 
 
-def hermite_with_sizes(
-    function: Function, edges: Floats, order: int, *, sizes: bool = True
-) -> tuple[Floats, Floats]:
+def hermite_with_sizes(function: Function, edges: Floats, order: int, *, sizes: bool = True) -> tuple[Floats, Floats]:
     """`hermite_coefficients`, and E |φ he_k|, which is what their rounding is relative to."""
     widest = 10.0 / math.sqrt(order + 1.0)  # one and a half wavelengths for 32 nodes
     pieces = np.maximum(1, np.ceil(np.diff(edges) / widest)).astype(int)

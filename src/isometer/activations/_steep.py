@@ -43,6 +43,16 @@ class Front:
         """Whether floating point has numbers enough inside it."""
         return self.width > 1e-12 * abs(self.place)
 
+    @property
+    def narrow(self) -> float:
+        """The width below which taking it as a jump costs less than rounding of x inside it."""
+        return max(1e-9, 5e-8 * math.sqrt(abs(self.place)))
+
+    @property
+    def reach(self) -> float:
+        """How far from its place a function that saturates has done so."""
+        return max(40 * self.width, 1e-13 * abs(self.place))
+
 
 def fronts(expression: Expression) -> tuple[Front, ...]:
     """Steep places inside the reach of the Gaussian, left to right; of several at one place, the steepest."""

@@ -195,7 +195,7 @@ class KernelMap:
 
         Example:
             >>> from isometer.theory import KernelMap
-            >>> KernelMap("relu").slope_at_zero
+            >>> round(KernelMap("relu").slope_at_zero, 12)
             0.5
         """
         return self._branch * self._factor * self._moments["first"].value ** 2 + (1 - self._branch)
