@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -411,10 +412,8 @@ class Activation:
         slope = moments["slope_second"]
         if math.isfinite(slope.value) and slope.value > 0:
             parts.append(slope.error / slope.value)
-        try:
+        with suppress(ActivationError):  # moments exist where the kernel map cannot be computed, as at a cusp
             parts.append(self.unit_dual.error)
-        except ActivationError:  # moments exist where the kernel map cannot be computed, as at a cusp
-            pass
         return max(parts)
 
     @property
