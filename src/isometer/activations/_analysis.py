@@ -149,7 +149,13 @@ class Analysis:
         """Those of ψ, by quadrature, or by formula where both agree."""
 
         def e(function: Callable[[Floats, Floats], Floats]) -> NumericalEstimate:
-            return gaussian.gaussian_expectation(lambda x: function(x, self.value(x)), self.edges)
+            found = gaussian.gaussian_expectation(lambda x: function(x, self.value(x)), self.edges)
+            if not math.isfinite(found.value):
+                raise InfiniteMomentError(
+                    f"a moment of {self.phi.name} is infinite, or too large for floating point — use one without "
+                    "poles that grows slower than exp(x²/4)"
+                )
+            return found
 
         exact = self.exact
         mean, second = e(lambda x, y: y), e(lambda x, y: y * y)
@@ -230,13 +236,15 @@ class Analysis:
             if series is not None:
                 return series
         steep = any(front.width < 1e-2 for front in self.fronts)
+        # a long formula takes longer to evaluate
+        work = _WORK / max(1.0, sum(1 for _ in walk(self.phi.derivative.expression)) / 10)
         try:
-            dual = self._angle_dual(work=_WORK / 1.5 if steep else _WORK)
+            dual = self._angle_dual(work=work / 1.5 if steep else work)
         except TooMuchWork:
             if not steep:
                 raise self._too_hard() from None
             try:  # fronts as jumps, at the price of a larger error
-                dual = self._angle_dual(work=_WORK / 3, narrow=1e-2)
+                dual = self._angle_dual(work=work / 3, narrow=1e-2)
             except TooMuchWork:
                 raise self._too_hard() from None
         if not dual.error <= _USELESS * moments_scale(self.moments):

@@ -143,13 +143,18 @@ def _roots_on(equation: Expression, grid: Floats, values: Floats, known: Floats)
     edge = good[:-1] & good[1:] & (zero[:-1] != zero[1:])
     edge[:-1] &= ~lone
     edge[1:] &= ~lone
-    crossing = good[:-1] & good[1:] & (values[:-1] * values[1:] < 0)
+    crossing = good[:-1] & good[1:] & (np.sign(values[:-1]) * np.sign(values[1:]) < 0)
     for root in known[np.asarray(evaluate(equation, known)) == 0.0] if len(known) else ():
         cell = int(np.searchsorted(grid, root))
         crossing[max(cell - 2, 0) : cell + 1] = False
         edge[max(cell - 2, 0) : cell + 1] = False
     size = np.abs(values)
-    dip = good[1:-1] & (size[1:-1] < size[:-2]) & (size[1:-1] <= size[2:]) & (values[:-2] * values[2:] > 0)
+    dip = (
+        good[1:-1]
+        & (size[1:-1] < size[:-2])
+        & (size[1:-1] <= size[2:])
+        & (np.sign(values[:-2]) * np.sign(values[2:]) > 0)
+    )
     found = [*grid[1:-1][lone]]
     found += [*_bisect(lambda x: evaluate(equation, x) > 0, grid[:-1][crossing], grid[1:][crossing])]
     found += [*_bisect(lambda x: evaluate(equation, x) == 0, grid[:-1][edge], grid[1:][edge])]
@@ -248,7 +253,7 @@ def panel_edges(
         refuse(found, name)
     if len(found.unresolved):  # an integrable singularity has no mass in the panels that close in on it; a pole has
         height = np.abs(found.series.coefficients).max(axis=1)
-        mass = height**2 * np.diff(found.series.edges)
+        mass = (height / max(height.max(), 1e-300)) ** 2 * np.diff(found.series.edges)
         tiny = np.isin(found.series.edges[:-1], found.unresolved[:, 0])
         if mass[tiny].max() > 1e-6 * mass[~tiny].sum():
             raise _pole(name, float(found.unresolved[int(np.argmax(mass[tiny])), 0]))
@@ -265,7 +270,8 @@ def _pole(name: str, place: float) -> InfiniteMomentError:
 def refuse(found: Resolution, name: str) -> None:
     """Say why the panels ran out: a pole, where all the mass sits in narrow panels, or noise and oscillation."""
     width = np.diff(found.series.edges)
-    mass = np.abs(found.series.coefficients).max(axis=1) ** 2 * width
+    height = np.abs(found.series.coefficients).max(axis=1)
+    mass = (height / max(height.max(), 1e-300)) ** 2 * width
     narrow = width < 1e-3
     if mass[narrow].sum() > 0.5 * mass.sum() and width[narrow].sum() < 0.1 * width.sum():
         raise _pole(name, float(found.series.edges[int(np.argmax(mass))]))
@@ -290,6 +296,8 @@ def integrate(integrand: Function, edges: Floats, order: int = 32) -> NumericalE
 
     coarse, _ = rule(edges)
     fine, size = rule(halved(edges))
+    if not math.isfinite(size):
+        return NumericalEstimate(math.inf, math.inf)
     change = float(np.abs(fine[::2] + fine[1::2] - coarse).sum())
     rounding = 4 * _EPS * size
     return NumericalEstimate(float(fine.sum()), 10 * max(change - rounding, 0.0) + rounding)

@@ -263,7 +263,7 @@ def _power_kernel(n: int, rho: Any) -> Any:
 
 
 TARGETS = (
-    Target("evaluations", 1_500, 4, lambda rng: expression(rng, int(rng.integers(1, 4))), _check_evaluation),
-    Target("verdicts", 3_000, 8, _draw_verdict, _check_verdict),
+    Target("evaluations", 1_500, 2, lambda rng: expression(rng, int(rng.integers(1, 4))), _check_evaluation),
+    Target("verdicts", 3_000, 2, _draw_verdict, _check_verdict),
     Target("errors", 400, 2, _draw_error, _check_error),
 )
