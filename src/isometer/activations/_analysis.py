@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 _ORDINARY = (
     64  # powers of two that φ may be away from one before it is scaled: squares are far from over- and underflow
 )
-_WORK = 3e8  # evaluations of φ′ for one kernel map, some seconds
+_WORK = 1.5e8  # evaluations of φ′ for one kernel map, some seconds
 _USELESS = 1e-3  # an error of κ beyond this share of E φ² is no answer
 _STEEP = 1e-4
 _LONG_SERIES = 192  # beyond this many terms the angle series is cheaper to evaluate

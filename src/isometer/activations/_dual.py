@@ -291,11 +291,14 @@ class Work:
 
     left: float
 
+    def take(self, evaluations: float) -> None:
+        self.left -= evaluations
+        if self.left < 0:
+            raise TooMuchWork
+
     def counted(self, f: PiecewiseFunction) -> PiecewiseFunction:
         def function(x: Floats) -> Floats:
-            self.left -= x.size
-            if self.left < 0:
-                raise TooMuchWork
+            self.take(x.size)
             return f.function(x)
 
         return replace(f, function=function)
@@ -304,9 +307,10 @@ class Work:
 class TensorRule:
     """E f(X) f(Y) as a double sum over the nodes of f, where the density of (X, Y) is smooth on every panel."""
 
-    _MOST = 1600  # nodes; the sum has as many terms squared
+    _MOST = 1000  # nodes; the sum has as many terms squared
 
-    def __init__(self, f: PiecewiseFunction) -> None:
+    def __init__(self, f: PiecewiseFunction, work: Work) -> None:
+        self.work = work
         x, weight = panel_nodes(f.edges[:-1], f.edges[1:], 24)
         with np.errstate(all="ignore"):
             values = f.function(x.ravel()).reshape(x.shape) * weight
@@ -317,6 +321,7 @@ class TensorRule:
         self.least = widest / 2 if len(self.x) <= self._MOST else math.inf  # least sin θ
 
     def __call__(self, theta: float) -> float:
+        self.work.take(len(self.x) ** 2)
         rho, sine = math.cos(theta), math.sin(theta)
         x, y = self.x[:, None], self.x[None, :]
         # (x² − 2ρxy + y²)/sin²θ from the difference or the sum, whichever is small
@@ -398,8 +403,9 @@ def sample_slope(
     `work` is how often φ′ may be evaluated before `TooMuchWork` ends it.
     """
     f = f.pruned()
-    tensor = TensorRule(f)
-    f = Work(work).counted(f)
+    budget = Work(work)
+    tensor = TensorRule(f, budget)
+    f = budget.counted(f)
     mirror = f.mirrored()
     flat = not f.function(f.edges[:-1] + 0.37 * np.diff(f.edges)).any()  # φ is piecewise constant
 
