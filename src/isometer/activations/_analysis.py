@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from isometer.activations import _gaussian as gaussian
 from isometer.activations._closed_forms import closed_dual
 from isometer.activations._dual import Dual, PiecewiseFunction, SeriesDual, TooMuchWork, build_angle_dual, sample_slope
-from isometer.activations._expression import Opaque, walk
+from isometer.activations._expression import FunctionCall, Opaque, walk
 from isometer.activations._gaussian import NumericalEstimate
 from isometer.activations._steep import Front, cuts, fronts
 from isometer.errors import ActivationError, InfiniteMomentError
@@ -26,7 +26,27 @@ Floats = NDArray[np.float64]
 _ORDINARY = (
     64  # powers of two that φ may be away from one before it is scaled: squares are far from over- and underflow
 )
-_WORK = 1.5e8  # evaluations of φ′ for one kernel map, some seconds
+_WORK = 1e9  # evaluations of a short φ′ for one kernel map, some seconds
+_SLOW = frozenset(
+    (
+        "tanh",
+        "sigmoid",
+        "erf",
+        "ndtr",
+        "arctan",
+        "arcsinh",
+        "softplus",
+        "exp",
+        "expm1",
+        "sin",
+        "cos",
+        "sinh",
+        "cosh",
+        "log1p",
+        "log",
+        "power",
+    )
+)
 _USELESS = 1e-3  # an error of κ beyond this share of E φ² is no answer
 _STEEP = 1e-4
 _LONG_SERIES = 192  # beyond this many terms the angle series is cheaper to evaluate
@@ -148,17 +168,11 @@ class Analysis:
     def moments(self) -> dict[str, NumericalEstimate]:
         """Those of ψ, by quadrature, or by formula where both agree."""
 
-        def e(function: Callable[[Floats, Floats], Floats]) -> NumericalEstimate:
-            found = gaussian.gaussian_expectation(lambda x: function(x, self.value(x)), self.edges)
-            if not math.isfinite(found.value):
-                raise InfiniteMomentError(
-                    f"a moment of {self.phi.name} is infinite, or too large for floating point — use one without "
-                    "poles that grows slower than exp(x²/4)"
-                )
-            return found
+        def e(function: Callable[[Floats], Floats]) -> NumericalEstimate:
+            return self._finite(gaussian.gaussian_expectation(function, self.edges))
 
         exact = self.exact
-        mean, second = e(lambda x, y: y), e(lambda x, y: y * y)
+        mean, second = e(self.value), self._finite(gaussian.second_moment(self.value, self.edges))
         if exact is not None:
             second = NumericalEstimate(exact.second_moment, exact.error)
             root = math.sqrt(exact.at_zero)  # |E φ|; quadrature has the sign
@@ -169,7 +183,9 @@ class Analysis:
         elif abs(mean.value) <= 4 * mean.error and mean.error < 1e-10 * math.sqrt(second.value):
             mean = NumericalEstimate(0.0, max(mean.error, abs(mean.value)))  # odd functions: exactly centred
         centre = mean.value
-        variance = e(lambda x, y: (y - centre) ** 2)  # second − mean² cancels where φ hardly varies
+        variance = gaussian.second_moment(
+            lambda x: self.value(x) - centre, self.edges
+        )  # second − mean² cancels where φ hardly varies
         if exact is not None:
             # summed without κ(0): κ(1) − κ(0)
             variance = NumericalEstimate(float(exact.deficit(np.ones(1))[0]), exact.error)
@@ -181,9 +197,17 @@ class Analysis:
             "second": second,
             "variance": variance,
             "slope_second": self._slope_second(second.value),
-            "first": self._first(e(lambda x, y: x * y)),
-            "mirror": gaussian.gaussian_expectation(lambda x: self.value(x) * self.value(-x), both),
+            "first": self._first(e(lambda x: x * self.value(x))),
+            "mirror": self._finite(gaussian.second_moment(self.value, both, lambda x: self.value(-x))),
         }
+
+    def _finite(self, found: NumericalEstimate) -> NumericalEstimate:
+        if not math.isfinite(found.value):
+            raise InfiniteMomentError(
+                f"a moment of {self.phi.name} is infinite, or too large for floating point — use a function without "
+                "poles that grows slower than exp(x²/4)"
+            )
+        return found
 
     def _slope_second(self, second: float) -> NumericalEstimate:
         """E ψ′²; infinite where a cusp makes it so."""
@@ -193,7 +217,7 @@ class Analysis:
         def square(x: Floats) -> Floats:
             return np.asarray(self.slope(x) ** 2)
 
-        slope = gaussian.gaussian_expectation(square, self.edges)
+        slope = gaussian.second_moment(self.slope, self.edges)
         if slope.error > 1e-9 * slope.value:  # panels that resolve φ need not resolve φ′
             slope = min(slope, gaussian.refined_expectation(square, self.edges), key=lambda one: one.error)
         if not math.isfinite(slope.value) or (slope.error > 1e-3 * slope.value and slope.error > 1e-6 * second):
@@ -236,8 +260,7 @@ class Analysis:
             if series is not None:
                 return series
         steep = any(front.width < 1e-2 for front in self.fronts)
-        # a long formula takes longer to evaluate
-        work = _WORK / max(1.0, sum(1 for _ in walk(self.phi.derivative.expression)) / 10)
+        work = _WORK / self._cost
         try:
             dual = self._angle_dual(work=work / 1.5 if steep else work)
         except TooMuchWork:
@@ -254,6 +277,13 @@ class Analysis:
                 "of a callable with activation(f, kinks=[...])"
             )
         return dual
+
+    @property
+    def _cost(self) -> float:
+        """How much longer than a short formula φ′ takes, roughly; a count, so that it is the same on every machine."""
+        nodes = list(walk(self.phi.derivative.expression))
+        slow = sum(1 for node in nodes if isinstance(node, FunctionCall) and node.name in _SLOW)
+        return max(1.0, (len(nodes) + 8 * slow) / 14) ** 3
 
     def _too_hard(self) -> ActivationError:
         return ActivationError(
