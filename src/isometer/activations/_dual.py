@@ -321,7 +321,7 @@ class TensorRule:
         self.least = widest / 2 if len(self.x) <= self._MOST else math.inf  # least sin θ
 
     def __call__(self, theta: float) -> float:
-        self.work.take(len(self.x) ** 2)
+        self.work.take(len(self.x) ** 2 / 4)  # an exponential each, which is cheap beside φ′
         rho, sine = math.cos(theta), math.sin(theta)
         x, y = self.x[:, None], self.x[None, :]
         # (x² − 2ρxy + y²)/sin²θ from the difference or the sum, whichever is small
