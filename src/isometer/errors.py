@@ -41,6 +41,18 @@ class InfiniteMomentError(ActivationError):
     """
 
 
+class OverflowingMomentError(InfiniteMomentError):
+    """A moment of the activation is finite, but too large for floating point.
+
+    Example:
+        >>> from isometer import activation
+        >>> activation("relu").scaled(1e200).second_moment
+        Traceback (most recent call last):
+        ...
+        isometer.errors.OverflowingMomentError: E φ² of scaled(relu, 1e+200) is about 10^400, which floating point ...
+    """
+
+
 class ModelChangedError(IsometerError):
     """An examination ended well, but the model is not as it was before, and could not be put back.
 

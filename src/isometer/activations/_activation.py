@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.activations import _gaussian as gaussian
-from isometer.activations._analysis import Analysis
-from isometer.activations._closed_forms import closed_dual
+from isometer.activations._analysis import Analysis, parity
 from isometer.activations._dual import AffineDual, Dual
 from isometer.activations._expression import (
     Expression,
@@ -27,9 +28,26 @@ from isometer.activations._expression import (
     walk,
 )
 from isometer.activations._gaussian import NumericalEstimate
-from isometer.errors import ActivationError
+from isometer.errors import ActivationError, OverflowingMomentError
 
 Floats = NDArray[np.float64]
+DOUBTFUL = 1e-8
+"""A relative error estimate above this is worth a warning."""
+_DEGREE = {"mean": 1, "second": 2, "variance": 2, "slope_second": 2, "first": 1, "mirror": 2}
+_SYMBOL = {
+    "mean": "E φ", "second": "E φ²", "variance": "Var φ", "slope_second": "E φ′²", "first": "E Xφ",
+    "mirror": "E φ(X)φ(−X)",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """φ = 2^exponent·(scale·ψ + shift), and the moments of the bracket."""
+
+    exponent: int
+    scale: float
+    shift: float
+    moments: dict[str, NumericalEstimate]
 
 
 class Activation:
@@ -107,7 +125,7 @@ class Activation:
             >>> round(activation("relu").unit()(1.0), 12)  # He's √2
             1.414213562373
         """
-        if self.second_moment == 0.0:
+        if self._scaled.moments["second"].value == 0.0:
             raise ActivationError(f"{self.name} is zero almost everywhere and cannot be scaled to unit second moment")
         return Activation(self.gain_forward * self.expression, f"unit({self.name})")
 
@@ -195,7 +213,16 @@ class Activation:
             >>> activation("sign").jumps
             ((0.0, 2.0),)
         """
-        return self._steps(self)
+        scale, _, core = self._core
+        if core is not self:  # a shift may be much larger than the jump
+            return tuple((place, scale * size) for place, size in core.jumps)
+        found = dict(self._steps(self))
+        for front in self._analysis.fronts:  # a step that floating point cannot tell from a jump
+            if not front.resolvable and abs(front.place) < 30.0:
+                below, above = self(np.array([front.place - front.reach, front.place + front.reach]))
+                if abs(above - below) > 1e-8 * max(abs(above), abs(below)):
+                    found[front.place] = float(above - below)
+        return tuple(sorted(found.items()))
 
     @cached_property
     def slope_jumps(self) -> tuple[tuple[float, float], ...]:
@@ -206,6 +233,9 @@ class Activation:
             >>> activation("relu").slope_jumps
             ((0.0, 1.0),)
         """
+        scale, _, core = self._core
+        if core is not self:
+            return tuple((place, scale * size) for place, size in core.slope_jumps)
         return self._steps(self.derivative)
 
     def _steps(self, function: Activation) -> tuple[tuple[float, float], ...]:
@@ -215,10 +245,12 @@ class Activation:
         place = np.array(inside)
         near = 1e-13 * np.maximum(1.0, np.abs(place))
         right, left = function(place + near), function(place - near)
-        scale = np.maximum(1.0, np.maximum(np.abs(right), np.abs(left)))
+        farther = function(place + 1000 * near) - function(place - 1000 * near)
         with np.errstate(invalid="ignore"):
             size = right - left
-        real = np.isfinite(size) & (np.abs(size) > 1e-8 * scale)
+            # an infinite slope changes the difference as the two points close in, a jump does not
+            stays = np.abs(size - farther) <= 0.1 * np.abs(size)
+            real = np.isfinite(size) & stays & (np.abs(size) > 1e-8 * np.maximum(np.abs(right), np.abs(left)))
         return tuple((float(p), float(s)) for p, s in zip(place[real], size[real], strict=True))
 
     # --- Gaussian moments ---------------------------------------------------------------------------------------------
@@ -247,6 +279,23 @@ class Activation:
         return gaussian.refined_expectation(lambda x: function(x, self(x)), self._analysis.edges)
 
     @cached_property
+    def _scaled(self) -> _Scaled:
+        """φ as 2^exponent·(scale·ψ + shift), ψ what the analysis of the core is about, with the moments of the bracket.
+
+        The exponent is zero for all but extreme sizes; with it no square over- or underflows.
+        """
+        scale, shift, core = self._core
+        analysis = core._analysis
+        raw = analysis.moments
+        if core is self:
+            return _Scaled(analysis.exponent, 1.0, 0.0, raw)
+        size = analysis.exponent + _binary_order(scale) if raw["second"].value > 0.0 else -9999
+        exponent = max(size, _binary_order(shift))
+        exponent = exponent if abs(exponent) > 64 and exponent > -9999 else 0
+        scale, shift = math.ldexp(scale, analysis.exponent - exponent), math.ldexp(shift, -exponent)
+        return _Scaled(exponent, scale, shift, _affine_moments(scale, shift, raw))
+
+    @cached_property
     def moments(self) -> dict[str, NumericalEstimate]:
         """E φ, E φ², E φ′² (almost everywhere), E Xφ and E φ(X)φ(−X), each with its error.
 
@@ -256,26 +305,41 @@ class Activation:
             >>> m["second"].value, m["second"].error < 1e-14
             (0.5, True)
         """
-        scale, shift, core = self._core
-        if core is not self:
-            raw = core.moments
-            centre = scale * raw["mean"].value + shift
-            if abs(centre) <= 8 * 2.2e-16 * abs(shift) + abs(scale) * raw["mean"].error:
-                centre = 0.0  # centred by construction, up to rounding
-            affine = {
-                "mean": centre,
-                # scale² E φ² + 2 scale·shift E φ + shift² would cancel where shift centres φ
-                "second": scale**2 * raw["variance"].value + centre**2,
-                "slope_second": scale**2 * raw["slope_second"].value,
-                "first": scale * raw["first"].value,
-                "mirror": scale**2 * (raw["mirror"].value - raw["mean"].value ** 2) + centre**2,
-                "variance": scale**2 * raw["variance"].value,
-            }
-            grow = scale**2 + abs(scale)
-            return {
-                k: NumericalEstimate(v, grow * raw[k].error + 4e-16 * (abs(v) + shift**2)) for k, v in affine.items()
-            }
-        return self._analysis.moments
+        exponent, found = self._scaled.exponent, self._scaled.moments
+        if exponent == 0:
+            return found
+        out = {}
+        for name, estimate in found.items():
+            with np.errstate(over="ignore"):
+                value, error = np.ldexp([estimate.value, estimate.error], exponent * _DEGREE[name])
+            if math.isfinite(estimate.value) and not math.isfinite(value):
+                raise OverflowingMomentError(
+                    f"{_SYMBOL[name]} of {self.name} is about 10^{_decimal_order(estimate.value, exponent, name)}, "
+                    "which floating point does not hold — scale the activation down; its kernel map stays the same"
+                )
+            out[name] = NumericalEstimate(float(value), float(error))
+        return out
+
+    @cached_property
+    def unit_moments(self) -> dict[str, NumericalEstimate]:
+        """As `moments`, of φ/√(E φ²): they depend on no scale, and exist where those of φ overflow.
+
+        Example:
+            >>> from isometer import activation
+            >>> round(activation("relu").scaled(1e200).unit_moments["mean"].value ** 2, 12)  # 1/π
+            0.318309886184
+        """
+        found = self._scaled.moments
+        second = found["second"]
+        if second.value == 0.0:
+            raise ActivationError(f"{self.name} is zero almost everywhere and cannot be scaled to unit second moment")
+        relative = second.error / second.value
+        out = {}
+        for name, estimate in found.items():
+            factor = second.value ** (-_DEGREE[name] / 2)
+            spread = abs(estimate.value) * relative if math.isfinite(estimate.value) else 0.0
+            out[name] = NumericalEstimate(factor * estimate.value, factor * (estimate.error + spread))
+        return {**out, "second": NumericalEstimate(1.0, 0.0)}
 
     @property
     def mean(self) -> float:
@@ -319,11 +383,7 @@ class Activation:
             >>> activation("relu").first_squared
             0.25
         """
-        scale, _, core = self._core
-        exact = closed_dual(core.expression)
-        value = exact.slope_at_zero if exact is not None else core.moments["first"].value ** 2
-        # |c₁| below 1e-12 of the root second moment is rounding of the quadrature
-        return scale**2 * (0.0 if value < 1e-24 * core.second_moment else value)
+        return _product(self.moments["first"].value, self.moments["first"].value, "E Xφ squared", self.name)
 
     @cached_property
     def kernel_slope_at_one(self) -> float:
@@ -334,11 +394,7 @@ class Activation:
             >>> activation("step").kernel_slope_at_one
             inf
         """
-        if self.jumps:
-            return math.inf
-        scale, _, core = self._core
-        exact = closed_dual(core.expression)
-        return scale**2 * exact.slope_at_one if exact is not None else self.moments["slope_second"].value
+        return math.inf if self.jumps else self.moments["slope_second"].value
 
     @cached_property
     def error_estimate(self) -> float:
@@ -349,15 +405,42 @@ class Activation:
             >>> activation("mish").error_estimate < 1e-12
             True
         """
-        moments = self.moments
-        scale = max(self.second_moment, 1e-300)
-        if self.second_moment == 0.0:
+        if self._scaled.moments["second"].value == 0.0:
             return 0.0
-        parts = [moments["second"].error / scale, moments["mean"].error / math.sqrt(scale), self.dual.error / scale]
+        moments = self.unit_moments
+        parts = [self.second_moment_error, moments["mean"].error]
         slope = moments["slope_second"]
         if math.isfinite(slope.value) and slope.value > 0:
             parts.append(slope.error / slope.value)
+        with suppress(ActivationError):  # moments exist where the kernel map cannot be computed, as at a cusp
+            parts.append(self.unit_dual.error)
         return max(parts)
+
+    @property
+    def second_moment_error(self) -> float:
+        """Error estimate of E φ², relative.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("mish").second_moment_error < 1e-14
+            True
+        """
+        second = self._scaled.moments["second"]
+        return second.error / second.value if second.value > 0.0 else 0.0
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before its numbers are used: estimated errors that are larger than usual.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("gelu").warnings
+            ()
+        """
+        error = self.error_estimate
+        if error <= DOUBTFUL:
+            return ()
+        return (f"numbers of {self.name} are known to a relative error of {error:.1g} only",)
 
     # --- gains --------------------------------------------------------------------------------------------------------
 
@@ -370,7 +453,7 @@ class Activation:
             >>> round(activation("relu").gain_forward, 12)
             1.414213562373
         """
-        return math.sqrt(1.0 / self.second_moment) if self.second_moment > 0 else math.inf
+        return self._inverse_root("second", "forward gain")
 
     @property
     def gain_backward(self) -> float:
@@ -381,8 +464,7 @@ class Activation:
             >>> activation("sign").gain_backward  # no gradient passes a step
             inf
         """
-        slope = self.moments["slope_second"].value
-        return math.sqrt(1.0 / slope) if slope > 0 else math.inf
+        return self._inverse_root("slope_second", "backward gain")
 
     @property
     def unit_variance_gamma(self) -> float:
@@ -393,7 +475,19 @@ class Activation:
             >>> round(activation("relu").unit_variance_gamma, 6)  # √(2/(1 − 1/π))
             1.712859
         """
-        return math.sqrt(1.0 / self.variance) if self.variance > 0 else math.inf
+        return self._inverse_root("variance", "unit-variance factor")
+
+    def _inverse_root(self, moment: str, what: str) -> float:
+        """1/√ of a second moment of any size; `inf` where it is zero."""
+        value, exponent = self._scaled.moments[moment].value, self._scaled.exponent
+        if value == 0.0:
+            return math.inf
+        root = math.sqrt(1.0 / value)
+        if math.isfinite(root) and _binary_order(root) - exponent > 1023:
+            raise ActivationError(
+                f"the {what} of {self.name} is too large for floating point — scale the activation up"
+            )
+        return math.ldexp(root, -exponent)
 
     # --- Hermite expansion and the dual -------------------------------------------------------------------------------
 
@@ -409,6 +503,19 @@ class Activation:
             raise ActivationError(f"order must be a whole number ≥ 0; got {order}")
         return gaussian.hermite_coefficients(self, self._analysis.edges, int(order))
 
+    def hermite_degrees(self, order: int) -> NDArray[np.bool_]:
+        """Which Hermite coefficients c₀ … c_order are more than rounding.
+
+        Example:
+            >>> from isometer import activation
+            >>> activation("cube").hermite_degrees(4).tolist()
+            [False, True, False, True, False]
+        """
+        analysis = self._core[2]._analysis
+        present = analysis.degrees(order)
+        present[0] = self._scaled.moments["mean"].value != 0.0
+        return present
+
     @cached_property
     def is_odd(self) -> bool:
         """φ(−x) = −φ(x), judged by E (φ(X) + φ(−X))² = 2(κ(1) + κ(−1)).
@@ -418,7 +525,7 @@ class Activation:
             >>> activation("sin").is_odd, activation("relu").is_odd
             (True, False)
         """
-        return self._analysis.parity == -1
+        return parity(self._scaled.moments) == -1
 
     @cached_property
     def is_affine(self) -> bool:
@@ -431,7 +538,8 @@ class Activation:
         """
         if as_affine(self.expression) is not None:
             return True
-        return self.variance - self.first_squared <= 1e-13 * max(self.variance, 1e-300)
+        found = self._scaled.moments
+        return found["variance"].value - found["first"].value ** 2 <= 1e-13 * found["variance"].value
 
     @property
     def is_constant(self) -> bool:
@@ -442,7 +550,8 @@ class Activation:
             >>> activation(lambda x: 0 * x + 3.0).is_constant
             True
         """
-        return self.variance <= 1e-28 * max(self.second_moment, 1e-300)
+        found = self._scaled.moments
+        return found["variance"].value <= 1e-28 * found["second"].value
 
     @cached_property
     def nonlinearity(self) -> float:
@@ -456,7 +565,8 @@ class Activation:
         """
         if self.is_constant:
             raise ActivationError(f"{self.name} is constant; its coefficient of non-linearity is undefined")
-        return max(0.0, 1.0 - self.first_squared / self.variance)
+        found = self._scaled.moments
+        return max(0.0, 1.0 - found["first"].value ** 2 / found["variance"].value)
 
     @cached_property
     def nonaffinity(self) -> float:
@@ -467,7 +577,8 @@ class Activation:
             >>> activation("identity").nonaffinity
             0.0
         """
-        return max(0.0, 1.0 - (self.mean**2 + self.first_squared) / self.second_moment)
+        found = self.unit_moments
+        return max(0.0, 1.0 - (found["mean"].value ** 2 + found["first"].value ** 2))
 
     @cached_property
     def dual(self) -> Dual:
@@ -478,10 +589,30 @@ class Activation:
             >>> activation("relu").dual.method, activation("gelu").dual.method, activation("elu").dual.method
             ('closed form', 'Hermite series', 'angle series')
         """
-        scale, _, core = self._core
-        if core is not self:
-            return AffineDual(core.dual, scale * scale, self.mean**2)
-        return self._analysis.dual
+        scaled, core = self._scaled, self._core[2]
+        base = core._analysis.dual
+        if core is self and scaled.exponent == 0:
+            return base
+        centre = math.ldexp(scaled.moments["mean"].value, scaled.exponent)
+        scale = math.ldexp(scaled.scale, scaled.exponent)
+        return AffineDual(
+            base,
+            _product(scale, scale, "the kernel", self.name),
+            _product(centre, centre, "the kernel", self.name),
+        )
+
+    @cached_property
+    def unit_dual(self) -> AffineDual:
+        """κ of φ/√(E φ²), whatever the size of φ.
+
+        Example:
+            >>> from isometer import activation
+            >>> round(activation("relu").scaled(1e200).unit_dual.at_zero, 12)  # 1/π
+            0.318309886184
+        """
+        scaled, core = self._scaled, self._core[2]
+        gain = scaled.scale / scaled.moments["second"].value * scaled.scale
+        return AffineDual(core._analysis.dual, gain, self.unit_moments["mean"].value ** 2)
 
     def kernel(self, rho: ArrayLike) -> Any:
         """κ(ρ) = E φ(X)φ(Y) on numbers or arrays in [−1, 1] (001/def-5.3).
@@ -534,6 +665,51 @@ def _finite(value: float, what: str) -> float:
     if not math.isfinite(number):
         raise ActivationError(f"{what} must be a finite number; got {value!r}")
     return number
+
+
+def _binary_order(value: float) -> int:
+    return math.frexp(value)[1] if value else -9999
+
+
+def _decimal_order(value: float, exponent: int, name: str) -> int:
+    return round(math.log10(abs(value)) + _DEGREE[name] * exponent * math.log10(2.0))
+
+
+def _product(a: float, b: float, what: str, name: str) -> float:
+    """a·b, or an error where that overflows."""
+    if not math.isfinite(a * b):
+        raise OverflowingMomentError(
+            f"{what} of {name} is too large for floating point — scale the activation down; its kernel map, scaled to "
+            "κ(1) = 1, stays the same"
+        )
+    return a * b
+
+
+def _affine_moments(scale: float, shift: float, raw: dict[str, NumericalEstimate]) -> dict[str, NumericalEstimate]:
+    """Moments of scale·ψ + shift from those of ψ."""
+    centre = scale * raw["mean"].value + shift
+    centre_error = abs(scale) * raw["mean"].error + 4e-16 * abs(shift)
+    if abs(centre) <= 8 * 2.2e-16 * abs(shift) + abs(scale) * raw["mean"].error:
+        centre = 0.0  # centred by construction, up to rounding
+    square = scale * scale
+    beside = 2 * abs(centre) * centre_error + centre_error**2
+    values = {
+        "mean": (centre, centre_error),
+        # scale² E ψ² + 2 scale·shift E ψ + shift² would cancel where shift centres ψ
+        "second": (square * raw["variance"].value + centre**2, square * raw["variance"].error + beside),
+        "slope_second": (square * raw["slope_second"].value, square * raw["slope_second"].error),
+        "first": (scale * raw["first"].value, abs(scale) * raw["first"].error),
+        "mirror": (
+            square * (raw["mirror"].value - raw["mean"].value ** 2) + centre**2,
+            square * (raw["mirror"].error + 2 * abs(raw["mean"].value) * raw["mean"].error) + beside,
+        ),
+        "variance": (square * raw["variance"].value, square * raw["variance"].error),
+    }
+    return {name: NumericalEstimate(value, error + 4e-16 * _known(value)) for name, (value, error) in values.items()}
+
+
+def _known(value: float) -> float:
+    return abs(value) if math.isfinite(value) else 0.0
 
 
 _CORES: dict[Expression, Activation] = {}

@@ -15,25 +15,29 @@ from isometer.activations._expression import Constant, Expression, FunctionCall,
 Floats = NDArray[np.float64]
 
 
-def closed_dual(core: Expression) -> Dual | None:
-    """The dual of `core` by formula, or None. `core` has no outer scale or shift left."""
+def closed_dual(core: Expression, exponent: int = 0) -> Dual | None:
+    """The dual of `core`·2^−exponent by formula, or None. `core` has no outer scale or shift left."""
     polynomial = as_polynomial(core)
     if polynomial is not None:
-        return _polynomial_dual(polynomial)
+        with np.errstate(over="ignore", invalid="ignore"):
+            dual = _polynomial_dual(np.ldexp(polynomial, -exponent))
+        return dual if math.isfinite(dual.slope_at_one) else None
     ray = as_two_rays(core)
     if ray is not None:
-        return two_rays_dual(*ray)
+        return two_rays_dual(*(math.ldexp(slope, -exponent) for slope in ray))
     if isinstance(core, FunctionCall) and core.name == "power" and core.arguments[1] == Constant(2.0):
         inner = core.arguments[0]
         if isinstance(inner, FunctionCall) and inner.name == "relu":
             gain = _pure_gain(inner.arguments[0])
-            return None if gain is None else _squared_relu_dual(gain)
+            return None if gain is None else _squared_relu_dual(gain * 2.0 ** (-exponent / 2))
     if isinstance(core, FunctionCall) and core.name == "exp":
         bump = as_polynomial(core.arguments[0])
-        if bump is not None and len(bump) == 3 and bump[0] == bump[1] == 0.0 and bump[2] < 0:
-            return _bump_dual(-bump[2])
+        if bump is not None and len(bump) == 3 and bump[0] == bump[1] == 0.0 and -1e100 < bump[2] < 0:
+            return _bump_dual(-bump[2]) if exponent == 0 else None
         affine = as_affine(core.arguments[0])
-        return None if affine is None else _exponential_dual(*affine)
+        return None if affine is None else _exponential_dual(affine[0], affine[1] - exponent * math.log(2.0))
+    if exponent != 0:
+        return None
     if isinstance(core, FunctionCall) and core.name in ("sin", "cos", "erf", "step", "sign"):
         gain = _pure_gain(core.arguments[0])
         if gain is None:
@@ -87,14 +91,18 @@ def as_polynomial(expression: Expression) -> Floats | None:
 
 
 def _polynomial_dual(polynomial: Floats) -> SeriesDual:
+    factorials = np.array([float(math.factorial(k)) for k in range(len(polynomial))])
     series = hermite_e.poly2herme(polynomial)
-    factorials = np.array([float(math.factorial(k)) for k in range(len(series))])
+    # every power has Hermite coefficients ≥ 0: this is what the sum of c_k is made of, and what it rounds at
+    rounding = 1e-15 * hermite_e.poly2herme(np.abs(polynomial))
+    series = np.where(np.abs(series) <= rounding, 0.0, series)
     squares = series**2 * factorials  # c_k = series_k √k!
     if len(squares) == 1:
         squares = np.append(squares, 0.0)
     moment = math.fsum(squares)
     slope = math.fsum(squares * np.arange(len(squares)))
-    return SeriesDual(squares, moment, slope, 4e-16 * moment, method="closed form")
+    error = 4e-16 * moment + float(np.abs(series) * factorials @ rounding)
+    return SeriesDual(squares, moment, slope, error, method="closed form")
 
 
 @lru_cache(maxsize=65536)
@@ -206,9 +214,11 @@ def _squared_relu_dual(gain: float) -> ClosedDual:
     )
 
 
-def _exponential_dual(gain: float, shift: float) -> ClosedDual:
+def _exponential_dual(gain: float, shift: float) -> ClosedDual | None:
     """exp(g x + h): e^{2h + g²} e^{g² ρ}."""
     q = gain * gain
+    if not abs(2 * shift + q) + q < 700:
+        return None
     front = math.exp(2 * shift + q)
     return ClosedDual(
         second_moment=front * math.exp(q),
@@ -293,23 +303,23 @@ def _sign_dual(scale: float, shift: float) -> ClosedDual:
 
 def _bump_dual(a: float) -> ClosedDual:
     """exp(−a x²): ((1 + 2a)² − 4a²ρ²)^{−1/2}."""
-    p, q = (1 + 2 * a) ** 2, 4 * a * a
+    p, q, rest = (1 + 2 * a) ** 2, 4 * a * a, 1 + 4 * a  # rest = p − q, without cancellation
 
-    def value(rho: Floats) -> Floats:
-        return (p - q * rho * rho) ** -0.5
+    def inside(gap: Floats) -> Floats:  # p − qρ² with 1 − ρ² = gap(2 − gap)
+        return rest + q * gap * (2.0 - gap)
 
     def deficit(gap: Floats) -> Floats:
-        rho = 1.0 - gap
-        top, here = math.sqrt(p - q), np.sqrt(p - q * rho * rho)
+        top, here = math.sqrt(rest), np.sqrt(inside(gap))
         # 1/top − 1/here without cancellation: here² − top² = q(1 − ρ²)
-        return q * gap * (1 + rho) / (top * here * (top + here))
+        return q * gap * (2.0 - gap) / (top * here * (top + here))
 
     return ClosedDual(
-        second_moment=(p - q) ** -0.5,
+        second_moment=rest**-0.5,
         at_zero=p**-0.5,
         slope_at_zero=0.0,
-        slope_at_one=q * (p - q) ** -1.5,
-        value_of=value,
-        slope_of=lambda rho: q * rho * (p - q * rho * rho) ** -1.5,
+        slope_at_one=q * rest**-1.5,
+        value_of=lambda rho: inside(1.0 - rho) ** -0.5,
+        slope_of=lambda rho: q * rho * inside(1.0 - rho) ** -1.5,
         deficit_of=deficit,
+        slope_of_gap=lambda gap: q * (1.0 - gap) * inside(gap) ** -1.5,
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -136,8 +136,12 @@ class ClosedDual(Dual):
     slope_of: Callable[[Floats], Floats]
     deficit_of: Callable[[Floats], Floats]
     slope_of_gap: Callable[[Floats], Floats] | None = None  # where κ' bends at ρ = 1
-    error: float = 1e-15
+    error: float = -1.0  # unless given, a few roundings of the second moment
     method: str = "closed form"
+
+    def __post_init__(self) -> None:
+        if self.error < 0.0:
+            object.__setattr__(self, "error", 1e-15 * self.second_moment)
 
     def value(self, rho: Floats) -> Floats:
         return self.value_of(np.asarray(rho, dtype=float))
@@ -189,7 +193,9 @@ class AngleDual(Dual):
         flux = np.where((np.abs(flux) < 1e-13 * self.second_moment) & (theta > 3.0), 0.0, flux)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = flux / np.sin(theta)
-        return np.where(theta == 0.0, np.inf, np.where(flux == 0.0, 0.0, np.where(theta >= np.pi, np.inf, ratio)))
+        return np.where(
+            theta == 0.0, self.slope_at_one, np.where(flux == 0.0, 0.0, np.where(theta >= np.pi, np.inf, ratio))
+        )
 
     def deficit(self, gap: Floats) -> Floats:
         theta = angle_of_gap(np.asarray(gap, dtype=float))
@@ -218,7 +224,7 @@ class AffineDual(Dual):
 
     @property
     def error(self) -> float:  # type: ignore[override]
-        return self.gain * self.base.error
+        return self.gain * self.base.error + 4e-16 * self.second_moment
 
     @property
     def method(self) -> str:  # type: ignore[override]
@@ -242,17 +248,88 @@ class AffineDual(Dual):
 
 @dataclass(frozen=True)
 class PiecewiseFunction:
-    """A function with the edges of panels that resolve it; `kinks` are the edges where it is not smooth."""
+    """A function with the edges of panels that resolve it; `kinks` are the edges where it is not smooth.
+
+    It is zero, or as good as zero, outside the edges; `domain` is where the Gaussian has mass.
+    """
 
     function: Function
     edges: Floats
     kinks: tuple[float, ...]
+    domain: tuple[float, float]
 
     def mirrored(self) -> PiecewiseFunction:
         """x ↦ f(−x)."""
+        low, high = self.domain
         return PiecewiseFunction(
-            lambda x: self.function(-x), -self.edges[::-1], tuple(-kink for kink in self.kinks[::-1])
+            lambda x: self.function(-x), -self.edges[::-1], tuple(-kink for kink in self.kinks[::-1]), (-high, -low)
         )
+
+    def pruned(self) -> PiecewiseFunction:
+        """Without panels that add nothing: all of a steep front is in a few narrow ones."""
+        x, weight = panel_nodes(self.edges[:-1], self.edges[1:], 16)
+        with np.errstate(all="ignore"):
+            values = np.abs(self.function(x.ravel()).reshape(x.shape)) * np.exp(-0.25 * x * x)
+        mass = np.sum(values * weight, axis=1)
+        alive = mass > 1e-18 * mass.sum()
+        if not alive.any() or alive.all():
+            return self
+        # an edge stays where a panel beside it does; what lies between two fronts becomes one empty panel
+        keep = np.concatenate([alive, [False]]) | np.concatenate([[False], alive])
+        edges = self.edges[keep]
+        inside = tuple(k for k in self.kinks if edges[0] <= k <= edges[-1])
+        return PiecewiseFunction(self.function, edges, inside, self.domain)
+
+
+class TooMuchWork(Exception):
+    """The samples of κ′ would take minutes."""
+
+
+@dataclass
+class Work:
+    """Counts evaluations, and ends a computation that takes too many."""
+
+    left: float
+
+    def take(self, evaluations: float) -> None:
+        self.left -= evaluations
+        if self.left < 0:
+            raise TooMuchWork
+
+    def counted(self, f: PiecewiseFunction) -> PiecewiseFunction:
+        def function(x: Floats) -> Floats:
+            self.take(x.size)
+            return f.function(x)
+
+        return replace(f, function=function)
+
+
+class TensorRule:
+    """E f(X) f(Y) as a double sum over the nodes of f, where the density of (X, Y) is smooth on every panel."""
+
+    _MOST = 1000  # nodes; the sum has as many terms squared
+
+    def __init__(self, f: PiecewiseFunction, work: Work) -> None:
+        self.work = work
+        x, weight = panel_nodes(f.edges[:-1], f.edges[1:], 24)
+        with np.errstate(all="ignore"):
+            values = f.function(x.ravel()).reshape(x.shape) * weight
+        size = np.abs(values * np.exp(-0.25 * x * x)).sum(axis=1)
+        alive = size > 1e-18 * size.sum()
+        self.x, self.values = x[alive].ravel(), values[alive].ravel()
+        widest = float(np.diff(f.edges)[alive].max(initial=0.0))
+        self.least = widest / 2 if len(self.x) <= self._MOST else math.inf  # least sin θ
+
+    def __call__(self, theta: float) -> float:
+        self.work.take(len(self.x) ** 2 / 4)  # an exponential each, which is cheap beside φ′
+        rho, sine = math.cos(theta), math.sin(theta)
+        x, y = self.x[:, None], self.x[None, :]
+        # (x² − 2ρxy + y²)/sin²θ from the difference or the sum, whichever is small
+        near = (x - y) / sine if rho > 0 else (x + y) / sine
+        exponent = near * near + (2 * x * y / (1 + rho) if rho > 0 else -2 * x * y / (1 - rho))
+        with np.errstate(under="ignore"):
+            kernel = np.exp(-0.5 * exponent)
+        return float(self.values @ kernel @ self.values) / (2 * math.pi * sine)
 
 
 def pair_expectation(f: PiecewiseFunction, g: PiecewiseFunction, theta: float) -> float:
@@ -264,9 +341,8 @@ def pair_expectation(f: PiecewiseFunction, g: PiecewiseFunction, theta: float) -
     """
     c, s = math.cos(theta / 2), math.sin(theta / 2)
     same = f is g
-    low = max(f.edges[0], g.edges[0])
-    high = min(f.edges[-1], g.edges[-1])
-    reach = max(abs(low), abs(high))
+    low = max(f.domain[0], g.domain[0])
+    high = min(f.domain[1], g.domain[1])
 
     def inner(w: Floats) -> Floats:  # (v,) → ∫ f(y + w) g(y − w) p(y) dy
         bottom = np.maximum(np.maximum(f.edges[0] - w, g.edges[0] + w), c * low)
@@ -282,9 +358,15 @@ def pair_expectation(f: PiecewiseFunction, g: PiecewiseFunction, theta: float) -
 
     if s == 0.0:
         return float(inner(np.zeros(1))[0])
+    reach = max(abs(low), abs(high))
+    # 2w = X − Y is a difference of two places where f and g are not zero
+    first = max(-reach, (f.edges[0] - g.edges[-1]) / (2 * s))
+    last = min(reach, (f.edges[-1] - g.edges[0]) / (2 * s))
+    start = 0.0 if same else first  # f = g makes the integrand even in w
+    if not start < last:
+        return 0.0
     meeting = [(a - b) / (2 * s) for a in f.kinks for b in g.kinks]
-    start = 0.0 if same else -reach  # f = g makes the integrand even in w
-    breaks = [start, *(m for m in distinct(meeting, 1e-9) if start + 1e-9 < m < reach - 1e-9), reach]
+    breaks = [start, *(m for m in distinct(meeting, 1e-9) if start + 1e-9 < m < last - 1e-9), last]
     filled = [breaks[0]]
     for right in breaks[1:]:
         pieces = max(1, math.ceil((right - filled[-1]) / 3.0))
@@ -313,14 +395,25 @@ def conditional_expectation(f: PiecewiseFunction, point: float, theta: float) ->
     return float(np.sum(values * density(z) * weight))
 
 
-def sample_slope(f: PiecewiseFunction, jumps: Sequence[tuple[float, float]]) -> Callable[[Floats], Floats]:
-    """The sampler of κ'(cos θ), times sin θ where φ jumps; f is φ′ almost everywhere."""
+def sample_slope(
+    f: PiecewiseFunction, jumps: Sequence[tuple[float, float]], *, as_flux: bool, work: float = math.inf
+) -> Callable[[Floats], Floats]:
+    """The sampler of κ'(cos θ), as a flux times sin θ, which stays bounded where φ jumps; f is φ′ almost everywhere.
+
+    `work` is how often φ′ may be evaluated before `TooMuchWork` ends it.
+    """
+    f = f.pruned()
+    budget = Work(work)
+    tensor = TensorRule(f, budget)
+    f = budget.counted(f)
     mirror = f.mirrored()
     flat = not f.function(f.edges[:-1] + 0.37 * np.diff(f.edges)).any()  # φ is piecewise constant
 
     def regular(theta: float) -> float:
         if flat:
             return 0.0
+        if math.sin(theta) >= tensor.least:
+            return tensor(theta)
         if theta <= math.pi / 2:
             return pair_expectation(f, f, theta)
         # f(Y) is the mirror image of f at −Y, which has the correlation −cos θ ≥ 0 with X
@@ -348,7 +441,7 @@ def sample_slope(f: PiecewiseFunction, jumps: Sequence[tuple[float, float]]) -> 
                 total += size * other_size * math.exp(exponent) / (2 * math.pi)
         return total
 
-    sample = flux if jumps else regular
+    sample = flux if as_flux else regular
     return lambda thetas: np.array([sample(float(theta)) for theta in thetas])
 
 
@@ -371,6 +464,7 @@ def build_angle_dual(
     jumping: bool,
     parity: int,
     tolerance: float,
+    smallest: float = 1e-5,
 ) -> AngleDual:
     """Resolve κ′ in θ, integrate the deficit, and check both against one-dimensional integrals.
 
@@ -381,7 +475,7 @@ def build_angle_dual(
     power = 1 if jumping else 2
     # κ'(−ρ) = ∓κ'(ρ) for even and odd φ: half the interval is enough
     ends = [0.0, np.pi / 2] if parity else [0.0, np.pi / 2, np.pi]
-    found = resolve(sampler, np.array(ends), order=order, tolerance=tolerance, smallest=1e-5, budget=200)
+    found = resolve(sampler, np.array(ends), order=order, tolerance=tolerance, smallest=smallest, budget=200)
     series = _mirror(found.series, -parity) if parity else found.series
     nodes, _, analysis = legendre_rule(order)
     rule_nodes, rule_weights, _ = legendre_rule(40)
@@ -403,8 +497,9 @@ def build_angle_dual(
         abs(second_moment - float(deficit(pi)[0]) * np.pi**power - mirrored_moment),
         abs(float(series(half_pi)[0]) - slope_at_zero),
     ]
-    if not jumping:
-        checks.append(abs(float(series(np.zeros(1))[0]) - slope_at_one))
+    if not jumping:  # κ' times the gap is what κ has of it
+        steepness = max(1.0, slope_at_one / second_moment) if second_moment > 0 else 1.0
+        checks.append(abs(float(series(np.zeros(1))[0]) - slope_at_one) / steepness)
     height = float(np.max(np.abs(series.coefficients)))
     return AngleDual(
         second_moment=second_moment,

@@ -65,9 +65,21 @@ def call_checked(function: Function, x: Floats, name: str) -> Floats:
 
 def gaussian_domain(functions: Sequence[Function], name: str, decay: float = _DECAY) -> tuple[float, float]:
     """Interval outside of which |φ|√p is below e^−decay of its largest value, for all the given functions."""
+    return gaussian_extent(functions, name, decay)[0]
+
+
+def gaussian_extent(
+    functions: Sequence[Function], name: str, decay: float = _DECAY, hints: Sequence[float] = ()
+) -> tuple[tuple[float, float], float]:
+    """`gaussian_domain`, and the largest log(|φ|√p) of the first function; −inf where it is zero.
+
+    `hints` are points where something happens that a grid would miss.
+    """
     grid = np.linspace(0.0, REACH, 961)[1:]
     left, right = 1.0, 1.0
     inside = np.linspace(-6.0, 6.0, 193) + 1e-3  # beside 0 and other round points, where functions vanish or break
+    inside = np.concatenate([inside, [x for x in hints if abs(x) < REACH]])
+    peaks: list[float] = []
     for function in functions:
         with np.errstate(all="ignore"):
             # log(φ√p) up to a constant: p itself underflows beyond x ≈ 38
@@ -84,6 +96,7 @@ def gaussian_domain(functions: Sequence[Function], name: str, decay: float = _DE
                 level = np.log(values[:known]) - grid[:known] ** 2 / 4
                 peak = max(peak, float(np.max(level, initial=-np.inf)))
                 ends.append((level, known))
+        peaks.append(peak)
         if peak == -np.inf:  # zero wherever we looked
             left, right = max(left, 9.0), max(right, 9.0)
             continue
@@ -104,7 +117,7 @@ def gaussian_domain(functions: Sequence[Function], name: str, decay: float = _DE
                 )
             reach.append(float(grid[last]) + 0.5)
         left, right = max(left, reach[0]), max(right, reach[1])
-    return -max(left, 9.2), max(right, 9.2)
+    return (-max(left, 9.2), max(right, 9.2)), peaks[0]
 
 
 def roots(equations: Sequence[Expression], domain: tuple[float, float]) -> list[float]:
@@ -130,13 +143,18 @@ def _roots_on(equation: Expression, grid: Floats, values: Floats, known: Floats)
     edge = good[:-1] & good[1:] & (zero[:-1] != zero[1:])
     edge[:-1] &= ~lone
     edge[1:] &= ~lone
-    crossing = good[:-1] & good[1:] & (values[:-1] * values[1:] < 0)
+    crossing = good[:-1] & good[1:] & (np.sign(values[:-1]) * np.sign(values[1:]) < 0)
     for root in known[np.asarray(evaluate(equation, known)) == 0.0] if len(known) else ():
         cell = int(np.searchsorted(grid, root))
         crossing[max(cell - 2, 0) : cell + 1] = False
         edge[max(cell - 2, 0) : cell + 1] = False
     size = np.abs(values)
-    dip = good[1:-1] & (size[1:-1] < size[:-2]) & (size[1:-1] <= size[2:]) & (values[:-2] * values[2:] > 0)
+    dip = (
+        good[1:-1]
+        & (size[1:-1] < size[:-2])
+        & (size[1:-1] <= size[2:])
+        & (np.sign(values[:-2]) * np.sign(values[2:]) > 0)
+    )
     found = [*grid[1:-1][lone]]
     found += [*_bisect(lambda x: evaluate(equation, x) > 0, grid[:-1][crossing], grid[1:][crossing])]
     found += [*_bisect(lambda x: evaluate(equation, x) == 0, grid[:-1][edge], grid[1:][edge])]
@@ -194,12 +212,15 @@ def panel_edges(
     floor: float = 0.0,
     smallest: float = 1e-14,
     anchor: float = 1e-26,
+    area: float = 0.0,
+    cuts: Sequence[float] = (),
 ) -> Floats:
     """Edges of panels on which φ√p is resolved by `order` Legendre coefficients, for Gauss rules of that order.
 
-    A singularity at zero can be approached much closer than elsewhere, hence the tiny `anchor`.
+    A singularity at zero can be approached much closer than elsewhere, hence the tiny `anchor`. `cuts` are further
+    edges, around steep places that the nodes of wide panels would miss.
     """
-    inner = [k for k in kinks if domain[0] < k < domain[1]]
+    inner = sorted({k for k in (*kinks, *cuts) if domain[0] < k < domain[1]})
     breaks = [domain[0], *inner, domain[1]]
     filled = [breaks[0]]
     for right in breaks[1:]:
@@ -218,8 +239,9 @@ def panel_edges(
             floor=floor,
             smallest=smallest,
             anchor=anchor,
-            budget=6000,
+            budget=6000 + 2 * len(cuts),
             guard=True,
+            area=area,
         )
     if not np.isfinite(found.series.coefficients).all():
         bad = int(np.argmin(np.isfinite(found.series.coefficients).all(axis=1)))
@@ -231,7 +253,7 @@ def panel_edges(
         refuse(found, name)
     if len(found.unresolved):  # an integrable singularity has no mass in the panels that close in on it; a pole has
         height = np.abs(found.series.coefficients).max(axis=1)
-        mass = height**2 * np.diff(found.series.edges)
+        mass = (height / max(height.max(), 1e-300)) ** 2 * np.diff(found.series.edges)
         tiny = np.isin(found.series.edges[:-1], found.unresolved[:, 0])
         if mass[tiny].max() > 1e-6 * mass[~tiny].sum():
             raise _pole(name, float(found.unresolved[int(np.argmax(mass[tiny])), 0]))
@@ -248,7 +270,8 @@ def _pole(name: str, place: float) -> InfiniteMomentError:
 def refuse(found: Resolution, name: str) -> None:
     """Say why the panels ran out: a pole, where all the mass sits in narrow panels, or noise and oscillation."""
     width = np.diff(found.series.edges)
-    mass = np.abs(found.series.coefficients).max(axis=1) ** 2 * width
+    height = np.abs(found.series.coefficients).max(axis=1)
+    mass = (height / max(height.max(), 1e-300)) ** 2 * width
     narrow = width < 1e-3
     if mass[narrow].sum() > 0.5 * mass.sum() and width[narrow].sum() < 0.1 * width.sum():
         raise _pole(name, float(found.series.edges[int(np.argmax(mass))]))
@@ -273,6 +296,8 @@ def integrate(integrand: Function, edges: Floats, order: int = 32) -> NumericalE
 
     coarse, _ = rule(edges)
     fine, size = rule(halved(edges))
+    if not math.isfinite(size):
+        return NumericalEstimate(math.inf, math.inf)
     change = float(np.abs(fine[::2] + fine[1::2] - coarse).sum())
     rounding = 4 * _EPS * size
     return NumericalEstimate(float(fine.sum()), 10 * max(change - rounding, 0.0) + rounding)
@@ -286,6 +311,17 @@ def halved(edges: Floats) -> Floats:
 def gaussian_expectation(function: Function, edges: Floats) -> NumericalEstimate:
     """E f(X) over panels that resolve f."""
     return integrate(lambda x: function(x) * density(x), edges)
+
+
+def second_moment(function: Function, edges: Floats, other: Function | None = None) -> NumericalEstimate:
+    """E f(X)² or E f(X)g(X), each factor with half of the density: squares of steep functions overflow without it."""
+
+    def integrand(x: Floats) -> Floats:
+        half = np.exp(-0.25 * x * x) / (2 * math.pi) ** 0.25
+        first = function(x) * half
+        return np.asarray(first * first if other is None else first * (other(x) * half))
+
+    return integrate(integrand, edges)
 
 
 def refined_expectation(function: Function, edges: Floats) -> NumericalEstimate:
@@ -305,6 +341,11 @@ def hermite_coefficients(function: Function, edges: Floats, order: int) -> Float
 
     The recurrence runs on he_k·√p, which neither over- nor underflows; panels are cut to the wavelength 2π/√k.
     """
+    return hermite_with_sizes(function, edges, order, sizes=False)[0]
+
+
+def hermite_with_sizes(function: Function, edges: Floats, order: int, *, sizes: bool = True) -> tuple[Floats, Floats]:
+    """`hermite_coefficients`, and E |φ he_k|, which is what their rounding is relative to."""
     widest = 10.0 / math.sqrt(order + 1.0)  # one and a half wavelengths for 32 nodes
     pieces = np.maximum(1, np.ceil(np.diff(edges) / widest)).astype(int)
     fine = np.concatenate(
@@ -315,10 +356,12 @@ def hermite_coefficients(function: Function, edges: Floats, order: int) -> Float
     half_weight = np.exp(-0.25 * x * x) / (2 * math.pi) ** 0.25
     with np.errstate(all="ignore"):
         weighted = function(x) * half_weight * w
-    out = np.empty(order + 1)
+    out, size = np.empty(order + 1), np.zeros(order + 1)
     previous, current = np.zeros_like(x), half_weight
     for k in range(order + 1):
         out[k] = weighted @ current
+        if sizes:
+            size[k] = np.abs(weighted) @ np.abs(current)
         # he_{k+1} = (x he_k − √k he_{k−1})/√(k + 1)
         previous, current = current, (x * current - math.sqrt(k) * previous) / math.sqrt(k + 1.0)
-    return out
+    return out, size

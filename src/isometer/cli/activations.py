@@ -94,6 +94,8 @@ def compare(
     page.print(comparison_table(cards))
     for card in cards:
         page.print(f"[bold]{card.activation.name}[/]: {card.conclusion}", highlight=False)
+        for words in card.kernel.warnings:
+            page.print(f"[bold yellow]warning:[/] {words}", highlight=False)
     if plot is not None:
         page.print(f"picture: {plot}", highlight=False)
 

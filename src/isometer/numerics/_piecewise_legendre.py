@@ -140,13 +140,15 @@ def resolve(
     anchor: float = 1.0,
     budget: int = 4000,
     guard: bool = False,
+    area: float = 0.0,
 ) -> Resolution:
     """Bisect panels, all pending ones in one call of `function`, until each is a short Legendre series.
 
     A panel is resolved when its last four coefficients are below `tolerance` times the largest value seen, or below
     `floor`, the noise that the function is known to carry. With `guard` the series must also predict the function at
     the very ends of the panel, where a kink can hide behind the last node. Panels are not cut below `smallest` times
-    the larger of `anchor` and their place.
+    the larger of `anchor` and their place. With `area` a panel is good enough, too, when what its series misses adds
+    less than that share of the largest value to an integral: rounding in a steep place is not chased.
     """
     nodes, _, analysis = legendre_rule(order)
     # just inside, so that a jump at an edge is not read from the wrong side
@@ -165,10 +167,13 @@ def resolve(
         tail = np.max(np.abs(coefficients[:, -4:]), axis=1)
         allowed = max(tolerance * scale, floor)
         resolved = tail <= allowed
+        missed = tail
         if guard:
             seen = np.asarray(function((centre + half * ends).ravel()), dtype=float).reshape(-1, 2)
             missed = np.max(np.abs(seen - coefficients @ at_ends.T), axis=1)
             resolved &= missed <= 50 * allowed
+        if area:
+            resolved |= 2 * half[:, 0] * np.maximum(tail, missed) <= area * scale
         tiny = (2 * half[:, 0] <= smallest * np.maximum(anchor, np.abs(centre[:, 0]))) & ~resolved
         exhausted = exhausted or len(done) + 2 * len(pending) > budget
         # with the budget spent every pending panel is taken as it is, and its tail counts as truncation

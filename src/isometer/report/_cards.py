@@ -46,7 +46,8 @@ def _rate(kernel: KernelMap) -> str:
     if kernel.rate_form == "exponential":
         return f"×{number(kernel.rate, 5)}"
     if kernel.rate_form == "algebraic":
-        assert kernel.asymptote is not None
+        if kernel.asymptote is None:
+            return "a power of L"
         return f"{number(kernel.asymptote[0], 4)}/L" + ("²" if kernel.rate_exponent == 2 else "")
     if kernel.rate_form == "superexponential":
         return f"power {number(kernel.rate_exponent, 2)}"
@@ -134,6 +135,7 @@ def activation_card(card: Explanation) -> Panel:
         Text(f"\n→ {card.conclusion}", style="bold green"),
         Text(f"→ {card.gradient_sentence}", style="bold green"),
         *([] if card.length_sentence is None else [Text(f"→ {card.length_sentence}", style="bold green")]),
+        *(Text(f"warning: {words}", style="bold yellow") for words in k.warnings),
     )
     # Rich reads square brackets in a title as markup.
     return Panel(body, title=f"[bold]{phi.name.replace('[', '(')}[/bold]", title_align="left", border_style="blue")

@@ -64,11 +64,17 @@ class Explanation:
             return f"Different inputs become orthogonal: the cosine shrinks by a factor {k.rate:.4g} per layer."
         if k.case == 2:
             return f"Rank collapse: all inputs align, 1 − cos shrinks by a factor {k.rate:.4g} per layer."
-        if k.case == 3:
-            assert k.asymptote is not None
+        if k.case == 3 and k.asymptote is None:
+            return "Slow rank collapse: all inputs align, slower than exponentially."
+        if k.case == 3 and k.asymptote is not None:
             constant, exponent = k.asymptote
             square = "²" if exponent == 2 else ""
             return f"Slow rank collapse: all inputs align, 1 − cos ≈ {constant:.4g}/depth{square}."
+        if k.fixed_point is not None and k.fixed_point < 1e-3:
+            return (
+                f"Different inputs become all but orthogonal: cosines settle at {k.fixed_point:.4g}, the distance "
+                f"shrinking by a factor {k.rate:.4g} per layer."
+            )
         return f"Cosines settle at {k.fixed_point:.4g}, the distance shrinking by a factor {k.rate:.4g} per layer."
 
     @property
@@ -156,6 +162,7 @@ class Explanation:
             "method": phi.dual.method,
             "depths": [vars(row) for row in self.outlook],
             "conclusion": self.conclusion,
+            "warnings": list(k.warnings),
         }
         return {key: json_data(value) for key, value in values.items()}
 
@@ -188,5 +195,5 @@ def explain(
     if kernel.activation.gain_backward == math.inf:
         growth = -math.inf
     outlook = tuple(DepthOutlook(d, float(orthogonal.cosine[d]), float(nearby.gap[d]), growth * d) for d in DEPTHS)
-    slope = length_slope(kernel.activation) / kernel.activation.second_moment
+    slope = length_slope(kernel.effective)
     return Explanation(kernel.activation, kernel, kernel.effective.hermite(10), slope, outlook)

@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.activations import Activation, activation, checked_correlation
-from isometer.activations._dual import AffineDual, Dual
-from isometer.errors import IsometerError
+from isometer.activations._activation import DOUBTFUL
+from isometer.activations._dual import AffineDual
+from isometer.activations._gaussian import NumericalEstimate
+from isometer.errors import ActivationError, IsometerError
 from isometer.numerics._piecewise_legendre import legendre_rule
 
 Floats = NDArray[np.float64]
@@ -28,6 +30,7 @@ RateForm = Literal["exponential", "algebraic", "superexponential", "none"]
 KNIFE_EDGE = 1e-9
 """|κ'(1) − 1| below this (or ten error estimates) counts as κ'(1) = 1."""
 _NEAR = 0.5  # beyond this cosine the gap 1 − ρ is the state
+_STRIDE = 0.05  # over which sixteen nodes resolve κ'
 
 
 @dataclass(frozen=True)
@@ -108,15 +111,22 @@ class KernelMap:
         return self.norm == "layer" and self.norm_position == "post"
 
     @cached_property
-    def _gain(self) -> float:
-        """Factor that makes κ(1) = 1: from the second moment, or from the variance where the norm centres."""
-        self.effective  # noqa: B018  (refuses zero and constant functions)
-        return 1.0 / (self.activation.variance if self._centring else self.activation.second_moment)
+    def _factor(self) -> float:
+        """What centring multiplies: κ of φ/√(E φ²) becomes κ of (φ − E φ)/√(Var φ)."""
+        if not self._centring:
+            return 1.0
+        if self.activation.is_constant:
+            raise ActivationError(f"{self.activation.name} is constant and cannot be normalised to unit variance")
+        return 1.0 / self._moments["variance"].value
+
+    @property
+    def _moments(self) -> dict[str, NumericalEstimate]:
+        return self.activation.unit_moments
 
     @cached_property
-    def _dual(self) -> Dual:
-        base = self.activation.dual
-        return AffineDual(base, self._gain, 0.0 if self._centring else base.at_zero * self._gain)
+    def _dual(self) -> AffineDual:
+        unit = self.activation.unit_dual
+        return AffineDual(unit.base, self._factor * unit.gain, 0.0 if self._centring else unit.at_zero)
 
     @cached_property
     def _branch(self) -> float:
@@ -160,10 +170,11 @@ class KernelMap:
 
     def _increment(self, start: float, step: float) -> float:
         """κ(start + step) − κ(start) = step·∫₀¹ κ'(start + t·step) dt, to relative accuracy."""
-        dual = self._dual
         nodes, weights, _ = legendre_rule(16)
-        slopes = dual.slope(start + step * (nodes + 1) / 2)
-        return step * (self._branch * float(slopes @ weights) / 2 + (1 - self._branch))
+        pieces = max(1, math.ceil(abs(step) / _STRIDE))  # κ' of a steep function is no polynomial of low degree
+        t = (np.arange(pieces)[:, None] + (nodes + 1) / 2) / pieces
+        slopes = self._dual.slope((start + step * t).ravel()).reshape(pieces, -1)
+        return step * (self._branch * float((slopes @ weights).sum()) / (2 * pieces) + (1 - self._branch))
 
     # --- constants ----------------------------------------------------------------------------------------------------
 
@@ -176,8 +187,7 @@ class KernelMap:
             >>> round(KernelMap("relu").at_zero, 12)  # 1/π
             0.318309886184
         """
-        value = 0.0 if self._centring else self._branch * self._gain * self.activation.mean**2
-        return 0.0 if value < 1e-26 else value  # (1e-13)²: the square of a mean that is only rounding
+        return 0.0 if self._centring else self._branch * self._moments["mean"].value ** 2
 
     @cached_property
     def slope_at_zero(self) -> float:
@@ -185,10 +195,10 @@ class KernelMap:
 
         Example:
             >>> from isometer.theory import KernelMap
-            >>> KernelMap("relu").slope_at_zero
+            >>> round(KernelMap("relu").slope_at_zero, 12)
             0.5
         """
-        return self._branch * self._gain * self.activation.first_squared + (1 - self._branch)
+        return self._branch * self._factor * self._moments["first"].value ** 2 + (1 - self._branch)
 
     @cached_property
     def slope_at_one(self) -> float:
@@ -199,7 +209,9 @@ class KernelMap:
             >>> KernelMap("sign").slope_at_one
             inf
         """
-        return self._branch * self._gain * self.activation.kernel_slope_at_one + (1 - self._branch)
+        if self.activation.jumps:
+            return math.inf
+        return self._branch * self._factor * self._moments["slope_second"].value + (1 - self._branch)
 
     @property
     def error(self) -> float:
@@ -210,8 +222,37 @@ class KernelMap:
             >>> KernelMap("tanh").error < 1e-13
             True
         """
-        second = self.activation.moments["second"].error
-        return self._gain * (self.activation.dual.error + second) + 4e-16
+        # κ is divided by κ(1), which has an error of its own
+        whole = self._moments["variance"].error if self._centring else self.activation.second_moment_error
+        return self._dual.error + self._factor * whole + 4e-16
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before its numbers are used.
+
+        Example:
+            >>> from isometer.theory import KernelMap
+            >>> KernelMap("relu").warnings
+            ()
+        """
+        found = list(self.activation.warnings)
+        if not found and self.error > DOUBTFUL:
+            found.append(f"the kernel map of {self.activation.name} is known to an error of {self.error:.1g} only")
+        if self.case is not None and self.case > 1 and abs(self.slope_at_one - 1.0) <= self._slope_error > KNIFE_EDGE:
+            found.append(
+                f"κ′(1) = 1 ± {self._slope_error:.1g}: whether inputs align or settle apart is not known for certain"
+            )
+        return tuple(found)
+
+    @property
+    def _slope_error(self) -> float:
+        """Ten error estimates of κ′(1)."""
+        return 10 * self._branch * self._factor * self._moments["slope_second"].error
+
+    @cached_property
+    def _odd(self) -> bool:
+        """κ(−ρ) = −κ(ρ)."""
+        return self.activation.is_odd or (self._centring and self.effective.is_odd)
 
     @cached_property
     def is_identity(self) -> bool:
@@ -222,7 +263,7 @@ class KernelMap:
             >>> KernelMap("identity").is_identity
             True
         """
-        return self.effective.is_affine and self.at_zero == 0.0
+        return self.activation.is_affine and self.at_zero == 0.0
 
     @cached_property
     def case(self) -> int | None:
@@ -239,10 +280,15 @@ class KernelMap:
             return None
         if self.at_zero == 0.0:
             return 1
-        slope = self.effective.moments["slope_second"]
-        if abs(self.slope_at_one - 1.0) <= max(KNIFE_EDGE, 10 * slope.error):
+        if self.activation.is_affine:  # κ(0) + (1 − κ(0))ρ, however small κ(0)
+            return 2
+        beyond = self.slope_at_one - 1.0
+        if abs(beyond) <= self._slope_error:
             return 3
-        return 2 if self.slope_at_one < 1.0 else 4
+        # κ(0) + κ'(1) − 1 is how far κ bends: where it bends less than it is off the edge, the edge is not near
+        if abs(beyond) <= KNIFE_EDGE and abs(beyond) <= 1e-3 * (self.at_zero + beyond):
+            return 3
+        return 2 if beyond < 0.0 else 4
 
     # --- fixed points -------------------------------------------------------------------------------------------------
 
@@ -261,16 +307,41 @@ class KernelMap:
             return 1.0
         if self.case in (2, 3):
             return 0.0
+        return self._interior[1]
+
+    @cached_property
+    def _interior(self) -> tuple[float, float]:
+        """(ρ*, 1 − ρ*) of case 4, both to relative accuracy."""
         from scipy.optimize import brentq  # slow to load, seldom needed
 
-        def excess(log_gap: float) -> float:  # decreasing: κ'(1) − 1 > 0 at small gaps, −κ(0) < 0 at gap 1
+        if float(self(_NEAR)) < _NEAR:  # κ(ρ) > ρ below ρ*: solve for log ρ, which may be very negative
+
+            def rise(log_cosine: float) -> float:
+                cosine = math.exp(log_cosine)
+                return (self.at_zero + self._increment(0.0, cosine)) / cosine - 1.0
+
+            low = math.log(self.at_zero)  # κ(ρ) ≥ κ(0), so that ρ* ≥ κ(0)
+            if rise(low) <= 0.0:  # κ(κ(0)) − κ(0) is nothing but rounding
+                return self.at_zero, 1.0 - self.at_zero
+            cosine = math.exp(float(brentq(rise, low, math.log(_NEAR), xtol=1e-15, rtol=8.9e-16)))
+            return cosine, 1.0 - cosine
+
+        def excess(log_gap: float) -> float:  # decreasing: κ'(1) − 1 > 0 at small gaps
             gap = math.exp(log_gap)
             return float(self.gap_after(gap)) / gap - 1.0
 
-        low = -34.0  # a gap of 2e-15
+        low, high = -34.0, math.log(_NEAR)  # a gap of 2e-15
         while excess(low) <= 0.0 and low < -1.0:  # κ'(1) barely above one: rounding decides, start closer
             low /= 2
-        return math.exp(float(brentq(excess, low, 0.0, xtol=1e-15, rtol=8.9e-16)))
+        if excess(high) >= 0.0:
+            return 1.0 - _NEAR, _NEAR
+        if excess(low) <= 0.0:
+            raise ActivationError(
+                f"the kernel map of {self.activation.name} is known to {self.error:.1g} only, too little to find its "
+                "fixed point — smooth the activation, or declare the kinks of a callable"
+            )
+        gap = math.exp(float(brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16)))
+        return 1.0 - gap, gap
 
     @property
     def fixed_point(self) -> float | None:
@@ -281,6 +352,8 @@ class KernelMap:
             >>> KernelMap("tanh").fixed_point, KernelMap("exp").fixed_point
             (0.0, 1.0)
         """
+        if self.case == 4:
+            return self._interior[0]
         return None if self.fixed_point_gap is None else 1.0 - self.fixed_point_gap
 
     @cached_property
@@ -294,7 +367,7 @@ class KernelMap:
         """
         if self.fixed_point is None:
             raise IsometerError(f"{self.activation.name} is linear: every cosine is a fixed point")
-        lower = (-1.0,) if self.effective.is_odd else ()
+        lower = (-1.0,) if self._odd else ()
         return (*lower, *sorted({self.fixed_point, 1.0}))
 
     @cached_property
@@ -312,8 +385,10 @@ class KernelMap:
             return self.slope_at_zero
         if self.case == 2:
             return self.slope_at_one
-        gap = np.array(self.fixed_point_gap, dtype=float)
-        return self._branch * float(self._dual.slope_at_gap(gap)) + (1 - self._branch)
+        cosine, gap = (np.array(one) for one in self._interior)
+        slope = float(self._dual.slope_at_gap(gap) if gap < _NEAR else self._dual.slope(cosine))
+        # κ' increases from 0 to 1, so that less than κ'(0) is rounding
+        return max(self._branch * slope + (1 - self._branch), self.slope_at_zero)
 
     # --- rates --------------------------------------------------------------------------------------------------------
 
@@ -330,7 +405,7 @@ class KernelMap:
             return "none"
         if self.case == 3:
             return "algebraic"
-        return "superexponential" if self.slope_at_fixed_point == 0.0 else "exponential"
+        return "superexponential" if self.slope_at_fixed_point == 0.0 and self.case < 4 else "exponential"
 
     @property
     def rate(self) -> float | None:
@@ -365,7 +440,7 @@ class KernelMap:
             return 4.5 / bend**2, 2.0
         # the gap δ obeys dδ/dℓ = −κ''(1)δ²/2
         curvature = self._branch * self.effective.derivative.moments["slope_second"].value
-        return 2.0 / curvature, 1.0
+        return (2.0 / curvature, 1.0) if 0.0 < curvature < math.inf else None  # a cusp of φ′ has a power between
 
     @cached_property
     def rate_exponent(self) -> float | None:
@@ -380,9 +455,9 @@ class KernelMap:
             return self.asymptote[1]
         if self.rate_form != "superexponential":
             return None
-        # κ(ρ) ~ c_m² ρ^m at 0, m the first degree present; squares below 1e-20 are rounding
-        squares = self.effective.hermite(64) ** 2
-        return float(np.flatnonzero(squares[1:] > 1e-20)[0] + 1)
+        # κ(ρ) ~ c_m² ρ^m at 0, m the first degree present
+        present = np.flatnonzero(self.activation.hermite_degrees(64)[1:])
+        return float(present[0] + 1) if len(present) else None
 
     @property
     def depth_scale(self) -> float:
@@ -395,7 +470,12 @@ class KernelMap:
         """
         if self.rate_form in ("algebraic", "none"):
             return math.inf
-        return 0.0 if self.rate_form == "superexponential" else -1.0 / math.log(self.slope_at_fixed_point)
+        slope = self.slope_at_fixed_point
+        if self.rate_form == "superexponential" or slope == 0.0:
+            return 0.0
+        if self.case == 2 and self.activation.is_affine:  # κ'(1) = 1 − κ(0), which may round to one
+            return -1.0 / math.log1p(-self.at_zero)
+        return -1.0 / math.log(slope) if slope < 1.0 else math.inf
 
     # --- iteration ----------------------------------------------------------------------------------------------------
 
@@ -419,7 +499,7 @@ class KernelMap:
             if not 0.0 <= gap <= 2.0:
                 raise IsometerError(f"a gap 1 − ρ must lie in [0, 2]; got {gap!r}")
             small, cosine = float(gap), 1.0 - float(gap)
-        mirrored = cosine < 0.0 and self.effective.is_odd  # κ(−ρ) = −κ(ρ): follow |ρ|, where the gap is small
+        mirrored = cosine < 0.0 and self._odd  # κ(−ρ) = −κ(ρ): follow |ρ|, where the gap is small
         if mirrored:
             cosine, small = -cosine, 1.0 + cosine if gap is None else 2.0 - small
         out = np.empty((3, int(depth) + 1))

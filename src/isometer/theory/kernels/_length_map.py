@@ -19,7 +19,7 @@ from isometer.activations._closed_forms import as_two_rays, two_rays_dual
 from isometer.activations._dual import AffineDual, ClosedDual, SeriesDual
 from isometer.activations._expression import split_affine_output
 from isometer.checks import real_number
-from isometer.errors import ActivationError, InfiniteMomentError, IsometerError
+from isometer.errors import ActivationError, InfiniteMomentError, IsometerError, OverflowingMomentError
 from isometer.numerics._piecewise_legendre import Piecewise, panel_nodes, resolve
 from isometer.theory.kernels._shaping import length_slope
 
@@ -205,8 +205,10 @@ class SignalFamily:
         if fast is not None:
             return fast.second_moment, fast.slope_second
         scaled = phi.gain(math.sqrt(variance))
-        with np.errstate(over="ignore", invalid="ignore"):
+        try:
             second, slope = scaled.second_moment, scaled.kernel_slope_at_one / variance
+        except OverflowingMomentError:
+            return math.inf, math.inf
         return (second, slope) if second <= OVERFLOW else (math.inf, math.inf)
 
     def slope(self, variance: float) -> float:

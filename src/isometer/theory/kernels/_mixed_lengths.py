@@ -446,7 +446,7 @@ def pieces_of(function: Activation) -> PiecewiseFunction:
     """A function with panels that resolve it for quadrature against a pair of Gaussians."""
     domain = gaussian.gaussian_domain([function], function.name)
     edges = gaussian.panel_edges(function, function.kinks, domain, function.name, order=16, tolerance=1e-9)
-    return PiecewiseFunction(function, edges, function.kinks)
+    return PiecewiseFunction(function, edges, function.kinks, domain)
 
 
 def _pair(f: PiecewiseFunction, g: PiecewiseFunction, gap: float) -> float:
