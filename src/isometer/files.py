@@ -1,9 +1,11 @@
-"""Files that are whole or not there, and folders that exist."""
+"""Files that are whole or not there, files that can be read without waiting, and folders that exist."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +54,79 @@ def write_whole(
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def open_regular(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
+    """A descriptor of a regular file. Anything else is refused: a pipe without a writer, say, would never open.
+
+    Args:
+        path: of the file; links are followed.
+        flags, mode: as for `os.open`.
+
+    Returns:
+        The descriptor.
+
+    Raises:
+        OSError: as for `os.open`, and for what is no regular file; `strerror` says what it is.
+
+    Example:
+        >>> open_regular("/dev/null")
+        Traceback (most recent call last):
+        ...
+        OSError: [Errno 22] it is a device; expected a regular file: '/dev/null'
+    """
+    with contextlib.suppress(FileNotFoundError):  # opening it says so, or makes it
+        _regular(os.stat(path).st_mode, path)
+    # Without waiting and looked at again: another process may put something else there meanwhile.
+    extra = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags | extra, mode)
+    except ValueError:  # a NUL in the name
+        raise OSError(errno.EINVAL, "its name holds a NUL", str(path)) from None
+    try:
+        _regular(os.fstat(descriptor).st_mode, path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _regular(mode: int, path: str | Path) -> None:
+    if not stat.S_ISREG(mode):
+        kind = next((name for test, name in _KINDS if test(mode)), "something else")
+        raise OSError(errno.EINVAL, f"it is {kind}; expected a regular file", str(path))
+
+
+def read_regular(path: str | Path, most: int | None = None) -> bytes:
+    """The bytes of a regular file.
+
+    Args:
+        path: of the file; links are followed.
+        most: bytes that are read at most; a larger file is refused.
+
+    Raises:
+        OSError: it is not there, may not be read, is no regular file or too large; `strerror` says which.
+
+    Example:
+        >>> read_regular("/dev/zero")
+        Traceback (most recent call last):
+        ...
+        OSError: [Errno 22] it is a device; expected a regular file: '/dev/zero'
+    """
+    with open(open_regular(path), "rb") as file:
+        content = file.read() if most is None else file.read(most + 1)
+        if most is not None and len(content) > most:
+            raise OSError(errno.EFBIG, f"it has more than {most / 1e6:g} MB, the most that is read", str(path))
+    return content
 
 
 def existing_folder(path: str | Path, *, fix: str = "create it first") -> Path:

@@ -24,6 +24,7 @@ from torch import nn
 from isometer.doctor.diagnosis._made_up import first_layer, made_up_batch
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.errors import IsometerError
+from isometer.files import read_regular
 from isometer.spec import Spec
 
 _PATIENT_SIZE = 28
@@ -104,11 +105,9 @@ def _from_spec(path: Path, seed: int) -> Target:
     from isometer.nn import build
 
     try:
-        spec = Spec.from_json(path.read_text(encoding="utf-8"))
+        spec = Spec.from_json(read_regular(path))
     except OSError as problem:
         raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
-    except UnicodeDecodeError as problem:
-        raise IsometerError(f"{str(path)!r} is not a text file; expected a network spec as JSON") from problem
     width = spec.input_width if spec.input_width is not None else spec.widths[0]
     return Target(path.stem, build(spec, seed=seed), shape=(width,))
 
