@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-import json
 import sys
 import zipfile
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from isometer.doctor.diagnosis._made_up import first_layer, made_up_batch
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.errors import IsometerError
 from isometer.files import read_regular
+from isometer.report._document import parse_report
 from isometer.spec import Spec
 
 _PATIENT_SIZE = 28
@@ -318,11 +318,7 @@ def load_baseline(path: Path) -> dict[str, Any]:
         IsometerError: the file is not one.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        content = read_regular(path)
     except OSError as problem:
-        raise IsometerError(f"cannot read the baseline {str(path)!r}: {problem.strerror}") from problem
-    except ValueError as problem:
-        raise IsometerError(f"{str(path)!r} is not JSON; expected what `isometer doctor --json` prints") from problem
-    if not isinstance(value, dict) or not {"healthy", "findings", "layers", "metrics"} <= set(value):
-        raise IsometerError(f"{str(path)!r} is not a doctor's report; expected what `isometer doctor --json` prints")
-    return value
+        raise IsometerError(f"cannot read the baseline {str(path)!r}: {problem.strerror}") from None
+    return parse_report(content, what=f"the baseline {str(path)!r}")

@@ -12,8 +12,8 @@ from isometer.metrics import METRICS
 from isometer.metrics._catalogue import added, describe
 from isometer.metrics._metric import GAIN_RATIO, GROUPS
 from isometer.report._cards import number
+from isometer.report._document import SCHEMA
 
-SCHEMA = 1
 _SEVERITY = {"severe": 0, "moderate": 1}
 
 
