@@ -9,8 +9,15 @@ import stat
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from isometer.errors import IsometerError
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # without it nobody is told that another process has a file; writing stays atomic
+    fcntl = None
 
 _FIX = "check space and rights; what was written before is kept"
 
@@ -44,11 +51,16 @@ def write_whole(
     try:
         if callable(data):
             data(partial)
-        else:
-            partial.write_bytes(data.encode() if isinstance(data, str) else data)
-        with partial.open("rb+") as file:
+        with partial.open("rb+" if callable(data) else "xb") as file:
+            locked(file.fileno())  # until it has its name: so others see that its writer lives
+            if not callable(data):
+                file.write(data.encode() if isinstance(data, str) else data)
+                file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, path)
+            if fcntl is not None:
+                os.replace(partial, path)
+        if fcntl is None:  # where there are no locks, an open file cannot be renamed either
+            os.replace(partial, path)
     except OSError as problem:
         raise error(f"cannot write {str(path)!r}: {problem.strerror or problem} — {fix}") from problem
     finally:
@@ -106,6 +118,20 @@ def _regular(mode: int, path: str | Path) -> None:
         raise OSError(errno.EINVAL, f"it is {kind}; expected a regular file", str(path))
 
 
+def not_regular(path: Path) -> str:
+    """What is at a path if it is no regular file, in words; empty if it is one.
+
+    Example:
+        >>> not_regular(Path("/dev/null")), not_regular(Path("/no/such/file"))
+        ('it is a device; expected a regular file', 'No such file or directory')
+    """
+    try:
+        _regular(os.stat(path).st_mode, path)
+    except OSError as problem:
+        return problem.strerror or str(problem)
+    return ""
+
+
 def read_regular(path: str | Path, most: int | None = None) -> bytes:
     """The bytes of a regular file.
 
@@ -127,6 +153,28 @@ def read_regular(path: str | Path, most: int | None = None) -> bytes:
         if most is not None and len(content) > most:
             raise OSError(errno.EFBIG, f"it has more than {most / 1e6:g} MB, the most that is read", str(path))
     return content
+
+
+def locked(descriptor: int) -> bool:
+    """Take the lock of an open file without waiting; the system gives it back when the file is closed or we die.
+
+    Returns:
+        False if another process, or another opening of the file in this one, has it.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as file, open(file.name) as again:
+        ...     locked(file.fileno()), locked(again.fileno())
+        (True, False)
+    """
+    if fcntl is None:
+        return True
+    try:
+        # flock belongs to the opened file, lockf to the process: two holders in one process exclude each other
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def existing_folder(path: str | Path, *, fix: str = "create it first") -> Path:

@@ -1,4 +1,4 @@
-"""A spec as JSON has it: types and sizes of its fields. What fits together is for `Spec` to say."""
+"""A spec as JSON has it: types of its fields and lengths of its lists. Ranges are for `Spec` to say."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from isometer.documents import parse_json
-from isometer.spec._checks import MOST_FEATURES, MOST_LAYERS, SpecError
+from isometer.spec._checks import MOST_LAYERS, SpecError
 from isometer.spec._norm import Norm
 from isometer.spec._schedule import PowerLaw, schedule_from
 
 _FIX = 'write an object such as {"width": 100, "depth": 10}'
 _MOST = 200_000_000  # bytes: one number per layer of the deepest spec
 _SCHEDULES = ("gain", "residual", "activation_gain")
-_Size = Annotated[int, Meta(ge=1, le=MOST_FEATURES)]
 _Text = Annotated[str, Meta(max_length=10_000)]
 
 
@@ -27,7 +26,7 @@ def _record(of: type, **instead: Any) -> Any:
     return msgspec.defstruct(of.__name__, listed, forbid_unknown_fields=True)
 
 
-_NormRecord = _record(Norm, over=_Text, divisor=_Text | None, size=_Text, groups=_Size)
+_NormRecord = _record(Norm, over=_Text, divisor=_Text | None, size=_Text, groups=int)
 _LawRecord = _record(PowerLaw)
 _Schedule = float | Annotated[list[float | None], Meta(max_length=MOST_LAYERS)] | _LawRecord | None | UnsetType
 
@@ -35,8 +34,8 @@ _Schedule = float | Annotated[list[float | None], Meta(max_length=MOST_LAYERS)] 
 class _SpecRecord(msgspec.Struct, forbid_unknown_fields=True):
     """The fields of a `Spec`, each of which may be left out."""
 
-    width: _Size | Annotated[list[_Size], Meta(min_length=1, max_length=MOST_LAYERS)] | UnsetType = UNSET
-    depth: Annotated[int, Meta(ge=1, le=MOST_LAYERS)] | None | UnsetType = UNSET
+    width: int | Annotated[list[int], Meta(min_length=1, max_length=MOST_LAYERS)] | UnsetType = UNSET
+    depth: int | None | UnsetType = UNSET
     activation: _Text | UnsetType = UNSET
     norm: _NormRecord | _Text | None | UnsetType = UNSET
     weights: _Text | UnsetType = UNSET
@@ -47,7 +46,7 @@ class _SpecRecord(msgspec.Struct, forbid_unknown_fields=True):
     activation_gain: _Schedule = UNSET
     order: Annotated[list[_Text], Meta(max_length=4)] | UnsetType = UNSET
     scale: float | _Text | UnsetType = UNSET
-    input_width: _Size | None | UnsetType = UNSET
+    input_width: int | None | UnsetType = UNSET
 
 
 def spec_fields(text: str | bytes) -> dict[str, Any]:
