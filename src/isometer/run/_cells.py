@@ -246,13 +246,16 @@ class Job:
         """
         axes = {name: restored(values, arrays) for name, values in record["axes"].items()}
         configurations = [restored(item, arrays) for item in record["cells"]]
+        notes = restored(record["notes"], arrays)
+        if not all(isinstance(item, Mapping) for item in (*configurations, notes)):
+            raise IsometerError("the job has a cell that is a number; expected a mapping — it was edited")
         count = math.prod(map(len, axes.values()))  # before a list of them is made
         if count != len(configurations):
             raise IsometerError(f"the job has {len(configurations)} cells for {count} points; it was edited")
         points = grid_points(axes)
         cells = tuple(Cell(point, item) for point, item in zip(points, configurations, strict=True))
         function, combine = function_named(record["function"]), function_named(record["combine"])
-        return cls(function, axes, cells, combine, restored(record["notes"], arrays))
+        return cls(function, axes, cells, combine, notes)
 
 
 def grid_points(axes: Mapping[str, Sequence[Coordinate]]) -> list[dict[str, Coordinate]]:

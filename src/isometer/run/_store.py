@@ -248,10 +248,9 @@ class Store:
     def failure(self, key: str) -> Failure | None:
         """The report of a cell that failed, if it did."""
         try:
-            found: Failure = read_json(self._failure_path(key), Failure, what="the report", fix="")
+            return read_json(self._failure_path(key), Failure, what="the report", fix="run the cell again")
         except IsometerError:
             return None
-        return found
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
@@ -277,10 +276,7 @@ class Store:
         if not os.path.lexists(path):
             there = ", ".join(self.job_names()) or "none"
             raise StoreError(f"the store {str(self.path)!r} has no job {name!r}; it has {there}")
-        record: JobRecord = read_json(
-            path, JobRecord, what="the job", fix=_AGAIN, most=_LARGEST_JOB, error=StoreError
-        )
-        return record
+        return read_json(path, JobRecord, what="the job", fix=_AGAIN, most=_LARGEST_JOB, error=StoreError)
 
     def load_job(self, name: str) -> Job:
         """The job of that name, with its function as it is now."""
@@ -313,7 +309,7 @@ class _Arrays(dict[str, np.ndarray[Any, Any]]):
         path = self._folder / f"{digest}.npy"
         try:
             array = _array(read_regular(path))
-        except (OSError, ValueError) as problem:
+        except Exception as problem:  # NumPy reads a damaged header as Python, with any error
             raise StoreError(f"cannot read {str(path)!r} ({problem}) — {_AGAIN}") from None
         if array_digest(array) != digest:
             raise StoreError(f"{str(path)!r} was altered: its digest does not fit — {_AGAIN}")
