@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from dash import Dash
 from flask import Response, request
+from werkzeug.exceptions import ClientDisconnected
 
 from isometer.documents import parse_json
 from isometer.errors import IsometerError
@@ -72,10 +73,8 @@ def check_components(app: Dash, most: int) -> None:
             known.update({str(one["output"]): one for one in app._callback_list})
         try:
             content = request.get_data(cache=True)
-        except TimeoutError:
-            return _refused("the request did not arrive in time — send it again", 408)
-        except OSError as problem:  # chunks that are none, a connection that was closed
-            return _refused(f"the request did not arrive whole ({problem}) — send it again")
+        except (OSError, ClientDisconnected):  # time is up, chunks that are none, a connection that was closed
+            return _refused("the request did not arrive whole and in time — send it again")
         if not request.is_json:
             return _refused(f"the request has the type {request.mimetype[:60]!r}; expected application/json")
         try:
@@ -87,8 +86,8 @@ def check_components(app: Dash, most: int) -> None:
     app.server.before_request(check)
 
 
-def _refused(line: str, status: int = 400) -> Response:
-    return Response(" ".join(line.split()) + "\n", status=status, mimetype="text/plain")
+def _refused(line: str) -> Response:
+    return Response(" ".join(line.split()) + "\n", status=400, mimetype="text/plain")
 
 
 def _check(asked: _Request, known: dict[str, dict[str, Any]]) -> None:
