@@ -16,10 +16,10 @@ from isometer.errors import IsometerError
 
 pytest.importorskip("dash", reason="needs Dash: pip install 'isometer[explore]'")
 
-from isometer.explore import _connections, make_app  # noqa: E402
-from isometer.explore._connections import Server  # noqa: E402
-from support.fuzz.mutation import ODD  # noqa: E402
-from support.fuzz.requests import TARGETS, answer  # noqa: E402
+from isometer.explore import _connections, make_app
+from isometer.explore._connections import Server
+from support.fuzz.mutation import ODD
+from support.fuzz.requests import TARGETS, answer
 
 
 class Counting:
@@ -91,7 +91,9 @@ def test_other_pages_start_no_computation(app: Any, desk: Counting, site: str) -
         assert posted.status_code == 403
     assert client.get(curve, headers={"Origin": "http://evil.example"}).status_code == 403
     assert desk.asked == before
-    assert client.get("/depth", headers={"Sec-Fetch-Site": site, **modes[2]}).status_code == 200, "a link may be followed"
+    assert client.get("/depth", headers={"Sec-Fetch-Site": site, **modes[2]}).status_code == 200, (
+        "a link may be followed"
+    )
     assert client.get("/depth", headers={"Sec-Fetch-Site": site, **modes[3]}).status_code == 403
     for own in ("same-origin", "none"):
         assert client.get(curve, headers={"Sec-Fetch-Site": own}).status_code == 400  # "not computed here"

@@ -226,7 +226,12 @@ def test_clean_removes_debris_and_spares_strangers(tmp_path: Path) -> None:
     assert held is not None
     gone = {report.path for report in clean_store(store)}
     held.release()
-    assert gone == {f"cells/.{KEY}.nc.{GONE}.aa.tmp", f".result.nc.{GONE}.aa.tmp", f"locks/{KEY}", f"cells/{job.keys[0]}.nc"}
+    assert gone == {
+        f"cells/.{KEY}.nc.{GONE}.aa.tmp",
+        f".result.nc.{GONE}.aa.tmp",
+        f"locks/{KEY}",
+        f"cells/{job.keys[0]}.nc",
+    }
     assert (store.path / "cells" / "notes.txt").read_text() == "mine"
     assert len(list(store.keys())) == 5
 

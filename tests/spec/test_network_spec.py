@@ -96,11 +96,20 @@ def test_norms_that_do_not_exist_are_refused(fields: dict[str, object], message:
         ('{"width": 8, "depth": 3, "norm": {"axis": 1}}', "the unknown field 'axis' in norm"),
         ('{"width": 8, "depth": 3, "gain": {"slope": 1}}', "the unknown field 'slope' in gain"),
         ('{"width": 8, "depth": 1000000000}', "depth is 1000000000; expected a whole number of at most 10000000"),
-        ('{"width": 9007199254740993, "depth": 1}', "width is 9007199254740993; expected a whole number of at most 9007199254740992"),
+        (
+            '{"width": 9007199254740993, "depth": 1}',
+            "width is 9007199254740993; expected a whole number of at most 9007199254740992",
+        ),
         ('{"width": [8, 2.5]}', r"the spec has 2.5 at width\[1\]; expected a whole number"),
-        ('{"width": 8, "depth": 2, "norm": {"recenter": 1}}', "the spec has 1 at norm.recenter; expected true or false"),
+        (
+            '{"width": 8, "depth": 2, "norm": {"recenter": 1}}',
+            "the spec has 1 at norm.recenter; expected true or false",
+        ),
         ('{"width": 8, "depth": 2, "bias_variance": 1e999}', "the spec in bias_variance: number out of range"),
-        ('{"width": 8, "depth": 9, "gain": {"layer": 1e6}}', "beyond float64 at layer 9 of 9; expected a finite number"),
+        (
+            '{"width": 8, "depth": 9, "gain": {"layer": 1e6}}',
+            "beyond float64 at layer 9 of 9; expected a finite number",
+        ),
         ('{"width": 8, "depth": 2, "order": "weights"}', "has 'weights' at order; expected a list"),
         ("[" * 100_000, "the spec is nested too deeply"),
         ('{"width": 8, "depth": 1, "norm": "group:' + "9" * 5000 + '"}', "unknown norm 'group:999"),

@@ -21,7 +21,9 @@ MOST = 40_000_000
 
 _DRAIN = 2.0  # seconds in which a client whose request is refused may go on sending before it is cut off
 _BUSY = b"too many connections; close a tab or try again later\n"
-_REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"
+_REFUSAL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"
+)
 
 
 class _Reader(io.RawIOBase):

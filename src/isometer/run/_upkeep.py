@@ -29,8 +29,9 @@ class FileReport:
     Args:
         path: relative to the store.
         state: `whole` (a result that a job of the store asks for), `damaged`, `foreign` (not made by a run),
-            `temporary` (left by a process that was killed), `in use` (being written now), `other code` (a whole result of another version of the
-            code), `unused` (a whole result that no job here asks for, or a checkpoint of a cell that is done).
+            `temporary` (left by a process that was killed), `in use` (being written now), `other code` (a whole result
+            of another version of the code), `unused` (a whole result that no job here asks for, or a checkpoint of a
+            cell that is done).
         reason: why, in words.
 
     Example:

@@ -35,9 +35,9 @@ class _SpecRecord(msgspec.Struct, forbid_unknown_fields=True):
     """The fields of a `Spec`, each of which may be left out."""
 
     width: int | Annotated[list[int], Meta(min_length=1, max_length=MOST_LAYERS)] | UnsetType = UNSET
-    depth: int | None | UnsetType = UNSET
+    depth: int | UnsetType | None = UNSET
     activation: _Text | UnsetType = UNSET
-    norm: _NormRecord | _Text | None | UnsetType = UNSET
+    norm: _NormRecord | _Text | UnsetType | None = UNSET
     weights: _Text | UnsetType = UNSET
     gain: _Schedule = UNSET
     weight_scaling: _Text | UnsetType = UNSET
@@ -46,7 +46,7 @@ class _SpecRecord(msgspec.Struct, forbid_unknown_fields=True):
     activation_gain: _Schedule = UNSET
     order: Annotated[list[_Text], Meta(max_length=4)] | UnsetType = UNSET
     scale: float | _Text | UnsetType = UNSET
-    input_width: int | None | UnsetType = UNSET
+    input_width: int | UnsetType | None = UNSET
 
 
 def spec_fields(text: str | bytes) -> dict[str, Any]:

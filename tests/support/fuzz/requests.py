@@ -16,12 +16,26 @@ from isometer.errors import IsometerError
 from support.fuzz.mutation import ODD, document, replaced
 from support.fuzz.target import PromiseBroken, Target
 
-_METHODS = ("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "CONNECT", "get", "", "A" * 300, "G\x00T")
+_METHODS = (
+    "GET",
+    "POST",
+    "HEAD",
+    "PUT",
+    "DELETE",
+    "OPTIONS",
+    "TRACE",
+    "PATCH",
+    "CONNECT",
+    "get",
+    "",
+    "A" * 300,
+    "G\x00T",
+)
 _PATHS = (
     "/", "/depth", "/csv/depth/gram", "/csv/activation/kernel?activations=relu", "/csv/clinic/x", "/csv/nowhere/x",
     "/csv/depth/gram?width=1e999&depth=%00&norm=%ff", "/_dash-layout", "/_dash-dependencies", "/_reload-hash",
     "/_dash-component-suites/dash/x.js", "/_dash-component-suites/nothing/x.js", "/_dash-component-suites/dash/../../x",
-    "/assets/explore.js", "/assets/../_guard.py", "/assets/%2e%2e/_guard.py", "/assets/\x00", "/static/x", "/favicon.ico",
+    "/assets/explore.js", "/assets/../_guard.py", "/assets/%2e%2e/_guard.py", "/assets/\x00", "/static/x", "/x.ico",
     "/gallery/x/figure.png", "/gallery/../figure.png", "//evil.example/x", "http://[", "http://evil.example/", "*", "?",
     "/" + "a" * 70_000, "/%", "/%zz?%zz=%&&&=", "/é", "", "/_favicon.ico", "/depth?" + "a=b&" * 2000,
 )  # fmt: skip
@@ -89,7 +103,9 @@ def draw(rng: np.random.Generator) -> dict[str, Any]:
         head = ["POST /_dash-update-component HTTP/1.1", "Host: localhost", "Content-Type: application/json"]
         if rng.uniform() < 0.15:
             head.append("Transfer-Encoding: chunked")
-            body = [f"{len(body):x}\r\n{body}\r\n0\r\n\r\n", body, "-5\r\nabc", "fffffffff\r\nabc"][int(rng.integers(4))]
+            body = [f"{len(body):x}\r\n{body}\r\n0\r\n\r\n", body, "-5\r\nabc", "fffffffff\r\nabc"][
+                int(rng.integers(4))
+            ]
         else:
             head.append(f"Content-Length: {len(body)}")
     else:
