@@ -6,8 +6,8 @@ and nesting are bounded before anything is decoded.
 
 from __future__ import annotations
 
+import json
 import re
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,7 +46,7 @@ _WORDS = {
 
 def read_json(
     path: str | Path,
-    shape: type[Shape] | Any,
+    shape: type[Shape],
     *,
     what: str,
     fix: str,
@@ -85,7 +85,7 @@ def read_json(
 
 def parse_json(
     content: bytes | str,
-    shape: type[Shape] | Any,
+    shape: type[Shape],
     *,
     what: str,
     fix: str,
@@ -118,17 +118,49 @@ def parse_json(
     if _nested_too_deeply(raw):
         raise error(f"{what} is nested too deeply; expected at most {NESTING} lists and objects in each other — {fix}")
     try:
-        return _decoder(shape).decode(raw)  # type: ignore[no-any-return]
+        return _decoder(shape).decode(raw)
     except msgspec.ValidationError as problem:
-        raise error(_line(str(problem), raw, shape, what, fix)) from None
+        raise error(_line(str(problem), _anything(raw), shape, what, fix)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         told = "it ends too early" if "truncated" in str(problem) else str(problem)
         raise error(f"{what} is not JSON ({told.removeprefix('JSON is malformed: ')}) — {fix}") from None
 
 
-@lru_cache(maxsize=64)
-def _decoder(shape: Any) -> Any:
-    return msgspec.json.Decoder(shape)
+def converted(
+    value: Any, shape: type[Shape], *, what: str, fix: str, error: type[IsometerError] = IsometerError
+) -> Shape:
+    """JSON data that was decoded elsewhere, as a value of a shape.
+
+    Args:
+        value: None, bools, numbers, text, lists and dicts.
+        shape, what, fix, error: as for `read_json`.
+
+    Raises:
+        IsometerError: or `error`, if it has another shape.
+
+    Example:
+        >>> converted({"a": "b"}, dict[str, int], what="the table", fix="write one")
+        Traceback (most recent call last):
+        ...
+        isometer.errors.IsometerError: the table has text at [...]; expected a whole number — write one
+    """
+    try:
+        return msgspec.convert(value, shape)
+    except msgspec.ValidationError as problem:
+        raise error(_line(str(problem), value, shape, what, fix)) from None
+    except UnicodeEncodeError:
+        raise error(f"{what} holds half of a surrogate pair; expected text of Unicode — {fix}") from None
+    except RecursionError:
+        raise error(f"{what} is nested too deeply; expected a document — {fix}") from None
+
+
+def _decoder(shape: type[Shape]) -> msgspec.json.Decoder[Shape]:
+    if shape not in _DECODERS:
+        _DECODERS[shape] = msgspec.json.Decoder(shape)
+    return _DECODERS[shape]
+
+
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def _nested_too_deeply(raw: bytes) -> bool:
@@ -139,7 +171,7 @@ def _nested_too_deeply(raw: bytes) -> bool:
     return bool(np.cumsum(np.where(opening, 1, -1)).max(initial=0) > NESTING)
 
 
-def _line(problem: str, raw: bytes, shape: Any, what: str, fix: str) -> str:
+def _line(problem: str, document: Any, shape: Any, what: str, fix: str) -> str:
     """What `msgspec` says, as the library says it: what came, where, what was expected, the fix."""
     found = _PLACE.search(problem)
     place = found["place"].removeprefix(".") if found else ""
@@ -152,7 +184,7 @@ def _line(problem: str, raw: bytes, shape: Any, what: str, fix: str) -> str:
         known = [] if place else _fields(shape)
         return f"{told}; {_nearest(unknown['field'], known)} — {fix}" if known else f"{told}; expected none — {fix}"
     if expected := _EXPECTED.match(problem):
-        came = _value(raw, found["place"] if found else "", expected["got"])
+        came = _value(document, found["place"] if found else "", expected["got"])
         return f"{what} {f'has {came} at {place}' if place else f'is {came}'}; expected {_plain(expected)} — {fix}"
     return f"{what}{within}: {problem[:1].lower()}{problem[1:]} — {fix}"
 
@@ -176,21 +208,30 @@ def _plain(found: re.Match[str]) -> str:
     return plain.replace(">= ", "of at least ").replace("<= ", "of at most ").replace("length of ", "length ")
 
 
-def _value(raw: bytes, place: str, got: str | None) -> str:
+def _anything(raw: bytes) -> Any:
+    """The document without its shape; None if a number in it is none."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _value(document: Any, place: str, got: str | None) -> str:
     """What stands at a place; its kind where that cannot be said shortly."""
     kind = _WORDS.get(got or "", got or "this")
-    value: Any = None
+    if not re.fullmatch(f"(?:{_STEP.pattern})*", place):
+        return kind
+    value = document
     try:
-        value = msgspec.json.decode(raw)
-        if not re.fullmatch(f"(?:{_STEP.pattern})*", place):
-            return kind
         for name, index in _STEP.findall(place):
             value = value[int(index)] if index else value[name]
-    except (msgspec.DecodeError, KeyError, IndexError, TypeError, UnicodeDecodeError):
+        if isinstance(value, str):
+            return _cut(value, quote=True)
+        if isinstance(value, list | dict) and not got:
+            return f"{_WORDS['array' if isinstance(value, list) else 'object']} of {len(value)}"
+        return _cut(json.dumps(value)) if isinstance(value, int | float) else kind
+    except (KeyError, IndexError, TypeError, ValueError):  # the last for whole numbers of thousands of digits
         return kind
-    if isinstance(value, dict | list):
-        return kind if got else f"{_WORDS['array' if isinstance(value, list) else 'object']} of {len(value)}"
-    return _cut(value if isinstance(value, str) else msgspec.json.encode(value).decode(), quote=isinstance(value, str))
 
 
 def _cut(text: str, *, quote: bool = False) -> str:

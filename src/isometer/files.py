@@ -33,7 +33,8 @@ def write_whole(
 
     Args:
         path: of the file, in a folder that exists.
-        data: what it holds, text as UTF-8; or a function that writes a file at the path it gets.
+        data: what it holds, text as UTF-8 with ? for what that does not have; or a function that writes a
+            file at the path it gets.
         error: what to raise if it cannot be written.
         fix: what to do then.
 
@@ -54,7 +55,7 @@ def write_whole(
         with partial.open("rb+" if callable(data) else "xb") as file:
             locked(file.fileno())  # until it has its name: so others see that its writer lives
             if not callable(data):
-                file.write(data.encode() if isinstance(data, str) else data)
+                file.write(data.encode("utf-8", "replace") if isinstance(data, str) else data)
                 file.flush()
             os.fsync(file.fileno())
             if fcntl is not None:
@@ -96,14 +97,13 @@ def open_regular(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o644) 
         ...
         OSError: [Errno 22] it is a device; expected a regular file: '/dev/null'
     """
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "its name holds a NUL", str(path))
     with contextlib.suppress(FileNotFoundError):  # opening it says so, or makes it
         _regular(os.stat(path).st_mode, path)
     # Without waiting and looked at again: another process may put something else there meanwhile.
     extra = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        descriptor = os.open(path, flags | extra, mode)
-    except ValueError:  # a NUL in the name
-        raise OSError(errno.EINVAL, "its name holds a NUL", str(path)) from None
+    descriptor = os.open(path, flags | extra, mode)
     try:
         _regular(os.fstat(descriptor).st_mode, path)
     except OSError:

@@ -42,7 +42,7 @@ class _Monitored(TypedDict):
     seen: dict[str, list[float | None]]
 
 
-class _Record(TypedDict):
+class _StudyRecord(TypedDict):
     """What pages and tables read of a record; it may hold more."""
 
     id: str
@@ -95,6 +95,6 @@ def read_record(folder: Path) -> dict[str, Any]:
         content = read_regular(path, 100_000_000)
     except OSError as problem:
         raise IsometerError(f"cannot read {str(path)!r}: {problem.strerror} — {_FIX}") from None
-    parse_json(content, _Record, what=f"the record {str(path)!r}", fix=_FIX)
+    parse_json(content, _StudyRecord, what=f"the record {str(path)!r}", fix=_FIX)
     whole: dict[str, Any] = parse_json(content, dict[str, Any], what=f"the record {str(path)!r}", fix=_FIX)
     return whole | {name: value for name, value in _EMPTY.items() if name not in whole}  # in the order of the file

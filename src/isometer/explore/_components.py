@@ -11,7 +11,7 @@ from dash import Dash
 from flask import Response, request
 from werkzeug.exceptions import ClientDisconnected
 
-from isometer.documents import parse_json
+from isometer.documents import converted, parse_json
 from isometer.errors import IsometerError
 
 _PATH = "/_dash-update-component"
@@ -24,12 +24,8 @@ class _Property(msgspec.Struct):
     property: str
     value: Any = None
 
-    @property
-    def place(self) -> _Place:
-        return self.id, self.property
 
-
-class _Request(msgspec.Struct):
+class _ComponentRequest(msgspec.Struct):
     output: str
     outputs: list[_Property] | _Property
     inputs: list[_Property]
@@ -78,7 +74,7 @@ def check_components(app: Dash, most: int) -> None:
         if not request.is_json:
             return _refused(f"the request has the type {request.mimetype[:60]!r}; expected application/json")
         try:
-            _check(parse_json(content, _Request, what="the request", fix=_FIX, most=most), known)
+            _check(parse_json(content, _ComponentRequest, what="the request", fix=_FIX, most=most), known)
         except IsometerError as problem:
             return _refused(str(problem))
         return None
@@ -90,13 +86,13 @@ def _refused(line: str) -> Response:
     return Response(" ".join(line.split()) + "\n", status=400, mimetype="text/plain")
 
 
-def _check(asked: _Request, known: dict[str, dict[str, Any]]) -> None:
+def _check(asked: _ComponentRequest, known: dict[str, dict[str, Any]]) -> None:
     callback = known.get(asked.output)
     if callback is None or callback.get("clientside_function"):
         raise IsometerError(f"the request asks for {asked.output[:60]!r}, which the page does not have — {_FIX}")
     for name, came in (("inputs", asked.inputs), ("state", asked.state)):
         expected = [(one["id"], one["property"]) for one in callback[name]]
-        if [one.place for one in came] != expected:
+        if [_place(one) for one in came] != expected:
             raise IsometerError(f"the request has other {name} than {_listed(expected)} — {_FIX}")
     outputs = asked.outputs if isinstance(asked.outputs, list) else [asked.outputs]
     written = "...".join(f"{one.id}.{one.property}" for one in outputs)
@@ -106,14 +102,15 @@ def _check(asked: _Request, known: dict[str, dict[str, Any]]) -> None:
         _check_value(one)
 
 
+def _place(one: _Property) -> _Place:
+    return one.id, one.property
+
+
 def _listed(places: Sequence[_Place]) -> str:
     return ", ".join(".".join(place) for place in places) or "none"
 
 
 def _check_value(one: _Property) -> None:
-    name = ".".join(one.place)
+    name = ".".join(_place(one))
     shape = next((shape for pattern, shape in _SHAPES if re.fullmatch(pattern, name)), Any)
-    try:
-        msgspec.convert(one.value, shape)
-    except msgspec.ValidationError as problem:
-        raise IsometerError(f"the request's {name}: {problem} — {_FIX}") from None
+    converted(one.value, shape, what=f"the request's {name}", fix=_FIX)

@@ -102,7 +102,7 @@ def protect(app: Dash, names: tuple[str, ...] = ()) -> None:
     def check() -> None:
         if not allowed_host(request.host, names):
             abort(403, "the explorer answers to localhost and addresses only; start it with --host NAME for a name")
-        if from_elsewhere(request.host, request.path, request.method, request.headers):
+        if from_elsewhere(request.host, request.path, request.method, dict(request.headers)):
             abort(403, "this request comes from another page")
 
     def tell(response: Response) -> Response:

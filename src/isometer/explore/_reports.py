@@ -42,11 +42,14 @@ def parsed(content: bytes) -> Report:
     layers, most = report["layers"], LIMITS["report_layers"].high
     if len(layers) > most:
         raise IsometerError(f"the report has {len(layers)} layers; expected at most {most:g} — {WRITE}")
-    report = _shortened({**report, "metrics": {}, "grams": None}) | {
+    numbers = {
         "metrics": {name[:_TEXT]: column for name, column in report["metrics"].items()},
         "grams": report["grams"],
     }
-    return report | {
+    report = _shortened({name: value for name, value in report.items() if name not in numbers})
+    return {
+        **report,
+        **numbers,
         "batch": {"samples": 0, "description": ""} | (report["batch"] or {}),
         "trains": report["trains"] or {},
         "layers": [_layer(index, row) for index, row in enumerate(report["layers"])],

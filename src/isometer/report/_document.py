@@ -5,13 +5,13 @@ Reports of earlier versions lack fields; those have defaults here. Fields that n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from isometer.documents import MOST, parse_json
+from isometer.documents import MOST, converted, parse_json
 from isometer.errors import IsometerError
 
 SCHEMA = 1
@@ -95,7 +95,7 @@ class _Plan(msgspec.Struct):
     rounds: list[_Count] = []
 
 
-class _Named(msgspec.Struct):
+class _AfterTraining(msgspec.Struct):
     id: str
     severity: str
 
@@ -109,7 +109,7 @@ class _Stress(msgspec.Struct):
     plan: _Plan | None = None
     skipped: str | None = ""
     notes: list[str] | None = None
-    after: list[_Named] | None = None
+    after: list[_AfterTraining] | None = None
     effects: dict[str, _Effects] | None = None
 
 
@@ -148,6 +148,144 @@ class DoctorReport(msgspec.Struct):
     grams: _Grams | None = None
 
 
+class _PageLayer(_Layer, kw_only=True):
+    name: str
+    op: str
+    kind: str
+    site: str
+    depth: _Count
+    call: _Count
+    shape: list[_Count]
+    dtype: str
+    where: str | None = None
+
+
+class _PageBatch(_Batch, kw_only=True):
+    samples: _Count
+
+
+class _PagePrescription(_Prescription, kw_only=True):
+    text: str
+    kind: str
+    references: list[str]
+
+
+class _PageFinding(_Finding, kw_only=True):
+    evidence: dict[str, _Evidence]
+    explanation: str
+    layers: list[_Count]
+    references: list[str]
+    prescriptions: list[_PagePrescription]  # type: ignore[assignment]
+
+
+class _PageProgress(_Progress, kw_only=True):
+    fresh: Number
+    fit: Number
+    reference_fresh: Number
+    reference_fit: Number
+
+
+class _PageAtRate(_AtRate, kw_only=True):
+    progress: Number
+
+
+class _PageOutlook(_Outlook, kw_only=True):
+    probability: _Share
+    rates: list[Number]
+    at_rate: _PageAtRate | None
+    evidence: _PageProgress
+
+
+class _PageEffects(_Effects, kw_only=True):
+    rate: Number
+    steps: _Count
+    output_change: Number
+    predicted: Number
+    actual: Number
+    grown: list[tuple[str, Number]]
+    moved: list[tuple[str, Number]]
+    unmoved: list[str]
+    frozen: list[str]
+
+
+class _PageBand(msgspec.Struct):
+    mean: list[Number] = []
+    low: list[Number] = []
+    high: list[Number] = []
+
+
+class _Outside(msgspec.Struct):
+    metric: str
+    layer: _Count
+
+
+class _PagePrediction(msgspec.Struct):
+    layers: list[_Count]
+    metrics: dict[str, _PageBand]
+    infinite: dict[str, list[Number]] = {}
+    leaves_band: list[_Outside] = []
+
+
+class _PageRun(msgspec.Struct):
+    optimizer: str
+    who: str
+    on: str
+    rate: Number
+    steps: _Count
+    losses: list[Number] | None = None
+
+
+class _PageStress(_Stress):
+    effects: dict[str, _PageEffects] | None = None  # type: ignore[assignment]
+    runs: list[_PageRun] | None = None
+
+
+class _Row(msgspec.Struct):
+    quantity: str
+    metric: str
+    before: Number
+    after: Number
+
+
+class _Comparison(msgspec.Struct):
+    baseline: str
+    better: list[str]
+    worse: list[str]
+    unchanged: list[str]
+    numbers: list[_Row] = []
+
+
+class _PageReport(DoctorReport, kw_only=True):
+    """What the page reads of a report besides causes and treatments, which only this process makes."""
+
+    schema: int
+    layers: list[_PageLayer]  # type: ignore[assignment]
+    findings: list[_PageFinding]  # type: ignore[assignment]
+    model: str
+    mode: str
+    summary: str
+    healthy: bool | None
+    batch: _PageBatch
+    trains: dict[str, _PageOutlook] | None = None  # type: ignore[assignment]
+    prediction: _PagePrediction | None = None  # type: ignore[assignment]
+    stress: _PageStress | None = None
+    comparison: _Comparison | None = None
+    notes: list[_Finding] = []
+
+
+def checked_page(report: Mapping[str, Any]) -> None:
+    """Raise what a page cannot show of a report, in one line.
+
+    Example:
+        >>> checked_page({"schema": 1})
+        Traceback (most recent call last):
+        ...
+        isometer.errors.IsometerError: the report has no 'metrics'; expected one — write one with ...
+    """
+    found = converted(report, _PageReport, what="the report", fix=WRITE)
+    _check_together(found, "the report")
+
+
 def parse_report(content: bytes, *, what: str, most: int = MOST) -> dict[str, Any]:
     """A doctor's report from the bytes of a file, with all fields and no others.
 
@@ -176,12 +314,12 @@ def parse_report(content: bytes, *, what: str, most: int = MOST) -> dict[str, An
 def _check_together(report: DoctorReport, what: str) -> None:
     layers = len(report.layers)
     if report.schema != SCHEMA:
-        raise IsometerError(f"{what} is a report of schema {report.schema}; expected {SCHEMA} — {WRITE}")
+        raise IsometerError(f"{what} is of schema {report.schema}; expected {SCHEMA} — {WRITE}")
     for name, column in report.metrics.items():
         _check_count(f"{what}: the metric {name[:40]!r}", column, layers)
     at = [] if report.prediction is None else report.prediction.layers
     for name, band in ((report.prediction and report.prediction.metrics) or {}).items():
-        for column in (band.mean, band.low, band.high):
+        for column in filter(None, (band.mean, band.low, band.high)):
             _check_count(f"{what}: the prediction of {name[:40]!r}", column, len(at))
     grams = report.grams or _Grams()
     _check_count(f"{what}: the list of Gram matrices", grams.matrices, len(grams.layers))

@@ -231,7 +231,7 @@ def header_of(content: bytes) -> Header:
     return _header(mark)
 
 
-class _Record(TypedDict):
+class _HeaderRecord(TypedDict):
     function: str
     code: str
     configuration: dict[str, Any]
@@ -242,5 +242,5 @@ class _Record(TypedDict):
 def _header(mark: Any) -> Header:
     with _readable():
         _, _, key, text = mark.split(" ", 3)
-    record: _Record = parse_json(text, _Record, what="foreign: the header", fix=_AGAIN, error=CellFileError)
+    record: _HeaderRecord = parse_json(text, _HeaderRecord, what="foreign: the header", fix=_AGAIN, error=CellFileError)
     return Header(key=key.removeprefix("key="), **record)

@@ -117,8 +117,9 @@ class Spec:
 
     def _checked_width(self) -> int | tuple[int, ...]:
         fix = "pass the number of features of a layer"
-        if isinstance(self.width, Sequence) and not isinstance(self.width, str):
-            widths = tuple(whole(w, "width", fix) for w in self.width)
+        given: Any = self.width
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            widths = tuple(whole(w, "width", fix) for w in given)
             if not widths:
                 raise SpecError(f"width is empty; expected one number per layer — {fix}")
             if self.depth is not None and self.depth != len(widths):
@@ -126,7 +127,7 @@ class Spec:
                     f"width has {len(widths)} numbers, depth is {self.depth}; expected as many — drop depth"
                 )
             return widths
-        return whole(self.width, "width", fix)
+        return whole(given, "width", fix)
 
     def _checked_schedule(self, name: str) -> Schedule:
         value = getattr(self, name)

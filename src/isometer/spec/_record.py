@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -19,15 +18,29 @@ _SCHEDULES = ("gain", "residual", "activation_gain")
 _Text = Annotated[str, Meta(max_length=10_000)]
 
 
-def _record(of: type, **instead: Any) -> Any:
-    """A structure with the fields of a dataclass, each of which may be left out."""
-    types = {**get_type_hints(of), **instead}
-    listed = [(one.name, types[one.name] | UnsetType, UNSET) for one in fields(of)]
-    return msgspec.defstruct(of.__name__, listed, forbid_unknown_fields=True)
+class _NormRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """The fields of a `Norm`, each of which may be left out."""
+
+    over: _Text | UnsetType = UNSET
+    recenter: bool | UnsetType = UNSET
+    rescale: bool | UnsetType = UNSET
+    divisor: _Text | UnsetType | None = UNSET
+    size: _Text | UnsetType = UNSET
+    whiten: bool | UnsetType = UNSET
+    groups: int | UnsetType = UNSET
+    eps: float | UnsetType = UNSET
+    scale: float | UnsetType = UNSET
+    shift: float | UnsetType = UNSET
 
 
-_NormRecord = _record(Norm, over=_Text, divisor=_Text | None, size=_Text, groups=int)
-_LawRecord = _record(PowerLaw)
+class _LawRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """The fields of a `PowerLaw`, each of which may be left out."""
+
+    scale: float | UnsetType = UNSET
+    layer: float | UnsetType = UNSET
+    depth: float | UnsetType = UNSET
+
+
 _Schedule = float | Annotated[list[float | None], Meta(max_length=MOST_LAYERS)] | _LawRecord | None | UnsetType
 
 

@@ -115,4 +115,4 @@ def _check_checkpoint(tree: bytes) -> None:
     Checkpoint(_MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body).load()
 
 
-TARGETS: list[Any] = [Target("store", 2_000, 15, draw, check)]
+TARGETS: list[Any] = [Target("store", 2_000, 10, draw, check)]

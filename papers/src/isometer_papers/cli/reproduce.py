@@ -134,7 +134,7 @@ def _chosen(request: dict[str, Any]) -> list[Study]:
     return list({identifier: find(identifier) for identifier in request["ids"]}.values())
 
 
-class _Request(TypedDict):
+class _LastRequest(TypedDict):
     ids: list[str]
     paper: str | None
     all: bool
@@ -148,7 +148,7 @@ def _last_request(folder: Path) -> dict[str, Any]:
     path, fix = folder / _REQUEST, "name studies, or pass the folder with --out"
     if not path.exists():
         raise IsometerError(f"there is nothing to resume in {str(folder)!r} — {fix}")
-    return dict(read_json(path, _Request, what="the request", fix=fix))
+    return dict(read_json(path, _LastRequest, what="the request", fix=fix))
 
 
 def _remember(folder: Path, request: dict[str, Any]) -> None:
