@@ -18,7 +18,7 @@ import xarray
 from isometer.errors import IsometerError
 from isometer.run import Cell, Checkpoint, Failure, Job, Store, clean_store, find_stores, inspect_store, run
 from isometer.run._checkpoints import _MAGIC
-from isometer.run._files import Header, decoded, encoded, header_of
+from isometer.run._files import ATTRIBUTE, decoded, header_of, netcdf
 from isometer.run.example import power
 from support.fuzz.mutation import document
 from support.fuzz.target import PromiseBroken, Target
@@ -92,19 +92,15 @@ def _check_store(folder: Path) -> None:
 
 
 def _check_header(record: bytes) -> None:
-    """A file with a right checksum and any header."""
-    with suppress(UnicodeDecodeError):
-        text = record.decode()
-        if "\x00" in text or len(text) > 60_000:
-            return  # no attribute of HDF5
-        dataset = xarray.Dataset({"x": 1.5})
-        content = encoded(dataset, Header(_KEY, "m:f", "1", {}, 7, {}))
-        old = json.dumps(json.loads(content[content.index(b'{"code"') :].split(b"}}", 1)[0] + b"}}")).encode()
-        padded = text.encode()[: len(old)].ljust(len(old))
-        content = content.replace(old, padded)
-        for read in (header_of, decoded):
-            with suppress(IsometerError):
-                read(content)
+    """A file of netCDF that says it is a cell's, with any header."""
+    text = record.decode("utf-8", "replace").replace("\x00", " ")[:60_000]  # what an attribute of HDF5 can hold
+    mark = f"isometer-cell/1 sha256={'0' * 64} key={_KEY} {text}"
+    content = netcdf(xarray.Dataset({"x": 1.5}, attrs={ATTRIBUTE: mark}))
+    with suppress(IsometerError):
+        header_of(content)
+    header = decoded(content)[1]
+    if not isinstance(header.code, str) or not isinstance(header.configuration, dict):
+        raise PromiseBroken(f"a header that is none: {header}")
 
 
 def _check_checkpoint(tree: bytes) -> None:
