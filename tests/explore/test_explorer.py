@@ -283,7 +283,7 @@ def callback(output: str, values: Any) -> dict[str, Any]:
     """What a browser sends when the values of the simulation change, whatever they are."""
     return {
         "output": output,
-        "outputs": [],
+        "outputs": {"id": output.rpartition(".")[0], "property": "data"},
         "inputs": [{"id": "depth-part-simulated", "property": "data", "value": values}],
         "state": [{"id": "tab", "property": "data", "value": "forger"}],
         "changedPropIds": ["depth-part-simulated.data"],
@@ -295,13 +295,13 @@ def callback(output: str, values: Any) -> dict[str, Any]:
     [
         (b"not json", "not JSON"),
         (b"\xff\xfe\x00", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
-        (b"[1, 2]", "no doctor's report"),
-        (b'{"schema": 2, "layers": [], "metrics": {}, "findings": []}', "schema"),
-        (b'{"schema": 1, "layers": 3, "metrics": {}, "findings": []}', "damaged"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"[1, 2]", "the report is a list; expected an object"),
+        (b'{"schema": 2, "layers": [], "metrics": {}, "findings": []}', "schema 2; expected 1"),
+        (b'{"schema": 1, "layers": 3, "metrics": {}, "findings": []}', "the report has 3 at layers; expected a list"),
         (b'{"schema": 1, "layers": [], "metrics": {"rms": [1]}, "findings": []}', "1 numbers for 0 layers"),
-        (b'{"schema": 1, "layers": [], "metrics": {}, "findings": [{"id": "x"}]}', "damaged"),
-        (b'{"schema": 1, "layers": [], "metrics": {}, "findings": [], "prediction": {"layers": [5]}}', "damaged"),
+        (b'{"schema": 1, "layers": [], "metrics": {}, "findings": [{"id": "x"}]}', "no 'severity' in findings"),
+        (b'{"schema": 1, "layers": [], "metrics": {}, "findings": [], "prediction": {"layers": [5]}}', "names layer 5"),
         (b" " * int(LIMITS["upload"].high + 1), "at most 16 MB"),
     ],
 )
@@ -362,7 +362,7 @@ def test_uploads_without_a_stress_test_still_work() -> None:
     ],
 )
 def test_damaged_stress_tests_are_refused(damage: dict[str, Any]) -> None:
-    with pytest.raises(IsometerError, match="the report is damaged"):
+    with pytest.raises(IsometerError, match=r"the report has .*; expected .* — write one with"):
         parsed(json.dumps({**long_report(3), **damage}).encode())
 
 

@@ -211,9 +211,9 @@ def test_embedded_json_cannot_leave_its_element(text: str) -> None:
 
 def test_reports_that_cannot_be_drawn_are_refused(measured: dict[str, Any]) -> None:
     for draw in (doctor_page, notebook_html, printed):
-        with pytest.raises(IsometerError, match="expected a doctor's report of schema 1, got schema 2; write it again"):
+        with pytest.raises(IsometerError, match="the report is of schema 2; expected 1"):
             draw({**measured, "schema": 2})
-        with pytest.raises(IsometerError, match=r"metric 'rms' of the report has 2 numbers for 81 layers; pass one"):
+        with pytest.raises(IsometerError, match=r"metric 'rms' has 2 numbers for 81 layers; expected as many"):
             draw({**measured, "metrics": {"rms": [1.0, 2.0]}})
 
 

@@ -6,10 +6,12 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from isometer.run._locks import Lease
 from isometer.run.example import power
 from support.run_cells import walk
 
+GONE = 99_999_999  # no process has this number
 KEY = "ab" * 32
 HEADER = Header(KEY, "m:f", "1+2", {"width": 3, "text": "é"}, 7, {"numpy": "2"})
 DATA = xarray.Dataset(
@@ -138,6 +141,7 @@ def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path) -> None:
     """In a process whose files may not exceed 64 kB, cells of 80 kB cannot be written, smaller ones can."""
     code = f"""
 import resource, sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from isometer.run import Job, run
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
@@ -176,7 +180,7 @@ def test_stores_say_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="has no job 'sweep'; it has none"):
         store.load_job("sweep")
     (store.path / "jobs" / "sweep.json").write_text("{")
-    with pytest.raises(StoreError, match="is damaged"):
+    with pytest.raises(StoreError, match=r"is not JSON \(it ends too early\) — run the sweep's command again"):
         store.load_job("sweep")
     (store.path / "store.json").write_text('{"format": "isometer-store", "version": 99}')
     with pytest.raises(StoreError, match="another format"):
@@ -214,15 +218,20 @@ def test_results_of_other_code_are_recognised_and_kept_until_asked(tmp_path: Pat
 def test_clean_removes_debris_and_spares_strangers(tmp_path: Path) -> None:
     job, store = filled(tmp_path)
     (store.path / "cells" / "notes.txt").write_text("mine")
-    (store.path / "cells" / f".{KEY}.nc.1.aa.tmp").touch()
-    (store.path / ".result.nc.1.aa.tmp").touch()
+    (store.path / "cells" / f".{KEY}.nc.{GONE}.aa.tmp").touch()
+    (store.path / f".result.nc.{GONE}.aa.tmp").touch()
     (store.path / "locks" / KEY).touch()
     store.cell_path(job.keys[0]).write_bytes(b"torn")
     held = store.lease("cd" * 32)
     assert held is not None
     gone = {report.path for report in clean_store(store)}
     held.release()
-    assert gone == {f"cells/.{KEY}.nc.1.aa.tmp", ".result.nc.1.aa.tmp", f"locks/{KEY}", f"cells/{job.keys[0]}.nc"}
+    assert gone == {
+        f"cells/.{KEY}.nc.{GONE}.aa.tmp",
+        f".result.nc.{GONE}.aa.tmp",
+        f"locks/{KEY}",
+        f"cells/{job.keys[0]}.nc",
+    }
     assert (store.path / "cells" / "notes.txt").read_text() == "mine"
     assert len(list(store.keys())) == 5
 
@@ -303,3 +312,85 @@ def test_asking_what_would_go_takes_no_lease(tmp_path: Path) -> None:
     lease = store.lease(key)
     assert lease is not None, "the cell can be computed at once"
     lease.release()
+
+
+@pytest.mark.parametrize("folder", ["cells", "checkpoints", "failures", "jobs", "data", "."])
+def test_clean_spares_what_a_process_is_writing(tmp_path: Path, folder: str) -> None:
+    """And removes it once the process is dead, whichever folder it is in."""
+    store = Store.create(tmp_path / "store")
+    code = f"""
+import sys, time
+from pathlib import Path
+import isometer.files
+isometer.files.os.replace = lambda *_: (print(flush=True), time.sleep(60))
+isometer.files.write_whole(Path({str(store.path / folder / KEY)!r}), b"whole")
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        (partial,) = (store.path / folder).glob("*.tmp")
+        os.utime(partial, (0, 0))  # however long it takes
+        assert clean_store(store) == []
+        assert [report.state for report in inspect_store(store)] == ["in use"]
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+    assert partial.exists()
+    assert [report.path for report in clean_store(store)] == [str(partial.relative_to(store.path))]
+    assert not partial.exists()
+
+
+def test_clean_spares_temporary_files_of_a_cell_that_is_leased(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "store")
+    partial = store.path / "checkpoints" / f".{KEY}.{GONE}.aa.tmp"  # as a process elsewhere writes it
+    partial.touch()
+    lease = store.lease(KEY)
+    assert lease is not None
+    assert clean_store(store) == []
+    lease.release()
+    assert [report.path for report in clean_store(store)] == [f"checkpoints/{partial.name}"]
+
+
+def odd_entries(folder: Path) -> Iterator[Path]:
+    """Everything that is no regular file, at a path of its own."""
+    os.mkfifo(folder / "fifo")
+    (folder / "folder").mkdir()
+    (folder / "loop").symlink_to(folder / "loop")
+    (folder / "device").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(folder / "socket"))
+    yield from (folder / name for name in ("fifo", "folder", "loop", "device", "socket"))
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_what_is_no_file_neither_hangs_nor_breaks(tmp_path: Path, index: int) -> None:
+    """In the place of every file of a store; a process of its own, since what hangs cannot be stopped here."""
+    job, store = filled(tmp_path)
+    (tmp_path / "odd").mkdir()
+    odd = list(odd_entries(tmp_path / "odd"))[index]
+    key = job.keys[0]
+    places = [store.cell_path(key), store.checkpoint_path(key), store.checkpoint_path(key + ".note"),
+              store.path / "failures" / f"{key}.json", store.path / "locks" / key, store.path / "jobs" / "other.json",
+              store.path / "data" / f"{KEY}.npy", store.path / "cells" / f".{KEY}.1.aa.tmp"]  # fmt: skip
+    for place in places:
+        place.unlink(missing_ok=True)
+        place.symlink_to(odd)
+    code = f"""
+from isometer.errors import IsometerError
+from isometer.run import Store, clean_store, inspect_store
+store = Store.open({str(store.path)!r})
+for act in (lambda: store.read({key!r}), lambda: store.lease({key!r}), lambda: store.load_job("other")):
+    try:
+        act()
+    except IsometerError as problem:
+        assert len(str(problem).splitlines()) == 1, problem
+    else:
+        raise AssertionError(act)
+assert store.checkpoint({key!r}) is None and store.note({key!r}) is None and store.failure({key!r}) is None
+states = {{report.path: report.state for report in inspect_store(store)}}
+assert states["cells/{key}.nc"] == "foreign", states
+assert clean_store(store) == []
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    with ThreadPoolExecutor(1) as pool:
+        store.path.joinpath("locks", key).unlink()
+        assert run(job, store, name="job", executor=pool).done == 6  # the cell is computed again

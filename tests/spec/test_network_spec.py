@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
@@ -89,11 +90,29 @@ def test_norms_that_do_not_exist_are_refused(fields: dict[str, object], message:
     ("text", "message"),
     [
         ("{", "the spec is not JSON"),
-        ("[1]", "the spec is a JSON list; expected an object"),
-        ('{"width": 8, "deepth": 3}', "unknown field 'deepth'"),
+        ("[1]", "the spec is a list; expected an object — write an object such as"),
+        ('{"width": 8, "deepth": 3}', "unknown field 'deepth'; did you mean 'depth'"),
         ('{"depth": 3}', "the spec has no width"),
-        ('{"width": 8, "depth": 3, "norm": {"axis": 1}}', "unknown field of norm 'axis'"),
-        ('{"width": 8, "depth": 3, "gain": {"slope": 1}}', "gain has the unknown field 'slope'"),
+        ('{"width": 8, "depth": 3, "norm": {"axis": 1}}', "the unknown field 'axis' in norm"),
+        ('{"width": 8, "depth": 3, "gain": {"slope": 1}}', "the unknown field 'slope' in gain"),
+        ('{"width": 8, "depth": 1000000000}', "depth is 1000000000; expected a whole number of at most 10000000"),
+        (
+            '{"width": 9007199254740993, "depth": 1}',
+            "width is 9007199254740993; expected a whole number of at most 9007199254740992",
+        ),
+        ('{"width": [8, 2.5]}', r"the spec has 2.5 at width\[1\]; expected a whole number"),
+        (
+            '{"width": 8, "depth": 2, "norm": {"recenter": 1}}',
+            "the spec has 1 at norm.recenter; expected true or false",
+        ),
+        ('{"width": 8, "depth": 2, "bias_variance": 1e999}', "the spec in bias_variance: number out of range"),
+        (
+            '{"width": 8, "depth": 9, "gain": {"layer": 1e6}}',
+            "beyond float64 at layer 9 of 9; expected a finite number",
+        ),
+        ('{"width": 8, "depth": 2, "order": "weights"}', "has 'weights' at order; expected a list"),
+        ("[" * 100_000, "the spec is nested too deeply"),
+        ('{"width": 8, "depth": 1, "norm": "group:' + "9" * 5000 + '"}', "unknown norm 'group:999"),
     ],
 )
 def test_bad_json_is_explained(text: str, message: str) -> None:
@@ -139,3 +158,13 @@ def test_a_spec_does_not_need_torch() -> None:
     # and the check can fail
     code = "import sys, torch, isometer.spec; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 1
+
+
+def test_repeated_layers_stay_a_count() -> None:
+    """A spec of ten million layers is made, written and read without a list of them."""
+    tracemalloc.start()
+    spec = Spec(width=8, depth=10_000_000, norm="group:2", residual=0.1, gain=PowerLaw(depth=-0.5))
+    assert Spec.from_json(spec.to_json()) == spec
+    assert spec.has_skip
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    tracemalloc.stop()

@@ -15,7 +15,7 @@ import typer
 
 from isometer.cli._shared import PositionChoice, PositionOption
 from isometer.errors import IsometerError
-from isometer.files import existing_folder
+from isometer.files import existing_folder, read_regular
 from isometer.metrics import names
 from isometer.metrics._metric import SIMULATED
 
@@ -203,7 +203,7 @@ def spec_from_file(path: Path) -> Spec:
     from isometer.spec import Spec
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path)
     except OSError as problem:
         raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:

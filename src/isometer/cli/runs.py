@@ -29,7 +29,7 @@ def _standing(store: Store, name: str) -> dict[str, Any]:
     standing: dict[str, Any] = {
         "folder": str(store.path),
         "job": name,
-        "target": record["notes"].get("target", record["function"]),
+        "target": str(record["notes"].get("target", record["function"])),
         "grid": {axis: len(values) for axis, values in record["axes"].items()},
         "cells": len(record["cells"]),
         "code": record["code"],
@@ -92,7 +92,8 @@ def show(folder: Folder, as_json: Json = False) -> None:
     for name in store.job_names():
         row = _standing(store, name)
         row["axes"] = store.job_record(name)["axes"]
-        row["options"] = store.job_record(name)["notes"].get("options", {})
+        options = store.job_record(name)["notes"].get("options")
+        row["options"] = options if isinstance(options, dict) else {}
         if row["done"] is not None:
             found = [store.failure(key) for key in store.load_job(name).keys]
             failures += [failure for failure in found if failure is not None]

@@ -145,8 +145,8 @@ def _difference(record: Mapping[str, Any], job: Job) -> str:
     """The first option that was another when the store was filled, in words."""
     from isometer.run._cells import recorded
 
-    before, now = record["notes"].get("options", {}), recorded(job.notes["options"])
-    for key in sorted(set(before) & set(now)):
+    before, now = record["notes"].get("options"), recorded(job.notes["options"])
+    for key in sorted(set(before) & set(now)) if isinstance(before, dict) else ():
         if before[key] != now[key]:
             return f"its {key} is {before[key]}, not {now[key]}"
     return ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,6 +24,8 @@ from isometer.doctor._tensors import read_batch, read_tensors
 from isometer.doctor.diagnosis._made_up import first_layer, made_up_batch, refusal
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.errors import IsometerError
+from isometer.files import read_regular
+from isometer.report._document import parse_report
 from isometer.spec import Spec
 
 _PATIENT_SIZE = 28
@@ -105,11 +106,9 @@ def _from_spec(path: Path, seed: int) -> Target:
     from isometer.nn import build
 
     try:
-        spec = Spec.from_json(path.read_text(encoding="utf-8"))
+        spec = Spec.from_json(read_regular(path))
     except OSError as problem:
         raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
-    except UnicodeDecodeError as problem:
-        raise IsometerError(f"{str(path)!r} is not a text file; expected a network spec as JSON") from problem
     width = spec.input_width if spec.input_width is not None else spec.widths[0]
     return Target(path.stem, build(spec, seed=seed), shape=(width,))
 
@@ -314,11 +313,7 @@ def load_baseline(path: Path) -> dict[str, Any]:
         IsometerError: the file is not one.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        content = read_regular(path)
     except OSError as problem:
-        raise IsometerError(f"cannot read the baseline {str(path)!r}: {problem.strerror}") from problem
-    except ValueError as problem:
-        raise IsometerError(f"{str(path)!r} is not JSON; expected what `isometer doctor --json` prints") from problem
-    if not isinstance(value, dict) or not {"healthy", "findings", "layers", "metrics"} <= set(value):
-        raise IsometerError(f"{str(path)!r} is not a doctor's report; expected what `isometer doctor --json` prints")
-    return value
+        raise IsometerError(f"cannot read the baseline {str(path)!r}: {problem.strerror}") from None
+    return parse_report(content, what=f"the baseline {str(path)!r}")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from dash import Dash
+from dash.exceptions import DependencyException
 from flask import Response, abort, request
 
+from isometer.explore._components import check_components
 from isometer.explore._state import LIMITS
 
 __all__ = ["allowed_host", "protect"]
@@ -43,10 +46,44 @@ def allowed_host(header: str, names: tuple[str, ...] = ()) -> bool:
     return True
 
 
+def from_elsewhere(host: str, path: str, method: str, headers: Mapping[str, str]) -> bool:
+    """Whether another web page makes a browser send a request.
+
+    Browsers say so (`Sec-Fetch-Site`, and `Origin` where a page reads the answer); other programs need not. A link of
+    another page to the explorer may be followed, but not to what computes at once.
+
+    Args:
+        host: of the request.
+        path: of its address.
+        method: of it.
+        headers: of it.
+
+    Example:
+        >>> link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+        >>> from_elsewhere("localhost", "/depth", "GET", link), from_elsewhere("localhost", "/csv/a/b", "GET", link)
+        (False, True)
+    """
+    origin = headers.get("Origin")
+    if origin is not None and _netloc(origin) != host:
+        return True
+    if headers.get("Sec-Fetch-Site", "none") in ("same-origin", "none"):
+        return False
+    followed = headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest") == "document"
+    return not followed or method not in ("GET", "HEAD") or path.startswith(("/csv/", "/_dash"))
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
 def protect(app: Dash, names: tuple[str, ...] = ()) -> None:
     """Refuse what does not come from the page itself, and tell browsers to load nothing from elsewhere."""
     # Base64 makes an upload a third larger, and the rest of a callback's request comes on top.
-    app.server.config["MAX_CONTENT_LENGTH"] = int(LIMITS["upload"].high * 1.4) + 1_000_000
+    most = int(LIMITS["upload"].high * 1.4) + 1_000_000
+    app.server.config["MAX_CONTENT_LENGTH"] = most
     hashes = " ".join(app.csp_hashes())
     policy = "; ".join(
         (
@@ -65,9 +102,7 @@ def protect(app: Dash, names: tuple[str, ...] = ()) -> None:
     def check() -> None:
         if not allowed_host(request.host, names):
             abort(403, "the explorer answers to localhost and addresses only; start it with --host NAME for a name")
-        # Browsers send it with every request other than GET and HEAD; other programs need not.
-        origin = request.headers.get("Origin")
-        if origin is not None and request.method != "GET" and urlsplit(origin).netloc != request.host:
+        if from_elsewhere(request.host, request.path, request.method, dict(request.headers)):
             abort(403, "this request comes from another page")
 
     def tell(response: Response) -> Response:
@@ -77,7 +112,12 @@ def protect(app: Dash, names: tuple[str, ...] = ()) -> None:
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
         return response
 
+    def absent(_: Exception) -> Response:
+        return Response("there is no such file\n", status=404, mimetype="text/plain")
+
     app.server.before_request(check)
+    check_components(app, most)
+    app.server.register_error_handler(DependencyException, absent)  # of a library that the page does not use
     app.server.after_request(tell)
 
 

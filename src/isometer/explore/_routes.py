@@ -12,6 +12,9 @@ from isometer.errors import IsometerError
 from isometer.explore._desk import Desk, Superseded
 from isometer.explore._labs import all_labs
 from isometer.explore._tables import csv_text, table
+from isometer.files import read_regular
+
+_LARGEST = 50_000_000  # bytes of a picture
 
 
 def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
@@ -37,7 +40,10 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         known = {} if gallery is None else {path.parent.name: path for path in gallery.glob("*/figure.png")}
         if study not in known:
             abort(404)
-        return Response(known[study].read_bytes(), mimetype="image/png")
+        try:
+            return Response(read_regular(known[study], _LARGEST), mimetype="image/png")
+        except OSError:
+            abort(404)
 
     app.server.add_url_rule("/csv/<lab>/<curve>", view_func=curve_as_csv)
     app.server.add_url_rule("/gallery/<study>/figure.png", view_func=figure)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+from werkzeug.serving import BaseWSGIServer
 
 from isometer.errors import IsometerError
+from isometer.explore._connections import Server
 from isometer.explore._desk import Desk
 from isometer.explore._guard import own_names
 from isometer.explore._page import make_app
@@ -23,15 +24,6 @@ __all__ = ["Running", "running", "serve"]
 LOOPBACK = "127.0.0.1"
 PORT = 8050
 _TRIED = 20
-
-
-class _Quiet(WSGIRequestHandler):
-    """Answers without a line on the terminal for each request, and keeps connections."""
-
-    protocol_version = "HTTP/1.1"
-
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Nothing."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +108,7 @@ def _listening(host: str, port: int | None, application: Any) -> BaseWSGIServer:
         if one and _taken(host, one):
             continue
         try:
-            return make_server(host, one, application, threaded=True, request_handler=_Quiet)
+            return Server(host, one, application)
         except (OSError, SystemExit) as problem:
             if port is not None:
                 raise IsometerError(f"cannot listen on {host} port {one}: {problem}") from None

@@ -12,8 +12,8 @@ from isometer.metrics import METRICS
 from isometer.metrics._catalogue import added, describe
 from isometer.metrics._metric import GAIN_RATIO, GROUPS
 from isometer.report._cards import number
+from isometer.report._document import SCHEMA, WRITE
 
-SCHEMA = 1
 _SEVERITY = {"severe": 0, "moderate": 1}
 
 
@@ -57,15 +57,13 @@ def checked(report: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     schema = report.get("schema")
     if schema != SCHEMA:
-        raise IsometerError(
-            f"expected a doctor's report of schema {SCHEMA}, got schema {schema!r}; write it again with this version"
-        )
+        raise IsometerError(f"the report is of schema {schema!r}; expected {SCHEMA} — {WRITE}")
     layers = len(report["layers"])
     for name, values in report["metrics"].items():
         if len(values) != layers:
             raise IsometerError(
-                f"metric {name!r} of the report has {len(values)} numbers for {layers} layers; pass one per layer, "
-                "null where it is not defined"
+                f"the report's metric {name[:40]!r} has {len(values)} numbers for {layers} layers; expected as many — "
+                "pass null where it is not defined"
             )
     return report
 

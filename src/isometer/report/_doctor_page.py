@@ -30,7 +30,6 @@ from isometer.report._doctor_fragments import (
     vitals,
 )
 from isometer.report._doctor_metrics import (
-    checked,
     columns,
     layer_names,
     look_at,
@@ -40,6 +39,7 @@ from isometer.report._doctor_metrics import (
     shown,
     where,
 )
+from isometer.report._document import checked_page
 from isometer.report._outlook_page import training_section
 from isometer.report._outlook_words import has_verdicts, headline, next_step, note_words, nothing_found, symptoms
 from isometer.report._treatment import treatment_section
@@ -76,7 +76,7 @@ def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
         >>> page.startswith("<!doctype html>"), "src=" in page.split("<body")[0]
         (True, False)
     """
-    checked(report)
+    checked_page(report)
     told = headline(report)
     advice = next_step(report)
     heading = title or str(report["model"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
+import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from isometer.run._combine import combine_grid
 from isometer.run._seeds import seed_of
 from isometer.serialize import NUMBER, json_data
 
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 ARRAY = "$array"  # stands for an array in JSON; its value is the digest of the array
 Coordinate = str | int | float | bool
 
@@ -49,11 +52,23 @@ def restored(value: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
     """
     if isinstance(value, dict):
         if set(value) == {ARRAY}:
-            return arrays[value[ARRAY]]
+            return arrays[_digest_of(value[ARRAY])]
         if set(value) == {NUMBER}:
-            return float(value[NUMBER])
+            return _number_of(value[NUMBER])
         return {key: restored(item, arrays) for key, item in value.items()}
     return [restored(item, arrays) for item in value] if isinstance(value, list) else value
+
+
+def _digest_of(value: Any) -> str:
+    if not isinstance(value, str) or _DIGEST.fullmatch(value) is None:
+        raise IsometerError(f"a configuration names the array {value!r:.60}; expected a SHA-256 — it was edited")
+    return value
+
+
+def _number_of(value: Any) -> float:
+    if value not in ("inf", "-inf", "nan"):
+        raise IsometerError(f"a configuration has the number {value!r:.60}; expected inf, -inf or nan — it was edited")
+    return float(value)
 
 
 def arrays_in(value: Any) -> Iterable[np.ndarray[Any, Any]]:
@@ -231,12 +246,16 @@ class Job:
         """
         axes = {name: restored(values, arrays) for name, values in record["axes"].items()}
         configurations = [restored(item, arrays) for item in record["cells"]]
+        notes = restored(record["notes"], arrays)
+        if not all(isinstance(item, Mapping) for item in (*configurations, notes)):
+            raise IsometerError("the job has a cell that is a number; expected a mapping — it was edited")
+        count = math.prod(map(len, axes.values()))  # before a list of them is made
+        if count != len(configurations):
+            raise IsometerError(f"the job has {len(configurations)} cells for {count} points; it was edited")
         points = grid_points(axes)
-        if len(points) != len(configurations):
-            raise IsometerError(f"the job has {len(configurations)} cells for {len(points)} points; it was edited")
         cells = tuple(Cell(point, item) for point, item in zip(points, configurations, strict=True))
         function, combine = function_named(record["function"]), function_named(record["combine"])
-        return cls(function, axes, cells, combine, restored(record["notes"], arrays))
+        return cls(function, axes, cells, combine, notes)
 
 
 def grid_points(axes: Mapping[str, Sequence[Coordinate]]) -> list[dict[str, Coordinate]]:

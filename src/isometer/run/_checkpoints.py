@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+from zipfile import BadZipFile
 
+import msgspec
 import numpy as np
 
 from isometer.errors import IsometerError
@@ -57,7 +60,12 @@ class Checkpoint:
             >>> Checkpoint(b"torn").load() is None
             True
         """
-        return None if self._saved is None or not is_whole(self._saved) else _decoded(self._saved)
+        if self._saved is None or not is_whole(self._saved):
+            return None
+        try:
+            return _decoded(self._saved)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, BadZipFile):
+            return None  # whole, but not written by this program
 
     def save(self, state: Any) -> None:
         """Keep a state.
@@ -113,11 +121,13 @@ def _encoded(state: Any) -> bytes:
 
 def _decoded(saved: bytes) -> Any:
     with np.load(io.BytesIO(saved[len(_MAGIC) + 65 :]), allow_pickle=False) as page:
-        return _state(json.loads(str(page["tree"])), page)
+        return _state(msgspec.json.decode(str(page["tree"])), page)
 
 
 def _tree(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
     """JSON with a tag in front of everything that JSON does not know."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return ["float", repr(float(value))]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
@@ -147,6 +157,8 @@ def _state(tree: Any, page: Any) -> Any:
     if kind in ("list", "tuple"):
         items = [_state(item, page) for item in content]
         return items if kind == "list" else tuple(items)
+    if kind == "float":
+        return float(content)
     array = page[f"array{content}"]
     if kind == "array":
         return array

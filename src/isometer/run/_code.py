@@ -49,9 +49,9 @@ def function_named(name: str) -> Callable[..., Any]:
         found: Any = importlib.import_module(module)
         for part in path.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as problem:
+    except Exception as problem:  # a module that is imported may raise anything
         raise IsometerError(f"cannot find the function {name!r} ({problem}) — install or restore its module") from None
-    if not callable(found):
+    if not callable(found) or not isinstance(getattr(found, "__module__", None), str):
         raise IsometerError(f"{name!r} is no function; expected module:function")
     return found  # type: ignore[no-any-return]
 

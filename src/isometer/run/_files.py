@@ -15,17 +15,19 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, TypedDict
 
 import h5netcdf
 import h5py
 import numpy as np
 import xarray
 
+from isometer.documents import parse_json
 from isometer.errors import IsometerError
 
 ATTRIBUTE = "isometer_cell"
 _ZEROS = b"0" * 64
+_AGAIN = "remove the file"
 _MARK = re.compile(rb"isometer-cell/1 sha256=([0-9a-f]{64}) key=([0-9a-f]{64})")
 
 
@@ -188,13 +190,22 @@ def decoded(content: bytes) -> tuple[xarray.Dataset, Header]:
         >>> decoded(content)[1].seed
         7
     """
-    with h5netcdf.File(io.BytesIO(content), "r") as file:
+    with _readable(), h5netcdf.File(io.BytesIO(content), "r") as file:
         variables = {str(name): _read_variable(variable) for name, variable in file.variables.items()}
         attributes = dict(file.attrs)
-    beside = attributes.pop("coordinates", "").split()
-    mark = attributes.pop(ATTRIBUTE)
-    dataset = xarray.Dataset(variables, attrs=attributes)
-    return dataset.set_coords(beside), _header(mark)
+        beside = attributes.pop("coordinates", "").split()
+        mark = attributes.pop(ATTRIBUTE)
+        dataset = xarray.Dataset(variables, attrs=attributes).set_coords(beside)
+    return dataset, _header(mark)
+
+
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    """A checksum says that a file is as it was written, not who wrote it."""
+    try:
+        yield
+    except (OSError, KeyError, ValueError, TypeError, AttributeError, RuntimeError) as problem:
+        raise CellFileError(f"foreign: not a result of this program ({problem})") from None
 
 
 def _read_variable(variable: h5netcdf.Variable) -> xarray.Variable:
@@ -215,10 +226,21 @@ def header_of(content: bytes) -> Header:
         >>> header_of(encoded(xarray.Dataset(), Header("ab" * 32, "m:f", "1", {}, 7, {}))).code
         '1'
     """
-    with h5py.File(io.BytesIO(content), "r") as file:
-        return _header(file.attrs[ATTRIBUTE])
+    with _readable(), h5py.File(io.BytesIO(content), "r") as file:
+        mark = file.attrs[ATTRIBUTE]
+    return _header(mark)
 
 
-def _header(mark: str) -> Header:
-    _, _, key, record = mark.split(" ", 3)
-    return Header(key=key.removeprefix("key="), **json.loads(record))
+class _HeaderRecord(TypedDict):
+    function: str
+    code: str
+    configuration: dict[str, Any]
+    seed: int
+    libraries: dict[str, str]
+
+
+def _header(mark: Any) -> Header:
+    with _readable():
+        _, _, key, text = mark.split(" ", 3)
+    record: _HeaderRecord = parse_json(text, _HeaderRecord, what="foreign: the header", fix=_AGAIN, error=CellFileError)
+    return Header(key=key.removeprefix("key="), **record)

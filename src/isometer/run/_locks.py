@@ -5,15 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Any
 
 from isometer.errors import IsometerError
-
-fcntl: Any
-try:
-    import fcntl
-except ImportError:  # without it two processes may both compute a cell; writing stays atomic
-    fcntl = None
+from isometer.files import locked, open_regular
 
 
 class Lease:
@@ -40,18 +34,12 @@ class Lease:
         """The lease, or None while another process (or another holder in this one) has it."""
         while True:
             try:
-                # a child that inherited the descriptor would hold the lock beyond its parent's death
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+                descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
             except OSError as problem:
                 raise IsometerError(
                     f"cannot write {str(path)!r}: {problem.strerror} — check space and rights"
                 ) from None
-            if fcntl is None:
-                return cls(path, descriptor)
-            try:
-                # flock belongs to the opened file, lockf to the process: two holders in one process exclude each other
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            if not locked(descriptor):
                 os.close(descriptor)
                 return None
             if _is_still(path, descriptor):

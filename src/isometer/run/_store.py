@@ -14,19 +14,21 @@ Every file is written under a temporary name, flushed and renamed: it is whole o
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
-import json
+import math
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import xarray
 
+from isometer.documents import parse_json, read_json
 from isometer.errors import IsometerError
-from isometer.files import write_whole
+from isometer.files import read_regular, write_whole
 from isometer.run._cells import Job, array_digest
 from isometer.run._checkpoints import NOTE, is_whole
 from isometer.run._files import CellFileError, checked, decoded
@@ -34,6 +36,8 @@ from isometer.run._locks import Lease
 from isometer.serialize import json_text
 
 MARK = {"format": "isometer-store", "version": 1}
+_AGAIN = "run the sweep's command again"
+_LARGEST_JOB = 1_000_000_000  # bytes; a job describes each of its cells
 FOLDERS = ("jobs", "data", "cells", "checkpoints", "failures", "locks")
 
 
@@ -46,6 +50,22 @@ class StoreError(IsometerError):
         ...
         isometer.run._store.StoreError: there is no store at 'no/such/folder' — ...
     """
+
+
+class _Mark(TypedDict):
+    format: str
+    version: int
+
+
+class JobRecord(TypedDict):
+    """What `Job.to_record` writes, as JSON data."""
+
+    function: str
+    code: str
+    combine: str
+    axes: dict[str, list[str | int | float | bool | dict[str, str]]]
+    cells: list[dict[str, Any]]
+    notes: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -119,13 +139,15 @@ class Store:
     def open(cls, path: str | Path) -> Store:
         """The store at a path, which must exist."""
         folder = Path(path)
+        fix = "`isometer sweep … --out` makes one, `isometer runs list` finds those there are"
         try:
-            record = json.loads((folder / "store.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise StoreError(
-                f"there is no store at {str(folder)!r} — `isometer sweep … --out` makes one, `isometer runs list` "
-                "finds those there are"
-            ) from None
+            content = read_regular(folder / "store.json", 10_000)
+        except OSError as problem:
+            gone = problem.errno in (errno.ENOENT, errno.ENOTDIR)
+            told = "" if gone else f" (its store.json cannot be read: {problem.strerror})"
+            raise StoreError(f"there is no store at {str(folder)!r}{told} — {fix}") from None
+        what = f"the store.json of {str(folder)!r}"
+        record: _Mark = parse_json(content, _Mark, what=what, fix=fix, error=StoreError)
         if record != MARK:
             raise StoreError(f"{str(folder)!r} is a store of another format ({record}); expected {MARK}")
         for name in FOLDERS:
@@ -150,7 +172,7 @@ class Store:
             CellFileError: the file is not the whole result of that cell.
         """
         try:
-            content = self.cell_path(key).read_bytes()
+            content = read_regular(self.cell_path(key))
         except FileNotFoundError:
             return None
         except OSError as problem:
@@ -178,7 +200,7 @@ class Store:
         wanted = set(keys)
         left: dict[str, list[Path]] = {}
         for folder in ("cells", "checkpoints", "failures", "locks"):
-            for path in (self.path / folder).iterdir():
+            for path in entries(self.path / folder):
                 key = path.name.lstrip(".")[:64]  # temporary files are named .KEY….tmp
                 done = folder in ("checkpoints", "failures") and self.cell_path(key).exists()
                 if key in wanted and (path.name.endswith(".tmp") or folder == "locks" or done):
@@ -200,7 +222,7 @@ class Store:
     def checkpoint(self, key: str) -> bytes | None:
         """The state of a long cell, if there is one and it is whole."""
         try:
-            saved = self.checkpoint_path(key).read_bytes()
+            saved = read_regular(self.checkpoint_path(key))
         except OSError:
             return None
         return saved if is_whole(saved) else None
@@ -208,7 +230,7 @@ class Store:
     def note(self, key: str) -> str | None:
         """What a cell that runs says of itself, if anything."""
         try:
-            return self.checkpoint_path(key + NOTE).read_text(encoding="utf-8")
+            return read_regular(self.checkpoint_path(key + NOTE), 100_000).decode("utf-8", "replace")
         except OSError:
             return None
 
@@ -226,8 +248,8 @@ class Store:
     def failure(self, key: str) -> Failure | None:
         """The report of a cell that failed, if it did."""
         try:
-            return Failure(**json.loads(self._failure_path(key).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+            return read_json(self._failure_path(key), Failure, what="the report", fix="run the cell again")
+        except IsometerError:
             return None
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
@@ -245,27 +267,35 @@ class Store:
                 np.save(page, array, allow_pickle=False)
                 write_whole(target, page.getvalue(), error=StoreError)
         path, content = self.path / "jobs" / f"{name}.json", json_text(job.to_record(), indent=1).encode()
-        if not path.is_file() or path.read_bytes() != content:
+        if not path.is_file() or read_regular(path) != content:
             write_whole(path, content, error=StoreError)
 
-    def job_record(self, name: str) -> dict[str, Any]:
+    def job_record(self, name: str) -> JobRecord:
         """What `save_job` kept, as JSON data."""
         path = self.path / "jobs" / f"{name}.json"
-        try:
-            record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        if not os.path.lexists(path):
             there = ", ".join(self.job_names()) or "none"
-            raise StoreError(f"the store {str(self.path)!r} has no job {name!r}; it has {there}") from None
-        except (OSError, ValueError) as problem:
-            raise StoreError(f"{str(path)!r} is damaged ({problem}) — run the sweep's command again") from None
-        missing = {"function", "code", "combine", "axes", "cells", "notes"} - set(record)
-        if missing:
-            raise StoreError(f"{str(path)!r} lacks {sorted(missing)[0]!r} — run the sweep's command again")
-        return record
+            raise StoreError(f"the store {str(self.path)!r} has no job {name!r}; it has {there}")
+        return read_json(path, JobRecord, what="the job", fix=_AGAIN, most=_LARGEST_JOB, error=StoreError)
 
     def load_job(self, name: str) -> Job:
         """The job of that name, with its function as it is now."""
         return Job.from_record(self.job_record(name), _Arrays(self.path / "data"))
+
+
+def entries(folder: Path) -> list[Path]:
+    """What is in a folder of a store, by name.
+
+    Example:
+        >>> entries(Path("/no/such/folder"))
+        Traceback (most recent call last):
+        ...
+        isometer.run._store.StoreError: cannot list '/no/such/folder': No such file or directory — restore the folder
+    """
+    try:
+        return sorted(folder.iterdir())
+    except OSError as problem:
+        raise StoreError(f"cannot list {str(folder)!r}: {problem.strerror} — restore the folder") from None
 
 
 class _Arrays(dict[str, np.ndarray[Any, Any]]):
@@ -278,10 +308,22 @@ class _Arrays(dict[str, np.ndarray[Any, Any]]):
     def __missing__(self, digest: str) -> np.ndarray[Any, Any]:
         path = self._folder / f"{digest}.npy"
         try:
-            array: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as problem:
-            raise StoreError(f"cannot read {str(path)!r} ({problem}) — run the sweep's command again") from None
+            array = _array(read_regular(path))
+        except Exception as problem:  # NumPy reads a damaged header as Python, with any error
+            raise StoreError(f"cannot read {str(path)!r} ({problem}) — {_AGAIN}") from None
         if array_digest(array) != digest:
-            raise StoreError(f"{str(path)!r} was altered: its digest does not fit — run the sweep's command again")
+            raise StoreError(f"{str(path)!r} was altered: its digest does not fit — {_AGAIN}")
         self[digest] = array
         return array
+
+
+def _array(content: bytes) -> np.ndarray[Any, Any]:
+    """An array as `np.save` wrote it; what the header says is not believed before the bytes are there."""
+    page = io.BytesIO(content)
+    if np.lib.format.read_magic(page) != (1, 0):
+        raise ValueError("another version of the format")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(page)
+    if dtype.kind not in "biufc" or math.prod(shape) * dtype.itemsize != len(content) - page.tell():
+        raise ValueError("the header does not fit the numbers")
+    flat = np.frombuffer(content, dtype, offset=page.tell())
+    return flat.reshape(shape, order="F" if fortran else "C").copy(order="A")

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from isometer.errors import IsometerError
+from isometer.files import locked, not_regular, open_regular
 from isometer.run._files import CellFileError, header_of
 from isometer.run._locks import Lease
-from isometer.run._store import FOLDERS, Store
+from isometer.run._store import FOLDERS, Store, StoreError, entries
 
-State = Literal["whole", "damaged", "foreign", "temporary", "other code", "unused"]
+State = Literal["whole", "damaged", "foreign", "temporary", "in use", "other code", "unused"]
+_YOUNG = 60.0  # seconds in which a writer has locked its file
 _KEY = re.compile(r"[0-9a-f]{64}")
+_WRITER = re.compile(r"\.(\d+)\.[0-9a-f]+\.tmp$")  # as `write_whole` names it
 
 
 @dataclass(frozen=True)
@@ -24,8 +29,9 @@ class FileReport:
     Args:
         path: relative to the store.
         state: `whole` (a result that a job of the store asks for), `damaged`, `foreign` (not made by a run),
-            `temporary` (left by a process that was killed), `other code` (a whole result of another version of the
-            code), `unused` (a whole result that no job here asks for, or a checkpoint of a cell that is done).
+            `temporary` (left by a process that was killed), `in use` (being written now), `other code` (a whole result
+            of another version of the code), `unused` (a whole result that no job here asks for, or a checkpoint of a
+            cell that is done).
         reason: why, in words.
 
     Example:
@@ -50,17 +56,59 @@ def inspect_store(store: Store) -> list[FileReport]:
         [('cells/notes.txt', 'foreign')]
     """
     wanted, codes = _wanted(store)
-    reports = []
-    for path in sorted((store.path / "cells").iterdir()):
-        reports.append(FileReport(f"cells/{path.name}", *_judge(store, path, wanted, codes)))
+    reports = [
+        FileReport(f"cells/{path.name}", *_judge(store, path, wanted, codes)) for path in entries(store.path / "cells")
+    ]
     for folder in (".", *FOLDERS):
-        for path in sorted((store.path / folder).iterdir()) if folder != "cells" else ():
-            name = str(path.relative_to(store.path))
-            if path.name.endswith(".tmp"):
-                reports.append(FileReport(name, "temporary", "left by a process that was killed"))
+        for path in entries(store.path / folder) if folder != "cells" else ():
+            name, odd = str(path.relative_to(store.path)), not_regular(path)
+            if folder != "." and odd:
+                reports.append(FileReport(name, "foreign", odd))
+            elif path.name.endswith(".tmp") and not odd:
+                reports.append(FileReport(name, *_temporary(store, path)))
             elif folder == "checkpoints" and store.cell_path(path.name[:64]).exists():
                 reports.append(FileReport(name, "unused", "the cell is done"))
     return reports
+
+
+def _temporary(store: Store, path: Path) -> tuple[State, str]:
+    """Whether the writer of a temporary file lives: it holds the file, or the cell that the file belongs to."""
+    key = path.name.lstrip(".")[:64]
+    leased = path.parent.name in ("cells", "checkpoints", "failures") and (store.path / "locks" / key).exists()
+    lease = store.lease(key) if leased else None
+    if lease is not None:
+        lease.release(keep=True)
+    if (leased and lease is None) or _held(path):
+        return "in use", "a process is writing it"
+    return "temporary", "left by a process that was killed"
+
+
+def _held(path: Path) -> bool:
+    """Whether a process has a temporary file. Between making and locking it there is a moment, so a young one is its
+    process's as long as that lives."""
+    try:
+        descriptor = open_regular(path)
+    except OSError:
+        return False  # it has its name by now
+    try:
+        young = time.time() - os.fstat(descriptor).st_mtime < _YOUNG
+        return not locked(descriptor) or (young and _lives(path))
+    finally:
+        os.close(descriptor)
+
+
+def _lives(path: Path) -> bool:
+    """Whether the process whose number is in the name of a temporary file is there, on this machine."""
+    found = _WRITER.search(path.name)
+    if found is None:
+        return False
+    try:
+        os.kill(int(found[1]), 0)
+    except PermissionError:
+        return True  # another user's
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def _wanted(store: Store) -> tuple[set[str], set[str]]:
@@ -78,8 +126,11 @@ def _wanted(store: Store) -> tuple[set[str], set[str]]:
 
 
 def _judge(store: Store, path: Path, wanted: set[str], codes: set[str]) -> tuple[State, str]:
+    odd = not_regular(path)
+    if odd:
+        return "foreign", odd
     if path.name.endswith(".tmp") and path.name.startswith("."):
-        return "temporary", "left by a process that was killed"
+        return _temporary(store, path)
     if path.suffix != ".nc" or _KEY.fullmatch(path.stem) is None:
         return "foreign", "its name is not that of a cell"
     try:
@@ -89,8 +140,12 @@ def _judge(store: Store, path: Path, wanted: set[str], codes: set[str]) -> tuple
         return state, str(problem)
     if path.stem in wanted:
         return "whole", ""
-    assert content is not None
-    code = header_of(content).code
+    if content is None:
+        return "unused", "it was removed meanwhile"
+    try:
+        code = header_of(content).code
+    except CellFileError as problem:
+        return "foreign", str(problem)
     if code not in codes:
         return "other code", f"made by version {code} of the code"
     return "unused", "no job of the store asks for it"
@@ -113,24 +168,33 @@ def clean_store(store: Store, *, unused: bool = False, dry: bool = False) -> lis
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     store = Store.create(folder)
-        ...     (store.path / "cells" / ".a.1.b.tmp").touch()
+        ...     (store.path / "cells" / ".a.99999999.b.tmp").touch()
         ...     [report.state for report in clean_store(store)], clean_store(store)
         (['temporary'], [])
     """
     gone = []
     for report in inspect_store(store):
-        cell = report.path.startswith("cells/") and _KEY.fullmatch(Path(report.path).stem) is not None
+        path = store.path / report.path
+        cell = report.path.startswith("cells/") and _KEY.fullmatch(path.stem) is not None and not not_regular(path)
         debris = report.state in ("temporary", "damaged") or (report.state == "foreign" and cell)
-        if debris or report.path.startswith("checkpoints/") or (unused and report.state in ("other code", "unused")):
+        done = report.path.startswith("checkpoints/") and report.state == "unused"
+        if debris or done or (unused and report.state in ("other code", "unused")):
             gone.append(report)
             if not dry:
-                (store.path / report.path).unlink(missing_ok=True)
-    for path in sorted((store.path / "locks").iterdir()):
-        lease = None if path.name.endswith(".tmp") else Lease.take(path)
+                _remove(path)
+    for path in entries(store.path / "locks"):
+        lease = None if path.name.endswith(".tmp") or not_regular(path) else Lease.take(path)
         if lease is not None:
             lease.release(keep=dry)
             gone.append(FileReport(f"locks/{path.name}", "temporary", "its process is gone"))
     return gone
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as problem:
+        raise StoreError(f"cannot remove {str(path)!r}: {problem.strerror} — check rights") from None
 
 
 def find_stores(folder: str | Path) -> Iterator[Store]:

@@ -44,7 +44,7 @@ def resolved(text: str) -> Activation:
         module, _, attribute = text[len(_IMPORT) :].partition(":")
         try:
             function = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
+        except Exception as error:  # a module that is imported may raise anything
             raise SpecError(
                 f"activation {text!r} cannot be imported ({error}); expected "
                 "import:package.module:function — correct it"

@@ -13,7 +13,8 @@ from isometer.activations import Activation, activation
 from isometer.spec._activation import activation_text, positively_homogeneous, resolved
 from isometer.spec._checks import SpecError, number, one_of, whole
 from isometer.spec._norm import Norm
-from isometer.spec._schedule import PowerLaw, Schedule, schedule_from, schedule_record
+from isometer.spec._record import spec_fields
+from isometer.spec._schedule import PowerLaw, Schedule, schedule_record
 
 Step = Literal["weights", "residual", "norm", "activation"]
 """The type of a step of a layer: weights, residual, norm or activation."""
@@ -114,8 +115,9 @@ class Spec:
 
     def _checked_width(self) -> int | tuple[int, ...]:
         fix = "pass the number of features of a layer"
-        if isinstance(self.width, Sequence):
-            widths = tuple(whole(w, "width", fix) for w in self.width)
+        given: Any = self.width
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            widths = tuple(whole(w, "width", fix) for w in given)
             if not widths:
                 raise SpecError(f"width is empty; expected one number per layer — {fix}")
             if self.depth is not None and self.depth != len(widths):
@@ -123,7 +125,7 @@ class Spec:
                     f"width has {len(widths)} numbers, depth is {self.depth}; expected as many — drop depth"
                 )
             return widths
-        return whole(self.width, "width", fix)
+        return whole(given, "width", fix)
 
     def _checked_schedule(self, name: str) -> Schedule:
         value = getattr(self, name)
@@ -142,9 +144,9 @@ class Spec:
         return number(value, name, infinite=infinite)
 
     def _checked_order(self) -> tuple[Step, ...]:
-        order = tuple(self.order)
+        order = tuple(self.order) if isinstance(self.order, Sequence) else (self.order,)
         steps = [step for step in order if step != "residual"]
-        if sorted(steps) != sorted(PRE_NORM) or order.count("residual") > 1:
+        if sorted(map(str, steps)) != sorted(PRE_NORM) or order.count("residual") > 1:
             raise SpecError(
                 f"order is {order}; expected 'weights', 'norm' and 'activation' once each, 'residual' at most once — "
                 f"the usual one is {PRE_NORM}"
@@ -210,9 +212,9 @@ class Spec:
             >>> Spec(width=8, depth=2, residual=0.1).has_skip
             True
         """
-        if isinstance(self.residual, float):
-            return math.isfinite(self.residual)
-        return any(math.isfinite(self.at("residual", layer)) for layer in range(1, self.layers + 1))
+        if isinstance(self.residual, tuple):
+            return any(map(math.isfinite, self.residual))
+        return isinstance(self.residual, PowerLaw) or math.isfinite(self.residual)
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -324,33 +326,17 @@ class Spec:
         return json.dumps(record, allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Spec:
+    def from_json(cls, text: str | bytes) -> Spec:
         """The spec that `to_json` wrote; fields which are left out have their defaults.
+
+        Raises:
+            SpecError: it is no JSON, or no spec.
 
         Example:
             >>> Spec.from_json('{"width": 8, "depth": 2, "norm": "batch"}').norm.over
             'batch'
         """
-        try:
-            record = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise SpecError(f'the spec is not JSON ({error}); expected an object such as {{"width": 100}}') from None
-        if not isinstance(record, dict):
-            raise SpecError(f'the spec is a JSON {type(record).__name__}; expected an object such as {{"width": 100}}')
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(record) - known)
-        if unknown or "width" not in record:
-            problem = f"unknown field {unknown[0]!r}" if unknown else "no width"
-            raise SpecError(f"the spec has {problem}; expected fields of {', '.join(sorted(known))} — correct the name")
-        if isinstance(record.get("norm"), dict):
-            record["norm"] = Norm.from_record(record["norm"])
-        for name in ("gain", "residual", "activation_gain"):
-            if name in record:
-                record[name] = schedule_from(record[name], name)
-        for name in ("width", "order"):
-            if isinstance(record.get(name), list):
-                record[name] = tuple(record[name])
-        return cls(**record)
+        return cls(**spec_fields(text))
 
     def replace(self, **changes: Any) -> Spec:
         """The same spec with some fields changed; a changed width moves an input width that equalled it.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from isometer.errors import unknown_name
 from isometer.spec._checks import SpecError, number, one_of, whole
+
+_LONGEST = 26  # characters of group:K; no more groups than features
 
 
 @dataclass(frozen=True)
@@ -86,25 +87,11 @@ class Norm:
         """
         if name == "none":
             return None
-        if name.startswith("group:") and name[6:].isdigit():
+        if name.startswith("group:") and name[6:].isdecimal() and len(name) <= _LONGEST:
             return cls(over="groups", groups=int(name[6:]))
         if name not in _NORMS:
             raise unknown_name("norm", name, ["none", "group:K", *_NORMS], error=SpecError, fix="pass one of them")
         return cls(**_NORMS[name])
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Norm:
-        """A normalisation from its fields by name, as JSON has them.
-
-        Example:
-            >>> Norm.from_record({"over": "features"}) == Norm.named("layer")
-            True
-        """
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(record) - known)
-        if unknown:
-            raise unknown_name("field of norm", unknown[0], sorted(known), error=SpecError)
-        return cls(**record)
 
 
 _NORMS: dict[str, dict[str, Any]] = {

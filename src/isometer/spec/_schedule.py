@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,9 +34,15 @@ class PowerLaw:
     def at(self, layer: int, depth: int) -> float:
         """The number at `layer` (from 1) of a network of `depth` layers."""
         try:
-            return float(self.scale * float(layer) ** self.layer * float(depth) ** self.depth)
+            value = float(self.scale * float(layer) ** self.layer * float(depth) ** self.depth)
         except OverflowError:
-            return math.copysign(math.inf, self.scale)
+            value = math.inf
+        if not math.isfinite(value):
+            raise SpecError(
+                f"{self} is beyond float64 at layer {layer} of {depth}; expected a finite number — take smaller "
+                "exponents"
+            )
+        return value
 
 
 Schedule = float | tuple[float, ...] | PowerLaw
@@ -52,12 +57,8 @@ def schedule_record(value: Schedule) -> Any:
     return None if math.isinf(value) else value
 
 
-def schedule_from(value: Any, name: str) -> Any:
-    if isinstance(value, Mapping):
-        unknown = sorted(set(value) - {"scale", "layer", "depth"})
-        if unknown:
-            raise SpecError(f"{name} has the unknown field {unknown[0]!r}; expected scale, layer, depth — correct it")
-        return PowerLaw(**value)
+def schedule_from(value: Any) -> Any:
+    """What `schedule_record` wrote; one of `msgspec`'s records for a `PowerLaw`."""
     if isinstance(value, list):
         return tuple(math.inf if v is None else v for v in value)
     return math.inf if value is None else value

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
+from typing import TypedDict
 
+from isometer.documents import parse_json
 from isometer.files import existing_folder, write_whole
 from isometer.serialize import json_text
 from isometer_papers._papers import paper, papers
-from isometer_papers.claims._result import VERDICTS, Result
+from isometer_papers.claims._result import VERDICTS, Result, ResultRecord
+
+
+class _Ledger(TypedDict):
+    results: list[ResultRecord]
 
 
 def ledger(name: str | None = None) -> tuple[Result, ...]:
@@ -36,7 +41,8 @@ def parsed(text: str) -> list[Result]:
         >>> parsed('{"results": []}')
         []
     """
-    return [Result.from_dict(row) for row in json.loads(text)["results"]]
+    found: _Ledger = parse_json(text, _Ledger, what="the ledger", fix="write it again with `isometer claims check`")
+    return [Result.from_dict(row) for row in found["results"]]
 
 
 def written(results: Iterable[Result]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 from isometer.serialize import json_data
 
@@ -23,6 +23,30 @@ KEYS = (
     "note",
     "seconds",
 )
+
+
+_Number = float | Literal["inf", "-inf", "nan"] | None
+
+
+class ResultRecord(TypedDict):
+    """A result as `Result.to_dict` writes it."""
+
+    id: str
+    paper: str
+    place: str
+    verdict: Verdict
+    kind: str
+    statement: str
+    margin: NotRequired[_Number]
+    instances: NotRequired[dict[str, int]]
+    counterexample: NotRequired[dict[str, Any] | None]
+    certified_by: NotRequired[str | None]
+    corrected: NotRequired[str | None]
+    note: NotRequired[str]
+    seconds: NotRequired[float]
+    power: NotRequired[_Number]
+    relation: NotRequired[str]
+    points: NotRequired[list[tuple[str, _Number, _Number]]]
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import xarray
 
+from isometer.documents import parse_json
 from isometer.errors import IsometerError
 from isometer.run import Failure, Job, Store, results, run
 from isometer.serialize import json_text
 from isometer_papers.claims._claim import Claim, Effort, index_of
 from isometer_papers.claims._registry import find
-from isometer_papers.claims._result import Result
+from isometer_papers.claims._result import Result, ResultRecord
 from isometer_papers.claims._verdict import check
 
 
@@ -23,6 +23,7 @@ def claim_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
 
     Example:
         >>> data = claim_cell({"claim": "002/lem-1", "effort": "quick"}, seed=0)
+        >>> import json
         >>> json.loads(data.attrs["result"])["verdict"]
         'refuted'
     """
@@ -94,5 +95,10 @@ def check_many(
     place = Store.create(store)
     outcome = run(job, place, name=f"claims-{effort}", workers=workers, dask=dask, observer=observer)
     by_label = results(job, place)
-    found = [Result.from_dict(json.loads(by_label[c.label].attrs["result"])) for c in job.cells if c.label in by_label]
+    found = [_result(by_label[cell.label]) for cell in job.cells if cell.label in by_label]
     return found, outcome.failures
+
+
+def _result(cell: xarray.Dataset) -> Result:
+    fix = "remove the store and check again"
+    return Result.from_dict(parse_json(cell.attrs["result"], ResultRecord, what="the result of a check", fix=fix))

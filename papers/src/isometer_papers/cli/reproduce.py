@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
 import typer
 from rich.box import SIMPLE
@@ -31,6 +30,7 @@ from isometer.cli import (
     tell_failures,
     tell_interruption,
 )
+from isometer.documents import read_json
 from isometer.errors import IsometerError
 from isometer.files import writable_folder, write_whole
 from isometer.serialize import json_text
@@ -149,15 +149,21 @@ def _chosen(request: dict[str, Any]) -> list[Study]:
     return list({identifier: find(identifier) for identifier in request["ids"]}.values())
 
 
+class _LastRequest(TypedDict):
+    ids: list[str]
+    paper: str | None
+    all: bool
+    scale: Literal["quick", "medium", "paper"]
+    set: dict[str, Any]
+    data: str | None
+    device: NotRequired[str | None]
+
+
 def _last_request(folder: Path) -> dict[str, Any]:
-    try:
-        request: dict[str, Any] = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
-        assert {"ids", "paper", "all", "scale", "set", "data"} <= set(request)
-    except (OSError, ValueError, AssertionError):
-        raise IsometerError(
-            f"there is nothing to resume in {str(folder)!r} — name studies, or pass the folder with --out"
-        ) from None
-    return request
+    path, fix = folder / _REQUEST, "name studies, or pass the folder with --out"
+    if not path.exists():
+        raise IsometerError(f"there is nothing to resume in {str(folder)!r} — {fix}")
+    return dict(read_json(path, _LastRequest, what="the request", fix=fix))
 
 
 def _remember(folder: Path, request: dict[str, Any]) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from isometer.errors import IsometerError
 from isometer.files import write_whole
 from isometer_papers._papers import papers
+from isometer_papers._study_record import RECORD, read_record
 
 __all__ = ["gallery_html", "gallery_markdown", "read_records", "study_html", "write_gallery"]
 
 Record = Mapping[str, Any]
-RECORD = "study.json"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'"
 _STYLE = """
 :root { --page: #fff; --text: #171b22; --soft: #535c6b; --line: #d8dce4; --card: #fff; --agree: #00705a;
@@ -48,7 +49,7 @@ def number(value: Any, uncertainty: float | None = None) -> str:
     """
     if not isinstance(value, int | float) or isinstance(value, bool):
         return str(value)
-    if not uncertainty or not math.isfinite(uncertainty):
+    if not isinstance(uncertainty, int | float) or not uncertainty or not math.isfinite(uncertainty):
         return f"{value:.4g}"
     digits = max(0, 1 - math.floor(math.log10(abs(uncertainty))))
     if digits > 8 or abs(value) >= 1e6 or abs(value) < 1e-4:
@@ -57,7 +58,7 @@ def number(value: Any, uncertainty: float | None = None) -> str:
 
 
 def read_records(folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    """The studies of a gallery: name of the folder and record, by ID.
+    """The studies of a gallery: name of the folder and record, by ID; what is damaged is left out.
 
     Example:
         >>> read_records(Path("/no/such/folder"))
@@ -65,11 +66,8 @@ def read_records(folder: Path) -> list[tuple[str, dict[str, Any]]]:
     """
     found = []
     for path in sorted(folder.glob(f"*/{RECORD}")):
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-            found.append((path.parent.name, dict(record)))
-        except (OSError, ValueError):
-            continue
+        with contextlib.suppress(IsometerError):
+            found.append((path.parent.name, read_record(path.parent)))
     return sorted(found, key=lambda item: order(item[1]["id"]))
 
 
@@ -82,7 +80,7 @@ def order(identifier: str) -> tuple[Any, ...]:
     """
     digits, parts = "", list[Any]()
     for character in identifier + " ":
-        if character.isdigit():
+        if character.isdecimal() and len(digits) < 18:
             digits += character
             continue
         if digits:
@@ -304,8 +302,8 @@ def _monitor(rows: Sequence[Record]) -> str:
     lines = "".join(
         f"<tr><td>{escape(row['network'])}</td>"
         + "".join(
-            f"<td class=number>{' → '.join('–' if one is None else f'{one:.3g}' for one in row['seen'][name])}</td>"
-            for name in names
+            f"<td class=number>{' → '.join('–' if one is None else f'{one:.3g}' for one in seen)}</td>"
+            for seen in (row["seen"].get(name, ()) for name in names)
         )
         + "</tr>"
         for row in rows

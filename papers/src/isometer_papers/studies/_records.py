@@ -11,15 +11,14 @@ from typing import Any
 
 import xarray
 
-from isometer.errors import IsometerError
 from isometer.files import write_whole
 from isometer.report import save_figure
 from isometer.run import Failure, library_versions, netcdf
 from isometer.serialize import json_text
+from isometer_papers._study_record import RECORD, read_record
 from isometer_papers.studies._drawing import captioned
 from isometer_papers.studies._study import Reading, Scale, Study
 
-RECORD = "study.json"
 RESULT = "result.nc"
 
 
@@ -153,14 +152,9 @@ def keep_record(study: Study, folder: Path, record: Mapping[str, Any], failures:
 
 def record_in(folder: Path) -> dict[str, Any]:
     """What `study.json` holds, infinite settings as numbers."""
-    try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        record["settings"] = _as_numbers(record["settings"])
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise IsometerError(
-            f"{str(folder / RECORD)!r} cannot be read ({problem!r}); expected the record of a study — run it again"
-        ) from problem
-    return dict(record)
+    record = read_record(folder)
+    record["settings"] = _as_numbers(record["settings"])
+    return record
 
 
 def _as_numbers(value: Any) -> Any:

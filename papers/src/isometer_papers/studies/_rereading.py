@@ -8,8 +8,8 @@ from pathlib import Path
 import xarray
 
 from isometer.errors import IsometerError
+from isometer_papers._study_record import RECORD
 from isometer_papers.studies._records import (
-    RECORD,
     RESULT,
     Made,
     folder_name,

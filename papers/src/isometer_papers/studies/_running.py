@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from isometer.data import cache_folder
+from isometer.documents import read_json
 from isometer.errors import IsometerError
 from isometer.files import writable_folder, write_whole
 from isometer.run import Cell, Dask, Failure, Given, Job, Processes, Standing, Status, Store, Workers, grid_points, run
@@ -209,18 +211,21 @@ def _variants(
     return rows, lost
 
 
+class _Saved(TypedDict):
+    purpose: str
+    seconds: float
+
+
 class _Clock:
     """Seconds of work on a study over all its runs, those that were killed included (up to a second)."""
 
     def __init__(self, path: Path, purpose: Mapping[str, Any]) -> None:
         self._path, self._purpose = path, json.dumps(purpose, sort_keys=True)
         self._before = self._now = 0.0
-        try:
-            saved = json.loads(path.read_text(encoding="utf-8"))
+        with contextlib.suppress(IsometerError):  # none yet, or damaged: the work so far is not counted
+            saved: _Saved = read_json(path, _Saved, what="the clock", fix="run the study again")
             if saved["purpose"] == self._purpose:
-                self._before = float(saved["seconds"])
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
+                self._before = saved["seconds"]
         self._written = 0.0
 
     @property

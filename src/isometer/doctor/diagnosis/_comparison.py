@@ -46,7 +46,9 @@ def compare(baseline: Mapping[str, Any], report: Mapping[str, Any], *, name: str
             better.append(f"{one} ({severity}) is gone")
         elif after[one] == severity:
             unchanged.append(f"{one} ({severity})")
-        elif _RANK.get(after[one], 0) > _RANK.get(severity, 0):
+        elif after[one] not in _RANK or severity not in _RANK:
+            unchanged.append(f"{one}: {severity} → {after[one]}, which cannot be ordered")
+        elif _RANK[after[one]] > _RANK[severity]:
             better.append(f"{one}: {severity} → {after[one]}")
         else:
             worse.append(f"{one}: {severity} → {after[one]}")
@@ -106,13 +108,13 @@ def _numbers(baseline: Mapping[str, Any], report: Mapping[str, Any]) -> list[dic
 
 def _value(document: Mapping[str, Any], metric: str, where: str) -> float | None:
     """Of the first or last activation, norm or sum that has the number."""
-    column = document["metrics"].get(metric, [])
+    column = document["metrics"].get(metric)
     kinds = ("activation", "norm", "add", "attention")
     found = [
-        value
-        for value, layer in zip(column, document["layers"], strict=False)
-        if layer.get("kind") in kinds and isinstance(value, (int, float))
+        float(value)  # infinities are text
+        for value, layer in zip(column or (), document["layers"] if column else (), strict=True)
+        if layer.get("kind") in kinds and value is not None
     ]
     if not found:
         return None
-    return float(found[0] if where == "first" else found[-1])
+    return found[0] if where == "first" else found[-1]
