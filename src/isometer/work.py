@@ -1,7 +1,8 @@
 """What a computation takes, said before it starts: memory and time as estimates, and the limits they are held against.
 
-Two gibibytes and an hour are allowed unless someone allows more, by `allow` in Python or by `--memory` and `--time` of
-a command. The estimates of the commands are beside what they estimate (`_work.py` of the rooms that compute).
+Two gibibytes and an hour are allowed unless someone allows more: by `allow` in Python, by `--memory` and `--time` of a
+command, or for memory by the environment variable `ISOMETER_MEMORY`. The estimates of the commands are beside what they
+estimate (`_work.py` of the rooms that compute).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from isometer.errors import IsometerError
 
 GIB = float(1 << 30)
+VARIABLE = "ISOMETER_MEMORY"
 _MEMORY, _SECONDS = 2.0 * GIB, 3600.0  # allowed unless more is asked for
 _SHARE = 0.8  # of the memory that is free, even when more is asked for
 _TOLD = 60.0  # seconds from which on a computation is announced
@@ -77,12 +79,19 @@ _ALLOWED: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 def allowance() -> Allowance:
     """The limits in force.
 
+    Raises:
+        IsometerError: the environment variable holds no size.
+
     Example:
         >>> with allow(memory="4GiB"):
         ...     allowance().memory / GIB
         4.0
     """
-    return _ALLOWED.get() or Allowance()
+    found = _ALLOWED.get()
+    if found is not None:
+        return found
+    text = os.environ.get(VARIABLE)
+    return Allowance() if text is None else Allowance(memory=_parsed_memory(text, VARIABLE))
 
 
 @contextmanager
@@ -240,7 +249,11 @@ def parsed_memory(value: float | str) -> float:
         >>> parsed_memory("1.5GiB") / GIB, parsed_memory("2 GB")
         (1.5, 2000000000.0)
     """
-    return _parsed(value, _SIZES, "memory", "a size such as 512MiB or 4GiB", bytes_too=True)
+    return _parsed_memory(value, "memory")
+
+
+def _parsed_memory(value: float | str, name: str) -> float:
+    return _parsed(value, _SIZES, name, "a size such as 512MiB or 4GiB", bytes_too=True)
 
 
 def parsed_seconds(value: float | str) -> float:
@@ -290,7 +303,7 @@ def time_text(seconds: float) -> str:
 
 
 def _above(size: float) -> str:
-    return f"{math.ceil(1.1 * size / GIB)}GiB"
+    return f"{math.ceil(1.1 * size / GIB)}GiB" if size < 1e6 * GIB else "…"
 
 
 def _longer(seconds: float) -> str:

@@ -119,7 +119,8 @@ def test_the_line_says_what_is_kept(tmp_path: Path) -> None:
         time.sleep(0.05)
     code, err, _ = end(process)
     assert code == 130
-    (line,) = err.splitlines()
+    *notes, line = err.splitlines()
+    assert all(one.startswith("note: the simulation takes about") for one in notes)
     assert line.startswith("interrupted: ")
     assert line.endswith("are kept; go on with: isometer runs resume s")
 

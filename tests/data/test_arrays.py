@@ -201,15 +201,17 @@ def test_archives_that_would_fill_the_memory(tmp_path: Path) -> None:
 def test_the_limit_is_said_and_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save(tmp_path / "x.npy", np.ones((1000, 4), np.float32))
     (tmp_path / "x.csv").write_text("1,2\n" * 2000)
-    monkeypatch.setenv("ISOMETER_FILE_LIMIT", "1e-5")
+    monkeypatch.setenv("ISOMETER_MEMORY", "10KiB")
     for name in ("x.npy", "x.csv"):
-        with pytest.raises(IsometerError, match=rf"^'{name}' would take .* GiB.* or set ISOMETER_FILE_LIMIT=1$"):
+        with pytest.raises(
+            IsometerError, match=rf"^'{name}' would take .* MiB.* or allow more with ISOMETER_MEMORY=1GiB$"
+        ):
             make_batch(str(tmp_path / name))
-    monkeypatch.setenv("ISOMETER_FILE_LIMIT", "1")
+    monkeypatch.setenv("ISOMETER_MEMORY", "1GiB")
     assert make_batch(str(tmp_path / "x.npy")).shape == (1000, 4)
     for wrong in ("much", "-1", "nan", "inf", ""):
-        monkeypatch.setenv("ISOMETER_FILE_LIMIT", wrong)
-        with pytest.raises(IsometerError, match="expected a positive number of GiB"):
+        monkeypatch.setenv("ISOMETER_MEMORY", wrong)
+        with pytest.raises(IsometerError, match=r"ISOMETER_MEMORY is .* expected a size"):
             make_batch(str(tmp_path / "x.npy"))
 
 

@@ -170,10 +170,10 @@ def test_a_batch_comes_in_the_precision_that_the_model_takes(tmp_path: Path) -> 
 def test_a_model_in_memory_may_have_weights_of_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, other = nn.Linear(100, 100), nn.Linear(100, 100)
     torch.save(model.state_dict(), tmp_path / "x.pt")
-    monkeypatch.setenv("ISOMETER_FILE_LIMIT", "1e-6")
+    monkeypatch.setenv("ISOMETER_MEMORY", "1KB")
     load_weights(other, tmp_path / "x.pt")
     assert torch.equal(model.weight, other.weight)
-    with pytest.raises(IsometerError, match=r"'x.pt' would take .* or set ISOMETER_FILE_LIMIT=1"):
+    with pytest.raises(IsometerError, match=r"'x.pt' would take .* or allow more with ISOMETER_MEMORY=1GiB"):
         load_weights(nn.Linear(1, 1), tmp_path / "x.pt")
 
 

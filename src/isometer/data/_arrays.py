@@ -35,7 +35,7 @@ def read_arrays(
     """The arrays of a `.npy`, `.npz`, `.safetensors` or `.csv` file by name, in the byte order of this computer.
 
     Nothing in a file is executed. What it will take in memory is known from its headers, and refused beyond a limit
-    before anything is read: 2 GiB, or as many as the environment's `ISOMETER_FILE_LIMIT` says.
+    before anything is read; `isometer.work.allow` and the environment's `ISOMETER_MEMORY` set another than 2 GiB.
 
     Args:
         path: of the file.
