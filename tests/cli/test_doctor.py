@@ -194,7 +194,7 @@ def test_errors_name_what_to_do(model_file: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("def make(:\n")
     assert "not valid Python" in error("doctor", f"{tmp_path / 'broken.py'}:make")
     (tmp_path / "other.json").write_text('{"a": 1}')
-    assert "doctor's report" in error("doctor", "mlp-relu-5", "--compare", str(tmp_path / "other.json"))
+    assert "isometer doctor MODEL --json" in error("doctor", "mlp-relu-5", "--compare", str(tmp_path / "other.json"))
     assert "does not exist" in error("doctor", "mlp-relu-5", "--html", str(tmp_path / "missing" / "r.html"))
 
 

@@ -92,7 +92,14 @@ def test_compare_draws_one_panel_per_activation(tmp_path: Path) -> None:
 
 def test_the_table_has_every_metric() -> None:
     out = " ".join(printed(*SMALL, "--backward").split())
-    for title in ("orthogonality", "gap, ∞", "mean |cos|", "log ‖gradient‖", "this width", "per layer where depth leads"):
+    for title in (
+        "orthogonality",
+        "gap, ∞",
+        "mean |cos|",
+        "log ‖gradient‖",
+        "this width",
+        "per layer where depth leads",
+    ):
         assert title in out
 
 

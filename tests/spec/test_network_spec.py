@@ -95,10 +95,10 @@ def test_norms_that_do_not_exist_are_refused(fields: dict[str, object], message:
         ('{"depth": 3}', "the spec has no width"),
         ('{"width": 8, "depth": 3, "norm": {"axis": 1}}', "the unknown field 'axis' in norm"),
         ('{"width": 8, "depth": 3, "gain": {"slope": 1}}', "the unknown field 'slope' in gain"),
-        ('{"width": 8, "depth": 1000000000}', "depth is 1000000000; expected a whole number of at most 10000000"),
+        ('{"width": 8, "depth": 1000000000}', "depth is 1000000000; expected a whole number from 1 to 10000000"),
         (
             '{"width": 9007199254740993, "depth": 1}',
-            "width is 9007199254740993; expected a whole number of at most 9007199254740992",
+            "width is 9007199254740993; expected a whole number from 1 to 10000000",
         ),
         ('{"width": [8, 2.5]}', r"the spec has 2.5 at width\[1\]; expected a whole number"),
         (

@@ -26,8 +26,8 @@ def new_tab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     study = gallery / "003-fig-1"
     study.mkdir()
     (study / "figure.png").write_bytes(PIXEL)
-    record = {"id": "003/fig-1", "title": "made up", "shows": "", "published": {}, "measured": {"slope": 0.5}}
-    (study / "study.json").write_text(json.dumps({**record, "uncertainty": {}, "verdict": "agree", "statements": {}}))
+    record = {"id": "003/fig-1", "scale": "quick", "title": "made up", "measured": {"slope": 0.5}}
+    (study / "study.json").write_text(json.dumps({**record, "verdict": "agree"}))
     with running(port=0, gallery=gallery) as found:
         yield tabs_of(browser, found.url)
 

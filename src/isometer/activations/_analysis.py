@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from isometer.activations import _gaussian as gaussian
 from isometer.activations._closed_forms import closed_dual
-from isometer.activations._dual import Dual, PiecewiseFunction, SeriesDual, TooMuchWork, build_angle_dual, sample_slope
+from isometer.activations._dual import (
+    Dual,
+    PiecewiseFunction,
+    SeriesDual,
+    TooManySamples,
+    build_angle_dual,
+    sample_slope,
+)
 from isometer.activations._expression import FunctionCall, Opaque, walk
 from isometer.activations._gaussian import NumericalEstimate
 from isometer.activations._steep import Front, cuts, fronts
@@ -263,12 +270,12 @@ class Analysis:
         work = _WORK / self._cost
         try:
             dual = self._angle_dual(work=work / 1.5 if steep else work)
-        except TooMuchWork:
+        except TooManySamples:
             if not steep:
                 raise self._too_hard() from None
             try:  # fronts as jumps, at the price of a larger error
                 dual = self._angle_dual(work=work / 3, narrow=1e-2)
-            except TooMuchWork:
+            except TooManySamples:
                 raise self._too_hard() from None
         if not dual.error <= _USELESS * moments_scale(self.moments):
             raise ActivationError(

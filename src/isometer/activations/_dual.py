@@ -281,12 +281,12 @@ class PiecewiseFunction:
         return PiecewiseFunction(self.function, edges, inside, self.domain)
 
 
-class TooMuchWork(Exception):
+class TooManySamples(Exception):
     """The samples of κ′ would take minutes."""
 
 
 @dataclass
-class Work:
+class SampleCount:
     """Counts evaluations, and ends a computation that takes too many."""
 
     left: float
@@ -294,7 +294,7 @@ class Work:
     def take(self, evaluations: float) -> None:
         self.left -= evaluations
         if self.left < 0:
-            raise TooMuchWork
+            raise TooManySamples
 
     def counted(self, f: PiecewiseFunction) -> PiecewiseFunction:
         def function(x: Floats) -> Floats:
@@ -309,7 +309,7 @@ class TensorRule:
 
     _MOST = 1000  # nodes; the sum has as many terms squared
 
-    def __init__(self, f: PiecewiseFunction, work: Work) -> None:
+    def __init__(self, f: PiecewiseFunction, work: SampleCount) -> None:
         self.work = work
         x, weight = panel_nodes(f.edges[:-1], f.edges[1:], 24)
         with np.errstate(all="ignore"):
@@ -400,10 +400,10 @@ def sample_slope(
 ) -> Callable[[Floats], Floats]:
     """The sampler of κ'(cos θ), as a flux times sin θ, which stays bounded where φ jumps; f is φ′ almost everywhere.
 
-    `work` is how often φ′ may be evaluated before `TooMuchWork` ends it.
+    `work` is how often φ′ may be evaluated before `TooManySamples` ends it.
     """
     f = f.pruned()
-    budget = Work(work)
+    budget = SampleCount(work)
     tensor = TensorRule(f, budget)
     f = budget.counted(f)
     mirror = f.mirrored()
