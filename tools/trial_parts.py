@@ -13,7 +13,7 @@ from typing import Any
 from isometer.trial._causes_table import EITHER, accused, naming_rows
 from isometer.trial._faults import FAULTS, SIZES
 from isometer.trial._members import Member
-from isometer.trial._records import OPTIMIZERS, checks, read_members, sibling_name, truths
+from isometer.trial._records import OPTIMIZERS, checks, read_members, sibling_name, stresses, truths
 from isometer.trial._roster import families
 from isometer.trial._seal import development, openings
 from isometer.trial._table import DOCTOR, FINDINGS, distinct, fitted_verdict, summary, verdicts
@@ -38,6 +38,14 @@ def _half(sealed: bool) -> list[Member]:
 @cache
 def _summary(*, sealed: bool = False) -> dict[str, Any]:
     return summary(FOLDER, _half(sealed))
+
+
+@cache
+def _told() -> bool:
+    """Whether the seal was opened and there are verdicts about all of the sealed half but the large models."""
+    waiting = [one.name for one in _half(sealed=True) if not one.large]
+    known = stresses(FOLDER, _half(sealed=True), ["fresh"]).records() if openings(FOLDER) else {}
+    return bool(known) and all(f"{name} fresh" in known for name in waiting)
 
 
 def draw_part() -> str:
@@ -282,6 +290,8 @@ def seal_part() -> str:
     if not found:
         return "The seal has not been opened."
     lines = [f"- {date}: {one['reason']} (rules {one['rules'][:12]})" for date, one in found.items()]
+    if not _told():
+        return "\n".join([*lines, "", "What the doctor says about it is being computed."])
     parts = (truth_part, table_part, causes_part, treated_part)
     return "\n\n".join(["\n".join(lines), *(part(sealed=True) for part in parts)])
 
@@ -310,7 +320,7 @@ def reliability() -> dict[str, list[int]]:
 def trial_sentence() -> str:
     """The same for people who have not read the page."""
     sentences = []
-    sealed = bool(openings(FOLDER))
+    sealed = _told()
     for one in _verdicts(sealed=sealed):
         if one.batch != "fresh":
             continue
