@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from isometer.trial._causes_table import EITHER, accused, naming_rows
+from isometer.trial._causes_table import EITHER, NamingRow, accused, naming_rows
 from isometer.trial._faults import FAULTS, SIZES
 from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, checks, read_members, sibling_name, stresses, truths
@@ -180,9 +180,14 @@ def verdict_lines(*, sealed: bool = False) -> list[str]:
     return lines
 
 
+@cache
+def _naming(*, sealed: bool = False) -> list[NamingRow]:
+    return naming_rows(accused(FOLDER, _half(sealed)))
+
+
 def causes_part(*, sealed: bool = False) -> str:
     """How often the guilty part is named."""
-    rows = naming_rows(accused(FOLDER, _half(sealed)))
+    rows = _naming(sealed=sealed)
     if not rows:
         return "Nothing yet."
     either = [row for row in rows if row.optimizer == EITHER]
@@ -332,7 +337,7 @@ def trial_sentence() -> str:
             f"{one.alarms.found} of {one.alarms.of} that train; area under the curve {rows[DOCTOR]:.2f}"
             + (f" ({rows[FINDINGS]:.2f} by findings alone)." if FINDINGS in rows else ".")
         )
-    rows = [row for row in naming_rows(accused(FOLDER, _half(sealed))) if row.optimizer == EITHER]
+    rows = [row for row in _naming(sealed=sealed) if row.optimizer == EITHER]
     for row in rows:
         if row.part == "module":
             sentences.append(
