@@ -9,6 +9,7 @@ A part begins with `<!-- NAME: made by tools/make_pages.py -->` and ends with `<
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -26,7 +27,8 @@ PAGES = (ROOT / "README.md", ROOT / "papers" / "README.md", DOCS / "index.md", D
 PAGES += tuple(sorted((DOCS / "ledger").glob("*.md")))
 TRIAL = ROOT / "docs" / "trial.md"
 DOCTOR = ROOT / "docs" / "doctor.md"
-PAGES += (TRIAL, DOCTOR)
+RELIABILITY_PAGE, FUZZ = ROOT / "docs" / "reliability.md", ROOT / "docs" / "reliability.json"
+PAGES += (TRIAL, DOCTOR, RELIABILITY_PAGE)
 FITTED = ROOT / "src" / "isometer" / "doctor" / "stress" / "fitted.json"
 RELIABILITY = ROOT / "src" / "isometer" / "doctor" / "diagnosis" / "reliability.json"
 FIGURES = {"quick": "figures.md", "medium": "figures-medium.md", "paper": "figures-paper.md"}  # by scale
@@ -79,6 +81,24 @@ def figures_list(page: Path) -> str:
     return "\n".join(rows)
 
 
+def fuzz_table() -> str:
+    """What random input came to in the last whole run."""
+    if not FUZZ.is_file():
+        return "There has been none yet."
+    found = json.loads(FUZZ.read_text(encoding="utf-8"))
+    rows = ["| target | cases | answered | refused | promises broken | longest, seconds of processor time |"]
+    rows.append("|---|---|---|---|---|---|")
+    for one in found["targets"]:
+        cases = f"{one['cases']}" + ("" if one["cases"] == one["planned"] else f" of {one['planned']}")
+        answered, refused = (one["outcomes"].get(name, 0) for name in ("answered", "refused"))
+        rows.append(
+            f"| `{one['target']}` | {cases} | {answered} | {refused} | {len(one['bad'])} | {one['longest']:.1f} |"
+        )
+    rows += ["", f"{found['date']}, Python {found['python']}, {found['seconds'] / 3600:.1f} hours of one core."]
+    broken = [f"{one['target']}:{index} ({word})" for one in found["targets"] for index, _, word in one["bad"]]
+    return "\n".join([*rows, *(["", f"Broken: {'; '.join(broken)}."] if broken else [])])
+
+
 def _ledger_link(paper: Paper, page: Path) -> str:
     return f"[{paper.cited}]({_link(DOCS / 'ledger' / f'{paper.key}.md', page)})"
 
@@ -93,6 +113,8 @@ def parts(page: Path) -> dict[str, str]:
         return trial_parts()
     if page == DOCTOR:
         return doctor_parts()
+    if page == RELIABILITY_PAGE:
+        return {"reliability": fuzz_table()}
     made = {"papers": papers_table(page), "ledger": ledger_table(page), "figures": figures_list(page)}
     made["trial sentence"] = trial_sentence()
     return made | {f"title {number}": title(paper) for number, paper in papers().items()}
