@@ -86,9 +86,9 @@ def diagnose(
 
     Example:
         >>> _ = torch.manual_seed(0)
-        >>> blocks = [m for _ in range(30) for m in (nn.Linear(64, 64, bias=False), nn.ReLU())]
-        >>> model = nn.Sequential(*blocks, nn.Linear(64, 10))
-        >>> report = diagnose(model, torch.randn(16, 64, generator=torch.Generator().manual_seed(1)), optimizer="sgd")
+        >>> blocks = [m for _ in range(16) for m in (nn.Linear(24, 24, bias=False), nn.ReLU())]
+        >>> model = nn.Sequential(*blocks, nn.Linear(24, 10))
+        >>> report = diagnose(model, torch.randn(16, 24, generator=torch.Generator().manual_seed(1)), optimizer="sgd")
         >>> sorted(finding.id for finding in report.findings if finding.severity == "severe")[:2]
         ['activation-vanishing', 'gradient-vanishing']
         >>> report.trains["sgd"].verdict
