@@ -334,8 +334,8 @@ def trial_sentence() -> str:
         }
         sentences.append(
             f"With {one.optimizer} the doctor calls {one.found.found} of {one.found.of} sick models sick and "
-            f"{one.alarms.found} of {one.alarms.of} that train; area under the curve {rows[DOCTOR]:.2f}"
-            + (f" ({rows[FINDINGS]:.2f} by findings alone)." if FINDINGS in rows else ".")
+            f"{one.alarms.found} of {one.alarms.of} that train; area under the curve {rows[DOCTOR]:.3f}"
+            + (f" ({rows[FINDINGS]:.3f} by findings alone)." if FINDINGS in rows else ".")
         )
     rows = [row for row in _naming(sealed=sealed) if row.optimizer == EITHER]
     for row in rows:
