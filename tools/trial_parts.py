@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from isometer.trial._causes_table import EITHER, NamingRow, accused, naming_rows
+from isometer.trial._doubtful import doubtful, worth_treating
 from isometer.trial._faults import FAULTS, SIZES
 from isometer.trial._members import Member
-from isometer.trial._records import OPTIMIZERS, checks, read_members, sibling_name, stresses, truths
+from isometer.trial._records import OPTIMIZERS, causes, checks, read_members, sibling_name, stresses, treated, truths
 from isometer.trial._roster import families
 from isometer.trial._seal import development, openings
 from isometer.trial._table import DOCTOR, FINDINGS, distinct, fitted_verdict, summary, verdicts
@@ -46,6 +47,14 @@ def _told() -> bool:
     waiting = [one.name for one in _half(sealed=True) if not one.large]
     known = stresses(FOLDER, _half(sealed=True), ["fresh"]).records() if openings(FOLDER) else {}
     return bool(known) and all(f"{name} fresh" in known for name in waiting)
+
+
+@cache
+def _explained() -> bool:
+    """Whether there are causes and treatments of the sealed half, too."""
+    small = [one for one in _half(sealed=True) if not one.large]
+    stages = (causes(FOLDER, small, doubtful(FOLDER, small)), treated(FOLDER, small, worth_treating(FOLDER, small)))
+    return _told() and all(len(stage.records()) == len(stage.cells) for stage in stages)
 
 
 def draw_part() -> str:
@@ -297,7 +306,7 @@ def seal_part() -> str:
     lines = [f"- {date}: {one['reason']} (rules {one['rules'][:12]})" for date, one in found.items()]
     if not _told():
         return "\n".join([*lines, "", "What the doctor says about it is being computed."])
-    parts = (truth_part, table_part, causes_part, treated_part)
+    parts = (truth_part, table_part, *((causes_part, treated_part) if _explained() else ()))
     return "\n\n".join(["\n".join(lines), *(part(sealed=True) for part in parts)])
 
 
@@ -332,14 +341,14 @@ def trial_sentence() -> str:
         rows = {
             row["opinion"]: row["auc"] for row in _summary(sealed=sealed)["rows"] if row["optimizer"] == one.optimizer
         }
+        area = f"; area under the curve {rows[DOCTOR]:.3f}" if DOCTOR in rows else ""
+        alone = f" ({rows[FINDINGS]:.3f} by findings alone)" if FINDINGS in rows else ""
         sentences.append(
             f"With {one.optimizer} the doctor calls {one.found.found} of {one.found.of} sick models sick and "
-            f"{one.alarms.found} of {one.alarms.of} that train; area under the curve {rows[DOCTOR]:.3f}"
-            + (f" ({rows[FINDINGS]:.3f} by findings alone)." if FINDINGS in rows else ".")
+            f"{one.alarms.found} of {one.alarms.of} that train{area}{alone}."
         )
-    rows = [row for row in _naming(sealed=sealed) if row.optimizer == EITHER]
-    for row in rows:
-        if row.part == "module":
+    for row in _naming(sealed=sealed) if not sealed or _explained() else ():
+        if row.optimizer == EITHER and row.part == "module":
             sentences.append(
                 f"Where one module is at fault, it is among the first two causes named in {row.first_two.found} of "
                 f"{row.first_two.of} sick models."
