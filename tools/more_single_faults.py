@@ -24,6 +24,7 @@ from isometer.trial._family import Family
 from isometer.trial._faults import FAULTS
 from isometer.trial._members import Member, _base, _number, _works
 from isometer.trial._roster import families
+from isometer.trial._rounds import ROUNDS
 from isometer.trial._truth import LEARNABLE, RATES, SICK, final_score
 
 SEED = 7_001
@@ -102,7 +103,9 @@ def bases(done: Collection[str]) -> Iterator[tuple[Family, int, Any, float]]:
     chosen = [family for family in families().values() if not family.sealed]
     for turn in range(100):
         for family in sorted(chosen, key=lambda one: _number("turn", one.name, turn, SEED)):
-            drawn = None if f"{family.name} {turn}" in done else _base(family, turn, SEED, large=False)
+            drawn = (
+                None if f"{family.name} {turn}" in done else _base(family, turn, SEED, ROUNDS[1].slowest, large=False)
+            )
             if drawn is not None and drawn[1] <= SLOWEST:
                 yield family, turn, *drawn
 

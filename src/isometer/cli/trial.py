@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _HELP = (
     "How often the doctor is right about models it has never seen.\n\n"
     "A family draws an architecture, a task, a size and a fault or none; training gives the truth; the doctor and some "
-    "baselines are held against it. Half of the families, by the hash of their name, are sealed: the doctor's findings "
-    "about them are not computed until the rules are final.\n\n"
+    "baselines are held against it. Half of the families of the first round, by the hash of their name, and all of the "
+    "second are sealed: the doctor's findings about them are not computed until the rules are final.\n\n"
     "Example: [bold]isometer trial run mine --families moe-mlp,llama-like --per-family 6[/]"
 )
 trial_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=_HELP)
@@ -32,7 +32,7 @@ app.add_typer(trial_app, name="trial")
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the trial lies, or will lie.")]
 Families = Annotated[
-    str | None, typer.Option("--families", metavar="NAME,NAME", help="Only these families; all by default.")
+    str | None, typer.Option("--families", metavar="NAME,NAME", help="Only these families; all of a round by default.")
 ]
 PerFamily = Annotated[int, typer.Option("--per-family", metavar="N", min=1, help="Models per family.")]
 Large = Annotated[
@@ -40,7 +40,11 @@ Large = Annotated[
 ]
 Rounds = Annotated[
     str,
-    typer.Option("--rounds", metavar="N,N", help="Steps of training: of each of five rates, then of the best two."),
+    typer.Option("--rounds", metavar="N,N", help="Steps of training: of each of five rates, then of the best few."),
+]
+Round = Annotated[
+    int,
+    typer.Option("--round", metavar="N", min=1, help="Whose families: 1, or 2, all of which are sealed."),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the draw.")]
 EXAMINED = ("findings", "baselines", "stress", "causes", "treated")
@@ -58,7 +62,13 @@ def list_families(as_json: Json = False) -> None:
         emit(
             {
                 "families": [
-                    {"name": f.name, "source": f.source, "sealed": f.sealed, "faults": sorted(f.structural)}
+                    {
+                        "name": f.name,
+                        "round": f.round,
+                        "source": f.source,
+                        "sealed": f.sealed,
+                        "faults": sorted(f.structural),
+                    }
                     for f in known.values()
                 ],
                 "faults": {**{name: one.about for name, one in FAULTS.items()}, **SIZES},
@@ -66,12 +76,11 @@ def list_families(as_json: Json = False) -> None:
         )
         return
     table = Table(title="Families", title_justify="left")
-    for column in ("family", "half", "source", "faults of its own"):
+    for column in ("family", "round", "half", "source", "faults of its own"):
         table.add_column(column, overflow="fold")
     for one in known.values():
-        table.add_row(
-            one.name, "sealed" if one.sealed else "development", one.source, ", ".join(sorted(one.structural))
-        )
+        half = "sealed" if one.sealed else "development"
+        table.add_row(one.name, str(one.round), half, one.source, ", ".join(sorted(one.structural)))
     page = console()
     page.print(table)
     faults = Table(title="Faults of any family", title_justify="left")
@@ -95,10 +104,11 @@ def draw(
     large: Large = 20,
     rounds: Rounds = "40,160",
     seed: Seed = 0,
+    number: Round = 1,
     as_json: Json = False,
 ) -> None:
     """Draw the models of a trial and write them down. A trial that was drawn stays as it is."""
-    members = _drawn(folder, families, per_family, large, rounds, seed)
+    members = _drawn(folder, families, per_family, large, rounds, seed, number)
     if as_json:
         emit({"members": [member.to_dict() for member in members]})
         return
@@ -323,7 +333,9 @@ def _summary(folder: Path, members: Sequence[Member]) -> dict[str, Any]:
     }
 
 
-def _drawn(folder: Path, families: str | None, per_family: int, large: int, rounds: str, seed: int) -> Sequence[Member]:
+def _drawn(
+    folder: Path, families: str | None, per_family: int, large: int, rounds: str, seed: int, number: int = 1
+) -> Sequence[Member]:
     from isometer.files import writable_folder
     from isometer.trial._records import draw as draw_trial
 
@@ -339,6 +351,7 @@ def _drawn(folder: Path, families: str | None, per_family: int, large: int, roun
             large=large,
             seed=seed,
             names=names,
+            round=number,
             rounds=(steps[0], steps[1]),
             tell=tell,
         )

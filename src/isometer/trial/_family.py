@@ -49,13 +49,14 @@ class Family:
     """A generator of models of one architecture.
 
     Attributes:
-        name: what it is called; the hash of the name decides which half of the trial it belongs to.
+        name: what it is called; in the first round its hash decides which half of the trial it belongs to.
         source: where the architecture comes from.
         draw: draws a blueprint. `large` asks for a model of the largest size people would try on a laptop.
         build: makes the model for a blueprint and its task, initialised from torch's generator. The model takes one
             tensor and returns one.
         structural: faults that need another blueprint, by name of the fault: the options it changes, or a function of
             blueprint and generator. The others are made on the finished model.
+        round: of the trial it was written for; rules are fitted to earlier rounds.
     """
 
     name: str
@@ -65,17 +66,18 @@ class Family:
     structural: Mapping[str, Options | Callable[[Blueprint, np.random.Generator], Blueprint]] = field(
         default_factory=dict
     )
+    round: int = 1
 
     @property
     def sealed(self) -> bool:
-        """Whether it belongs to the half whose diagnoses stay unopened until the rules are final.
+        """Whether its diagnoses stay unopened until the rules are final: half of the first round, all later ones.
 
         Example:
             >>> from isometer.trial import families
             >>> sorted({family.sealed for family in families().values()})
             [False, True]
         """
-        return hashlib.sha256(self.name.encode()).digest()[0] >= 128
+        return self.round > 1 or hashlib.sha256(self.name.encode()).digest()[0] >= 128
 
     @property
     def kin(self) -> str:
@@ -105,13 +107,14 @@ def family(
     source: str,
     draw: Callable[[np.random.Generator, bool], Blueprint],
     structural: Mapping[str, Options | Callable[[Blueprint, np.random.Generator], Blueprint]] | None = None,
+    round: int = 1,
 ) -> Callable[[Callable[[Blueprint, Task], nn.Module]], Callable[[Blueprint, Task], nn.Module]]:
     """Register the decorated builder as a family."""
 
     def register(build: Callable[[Blueprint, Task], nn.Module]) -> Callable[[Blueprint, Task], nn.Module]:
         if name in FAMILIES:
             raise IsometerError(f"there is a family {name!r} already; expected a new name — choose another")
-        FAMILIES[name] = Family(name, source, draw, build, structural or {})
+        FAMILIES[name] = Family(name, source, draw, build, structural or {}, round)
         return build
 
     return register

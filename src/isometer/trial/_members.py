@@ -16,18 +16,14 @@ from isometer.doctor.training._loop import train
 from isometer.trial._family import Blueprint, Family
 from isometer.trial._faults import FAULTS, SIZES, NotApplicable, Severity
 from isometer.trial._roster import families, family_named
+from isometer.trial._rounds import TrialRound, round_numbered
 from isometer.trial._specimen import Specimen
 from isometer.trial._tasks import task_named
 
-SLOWEST = 0.040
-"""Seconds of processor time that one step may take, except in the stratum of large models."""
 SLOWEST_LARGE = 0.150
-SOUND = 0.3
-"""Share of the models that are drawn without a fault."""
+"""Seconds of processor time that one step of a large model may take."""
 STRUCTURAL = 0.35
 """Share of the faults that are drawn from those of the family, where it has any."""
-PER_BASE = 4
-"""Models that share an architecture, and with it the sound sibling they are compared with."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,7 @@ def specimen(family: str, blueprint: Blueprint, fault: str | None, severity: Sev
 
 
 def draw_members(
-    names: list[str] | None = None, *, per_family: int = 9, large: int = 20, seed: int = 0
+    names: list[str] | None = None, *, per_family: int = 9, large: int = 20, seed: int = 0, round: int = 1
 ) -> Iterator[Member]:
     """Draw the models, family by family, then the large ones.
 
@@ -107,10 +103,11 @@ def draw_members(
     list depends on the machine it is drawn on; it is drawn once and kept.
 
     Args:
-        names: of families, all unless given.
+        names: of families, all of the round unless given.
         per_family: models per family.
         large: models of the stratum of large ones, two per family.
         seed: of everything.
+        round: of the trial, which says how many stay sound, and more.
 
     Yields:
         Models.
@@ -120,14 +117,15 @@ def draw_members(
         >>> member.name, member.sound.task in ("fashion-mnist", "mnist", "cifar10", "teacher", "friedman")
         ('mlp-relu/0', True)
     """
-    chosen = [family_named(name) for name in names] if names is not None else list(families().values())
+    rules = round_numbered(round)
+    chosen = [family_named(name) for name in names] if names is not None else list(families(round).values())
     for family in chosen:
-        yield from _drawn(family, per_family, seed, large=False)
+        yield from _drawn(family, per_family, seed, rules, large=False)
     wanted = sorted(chosen, key=lambda family: _number("large", family.name, seed))
     for family in wanted:
         if large <= 0:
             return
-        found = list(_drawn(family, min(2, large), seed, large=True))
+        found = list(_drawn(family, min(2, large), seed, rules, large=True))
         large -= len(found)
         yield from found
 
@@ -137,15 +135,15 @@ def _number(*parts: Any) -> int:
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "big")
 
 
-def _drawn(family: Family, number: int, seed: int, *, large: bool) -> Iterator[Member]:
-    for base in range(math.ceil(number / PER_BASE)):
-        found = _base(family, base, seed, large=large)
+def _drawn(family: Family, number: int, seed: int, rules: TrialRound, *, large: bool) -> Iterator[Member]:
+    for base in range(math.ceil(number / rules.per_base)):
+        found = _base(family, base, seed, SLOWEST_LARGE if large else rules.slowest, large=large)
         if found is None:
             continue
         sound, step = found
-        for place in range(base * PER_BASE, min((base + 1) * PER_BASE, number)):
+        for place in range(base * rules.per_base, min((base + 1) * rules.per_base, number)):
             rng = np.random.default_rng(_number("member", family.name, place, large, seed))
-            blueprint, fault, severity = _faulted(family, sound, rng)
+            blueprint, fault, severity = _faulted(family, sound, rng, rules)
             label = f"large-{place}" if large else str(place)
             root = f"large-{base}" if large else str(base)
             yield Member(
@@ -153,13 +151,13 @@ def _drawn(family: Family, number: int, seed: int, *, large: bool) -> Iterator[M
             )
 
 
-def _base(family: Family, base: int, seed: int, *, large: bool) -> tuple[Blueprint, float] | None:
+def _base(family: Family, base: int, seed: int, slowest: float, *, large: bool) -> tuple[Blueprint, float] | None:
     """An architecture whose step is fast enough, and how long it takes; `None` if none of ten is."""
     for attempt in range(10):
         rng = np.random.default_rng(_number("base", family.name, base, attempt, large, seed))
         blueprint = family.draw(rng, large)
         step = step_time(specimen(family.name, blueprint, None, {}, 0))
-        if step <= (SLOWEST_LARGE if large else SLOWEST):
+        if step <= slowest:
             return blueprint, step
     return None
 
@@ -177,10 +175,15 @@ def step_time(made: Specimen) -> float:
     return float(np.median(np.diff(times)[2:])) if len(times) > 3 else 0.0
 
 
-def _faulted(family: Family, sound: Blueprint, rng: np.random.Generator) -> tuple[Blueprint, str | None, Severity]:
+def _faulted(
+    family: Family, sound: Blueprint, rng: np.random.Generator, rules: TrialRound
+) -> tuple[Blueprint, str | None, Severity]:
     """A fault that can be made in this architecture, or none."""
-    if rng.uniform() < SOUND:
+    if rng.uniform() < rules.sound:
         return sound, None, {}
+    general = sorted({**FAULTS, **SIZES})
+    weights = np.array([0.5 if name in rules.seldom else 1.0 for name in general])
+    shares = weights / weights.sum() if rules.seldom else None  # without, the numbers drawn are other ones
     while True:
         if family.structural and rng.uniform() < STRUCTURAL:
             name = str(rng.choice(sorted(family.structural)))
@@ -188,7 +191,7 @@ def _faulted(family: Family, sound: Blueprint, rng: np.random.Generator) -> tupl
             blueprint = change(sound, rng) if callable(change) else sound.changed(**change)
             severity: Severity = {}
         else:
-            name = str(rng.choice(sorted({**FAULTS, **SIZES})))
+            name = str(rng.choice(general, p=shares))
             blueprint = _resized(name, sound)
             severity = FAULTS[name].draw(rng) if name in FAULTS else {}
         if _works(family, blueprint, name, severity):

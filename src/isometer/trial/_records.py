@@ -24,6 +24,7 @@ from isometer.trial._baselines import baseline_cell
 from isometer.trial._members import Member, draw_members
 from isometer.trial._named_causes import cause_cell
 from isometer.trial._opinions import doctor_cell
+from isometer.trial._rounds import round_numbered
 from isometer.trial._stressed import stress_cell
 from isometer.trial._treated import treated_cell
 from isometer.trial._truth import FIRST_ROUND, RATES, SECOND_ROUND, long_cell, truth_cell
@@ -100,6 +101,7 @@ def draw(
     large: int,
     seed: int,
     names: list[str] | None = None,
+    round: int = 1,
     rounds: tuple[int, int] = (FIRST_ROUND, SECOND_ROUND),
     tell: Callable[[str], None] = lambda name: None,
 ) -> list[Member]:
@@ -110,18 +112,20 @@ def draw(
         per_family: models per family.
         large: further models of large size.
         seed: of the draw.
-        names: of families, all unless given.
+        names: of families, all of the round of the trial unless given.
+        round: of the trial.
         rounds: steps of the first and of the second round of training.
         tell: called with the name of each model.
     """
     if (folder / MEMBERS).exists():
         return read_members(folder)
     members = []
-    for member in draw_members(names, per_family=per_family, large=large, seed=seed):
+    for member in draw_members(names, per_family=per_family, large=large, seed=seed, round=round):
         tell(member.name)
         members.append(member)
     records = {m.name: {key: value for key, value in m.to_dict().items() if key != "name"} for m in members}
-    write_records(folder / MEMBERS, records, seed=seed, per_family=per_family, large=large, rounds=list(rounds))
+    head = {"seed": seed, "per_family": per_family, "large": large, "rounds": list(rounds)}
+    write_records(folder / MEMBERS, records, **head, **({"round": round} if round > 1 else {}))
     return members
 
 
@@ -205,18 +209,25 @@ def _turns(members: Iterable[Member]) -> list[Member]:
 
 def truths(folder: Path, members: Sequence[Member]) -> TrialStage:
     """Training of every member and every sound sibling with both optimizers."""
-    steps = _rounds(folder)
+    common = _how(folder)
     cells: dict[str, Mapping[str, Any]] = {}
     for member in _turns(members):
         for optimizer in OPTIMIZERS:
-            how = {"optimizer": optimizer, "steps": steps}
+            how = {"optimizer": optimizer, **common}
             cells.setdefault(f"{sibling_name(member)} {optimizer}", {**_sibling(member), **how, "seeds": [*_SEEDS]})
             cells[f"{member.name} {optimizer}"] = {**_model(member), **how, "seeds": _seeds(member)}
     return TrialStage(folder, TRUTHS, truth_cell, cells)
 
 
-def _rounds(folder: Path) -> list[int]:
-    return [int(steps) for steps in _read(folder / MEMBERS).get("rounds", (FIRST_ROUND, SECOND_ROUND))]
+def _how(folder: Path) -> dict[str, Any]:
+    """How the models of a trial are trained: steps of both rounds of training, and rates of the second.
+
+    In the first round of the trial two rates go without saying, so that its records keep their digests.
+    """
+    head = _read(folder / MEMBERS)
+    steps = [int(steps) for steps in head.get("rounds", (FIRST_ROUND, SECOND_ROUND))]
+    number = head.get("round", 1)
+    return {"steps": steps, **({"rates": round_numbered(number).rates} if number > 1 else {})}
 
 
 def opinions(folder: Path, members: Sequence[Member]) -> TrialStage:
@@ -260,12 +271,12 @@ def causes(folder: Path, members: Sequence[Member], only: Pairs | None = None) -
 
 def treated(folder: Path, members: Sequence[Member], only: Pairs | None = None) -> TrialStage:
     """Training of members as the doctor left them, as `truths` trained them before; `only` for some of the pairs."""
-    steps = _rounds(folder)
+    common = _how(folder)
     cells = {
         f"{member.name} {optimizer}": {
             **_model(member),
             "optimizer": optimizer,
-            "steps": steps,
+            **common,
             "seeds": _seeds(member),
         }
         for member in _turns(members)
@@ -322,7 +333,7 @@ def checks(folder: Path, members: Sequence[Member]) -> TrialStage:
                 how = {
                     "optimizer": optimizer,
                     "rates": rates,
-                    "steps": LONGER * _rounds(folder)[1],
+                    "steps": LONGER * _how(folder)["steps"][1],
                     "seeds": [start],
                 }
                 cells[label] = {**model, **how}

@@ -9,14 +9,14 @@ from isometer.errors import unknown_name
 from isometer.trial._family import FAMILIES, Family
 
 
-def families() -> Mapping[str, Family]:
-    """All families by name, in alphabetical order.
+def families(round: int | None = None) -> Mapping[str, Family]:
+    """The families of a round of the trial by name, in alphabetical order; of all rounds unless one is given.
 
     Example:
-        >>> len(families()) >= 30
-        True
+        >>> len(families(1)) >= 30, all(family.sealed for family in families(2).values())
+        (True, True)
     """
-    return dict(sorted(FAMILIES.items()))
+    return {name: one for name, one in sorted(FAMILIES.items()) if round in (None, one.round)}
 
 
 def family_named(name: str) -> Family:

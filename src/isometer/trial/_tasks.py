@@ -217,6 +217,17 @@ def _tags(samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     return tokens[:, 1:], _tag_table()[tokens[:, 1:], (tokens[:, :-1] >= 8).long()]
 
 
+def _nesting(samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """How many brackets are open, at every position: two tokens open one, two close one, two do nothing."""
+    tokens = torch.randint(6, (samples, _LENGTH), generator=generator)
+    step = torch.tensor([1, 1, -1, -1, 0, 0])[tokens]
+    depth, path = torch.zeros(samples, dtype=torch.long), []
+    for place in range(_LENGTH):
+        depth = (depth + step[:, place]).clamp(0, 5)
+        path.append(depth)
+    return tokens, torch.stack(path, dim=1)
+
+
 def _rhythms(samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Which of six frequencies a noisy signal in three channels has."""
     label = torch.randint(6, (samples,), generator=generator)
@@ -288,6 +299,25 @@ def _integral(samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]
     return function / 0.87, (integral - integral.mean(dim=1, keepdim=True)) / 0.76
 
 
+def _locate(samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Where in a noisy picture the brighter of two spots is."""
+    place = 1 + 9 * torch.rand(samples, 2, 2, generator=generator)  # the bright one and the other, row and column
+    line = torch.arange(12.0)
+    spots = torch.exp(-((line - place[..., None]) ** 2) / 2)  # (samples, spot, axis, 12)
+    image = torch.einsum("s,nsr,nsc->nrc", torch.tensor([4.0, 2.0]), spots[:, :, 0], spots[:, :, 1])
+    noise = 0.3 * torch.randn(image.shape, generator=generator)
+    return (image + noise)[:, None], (place[:, 0] - 5.5) / 2.6
+
+
+def _twins(samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """How alike two samples are in the four of their twelve features that count."""
+    pair = torch.randn(samples, 2, 12, generator=generator)
+    shared = torch.randn(samples, 1, 4, generator=generator)
+    pair[:, :, :4] = 0.7 * (pair[:, :, :4] + shared)
+    distance = (pair[:, 0, :4] - pair[:, 1, :4]).norm(dim=1, keepdim=True)
+    return pair, (distance - 1.86) / 0.68
+
+
 GRAPH_NODES = 12
 
 
@@ -338,6 +368,7 @@ _ALL = (
     _language("markov", _markov, _STATES, _STATES),
     _language("text", _characters, _CHARACTERS, _CHARACTERS),
     _language("tags", _tags, 6, 16),
+    _language("nesting", _nesting, 6, 6),
     _language("majority", _majority, 4, 16, per_position=False),
     _signals("rows", (14, 14), _rows, 10),
     _signals("rhythms", (_LENGTH, 3), _rhythms, 6),
@@ -348,6 +379,8 @@ _ALL = (
     _regression("forecast", "series", (_LENGTH, 1), _forecast, 6),
     _regression("cloud", "points", (16, 3), _cloud, 3),
     _regression("graph", "points", (GRAPH_NODES, 6), _graph, 2),
+    _regression("twins", "points", (2, 12), _twins),
+    _regression("locate", "image", (1, 12, 12), _locate, 2),
     _regression("denoise", "image", (1, 14, 14), _noisy, 196),
 )
 

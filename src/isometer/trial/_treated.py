@@ -112,7 +112,7 @@ def treated_record(cell: Mapping[str, Any], decide: Decide) -> dict[str, Any]:
 
     found: dict[str, Any] = {"first": [], "second": []}
     if any(plans.values()):
-        found = both_rounds(score, optimizer, steps=cell["steps"], seeds=seeds)
+        found = both_rounds(score, optimizer, cell)
     listed = [[{"kind": one.kind, "modules": [*one.modules]} for one in plans[seed]] for seed in seeds]
     return {**found, "repairs": listed, "errors": errors}
 

@@ -1,8 +1,10 @@
 """The truth about a model: how much of its sound sibling's improvement over chance training reaches.
 
-Rates are tried by successive halving: each for a few steps from one seed, the best two for longer from three seeds. If
+Rates are tried by successive halving: each for a few steps from one seed, the best few for longer from three seeds. If
 the best rate of the first round is the smallest or the largest, further ones are tried beyond it, so that the best lies
-inside. The loss of a run is the mean over its last steps, each on a fresh batch before the step that uses it.
+inside. What is best after a few steps may be unstable later; where three rates are trained for longer, the next below
+the best is among them. The loss of a run is the mean over its last steps, each on a fresh batch before the step that
+uses it.
 """
 
 from __future__ import annotations
@@ -67,8 +69,8 @@ def trained_score(made: Specimen, optimizer: str, rate: float, *, seed: int, ste
 
 
 def truth_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
-    """Train one model with one optimizer: `family`, `blueprint`, `fault`, `severity`, `optimizer`, `seeds`, and
-    `steps` of both rounds. All randomness comes from `seeds`.
+    """Train one model with one optimizer: `family`, `blueprint`, `fault`, `severity`, `optimizer`, `seeds`, `steps`
+    of both rounds, and the number of `rates` in the second, two unless given. All randomness comes from `seeds`.
 
     Example:
         >>> cell = {"family": "mlp-relu", "blueprint": {"task": "friedman", "width": 16, "depth": 2, "batch": 16,
@@ -83,26 +85,24 @@ def truth_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
     def score(rate: float, seed: int, steps: int) -> float:
         return final_score(cell, optimizer, rate, seed=seed, steps=steps)
 
-    record = both_rounds(score, optimizer, steps=cell["steps"], seeds=cell["seeds"])
+    record = both_rounds(score, optimizer, cell)
     return xarray.Dataset({"record": json.dumps(record)})
 
 
-def both_rounds(
-    score: Callable[[float, int, int], float], optimizer: str, *, steps: Sequence[int], seeds: Sequence[int]
-) -> dict[str, Any]:
-    """The record of a model: five rates and those beyond from the first seed, the best two from all seeds.
+def both_rounds(score: Callable[[float, int, int], float], optimizer: str, cell: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a model: five rates and those beyond from the first seed, the best few from all seeds.
 
     Args:
         score: the final score at a rate, from a seed, after so many steps.
         optimizer: which rates are tried.
-        steps: of both rounds.
-        seeds: of weights and batches.
+        cell: `steps` of both rounds, `seeds` of weights and batches, and the number of `rates` of the second round.
     """
-    (first, second), (middle, factor) = steps, RATES[optimizer]
+    (first, second), (middle, factor) = cell["steps"], RATES[optimizer]
+    seeds: Sequence[int] = cell["seeds"]
     tried: dict[float, float] = {}
 
     def attempt(place: int) -> None:
-        rate = float(f"{middle * factor**place:.4g}")
+        rate = _digits(middle * factor**place)
         tried[rate] = score(rate, seeds[0], first)
 
     low, high = -2, 2
@@ -115,8 +115,12 @@ def both_rounds(
         low, high = (low - 1, high) if best == min(tried) else (low, high + 1)
         attempt(low if best == min(tried) else high)
     order = sorted(tried, key=lambda rate: (tried[rate], abs(math.log(rate / middle))))
+    count = cell.get("rates", 2)
+    if count > 2:
+        below = max((rate for rate in tried if rate < order[0]), default=_digits(order[0] / factor))
+        order = [order[0], below, *(rate for rate in order[1:] if rate != below)]
     rounds: list[tuple[float, float, list[float]]] = []
-    for rate in order[:2]:
+    for rate in order[:count]:
         # Nobody keeps what is worse than chance.
         scores = [min(1.0, score(rate, one, second)) for one in seeds]
         rounds.append((float(np.mean(scores)), rate, [round(one, 5) for one in scores]))
@@ -124,6 +128,11 @@ def both_rounds(
         "first": [{"rate": rate, "score": _rounded(tried[rate])} for rate in sorted(tried)],
         "second": [{"rate": rate, "scores": scores} for _, rate, scores in sorted(rounds)],
     }
+
+
+def _digits(rate: float) -> float:
+    """Four digits, so that a rate of the grid is the same number however it was reached."""
+    return float(f"{rate:.4g}")
 
 
 def _flat(scores: Iterable[float]) -> bool:

@@ -1,0 +1,72 @@
+"""The rounds of the trial: each has families of its own, written after the seal of the round before was opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from isometer.errors import IsometerError
+
+
+@dataclass(frozen=True)
+class TrialRound:
+    """How the models of a round are drawn and trained.
+
+    Attributes:
+        sound: share of the models that are drawn without a fault.
+        per_base: models that share an architecture, and with it the sound sibling they are compared with.
+        slowest: seconds of processor time that one step may take, except in the stratum of large models.
+        seldom: faults of any family that are drawn half as often as the others.
+        rates: how many rates are trained for longer. With three, one of them is the next below the best.
+    """
+
+    sound: float
+    per_base: int
+    slowest: float
+    seldom: frozenset[str]
+    rates: int
+
+
+# Each was put into three models of the first round or more, and none of them was sick with either optimizer.
+_HARMLESS = [
+    "activations-left-out",
+    "activations-twice",
+    "batch-tiny",
+    "low-rank",
+    "negated",
+    "one-too-small",
+    "one-zero",
+    "softmax-inside",
+    "too-deep",
+    "too-narrow",
+]
+
+ROUNDS: Mapping[int, TrialRound] = MappingProxyType(
+    {
+        1: TrialRound(sound=0.3, per_base=4, slowest=0.040, seldom=frozenset(), rates=2),
+        2: TrialRound(
+            sound=0.12,
+            per_base=3,
+            slowest=0.015,
+            seldom=frozenset(_HARMLESS),
+            rates=3,
+        ),
+    }
+)
+"""The rounds by number."""
+
+
+def round_numbered(number: int) -> TrialRound:
+    """The round of that number.
+
+    Raises:
+        IsometerError: there is none.
+
+    Example:
+        >>> round_numbered(2).rates
+        3
+    """
+    if number not in ROUNDS:
+        raise IsometerError(f"there is no round {number} of the trial; expected one of {[*ROUNDS]} — pass --round 1")
+    return ROUNDS[number]
