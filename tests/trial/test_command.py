@@ -63,6 +63,23 @@ def test_families_lists_halves_and_faults() -> None:
     assert len(found["faults"]) >= 25
 
 
+def test_second_round_is_drawn_by_its_own_rules_and_is_all_sealed(tmp_path: Path) -> None:
+    how = ["--families", "siamese,soft-trees", "--per-family", "6", "--large", "0", "--rounds", "2,3", "--seed", "1"]
+    printed("trial", "draw", str(tmp_path), "--round", "2", *how)
+    members = read_members(tmp_path)
+    assert {member.base for member in members} == {"0", "1"}  # three models share an architecture
+    assert not development(members)
+    assert all(cell["rates"] == 3 for cell in truths(tmp_path, members).cells.values())
+    assert json.loads((tmp_path / MEMBERS).read_text())["round"] == 2
+    assert {one["round"] for one in as_json("trial", "families")["families"]} == {1, 2}
+    assert "there is no round 3" in error("trial", "draw", str(tmp_path / "other"), "--round", "3")
+
+
+def test_records_of_the_first_round_keep_their_digests(drawn: Path) -> None:
+    assert "round" not in json.loads((drawn / MEMBERS).read_text())
+    assert all("rates" not in cell for cell in truths(drawn, read_members(drawn)).cells.values())
+
+
 def test_run_trains_both_halves_and_examines_one(drawn: Path) -> None:
     members = read_members(drawn)
     assert [m.name for m in members] == [f"{name}/{k}" for name in (OPEN, SEALED) for k in range(3)]

@@ -30,7 +30,9 @@ CELL: dict[str, Any] = {
 }
 
 
-def with_scores(monkeypatch: pytest.MonkeyPatch, score: Any) -> tuple[dict[str, Any], list[tuple[float, int, int]]]:
+def with_scores(
+    monkeypatch: pytest.MonkeyPatch, score: Any, **more: Any
+) -> tuple[dict[str, Any], list[tuple[float, int, int]]]:
     """The record of a cell whose runs end as `score(rate)` says, and which runs there were."""
     runs: list[tuple[float, int, int]] = []
 
@@ -39,7 +41,7 @@ def with_scores(monkeypatch: pytest.MonkeyPatch, score: Any) -> tuple[dict[str, 
         return float(score(rate))
 
     monkeypatch.setattr(_truth, "final_score", pretend)
-    return json.loads(truth_cell(CELL, 0)["record"].item()), runs
+    return json.loads(truth_cell({**CELL, **more}, 0)["record"].item()), runs
 
 
 def test_rounds_are_those_of_successive_halving(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,6 +50,55 @@ def test_rounds_are_those_of_successive_halving(monkeypatch: pytest.MonkeyPatch)
     assert {seed for _, seed, steps in runs if steps == 160} == {0, 1, 2}
     assert record["second"][0]["rate"] == pytest.approx(1.6e-3)
     assert compare(record, record).inside
+
+
+@pytest.mark.parametrize(
+    ("early", "good"),
+    [
+        ({0.0064: 0.9, 0.0256: 0.8}, 0.0064),  # the best is unstable later, and was first by far
+        ({0.0001: 0.96, 0.0004: 0.97, 0.0016: 0.95}, 0.0004),  # the lower neighbour is third
+        ({0.0001: 0.96, 0.0004: 0.95, 0.0016: 1.05}, 0.0016),  # nothing is learned yet; the upper neighbour is last
+    ],
+)
+def test_three_rates_are_the_best_and_its_neighbours(
+    monkeypatch: pytest.MonkeyPatch, early: dict[float, float], good: float
+) -> None:
+    """One rate is good in the end; of two rates it is missed where it is not among the best two early on."""
+
+    def pretend(cell: Any, optimizer: str, rate: float, *, seed: int, steps: int) -> float:
+        if steps == 40:
+            return early.get(rate, 1.3)
+        return 0.3 if rate == good else 1.0
+
+    monkeypatch.setattr(_truth, "final_score", pretend)
+    found = {}
+    for rates in (2, 3):
+        record = json.loads(truth_cell({**CELL, "rates": rates}, 0)["record"].item())
+        assert len(record["second"]) == rates
+        found[rates] = record["second"][0]["scores"]
+    assert found[3] == [0.3, 0.3, 0.3]
+    assert (found[2] == [0.3, 0.3, 0.3]) == (good == 0.0064)
+
+
+def test_a_rate_above_the_best_that_is_clearly_behind_makes_way_for_the_second_best(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    early = {0.0001: 0.7, 0.0004: 0.6, 0.0016: 0.5, 0.0064: 0.9}
+    runs: list[tuple[float, int]] = []
+
+    def pretend(cell: Any, optimizer: str, rate: float, *, seed: int, steps: int) -> float:
+        runs.append((rate, steps))
+        return early.get(rate, math.inf)
+
+    monkeypatch.setattr(_truth, "final_score", pretend)
+    truth_cell({**CELL, "rates": 3}, 0)
+    assert {rate for rate, steps in runs if steps == 160} == {0.0001, 0.0004, 0.0016}
+
+
+def test_rate_below_the_grid_is_trained_where_no_rate_makes_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    record, _ = with_scores(monkeypatch, lambda rate: 1.0, rates=3)
+    assert len(record["second"]) == 3
+    assert compare(record, record_of(0.3, 0.31, 0.32)).verdict == "sick"
 
 
 @pytest.mark.parametrize("optimizer_rate", [1e-6, 1e-5, 0.3, 1.0])

@@ -209,25 +209,27 @@ def _turns(members: Iterable[Member]) -> list[Member]:
 
 def truths(folder: Path, members: Sequence[Member]) -> TrialStage:
     """Training of every member and every sound sibling with both optimizers."""
-    common = _how(folder)
     cells: dict[str, Mapping[str, Any]] = {}
+    plans = [_how(folder, optimizer) for optimizer in OPTIMIZERS]
     for member in _turns(members):
-        for optimizer in OPTIMIZERS:
-            how = {"optimizer": optimizer, **common}
+        for how in plans:
+            optimizer = how["optimizer"]
             cells.setdefault(f"{sibling_name(member)} {optimizer}", {**_sibling(member), **how, "seeds": [*_SEEDS]})
             cells[f"{member.name} {optimizer}"] = {**_model(member), **how, "seeds": _seeds(member)}
     return TrialStage(folder, TRUTHS, truth_cell, cells)
 
 
-def _how(folder: Path) -> dict[str, Any]:
+def _how(folder: Path, optimizer: str) -> dict[str, Any]:
     """How the models of a trial are trained: steps of both rounds of training, and rates of the second.
 
     In the first round of the trial two rates go without saying, so that its records keep their digests.
     """
     head = _read(folder / MEMBERS)
-    steps = [int(steps) for steps in head.get("rounds", (FIRST_ROUND, SECOND_ROUND))]
+    first, second = (int(steps) for steps in head.get("rounds", (FIRST_ROUND, SECOND_ROUND)))
     number = head.get("round", 1)
-    return {"steps": steps, **({"rates": round_numbered(number).rates} if number > 1 else {})}
+    rules = round_numbered(number)
+    steps = [first * (rules.patience if optimizer == "sgd" else 1), second]
+    return {"optimizer": optimizer, "steps": steps, **({"rates": rules.rates} if number > 1 else {})}
 
 
 def opinions(folder: Path, members: Sequence[Member]) -> TrialStage:
@@ -271,16 +273,11 @@ def causes(folder: Path, members: Sequence[Member], only: Pairs | None = None) -
 
 def treated(folder: Path, members: Sequence[Member], only: Pairs | None = None) -> TrialStage:
     """Training of members as the doctor left them, as `truths` trained them before; `only` for some of the pairs."""
-    common = _how(folder)
+    plans = {optimizer: _how(folder, optimizer) for optimizer in OPTIMIZERS}
     cells = {
-        f"{member.name} {optimizer}": {
-            **_model(member),
-            "optimizer": optimizer,
-            **common,
-            "seeds": _seeds(member),
-        }
+        f"{member.name} {optimizer}": {**_model(member), **how, "seeds": _seeds(member)}
         for member in _turns(members)
-        for optimizer in OPTIMIZERS
+        for optimizer, how in plans.items()
         if only is None or (member.name, optimizer) in only
     }
     return TrialStage(folder, TREATED, treated_cell, cells, renew=True)
@@ -333,7 +330,7 @@ def checks(folder: Path, members: Sequence[Member]) -> TrialStage:
                 how = {
                     "optimizer": optimizer,
                     "rates": rates,
-                    "steps": LONGER * _how(folder)["steps"][1],
+                    "steps": LONGER * _how(folder, optimizer)["steps"][1],
                     "seeds": [start],
                 }
                 cells[label] = {**model, **how}

@@ -18,7 +18,8 @@ class TrialRound:
         per_base: models that share an architecture, and with it the sound sibling they are compared with.
         slowest: seconds of processor time that one step may take, except in the stratum of large models.
         seldom: faults of any family that are drawn half as often as the others.
-        rates: how many rates are trained for longer. With three, one of them is the next below the best.
+        rates: how many rates are trained for longer: the best two, or the best and its neighbours.
+        patience: how many times as many steps SGD gets while five rates are compared; it often learns nothing at first.
     """
 
     sound: float
@@ -26,6 +27,7 @@ class TrialRound:
     slowest: float
     seldom: frozenset[str]
     rates: int
+    patience: int
 
 
 # Each was put into three models of the first round or more, and none of them was sick with either optimizer.
@@ -44,13 +46,14 @@ _HARMLESS = [
 
 ROUNDS: Mapping[int, TrialRound] = MappingProxyType(
     {
-        1: TrialRound(sound=0.3, per_base=4, slowest=0.040, seldom=frozenset(), rates=2),
+        1: TrialRound(sound=0.3, per_base=4, slowest=0.040, seldom=frozenset(), rates=2, patience=1),
         2: TrialRound(
             sound=0.12,
             per_base=3,
             slowest=0.015,
             seldom=frozenset(_HARMLESS),
             rates=3,
+            patience=2,
         ),
     }
 )

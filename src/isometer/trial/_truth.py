@@ -2,9 +2,9 @@
 
 Rates are tried by successive halving: each for a few steps from one seed, the best few for longer from three seeds. If
 the best rate of the first round is the smallest or the largest, further ones are tried beyond it, so that the best lies
-inside. What is best after a few steps may be unstable later; where three rates are trained for longer, the next below
-the best is among them. The loss of a run is the mean over its last steps, each on a fresh batch before the step that
-uses it.
+inside. What is best after a few steps may be unstable later, or only seem best while nothing is learned yet; where
+three rates are trained for longer, the neighbours of the best are among them. The loss of a run is the mean over its
+last steps, each on a fresh batch before the step that uses it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ RATES: Mapping[str, tuple[float, float]] = {"adam": (1.6e-3, 4.0), "sgd": (3e-2,
 FIRST_ROUND, SECOND_ROUND = 40, 160
 BEYOND = 6
 """Rates that may be tried beyond the five, on the side where the best is."""
+BEHIND = 1.15
+"""A rate above the best is clearly behind if its early score is larger by this factor."""
 _SAME = 1e-4
 TRAINS, SICK = 0.7, 0.3
 """A model trains from this share of its sibling's improvement on, and is sick up to that; between them it is slow."""
@@ -70,7 +72,7 @@ def trained_score(made: Specimen, optimizer: str, rate: float, *, seed: int, ste
 
 def truth_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
     """Train one model with one optimizer: `family`, `blueprint`, `fault`, `severity`, `optimizer`, `seeds`, `steps`
-    of both rounds, and the number of `rates` in the second, two unless given. All randomness comes from `seeds`.
+    of both rounds, and the number of `rates` in the second, two or three. All randomness comes from `seeds`.
 
     Example:
         >>> cell = {"family": "mlp-relu", "blueprint": {"task": "friedman", "width": 16, "depth": 2, "batch": 16,
@@ -115,12 +117,8 @@ def both_rounds(score: Callable[[float, int, int], float], optimizer: str, cell:
         low, high = (low - 1, high) if best == min(tried) else (low, high + 1)
         attempt(low if best == min(tried) else high)
     order = sorted(tried, key=lambda rate: (tried[rate], abs(math.log(rate / middle))))
-    count = cell.get("rates", 2)
-    if count > 2:
-        below = max((rate for rate in tried if rate < order[0]), default=_digits(order[0] / factor))
-        order = [order[0], below, *(rate for rate in order[1:] if rate != below)]
     rounds: list[tuple[float, float, list[float]]] = []
-    for rate in order[:count]:
+    for rate in order[:2] if cell.get("rates", 2) == 2 else _bracket(tried, order, factor):
         # Nobody keeps what is worse than chance.
         scores = [min(1.0, score(rate, one, second)) for one in seeds]
         rounds.append((float(np.mean(scores)), rate, [round(one, 5) for one in scores]))
@@ -128,6 +126,15 @@ def both_rounds(score: Callable[[float, int, int], float], optimizer: str, cell:
         "first": [{"rate": rate, "score": _rounded(tried[rate])} for rate in sorted(tried)],
         "second": [{"rate": rate, "scores": scores} for _, rate, scores in sorted(rounds)],
     }
+
+
+def _bracket(tried: Mapping[float, float], order: Sequence[float], factor: float) -> list[float]:
+    """The best rate, the next below it, and the next above it unless that is clearly behind; then the next best."""
+    best = order[0]
+    below = max((rate for rate in tried if rate < best), default=_digits(best / factor))
+    above = [rate for rate in sorted(tried) if rate > best][:1]
+    near = [best, below, *(rate for rate in above if tried[rate] < BEHIND * tried[best])]
+    return [*near, *(rate for rate in order if rate not in near)][:3]
 
 
 def _digits(rate: float) -> float:

@@ -125,7 +125,8 @@ _register(
     num_attention_heads=(2, 4),
     hidden_act=("gelu", "relu"),
     use_mean_pooling=(True, False),
-    layer_scale_init_value=(0.1, 1.0),
+    layer_scale_init_value=(0.5, 1.0),
+    initializer_range=(0.05, 0.1),
 )
 _register(
     "library-pvt-v2",

@@ -79,7 +79,7 @@ def graph_transformer(blueprint: Blueprint, task: Task) -> nn.Module:
 @second(
     "gcnii",
     source="Chen et al. 2020, Simple and deep graph convolutional networks",
-    draw=sizes(("graph",), (24, 32, 64), (2, 4, 8), alpha=(0.1, 0.3), strength=(0.5, 1.0), activation=RELU),
+    draw=sizes(("graph",), (32, 64), (4, 8), alpha=(0.1, 0.3), strength=(0.5, 1.0), activation=RELU),
     structural={
         **ACTIVATION,
         **POOLING,
@@ -180,7 +180,7 @@ class _VectorAttention(nn.Module):
             where = torch.zeros_like(where)
         scores = self.weigh(self.q(h)[:, :, None] - self.k(h)[:, None] + where) * self.o.get("score", 1.0)
         weight = scores.softmax(dim=self.o.get("axis", 2))
-        return (weight * (self.v(h)[:, None] + where)).sum(dim=2)
+        return torch.as_tensor((weight * (self.v(h)[:, None] + where)).sum(dim=2))
 
 
 @second(

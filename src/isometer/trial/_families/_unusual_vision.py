@@ -128,7 +128,7 @@ class _RotatedConv(nn.Module):
             w = self.weight if self.o.get("same") else self.weight.rot90(k, (3, 4))
             turned.append(w if self.lifting or self.o.get("same") else w.roll(k, 2))
         kernel = torch.stack(turned, dim=1).flatten(0, 1).flatten(1, 2)  # (after · 4, before · 4, 3, 3)
-        return F.conv2d(x.flatten(1, 2), kernel, padding=1).unflatten(1, (-1, 4))
+        return torch.unflatten(F.conv2d(x.flatten(1, 2), kernel, padding=1), 1, (-1, 4))
 
 
 @second(
