@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from isometer.trial._verdict_table import VerdictCounts, verdict_counts
 
 ROOT = Path(__file__).parents[1]
 FOLDER, COSTS = ROOT / "docs" / "trial", ROOT / "benchmarks" / "results" / "doctor.json"
+SECOND = ROOT / "docs" / "trial-2"
 VERDICTS = ("trains", "slow", "sick", "unknown")
 
 
@@ -60,22 +61,35 @@ def _explained() -> bool:
 def draw_part() -> str:
     """How many models there are, of what."""
     members = _members()
-    open_half, kinds = development(members), Counter()
-    known = truths(FOLDER, members)
-    for member in members:
-        kinds[member.sound.task] += 1
+    open_half, known = development(members), truths(FOLDER, members)
+    large = sum(member.large for member in members)
+    return (
+        f"{_counted(members)} {large} are large. {len(open_half)} models of {len({m.family for m in open_half})} "
+        f"families are in the development half. {len(known.records())} of {len(known.cells)} training cells are done. "
+        f"{_by_task(members)}"
+    )
+
+
+def second_draw_part() -> str:
+    """The same of the second round, all of which is sealed."""
+    members = read_members(SECOND)
+    own = sum(member.fault in families()[member.family].structural for member in members)
+    return f"{_counted(members)} {own} of the faults are of the family itself. {_by_task(members)}"
+
+
+def _counted(members: Sequence[Member]) -> str:
     sound = sum(member.fault is None for member in members)
     faults = len({member.fault for member in members} - {None})
-    tasks = ", ".join(f"{name} {count}" for name, count in sorted(kinds.items()))
-    large = sum(member.large for member in members)
     copies = len(members) - len(distinct(members))
     return (
         f"{len(members)} models of {len({m.family for m in members})} families were drawn, {sound} of them without a "
-        f"fault, the others with {faults} kinds of fault; {large} are large. {copies} are the same model once more and "
-        f"do not count. {len(open_half)} models of {len({m.family for m in open_half})} families are in the "
-        f"development half. {len(known.records())} of {len(known.cells)} training cells are done. "
-        f"Models by task: {tasks}."
+        f"fault, the others with {faults} kinds of fault. {copies} are the same model once more and do not count."
     )
+
+
+def _by_task(members: Sequence[Member]) -> str:
+    counts = sorted(Counter(member.sound.task for member in members).items())
+    return f"Models by task: {', '.join(f'{name} {count}' for name, count in counts)}."
 
 
 def truth_part(*, sealed: bool = False) -> str:
@@ -279,11 +293,19 @@ def fitted() -> dict[str, Any]:
 
 
 def families_part() -> str:
-    """Every family, its half and its source."""
+    """Every family of the first round, its half and its source."""
     rows = ["| family | half | source | faults of its own |", "|---|---|---|---|"]
-    for one in families().values():
+    for one in families(1).values():
         half = "sealed" if one.sealed else "development"
         rows.append(f"| {one.name} | {half} | {one.source} | {', '.join(sorted(one.structural))} |")
+    return "\n".join(rows)
+
+
+def second_families_part() -> str:
+    """Every family of the second round and its source."""
+    rows = ["| family | source | faults of its own |", "|---|---|---|"]
+    for one in families(2).values():
+        rows.append(f"| {one.name} | {one.source} | {', '.join(sorted(one.structural))} |")
     return "\n".join(rows)
 
 
@@ -320,6 +342,8 @@ def trial_parts() -> dict[str, str]:
         "trial causes": causes_part(),
         "trial treated": treated_part(),
         "trial families": families_part(),
+        "trial second draw": second_draw_part(),
+        "trial second families": second_families_part(),
         "trial faults": faults_part(),
         "trial seal": seal_part(),
     }

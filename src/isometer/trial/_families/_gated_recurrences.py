@@ -30,7 +30,7 @@ FAULTS: dict[str, str] = {
     "gate-scale": "exponential gates whose weights are far too large",
     "correction-scale": "the state is corrected by several times the error",
 }
-_ALL = ("markov", "text", "nesting", "tags", "rhythms")
+_TOKENS = ("markov", "text", "nesting", "tags")
 
 
 def _stack(blueprint: Blueprint, task: Task, mixer: type[nn.Module]) -> nn.Module:
@@ -63,7 +63,7 @@ class _MinGRU(nn.Module):
 @second(
     "min-gru",
     source="Feng et al. 2024, Were RNNs all we needed?",
-    draw=sizes(_ALL, (24, 32, 48), (1, 2), batches=(16,), expand=(1, 2), activation=GELU),
+    draw=sizes(_TOKENS, (24, 32, 48), (1, 2), batches=(16,), expand=(1, 2), activation=GELU),
     structural={
         **USUAL,
         **POOLING,
@@ -108,7 +108,7 @@ class _MatrixMemory(nn.Module):
 @second(
     "mlstm",
     source="Beck et al. 2024, xLSTM: extended long short-term memory",
-    draw=sizes(_ALL, (32, 48), (1, 2, 3), batches=(16,), heads=(2, 4), activation=("GELU", "SiLU")),
+    draw=sizes(_TOKENS, (32, 48), (1, 2, 3), batches=(16,), heads=(2, 4), activation=("GELU", "SiLU")),
     structural={
         **SKIPS,
         **NORM,
@@ -151,7 +151,7 @@ class _Delta(nn.Module):
 @second(
     "delta-net",
     source="Yang et al. 2024, Parallelizing linear transformers with the delta rule; Gated delta networks",
-    draw=sizes(_ALL[:4], (24, 32), (1, 2), batches=(16,), heads=(2, 4), gated=(True, False), activation=RELU),
+    draw=sizes(_TOKENS, (24, 32), (1, 2), batches=(16,), heads=(2, 4), gated=(True, False), activation=RELU),
     structural={
         **USUAL,
         "keys-unnormalised": drawn(unit=(False,), beta=(1.0, 4.0)),
@@ -185,7 +185,7 @@ class _AttentionFree(nn.Module):
 @second(
     "attention-free-transformer",
     source="Zhai et al. 2021, An attention free transformer",
-    draw=sizes(_ALL[:4], (24, 32, 48), (1, 2), batches=(16,), activation=GELU, places=(0.1, 1.0)),
+    draw=sizes(_TOKENS, (24, 32, 48), (1, 2), batches=(16,), activation=GELU, places=(0.1, 1.0)),
     structural={
         **USUAL,
         **POOLING,

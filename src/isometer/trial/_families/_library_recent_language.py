@@ -169,22 +169,21 @@ _register(
     {**_BLOCK, **_ROTARY, **_SCORES, "norm-epsilon": drawn(norm_eps=(10.0, 100.0))},
 )
 _register(
-    "library-deberta-v2",
-    "He et al. 2021, DeBERTa; transformers.DebertaV2ForTokenClassification",
-    _encoder(
-        "DebertaV2", "deberta.encoder.layer", lambda b: {"relative_attention": True, "position_biased_input": False}
-    ),
+    "library-nystromformer",
+    "Xiong et al. 2021, Nyströmformer; transformers.NystromformerForTokenClassification",
+    _encoder("Nystromformer", "nystromformer.encoder.layer", lambda b: {"segment_means_seq_len": 24}),
     _TAGS,
     {
         "num_attention_heads": (2, 4),
-        "pos_att_type": (["c2p"], ["p2c"], ["c2p", "p2c"]),
-        "hidden_act": ("gelu", "relu"),
+        "num_landmarks": (4, 6, 12),
+        "conv_kernel_size": (3, 5),
+        "hidden_act": ("gelu_new", "relu"),
         "initializer_range": (0.02, 0.05),
     },
     {
         **_BLOCK,
         **_acts("hidden_act"),
-        "no-positions": {"pos_att_type": []},
+        "bottleneck": {"num_landmarks": 1},
         "norm-epsilon": drawn(layer_norm_eps=(10.0, 100.0)),
     },
     (1, 2),

@@ -80,11 +80,12 @@ _register(
         "layer-scale": drawn(layerscale_value=(1e-7, 30.0), use_layerscale=(True,)),
         "norm-epsilon": drawn(layer_norm_eps=(10.0, 100.0)),
     },
+    depths=(1,),
     hidden_act=("gelu", "relu"),
     mlp_ratio=(2.0, 4.0),
     normalize_modulator=(True, False),
     use_post_layernorm=(True, False),
-    initializer_range=(0.02, 0.05),
+    initializer_range=(0.05, 0.1),
 )
 _register(
     "library-bit",
@@ -95,38 +96,6 @@ _register(
     layer_type=("preactivation", "bottleneck"),
     embedding_size=(8, 16),
     hidden_act=("relu", "silu"),
-)
-_register(
-    "library-beit",
-    "Bao et al. 2022, BEiT; transformers.BeitForImageClassification",
-    _classifier(
-        "Beit",
-        lambda b: {
-            "hidden_size": b.width,
-            "num_hidden_layers": b.depth,
-            "intermediate_size": 2 * b.width,
-            "patch_size": 4 if b.task == "gratings" else 2,
-            "use_relative_position_bias": True,
-            "drop_path_rate": 0.0,
-        },
-        "beit.layers",
-    ),
-    {
-        **_ACTS,
-        **_NO_NORM,
-        **_RANGE,
-        "no-skips": {"skip": 0.0},
-        "skip-scaled": drawn(skip=(2.0, 3.0)),
-        "layer-scale": drawn(layer_scale_init_value=(1e-7, 30.0)),
-        "norm-epsilon": drawn(layer_norm_eps=(10.0, 100.0)),
-    },
-    widths=(32, 48),
-    depths=(1, 2),
-    num_attention_heads=(2, 4),
-    hidden_act=("gelu", "relu"),
-    use_mean_pooling=(True, False),
-    layer_scale_init_value=(0.5, 1.0),
-    initializer_range=(0.05, 0.1),
 )
 _register(
     "library-pvt-v2",

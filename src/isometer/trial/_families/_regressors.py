@@ -209,7 +209,7 @@ class _Coded(nn.Module):
     draw=sizes(
         ("twins",),
         (16, 32, 48),
-        (1, 2, 3),
+        (1, 2),
         batches=(32, 64),
         code=(8, 16),
         squared=(True, False),
@@ -233,6 +233,9 @@ class _Siamese(nn.Module):
         for before in (task.shape[1], *[width] * (blueprint.depth - 1)):
             layers += [nn.Linear(before, width), layer_norm(width, self.o), activation(self.o)]
         self.encode = nn.Sequential(*layers, nn.Linear(width, self.o["code"]))
+        for layer in self.encode:
+            if isinstance(layer, nn.Linear):
+                nn.init.kaiming_normal_(layer.weight)
         self.read = nn.Sequential(nn.Linear(self.o["code"], width), nn.ReLU(), nn.Linear(width, task.outputs))
 
     def forward(self, x: Tensor) -> Tensor:
