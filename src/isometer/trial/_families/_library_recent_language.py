@@ -186,7 +186,7 @@ _register(
         "bottleneck": {"num_landmarks": 1},
         "norm-epsilon": drawn(layer_norm_eps=(10.0, 100.0)),
     },
-    (1, 2),
+    (1,),
 )
 _register(
     "library-convbert",

@@ -186,7 +186,7 @@ class _VectorAttention(nn.Module):
 @second(
     "point-transformer",
     source="Zhao et al. 2021, Point transformer",
-    draw=sizes(("cloud", "twins"), (12, 16, 24), (1, 2), activation=GELU, norm=(True, False)),
+    draw=sizes(("cloud",), (12, 16, 24), (1, 2), activation=GELU, norm=(True, False)),
     structural={
         **SKIPS,
         **ACTIVATION,
