@@ -22,8 +22,6 @@ from isometer.trial._tasks import task_named
 
 SLOWEST_LARGE = 0.150
 """Seconds of processor time that one step of a large model may take."""
-STRUCTURAL = 0.35
-"""Share of the faults that are drawn from those of the family, where it has any."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +183,7 @@ def _faulted(
     weights = np.array([0.5 if name in rules.seldom else 1.0 for name in general])
     shares = weights / weights.sum() if rules.seldom else None  # without, the numbers drawn are other ones
     while True:
-        if family.structural and rng.uniform() < STRUCTURAL:
+        if family.structural and rng.uniform() < rules.structural:
             name = str(rng.choice(sorted(family.structural)))
             change = family.structural[name]
             blueprint = change(sound, rng) if callable(change) else sound.changed(**change)
