@@ -72,6 +72,8 @@ def test_second_round_is_drawn_by_its_own_rules_and_is_all_sealed(tmp_path: Path
     assert all(cell["rates"] == 3 for cell in truths(tmp_path, members).cells.values())
     assert json.loads((tmp_path / MEMBERS).read_text())["round"] == 2
     assert {one["round"] for one in as_json("trial", "families")["families"]} == {1, 2}
+    assert "all models of" in error("trial", "examine", str(tmp_path))
+    assert "all models of" in error("trial", "table", str(tmp_path))
     assert "there is no round 3" in error("trial", "draw", str(tmp_path / "other"), "--round", "3")
 
 

@@ -172,12 +172,11 @@ def examine(
     """Let the doctor and the baselines judge the development half."""
     from isometer.trial import _records as records
     from isometer.trial._rules import open_seal as break_seal
-    from isometer.trial._seal import development
 
     given = _listed("batches", batches, records.BATCHES)
     wanted = _listed("parts", parts, EXAMINED)
     everyone = records.read_members(folder)
-    members = development(everyone) if open_seal is None else break_seal(folder, everyone, open_seal)
+    members = _open_half(folder, everyone) if open_seal is None else break_seal(folder, everyone, open_seal)
     stages = []
     for stage in _stages(folder, members, wanted, given):
         _complete(stage, workers, dask)
@@ -200,7 +199,7 @@ def show_table(
 ) -> None:
     """How well the doctor and the baselines separate the sick from those that train."""
     from isometer.trial._records import read_members
-    from isometer.trial._seal import development, openings
+    from isometer.trial._seal import openings
 
     everyone = read_members(folder)
     if sealed and not openings(folder):
@@ -208,7 +207,7 @@ def show_table(
             f"the seal of {folder} was not opened; expected an opening — isometer trial examine {folder} --open-seal "
             "REASON, once, when the rules are final"
         )
-    chosen = [member for member in everyone if member.sealed] if sealed else development(everyone)
+    chosen = [member for member in everyone if member.sealed] if sealed else _open_half(folder, everyone)
     with status("reading the records"):
         found = _summary(folder, chosen)
     if plot is not None:
@@ -299,6 +298,19 @@ def run_all(
         return
     _print_table(found, "development")
     _print_explained(found)
+
+
+def _open_half(folder: Path, everyone: Sequence[Member]) -> list[Member]:
+    """The members whose diagnoses anyone may look at; there must be some."""
+    from isometer.trial._seal import development
+
+    found = development(everyone)
+    if not found:
+        raise IsometerError(
+            f"all models of {folder} are sealed; expected some of the development half — isometer trial examine "
+            f"{folder} --open-seal REASON, once, when the rules are final"
+        )
+    return found
 
 
 def _stages(

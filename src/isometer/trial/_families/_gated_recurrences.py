@@ -14,7 +14,7 @@ from isometer.trial._families._second import (
     RELU,
     SKIPS,
     USUAL,
-    Residual,
+    NormedBranch,
     Sequence,
     feed_forward,
     second,
@@ -37,7 +37,7 @@ def _stack(blueprint: Blueprint, task: Task, mixer: type[nn.Module]) -> nn.Modul
     o, width = blueprint.options, blueprint.width
     blocks: list[nn.Module] = []
     for _ in range(blueprint.depth):
-        blocks += [Residual(width, mixer(width, o), o), Residual(width, feed_forward(width, o), o)]
+        blocks += [NormedBranch(width, mixer(width, o), o), NormedBranch(width, feed_forward(width, o), o)]
     return Sequence(blocks, width, task, o)
 
 

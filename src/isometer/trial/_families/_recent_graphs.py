@@ -16,8 +16,8 @@ from isometer.trial._families._second import (
     RELU,
     SKIPS,
     USUAL,
-    Attention,
-    Residual,
+    NormedBranch,
+    PositionAttention,
     activation,
     feed_forward,
     layer_norm,
@@ -36,7 +36,7 @@ FAULTS: dict[str, str] = {
 }
 
 
-class _GraphAttention(Attention):
+class _GraphAttention(PositionAttention):
     """All nodes attend to all; a number per head says how much neighbours count."""
 
     def __init__(self, width: int, o: Options) -> None:
@@ -72,7 +72,7 @@ def graph_transformer(blueprint: Blueprint, task: Task) -> nn.Module:
     """Attention that knows who is a neighbour."""
     o, width, blocks = blueprint.options, blueprint.width, list[nn.Module]()
     for _ in range(blueprint.depth):
-        blocks += [Residual(width, _GraphAttention(width, o), o), Residual(width, feed_forward(width, o), o)]
+        blocks += [NormedBranch(width, _GraphAttention(width, o), o), NormedBranch(width, feed_forward(width, o), o)]
     return _Nodes(blocks, width, task, o)
 
 

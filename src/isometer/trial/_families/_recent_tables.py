@@ -13,8 +13,8 @@ from isometer.trial._families._second import (
     ATTENTION,
     GELU,
     USUAL,
-    Attention,
-    Residual,
+    NormedBranch,
+    PositionAttention,
     activation,
     feed_forward,
     layer_norm,
@@ -82,7 +82,7 @@ class _Forest(nn.Module):
         return torch.as_tensor(self.head(torch.cat(said, dim=1)))
 
 
-class _Rows(Attention):
+class _Rows(PositionAttention):
     """Attention among the samples of the batch, feature by feature."""
 
     def forward(self, x: Tensor) -> Tensor:  # (samples, features, width)
@@ -105,9 +105,9 @@ class _Saint(nn.Module):
         self.scale, self.shift = nn.Parameter(torch.randn(own, width)), nn.Parameter(torch.randn(own, width))
         branches: list[nn.Module] = []
         for _ in range(blueprint.depth):
-            branches += [Attention(width, o), feed_forward(width, o)]
+            branches += [PositionAttention(width, o), feed_forward(width, o)]
             branches += [_Rows(width, o)] if o["rows"] else []
-        self.blocks = nn.Sequential(*(Residual(width, branch, o) for branch in branches))
+        self.blocks = nn.Sequential(*(NormedBranch(width, branch, o) for branch in branches))
         self.head = nn.Sequential(layer_norm(width, o), nn.Flatten(), nn.Linear(features * width, task.outputs))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ from isometer.trial._families._second import (
     GELU,
     POOLING,
     USUAL,
-    Attention,
-    Residual,
+    NormedBranch,
+    PositionAttention,
     Sequence,
     activation,
     feed_forward,
@@ -53,7 +53,7 @@ class _Sphere(nn.Module):
         return self.unit(x + self.alpha * (towards - x))
 
 
-class _Unit(nn.Module):
+class _OntoSphere(nn.Module):
     """What is embedded, onto the sphere; or logits with a scale that is learned."""
 
     def __init__(self, scale: float | None = None) -> None:
@@ -83,11 +83,11 @@ class _Unit(nn.Module):
 def normalised_transformer(blueprint: Blueprint, task: Task) -> nn.Module:
     """Every state a point of the sphere, every block a step on it."""
     o, width = blueprint.options, blueprint.width
-    blocks: list[nn.Module] = [_Unit()]
+    blocks: list[nn.Module] = [_OntoSphere()]
     for _ in range(blueprint.depth):
-        branches = Attention(width, o, causal=True, places=_LONGEST), feed_forward(width, o)
+        branches = PositionAttention(width, o, causal=True, places=_LONGEST), feed_forward(width, o)
         blocks += [_Sphere(width, branch, o) for branch in branches]
-    return Sequence([*blocks, _Unit(o.get("logits", 10.0))], width, task, {**o, "norm": False})
+    return Sequence([*blocks, _OntoSphere(o.get("logits", 10.0))], width, task, {**o, "norm": False})
 
 
 class _Routed(nn.Module):
@@ -97,8 +97,8 @@ class _Routed(nn.Module):
         super().__init__()
         self.o, self.router = o, nn.Linear(width, 1)
         nn.init.constant_(self.router.bias, o["open"])
-        self.attend = Residual(width, Attention(width, o, causal=True, places=_LONGEST), o)
-        self.feed = Residual(width, feed_forward(width, o), o)
+        self.attend = NormedBranch(width, PositionAttention(width, o, causal=True, places=_LONGEST), o)
+        self.feed = NormedBranch(width, feed_forward(width, o), o)
 
     def forward(self, x: Tensor) -> Tensor:
         weight = self.router(x)
@@ -117,7 +117,7 @@ class _Routed(nn.Module):
 def mixture_of_depths(blueprint: Blueprint, task: Task) -> nn.Module:
     """Blocks that choose their tokens, after one that all tokens pass."""
     o, width = blueprint.options, blueprint.width
-    first: list[nn.Module] = [Residual(width, Attention(width, o, causal=True, places=_LONGEST), o)]
+    first: list[nn.Module] = [NormedBranch(width, PositionAttention(width, o, causal=True, places=_LONGEST), o)]
     return Sequence([*first, *(_Routed(width, o) for _ in range(blueprint.depth - 1))], width, task, o)
 
 
@@ -159,11 +159,11 @@ def conformer(blueprint: Blueprint, task: Task) -> nn.Module:
     for _ in range(blueprint.depth):
         branches = [
             _Half(feed_forward(width, o), o.get("half", 0.5)),
-            Attention(width, o, places=_LONGEST),
+            PositionAttention(width, o, places=_LONGEST),
             _ConvModule(width, o),
             _Half(feed_forward(width, o), o.get("half", 0.5)),
         ]
-        blocks += [*(Residual(width, branch, o) for branch in branches), nn.LayerNorm(width)]
+        blocks += [*(NormedBranch(width, branch, o) for branch in branches), nn.LayerNorm(width)]
     return Sequence(blocks, width, task, o)
 
 

@@ -15,7 +15,7 @@ from isometer.trial._families._second import (
     NORM,
     RELU,
     USUAL,
-    Residual,
+    NormedBranch,
     activation,
     feed_forward,
     layer_norm,
@@ -115,8 +115,8 @@ class _Operator(nn.Module):
         self.register_buffer("grid", grid * (0.0 if o.get("places") == "none" else 1.0), persistent=False)
         self.embed, blocks = nn.Linear(2, width), list[nn.Module]()
         for _ in range(blueprint.depth):
-            blocks += [Residual(width, _Galerkin(width, o), {**o, "norm": False})]
-            blocks += [Residual(width, feed_forward(width, o), o)]
+            blocks += [NormedBranch(width, _Galerkin(width, o), {**o, "norm": False})]
+            blocks += [NormedBranch(width, feed_forward(width, o), o)]
         self.blocks = nn.Sequential(*blocks)
         self.read = nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 1))
 

@@ -78,7 +78,7 @@ def pooled(x: Tensor, options: Options) -> Tensor:
     return {"sum": x.sum(dim=1), "first": x[:, 0]}.get(kind, x.mean(dim=1))
 
 
-class Residual(nn.Module):
+class NormedBranch(nn.Module):
     """A norm, a branch, and the skip around both."""
 
     def __init__(self, width: int, branch: nn.Module, options: Options) -> None:
@@ -91,7 +91,7 @@ class Residual(nn.Module):
         return y + self.skip * x if self.skip else y
 
 
-class Attention(nn.Module):
+class PositionAttention(nn.Module):
     """Heads over positions; a table of positions is added to what comes in, where there are any."""
 
     def __init__(self, width: int, options: Options, *, causal: bool = False, places: int = 0) -> None:

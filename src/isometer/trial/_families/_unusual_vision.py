@@ -15,7 +15,7 @@ from isometer.trial._families._second import (
     POOLING,
     RELU,
     USUAL,
-    Residual,
+    NormedBranch,
     activation,
     batch_norm,
     feed_forward,
@@ -222,8 +222,8 @@ class _ShiftNet(nn.Module):
         self.patches = nn.Conv2d(task.shape[0], width, 2, stride=2)
         blocks = []
         for _ in range(blueprint.depth):
-            blocks += [Residual(width, _Shifted(width, self.o), self.o)]
-            blocks += [Residual(width, feed_forward(width, self.o), self.o)]
+            blocks += [NormedBranch(width, _Shifted(width, self.o), self.o)]
+            blocks += [NormedBranch(width, feed_forward(width, self.o), self.o)]
         self.blocks, self.norm = nn.Sequential(*blocks), nn.LayerNorm(width)
         self.head = nn.Linear(width, task.outputs)
 
