@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from isometer.trial import Blueprint, Family, families, family_named
+from isometer.trial._faults import FAULTS, NotApplicable
+from isometer.trial._members import specimen
 from isometer.trial._tasks import Task, task_named
 
 DATA = {"fashion-mnist", "mnist", "cifar10", "denoise", "rows"}  # tasks that load a data set
@@ -89,3 +91,22 @@ def test_a_structural_fault_changes_the_answer_or_the_gradients(name: str, fault
     same = torch.equal(*answers) and [g is None for g in gradients[0]] == [g is None for g in gradients[1]]
     same = same and all(torch.equal(a, b) for a, b in zip(*gradients, strict=True) if a is not None)
     assert not same
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", families(2))
+def test_every_fault_of_any_family_can_be_made_and_trained_or_says_that_it_does_not_apply(name: str) -> None:
+    """A size that an architecture cannot have is rejected by the draw; these faults must not fail in any other way."""
+    family = family_named(name)
+    blueprint, made = _drawn(family), 0
+    for fault in FAULTS:
+        try:
+            faulty = specimen(name, blueprint, fault, FAULTS[fault].draw(np.random.default_rng(0)), 0)
+        except NotApplicable:
+            continue
+        inputs, targets, _ = faulty.batch(seed=0, step=0)
+        loss = faulty.loss(faulty.model(inputs), targets)
+        if loss.requires_grad:  # nothing is left to train if all is frozen that is no bias, and there are no biases
+            loss.backward()
+        made += 1
+    assert made > 0.6 * len(FAULTS)
