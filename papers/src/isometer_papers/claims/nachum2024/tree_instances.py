@@ -36,8 +36,6 @@ def precise(value: Any) -> Any:
 
 def rational(
     id: str,
-    place: str,
-    statement: str,
     compared: Comparison,
     generators: Mapping[str, Generator],
     **settings: Unpack[ClaimSettings],
@@ -46,7 +44,7 @@ def rational(
     left, right = compared.left, compared.right
     assert not isinstance(left, Sampled)
     exact = replace(compared, exact=lambda i: (precise(left(i)), precise(right(i))))
-    return deterministic(id, place, statement, exact, generators, **settings)
+    return deterministic(id, exact, generators, **settings)
 
 
 def moved(row: Any, sign: int) -> Any:
