@@ -207,16 +207,21 @@ def _statistical(claim: Claim, seen: list[Observation], rng: np.random.Generator
     clear = claim.relation == "==" or all(-_excess(claim, i) > _limit(claim, i.estimate, level) for i in seen)
     if not clear:
         text = f"the confidence interval meets the bound; {note}"
-    elif lacks_power(power, claim.resolution):
+    elif lacks_power(power, claim.resolution, claim.relation):
         text = f"no violation, but too little power; {note}"
     else:
         return _Judged("holds", f"{_tightness(claim, seen)}; {note}", power=power, sees=sees)
     return _Judged("inconclusive", text, power=power, sees=sees)
 
 
-def lacks_power(power: float | None, resolution: float | None) -> bool:
-    """Whether a statistical check that found no violation says nothing: it would have missed a telling one."""
-    return power is not None and resolution is not None and (power < POWER or resolution >= EMPTY)
+def lacks_power(power: float | None, resolution: float | None, relation: str) -> bool:
+    """Whether a statistical check that found no violation says nothing: it would have missed a telling one.
+
+    An inequality whose confidence interval stays clear of the bound needs no more than a resolution below 1.
+    """
+    if power is None or resolution is None:
+        return False
+    return resolution >= EMPTY or (relation == "==" and power < POWER)
 
 
 def _excess(claim: Claim, seen: Observation) -> float:

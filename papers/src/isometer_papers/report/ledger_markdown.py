@@ -62,7 +62,8 @@ def findings_markdown(findings: Sequence[Finding], *, level: int = 3) -> str:
     for number, one in enumerate(findings, 1):
         told = "\n".join(f"- **{name.capitalize()}**: {text}" for name, text in one.parts().items())
         named = ", ".join(f"`{name}`" for name in one.claims)
-        found.append(f"{'#' * level} {number}. {one.title}\n\n{told}\n- **Statements**: {named}")
+        top = f'{"#" * level} <a id="{one.id}"></a>{number}. {one.title}'
+        found.append(f"{top}\n\n{told}\n- **Statements**: {named}")
     return "\n\n".join(found)
 
 

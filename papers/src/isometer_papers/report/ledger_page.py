@@ -71,7 +71,8 @@ def claims_html(
         f"<title>{escape(title)}</title><style>{_STYLE}{_filter_style()}</style></head><body>",
         f"<h1>{escape(title)}</h1>{_counts(rows)}",
         '<p class="small">A statement has a verdict as printed and one as intended, by its evident reading; '
-        "a correction stands beside it as ID#corrected. Pictures: value across, bound up, with the line where both are equal.</p>",
+        "a correction stands beside it as ID#corrected. Pictures: value across, bound up, with the line where both "
+        "are equal.</p>",
         _finding_list(findings),
         _filters(),
         _contents(rows),
