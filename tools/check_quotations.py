@@ -36,6 +36,7 @@ def normal(text: str) -> str:
     True
     """
     plain = unicodedata.normalize("NFKC", text).translate(_SAME)
+    plain = re.sub(r"(?<![A-Za-z\\])rac(?=\{)", r"\\frac", plain)  # extractions take \f for a form feed
     return re.sub(r"\s+", "", _LOOKS.sub("", plain).translate(_DROPPED)).lower()
 
 

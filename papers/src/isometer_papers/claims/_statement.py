@@ -46,7 +46,7 @@ class Statement:
         note: what the check tells, and remark and scope.
         margin: see `Result`, like all that follows.
         instances: how many of each family were tried.
-        counterexample: instance, value and bound of a refutation.
+        counterexample: instance, value and bound of a refutation, arrays as the paper writes them.
         certified_by: how the refutation was certified.
         power: of a statistical check.
         resolution: the violation that a statistical check has to see.
@@ -213,7 +213,7 @@ def joined(text: Header, result: Result, *, intended: Verdict | None = None, twi
         note=". ".join(note for note in notes if note),
         margin=result.margin,
         instances=result.instances,
-        counterexample=result.counterexample,
+        counterexample=_turned(result.counterexample, text.columns),
         certified_by=result.certified_by,
         power=result.power,
         resolution=result.resolution,
@@ -222,6 +222,25 @@ def joined(text: Header, result: Result, *, intended: Verdict | None = None, twi
         relation=result.relation,
         points=result.points,
     )
+
+
+def _turned(found: Mapping[str, Any] | None, columns: tuple[str, ...]) -> Mapping[str, Any] | None:
+    """A counterexample with its arrays as the paper writes them: samples in columns where it has them there."""
+    if found is None:
+        return None
+    return {
+        **found,
+        "instance": {
+            name: _transposed(value) if name in columns else value for name, value in found["instance"].items()
+        },
+    }
+
+
+def _transposed(value: Any) -> Any:
+    """Rows and columns of a matrix swapped; anything else as it is."""
+    if not isinstance(value, list) or not value or not all(isinstance(row, list) for row in value):
+        return value
+    return [list(column) for column in zip(*value, strict=True)]
 
 
 def cited(statement: Statement) -> str:

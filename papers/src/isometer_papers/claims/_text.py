@@ -43,6 +43,7 @@ class Header:
         corrected: ID of the corrected version.
         intended: ID of the check of the evident reading, where that is not the printed one.
         origin: `paper`, `addition` (a statement of ours beside the paper's) or `correction`.
+        columns: names of arrays whose columns are samples in the paper; our instances have samples in rows.
 
     Example:
         >>> header("002/lem-1").place
@@ -66,6 +67,7 @@ class Header:
     corrected: str | None = None
     intended: str | None = None
     origin: Origin = "paper"
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Cause:
     text: str
 
 
-_KEYS = tuple("class" if one.name == "failure" else one.name for one in fields(Header))[2:]
+_KEYS = tuple("class" if one.name == "failure" else one.name for one in fields(Header))[2:-1]
 _CHOICES: dict[str, Iterable[str]] = {"class": CLASSES, "charity": CHARITY, "origin": get_args(Origin)[:2]}
 
 
@@ -113,7 +115,7 @@ def headers(name: str) -> Mapping[str, Header]:
     for stem in order(name)["chapters"]:
         file = f"{stem}.toml"
         table = _read(name, file)
-        title = table.pop("chapter", None)
+        title, columns = table.pop("chapter", None), tuple(table.pop("columns", ()))
         if not isinstance(title, str):
             raise IsometerError(
                 f"{_named(name, file)} has no `chapter` in its first line — give it the chapter's title"
@@ -122,7 +124,7 @@ def headers(name: str) -> Mapping[str, Header]:
             if identifier in raw:
                 raise IsometerError(f"{_named(name, file)} has {identifier} again — keep one of the two entries")
             _check(identifier, entry, _named(name, file))
-            raw[identifier] = {"chapter": title, **entry}
+            raw[identifier] = {"chapter": title, "columns": columns, **entry}
     return {identifier: _header(identifier, raw) for identifier in raw}
 
 

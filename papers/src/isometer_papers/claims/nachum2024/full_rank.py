@@ -69,7 +69,7 @@ def _tails(rng: Rng, count: int) -> Iterator[Instance]:
     shapes = [circle_batch(3), fan(2, 0.3), fan(3, 0.1), fan(2, 1.5)]
     shapes += [rng.standard_normal((int(rng.integers(2, 4)), 2)) for _ in range(count)]
     for x in shapes[:count]:
-        instance = with_gamma(x, 200)
+        instance = with_gamma(x, 800)
         d = math.ceil(float(rng.uniform(2.05, 2.3)) * instance["n/gamma"])
         yield {**instance, "d": d, "alpha": d / instance["n/gamma"]}
 
@@ -128,7 +128,7 @@ def _normalized_tails(rng: Rng, count: int) -> Iterator[Instance]:
         d = math.ceil(2.5 * instance["n/gamma"])
         yield {**instance, "d": d, "alpha": d / instance["n/gamma"]}
     for _ in range(count - 2):
-        instance = with_gamma(rng.standard_normal((3, 2)) + 1, 200, centred=True)
+        instance = with_gamma(rng.standard_normal((3, 2)) + 1, 800, centred=True)
         d = math.ceil(2.1 * instance["n/gamma"])
         yield {**instance, "d": d, "alpha": d / instance["n/gamma"]}
 
@@ -171,21 +171,21 @@ CLAIMS = (
         at_most(Sampled(lambda i, rng: Estimate.of(counts_of_neurons(i, rng))), lambda i: i["n/gamma"]),
         {"batches": _neurons},
         counts=(8, 30),
-        resolution=1.0,
+        resolution=0.2,
     ),
     probability(
         "000/thm-3.2a",
         at_least(Sampled(_share), _strong),
         {"single": _single, "batches": _tails},
         counts=(6, 24),
-        resolution=1.0,
+        resolution=0.1,
     ),
     probability(
         "000/thm-3.2b",
         at_least(Sampled(_share), _weak),
         {"single": _single, "batches": _tails},
         counts=(6, 24),
-        resolution=1.0,
+        resolution=0.1,
     ),
     deterministic(
         "000/thm-3.2b:weaker",
@@ -206,7 +206,7 @@ CLAIMS = (
         {"batches": _normalized_cases},
         hypotheses=lambda i: not collinear(i["X"]),
         counts=(6, 20),
-        resolution=1.0,
+        resolution=0.1,
     ),
     expectation(
         "000/cor-4:item-1#corrected",
@@ -214,7 +214,7 @@ CLAIMS = (
         {"batches": _normalized_cases},
         hypotheses=_centred_apart,
         counts=(8, 30),
-        resolution=1.0,
+        resolution=0.1,
     ),
     probability(
         "000/cor-4:item-2",
@@ -229,7 +229,7 @@ CLAIMS = (
         {"batches": _normalized_tails},
         hypotheses=lambda i: not collinear(i["X"]),
         counts=(6, 20),
-        resolution=1.0,
+        resolution=0.1,
     ),
     probability(
         "000/cor-4:item-2#corrected",
@@ -237,7 +237,7 @@ CLAIMS = (
         {"batches": _normalized_tails},
         hypotheses=_centred_apart,
         counts=(8, 30),
-        resolution=1.0,
+        resolution=0.1,
     ),
     deterministic(
         "000/cmp-dittmer",

@@ -38,7 +38,7 @@ def _factors(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 def _circles(rng: Rng, count: int) -> Iterator[Instance]:
-    for n in range(1, 2 * count, 2):
+    for n in range(3, 3 + 2 * count, 2):
         yield {"n": n}
 
 
@@ -96,7 +96,7 @@ def _spatial_states(rng: Rng, count: int) -> Iterator[Instance]:
 
 def _gain(i: Instance, rng: Rng) -> Estimate:
     x, w = i["X"], i["W"]
-    draws, hits = 400, 0
+    draws, hits = 2000, 0
     for _ in range(draws):
         hidden = rectified(np.concatenate([w, rng.standard_normal((1, x.shape[1]))]) @ x.T)
         hits += numerical_rank(hidden) == len(x)
@@ -192,7 +192,7 @@ CLAIMS = (
         {"states": _spatial_states},
         hypotheses=_lemma_states,
         counts=(6, 20),
-        resolution=1.0,
+        resolution=0.2,
     ),
     deterministic(
         "000/lem-2:subset",

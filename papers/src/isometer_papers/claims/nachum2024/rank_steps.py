@@ -40,10 +40,10 @@ BATCHES = {"circle 3": circle_batch(3), "circle 5": circle_batch(5), "fan 4": fa
 
 @lru_cache(maxsize=16)
 def _steps(name: str) -> Any:
-    """Draws of (y_1, …, y_n), 400 of them."""
+    """Draws of (y_1, …, y_n), 2000 of them."""
     rng = np.random.default_rng(seed_of(f"000 steps {name}"))
     x = BATCHES[name]
-    return np.array([neurons_until_full_rank(x, rng=rng, limit=5000, steps=True) for _ in range(400)])
+    return np.array([neurons_until_full_rank(x, rng=rng, limit=5000, steps=True) for _ in range(2000)])
 
 
 _named = cases(*({"batch": name, "t": t} for name, x in list(BATCHES.items()) for t in range(1, len(x))))
@@ -143,14 +143,14 @@ CLAIMS = (
         ),
         {"batches": _named},
         counts=(8, 16),
-        resolution=1.0,
+        resolution=0.2,
     ),
     probability(
         "000/eq-26-28:geometric",
         at_most(Sampled(_tail), lambda i: (1 - _next_gamma(i)) ** i["m"]),
         {"batches": _named_tails},
         counts=(16, 32),
-        resolution=1.0,
+        resolution=0.2,
     ),
     deterministic(
         "000/eq-26-28:monotone",

@@ -63,7 +63,7 @@ def _apart(i: Instance) -> bool:
     return bool(abs(float(_sides(i)[0])) > 1e-9)
 
 
-STEPS = cases({"n": 20, "k": 10, "R": 8.0, "draws": 30_000}, {"n": 8, "k": 3, "R": 6.0, "draws": 30_000})
+STEPS = cases({"n": 20, "k": 10, "R": 8.0, "draws": 200_000}, {"n": 8, "k": 3, "R": 6.0, "draws": 200_000})
 
 
 def _zeroed(i: Instance, rng: Rng) -> tuple[Any, Any, Any]:
@@ -170,13 +170,13 @@ CLAIMS = (
         above(Sampled(_difference(1), _difference_again, "pairs w, −w, another cluster"), 0.0),
         {"clusters": STEPS},
         counts=(2, 2),
-        resolution=1.0,
+        resolution=0.2,
     ),
     empirical(
         "000/intuition-3steps:effect#corrected",
         above(Sampled(_difference(-1)), 0.0),
         {"clusters": STEPS},
         counts=(2, 2),
-        resolution=1.0,
+        resolution=0.2,
     ),
 )

@@ -31,6 +31,7 @@ from isometer_papers.theory.odd_point.layer import (
     expected_product,
     expected_square,
     expected_squared_distance,
+    invariance_factor,
     invariant_defects,
     odd_distance,
     stability_factor,
@@ -122,12 +123,34 @@ def _output_distance(i: Instance, energy: Any) -> Any:
     return expected_squared_distance(tilde[i["i"]], tilde[i["j"]], energy)
 
 
+def _cluster_before(i: Instance) -> Any:
+    """Σ ‖x_i − ν_c‖² over the cluster."""
+    tilde = centred_batch(i["X"])
+    return sum(((row - tilde[-1]) ** 2).sum() for row in tilde[1:-1])
+
+
+def _cluster_after(i: Instance) -> Any:
+    """Σ E‖x_i⁺ − ν̂_c‖² over the cluster."""
+    tilde = centred_batch(i["X"])
+    return sum(expected_squared_distance(row, tilde[-1], _energy14(i)) for row in tilde[1:-1])
+
+
+def _odd_distance_after(i: Instance) -> Any:
+    """E‖x_1⁺ − ν̂_c‖², which is 1 + 1/(n−1)²."""
+    tilde = centred_batch(i["X"])
+    return expected_squared_distance(tilde[0], tilde[-1], _energy14(i))
+
+
+TRIANGLE = {"X": np.array([[4.0, 0.0], [0.0, 0.05], [0.0, -0.05]]), "i": 1, "j": 2}
+"""An odd point and a cluster of two samples beside the origin."""
+
+
 def _vectors(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"x": np.array([1.0]), "y": np.array([2.0])}
+    yield {"x": np.array([1.0, 2.0]), "y": np.array([2.0, 4.0])}
     yield {"x": np.array([1.0, 0.0]), "y": np.array([0.0, 1.0])}
     yield {"x": np.array([1.0]), "y": np.array([-1.0])}
     for _ in range(count):
-        k = int(rng.integers(1, 5))
+        k = int(rng.integers(2, 5))
         x = rng.standard_normal(k)
         y = x * 10 ** rng.uniform(-1, 1) + 10 ** rng.uniform(-3, 1) * rng.standard_normal(k)
         yield {"x": x, "y": y}
@@ -204,6 +227,33 @@ CLAIMS = (
         {"clusters": _pairs_of(clusters)},
         hypotheses=lambda i: _loose(i) and _differ(i),
         tolerance=1e-9,
+    ),
+    expectation(
+        "000/thm-14:closer",
+        below(_cluster_after, _cluster_before),
+        {"clusters": clusters},
+        hypotheses=lambda i: _loose(i) and _cluster_before(i) > 1e-20,
+    ),
+    expectation(
+        "000/thm-14:scale",
+        below(
+            lambda i: _output_distance(i, _energy14(i)) / _odd_distance_after(i),
+            lambda i: _input_distance(i) / odd_distance(i["X"]) ** 2,
+        ),
+        {"triangle": cases(TRIANGLE), "clusters": _pairs_of(clusters)},
+        hypotheses=lambda i: _loose(i) and _differ(i),
+    ),
+    expectation(
+        "000/thm-14:scale#corrected",
+        at_most(
+            lambda i: _output_distance(i, _energy14(i)) / _odd_distance_after(i),
+            lambda i: (
+                invariance_factor(len(i["X"]), i["X"][0, 0] * 0 + 1) * _input_distance(i) / odd_distance(i["X"]) ** 2
+            ),
+        ),
+        {"triangle": cases(TRIANGLE), "clusters": _pairs_of(clusters)},
+        hypotheses=lambda i: _loose(i) and _differ(i),
+        tolerance=1e-8,
     ),
     expectation(
         "000/eq-111",

@@ -283,6 +283,13 @@ CLAIMS = (
         counts=(40, 200),
     ),
     rational(
+        "000/appE-mid:exactly-one#intended",
+        equal(_three_cluster_descendants, 1),
+        {"random": _three_deep},
+        hypotheses=_mean_apart,
+        counts=(40, 200),
+    ),
+    rational(
         "000/appE-mid:exactly-one#corrected",
         at_most(_three_cluster_descendants, 1),
         {"random": _three_deep},

@@ -154,6 +154,13 @@ def deep(generate: Family, layers: int = 40) -> Family:
     return extended(generate, lambda rng, i: {"T": layers * i["x"].shape[-1]})
 
 
+def first_stable(rng: Rng, count: int) -> Iterator[Instance]:
+    """Rows with the first layer at which no row has more than three clusters, t₀, as T."""
+    for instance in whole_rows(rng, count, 5, 7):
+        stable = tree(instance["x"], 20 * len(instance["x"])).stable_layer
+        yield {**instance, "T": max(int(stable), 1)}
+
+
 def higher_rows(rng: Rng, count: int) -> Iterator[Instance]:
     """Several features: the first sample is the least in all of them, the last the greatest; `(d, n)`."""
     for _ in range(count):

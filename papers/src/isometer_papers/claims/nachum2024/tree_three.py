@@ -8,7 +8,7 @@ from typing import Any
 from isometer_papers.claims._claim import Claim, Instance, Search
 from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._statements import above, asymptotic, at_most, deterministic, equal
-from isometer_papers.claims.nachum2024.tree_instances import deep, distinct_rows, tree, whole_rows
+from isometer_papers.claims.nachum2024.tree_instances import deep, distinct_rows, first_stable, tree, whole_rows
 from isometer_papers.claims.nachum2024.tree_limits import length_ratio, on_trees, samples, size
 from isometer_papers.claims.nachum2024.tree_two import better, energies
 from isometer_papers.theory.odd_point.tree import (
@@ -172,13 +172,6 @@ def _least_sum(i: Instance) -> float:
     return float(min(total[0], total[1], total[-2], total[-1]))
 
 
-def _first_stable(rng: Rng, count: int) -> Iterator[Instance]:
-    """The first layer without a row of more than three clusters (T = 1, t = t₀)."""
-    for instance in whole_rows(rng, count, 5, 7):
-        stable = tree(instance["x"], 20 * len(instance["x"])).stable_layer
-        yield {**instance, "T": max(int(stable), 1)}
-
-
 def _drift(i: Instance) -> float:
     """Change of (A + C)/(A + B + C + D) over the second half of the layers."""
     shares = []
@@ -238,7 +231,7 @@ CLAIMS = (
     deterministic(
         "000/eq-63-73:positive",
         above(_least_sum, 0),
-        {"trees": _first_stable},
+        {"trees": first_stable},
         counts=(20, 80),
     ),
     asymptotic(

@@ -22,7 +22,7 @@ from isometer_papers.claims._statements import (
     equal,
     vanishes,
 )
-from isometer_papers.claims.nachum2024.tree_instances import fractions, path, rational, tree
+from isometer_papers.claims.nachum2024.tree_instances import first_stable, fractions, path, rational, tree
 from isometer_papers.claims.nachum2024.tree_limits import TREES, cosine, samples
 from isometer_papers.float_or_mpmath import angle_of_cosine, pi_like
 from isometer_papers.simulate.tree import two_cluster_energy
@@ -101,6 +101,12 @@ def _leaf_formula(i: Instance) -> Any:
 def _extreme_energy(i: Instance) -> float:
     low, high = tree(i["x"], i["T"]).split_energies(i["T"])
     return float(min(low[0] + high[0], low[-1] + high[-1]))
+
+
+def _total_energy(i: Instance) -> float:
+    """Of all rows in L: 0 if there are none."""
+    low, high = tree(i["x"], i["T"]).split_energies(i["T"])
+    return float(low[0] + high[0] + low[-1] + high[-1])
 
 
 def energies(rng: Rng, count: int) -> Iterator[Instance]:
@@ -211,8 +217,15 @@ CLAIMS = (
         {"leaves": _leaves},
         counts=(30, 100),
     ),
-    asymptotic(
+    deterministic(
         "000/eq-41-43:exist",
+        above(_total_energy, 0),
+        {"trees": first_stable},
+        scale=1,
+        counts=(20, 80),
+    ),
+    asymptotic(
+        "000/eq-41-43:exist#corrected",
         above(_extreme_energy, 0),
         TREES,
         scale=1,
