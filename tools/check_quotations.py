@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from isometer_papers import papers
-from isometer_papers.claims._text import headers
+from isometer_papers.claims._text import texts_of
 
 WINDOW = 4000  # characters of the normal form in which all parts of a quotation lie
 SHORT = 12  # characters of the normal form: what is shorter is found by chance
@@ -69,7 +69,7 @@ def problems(folder: Path, number: str) -> Iterator[str]:
         yield f"{number}: expected one file {number}… in {folder}, found {len(files)}"
         return
     text = normal(files[0].read_text(encoding="utf-8"))
-    for one in headers(number).values():
+    for one in texts_of(number).values():
         if one.quotation and one.origin == "paper":
             if len(normal(one.quotation)) < SHORT:
                 yield f"{one.id}: the quotation {one.quotation!r} is too short to be found for certain"

@@ -76,7 +76,15 @@ def ledger_table(page: Path) -> str:
 def findings_list(page: Path) -> str:
     """The titles of the findings that matter, each with a link to its text."""
     target = _link(DOCS / "findings.md", page)
-    return "\n".join(f"{number}. [{one.title}]({target}#{one.id})" for number, one in enumerate(findings(), 1))
+    return "\n".join(
+        f"{number}. [{one.title}]({target}#{_anchor(f'{number}. {one.title}')})"
+        for number, one in enumerate(findings(), 1)
+    )
+
+
+def _anchor(heading: str) -> str:
+    """The anchor of a heading, as the site and GitHub make it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def figures_list(page: Path) -> str:

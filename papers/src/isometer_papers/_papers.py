@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -74,33 +73,3 @@ def paper(name: str) -> Paper:
     if found is None:
         raise unknown_name("paper", name, [text for one in papers().values() for text in (one.number, one.key)])
     return found
-
-
-def bibtex(one: Paper) -> str:
-    """The BibTeX entry of a paper.
-
-    Example:
-        >>> print(bibtex(paper("003")).splitlines()[0])
-        @misc{daneshmand2021,
-    """
-    return _bibtex(one.key, one.title, one.authors, one.year, howpublished=one.venue, url=one.link)
-
-
-def ledger_bibtex(identifier: str | None = None) -> str:
-    """The BibTeX entry of the ledger, or of one statement in it.
-
-    Example:
-        >>> "note = {Statement 002/lem-1}" in ledger_bibtex("002/lem-1")
-        True
-    """
-    from isometer_papers import __version__
-
-    more = {} if identifier is None else {"note": f"Statement {identifier}"}
-    title = "Isometer: a ledger of executable claims on signal propagation in deep networks"
-    return _bibtex("isometer_ledger", title, ("{The Isometer authors}",), None, version=__version__, **more)
-
-
-def _bibtex(key: str, title: str, authors: Iterable[str], year: int | None, **more: str) -> str:
-    fields = {"title": title, "author": " and ".join(authors)} | ({} if year is None else {"year": str(year)}) | more
-    lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
-    return f"@misc{{{key},\n{lines}\n}}"

@@ -16,7 +16,7 @@ from scipy import stats
 
 from isometer.errors import IsometerError
 from isometer.serialize import json_data
-from isometer_papers.claims import Claim, Estimate, Header, Result, Search, check, find, inventory, ledger, tightened
+from isometer_papers.claims import Claim, ClaimText, Estimate, Result, Search, check, find, inventory, ledger, tightened
 from isometer_papers.claims._fits import combined, exponent, intercept
 from isometer_papers.claims._ledger import parsed, save, shipped, written
 from isometer_papers.claims._precise import certified, eigenvalues, elementwise, lifted, numerical_rank
@@ -298,7 +298,7 @@ def test_claims_that_contradict_themselves_are_refused() -> None:
     with pytest.raises(IsometerError, match="no generators"):
         replace(square(1, 2), generators={})
     one = square(1, 2)
-    text = Header("000/t", "I", "eq. 1", "x² ≥ x")
+    text = ClaimText("000/t", "I", "eq. 1", "x² ≥ x")
     other = replace(text, id="000/t#corrected")
     with pytest.raises(IsometerError, match="two claims have the ID '000/t'"):
         check_consistent([one, one], {"000/t": text})

@@ -14,11 +14,11 @@ import pytest
 from check_quotations import found, normal, problems
 from isometer.errors import IsometerError
 from isometer_papers import papers
-from isometer_papers.claims import causes, counted, findings, header, ledger
+from isometer_papers.claims import causes, counted, findings, ledger, text_of
 from isometer_papers.claims._counts import by_cause, failing
 from isometer_papers.claims._evidence import contradictions, missing, unequal_twins, unused_snippets
 from isometer_papers.claims._policy import CHARITY, CLASSES
-from isometer_papers.claims._text import _check, folder, headers, order
+from isometer_papers.claims._text import _check, folder, order, texts_of
 from support import ROOT
 
 TEXTS = os.environ.get("ISOMETER_PAPERS")
@@ -124,9 +124,9 @@ def test_bad_entries_get_one_line(entry: object, told: str) -> None:
 
 
 def test_corrections_take_the_place_of_what_they_correct() -> None:
-    assert header("000/lem-2:eq-19#corrected").place == header("000/lem-2:eq-19").place
-    assert header("004/thm-58").corrected is None
-    assert all(text.chapter for number in papers() for text in headers(number).values())
+    assert text_of("000/lem-2:eq-19#corrected").place == text_of("000/lem-2:eq-19").place
+    assert text_of("004/thm-58").corrected is None
+    assert all(text.chapter for number in papers() for text in texts_of(number).values())
 
 
 # --- quotations ------------------------------------------------------------

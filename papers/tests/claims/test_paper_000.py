@@ -106,7 +106,7 @@ def test_other_counterexamples_by_hand(found: dict[str, Any]) -> None:
     assert np.linalg.matrix_rank(np.stack([batch[0], batch[1]])) == 2
     pair = found["000/K-gt-ip"]
     a, b = np.array(pair["x"]), np.array(pair["y"])
-    assert np.linalg.norm(a) * np.linalg.norm(b) == a @ b  # parallel and different
+    assert np.linalg.norm(a) * np.linalg.norm(b) == pytest.approx(a @ b, rel=1e-15)  # parallel and different
     assert not np.array_equal(a, b)
     points = np.array(found["000/init-one-neuron-per-sample:every"]["x"])
     own = points[found["000/init-one-neuron-per-sample:every"]["index"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from isometer_papers.claims import Finding, ledger
+from isometer_papers.claims import LedgerFinding, ledger
 from isometer_papers.report.ledger_markdown import claims_markdown
 from isometer_papers.report.ledger_page import claims_html
 
@@ -18,7 +18,7 @@ MADE_UP = replace(
     failure="corner",
     points=tuple(("a", 1.0 + k, 2.0) for k in range(20)),
 )
-FINDING = Finding("f", "<u>first</u>", "this", "that", "other", ("002/lem-1",))
+FINDING = LedgerFinding("f", "<u>first</u>", "this", "that", "other", ("002/lem-1",))
 
 
 def test_pages_escape_and_draw_what_they_are_given() -> None:

@@ -8,7 +8,7 @@ from ._families import Rng as Rng
 from ._families import cases as cases
 from ._families import drawn as drawn
 from ._families import extended as extended
-from ._findings import Finding as Finding
+from ._findings import LedgerFinding as LedgerFinding
 from ._findings import findings as findings
 from ._ledger import ledger as ledger
 from ._mutation import tightened as tightened
@@ -36,8 +36,8 @@ from ._statements import expectation as expectation
 from ._statements import probability as probability
 from ._statements import stated as stated
 from ._statements import vanishes as vanishes
-from ._text import Cause as Cause
-from ._text import Header as Header
+from ._text import ClaimText as ClaimText
+from ._text import FailureCause as FailureCause
 from ._text import causes as causes
-from ._text import header as header
+from ._text import text_of as text_of
 from ._verdict import check as check

@@ -85,7 +85,7 @@ class Claim:
     """A statement `quantity relation bound` about every instance that satisfies the hypotheses.
 
     Give `quantity` for a number that follows from the instance, or `estimate` for one read off random draws, whose
-    generator is passed in. What the paper says, and where, is text: see `Header`.
+    generator is passed in. What the paper says, and where, is text: see `ClaimText`.
 
     Args:
         id: inventory ID, with `:part` for a part of a statement, `#corrected` for a correction and `#intended` for the

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from isometer_papers.claims._ledger import ledger
 from isometer_papers.claims._policy import BROKEN, REPAIRED
 from isometer_papers.claims._statement import FAILING, Statement
-from isometer_papers.claims._text import causes, folder, headers
+from isometer_papers.claims._text import causes, folder, texts_of
 from isometer_papers.claims._verdict import lacks_power
 
 
@@ -23,8 +23,22 @@ def missing(number: str) -> Iterator[str]:
             for name, value in (("class", row.failure), ("quotation", row.quotation), ("snippet", row.snippet)):
                 if not value:
                     yield f"{row.id}: no {name}"
-        if row.verdict == "inconclusive" and lacks_power(row.power, row.resolution, row.relation):
+        if row.id in without_power(number):
             yield f"{row.id}: no power (resolution {row.resolution:g}, power {row.power:.4g})"
+
+
+def without_power(number: str) -> set[str]:
+    """Claims that found no violation and would have missed a telling one.
+
+    Example:
+        >>> without_power("000")
+        set()
+    """
+    return {
+        row.id
+        for row in ledger(number)
+        if row.verdict == "inconclusive" and lacks_power(row.power, row.resolution, row.relation)
+    }
 
 
 def contradictions(number: str) -> Iterator[str]:
@@ -86,4 +100,4 @@ def unused_snippets(number: str) -> set[str]:
         if place.is_dir()
         else set()
     )
-    return there - {text.snippet for text in headers(number).values()}
+    return there - {text.snippet for text in texts_of(number).values()}

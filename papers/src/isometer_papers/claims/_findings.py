@@ -8,11 +8,11 @@ from functools import cache
 from importlib.resources import files
 
 from isometer.errors import IsometerError
-from isometer_papers.claims._text import header
+from isometer_papers.claims._text import text_of
 
 
 @dataclass(frozen=True)
-class Finding:
+class LedgerFinding:
     """One of them.
 
     Attributes:
@@ -49,7 +49,7 @@ class Finding:
 
 
 @cache
-def findings() -> tuple[Finding, ...]:
+def findings() -> tuple[LedgerFinding, ...]:
     """All of them, in the order of `text/findings.toml`.
 
     Example:
@@ -60,11 +60,11 @@ def findings() -> tuple[Finding, ...]:
     found = []
     for row in tomllib.loads(text)["finding"]:
         try:
-            one = Finding(**{**row, "claims": tuple(row["claims"])})
+            one = LedgerFinding(**{**row, "claims": tuple(row["claims"])})
         except (TypeError, KeyError) as problem:
             name = row.get("id", "without an id")
             raise IsometerError(f"claims/text/findings.toml: the finding {name!r} is not complete: {problem}") from None
         for identifier in one.claims:
-            header(identifier)  # raises where there is no such statement
+            text_of(identifier)  # raises where there is no such statement
         found.append(one)
     return tuple(found)

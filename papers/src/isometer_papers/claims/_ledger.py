@@ -16,7 +16,7 @@ from isometer.serialize import json_text
 from isometer_papers._papers import paper, papers
 from isometer_papers.claims._result import Result, ResultRecord, Verdict
 from isometer_papers.claims._statement import Statement, joined
-from isometer_papers.claims._text import Header, header, headers
+from isometer_papers.claims._text import ClaimText, text_of, texts_of
 
 
 class _Ledger(TypedDict):
@@ -36,7 +36,7 @@ def ledger(name: str | None = None) -> tuple[Statement, ...]:
 
 @cache
 def _statements(number: str) -> tuple[Statement, ...]:
-    texts, found = headers(number), shipped(number)
+    texts, found = texts_of(number), shipped(number)
     for identifier in found:
         if identifier not in texts:
             raise IsometerError(f"the ledger has {identifier}, which has no text — add an entry, or check again")
@@ -48,7 +48,7 @@ def _statements(number: str) -> tuple[Statement, ...]:
     )
 
 
-def _intended(text: Header, found: Mapping[str, Result]) -> Verdict | None:
+def _intended(text: ClaimText, found: Mapping[str, Result]) -> Verdict | None:
     return None if text.intended is None or text.intended not in found else found[text.intended].verdict
 
 
@@ -57,9 +57,9 @@ def _twins() -> dict[str, tuple[str, ...]]:
     """The other members of each group of equal statements; one side names the other."""
     groups: dict[str, set[str]] = defaultdict(set)
     for number in papers():
-        for text in headers(number).values():
+        for text in texts_of(number).values():
             if text.twin is not None:
-                header(text.twin)  # it exists
+                text_of(text.twin)  # it exists
                 whole = {text.id, text.twin} | groups[text.id] | groups[text.twin]
                 for one in whole:
                     groups[one] = whole

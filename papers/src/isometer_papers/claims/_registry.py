@@ -12,7 +12,7 @@ from typing import Any
 from isometer.errors import IsometerError, unknown_name
 from isometer_papers._papers import paper, papers
 from isometer_papers.claims._claim import Claim
-from isometer_papers.claims._text import Header, headers
+from isometer_papers.claims._text import ClaimText, texts_of
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def claims_of(name: str) -> tuple[Claim, ...]:
         '002'
     """
     found = _claims(paper(name).key)
-    check_consistent(found, headers(name))
+    check_consistent(found, texts_of(name))
     return found
 
 
@@ -99,11 +99,11 @@ def find(identifier: str) -> tuple[Claim, ...]:
     raise unknown_name("claim", identifier, identifiers, fix="`isometer claims list` shows all")
 
 
-def check_consistent(claims: Iterable[Claim], texts: Mapping[str, Header]) -> None:
+def check_consistent(claims: Iterable[Claim], texts: Mapping[str, ClaimText]) -> None:
     """Raise where IDs repeat, a claim has no text or a text no claim, or a correction is absent or nobody's.
 
     Example:
-        >>> check_consistent(claims_of("002"), headers("002"))
+        >>> check_consistent(claims_of("002"), texts_of("002"))
     """
     ids: set[str] = set()
     for claim in claims:

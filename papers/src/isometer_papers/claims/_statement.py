@@ -10,7 +10,7 @@ from isometer.serialize import json_data
 from isometer_papers._papers import papers
 from isometer_papers.claims._policy import Charity, FailureClass, Origin
 from isometer_papers.claims._result import Result, Verdict
-from isometer_papers.claims._text import Header, snippet
+from isometer_papers.claims._text import ClaimText, snippet
 
 FAILING: frozenset[Verdict] = frozenset({"refuted", "vacuous"})
 """Verdicts that say that a statement fails."""
@@ -171,7 +171,9 @@ CHECKED = (
 """Keys of `isometer claims check --json`."""
 
 
-def joined(text: Header, result: Result, *, intended: Verdict | None = None, twins: tuple[str, ...] = ()) -> Statement:
+def joined(
+    text: ClaimText, result: Result, *, intended: Verdict | None = None, twins: tuple[str, ...] = ()
+) -> Statement:
     """Text and result of one claim.
 
     Args:
@@ -181,8 +183,8 @@ def joined(text: Header, result: Result, *, intended: Verdict | None = None, twi
         twins: the same statement in other places.
 
     Example:
-        >>> from isometer_papers.claims._text import header
-        >>> joined(header("002/lem-1"), Result("002/lem-1", "refuted", "deterministic")).as_intended
+        >>> from isometer_papers.claims._text import text_of
+        >>> joined(text_of("002/lem-1"), Result("002/lem-1", "refuted", "deterministic")).as_intended
         'refuted'
     """
     printed = result.verdict if text.origin == "paper" else None

@@ -22,7 +22,7 @@ CORRECTED, INTENDED = "#corrected", "#intended"
 
 
 @dataclass(frozen=True)
-class Header:
+class ClaimText:
     """The text of one claim.
 
     Args:
@@ -46,7 +46,7 @@ class Header:
         columns: names of arrays whose columns are samples in the paper; our instances have samples in rows.
 
     Example:
-        >>> header("002/lem-1").place
+        >>> text_of("002/lem-1").place
         'Lemma 1'
     """
 
@@ -71,7 +71,7 @@ class Header:
 
 
 @dataclass(frozen=True)
-class Cause:
+class FailureCause:
     """One reason for which several statements fail.
 
     Args:
@@ -80,7 +80,7 @@ class Cause:
         text: what goes wrong, in a sentence or two.
 
     Example:
-        >>> Cause("000/x", "a square is missing", "").title
+        >>> FailureCause("000/x", "a square is missing", "").title
         'a square is missing'
     """
 
@@ -89,7 +89,7 @@ class Cause:
     text: str
 
 
-_KEYS = tuple("class" if one.name == "failure" else one.name for one in fields(Header))[2:-1]
+_KEYS = tuple("class" if one.name == "failure" else one.name for one in fields(ClaimText))[2:-1]
 _CHOICES: dict[str, Iterable[str]] = {"class": CLASSES, "charity": CHARITY, "origin": get_args(Origin)[:2]}
 
 
@@ -104,11 +104,11 @@ def folder(name: str) -> Traversable:
 
 
 @cache
-def headers(name: str) -> Mapping[str, Header]:
+def texts_of(name: str) -> Mapping[str, ClaimText]:
     """The entries of a paper by ID, in the order of its chapters.
 
     Example:
-        >>> headers("002")["002/lem-1#corrected"].origin
+        >>> texts_of("002")["002/lem-1#corrected"].origin
         'correction'
     """
     raw: dict[str, dict[str, Any]] = {}
@@ -128,17 +128,17 @@ def headers(name: str) -> Mapping[str, Header]:
     return {identifier: _header(identifier, raw) for identifier in raw}
 
 
-def header(identifier: str) -> Header:
+def text_of(identifier: str) -> ClaimText:
     """The entry of one claim.
 
     Example:
-        >>> header("000/nothing")
+        >>> text_of("000/nothing")
         Traceback (most recent call last):
         ...
         isometer.errors.IsometerError: unknown entry '000/nothing'; ...
     """
     number = identifier.partition("/")[0]
-    known = headers(number) if number in papers() else {}
+    known = texts_of(number) if number in papers() else {}
     if identifier not in known:
         where = f"a file in claims/text/{paper(number).key}" if number in papers() else "the text of its paper"
         raise unknown_name("entry", identifier, known, fix=f"add it to {where}")
@@ -146,7 +146,7 @@ def header(identifier: str) -> Header:
 
 
 @cache
-def causes(name: str | None = None) -> Mapping[str, Cause]:
+def causes(name: str | None = None) -> Mapping[str, FailureCause]:
     """Why groups of statements fail, by ID; of one paper or of all.
 
     Example:
@@ -161,7 +161,7 @@ def causes(name: str | None = None) -> Mapping[str, Cause]:
     for identifier, entry in _read(name, "causes.toml").items():
         if not isinstance(entry, dict) or set(entry) != {"title", "text"}:
             raise IsometerError(f"{_named(name, 'causes.toml')}: {identifier} needs `title` and `text`, nothing else")
-        found[identifier] = Cause(identifier, **entry)
+        found[identifier] = FailureCause(identifier, **entry)
     return found
 
 
@@ -224,7 +224,7 @@ def _check(identifier: str, entry: Any, file: str) -> None:
         raise IsometerError(f"{file}: {identifier} has no `reading` — give the statement in formulas")
 
 
-def _header(identifier: str, raw: Mapping[str, Mapping[str, Any]]) -> Header:
+def _header(identifier: str, raw: Mapping[str, Mapping[str, Any]]) -> ClaimText:
     """An entry with what follows from its ID: a correction has the place of what it corrects."""
     entry = dict(raw[identifier])
     base, mark, _ = identifier.partition("#")
@@ -245,4 +245,4 @@ def _header(identifier: str, raw: Mapping[str, Mapping[str, Any]]) -> Header:
     if ("charity" in entry) != (entry.get("intended") is not None):
         fix = f"give the reason as `charity` ({', '.join(CHARITY)}) and a check of the intended reading"
         raise IsometerError(f"{identifier} has only one of `charity` and an intended reading — {fix}")
-    return Header(identifier, failure=cast("FailureClass | None", entry.pop("class", None)), **entry)
+    return ClaimText(identifier, failure=cast("FailureClass | None", entry.pop("class", None)), **entry)

@@ -14,7 +14,7 @@ from isometer.cli import console
 from isometer.serialize import json_text
 from isometer_papers.claims import Statement, causes, counted
 from isometer_papers.claims._counts import by_cause
-from isometer_papers.claims._findings import Finding
+from isometer_papers.claims._findings import LedgerFinding
 from isometer_papers.claims._policy import CHARITY, CLASSES
 from isometer_papers.claims._statement import cited
 
@@ -115,7 +115,7 @@ def print_causes(rows: Sequence[Statement]) -> None:
     page.print(f"{total} failures; {len(groups) - alone} groups, {alone} alone.", highlight=False)
 
 
-def print_findings(findings: Sequence[Finding]) -> None:
+def print_findings(findings: Sequence[LedgerFinding]) -> None:
     """The results that a researcher must know."""
     page = Console(soft_wrap=True, width=min(100, shutil.get_terminal_size().columns))
     for number, one in enumerate(findings, 1):

@@ -172,8 +172,9 @@ def cite(
 
     Example: [bold]isometer claims cite 002/lem-1[/]
     """
-    from isometer_papers._papers import bibtex, ledger_bibtex, paper
+    from isometer_papers._papers import paper
     from isometer_papers.claims import find
+    from isometer_papers.report.citation import bibtex, ledger_bibtex
 
     if identifier is not None and "/" in identifier:
         find(identifier)
@@ -201,7 +202,7 @@ def check(
 
     Examples: [bold]isometer claims check 002/lem-1[/], [bold]isometer claims check --paper 002 --workers 2[/]
     """
-    from isometer_papers.claims import check_here, header
+    from isometer_papers.claims import check_here, text_of
     from isometer_papers.claims._statement import CHECKED, joined
     from isometer_papers.cli._claim_tables import print_checked
 
@@ -218,7 +219,7 @@ def check(
         from isometer_papers.claims._ledger import save
 
         save(found, out)
-    rows = [joined(header(result.id), result) for result in found]
+    rows = [joined(text_of(result.id), result) for result in found]
     if as_json:
         emit([row.chosen(CHECKED) for row in rows])
     else:

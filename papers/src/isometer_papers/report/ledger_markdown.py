@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from isometer_papers.claims import Finding, Statement, counted
+from isometer_papers.claims import LedgerFinding, Statement, counted
 from isometer_papers.report.ledger_page import by_chapter, counterexample_text, heading, margin_text
 
 __all__ = ["claims_markdown", "findings_markdown"]
 
 
 def claims_markdown(
-    statements: Iterable[Statement], findings: Sequence[Finding] = (), *, title: str = "Ledger of claims"
+    statements: Iterable[Statement], findings: Sequence[LedgerFinding] = (), *, title: str = "Ledger of claims"
 ) -> str:
     """The ledger as Markdown tables.
 
@@ -47,7 +47,7 @@ def claims_markdown(
     return "\n".join(lines)
 
 
-def findings_markdown(findings: Sequence[Finding], *, level: int = 3) -> str:
+def findings_markdown(findings: Sequence[LedgerFinding], *, level: int = 3) -> str:
     """Findings, one section each.
 
     Args:
@@ -62,8 +62,7 @@ def findings_markdown(findings: Sequence[Finding], *, level: int = 3) -> str:
     for number, one in enumerate(findings, 1):
         told = "\n".join(f"- **{name.capitalize()}**: {text}" for name, text in one.parts().items())
         named = ", ".join(f"`{name}`" for name in one.claims)
-        top = f'{"#" * level} <a id="{one.id}"></a>{number}. {one.title}'
-        found.append(f"{top}\n\n{told}\n- **Statements**: {named}")
+        found.append(f"{'#' * level} {number}. {one.title}\n\n{told}\n- **Statements**: {named}")
     return "\n\n".join(found)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from isometer.serialize import json_text
 from isometer_papers._papers import papers
-from isometer_papers.claims import Finding, Statement, causes, counted
+from isometer_papers.claims import LedgerFinding, Statement, causes, counted
 from isometer_papers.claims._policy import CLASSES
 from isometer_papers.claims._result import VERDICTS
-from isometer_papers.claims._text import headers
+from isometer_papers.claims._text import texts_of
 
 __all__ = ["claims_html"]
 
@@ -45,7 +45,7 @@ svg rect { fill: none; stroke: var(--line); }
 
 
 def claims_html(
-    statements: Iterable[Statement], findings: Sequence[Finding] = (), *, title: str = "Ledger of claims"
+    statements: Iterable[Statement], findings: Sequence[LedgerFinding] = (), *, title: str = "Ledger of claims"
 ) -> str:
     """The ledger as one self-contained HTML document; nothing is loaded and no script runs.
 
@@ -143,7 +143,7 @@ def margin_text(row: Statement) -> str:
 
 
 def _place(paper: str, chapter: str) -> int:
-    titles = list(dict.fromkeys(text.chapter for text in headers(paper).values()))
+    titles = list(dict.fromkeys(text.chapter for text in texts_of(paper).values()))
     return titles.index(chapter) if chapter in titles else len(titles)
 
 
@@ -155,7 +155,7 @@ def _counts(rows: Sequence[Statement]) -> str:
     return "".join(f"<p>{escape(line)}</p>" for line in counted(rows).lines())
 
 
-def _finding_list(findings: Sequence[Finding]) -> str:
+def _finding_list(findings: Sequence[LedgerFinding]) -> str:
     if not findings:
         return ""
     items = []
