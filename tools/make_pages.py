@@ -18,13 +18,16 @@ from pathlib import Path
 from isometer.files import write_whole
 from isometer.serialize import json_text
 from isometer_papers import Paper, papers
-from isometer_papers.claims import ledger, tally
+from isometer_papers.claims import counted, findings, ledger
+from isometer_papers.claims._counts import UNCLASSIFIED
+from isometer_papers.claims._policy import CLASSES
+from isometer_papers.report.ledger_markdown import findings_markdown
 from trial_parts import doctor_parts, fitted, reliability, trial_parts, trial_sentence
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "papers" / "docs"
 PAGES = (ROOT / "README.md", ROOT / "papers" / "README.md", DOCS / "index.md", DOCS / "notation.md")
-PAGES += tuple(sorted((DOCS / "ledger").glob("*.md")))
+PAGES += (DOCS / "findings.md", *sorted((DOCS / "ledger").glob("*.md")))
 TRIAL = ROOT / "docs" / "trial.md"
 DOCTOR = ROOT / "docs" / "doctor.md"
 RELIABILITY_PAGE, FUZZ = ROOT / "docs" / "reliability.md", ROOT / "docs" / "reliability.json"
@@ -54,21 +57,34 @@ def papers_table(page: Path) -> str:
 
 
 def ledger_table(page: Path) -> str:
-    """How many statements have each verdict, by paper."""
-    rows = [
-        "| paper | statements | hold | refuted | vacuous | inconclusive | corrections that hold |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    total = [0] * 6
-    for number, paper in papers().items():
-        found = ledger(number)
-        printed = tally(row for row in found if "#" not in row.id)
-        corrected = tally(row for row in found if "#" in row.id)
-        numbers = [sum(printed.values()), *printed.values(), corrected["holds"]]
-        total = [a + b for a, b in zip(total, numbers, strict=True)]
-        rows.append(f"| {_ledger_link(paper, page)} ({number}) | " + " | ".join(map(str, numbers)) + " |")
-    rows.append("| all | " + " | ".join(map(str, total)) + " |")
-    return "\n".join(rows)
+    """How many statements hold as printed and as intended, and failures by class, by paper."""
+    whole = counted(ledger())
+    classes = [*CLASSES, *([UNCLASSIFIED] if whole.classes[UNCLASSIFIED] else [])]
+    head = ["paper", "statements", "hold as printed", "fail", "undecided", "hold as intended", *classes]
+    rows = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    lines = {f"{_ledger_link(paper, page)} ({number})": counted(ledger(number)) for number, paper in papers().items()}
+    for name, one in {**lines, "all": whole}.items():
+        printed = one.as_printed
+        numbers = [one.statements, printed["holds"], printed["refuted"] + printed["vacuous"], printed["inconclusive"]]
+        numbers += [one.as_intended["holds"], *(one.classes[label] for label in classes)]
+        rows.append(f"| {name} | " + " | ".join(map(str, numbers)) + " |")
+    ours = f"{sum(whole.corrections.values())} corrections, of which {whole.corrections['holds']} hold"
+    rows += ["", f"{whole.causes} causes are behind the {whole.failures} failures. Counted apart, since they are ours:"]
+    return "\n".join([*rows, f"{ours}, and {sum(whole.additions.values())} additions."])
+
+
+def findings_list(page: Path) -> str:
+    """The titles of the findings that matter, each with a link to its text."""
+    target = _link(DOCS / "findings.md", page)
+    return "\n".join(
+        f"{number}. [{one.title}]({target}#{_anchor(f'{number}. {one.title}')})"
+        for number, one in enumerate(findings(), 1)
+    )
+
+
+def _anchor(heading: str) -> str:
+    """The anchor of a heading, as the site and GitHub make it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def figures_list(page: Path) -> str:
@@ -117,6 +133,7 @@ def parts(page: Path) -> dict[str, str]:
         return {"reliability": fuzz_table()}
     made = {"papers": papers_table(page), "ledger": ledger_table(page), "figures": figures_list(page)}
     made["trial sentence"] = trial_sentence()
+    made |= {"findings": findings_list(page), "findings in full": findings_markdown(findings(), level=2)}
     return made | {f"title {number}": title(paper) for number, paper in papers().items()}
 
 

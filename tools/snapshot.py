@@ -57,7 +57,8 @@ READ = (".csv", ".json", ".md")
 ABSENT = object()
 
 HELP = """|explain|compare|activations|demo|doctor|explore|kernel|phase|patients|predict|simulate|reproduce
-|claims|claims list|claims show|claims check|claims report|data|data list|data get|data show
+|claims|claims list|claims show|claims causes|claims findings|claims cite|claims check|claims report
+|data|data list|data get|data show
 |sweep|sweep simulate|sweep predict|sweep kernel|runs|runs list|runs show|runs resume|runs verify|runs clean
 """
 # Items by command, between semicolons. Each runs in a folder of its own with the files of `_fixtures`; && separates
@@ -129,7 +130,8 @@ COMMANDS = {
     """,
     "patients": "--json; --family mixer; --family nothing",
     "claims": """
-        list --json; list --paper 002 --verdict refuted; show 002/lem-1 --json; show 002/lem-1;
+        list --json; list --paper 002 --verdict refuted; show 002/lem-1 --json; show 002/lem-1; list --class result;
+        list --chapter nowhere; causes --json; findings --json; cite 002/lem-1; cite 009;
         check 002/lem-1 004/lem-1 --json; report --markdown claims.md --html claims.html; show 009/nothing; check;
         report
     """,

@@ -9,16 +9,18 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
-from docutils.parsers.rst import directives
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from isometer_papers import papers
 from tables import table, text_nodes
+
+if TYPE_CHECKING:
+    from isometer_papers.claims import Statement
 
 NOTATION = Path(__file__).parents[2] / "papers" / "docs" / "notation.toml"
 
@@ -62,25 +64,65 @@ class Notation(SphinxDirective):
 
 
 class Ledger(SphinxDirective):
-    """The shipped verdicts on a paper's statements; with `:verdict:` only those."""
+    """The shipped statements of a paper by chapter, each with a place of its own that links can name.
+
+    A failure is told in full: the paper's words, both verdicts, the counterexample and the snippet.
+    """
 
     required_arguments = 1
-    option_spec = {"verdict": directives.unchanged}  # noqa: RUF012  (as docutils has it)
 
     def run(self) -> list[nodes.Node]:
-        from isometer_papers.claims import ledger
+        from isometer_papers.claims import counted, ledger
+        from isometer_papers.report.ledger_page import by_chapter
 
-        wanted = self.options.get("verdict")
-        rows = [row for row in ledger(self.arguments[0]) if wanted in (None, row.verdict)]
-        return [
-            table(
-                ("claim", "place", "verdict", "statement"),
-                (
-                    [[nodes.literal(text=row.id.removeprefix(f"{row.paper}/"))], row.place, row.verdict, row.statement]
-                    for row in rows
-                ),
-            )
-        ]
+        rows = ledger(self.arguments[0])
+        found: list[nodes.Node] = [nodes.paragraph(text=" ".join(counted(rows).lines()))]
+        for number, chapters in by_chapter(rows).items():
+            for index, (title, members) in enumerate(chapters.items()):
+                section = nodes.section(ids=[f"{number}-{index}"])
+                section += nodes.title(text=title)
+                section += table(("claim", "place", "verdict", "statement"), (self._cells(row) for row in members))
+                section += [part for row in members if row.fails for part in self._evidence(row)]
+                self.state.document.note_explicit_target(section)
+                found.append(section)
+        return found
+
+    def _cells(self, row: Statement) -> list[str | list[nodes.Node]]:
+        told = (
+            [row.verdict] if row.as_intended in (None, row.as_printed) else [row.verdict, f"meant: {row.as_intended}"]
+        )
+        told += [row.failure] if row.failure else []
+        name = nodes.literal(text=row.id.removeprefix(f"{row.paper}/"), ids=[statement_anchor(row.id)])
+        return [[name], row.place, "; ".join(told), row.reading]
+
+    def _evidence(self, row: Statement) -> list[nodes.Node]:
+        """What a reader can check of a failure."""
+        from isometer_papers.claims import causes
+        from isometer_papers.report.ledger_page import counterexample_text
+
+        facts = {"class": row.failure, "the paper": row.quotation and f"“{row.quotation}”", "source": row.source_note}
+        facts |= {"reading": row.reading, "hypotheses": row.hypotheses, "remark": row.remark}
+        if row.cause:
+            facts["cause"] = f"{causes()[row.cause].title}: {causes()[row.cause].text}"
+        if row.counterexample is not None:
+            facts["counterexample"] = f"{counterexample_text(row.counterexample)}; certified by {row.certified_by}"
+        listed = nodes.definition_list()
+        for name, text in facts.items():
+            if text:
+                inner = nodes.definition("", nodes.paragraph("", "", nodes.Text(text)))
+                listed += nodes.definition_list_item("", nodes.term(text=name), inner)
+        heading = nodes.paragraph("", "", nodes.strong(text=f"{row.id}, {row.place}"))
+        code = [nodes.literal_block(text=row.snippet, language="python")] if row.snippet else []
+        return [heading, listed, *code]
+
+
+def statement_anchor(identifier: str) -> str:
+    """The name of a statement's place on the page of its paper.
+
+    >>> statement_anchor("000/lem-2:eq-19#corrected")
+    '000-lem-2-eq-19-corrected'
+    """
+    return str(nodes.make_id(f"s {identifier}").removeprefix("s-"))
 
 
 def own_names(module: ModuleType) -> list[tuple[str, str]]:

@@ -18,9 +18,7 @@ def pairs(rng: np.random.Generator, count: int) -> list[dict[str, float]]:
 
 claim = Claim(
     "mine/means",
-    "a textbook",
     "deterministic",
-    "(ab)^½ ≤ (a + b)/2 for a, b ≥ 0",
     "<=",
     lambda i: (i["a"] + i["b"]) / 2,
     {"random": pairs},

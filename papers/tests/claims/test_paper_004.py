@@ -8,6 +8,7 @@ import numpy as np
 from scipy import special, stats
 
 from isometer_papers.claims import find, ledger
+from isometer_papers.claims._ledger import shipped
 from isometer_papers.claims.agarwal2021.simulations import dense_cosines, kernel_draws, unit_cosines
 from isometer_papers.theory.duals.exact_duals import dual_value
 
@@ -55,14 +56,14 @@ REFUTED = {
 
 
 def test_shipped_verdicts() -> None:
-    shipped = {row.id: row.verdict for row in ledger("004")}
-    assert {i for i, verdict in shipped.items() if verdict == "refuted"} == REFUTED
-    assert set(shipped.values()) == {"refuted", "holds"}
+    verdicts = {row.id: row.verdict for row in ledger("004")}
+    assert {i for i, verdict in verdicts.items() if verdict == "refuted"} == REFUTED
+    assert set(verdicts.values()) == {"refuted", "holds"}
 
 
 def test_counterexamples_by_hand() -> None:
     """The shipped ones, recomputed with nothing but NumPy."""
-    found = {row.id: row.counterexample["instance"] for row in ledger("004") if row.counterexample is not None}
+    found = {row.id: row.counterexample["instance"] for row in shipped("004").values() if row.counterexample}
     assert {"004/thm-37", "004/lem-40", "004/thm-50:assumption", "004/thm-16", "004/lem-54"} <= set(found)
     # lengths: E erf(t√γX)² by Gauss–Hermite
     case = found["004/thm-37"]

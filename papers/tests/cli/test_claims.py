@@ -7,7 +7,7 @@ from pathlib import Path
 
 from isometer_papers.claims import ledger
 from isometer_papers.claims._ledger import parsed
-from isometer_papers.claims._result import KEYS
+from isometer_papers.claims._statement import CHECKED
 from support.command import as_json, error, invoke, printed
 
 # --- command and page ------------------------------------------------------------
@@ -15,7 +15,9 @@ from support.command import as_json, error, invoke, printed
 
 def test_list_as_json() -> None:
     rows = as_json("claims", "list", "--paper", "002", "--verdict", "refuted")
-    assert {"id", "paper", "kind", "statement", "verdict", "corrected"} == set(rows[0])
+    keys = {"id", "paper", "kind", "statement", "verdict", "corrected"}  # as ever
+    keys |= {"as_printed", "as_intended", "class", "quotation", "place", "reading", "cause", "snippet"}
+    assert keys <= set(rows[0])
     assert {row["verdict"] for row in rows} == {"refuted"}
     assert {row["id"] for row in rows} == {row.id for row in ledger("002") if row.verdict == "refuted"}
 
@@ -23,7 +25,19 @@ def test_list_as_json() -> None:
 def test_list_as_table() -> None:
     text = printed("claims", "list")
     assert "002/lem-1#corrected" in text
-    assert re.search(r"\d+ holds, \d+ refuted, \d+ vacuous, \d+ inconclusive", text)
+    assert re.search(r"\d+ statements as printed: \d+ holds, \d+ refuted", text)
+    assert re.search(r"\d+ failures by class: \d+ \w+", text)
+    assert re.search(r"\d+ corrections of ours: \d+ holds", text)
+
+
+def test_list_filters() -> None:
+    rows = as_json("claims", "list", "--paper", "000", "--class", "misprint")
+    assert rows
+    assert {(row["class"], row["as_intended"]) for row in rows} == {("misprint", "holds")}
+    meant = as_json("claims", "list", "--paper", "000", "--verdict", "refuted", "--intended", "holds")
+    assert {row["class"] for row in meant} == {"misprint", "corner"}
+    chapter = as_json("claims", "list", "--paper", "000", "--chapter", "appendix b")
+    assert {row["chapter"] for row in chapter} == {"Appendix B. Proof of Theorem 3"}
 
 
 def test_show() -> None:
@@ -39,8 +53,31 @@ def test_check_and_out(tmp_path: Path) -> None:
     target = tmp_path / "out.json"
     rows = as_json("claims", "check", "002/lem-1", "--out", str(target))
     assert [row["verdict"] for row in rows] == ["refuted", "holds"]
-    assert all(tuple(row) == KEYS for row in rows)
+    assert all(tuple(row) == CHECKED for row in rows)
     assert [row.id for row in parsed(target.read_text(encoding="utf-8"))] == ["002/lem-1", "002/lem-1#corrected"]
+
+
+def test_show_prints_the_evidence() -> None:
+    text = printed("claims", "show", "000/lem-2:eq-19")
+    for part in ("the paper: “", "as printed: refuted", "as intended: holds (slip", "class: misprint", "import numpy"):
+        assert part in text
+
+
+def test_causes_and_findings() -> None:
+    assert "groups" in printed("claims", "causes", "--paper", "000")
+    groups = as_json("claims", "causes", "--paper", "000")
+    assert sorted(name for group in groups for name in group["claims"]) == sorted(
+        row.id for row in ledger("000") if row.fails
+    )
+    assert "what replaces it" in printed("claims", "findings")
+    assert {"id", "title", "breaks", "holds", "instead", "claims", "known"} == set(as_json("claims", "findings")[0])
+
+
+def test_cite() -> None:
+    text = printed("claims", "cite", "002/lem-1")
+    assert "note = {Statement 002/lem-1}" in text
+    assert "@misc{daneshmand2020," in text
+    assert "did you mean" in error("claims", "cite", "002/lem1")
 
 
 def test_check_needs_one_choice() -> None:

@@ -12,6 +12,12 @@ pytest.importorskip("dash", reason="needs Dash: pip install 'isometer[explore]'"
 import plotly.graph_objects as go
 
 from isometer.explore import Desk, make_app
+from isometer_papers.claims._policy import CLASSES as POLICY
+from isometer_papers.claims._result import VERDICTS as KNOWN
+from isometer_papers.explore._claims import claim_card, claim_table, finding_list
+from isometer_papers.explore._jobs import claims, findings
+from isometer_papers.explore._lab import CLASSES, VERDICTS, LedgerState
+from isometer_papers.explore._page import _wanted
 from isometer_papers.explore._pictures import claim_picture
 from support.command import error
 
@@ -41,3 +47,29 @@ def test_command_refuses_a_missing_gallery() -> None:
     assert "the folder '/no/such/folder' does not exist" in error(
         "explore", "--no-browser", "--gallery", "/no/such/folder"
     )
+
+
+def test_words_are_those_of_the_claims() -> None:
+    assert tuple(POLICY) == CLASSES
+    assert VERDICTS == KNOWN
+
+
+def test_claims_are_filtered_by_class_chapter_and_both_verdicts() -> None:
+    rows = claims()
+    state, _ = LedgerState.read({"paper": "000", "failure": "corner", "chapter": "appendix f", "intended": "holds"})
+    found = [row for row in rows if _wanted(row, state)]
+    assert {row["id"] for row in found} == {"000/K-gt-ip", "000/eq-112-117:115", "000/eq-112-117:last"}
+    assert "meant: holds" in str(claim_table(found, state))
+
+
+def test_a_claim_is_shown_with_its_evidence() -> None:
+    row = next(row for row in claims() if row["id"] == "000/lem-2:eq-19")
+    shown = str(claim_card(row))
+    for part in ("sufficiently small", "misprint", "000/unit-length", "In plain Python", "holds (slip"):
+        assert part in shown
+
+
+def test_findings_lead_to_their_statements() -> None:
+    shown = str(finding_list(findings()))
+    assert "/ledger?chosen=000/thm-14:scale" in shown
+    assert "What replaces it" in shown

@@ -1,13 +1,16 @@
 from ._claim import Claim as Claim
 from ._claim import Estimate as Estimate
 from ._claim import Search as Search
+from ._counts import Counts as Counts
+from ._counts import counted as counted
 from ._families import Family as Family
 from ._families import Rng as Rng
 from ._families import cases as cases
 from ._families import drawn as drawn
 from ._families import extended as extended
+from ._findings import LedgerFinding as LedgerFinding
+from ._findings import findings as findings
 from ._ledger import ledger as ledger
-from ._ledger import tally as tally
 from ._mutation import tightened as tightened
 from ._registry import Entry as Entry
 from ._registry import all_claims as all_claims
@@ -17,6 +20,7 @@ from ._registry import inventory as inventory
 from ._result import Result as Result
 from ._running import check_here as check_here
 from ._running import check_many as check_many
+from ._statement import Statement as Statement
 from ._statements import ClaimSettings as ClaimSettings
 from ._statements import Comparison as Comparison
 from ._statements import Sampled as Sampled
@@ -32,4 +36,8 @@ from ._statements import expectation as expectation
 from ._statements import probability as probability
 from ._statements import stated as stated
 from ._statements import vanishes as vanishes
+from ._text import ClaimText as ClaimText
+from ._text import FailureCause as FailureCause
+from ._text import causes as causes
+from ._text import text_of as text_of
 from ._verdict import check as check

@@ -85,13 +85,12 @@ class Claim:
     """A statement `quantity relation bound` about every instance that satisfies the hypotheses.
 
     Give `quantity` for a number that follows from the instance, or `estimate` for one read off random draws, whose
-    generator is passed in.
+    generator is passed in. What the paper says, and where, is text: see `ClaimText`.
 
     Args:
-        id: inventory ID, with `:part` for a part of a statement and `#corrected` for a correction.
-        place: where the paper has it.
+        id: inventory ID, with `:part` for a part of a statement, `#corrected` for a correction and `#intended` for the
+            evident reading of a statement that prints another one.
         kind: deterministic, expectation, probability, asymptotic or empirical.
-        statement: in one line, as printed.
         relation: how quantity and bound compare.
         bound: of an instance; a lower bound for `>=` and `>`.
         generators: families of instances by name, each `(rng, count) -> instances`.
@@ -107,13 +106,11 @@ class Claim:
         tolerance: rounding of quantity and bound, relative to the larger.
         scale: of an instance, the size against which differences count; the larger of both sides unless given.
         counts: instances per family, quick and thorough.
-        resolution: of a statistical claim: the violation, relative to the scale, that the test has to be able to see.
-        corrected: ID of the corrected version.
-        scope: box of parameters, and for limits which finite consequence is tested.
-        remark: what a reader of the verdict should know; no verdicts here.
+        resolution: of a statistical claim: the violation, relative to the scale, that the test has to be able to see;
+            below 1, since a test that sees only violations as large as the quantity itself has no power.
 
     Example:
-        >>> claim = Claim("000/demo", "nowhere", "deterministic", "x² ≥ x", ">=", lambda i: i["x"],
+        >>> claim = Claim("000/demo", "deterministic", ">=", lambda i: i["x"],
         ...               {"random": lambda rng, n: ({"x": float(x)} for x in rng.uniform(1, 2, n))},
         ...               quantity=lambda i: i["x"] ** 2)
         >>> claim.paper, claim.statistical
@@ -121,9 +118,7 @@ class Claim:
     """
 
     id: str
-    place: str
     kind: Kind
-    statement: str
     relation: Relation
     bound: Callable[[Instance], Any]
     generators: Mapping[str, Generator]
@@ -140,9 +135,6 @@ class Claim:
     scale: Callable[[Instance], Any] | None = None
     counts: tuple[int, int] = (100, 1000)
     resolution: float = 0.05
-    corrected: str | None = None
-    scope: str = ""
-    remark: str = ""
     inventory: str = field(init=False, default="")
 
     def __post_init__(self) -> None:

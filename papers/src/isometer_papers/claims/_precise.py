@@ -51,7 +51,7 @@ def exact_sides(claim: Claim, instance: Instance) -> tuple[Any, Any]:
     """Quantity and bound of an instance in 50 digits.
 
     Example:
-        >>> claim = Claim("000/x", "", "deterministic", "x² ≥ x", ">=", lambda i: i["x"], {"one": lambda rng, n: []},
+        >>> claim = Claim("000/x", "deterministic", ">=", lambda i: i["x"], {"one": lambda rng, n: []},
         ...               quantity=lambda i: i["x"] ** 2)
         >>> exact_sides(claim, {"x": 0.5})[0]
         mpf('0.25')
@@ -68,7 +68,7 @@ def certified(claim: Claim, instance: Instance) -> str | None:
     """How a violation is certified, or None if high precision does not confirm it.
 
     Example:
-        >>> claim = Claim("000/x", "", "deterministic", "x² > x", ">", lambda i: i["x"], {"one": lambda rng, n: []},
+        >>> claim = Claim("000/x", "deterministic", ">", lambda i: i["x"], {"one": lambda rng, n: []},
         ...               quantity=lambda i: i["x"] ** 2)
         >>> certified(claim, {"x": 1.0}), certified(claim, {"x": 2.0})
         ('mpmath, 50 digits', None)

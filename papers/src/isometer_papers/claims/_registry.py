@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -12,6 +12,7 @@ from typing import Any
 from isometer.errors import IsometerError, unknown_name
 from isometer_papers._papers import paper, papers
 from isometer_papers.claims._claim import Claim
+from isometer_papers.claims._text import ClaimText, texts_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def claims_of(name: str) -> tuple[Claim, ...]:
         '002'
     """
     found = _claims(paper(name).key)
-    check_consistent(found)
+    check_consistent(found, texts_of(name))
     return found
 
 
@@ -98,23 +99,27 @@ def find(identifier: str) -> tuple[Claim, ...]:
     raise unknown_name("claim", identifier, identifiers, fix="`isometer claims list` shows all")
 
 
-def check_consistent(claims: Iterable[Claim]) -> None:
-    """Raise where IDs repeat, or a correction is named and absent, or present and not named.
+def check_consistent(claims: Iterable[Claim], texts: Mapping[str, ClaimText]) -> None:
+    """Raise where IDs repeat, a claim has no text or a text no claim, or a correction is absent or nobody's.
 
     Example:
-        >>> check_consistent(claims_of("002"))
+        >>> check_consistent(claims_of("002"), texts_of("002"))
     """
-    ids: dict[str, Claim] = {}
+    ids: set[str] = set()
     for claim in claims:
         if claim.id in ids:
             raise IsometerError(f"two claims have the ID {claim.id!r} — give one of them a part")
-        ids[claim.id] = claim
-    named = {claim.corrected for claim in ids.values() if claim.corrected is not None}
-    for identifier in sorted(named - set(ids)):
+        ids.add(claim.id)
+    for identifier in sorted(ids - set(texts)):
+        raise IsometerError(f"the claim {identifier!r} has no text — add an entry to the file of its chapter")
+    for identifier in sorted(set(texts) - ids):
+        raise IsometerError(f"the entry {identifier!r} has no check — write the claim, or remove the entry")
+    named = {one for text in texts.values() for one in (text.corrected, text.intended) if one is not None}
+    for identifier in sorted(named - ids):
         raise IsometerError(f"the correction {identifier!r} is named but not there — add it")
     for identifier in ids:
-        if identifier.endswith("#corrected") and identifier not in named:
-            raise IsometerError(f"no claim names the correction {identifier!r} — set corrected= on the printed one")
+        if "#" in identifier and identifier not in named:
+            raise IsometerError(f"no claim names the correction {identifier!r} — name it in the entry it corrects")
 
 
 @cache

@@ -10,20 +10,6 @@ from isometer.serialize import json_data
 
 Verdict = Literal["refuted", "vacuous", "holds", "inconclusive"]
 VERDICTS: tuple[Verdict, ...] = ("holds", "refuted", "vacuous", "inconclusive")
-KEYS = (
-    "id",
-    "verdict",
-    "kind",
-    "statement",
-    "margin",
-    "instances",
-    "counterexample",
-    "certified_by",
-    "corrected",
-    "note",
-    "seconds",
-)
-
 
 _Number = float | Literal["inf", "-inf", "nan"] | None
 
@@ -32,19 +18,17 @@ class ResultRecord(TypedDict):
     """A result as `Result.to_dict` writes it."""
 
     id: str
-    paper: str
-    place: str
     verdict: Verdict
     kind: str
-    statement: str
     margin: NotRequired[_Number]
     instances: NotRequired[dict[str, int]]
     counterexample: NotRequired[dict[str, Any] | None]
     certified_by: NotRequired[str | None]
-    corrected: NotRequired[str | None]
     note: NotRequired[str]
     seconds: NotRequired[float]
     power: NotRequired[_Number]
+    resolution: NotRequired[float | None]
+    sees: NotRequired[float | None]
     relation: NotRequired[str]
     points: NotRequired[list[tuple[str, _Number, _Number]]]
 
@@ -55,42 +39,38 @@ class Result:
 
     Args:
         id: of the claim.
-        paper: number of the paper.
-        place: in the paper.
         verdict: holds, refuted, vacuous or inconclusive.
         kind: of the claim.
-        statement: as printed.
         margin: least room seen, relative to the larger side: 0 where the bound is attained, negative where violated;
             for statistical claims in the middle of the confidence interval. None without any instance.
         instances: how many of each family were tried; `rejected` did not satisfy the hypotheses.
         counterexample: instance, value and bound of a refutation.
         certified_by: how the refutation was certified.
-        corrected: ID of the corrected version.
         note: what was tried, how tight, which power.
         seconds: how long it took.
-        power: of a statistical check, the chance to see a violation of the stated size; None otherwise.
+        power: of a statistical check, the chance to see a violation of the size `resolution`; None otherwise.
+        resolution: of a statistical check, the violation it has to see, relative to the scale.
+        sees: the violation that it sees with a chance of 0.99.
         relation: of quantity to bound.
         points: a sample of (family, value, bound), the tightest among them.
 
     Example:
-        >>> Result("000/x", "000", "Lemma 1", "holds", "deterministic", "1 ≤ 2", 0.5).summary()["verdict"]
+        >>> Result("000/x", "holds", "deterministic", 0.5).verdict
         'holds'
     """
 
     id: str
-    paper: str
-    place: str
     verdict: Verdict
     kind: str
-    statement: str
     margin: float | None = None
     instances: Mapping[str, int] = field(default_factory=dict)
     counterexample: Mapping[str, Any] | None = None
     certified_by: str | None = None
-    corrected: str | None = None
     note: str = ""
     seconds: float = 0.0
     power: float | None = None
+    resolution: float | None = None
+    sees: float | None = None
     relation: str = "<="
     points: tuple[tuple[str, float, float], ...] = ()
 
@@ -98,28 +78,18 @@ class Result:
         """Everything, as JSON data.
 
         Example:
-            >>> Result("000/x", "000", "", "holds", "deterministic", "").to_dict()["points"]
+            >>> Result("000/x", "holds", "deterministic").to_dict()["points"]
             []
         """
         data: dict[str, Any] = json_data(self, nonfinite="text")
         return data
-
-    def summary(self) -> dict[str, Any]:
-        """What `isometer claims check --json` prints.
-
-        Example:
-            >>> list(Result("000/x", "000", "", "holds", "deterministic", "").summary())[:3]
-            ['id', 'verdict', 'kind']
-        """
-        data = self.to_dict()
-        return {key: data[key] for key in KEYS}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Result:
         """What `to_dict` wrote.
 
         Example:
-            >>> result = Result("000/x", "000", "", "holds", "deterministic", "", points=(("a", 1.0, 2.0),))
+            >>> result = Result("000/x", "holds", "deterministic", points=(("a", 1.0, 2.0),))
             >>> Result.from_dict(result.to_dict()) == result
             True
         """

@@ -2,8 +2,6 @@
 
 deterministic(
     "002/lem-18:eq-61",
-    "eq. 61",
-    "‖λ‖₂² ≤ √(d‖λ‖₃³) for H ∈ 𝓗",
     at_most(_square_sum, _root_of_cubes),
     {"random": random_unit},
 )
@@ -78,9 +76,6 @@ class ClaimSettings(TypedDict, total=False):
     scale: Side | float | None
     counts: tuple[int, int]
     resolution: float
-    corrected: str | None
-    scope: str
-    remark: str
 
 
 def equal(left: Side | Sampled, right: Side | float) -> Comparison:
@@ -146,8 +141,6 @@ def above(left: Side | Sampled, right: Side | float) -> Comparison:
 def stated(
     kind: Kind,
     id: str,
-    place: str,
-    statement: str,
     compared: Comparison,
     generators: Mapping[str, Generator],
     **settings: Unpack[ClaimSettings],
@@ -157,8 +150,6 @@ def stated(
     Args:
         kind: see `Claim`, like all that follows.
         id: inventory ID, part and `#corrected`.
-        place: where the paper has it.
-        statement: in one line, as printed.
         compared: both sides.
         generators: families of instances by name.
         settings: further arguments of `Claim`.
@@ -170,7 +161,7 @@ def stated(
         >>> square = at_least(lambda i: i["x"] ** 2, lambda i: i["x"])
         >>> from isometer_papers.claims._families import cases
         >>> numbers = {"from 1": cases({"x": 1.0}, {"x": 2.0})}
-        >>> stated("deterministic", "000/demo", "nowhere", "x² ≥ x for x ≥ 1", square, numbers).relation
+        >>> stated("deterministic", "000/demo", square, numbers).relation
         '>='
     """
     more: dict[str, Any] = {"scale": compared.scale, "exact": compared.exact, **settings}
@@ -181,7 +172,7 @@ def stated(
         more |= {"estimate": sampled.estimate, "again": sampled.again, "independence": sampled.independence}
     else:
         more["quantity"] = compared.left
-    return Claim(id, place, kind, statement, compared.relation, compared.right, generators, **more)
+    return Claim(id, kind, compared.relation, compared.right, generators, **more)
 
 
 deterministic = partial(stated, "deterministic")

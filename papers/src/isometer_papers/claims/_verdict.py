@@ -20,6 +20,7 @@ from isometer_papers.claims._result import Result, Verdict
 
 LEVEL = 1e-6  # chance of calling a true statistical statement refuted
 POWER = 0.99  # a statistical statement holds only if a violation of the stated size would be seen with this chance
+EMPTY = 1.0  # a resolution of so much: only a violation as large as the quantity itself would be seen
 _POINTS = 60  # kept for the picture
 _STARTS, _TRIES = 4, 8  # of the adversary: descents, and random points of which the best starts one
 _CERTIFY = 25  # candidates that are tried before a violation counts as rounding
@@ -57,7 +58,7 @@ def check(claim: Claim, *, effort: Effort = "quick", seed: int | None = None) ->
         The result.
 
     Example:
-        >>> claim = Claim("000/demo", "nowhere", "deterministic", "x² ≥ x for x > 0", ">=", lambda i: i["x"],
+        >>> claim = Claim("000/demo", "deterministic", ">=", lambda i: i["x"],
         ...               {"random": lambda rng, n: ({"x": float(x)} for x in rng.uniform(0, 2, n))},
         ...               quantity=lambda i: i["x"] ** 2)
         >>> result = check(claim)
@@ -143,6 +144,7 @@ class _Judged:
     worst: Observation | None = None
     certified_by: str | None = None
     power: float | None = None
+    sees: float | None = None
 
 
 def _judged(claim: Claim, seen: list[Observation], witnesses: list[str], rng: np.random.Generator) -> _Judged:
@@ -197,13 +199,29 @@ def _statistical(claim: Claim, seen: list[Observation], rng: np.random.Generator
             text = f"independent estimator ({claim.independence or 'fresh draws'}), confidence 1 − 1e-6"
             return _Judged("refuted", f"violated at {len(refuting)} of {len(seen)} instances", item, text)
     power = min(_power(claim, item, level) for item in seen)
+    sees = max(_seen_violation(claim, item, level) for item in seen)
     if refuting:
-        return _Judged("inconclusive", "a violation is not confirmed by an independent estimator", power=power)
+        text = "a violation is not confirmed by an independent estimator"
+        return _Judged("inconclusive", text, power=power, sees=sees)
     note = f"power against a violation of {claim.resolution:g} of the larger side: {power:.4g}"
     clear = claim.relation == "==" or all(-_excess(claim, i) > _limit(claim, i.estimate, level) for i in seen)
-    if clear and (power >= POWER or claim.relation != "=="):
-        return _Judged("holds", f"{_tightness(claim, seen)}; {note}", power=power)
-    return _Judged("inconclusive", f"the confidence interval meets the bound; {note}", power=power)
+    if not clear:
+        text = f"the confidence interval meets the bound; {note}"
+    elif lacks_power(power, claim.resolution, claim.relation):
+        text = f"no violation, but too little power; {note}"
+    else:
+        return _Judged("holds", f"{_tightness(claim, seen)}; {note}", power=power, sees=sees)
+    return _Judged("inconclusive", text, power=power, sees=sees)
+
+
+def lacks_power(power: float | None, resolution: float | None, relation: str) -> bool:
+    """Whether a statistical check that found no violation says nothing: it would have missed a telling one.
+
+    An inequality whose confidence interval stays clear of the bound needs no more than a resolution below 1.
+    """
+    if power is None or resolution is None:
+        return False
+    return resolution >= EMPTY or (relation == "==" and power < POWER)
 
 
 def _excess(claim: Claim, seen: Observation) -> float:
@@ -231,6 +249,14 @@ def _power(claim: Claim, seen: Observation, level: float) -> float:
     return float(stats.norm.cdf(shift - _limit(claim, estimate, level) / estimate.error))
 
 
+def _seen_violation(claim: Claim, seen: Observation, level: float) -> float:
+    """The violation, relative to the scale, that is seen with the chance `POWER`."""
+    estimate = seen.estimate
+    if estimate.error == 0:
+        return 0.0
+    return float(_limit(claim, estimate, level) + stats.norm.ppf(POWER) * estimate.error) / seen.size
+
+
 def _weight(instance: Instance) -> int:
     """How long an instance is when written down: short ones can be recomputed by hand."""
     return len(json_text(instance, nonfinite="text"))
@@ -255,25 +281,22 @@ def _result(claim: Claim, judged: _Judged, seen: list[Observation], counts: Coun
         counterexample = {"instance": instance, "value": worst.value, "bound": worst.bound}
         if worst.estimate.error:
             counterexample["standard_error"] = worst.estimate.error
-    notes = [judged.note, claim.remark, f"scope: {claim.scope}" if claim.scope else ""]
     ordered = sorted(seen, key=lambda item: _room(claim, item))
     step = max(1, len(ordered) // (_POINTS // 2))
     kept = [*ordered[: _POINTS // 2], *ordered[_POINTS // 2 :: step]]  # all of the tightest, the others thinned out
     return Result(
         id=claim.id,
-        paper=claim.paper,
-        place=claim.place,
         verdict=judged.verdict,
         kind=claim.kind,
-        statement=claim.statement,
         margin=_room(claim, worst or ordered[0]) if seen else None,
         instances=dict(counts),
         counterexample=counterexample,
         certified_by=judged.certified_by,
-        corrected=claim.corrected,
-        note=". ".join(note for note in notes if note),
+        note=judged.note,
         seconds=seconds,
         power=judged.power,
+        resolution=claim.resolution if claim.statistical else None,
+        sees=judged.sees,
         relation=claim.relation,
         points=tuple((item.family, item.value, item.bound) for item in kept[: 2 * _POINTS]),
     )

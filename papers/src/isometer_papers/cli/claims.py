@@ -9,20 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from isometer.cli import INTERRUPTED, app, console, emit, keeps, progress_bar, tell_interruption
 from isometer.errors import IsometerError
 from isometer.files import existing_folder, write_whole
-from isometer.serialize import json_text
 
 if TYPE_CHECKING:
-    from isometer_papers.claims import Claim, Result
+    from isometer_papers.claims import Claim, Result, Statement
 
-_COLOURS = {"holds": "green", "refuted": "bold red", "vacuous": "yellow", "inconclusive": "dim"}
 _HERE = 12  # up to so many claims are checked in this process when nothing is asked of workers
 
 claims_app = typer.Typer(
@@ -38,6 +34,16 @@ class VerdictChoice(StrEnum):
     inconclusive = "inconclusive"
 
 
+class ClassChoice(StrEnum):
+    result = "result"
+    minor = "minor"
+    proof = "proof"
+    misprint = "misprint"
+    corner = "corner"
+    conflict = "conflict"
+    contestable = "contestable"
+
+
 class EffortChoice(StrEnum):
     quick = "quick"
     thorough = "thorough"
@@ -51,20 +57,35 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tabl
 def list_claims(
     paper: Paper = None,
     verdict: Annotated[VerdictChoice | None, typer.Option("--verdict", help="Only those with this verdict.")] = None,
+    intended: Annotated[
+        VerdictChoice | None, typer.Option("--intended", help="Only those with this verdict as intended.")
+    ] = None,
+    failure: Annotated[ClassChoice | None, typer.Option("--class", help="Only failures of this class.")] = None,
+    chapter: Annotated[
+        str | None, typer.Option("--chapter", metavar="TEXT", help="Only chapters with this in their title.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """The claims and the verdicts that the package ships, from a thorough run.
 
-    Example: [bold]isometer claims list --verdict refuted[/]
+    Examples: [bold]isometer claims list --class result[/], [bold]isometer claims list --chapter 'Chapter 5'[/]
     """
     from isometer_papers.claims import ledger
+    from isometer_papers.claims._statement import LISTED
+    from isometer_papers.cli._claim_tables import print_table
 
-    found = [row for row in ledger(paper) if verdict is None or row.verdict == verdict.value]
+    found = [
+        row
+        for row in ledger(paper)
+        if verdict in (None, row.verdict)
+        and intended in (None, row.as_intended)
+        and failure in (None, row.failure)
+        and (chapter or "").lower() in row.chapter.lower()
+    ]
     if as_json:
-        keys = ("id", "paper", "kind", "statement", "verdict", "corrected")
-        emit([{key: row.to_dict()[key] for key in keys} for row in found])
+        emit([row.chosen(LISTED) for row in found])
         return
-    _print_table(found)
+    print_table(found)
 
 
 @claims_app.command()
@@ -77,7 +98,8 @@ def show(
     Example: [bold]isometer claims show 002/lem-1[/]
     """
     from isometer_papers import papers
-    from isometer_papers.claims import find, inventory, ledger
+    from isometer_papers.claims import find, inventory
+    from isometer_papers.cli._claim_tables import print_one
 
     number = identifier.partition("/")[0]
     entries = {entry.id: entry for entry in inventory(number)} if number in papers() else {}
@@ -88,13 +110,79 @@ def show(
         else:
             console().print(f"[bold]{identifier}[/] is not checked: {escape(reason)}", highlight=False)
         return
-    shipped = {row.id: row for row in ledger()}
-    rows = [shipped[claim.id] for claim in find(identifier) if claim.id in shipped]
+    rows = _shipped(find(identifier))
     if as_json:
         emit([row.to_dict() for row in rows])
         return
     for row in rows:
-        _print_one(row)
+        print_one(row)
+
+
+@claims_app.command("causes")
+def list_causes(paper: Paper = None, as_json: AsJson = False) -> None:
+    """Failing statements by the reason for which they fail.
+
+    Example: [bold]isometer claims causes --paper 000[/]
+    """
+    from isometer_papers.claims import causes, ledger
+    from isometer_papers.claims._counts import by_cause
+    from isometer_papers.cli._claim_tables import print_causes
+
+    rows = ledger(paper)
+    if not as_json:
+        print_causes(rows)
+        return
+    known = causes()
+    emit(
+        [
+            {
+                "cause": name,
+                "title": known[name].title if name in known else "",
+                "text": known[name].text if name in known else "",
+                "claims": [row.id for row in members],
+            }
+            for name, members in by_cause(rows).items()
+        ]
+    )
+
+
+@claims_app.command("findings")
+def list_findings(as_json: AsJson = False) -> None:
+    """The results that a researcher who uses one of the papers must know.
+
+    Example: [bold]isometer claims findings[/]
+    """
+    from isometer.serialize import json_data
+    from isometer_papers.claims import findings
+    from isometer_papers.cli._claim_tables import print_findings
+
+    if as_json:
+        emit(json_data(findings()))
+    else:
+        print_findings(findings())
+
+
+@claims_app.command()
+def cite(
+    identifier: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="A statement, such as 002/lem-1, or a paper: 002.")
+    ] = None,
+) -> None:
+    """BibTeX entries: of the ledger, and of the paper that a statement is from.
+
+    Example: [bold]isometer claims cite 002/lem-1[/]
+    """
+    from isometer_papers._papers import paper
+    from isometer_papers.claims import find
+    from isometer_papers.report.citation import bibtex, ledger_bibtex
+
+    if identifier is not None and "/" in identifier:
+        find(identifier)
+    number = None if identifier is None else identifier.partition("/")[0]
+    known = None if number is None else paper(number)
+    entries = [ledger_bibtex(identifier if identifier and "/" in identifier else None)]
+    entries += [] if known is None else [bibtex(known)]
+    typer.echo("\n\n".join(entries))
 
 
 @claims_app.command()
@@ -114,7 +202,9 @@ def check(
 
     Examples: [bold]isometer claims check 002/lem-1[/], [bold]isometer claims check --paper 002 --workers 2[/]
     """
-    from isometer_papers.claims import check_here
+    from isometer_papers.claims import check_here, text_of
+    from isometer_papers.claims._statement import CHECKED, joined
+    from isometer_papers.cli._claim_tables import print_checked
 
     if out is not None:
         existing_folder(out.parent)
@@ -129,10 +219,11 @@ def check(
         from isometer_papers.claims._ledger import save
 
         save(found, out)
+    rows = [joined(text_of(result.id), result) for result in found]
     if as_json:
-        emit([row.summary() for row in found])
+        emit([row.chosen(CHECKED) for row in rows])
     else:
-        _print_table(found)
+        print_checked(rows)
     for failure in failures:
         text = f"[bold red]failed:[/] {escape(failure.label)}: {escape(failure.error)}"
         Console(stderr=True, soft_wrap=True).print(text, highlight=False)
@@ -145,22 +236,30 @@ def report(
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="A page that opens offline.")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Markdown tables.")] = None,
 ) -> None:
-    """The ledger as a page: statements, verdicts, tightness and counterexamples.
+    """The ledger as a page: findings, statements, verdicts, quotations and counterexamples.
 
     Example: [bold]isometer claims report --html claims.html[/]
     """
-    from isometer_papers.claims import ledger
-    from isometer_papers.report.ledger_page import claims_html, claims_markdown
+    from isometer_papers.claims import findings, ledger
+    from isometer_papers.report.ledger_markdown import claims_markdown
+    from isometer_papers.report.ledger_page import claims_html
 
     if html is None and markdown is None:
         raise IsometerError("no file is named for the report — give --html FILE or --markdown FILE")
-    rows = [row.to_dict() for row in ledger()]
+    rows = ledger()
     for path, write in ((html, claims_html), (markdown, claims_markdown)):
         if path is None:
             continue
         existing_folder(path.parent)
-        write_whole(path, write(rows))
+        write_whole(path, write(rows, findings()))
         console().print(f"report: {path}", highlight=False, soft_wrap=True)
+
+
+def _shipped(claims: tuple[Claim, ...]) -> list[Statement]:
+    from isometer_papers.claims import ledger
+
+    rows = {row.id: row for row in ledger(claims[0].paper)}
+    return [rows[claim.id] for claim in claims if claim.id in rows]
 
 
 def _chosen(identifiers: list[str], paper: str | None, every: bool) -> list[Claim]:
@@ -201,36 +300,3 @@ def _on_workers(
     if not failures:
         shutil.rmtree(store, ignore_errors=True)
     return found, failures
-
-
-def _print_table(rows: list[Result]) -> None:
-    from isometer_papers.claims import tally
-
-    table = Table(box=SIMPLE, pad_edge=False)
-    table.add_column("ID", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("statement", overflow="fold")
-    for row in rows:
-        table.add_row(escape(row.id), f"[{_COLOURS[row.verdict]}]{row.verdict}[/]", escape(row.statement))
-    page = console()
-    page.print(table)
-    page.print(", ".join(f"{number} {verdict}" for verdict, number in tally(rows).items()), highlight=False)
-
-
-def _print_one(row: Result) -> None:
-    from isometer_papers import papers
-
-    page = Console(soft_wrap=True)
-    source = papers()[row.paper].cited if row.paper in papers() else row.paper
-    verdict = f"[{_COLOURS[row.verdict]}]{row.verdict}[/]"
-    page.print(f"[bold]{escape(row.id)}[/] ({escape(f'{source}, {row.place}, {row.kind}')}): {verdict}")
-    page.print(f"  {escape(row.statement)}", highlight=False)
-    if row.counterexample is not None:
-        page.print(f"  counterexample: {escape(json_text(row.counterexample))}", highlight=False)
-        page.print(f"  certified by: {row.certified_by}", highlight=False)
-    tried = ", ".join(f"{number} {family}" for family, number in row.instances.items())
-    page.print(f"  tried: {escape(tried) or 'nothing'}", highlight=False)
-    if row.note:
-        page.print(f"  {escape(row.note)}", highlight=False)
-    if row.corrected:
-        page.print(f"  corrected: {escape(row.corrected)}", highlight=False)

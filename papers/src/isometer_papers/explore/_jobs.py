@@ -14,7 +14,21 @@ def claims() -> list[dict[str, Any]]:
     """
     from isometer_papers.claims import ledger
 
-    return [result.to_dict() for result in ledger()]
+    return [statement.to_dict() for statement in ledger()]
+
+
+def findings() -> list[dict[str, Any]]:
+    """The findings that matter, with their text by heading.
+
+    Example:
+        >>> sorted(findings()[0])
+        ['claims', 'id', 'parts', 'title']
+    """
+    from isometer_papers.claims import findings as all_findings
+
+    return [
+        {"id": one.id, "title": one.title, "parts": one.parts(), "claims": list(one.claims)} for one in all_findings()
+    ]
 
 
 def studies() -> list[dict[str, Any]]:

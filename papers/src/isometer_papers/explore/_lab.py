@@ -9,25 +9,37 @@ from typing import ClassVar
 from isometer.explore import Lab, Reader, State, choice, line, whole
 from isometer_papers import papers
 
+VIEWS = {"claims": "claims", "findings": "the findings that matter", "studies": "figures and tables"}
+"""What the ledger can show."""
+VERDICTS = ("holds", "refuted", "vacuous", "inconclusive")
+CLASSES = ("result", "minor", "proof", "misprint", "corner", "conflict", "contestable")
+"""Words of the claims, here so that the page opens without loading them."""
+
 
 @dataclass(frozen=True)
 class LedgerState(State):
-    """The ledger: claims or studies, and what they are filtered by."""
+    """The ledger: claims, findings or studies, and what they are filtered by."""
 
     view: str = "claims"
     paper: str = ""
     verdict: str = ""
+    intended: str = ""
+    failure: str = ""
+    chapter: str = ""
     find: str = ""
     page: int = 1
     chosen: str = ""
 
     readers: ClassVar[Mapping[str, Reader]] = {
-        "view": choice("view", ("claims", "studies")),
+        "view": choice("view", tuple(VIEWS)),
         "paper": choice("paper", ("", *papers())),
         "verdict": choice(
             "verdict",
-            ("", "holds", "refuted", "vacuous", "inconclusive", "agree", "partly", "disagree", "unclear", "not made"),
+            ("", *VERDICTS, "agree", "partly", "disagree", "unclear", "not made"),
         ),
+        "intended": choice("intended", ("", *VERDICTS)),
+        "failure": choice("failure", ("", *CLASSES)),
+        "chapter": line("chapter"),
         "find": line("find"),
         "page": whole("page"),
         "chosen": line("chosen"),
@@ -42,6 +54,7 @@ LAB = Lab(
     "isometer_papers.explore._page",
     {
         "claims": ("isometer_papers.explore._jobs", "claims", _CLAIMS),
+        "findings": ("isometer_papers.explore._jobs", "findings", _CLAIMS),
         "studies": ("isometer_papers.explore._jobs", "studies", _STUDIES),
     },
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +13,20 @@ from dash import Dash, Input, Output, State, html
 from isometer.errors import IsometerError
 from isometer.explore import Computation, Desk
 from isometer.explore.labs import parts
-from isometer.report import number as shown
-from isometer.serialize import json_text
 from isometer_papers import papers
 from isometer_papers.explore import _pictures as pictures
-from isometer_papers.explore._lab import LedgerState
+from isometer_papers.explore._claims import Row, badge, claim_card, claim_table, finding_list
+from isometer_papers.explore._lab import CLASSES, VERDICTS, VIEWS, LedgerState
 from isometer_papers.report.gallery import number, order, read_records
 
 PARTS = {
-    "list": ("view", "paper", "verdict", "find", "page", "chosen"),
+    "list": ("view", "paper", "verdict", "intended", "failure", "chapter", "find", "page", "chosen"),
     "chosen": ("view", "chosen"),
 }
 """Which values each part of the page depends on."""
 
-_ROWS = 25
 _CARDS = 12
-Row = Mapping[str, Any]
+_SEARCHED = ("id", "place", "statement", "quotation", "note", "cause", "title", "shows")
 
 
 def layout(state: LedgerState) -> html.Div:
@@ -39,11 +38,14 @@ def layout(state: LedgerState) -> html.Div:
     for group, words in groups.items():
         verdicts |= {word: f"{word} ({group})" for word in words}
     controls = [
-        parts.select("view", "Show", t["view"], {"claims": "claims", "studies": "figures and tables"}),
+        parts.select("view", "Show", t["view"], VIEWS),
         parts.select(
             "paper", "Paper", t["paper"], {"": "all", **{number: one.label for number, one in papers().items()}}
         ),
         parts.select("verdict", "Verdict", t["verdict"], verdicts),
+        parts.select("intended", "As intended", t["intended"], {"": "any", **{one: one for one in VERDICTS}}),
+        parts.select("failure", "Class of failure", t["failure"], {"": "any", **{one: one for one in CLASSES}}),
+        parts.text("chapter", "Chapter", t["chapter"], example="Appendix C"),
         parts.text("find", "Find", t["find"], example="words of an ID or a statement"),
         parts.hidden("page", t["page"]),
         parts.hidden("chosen", t["chosen"]),
@@ -76,8 +78,10 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         state, _ = LedgerState.read(values or {})
         rows, problem = _rows(desk, tab, state.view, gallery)
         found = [row for row in rows if _wanted(row, state)]
+        if state.view == "findings":
+            return parts.messages([problem, *(notes or [])]), [finding_list(rows)]
         told = html.P(_tally(found, len(rows)), className="about")
-        show = _claims if state.view == "claims" else _studies
+        show = claim_table if state.view == "claims" else _studies
         return parts.messages([problem, *(notes or [])]), [told, *show(found, state)]
 
     @app.callback(
@@ -90,7 +94,7 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
     )
     def chosen(values: Any, theme: str, tab: str) -> tuple[Any, Any, bool]:
         state, _ = LedgerState.read(values or {})
-        if not state.chosen:
+        if not state.chosen or state.view == "findings":
             return [], parts.blank(), True
         rows, _ = _rows(desk, tab, state.view, gallery, slot="chosen")
         row = next((one for one in rows if one["id"] == state.chosen), None)
@@ -99,7 +103,7 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         if state.view == "studies":
             return _study(row), parts.blank(), True
         points = row.get("points") or []
-        return _claim(row), pictures.claim_picture(points, row["relation"], theme), not points
+        return claim_card(row), pictures.claim_picture(points, row["relation"], theme), not points
 
 
 def _rows(desk: Desk, tab: str, view: str, gallery: Path | None, slot: str = "list") -> tuple[list[Row], str]:
@@ -107,7 +111,7 @@ def _rows(desk: Desk, tab: str, view: str, gallery: Path | None, slot: str = "li
     [found] = parts.asked(desk, tab, f"ledger-{slot}", [Computation(view, {})])
     problem = str(found) if isinstance(found, IsometerError) else ""
     rows: list[Row] = [] if problem else found
-    if view == "claims":
+    if view != "studies":
         return rows, problem
     made = {record["id"]: {**record, "folder": name} for name, record in read_records(gallery)} if gallery else {}
     merged = {row["id"]: {**row, "verdict": "not made", **made.get(row["id"], {})} for row in rows}
@@ -120,89 +124,27 @@ def _wanted(row: Row, state: LedgerState) -> bool:
         return False
     if state.verdict and row["verdict"] != state.verdict:
         return False
-    text = " ".join(str(row.get(key, "")) for key in ("id", "place", "statement", "note", "title", "shows")).lower()
+    if state.view == "claims" and not _in_class(row, state):
+        return False
+    text = " ".join(str(row.get(key, "")) for key in _SEARCHED).lower()
     return all(word in text for word in state.find.lower().split())
 
 
+def _in_class(row: Row, state: LedgerState) -> bool:
+    if state.intended and row["as_intended"] != state.intended:
+        return False
+    if state.failure and row["class"] != state.failure:
+        return False
+    return state.chapter.lower() in row["chapter"].lower()
+
+
 def _tally(rows: Sequence[Row], total: int) -> str:
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row["verdict"]] = counts.get(row["verdict"], 0) + 1
-    listed = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda item: -item[1]))
-    return f"{len(rows)} of {total}" + (f": {listed}" if listed else "")
-
-
-def _badge(verdict: str) -> html.Span:
-    return html.Span(verdict, className=f"badge verdict-{verdict.replace(' ', '-')}")
-
-
-def _claims(rows: Sequence[Row], state: LedgerState) -> list[Any]:
-    count = max(1, math.ceil(len(rows) / _ROWS))
-    page = min(state.page, count)
-    body = [
-        html.Tr(
-            [
-                html.Td(parts.give(row["id"], "chosen", row["id"], className="inline")),
-                html.Td(_badge(row["verdict"])),
-                html.Td(
-                    [
-                        html.Span(row["statement"]),
-                        html.Br(),
-                        html.Small(f"{row['place']} · {row['kind']}", className="about"),
-                    ]
-                ),
-                html.Td("–" if row["margin"] is None else _number(row["margin"]), className="number"),
-            ],
-            className="marked" if row["id"] == state.chosen else "",
-        )
-        for row in rows[(page - 1) * _ROWS : page * _ROWS]
-    ]
-    head = html.Thead(html.Tr([html.Th(text, scope="col") for text in ("claim", "verdict", "statement", "margin")]))
-    table = html.Div(html.Table([head, html.Tbody(body)], className="claims"), className="card scroll")
-    return [table, html.Div(parts.pages(page, count), className="pages")]
-
-
-def _number(value: Any) -> str:
-    return shown(float(value), 3) if isinstance(value, int | float) else str(value)
-
-
-def _claim(row: Row) -> html.Section:
-    tried = ", ".join(f"{count} {family}" for family, count in dict(row["instances"]).items())
-    facts = [
-        ("Place", row["place"]),
-        ("Kind", row["kind"]),
-        ("Tried", tried),
-        ("Smallest margin", "–" if row["margin"] is None else _number(row["margin"])),
-        ("Power", "–" if row["power"] is None else _number(row["power"])),
-        ("Corrected by", row["corrected"] or "–"),
-        ("Seconds", _number(row["seconds"])),
-    ]
-    parts_of = [part for name, value in facts for part in (html.Dt(name), html.Dd(value))]
-    lines = [
-        html.P(row["statement"], className="statement"),
-        html.P(row["note"], className="about"),
-        html.Dl(parts_of, className="pairs"),
-    ]
-    example = row["counterexample"]
-    if example is not None:
-        text = "\n".join(_spelt(example))
-        certified = f"Counterexample, certified by {row['certified_by']}" if row["certified_by"] else "Counterexample"
-        cut = text if len(text) < 4000 else f"{text[:4000]} …"
-        lines.append(html.Details([html.Summary(certified), html.Pre(cut, tabIndex="0")], open=len(text) < 600))
-    lines.append(html.P(html.Code(f"isometer claims check {row['id']}")))
-    head = html.Header([html.H3([row["id"], " ", _badge(row["verdict"])]), parts.give("Close", "chosen", "")])
-    return html.Section([head, *lines], className="card")
-
-
-def _spelt(example: Mapping[str, Any]) -> list[str]:
-    """A line per entry; those of the instance first."""
-    instance = example.get("instance")
-    entries = {**instance, **example} if isinstance(instance, Mapping) else dict(example)
-    return [
-        f"{name} = {json_text(value, ensure_ascii=False)}"
-        for name, value in entries.items()
-        if name != "instance" or not isinstance(instance, Mapping)
-    ]
+    told = [f"{len(rows)} of {total}"]
+    for key, name in (("verdict", ""), ("class", "failures by class: ")):
+        counts = Counter(row[key] for row in rows if row.get(key))
+        if counts:
+            told.append(name + ", ".join(f"{count} {word}" for word, count in counts.most_common()))
+    return "; ".join(told)
 
 
 def _studies(rows: Sequence[Row], state: LedgerState) -> list[Any]:
@@ -227,7 +169,7 @@ def _study(row: Row, small: bool = False) -> html.Section:
         image = [html.A(html.Img(src=source, alt=row["title"]), href=source)]
     marks = {True: "seen", False: "not seen", None: "undecided"}
     statements = [html.Li(f"{marks[seen]}: {text}") for text, seen in row.get("statements", {}).items()]
-    title = [row["id"], " ", _badge(row["verdict"])]
+    title = [row["id"], " ", badge(row["verdict"])]
     button = parts.give("Details", "chosen", row["id"]) if small else parts.give("Close", "chosen", "")
     body: list[Any] = [
         html.Header([html.H3(title), button]),

@@ -1,4 +1,4 @@
-"""The ledger of claims as a page: per paper a table of statements, verdicts, tightness and counterexamples."""
+"""The ledger of claims as one HTML page: findings, and per chapter statements, verdicts and evidence."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Any
 
 from isometer.serialize import json_text
 from isometer_papers._papers import papers
+from isometer_papers.claims import LedgerFinding, Statement, causes, counted
+from isometer_papers.claims._policy import CLASSES
+from isometer_papers.claims._result import VERDICTS
+from isometer_papers.claims._text import texts_of
 
-__all__ = ["claims_html", "claims_markdown"]
+__all__ = ["claims_html"]
 
-Row = Mapping[str, Any]
-_VERDICTS = ("refuted", "vacuous", "inconclusive", "holds")
 _WIDTH, _HEIGHT, _PAD = 132, 84, 6
 _ROUNDING = 1e-9
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_FILTERS = {"class": tuple(CLASSES), "printed": VERDICTS, "intended": VERDICTS}
 
 _STYLE = """
 :root { --page: #fff; --text: #171b22; --soft: #535c6b; --line: #d8dce4; --holds: #00705a; --refuted: #b3261e;
@@ -33,128 +36,225 @@ code { font-size: .85rem; white-space: nowrap; } .small { color: var(--soft); fo
 .counterexample { overflow-wrap: anywhere; white-space: normal; }
 .verdict { font-weight: 650; } .holds { color: var(--holds); } .refuted { color: var(--refuted); }
 .vacuous { color: var(--vacuous); } .inconclusive { color: var(--inconclusive); }
+blockquote { margin: .3rem 0; color: var(--soft); } pre { margin: .3rem 0; overflow-x: auto; font-size: .8rem; }
+fieldset { border: 1px solid var(--line); margin: .5rem 0; } label { margin-right: .8rem; white-space: nowrap; }
 svg { display: block; } svg line { stroke: var(--soft); stroke-width: 1; }
 svg circle { fill: var(--dot); fill-opacity: .6; }
 svg rect { fill: none; stroke: var(--line); }
 """
 
 
-def claims_html(results: Iterable[Row], *, title: str = "Ledger of claims") -> str:
+def claims_html(
+    statements: Iterable[Statement], findings: Sequence[LedgerFinding] = (), *, title: str = "Ledger of claims"
+) -> str:
     """The ledger as one self-contained HTML document; nothing is loaded and no script runs.
 
     Args:
-        results: dictionaries of results, as `Result.to_dict` gives them.
+        statements: what to show.
+        findings: those that matter, told first.
         title: of the document.
 
     Returns:
         The document.
 
     Example:
-        >>> page = claims_html([{"id": "000/x", "paper": "000", "place": "Lemma 1", "verdict": "holds", "kind": "d",
-        ...     "statement": "1 < 2", "margin": 0.5, "instances": {}, "counterexample": None, "certified_by": None,
-        ...     "corrected": None, "note": "", "seconds": 0.0, "points": [["a", 1.0, 2.0]]}])
-        >>> page.startswith("<!doctype html>"), "1 &lt; 2" in page
-        (True, True)
+        >>> from isometer_papers.claims import ledger
+        >>> page = claims_html(ledger("002")[:3])
+        >>> page.startswith("<!doctype html>"), page.count("<tr id=")
+        (True, 3)
     """
-    rows = list(results)
+    rows = list(statements)
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
-        f"<h1>{escape(title)}</h1><p>{escape(_counts(rows))}</p>",
-        '<p class="small">Every statement is checked as printed; a correction stands beside it as ID#corrected. '
-        "Pictures: value across, bound up, with the line where both are equal.</p>",
+        f"<title>{escape(title)}</title><style>{_STYLE}{_filter_style()}</style></head><body>",
+        f"<h1>{escape(title)}</h1>{_counts(rows)}",
+        '<p class="small">A statement has a verdict as printed and one as intended, by its evident reading; '
+        "a correction stands beside it as ID#corrected. Pictures: value across, bound up, with the line where both "
+        "are equal.</p>",
+        _finding_list(findings),
+        _filters(),
+        _contents(rows),
     ]
-    for paper, members in _by_paper(rows).items():
-        parts.append(f"<h2>{escape(paper)}</h2><p>{escape(_counts(members))}</p>")
-        parts.append('<div class="scroll"><table><thead><tr><th>Statement</th><th>Verdict</th><th>Bound and value</th>')
-        parts.append("<th>Counterexample and notes</th></tr></thead><tbody>")
-        parts += [_html_row(row) for row in members]
-        parts.append("</tbody></table></div>")
+    for paper, chapters in by_chapter(rows).items():
+        members = [row for inner in chapters.values() for row in inner]
+        parts.append(f"<h2>{escape(heading(paper))}</h2>{_counts(members)}")
+        for chapter, inner in chapters.items():
+            parts.append(f"<h3 id='{_anchor(paper, chapter)}'>{escape(chapter)}</h3>")
+            parts.append('<div class="scroll"><table><thead><tr><th>Statement</th><th>Verdict</th>')
+            parts.append("<th>Bound and value</th><th>Evidence</th></tr></thead><tbody>")
+            parts += [_row(row) for row in inner]
+            parts.append("</tbody></table></div>")
     parts.append("</body></html>\n")
     return "".join(parts)
 
 
-def claims_markdown(results: Iterable[Row], *, title: str = "Ledger of claims") -> str:
-    """The ledger as Markdown tables.
-
-    Args:
-        results: dictionaries of results, as `Result.to_dict` gives them.
-        title: first heading.
-
-    Returns:
-        The text.
+def by_chapter(rows: Iterable[Statement]) -> dict[str, dict[str, list[Statement]]]:
+    """Rows by number of the paper and title of the chapter, chapters in the order of the paper.
 
     Example:
-        >>> print(claims_markdown([]))
-        # Ledger of claims
-        <BLANKLINE>
-        0 statements.
-        <BLANKLINE>
+        >>> by_chapter([])
+        {}
     """
-    rows = list(results)
-    lines = [f"# {title}", "", _counts(rows), ""]
-    for paper, members in _by_paper(rows).items():
-        lines += [f"## {paper}", "", _counts(members), ""]
-        lines += ["| ID | statement | verdict | tightness | counterexample, note |", "|---|---|---|---|---|"]
-        for row in members:
-            cells = [f"`{row['id']}`", row["statement"], row["verdict"], _margin(row), _remarks(row)]
-            lines.append("| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _by_paper(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows by the heading of their paper: citation, number and title."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, dict[str, list[Statement]]] = {}
     for row in rows:
-        known = papers().get(str(row["paper"]))
-        heading = f"{known.label}: {known.title}" if known else str(row["paper"])
-        found.setdefault(heading, []).append(row)
+        found.setdefault(row.paper, {}).setdefault(row.chapter, []).append(row)
+    return {
+        paper: dict(sorted(chapters.items(), key=lambda one: _place(paper, one[0])))
+        for paper, chapters in found.items()
+    }
+
+
+def heading(paper: str) -> str:
+    """Citation, number and title of a paper.
+
+    Example:
+        >>> heading("003")[:28]
+        'Daneshmand et al. 2021 (003)'
+    """
+    return f"{papers()[paper].label}: {papers()[paper].title}"
+
+
+def counterexample_text(found: Mapping[str, Any]) -> str:
+    """A counterexample in one line.
+
+    Example:
+        >>> counterexample_text({"instance": {"n": 3}, "value": 2.0, "bound": 1.0})
+        'n = 3: value 2, bound 1'
+    """
+    names = ", ".join(f"{key} = {_short(value)}" for key, value in found["instance"].items())
+    return f"{names}: value {found['value']:.6g}, bound {found['bound']:.6g}"
+
+
+def margin_text(row: Statement) -> str:
+    """How near the bound was.
+
+    Example:
+        >>> from isometer_papers.claims import ledger
+        >>> margin_text(ledger("002")[0])
+        'equal'
+    """
+    if not isinstance(row.margin, int | float):
+        return "–"
+    if abs(row.margin) < 1e-9:
+        return "equal" if row.relation == "==" else "attained"
+    return f"{row.margin:.3g}"
+
+
+def _place(paper: str, chapter: str) -> int:
+    titles = list(dict.fromkeys(text.chapter for text in texts_of(paper).values()))
+    return titles.index(chapter) if chapter in titles else len(titles)
+
+
+def _anchor(paper: str, chapter: str) -> str:
+    return f"{paper}-{_place(paper, chapter)}"
+
+
+def _counts(rows: Sequence[Statement]) -> str:
+    return "".join(f"<p>{escape(line)}</p>" for line in counted(rows).lines())
+
+
+def _finding_list(findings: Sequence[LedgerFinding]) -> str:
+    if not findings:
+        return ""
+    items = []
+    for one in findings:
+        links = ", ".join(
+            f"<a href='#{escape(name, quote=True)}'><code>{escape(name)}</code></a>" for name in one.claims
+        )
+        told = " ".join(f"<b>{escape(name.capitalize())}:</b> {escape(text)}" for name, text in one.parts().items())
+        items.append(f"<li id='finding-{escape(one.id, quote=True)}'><b>{escape(one.title)}.</b> {told} {links}</li>")
+    return f"<h2>The findings that matter</h2><ol>{''.join(items)}</ol>"
+
+
+def _filter_style() -> str:
+    """Rows that a chosen filter leaves out are hidden; no script is needed for that."""
+    rules = [
+        f"body:has(#{name}-{value}:checked) tr[data-{name}]:not([data-{name}='{value}']) {{ display: none; }}"
+        for name, values in _FILTERS.items()
+        for value in values
+    ]
+    return "\n".join(rules)
+
+
+def _filters() -> str:
+    found = []
+    for name, values in _FILTERS.items():
+        told = {"class": "class of failure", "printed": "as printed", "intended": "as intended"}[name]
+        choices = [f"<label><input type='radio' name='{name}' checked> any</label>"]
+        choices += [
+            f"<label><input type='radio' name='{name}' id='{name}-{value}'> {value}</label>" for value in values
+        ]
+        found.append(f"<fieldset><legend>{told}</legend>{''.join(choices)}</fieldset>")
+    return f"<form>{''.join(found)}</form>"
+
+
+def _contents(rows: Sequence[Statement]) -> str:
+    found = []
+    for paper, chapters in by_chapter(rows).items():
+        links = ", ".join(f"<a href='#{_anchor(paper, name)}'>{escape(name)}</a>" for name in chapters)
+        found.append(f"<li>{escape(papers()[paper].label)}: {links}</li>")
+    return f"<ul class='small'>{''.join(found)}</ul>"
+
+
+def _row(row: Statement) -> str:
+    name = escape(row.id, quote=True)
+    marks = {"class": row.failure or "", "printed": row.as_printed or "", "intended": row.as_intended or ""}
+    data = " ".join(f"data-{key}='{value}'" for key, value in marks.items())
+    cells = [
+        _said(row),
+        _verdicts(row),
+        _plot(row.points) + f"<span class='small'>{escape(margin_text(row))}</span>",
+        _evidence(row),
+    ]
+    return f"<tr id='{name}' {data}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _said(row: Statement) -> str:
+    name = escape(row.id, quote=True)
+    found = f"<a href='#{name}'><code>{name}</code></a> <span class='small'>{escape(f'{row.place}, {row.kind}')}</span>"
+    if row.quotation and row.origin == "paper":
+        found += f"<blockquote>“{escape(row.quotation)}”</blockquote>"
+    found += f"<br>{escape(row.reading)}"
+    for text in (row.hypotheses, row.source_note):
+        found += f"<br><span class='small'>{escape(text)}</span>" if text else ""
     return found
 
 
-def _counts(rows: Sequence[Row]) -> str:
-    """As printed, and corrections apart."""
-    printed = [row for row in rows if "#" not in str(row["id"])]
-    tally = {verdict: sum(row["verdict"] == verdict for row in printed) for verdict in _VERDICTS}
-    shown = ", ".join(f"{number} {_phrase(verdict, number)}" for verdict, number in reversed(tally.items()) if number)
-    corrected = [row for row in rows if "#" in str(row["id"])]
-    good = sum(row["verdict"] == "holds" for row in corrected)
-    text = f"{len(printed)} statements" + (f" as printed: {shown}" if shown else "") + "."
-    return text + (f" {len(corrected)} corrections, of which {good} hold." if corrected else "")
+def _verdicts(row: Statement) -> str:
+    tried = ", ".join(f"{number} {family}" for family, number in row.instances.items())
+    if row.as_printed is None:
+        found = f"{_badge(row.verdict)} <span class='small'>{row.origin}</span>"
+    else:
+        found = f"{_badge(row.as_printed)} <span class='small'>as printed</span>"
+        if row.as_intended != row.as_printed:
+            found += f"<br>{_badge(str(row.as_intended))} <span class='small'>as intended ({row.charity})</span>"
+    if row.failure:
+        found += f"<br>{row.failure}"
+    return f"{found}<br><span class='small'>{escape(tried)}</span>"
 
 
-def _phrase(verdict: str, number: int) -> str:
-    if verdict == "holds":
-        return "holds" if number == 1 else "hold"
-    return ("is " if number == 1 else "are ") + verdict
+def _badge(verdict: str) -> str:
+    return f"<span class='verdict {verdict}'>{verdict}</span>"
 
 
-def _margin(row: Row) -> str:
-    margin = row["margin"]
-    if not isinstance(margin, int | float):
-        return "–"
-    if abs(margin) < 1e-9:
-        return "equal" if row.get("relation") == "==" else "attained"
-    return f"{margin:.3g}"
-
-
-def _remarks(row: Row) -> str:
-    parts = []
-    if row["counterexample"] is not None:
-        parts.append(f"{_counterexample(row['counterexample'])}; certified by {row['certified_by']}")
-    if row["note"]:
-        parts.append(str(row["note"]))
-    if row["corrected"]:
-        parts.append(f"corrected: {row['corrected']}")
-    return ". ".join(parts)
-
-
-def _counterexample(found: Mapping[str, Any]) -> str:
-    names = ", ".join(f"{key} = {_short(value)}" for key, value in found["instance"].items())
-    return f"{names}: value {found['value']:.6g}, bound {found['bound']:.6g}"
+def _evidence(row: Statement) -> str:
+    texts = []
+    if row.counterexample is not None:
+        texts.append(f"{counterexample_text(row.counterexample)}; certified by {row.certified_by}")
+    if row.note:
+        texts.append(row.note)
+    if row.cause:
+        texts.append(f"cause: {causes()[row.cause].title} ({row.cause})")
+    if row.twins:
+        texts.append(f"the same statement: {', '.join(row.twins)}")
+    if row.corrected:
+        texts.append(f"corrected: {row.corrected}")
+    found = f"<span class='counterexample'>{escape('. '.join(texts))}</span>"
+    if row.snippet:
+        found += f"<details><summary>in plain Python</summary><pre>{escape(row.snippet)}</pre></details>"
+    return found
 
 
 def _short(value: Any) -> str:
@@ -162,21 +262,6 @@ def _short(value: Any) -> str:
         return f"{value:.17g}"
     text = json_text(value) if isinstance(value, list) else str(value)
     return text if len(text) <= 400 else f"{text[:400]}…"
-
-
-def _html_row(row: Row) -> str:
-    tried = ", ".join(f"{number} {family}" for family, number in row["instances"].items())
-    left = (
-        f"<code>{escape(str(row['id']))}</code> <span class='small'>{escape(str(row['place']))}, {row['kind']}</span>"
-    )
-    verdict = f"<span class='verdict {row['verdict']}'>{row['verdict']}</span>"
-    cells = [
-        f"{left}<br>{escape(str(row['statement']))}",
-        f"{verdict}<br><span class='small'>{escape(tried)}</span>",
-        _plot(row.get("points", ())) + f"<span class='small'>{escape(_margin(row))}</span>",
-        f"<span class='counterexample'>{escape(_remarks(row))}</span>",
-    ]
-    return f"<tr id='{escape(str(row['id']), quote=True)}'>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
 
 def _plot(points: Iterable[Sequence[Any]]) -> str:

@@ -12,7 +12,6 @@ from isometer_papers.claims._claim import Claim, Instance, Search
 from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims._statements import (
-    ClaimSettings,
     at_least,
     at_most,
     deterministic,
@@ -37,23 +36,15 @@ def _constant(name: str) -> Callable[[Instance], Any]:
     return lambda i: normrelu_constants(i["c"])[name]
 
 
-def _printed(
-    part: str, place: str, text: str, name: str, value: float, unit: float, fixed: float | None
-) -> list[Claim]:
+def _printed(part: str, name: str, value: float, unit: float, fixed: float | None) -> list[Claim]:
     """A printed number, to one unit of its last digit; with a correction where that fails."""
-    corrected = f"004/{part}#corrected"
 
-    def claim(id: str, statement: str, number: float, **more: Any) -> Claim:
+    def claim(id: str, number: float) -> Claim:
         compared = at_most(lambda i: abs(_constant(name)(i) - number), unit)
-        common: ClaimSettings = {"scale": abs(value), "scope": f"to one unit of the last digit, {unit:g}"}
-        return deterministic(id, place, statement, compared, {"paper": _paper}, **common, **more)
+        return deterministic(id, compared, {"paper": _paper}, scale=abs(value))
 
-    if fixed is None:
-        return [claim(f"004/{part}", text, value)]
-    return [
-        claim(f"004/{part}", text, value, corrected=corrected),
-        claim(corrected, text.replace(f"{value:g}", f"{fixed:.4f}"), fixed),
-    ]
+    found = [claim(f"004/{part}", value)]
+    return found if fixed is None else [*found, claim(f"004/{part}#corrected", fixed)]
 
 
 def _moment(power: int) -> Callable[[Instance], Any]:
@@ -140,12 +131,10 @@ def _library(which: str) -> tuple[Callable[[Instance], Any], Callable[[Instance]
     return measured, printed
 
 
-def _formula(part: str, text: str) -> Claim:
+def _formula(part: str) -> Claim:
     measured, printed = _library(part)
     return deterministic(
         f"004/fact-1:{part}-form",
-        "I.1",
-        text,
         equal(measured, printed),
         {"random": _variances},
         exact=_closed_form(part),
@@ -256,8 +245,6 @@ def _exact_mu(c: Any) -> Any:
 CLAIMS = (
     deterministic(
         "004/normrelu:mean",
-        "eq. 4, Appendix I",
-        "E NormReLU_c(X) = 0 with the printed b(c)",
         vanishes(_moment(1)),
         {"kinks": _kinks},
         exact=_exact_moment(1),
@@ -266,56 +253,46 @@ CLAIMS = (
     ),
     deterministic(
         "004/normrelu:square",
-        "eq. 4, Appendix I",
-        "E NormReLU_c(X)² = 1 with the printed λ(c)",
         equal(_moment(2), 1),
         {"kinks": _kinks},
         exact=_exact_moment(2),
         tolerance=1e-8,
         counts=(20, 100),
     ),
-    *_printed("normrelu:scale", "§7", "λ(−1.5975) ≈ 1.05", "scale", 1.05, 0.01, None),
-    *_printed("normrelu:shift", "§7", "b(−1.5975) ≈ −1.6209", "shift", -1.6209, 1e-4, None),
-    *_printed("normrelu:below", "C.4", "Φ(−1.5975) ≈ 0.0551", "below", 0.0551, 1e-4, None),
-    *_printed("normrelu:mu", "C.4", "μ ≈ 0.0156", "nonlinearity", 0.0156, 1e-4, None),
+    *_printed("normrelu:scale", "scale", 1.05, 0.01, None),
+    *_printed("normrelu:shift", "shift", -1.6209, 1e-4, None),
+    *_printed("normrelu:below", "below", 0.0551, 1e-4, None),
+    *_printed("normrelu:mu", "nonlinearity", 0.0156, 1e-4, None),
     deterministic(
         "004/normrelu:mu-form",
-        "C.4",
-        "μ = 1 − λ(c)²(1 − Φ(c))²",
         equal(lambda i: activation(f"relu(x - ({float(i['c'])!r}))").nonlinearity, _constant("nonlinearity")),
         {"kinks": _kinks},
         exact=lambda i: (_exact_mu(i["c"]), _constant("nonlinearity")(i)),
         tolerance=1e-7,
         counts=(20, 100),
     ),
-    *_printed("normrelu:selu", "§7", "λ(−1.5975) is the scale of SeLU, 1.05", "scale", 1.0507, 0.01, None),
-    _formula("mean", "a_0^{γ}/λ = √γφ(c/√γ) − (1 − Φ(c/√γ))c + b"),
-    _formula("length", "σ̂_l(γ)/λ² = (c² + γ − 2cb)(1 − Φ(c/√γ)) + (2b − c)√γφ(c/√γ) + b²"),
-    _formula("slope", "σ̂_l′(γ)/λ² = 1 − Φ(c/√γ) + (b/√γ)φ(c/√γ)"),
+    *_printed("normrelu:selu", "scale", 1.0507, 0.01, None),
+    _formula("mean"),
+    _formula("length"),
+    _formula("slope"),
     deterministic(
         "004/fact-1:increasing",
-        "Fact 1.1, Figure 6",
-        "σ̂_l is non-decreasing on [0.5, 2]",
         at_most(lambda i: _sigma_l(i, "u"), lambda i: _sigma_l(i, "v")),
         INTERVALS,
         search=_SEARCH,
     ),
     deterministic(
         "004/fact-1:concave",
-        "Fact 1.1, Figure 6",
-        "σ̂_l is concave on [0.5, 2]",
         at_least(
             lambda i: _sigma_l({"m": (i["u"] + i["v"]) / 2}, "m"), lambda i: (_sigma_l(i, "u") + _sigma_l(i, "v")) / 2
         ),
         INTERVALS,
         search=_SEARCH,
     ),
-    *_printed("fact-1:length-half", "Fact 1.1", "σ̂_l(0.5) ∼ 0.5399", "length_half", 0.5399, 1e-4, None),
-    *_printed("fact-1:length-slope", "Fact 1.1", "σ̂_l′(1) ∼ 0.8428", "length_slope", 0.8428, 1e-4, None),
+    *_printed("fact-1:length-half", "length_half", 0.5399, 1e-4, None),
+    *_printed("fact-1:length-slope", "length_slope", 0.8428, 1e-4, None),
     deterministic(
         "004/fact-1:bias-convex",
-        "Fact 1.2, Figure 6",
-        "bias is convex on [0.5, 2]",
         at_most(lambda i: _bias_at((i["u"] + i["v"]) / 2), lambda i: (_bias_at(i["u"]) + _bias_at(i["v"])) / 2),
         INTERVALS,
         search=_SEARCH,
@@ -323,22 +300,18 @@ CLAIMS = (
     ),
     deterministic(
         "004/fact-1:bias-minimum",
-        "Fact 1.2",
-        "bias(γ) ≥ bias(1) = 0",
         at_least(lambda i: _bias_at(i["u"]), lambda i: _bias_at(i["u"] * 0 + 1)),
         INTERVALS,
         search=_SEARCH,
         scale=0.003,
     ),
-    *_printed("fact-1:bias-half", "Fact 1.2", "bias(0.5) ∼ 0.00086", "bias_half", 0.00086, 1e-5, None),
-    *_printed("fact-1:bias-two", "Fact 1.2", "bias(2) ∼ 0.0029", "bias_two", 0.0029, 1e-4, None),
-    *_printed("fact-1:rate-below", "I.1", "α⁻ = 2σ̂_l(0.5) − 1 ∼ 0.0798", "rate_below", 0.0798, 1e-4, 0.0800),
-    *_printed("fact-1:rate-above", "I.1", "α⁺ = 1 − σ̂_l′(1) ∼ 0.1572", "rate_above", 0.1572, 1e-4, None),
-    *_printed("thm-59:excess", "proof of Theorem 59", "δ′ ∼ 0.0185", "excess", 0.0185, 1e-4, None),
+    *_printed("fact-1:bias-half", "bias_half", 0.00086, 1e-5, None),
+    *_printed("fact-1:bias-two", "bias_two", 0.0029, 1e-4, None),
+    *_printed("fact-1:rate-below", "rate_below", 0.0798, 1e-4, 0.0800),
+    *_printed("fact-1:rate-above", "rate_above", 0.1572, 1e-4, None),
+    *_printed("thm-59:excess", "excess", 0.0185, 1e-4, None),
     deterministic(
         "004/fact-1:eq-28",
-        "eq. 28",
-        "bias(γ) ≤ 2 bias(0.5)(1 − γ) on [0.5, 1], bias(2)(γ − 1) on [1, 2]",
         at_most(lambda i: _bias_at(i["u"]), _chord),
         INTERVALS,
         search=_SEARCH,
@@ -346,8 +319,6 @@ CLAIMS = (
     ),
     deterministic(
         "004/thm-59",
-        "Theorem 59",
-        "‖x‖², ‖y‖² ∈ [0.5, 2], cosine ≤ 1 − δ, δ > δ′, L ≥ L̂ ⇒ cosine after L layers ≤ B_{μ/2}(L − L̂, δ − δ′) + δ′ε",
         at_most(_after, _theorem),
         {"random": _pairs},
         exact=_theorem_exact,
@@ -355,21 +326,15 @@ CLAIMS = (
         scale=1,
         tolerance=1e-7,
         counts=(20, 80),
-        scope="δ = 1 − |cosine|; L = ⌈L̂⌉ and up to 300 more",
     ),
     empirical(
         "004/fig-2:positive",
-        "Figure 2",
-        "NormReLU and SeLU nearly coincide for positive inputs",
         at_most(lambda i: abs(_normrelu(i["x"]) - _selu(i["x"])), 0.05),
         {"points": lambda rng, count: ({"x": float(x)} for x in (0.0, 1.0, 2.0, 3.0, 4.0))},
         scale=1,
-        scope="difference below 0.05 on [0, 4]",
     ),
     empirical(
         "004/fig-2:negative",
-        "Figure 2",
-        "NormReLU is constant below −1.5975, where SeLU still falls",
         vanishes(lambda i: _normrelu(i["x"]) - _normrelu(i["x"] * 0 - 2)),
         {"points": _apart},
     ),

@@ -130,21 +130,14 @@ _FOUR = _depths(4, smallest)
 CLAIMS = (
     deterministic(
         "004/eq-7",
-        "eq. 7",
-        "𝒦̄_ij = Σ_{h=1}^{L+1} σ̂^{(h−1)}(ρ) ∏_{h′=h}^{L} (σ̂)′(σ̂^{(h′)}(ρ))",
         equal(
             lambda i: tangent_by_layers(dual_of(i), i["rho"], i["L"]),
             lambda i: tangent_as_printed(dual_of(i), i["rho"], i["L"]),
         ),
         COSINES,
-        corrected="004/eq-7#corrected",
-        remark="one layer of h₂ has the tangent kernel ρ² + ρ·2ρ = 3ρ²; eq. 7 gives ρ² + ρ·2ρ²: the factors belong to "
-        "layer h′ − 1",
     ),
     deterministic(
         "004/eq-7#corrected",
-        "eq. 7",
-        "𝒦̄_ij = Σ_{h=1}^{L+1} σ̂^{(h−1)}(ρ) ∏_{h′=h}^{L} (σ̂)′(σ̂^{(h′−1)}(ρ))",
         equal(
             lambda i: tangent_by_layers(dual_of(i), i["rho"], i["L"]),
             lambda i: tangent_as_printed(dual_of(i), i["rho"], i["L"], shift=1),
@@ -154,15 +147,11 @@ CLAIMS = (
     ),
     deterministic(
         "004/eq-NTKdiag",
-        "proof of Theorem 27",
-        "𝒦̄_ii = ((σ̂)′(1)^{L+1} − 1)/((σ̂)′(1) − 1)",
         equal(lambda i: tangent_by_layers(dual_of(i), i["rho"] * 0 + 1, i["L"]), _quotient),
         COSINES,
     ),
     deterministic(
         "004/eq-NTKdiag:sum",
-        "proof of Theorem 27",
-        "𝒦̄_ii = Σ_{h=1}^{L+1} ∏_{h′=h}^{L} (σ̂)′(1)",
         equal(
             lambda i: tangent_by_layers(dual_of(i), i["rho"] * 0 + 1, i["L"]),
             lambda i: tangent_diagonal(dual_slope(dual_of(i), i["rho"] * 0 + 1), i["L"]),
@@ -171,35 +160,24 @@ CLAIMS = (
     ),
     deterministic(
         "004/lem-26",
-        "Lemma 26",
-        "(σ̂)′(ρ)/(σ̂)′(1) ≤ 1 − μ(1 − |ρ|) for ρ ∈ [−1, 1]",
         at_most(_slope_ratio, lambda i: 1 - nonlinearity(i) * (1 - abs(i["rho"]))),
         COSINES,
         search=_search_slope(),
-        remark="the sharp constant in place of μ is 2μ/(1 + μ)",
     ),
     deterministic(
         "004/lem-26:sharp",
-        "after Lemma 26",
-        "(σ̂)′(ρ)/(σ̂)′(1) ≤ 1 − (2μ/(1 + μ))(1 − |ρ|)",
         at_most(_slope_ratio, _sharp_slope),
         COSINES,
         search=_search_slope(),
-        remark="not in the paper; attained by (1 − μ)ρ + μρ² for ρ ≥ 0",
     ),
     deterministic(
         "004/thm-5:diagonal",
-        "Theorem 5, 27",
-        "the diagonal entries of 𝒦̄ are all equal",
         equal(lambda i: np.diag(_tangent(i))[-1], 1),
         networks(_any_depth),
         hypotheses=apart(),
-        scope="the last one over the diagonal of eq. 7",
     ),
     deterministic(
         "004/thm-5",
-        "Theorem 5, 27.1",
-        "under Assumption A and L ≥ 2L₀(δ), |𝒦̄_ij| ≤ 2B(L/2, δ)𝒦̄_11 for i ≠ j",
         at_most(
             lambda i: offdiagonal(_tangent(i)),
             lambda i: 2 * correlation_bound(i["L"] / 2, separation(i["K"]), nonlinearity(i)),
@@ -211,8 +189,6 @@ CLAIMS = (
     ),
     deterministic(
         "004/cor-6",
-        "Corollary 6, 28.1",
-        "under Assumption A, κ(𝒦̄) ≤ 1 + 4n(1 − μ/2)^{L/2 − L₂(δ)} for L ≥ L₂(δ)",
         at_most(
             lambda i: condition(_tangent(i)),
             lambda i: tangent_condition_bound(len(i["K"]), i["L"], float(separation(i["K"])), float(nonlinearity(i))),
@@ -222,12 +198,9 @@ CLAIMS = (
             apart()(i) and i["L"] >= tangent_depth(len(i["K"]), float(separation(i["K"])), float(nonlinearity(i)))
         ),
         counts=(100, 400),
-        remark="at L = L₂ the bound is above 1 + 4n(1 − μ/2)^{−L₂/2}; its proof gives an exponent of (L − L₂)/2",
     ),
     deterministic(
         "004/cor-6:proof",
-        "proof of Corollary 28.1",
-        "κ(𝒦̄) ≤ 1 + 2(1 − μ/2)^{(L − L₂(δ))/2} for L ≥ L₂(δ)",
         at_most(
             lambda i: condition(_tangent(i)),
             lambda i: 1 + 2 * (1 - nonlinearity(i) / 2) ** ((i["L"] - _level_two(i)) / 2),
@@ -235,12 +208,9 @@ CLAIMS = (
         networks(_after_two),
         hypotheses=lambda i: apart()(i) and i["L"] >= _level_two(i),
         counts=(100, 400),
-        remark="what 1 + 4x with x = 2(n − 1)B(L/2, δ) gives",
     ),
     deterministic(
         "004/thm-9",
-        "Theorem 9",
-        "under Assumption B, λ_min(𝒦̄) ≥ (1 − 2B(L/2, δ))𝒦̄_11",
         at_least(
             lambda i: eigenvalues(_tangent(i))[0],
             lambda i: 1 - 2 * correlation_bound(i["L"] / 2, smallest(i["K"]), nonlinearity(i)),
@@ -250,12 +220,9 @@ CLAIMS = (
         search=search_network(_any_depth, 3),
         counts=(150, 600),
         tolerance=1e-8,
-        scope="every depth, as in the main text",
     ),
     deterministic(
         "004/thm-9:appendix",
-        "Theorem 27.2",
-        "under Assumption B and L ≥ 2L₀(δ), λ_min(𝒦̄) ≥ (1 − 2B(L/2, δ))𝒦̄_11",
         at_least(
             lambda i: eigenvalues(_tangent(i))[0],
             lambda i: 1 - 2 * correlation_bound(i["L"] / 2, smallest(i["K"]), nonlinearity(i)),
@@ -268,8 +235,6 @@ CLAIMS = (
     ),
     deterministic(
         "004/cor-10",
-        "Corollary 10, 28.2",
-        "under Assumption B and L ≥ 4L₀(δ), κ(𝒦̄) ≤ 1 + (2n/δ)(1 + μ/2)^{−L/2}",
         at_most(
             lambda i: condition(_tangent(i)),
             lambda i: tangent_condition_bound_separated(

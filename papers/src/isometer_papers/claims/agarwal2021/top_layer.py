@@ -123,52 +123,36 @@ def _gershgorin(i: Instance) -> Any:
 CLAIMS = (
     deterministic(
         "004/def-L0",
-        "§3.1",
-        "L₀(δ) = max{⌈log(1/2δ)/log(1 + ν/2)⌉, 0} = O(log(1/δ)/ν)",
         at_most(lambda i: separation_depth(float(i["delta"]), float(i["nu"])), _order_bound),
         {"random": _shares},
         search=Search(lambda p: {"delta": float(10 ** (-8 * p[0])), "nu": float(1e-3 + p[1] * 0.999)}, 2),
-        scope="the constant of the O is taken as 1/log(3/2), which is the least possible",
     ),
     deterministic(
         "004/asm-B",
-        "§3.3",
-        "Assumption B implies Assumption A: |x_i·x_j| ≤ 1 − λ_min(K)",
         at_most(lambda i: offdiagonal(i["K"]), lambda i: 1 - smallest(i["K"])),
         {"random": lambda rng, count: ({"K": gram(rng)} for _ in range(count))},
         search=Search(lambda p: {"K": pair_gram(float(2 * p[0] - 1))}, 1),
-        remark="attained by two inputs",
     ),
     deterministic(
         "004/lem-21:left",
-        "Lemma 21",
-        "|σ̂(−(1 − δ))| ≤ σ̂(1 − δ)",
         at_most(lambda i: abs(_after(-1)(i)), _after(1)),
         GAPS,
         search=_search_gap(),
     ),
     deterministic(
         "004/lem-21:right",
-        "Lemma 21",
-        "σ̂(1 − δ) ≤ 1 − (1 + μ/2)δ for δ ≤ ½, (1 − μ/2)(1 − δ) for δ > ½",
         at_most(_after(1), lambda i: one_layer_bound(i["delta"], nonlinearity(i))),
         GAPS,
         search=_search_gap(),
-        remark="attained at δ = ½ by (1 − μ)ρ + μρ²",
     ),
     deterministic(
         "004/lem-21:middle",
-        "proof of Lemma 21",
-        "σ̂(1 − δ) ≤ (1 − δ)(1 − μδ)",
         at_most(_after(1), lambda i: one_layer_product_bound(i["delta"], float(nonlinearity(i)))),
         GAPS,
         search=_search_gap(),
-        remark="attained by (1 − μ)ρ + μρ² for every δ: the sharp one-layer bound in terms of μ",
     ),
     deterministic(
         "004/lem-22",
-        "Lemma 22",
-        "|ρ| ≤ 1 − δ ⇒ |σ̂^{(L)}(ρ)| ≤ B(L, δ)",
         at_most(
             lambda i: abs(iterated_dual(dual_of(i), i["K"][0, 1], i["L"])),
             lambda i: correlation_bound(i["L"], separation(i["K"]), nonlinearity(i)),
@@ -180,8 +164,6 @@ CLAIMS = (
     ),
     deterministic(
         "004/lem-23",
-        "Lemma 23",
-        "f[K] ≥ (f(1) − f(1 − δ)) I for K ≥ δI with unit diagonal",
         at_least(
             lambda i: eigenvalues(kernel(i))[0], lambda i: 1 - iterated_dual(dual_of(i), 1 - smallest(i["K"]), i["L"])
         ),
@@ -192,8 +174,6 @@ CLAIMS = (
     ),
     deterministic(
         "004/thm-3",
-        "Theorem 3, 24.1",
-        "under Assumption A, |K̄_ij| ≤ B(L, δ) for i ≠ j",
         at_most(
             lambda i: offdiagonal(kernel(i)), lambda i: correlation_bound(i["L"], separation(i["K"]), nonlinearity(i))
         ),
@@ -204,8 +184,6 @@ CLAIMS = (
     ),
     deterministic(
         "004/cor-4",
-        "Corollary 4, 25.1",
-        "under Assumption A, κ(K̄) ≤ 1 + 2n(1 − μ/2)^{L − L₁(δ)} for L ≥ L₁(δ)",
         at_most(
             lambda i: condition(kernel(i)),
             lambda i: top_layer_condition_bound(len(i["K"]), i["L"], float(separation(i["K"])), float(nonlinearity(i))),
@@ -216,12 +194,9 @@ CLAIMS = (
         ),
         search=search_network(depth_after, 3),
         counts=(120, 500),
-        remark="its proof gives 1 + 2(n − 1)(1 − μ/2)^{L − L₀(δ)}, a factor of about n less",
     ),
     deterministic(
         "004/cor-4:proof",
-        "proof of Corollary 25.1",
-        "κ(K̄) ≤ (1 + (n − 1)B(L, δ))/(1 − (n − 1)B(L, δ)) for L ≥ L₁(δ)",
         at_most(lambda i: condition(kernel(i)), _gershgorin),
         networks(depth_after, ALL_NAMES),
         hypotheses=lambda i: (
@@ -232,8 +207,6 @@ CLAIMS = (
     ),
     deterministic(
         "004/thm-7",
-        "Theorem 7, 24.2",
-        "under Assumption B, λ_min(K̄) ≥ 1 − B(L, δ)",
         at_least(
             lambda i: eigenvalues(kernel(i))[0], lambda i: 1 - correlation_bound(i["L"], _delta_b(i), nonlinearity(i))
         ),
@@ -245,8 +218,6 @@ CLAIMS = (
     ),
     deterministic(
         "004/cor-8",
-        "Corollary 8, 25.2",
-        "under Assumption B, κ(K̄) ≤ 1 + (n/δ)(1 + μ/2)^{−L}",
         at_most(
             lambda i: condition(kernel(i)),
             lambda i: top_layer_condition_bound_separated(

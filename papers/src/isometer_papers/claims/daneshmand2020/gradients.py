@@ -108,101 +108,74 @@ def _second_nonzero(i: Instance) -> bool:
     return bool(i["a"][1] != 0)
 
 
-def _aligned(part: str, function: str, statement: str, quantity: Any, repair: Any, repaired: str) -> tuple[Claim, ...]:
-    name, place = f"002/prop-8:{part}", "Proposition 8"
-    remark = "quantity: the part of one vector that is no multiple of the other"
-    compared, families, corrected = vanishes(quantity), _families(function), f"{name}#corrected"
+def _aligned(part: str, function: str, quantity: Any, repair: Any) -> tuple[Claim, ...]:
+    """The part of one vector that is no multiple of the other vanishes; with a hypothesis that repairs it."""
+    name, compared, families = f"002/prop-8:{part}", vanishes(quantity), _families(function)
     return (
-        deterministic(name, place, statement, compared, families, corrected=corrected, remark=remark),
-        deterministic(
-            corrected, place, f"{statement}, if {repaired}", compared, families, hypotheses=repair, remark=remark
-        ),
+        deterministic(name, compared, families),
+        deterministic(f"{name}#corrected", compared, families, hypotheses=repair),
     )
 
 
 CLAIMS = (
     expectation(
         "002/def-1:mean",
-        "Definition 1",
-        "entries uniform on [−√3, √3] have mean 0",
         vanishes(Sampled(_moment(_uniform, 1))),
         {"law": _unit_width},
         resolution=0.03,
     ),
     expectation(
         "002/def-1:variance",
-        "Definition 1",
-        "entries uniform on [−√3, √3] have variance 1",
         equal(Sampled(_moment(_uniform, 2)), 1),
         {"law": _unit_width},
         resolution=0.03,
     ),
     expectation(
         "002/def-1:symmetry",
-        "Definition 1",
-        "the law of an entry is symmetric: E W³ = 0",
         vanishes(Sampled(_moment(_uniform, 3))),
         {"law": _unit_width},
         resolution=0.06,
-        scope="third moment only",
     ),
     expectation(
         "002/init-asym:mean",
-        "§5.2",
-        "W ~ U(0, 2/√d) has mean 1/√d",
         equal(Sampled(_moment(_asymmetric, 1)), 1),
         {"widths": _widths},
         resolution=0.03,
-        scope="in units of 1/√d",
     ),
     expectation(
         "002/init-asym:variance",
-        "Figure 7",
-        "W ~ U(0, 2/√d) has the variance of U(−1/√d, 1/√d), 1/(3d)",
         equal(Sampled(_moment(_asymmetric, 2, lambda i: 1 / math.sqrt(i["width"]))), lambda i: 1 / 3),
         {"widths": _widths},
         resolution=0.03,
-        scope="in units of 1/d",
     ),
     expectation(
         "002/init-asym:default-variance",
-        "§5.2",
-        "W ~ U(−1/√d, 1/√d) has mean 0 and variance 1/(3d)",
         equal(Sampled(_moment(_default, 2)), lambda i: 1 / 3),
         {"widths": _widths},
         resolution=0.03,
-        scope="in units of 1/d",
     ),
     *_aligned(
         "linear",
         "identity",
-        "H_i = α_ij H_j for any two columns of a rank-one H",
         _representations,
         _second_nonzero,
-        "column j is not zero",
     ),
     *_aligned(
         "relu",
         "relu",
-        "max(H_i, 0) = α_ij max(H_j, 0) for any two columns of a rank-one H",
         _representations,
         _same_sign,
-        "the two columns are positive multiples of one another",
     ),
     *_aligned(
         "gradients-linear",
         "identity",
-        "gradients of one last-layer neuron are multiples of one another for a rank-one H, F = id",
         _gradients,
         _second_nonzero,
-        "column j is not zero",
     ),
     *_aligned(
         "gradients-relu",
         "relu",
-        "gradients of one last-layer neuron are multiples of one another for a rank-one H, F = ReLU",
         _gradients,
         _same_sign,
-        "the two columns are positive multiples of one another",
     ),
 )

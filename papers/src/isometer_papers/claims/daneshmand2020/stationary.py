@@ -32,7 +32,7 @@ from isometer_papers.claims.daneshmand2020.chains import (
     run_of,
 )
 from isometer_papers.claims.daneshmand2020.instances import extreme_unit, random_unit, search_unit, unit_features
-from isometer_papers.claims.daneshmand2020.invariance import UNIQUE, unique_law, weak_chains, why_not_unique
+from isometer_papers.claims.daneshmand2020.invariance import unique_law, weak_chains, why_not_unique
 from isometer_papers.simulate.rank_steps import plain_chain
 from isometer_papers.theory.rank.bounds import (
     cube_bound,
@@ -52,23 +52,15 @@ CHAINS = {"chains": linear_chains((4, 0.1, 4000), (8, 0.1, 3000), (16, 0.1, 1500
 
 COUNTS = (3, 5)
 
-MEANT = "the chain from a full-rank X, N = d"
 
-FULL = "time averages from a Gaussian X with N = d, γ from 0.03 to 0.1"
-
-
-def printed(identifier: str, place: str, statement: str, corrected: str | None = None) -> Claim:
+def printed(identifier: str) -> Claim:
     """A statement whose only content is about a unique invariant law of the linear chain."""
     return asymptotic(
         identifier,
-        place,
-        statement,
         at_least(lambda i: -1, 0),
         LINEAR,
         hypotheses=unique_law,
         witness=why_not_unique,
-        corrected=corrected,
-        scope="N and d from 1 to 8, γ ≤ 1/(8d)",
     )
 
 
@@ -170,163 +162,111 @@ _wide = cases(
 CLAIMS = (
     printed(
         "002/thm-3:soft-rank",
-        "Theorem 3",
-        f"{UNIQUE}, F = id, small γ ⇒ lim avg rank_τ ≥ (1−τ)² lim avg r",
-        "002/thm-3:soft-rank#corrected",
     ),
     asymptotic(
         "002/thm-3:soft-rank#corrected",
-        "Theorem 3",
-        f"avg rank_τ ≥ (1−τ)² avg r along {MEANT}",
         above(Sampled(_excess), 0.0),
         {"chains": _excesses},
         counts=(9, 15),
         resolution=1.0,
-        scope=f"{FULL}; τ = 0.25, 0.5, 0.75",
     ),
     printed(
-        "002/thm-3:root-d", "Theorem 3", f"{UNIQUE}, F = id, small γ ⇒ lim avg r is Ω(√d)", "002/thm-3:root-d#corrected"
+        "002/thm-3:root-d",
     ),
     asymptotic(
         "002/thm-3:root-d#corrected",
-        "Theorem 3",
-        f"avg r grows at least like √d along {MEANT}",
         at_least(Sampled(growth_of("stable_rank")), 0.45),
         {"widths": growth_cases(([8, 64], math.inf, 400, "identity"), ([8, 32], 0.1, 4000, "identity"))},
         counts=(1, 2),
         resolution=0.25,
-        scope="exponent between d = 8 and 64 (γ = ∞) or 32 (γ = 0.1), at least 0.45 within what the run resolves",
     ),
     printed(
         "002/thm-19:regularity",
-        "Theorem 19",
-        f"{UNIQUE}, F = id, small γ ⇒ 0 < α < 1",
-        "002/thm-19:regularity#corrected",
     ),
     asymptotic(
         "002/thm-19:regularity#corrected",
-        "Theorem 19",
-        f"α < 1 for {MEANT}",
         below(Sampled(_regularity), 1.0),
         CHAINS,
         counts=COUNTS,
-        scope=FULL,
     ),
     printed(
         "002/thm-19:rank",
-        "Theorem 19",
-        f"{UNIQUE}, F = id, small γ ⇒ lim avg r ≥ √((1−α)d)",
-        "002/thm-19:rank#corrected",
     ),
     asymptotic(
         "002/thm-19:rank#corrected",
-        "Theorem 19",
-        f"avg r ≥ √((1−α)d) along {MEANT}",
         at_least(Sampled(over_bound("stable_rank", stationary_rank_bound)), 1.0),
         CHAINS,
         counts=COUNTS,
         resolution=0.25,
-        scope=f"ratio of both sides; {FULL}",
-        remark="the balance of eq. 57 gives twice the printed bound, up to O(γ)",
     ),
     asymptotic(
         "002/claim-3.2",
-        "§3.2",
-        "the average number of singular values above √(N/2) is at least √d/24",
         at_least(Sampled(_many_singular_values), lambda i: singular_value_count_bound(i["width"])),
         {"widths": _wide},
         trivial=lambda i: 1.0,
         counts=(3, 4),
         resolution=1.0,
-        scope="d = 8, 32, 600, 640 from a Gaussian X",
-        remark="one singular value is always there, so that the bound says nothing below d = 576",
     ),
     asymptotic(
         "002/eq-ergodic",
-        "§2.5",
-        "time averages do not depend on the start (full-rank X)",
         vanishes(Sampled(_two_starts)),
         {"chains": linear_chains((4, 0.2, 4000), (8, 0.2, 8000))},
         counts=(1, 2),
         resolution=0.25,
-        scope="r from a Gaussian and from an almost collinear X",
     ),
     asymptotic(
         "002/lem-6:chain",
-        "Lemma 6, as used",
-        f"time averages of M_12 vanish along {MEANT}",
         vanishes(Sampled(mean_of("offdiagonal"))),
         {"chains": linear_chains((4, 0.2, 4000), (8, 0.2, 8000))},
         counts=(1, 2),
         resolution=0.15,
-        scope="F = id, N = d = 4 and 8, γ = 0.2",
     ),
     asymptotic(
         "002/eq-57",
-        "eq. 57",
-        "E_ν[2d² − 2‖M‖² − 8 Tr M³ + 8 Tr(diag(M²)²)] + O(γ) = 0",
         equal(Sampled(_balance), 0.0),
         {"chains": _balances},
         scale=lambda i: 2 * i["width"] ** 2,
         counts=(1, 2),
         resolution=0.1,
-        scope=f"extrapolated to γ = 0 along {MEANT}",
     ),
     deterministic(
         "002/eq-57:signs",
-        "eq. 57",
-        "δ_F vanishes on the invariant laws of rank one, M = ssᵀ",
         equal(lambda i: _sum_drift(i["M"]), 0),
         {"signs": _sign_states},
         scale=lambda i: len(i["M"]) ** 3,
     ),
-    printed("002/lem-18", "Lemma 18", f"{UNIQUE}, α < 1 ⇒ E‖M‖_F² ≤ d^{{3/2}}/√(1−α)", "002/lem-18#corrected"),
+    printed(
+        "002/lem-18",
+    ),
     asymptotic(
         "002/lem-18#corrected",
-        "Lemma 18",
-        f"E‖M‖_F² ≤ d^{{3/2}}/√(1−α) along {MEANT}",
         at_most(Sampled(over_bound("frobenius", frobenius_bound)), 1.0),
         CHAINS,
         counts=COUNTS,
         resolution=0.25,
-        scope=f"ratio of both sides; {FULL}",
-        remark="half the printed bound follows from eq. 57, up to O(γ)",
     ),
     deterministic(
         "002/lem-18:eq-58",
-        "eq. 58–59",
-        "0 ≤ 2d² − E[2‖M‖_F² − 8(1−α) Tr M³]",
         at_most(_eq_58, lambda i: 2 * i["H"].shape[1] ** 2),
         {"random": _with_regularity},
         trivial=lambda i: 2 * i["H"].shape[1] ** 2,
-        corrected="002/lem-18:eq-58#corrected",
-        remark="with the printed sign it follows from ‖M‖_F² ≤ d², true on all of 𝓗; eq. 60 does not follow",
     ),
     asymptotic(
         "002/lem-18:eq-58#corrected",
-        "eq. 58–59",
-        "E[2‖M‖_F² + 8(1−α) Tr M³] = 2d² + O(γ)",
         equal(Sampled(_corrected_58), lambda i: 2.0 * i["width"] ** 2),
         {"chains": _balances},
         counts=(1, 2),
         resolution=0.25,
-        scope=f"extrapolated to γ = 0 along {MEANT}",
     ),
     asymptotic(
         "002/lem-18:eq-60",
-        "eq. 60",
-        f"E‖λ‖₃³ ≤ d²/(1−α) along {MEANT}",
         at_most(Sampled(over_bound("cube", cube_bound)), 1.0),
         CHAINS,
         counts=COUNTS,
         resolution=0.25,
-        scope=f"ratio of both sides; {FULL}",
-        remark="a quarter of the printed bound follows from eq. 57, up to O(γ)",
     ),
     deterministic(
         "002/lem-18:eq-61",
-        "eq. 61",
-        "‖λ‖₂² ≤ √(d‖λ‖₃³) for H ∈ 𝓗",
         at_most(
             lambda i: power_sums(second_moments(i["H"])).square, lambda i: power_sums_bound(second_moments(i["H"]))
         ),
@@ -335,10 +275,10 @@ CLAIMS = (
     ),
     deterministic(
         "002/eq-64-66:jensen",
-        "eq. 64",
-        "E r ≥ d²/E‖M‖_F² for every law on 𝓗",
         at_least(_mean_rank, _rank_of_mean),
         {"laws": _laws},
     ),
-    printed("002/eq-64-66:rank", "eq. 65–66", f"{UNIQUE}, F = id ⇒ E r ≥ √((1−α)d)", "002/thm-19:rank#corrected"),
+    printed(
+        "002/eq-64-66:rank",
+    ),
 )

@@ -212,20 +212,15 @@ def claims(s: Source) -> tuple[Claim, ...]:
         *_shares(s),
         *s.expectation(
             "ratio",
-            "E[X₂/X₁] = ∫_{−∞}^0 ∂φ/∂θ₂|_{θ₂=0} dθ₁ with φ the joint moment generating function, X₁ > 0",
             equal(_sawa, _known_ratio),
             {"chi-squares": _fractions},
             exact=_exact_sawa,
             tolerance=1e-8,
-            scope="X₁ chi-square with 3 to 22 degrees of freedom, X₂ a part of it or independent of it",
-            remark="E[X₂/X₁] has to exist: for X₁ = χ²_1 and an independent sign X₂ the integral is 0",
         ),
         *s.expectation(
             "ratio:generating-function",
-            "φ(θ₁, θ₂) = (1 − 2(θ₁+θ₂)σ_i²)^{−1/2} Π_{j≠i} (1 − 2θ₁σ_j²)^{−1/2} for X₂ = σ_i²w_i², X₁ = Σσ_j²w_j²",
             equal(Sampled(_generating), _generated),
             {"points": GENERATING},
-            at="proof of the contraction",
             counts=(3, 3),
         ),
         *_two_levels(s),
@@ -237,31 +232,25 @@ def _lemma(s: Source) -> tuple[Claim, ...]:
     return (
         *s.deterministic(
             "contraction",
-            "1/n − p_n(σ) ≤ (1 − ⅔(1/n − V̂(H_ℓ))) V̂(H_ℓ)",
             at_most(_deficit, lambda i: share_contraction(i["squares"])),
             SPECTRA,
             exact=_exact_deficit(lambda i: share_contraction(i["squares"])),
             search=spectrum_search(),
             scale=_inverse,
-            remark="⅔ is 2n/(n+2) at n = 1; the proof gives 2n/(n+2), which is sharp near orthogonality",
         ),
         *s.deterministic(
             "contraction:proof",
-            "1/n − p_n(σ) ≤ (1 − 2n/(n+2) σ_n²)(1/n − σ_n²)",
             at_most(_deficit, lambda i: share_contraction(i["squares"], sharp=True)),
             SPECTRA,
             exact=_exact_deficit(lambda i: share_contraction(i["squares"], sharp=True)),
-            at="last line of its proof",
             search=spectrum_search(),
             scale=_inverse,
         ),
         *s.deterministic(
             "contraction:below-gap",
-            "1/n − p_n(σ) ≤ V(H_ℓ)",
             at_most(_deficit, lambda i: spectral_gap(i["squares"])),
             SPECTRA,
             exact=_exact_deficit(lambda i: spectral_gap(i["squares"])),
-            at="text before it",
             search=spectrum_search(),
             scale=1,
         ),
@@ -272,27 +261,21 @@ def _shares(s: Source) -> tuple[Claim, ...]:
     return (
         *s.deterministic(
             "shares:index",
-            "E C_{ℓ+1} = diag(p_1, …, p_n) with p_i := E[σ_n²w_n²/Σσ_k²w_k²]: the trace of C_{ℓ+1} is Σp_i = 1",
             equal(lambda i: len(i["squares"]) * _share(i), 1),
             {"simple": SPECTRA["simple"], "random": SPECTRA["random"]},
             exact=sides(lambda p: p, lambda i: _inverse(i)),
-            fails=True,
-            remark="with the index n that is printed in place of i, all p_i are p_n",
         ),
         *s.deterministic(
             "shares:index#corrected",
-            "Σ_i p_i = 1 for p_i := E[σ_i²w_i²/Σσ_k²w_k²]",
             equal(lambda i: spectrum_map(i["squares"]).eigenvalues.sum(), 1),
             SPECTRA,
             exact=lambda i: (sum(precise_share(i["squares"], k) for k in range(len(i["squares"]))), 1),
         ),
         *s.expectation(
             "shares:integral",
-            "p_n(σ) = σ_n² ∫_{−∞}^0 (1 − 2θσ_n²)^{−3/2} Π_{j≠n} (1 − 2θσ_j²)^{−1/2} dθ",
             equal(Sampled(_sampled_share), _share),
             {"spectra": SHARES},
             counts=(3, 5),
-            scope="the expectation by sampling w",
         ),
     )
 
@@ -301,7 +284,6 @@ def _two_levels(s: Source) -> tuple[Claim, ...]:
     return (
         *s.deterministic(
             "two-level",
-            "f_n(σ) = p_n/σ_n² ≥ ∫ g(δ) dθ: least where all other σ_j are equal",
             at_least(_ratio_of_smallest, _bound_of_smallest),
             SPECTRA,
             exact=_exact_smallest,
@@ -309,19 +291,15 @@ def _two_levels(s: Source) -> tuple[Claim, ...]:
         ),
         *s.deterministic(
             "two-level:constant",
-            "∫_0^∞ g(0) dθ = 1",
             equal(_flat_integral, 1),
             {"samples": _numbers},
             exact=_exact_integral(False),
-            at="proof of the contraction",
         ),
         *s.deterministic(
             "two-level:slope",
-            "∫_0^∞ 2θ(1 + 2θ/n)^{−n/2−2} dθ = 2n/(n+2)",
             equal(_slope_integral, lambda i: 2 * i["n"] / (i["n"] + 2)),
             {"samples": _numbers},
             exact=_exact_integral(True),
-            at="proof of the contraction",
         ),
     )
 
@@ -332,81 +310,55 @@ def _convexity(s: Source) -> tuple[Claim, ...]:
     statement = (
         s.deterministic(
             "convex",
-            "g(δ) = (1 + 2θ(1/n−δ))^{−3/2} (1 + 2θ(1/n+δ/(n−1)))^{−(n−1)/2} is convex on [0, 1/n]: g″ ≥ 0",
             at_least(lambda i: share_integrand_curvature(i["delta"], i["theta"], i["n"]), 0),
             points,
             search=search,
-            remark="g is the integrand at one θ; the proof has δ ∈ (0, 1), beyond 1/n it is not defined for large θ",
         )
         if own == "003"
         else s.deterministic(
             "convex",
-            "g(δ) = ∫ (1 + 2θ(1/n−δ))^{−3/2} (1 + 2θ(1/n+δ/(n−1)))^{−(n−1)/2} dθ is convex on [0, 1/n]",
             at_most(_midpoint, _chord),
             {"pairs": _pairs},
             exact=_lifted_pairs,
-            remark="at midpoints; g is the integral",
         )
     )
     return (
         *statement,
         *s.deterministic(
             "convex:slope",
-            "g′(δ) = θ h_1 h_2 with h_2 = 2 + 4θ/n + θδ(2n+4)/(n−1)",
             equal(_scaled_slope(share_integrand), lambda i: share_integrand_slope(i["delta"], i["theta"], i["n"])),
             points,
-            at="proof",
             scale=lambda i: abs(share_integrand_slope(i["delta"], i["theta"], i["n"])),
-            remark="the left side by a complex step",
         ),
         *s.deterministic(
             "convex:second-slope",
-            "h_1′(δ) = θ h_3 (5(1 + 2θ/n + 2θδ/(n−1)) − (n−3)/(n−1) (1 + 2θ/n − 2θδ))",
             equal(_scaled_slope(slope_helper), _h1_slope("printed")),
             points,
-            at="proof",
-            fails=True,
-            remark="the exponent −(n−1)/2 − 1 of h_1 is −(n+1)/2, not −(n−3)/2",
         ),
         *s.deterministic(
             "convex:second-slope#corrected",
-            "h_1′(δ) = θ h_3 (5(1 + 2θ/n + 2θδ/(n−1)) − (n+1)/(n−1) (1 + 2θ/n − 2θδ))",
             equal(_scaled_slope(slope_helper), _h1_slope("true")),
             points,
-            at="proof",
             scale=lambda i: abs(_h1_slope("true")(i)) + abs(_h1_slope("printed")(i)),
-            remark="the left side by a complex step",
         ),
         *s.deterministic(
             "convex:expansion",
-            "5(1 + 2θ/n + 2θδ/(n−1)) − (n−3)/(n−1) (1 + 2θ/n − 2θδ) = (4n−2)/(n−1) + 2θ(4n−2)/"
-            + ("(n−1)" if own == "003" else "(n(n−1))")
-            + " + 2θδ(n+2)/(n−1)",
             equal(_bracket("printed"), _bracket(own)),
             points,
-            at="proof",
-            fails=own == "003",
         ),
         *(
             s.deterministic(
                 "convex:expansion#corrected",
-                "5(1 + 2θ/n + 2θδ/(n−1)) − (n−3)/(n−1) (1 + 2θ/n − 2θδ) = (4n−2)/(n−1) + 2θ(4n−2)/(n(n−1)) "
-                "+ 2θδ(n+2)/(n−1)",
                 equal(_bracket("printed"), _bracket("001")),
                 points,
-                at="proof",
-                remark="as the thesis has it",
             )
             if own == "003"
             else ()
         ),
         *s.deterministic(
             "convex:sign",
-            "h_4 ≥ 0 on [0, 1/n]" + ("" if own == "001" else " (for all valid δ)"),
             at_least(_bracket(own), 0),
             points,
-            at="proof",
             search=search,
-            remark="so is the corrected h_4, (4n−6)/(n−1)(1 + 2θ/n) + 2θδ(n+6)/(n−1), for n ≥ 2",
         ),
     )

@@ -96,31 +96,23 @@ def claims(s: Source) -> tuple[Claim, ...]:
     return (
         *s.deterministic(
             "bn",
-            "BN(M) = diag(MMᵀ)^{−1/2} M has rows of length 1",
             vanishes(_longest_row),
             {"random": batches, "sparse": _sparse},
             hypotheses=_no_zero_feature,
-            remark="undefined for a zero row, which Gaussian weights give with probability 0 unless H = 0",
         ),
         *s.deterministic(
             "frobenius",
-            "Tr(BN(H)BN(H)ᵀ) = d",
             equal(lambda i: (unit_features(i["H"]) ** 2).sum(), lambda i: i["H"].shape[1]),
             {"random": batches, "sparse": _sparse},
             hypotheses=_no_zero_feature,
-            remark="where no row of H vanishes",
         ),
         *s.deterministic(
             "all-layers:all-layers",
-            "all matrices {H_k}_k have unit Frobenius norm",
             equal(_norm, 1),
             {"layers": _layers},
-            fails=True,
-            remark="the input H_0 is any matrix; the Gaussian approximation and the drift at ℓ = 0 need ‖H_0‖_F = 1",
         ),
         *s.deterministic(
             "all-layers:all-layers#corrected",
-            "‖H_k‖_F = 1 for k ≥ 1",
             equal(_norm, 1),
             {"layers": _layers},
             hypotheses=lambda i: i["layer"] > 0,
@@ -128,29 +120,24 @@ def claims(s: Source) -> tuple[Claim, ...]:
         *_lyapunov(s),
         *s.deterministic(
             "inverse",
-            "with the inverse of MMᵀ in place of that of its diagonal, representations become exactly orthogonal",
             vanishes(lambda i: float(orthogonality_gap(whitened(i["H"])))),
             {"random": _independent},
             exact=_precise_polar,
             tolerance=1e-7,
             hypotheses=lambda i: bool(np.linalg.cond(i["H"]) < 1e6),
-            remark="M of full column rank; for d > n the d × d inverse does not exist and the pseudo-inverse is meant",
         ),
         *s.deterministic(
             "orthogonal-weights",
-            "orthogonal weights keep representations as orthogonal as they are: V(WH) = V(H)",
             equal(lambda i: gap_of(i["H"] @ i["W"].T), lambda i: gap_of(i["H"])),
             {"random": _rotations},
             scale=1,
         ),
         *s.expectation(
             "orthogonal-weights:relu",
-            "the same does not hold with ReLU: orthogonal samples leave a layer with V > 0",
             above(Sampled(_rectified_gap), 0.0),
             {"shapes": cases({"samples": 2, "width": 8}, {"samples": 8, "width": 8}, {"samples": 8, "width": 64})},
             counts=(3, 3),
             resolution=1.0,
-            scope="mean over Haar weights",
         ),
     )
 
@@ -159,45 +146,35 @@ def _lyapunov(s: Source) -> tuple[Claim, ...]:
     return (
         *s.deterministic(
             "gap-lyapunov",
-            "V(H_ℓ) ≤ 2n V̂(H_ℓ)",
             at_most(lambda i: spectral_gap(i["squares"]), lambda i: 2 * len(i["squares"]) * lyapunov_of(i["squares"])),
             WITH_ZEROS,
             search=spectrum_search(),
             scale=1,
-            remark="for ‖H_ℓ‖_F = 1; the sharp factor is √(n(n−1)), so that 2n is loose by 2√(n/(n−1))",
         ),
         *s.deterministic(
             "gap-lyapunov:identity",
-            "V(H)² = Σσ_i⁴ − 1/n for Σσ_i² = 1",
             equal(
                 lambda i: spectral_gap(i["squares"]) ** 2,
                 lambda i: (unit_trace(i["squares"]) ** 2).sum() - (i["squares"][0] * 0 + 1) / len(i["squares"]),
             ),
             WITH_ZEROS,
-            at="proof",
             scale=1,
         ),
         *s.deterministic(
             "gap-lyapunov:maximum",
-            "given σ_n, Σσ_i⁴ − 1/n is largest at σ_1² = 1 − (n−1)σ_n², σ_2 = … = σ_n",
             at_most(lambda i: spectral_gap(i["squares"]) ** 2, _spike),
             WITH_ZEROS,
-            at="proof",
             search=spectrum_search(),
             scale=1,
-            remark="the maximum is n(n−1)V̂²",
         ),
         *s.deterministic(
             "gap-lyapunov:square",
-            "V²(H_ℓ) ≤ 2(n−1)² V̂²(H_ℓ)",
             at_most(
                 lambda i: spectral_gap(i["squares"]) ** 2,
                 lambda i: 2 * (len(i["squares"]) - 1) ** 2 * lyapunov_of(i["squares"]) ** 2,
             ),
             WITH_ZEROS,
-            at="proof",
             search=spectrum_search(2),
             scale=1,
-            remark="attained for n = 2; sharp is n(n−1), see :maximum",
         ),
     )

@@ -220,28 +220,21 @@ def _theorem(s: Source) -> tuple[Claim, ...]:
     return (
         *s.expectation(
             "drift",
-            "E[V̂(H_{ℓ+1}) | H_ℓ] ≤ (1 − ⅔(1/n − V̂(H_ℓ))) V̂(H_ℓ) + 1/√d",
             at_most(Sampled(_next), _drift(lyapunov_of)),
             {"layers": LAYERS},
             counts=COUNTS,
-            scope="n from 2 to 16, d from 4 to 4096; ℓ ≥ 1, or ‖H_0‖_F = 1",
         ),
         *s.expectation(
             "drift-gap",
-            "E V̂(H_{ℓ+1}) ≤ (1 − ⅔(1/n − V(H_ℓ))) V̂(H_ℓ) + 1/√d",
             at_most(Sampled(_next), _drift(spectral_gap)),
             {"layers": LAYERS},
             counts=COUNTS,
-            scope="n from 2 to 16, d from 4 to 4096",
-            remark="weaker than Theorem 5, which it is said to conclude: V ≥ V̂",
         ),
         *s.expectation(
             "drift-lyapunov",
-            "E_{W_ℓ} V̂(H_{ℓ+1}) ≤ (1 − ⅔(1/n − V̂(H_ℓ))) V̂(H_ℓ) + 1/√d",
             at_most(Sampled(_next), _drift(lyapunov_of)),
             {"layers": LAYERS},
             counts=COUNTS,
-            scope="n from 2 to 16, d from 4 to 4096",
         ),
     )
 
@@ -250,29 +243,21 @@ def _averages(s: Source) -> tuple[Claim, ...]:
     return (
         *s.expectation(
             "average",
-            "E[(1/ℓ) Σ_{k=1}^ℓ V̂(H_k)(1/n − V̂(H_k))] ≤ 3E V̂(H_0)/(2ℓ) + 3/(2√d)",
             at_most(Sampled(_average), _average_bound),
             {"chains": AVERAGES},
             trivial=lambda i: 1 / (4 * len(i["squares"]) ** 2),
             counts=(6, 6),
             resolution=0.2,
-            scope="‖H_0‖_F = 1",
-            remark="the sum from 1 to ℓ telescopes to V̂(H_1), not V̂(H_0); below the trivial 1/(4n²) only for d > 36n⁴",
         ),
         *s.deterministic(
             "average:input",
-            "the same for any input H_0, with V̂(H_0) = 1/n − σ_n(H_0)²",
             at_most(
                 lambda i: i["H"][0, 0] * 0, lambda i: averaged_drift_bound(1 - (i["H"] ** 2).sum(), 1, i["H"].shape[1])
             ),
             {"one-sample": cases({"H": np.array([[2.0, 0.0]])}, {"H": np.array([[3.0, 4.0]])})},
-            fails=True,
-            scope="one sample, where V̂(H_k) = 0 for k ≥ 1 whatever the weights; ℓ = 1",
-            remark="V̂(H_0) is negative for inputs of norm above 1",
         ),
         *s.deterministic(
             "average:input#corrected",
-            "the same for inputs of norm 1: the right side is not negative",
             at_least(lambda i: averaged_drift_bound(lyapunov_of(i["squares"]), 1, 100), 0),
             {**SPECTRA},
         ),
@@ -283,41 +268,31 @@ def _reduction(s: Source) -> tuple[Claim, ...]:
     return (
         *s.deterministic(
             "reduction:average",
-            "C_{ℓ+1} := H_{ℓ+1}ᵀH_{ℓ+1} = (1/d) Σ_i ((w_i ⊙ σ)/‖w_i ⊙ σ‖)^{⊗2}",
             vanishes(_literal),
             {"factored": _factored},
-            fails=True,
-            remark="true up to the rotation V of the samples, which keeps all eigenvalues",
         ),
         *s.deterministic(
             "reduction:average#corrected",
-            "H_{ℓ+1}ᵀH_{ℓ+1} = V [(1/d) Σ_i ((w_i ⊙ σ)/‖w_i ⊙ σ‖)^{⊗2}] Vᵀ",
             vanishes(_conjugated),
             {"factored": _factored},
         ),
         *s.deterministic(
             "reduction:standard",
-            "W_ℓ ~ N(0, I_d/d), so the entries of W = W_ℓU are i.i.d. standard normal: variance 1",
             vanishes(lambda i: _variance_gap(i, False)),
             {"rotations": _variances},
-            fails=True,
-            remark="variance 1/d; batch norm does not see the factor",
         ),
         *s.deterministic(
             "reduction:standard#corrected",
-            "the entries of √d W_ℓU have variance 1",
             vanishes(lambda i: _variance_gap(i, True)),
             {"rotations": _variances},
         ),
         *s.expectation(
             "reduction:law",
-            "W_ℓH_ℓ has the law of W diag(σ)Vᵀ: the next layer depends on H_ℓ through σ only",
             equal(Sampled(_two_ways), 0.0),
             {"batches": batches},
             scale=lambda i: 1 / len(i["H"]),
             hypotheses=lambda i: len(i["H"]) > 1,
             counts=(8, 12),
-            scope="mean of V̂(H_{ℓ+1})",
         ),
     )
 
@@ -327,67 +302,49 @@ def _concentration(s: Source) -> tuple[Claim, ...]:
     return (
         *s.expectation(
             "concentration",
-            "E_W‖C_{ℓ+1} − E_W C_{ℓ+1}‖² ≤ 1/d",
             at_most(_spread, lambda i: 1 / i["width"]),
             {name: widths(family, 2, 8, 32, 512) for name, family in SPECTRA.items()},
             exact=_exact_spread,
             counts=(60, 400),
-            scope="Frobenius norm, where the left side is (1 − Σp_i²)/d; the operator norm is smaller",
         ),
         *s.expectation(
             "concentration:mean",
-            "E_W C_{ℓ+1} = diag(p_1(σ), …, p_n(σ)), in the basis V",
             equal(Sampled(_entry), lambda i: float(spectrum_map(i["squares"]).eigenvalues[-1])),
             {"layers": LAYERS},
             scale=lambda i: 1 / len(i["squares"]),
             counts=COUNTS,
             resolution=0.1,
-            scope="the last entry",
         ),
         *(
             ()
             if squares
             else s.deterministic(
                 "concentration:off-diagonal",
-                "Σ_{i≠j} E[C_{ℓ+1}]_ij = (1/d²)(Σ_k (Σ_i A_ki²)² − Σ_ik A_ki⁴)",
                 equal(lambda i: 0, lambda i: orthogonal_spread(2, i["width"]).off_diagonal),
                 {"pairs": PAIRS},
-                at="proof",
-                fails=True,
-                scope="two orthogonal samples, where the mean of the right side is 1/(4d) and E[C]_ij = 0",
-                remark="the square of [C]_ij is missing; the thesis has it",
             )
         ),
         *s.expectation(
             "concentration:off-diagonal" + ("" if squares else "#corrected"),
-            "Σ_{i≠j} E[C_{ℓ+1}]_ij² = (1/d²) E(Σ_k (Σ_i A_ki²)² − Σ_ik A_ki⁴)",
             equal(
                 Sampled(_off_diagonal), lambda i: float(orthogonal_spread(i["samples"], float(i["width"])).off_diagonal)
             ),
             {"orthogonal": ORTHOGONAL},
-            at="proof",
             counts=(4, 4),
             resolution=0.1,
-            scope="orthogonal samples, where the right side is (n−1)/((n+2)d)",
         ),
         *s.deterministic(
             "concentration:last-line",
-            "(1/d²)(Σ_i A_ki²)² = 1/d" if not squares else "(1/d²)(Σ_i A_ii²)² = 1/d",
             equal(lambda i: _last_line(i, s.paper), lambda i: (i["A"][0, 0] * 0 + 1) / len(i["A"])),
             {"rows": _unit_rows},
-            at="proof",
-            fails=True,
-            remark="the rows of A have length 1; the sum over k is missing",
         ),
         *s.deterministic(
             "concentration:last-line#corrected",
-            "(1/d²) Σ_k (Σ_i A_ki²)² = 1/d",
             equal(
                 lambda i: ((i["A"] ** 2).sum(axis=1) ** 2).sum() / len(i["A"]) ** 2,
                 lambda i: (i["A"][0, 0] * 0 + 1) / len(i["A"]),
             ),
             {"rows": _unit_rows},
-            at="proof",
         ),
     )
 
@@ -397,60 +354,43 @@ def _smallest(s: Source) -> tuple[Claim, ...]:
     return (
         *s.expectation(
             "smallest",
-            "E_W(V̂(H_{ℓ+1}) − (1/n − p_n(σ)))² ≤ 1/d",
             at_most(Sampled(_deviation), lambda i: 1 / i["width"]),
             {"layers": LAYERS},
             counts=COUNTS,
-            scope="n from 2 to 16, d from 4 to 4096",
         ),
         *(
             s.deterministic(
                 "smallest:first-line",
-                "E_W(V(C_{ℓ+1}) − (1/n − p_n))² = E_W(λ_n(C_{ℓ+1}) − λ_n(E C_{ℓ+1}))²",
                 equal(
                     lambda i: orthogonal_spread(2, i["width"]).total,
                     lambda i: orthogonal_spread(2, i["width"]).smallest,
                 ),
                 {"pairs": PAIRS},
-                at="proof",
-                fails=True,
-                scope="two orthogonal samples: 1/(2d) and 1/(4d)",
-                remark="V is the gap; V̂ is meant, as in the thesis",
             )
             if first
             else s.deterministic(
                 "smallest:second-line",
-                "E_W(λ_n(C_{ℓ+1}) − λ_n(E C_{ℓ+1}))² = E_W‖C_{ℓ+1} − E C_{ℓ+1}‖_F²",
                 equal(
                     lambda i: orthogonal_spread(2, i["width"]).smallest,
                     lambda i: orthogonal_spread(2, i["width"]).total,
                 ),
                 {"pairs": PAIRS},
-                at="proof",
-                fails=True,
-                scope="two orthogonal samples: 1/(4d) and 1/(2d)",
-                remark="003 has ≤ here and = in the line before",
             )
         ),
         *(
             s.expectation(
                 "smallest:first-line#corrected",
-                "E_W(V̂(H_{ℓ+1}) − (1/n − p_n))² = E_W(λ_n(C_{ℓ+1}) − λ_n(E C_{ℓ+1}))²",
                 equal(Sampled(_deviation), lambda i: orthogonal_spread(2, float(i["width"])).smallest),
                 {"pairs": cases(*({"squares": np.array([0.5, 0.5]), "width": d} for d in (2, 8, 64)))},
-                at="proof",
                 counts=(3, 3),
                 resolution=0.3,
-                scope="two orthogonal samples, where the right side is 1/(4d)",
             )
             if first
             else ()
         ),
         *s.deterministic(
             "smallest:weyl" if first else "smallest:second-line#corrected",
-            "|λ_n(A) − λ_n(B)| ≤ ‖A − B‖_F for symmetric A, B",
             at_most(_eigenvalue_gap, _distance),
             {"pairs": _symmetric_pairs},
-            at="proof",
         ),
     )

@@ -167,44 +167,32 @@ def claims(s: Source) -> tuple[Claim, ...]:
 
 
 def _stationary(s: Source) -> tuple[Claim, ...]:
-    power, text = (1, "n/(α√d)") if s.paper == "003" else (2, "n²/(α√d)")
+    power = 1 if s.paper == "003" else 2
     return (
         *s.asymptotic(
             "intro:width",
-            "E[gap] = O(n/(α√d)) at great depth",
             at_most(Sampled(_scaled_gap), 1.0),
             {"chains": STATIONARY},
             counts=(6, 6),
-            scope="√d V/n ≤ 1, n from 2 to 8, d from 16 to 512, stationary chains",
-            remark="it is about 1/(2√n): in n the gap grows like √n, not n^{3/2}",
         ),
         *s.asymptotic(
             "intro:gaussian",
-            f"W₂² = O({text}) at great depth",
             at_most(Sampled(_scaled_distance(power)), 1.0),
             {"chains": STATIONARY},
             counts=(6, 6),
-            scope=f"√d E Σ(σ_i − 1/√n)²/n{'' if power == 1 else '²'} ≤ 1, n from 2 to 8, d from 16 to 512",
-            remark="W₂² is about n²/(16d)",
         ),
         *s.asymptotic(
             "table",
-            "BN MLP: in a W₂ ball of radius O(width^{−1/4}) around a Gaussian",
             at_most(Sampled(_distance_exponent), -0.25),
             {"widths": cases({"samples": 4, "widths": [32, 128, 512]}, {"samples": 2, "widths": [16, 64, 256]})},
             counts=(2, 2),
             resolution=0.3,
-            scope="exponent of √(E Σ(σ_i − 1/√n)²), which bounds W₂, in d from 16 to 512",
-            remark="the exponent is −½",
         ),
         *s.asymptotic(
             "table:text",
-            "the radius of the Wasserstein ball is at most O(1/√width)",
             at_most(Sampled(_radius), 1.0),
             {"chains": STATIONARY},
-            at="text after the corollary",
             counts=(6, 6),
-            scope="√d W₂ ≤ n, n from 2 to 8, d from 16 to 512",
         ),
     )
 
@@ -213,16 +201,13 @@ def _vanilla(s: Source) -> tuple[Claim, ...]:
     return (
         *s.asymptotic(
             "vanilla:gap",
-            "the orthogonality gap of a vanilla linear network increases with depth",
             above(Sampled(_fall("vanilla", (2, 60))), 0.0),
             {"nets": cases({"width": 16, "samples": 4, "chains": 60, "start": "orthogonal"})},
             counts=(1, 1),
             resolution=1.0,
-            scope="layer 60 against layer 2, d = 16, n = 4",
         ),
         *s.asymptotic(
             "vanilla:rank-one",
-            "representations of a vanilla linear network converge to rank one after scaling",
             at_most(Sampled(_from_rank_one), 1e-3),
             {
                 "nets": cases(
@@ -232,16 +217,13 @@ def _vanilla(s: Source) -> tuple[Claim, ...]:
             },
             counts=(1, 2),
             resolution=1.0,
-            scope="√(1−1/n) − V below 1e-3 at layer 600 (d = 8) and 1200 (d = 16)",
         ),
         *s.empirical(
             "slowdown:gap",
-            "the gap of the last layer of a random vanilla ReLU network rises with depth",
             above(Sampled(_fall("relu", (15, 75))), 0.0),
             {"nets": cases({"width": 200, "samples": 32, "chains": 40, "start": "aligned"})},
             counts=(1, 1),
             resolution=1.0,
-            scope="75 against 15 layers, width 200, Gaussian samples of cosine 0.8; no training",
         ),
     )
 
@@ -250,21 +232,17 @@ def _pairs(s: Source) -> tuple[Claim, ...]:
     return (
         *s.empirical(
             "cosines:bn",
-            "BN: almost aligned samples become nearly orthogonal, d = 32",
             below(Sampled(_cosine(False, (50,))), 0.25),
             {"runs": COSINES},
             counts=(1, 1),
             resolution=0.3,
-            scope="mean |cos| at layer 50 below ¼; inputs e₁ and 0.999e₁ + 0.001e₂",
         ),
         *s.empirical(
             "cosines:vanilla",
-            "vanilla: orthogonal samples become increasingly aligned, d = 32",
             above(Sampled(_cosine(True, (1, 50))), 0.0),
             {"runs": COSINES},
             counts=(1, 1),
             resolution=1.0,
-            scope="mean |cos| at layer 50 minus layer 1",
         ),
     )
 
@@ -276,23 +254,17 @@ def _depth(s: Source) -> tuple[Claim, ...]:
             for name in ("depth-figure:linear", "exponential")
             for claim in s.empirical(
                 name,
-                "log V_ℓ decreases linearly for ℓ = 1, …, 20",
                 at_most(Sampled(_linearity), -0.9),
                 {"widths": DEPTHS},
                 counts=(1, 2),
-                scope="correlation of log V, mean of 20 runs, with ℓ below −0.9; n = 4, "
-                "H_0 = diag(1, 1e-6, 1e-6, 1e-6)",
-                remark="not quite a line: about 4 layers pass before V moves, and for d = 32 it is flat by layer 25",
             )
         ),
         *s.empirical(
             "depth-figure:constant",
-            "then log V wiggles around a small constant",
             vanishes(Sampled(_settled)),
             {"widths": DEPTHS},
             counts=(1, 2),
             resolution=0.25,
-            scope="mean of log V over layers 36–50 minus layers 26–35",
         ),
     )
 
@@ -302,8 +274,6 @@ def _width(s: Source) -> tuple[Claim, ...]:
     return (
         *s.empirical(
             "width-figure:slope",
-            "the slope of log of the mean of V over 500 layers in log d is "
-            + ("−0.46 (ℓ = 1, …, 500)" if printed else "about −1/2 (ℓ = 100, …, 600)"),
             equal(
                 Sampled(_width_slope(1, 500) if printed else _width_slope(100, 600)),
                 lambda i: -0.46 if printed else -0.5,
@@ -312,18 +282,14 @@ def _width(s: Source) -> tuple[Claim, ...]:
             tolerance=0.01 if printed else 0.02,
             resolution=0.15,
             counts=(1, 1),
-            scope="n = 4, d = 16, …, 512, 20 runs, H_0 = diag(1, 1e-6, 1e-6, 1e-6)",
-            remark="without the first layers it is −0.51" if printed else "",
         ),
         *s.empirical(
             "width-claim",
-            "the slope is close to −1/2",
             equal(Sampled(_width_slope(100, 600)), -0.5),
             {"widths": SLOPES},
             tolerance=0.02,
             resolution=0.15,
             counts=(1, 1),
-            scope="layers 100 to 600, n = 4, d = 16, …, 512, 20 runs",
         ),
     )
 
@@ -332,31 +298,21 @@ def _independence(s: Source) -> tuple[Claim, ...]:
     return (
         *s.probability(
             "independence:rank",
-            "linearly independent inputs stay linearly independent in all layers if d = Ω(n²)",
             above(Sampled(least_ratio), 0.0),
             {"squares": SQUARES},
             counts=(2, 3),
             resolution=1.0,
-            scope="least σ_n over 1000 layers relative to the input's, d = n², n = 4, 8, 16",
-            remark="at any d ≥ n the rank is kept almost surely; how small σ_n becomes depends on d",
         ),
         *s.probability(
             "independence:infinite-depth",
-            "A₁(α, ∞) holds as long as d = Ω(n²)",
             equal(lambda i: survival_bound(i["width"], i["alpha"], i["layers"]), 1),
             {"pairs": _survivals},
-            fails=True,
-            scope="two samples, d = n², 2n², 4n²; an upper bound of the probability of A₁(α, ℓ) at ℓ = 1e60",
-            remark="for n ≥ 2 every layer falls below α with at least a fixed probability: A₁(α, ∞) has probability 0",
         ),
         *s.probability(
             "independence:infinite-depth#corrected",
-            "A₁(0.1 α₀, 1000) holds for d = n²",
             at_least(Sampled(least_ratio), 0.1),
             {"squares": SQUARES},
             counts=(2, 3),
-            scope="mean over runs of min_k σ_n(H_k)/α₀, Gaussian inputs, n = 4, 8, 16",
             resolution=0.5,
-            remark="at finite depth",
         ),
     )

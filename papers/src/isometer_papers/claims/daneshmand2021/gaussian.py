@@ -37,54 +37,41 @@ def claims(s: Source) -> tuple[Claim, ...]:
     return (
         *s.expectation(
             "gaussian",
-            "W₂(law(W_ℓH_ℓ), law(G/√n))² ≤ 2n E V(H_ℓ)",
             at_most(
                 lambda i: gaussian_distance(i["squares"]), lambda i: 2 * len(i["squares"]) * spectral_gap(i["squares"])
             ),
             WITH_ZEROS,
             search=spectrum_search(),
             hypotheses=_apart,
-            scope="given H_ℓ of norm 1, where W₂² = Σ(σ_i − 1/√n)²; for random H_ℓ its mean bounds W₂²",
-            remark="loose: W₂² ≤ nV², about nV²/4 near orthogonality; at ℓ = 0 it needs ‖H_0‖_F = 1",
         ),
         *s.deterministic(
             "gaussian:quotients",
-            "Σ(σ_i − 1/√n)² = Σ(σ_i² − 1/n)²/(σ_i + 1/√n)²",
             equal(lambda i: gaussian_distance(i["squares"]), _quotients),
             WITH_ZEROS,
-            at="proof",
             scale=1,
         ),
         *s.deterministic(
             "gaussian:square",
-            "Σ(σ_i − 1/√n)² ≤ n Σ(σ_i² − 1/n)² = n V²",
             at_most(
                 lambda i: gaussian_distance(i["squares"]), lambda i: len(i["squares"]) * spectral_gap(i["squares"]) ** 2
             ),
             WITH_ZEROS,
-            at="proof",
             search=spectrum_search(),
             hypotheses=_apart,
         ),
         *s.deterministic(
             "gaussian:last",
-            "n V²(H_ℓ) ≤ 2n V(H_ℓ)",
             at_most(
                 lambda i: len(i["squares"]) * spectral_gap(i["squares"]) ** 2,
                 lambda i: 2 * len(i["squares"]) * spectral_gap(i["squares"]),
             ),
             WITH_ZEROS,
-            at="proof",
             search=spectrum_search(),
             hypotheses=_apart,
-            remark="V < 1",
         ),
         *s.deterministic(
             "gaussian:orthogonal",
-            "for orthogonal H_ℓ, W_ℓH_ℓ is equal in distribution to an isotropic Gaussian matrix: W₂ = 0",
             vanishes(lambda i: gaussian_distance(i["squares"])),
             {"orthogonal": _orthogonal},
-            at="text before it",
-            remark="standard up to the variance 1/(nd) of its entries",
         ),
     )

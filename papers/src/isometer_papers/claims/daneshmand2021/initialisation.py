@@ -93,26 +93,19 @@ def _algorithm(s: Source) -> tuple[Claim, ...]:
     return (
         *s.deterministic(
             "algorithm:slice",
-            "V′ ∈ R^{d×d}, obtained by slicing V ∈ R^{n×d}, is orthogonal",
             vanishes(_product),
             {"frames": _frames},
-            fails=True,
         ),
         *s.deterministic(
             "algorithm:slice#corrected",
-            "V′ = V is orthogonal for n = d",
             vanishes(_product),
             {"frames": _frames},
             hypotheses=lambda i: i["V"].shape[0] == i["V"].shape[1],
         ),
         *s.deterministic(
             "algorithm:gap",
-            "V(W_ℓH_ℓ) < V(H_ℓ) for W_ℓ = V′Σ^{−1/2}Uᵀ/‖Σ^{1/2}‖_F, V′ a d × d slice of V",
             below(lambda i: gap_of(sliced_output(i["V"], i["sigma"])), lambda i: gap_of(i["V"] * i["sigma"])),
             {"frames": _frames},
-            fails=f"iterative:{_parts(s)[0]}",
-            scope="V′ the first d rows; d from 2 to 5, n ≤ 4d",
-            remark="with the slice the rank can fall: rows (½, ½), (½, ½), (½, −½), (½, −½) and equal σ give rank one",
         ),
     )
 
@@ -121,16 +114,12 @@ def _gaps(s: Source) -> tuple[Claim, ...]:
     return (
         *s.deterministic(
             f"iterative:{_parts(s)[0]}",
-            "V(H_ℓ) > V(W_ℓH_ℓ) as long as V(H_ℓ) ≠ 0 and Σ_ℓ is invertible, V′ orthogonal, n ≥ d",
             below(lambda i: gap_after(i["sigma"], i["n"]), _before),
             {"batches": _long_batches},
             hypotheses=_not_zero,
-            fails=True,
-            remark="for n > d and equal singular values V = √(1/d − 1/n) ≠ 0 does not move",
         ),
         *s.deterministic(
             f"iterative:{_parts(s)[0]}#corrected",
-            "V(H_ℓ) > V(W_ℓH_ℓ) unless all singular values are equal, V′ orthogonal, n ≥ d",
             below(lambda i: gap_after(i["sigma"], i["n"]), _before),
             {"batches": _long_batches},
             search=SEARCH,
@@ -139,32 +128,24 @@ def _gaps(s: Source) -> tuple[Claim, ...]:
         ),
         *s.deterministic(
             f"iterative:{_parts(s)[1]}",
-            "V(H_ℓ) = Σ(σ_i² − 1/n)² = Σσ_i⁴ − 1/n",
             equal(_before, lambda i: gap_before(i["sigma"], i["n"])),
             {"spectra": _spectra},
             scale=1,
-            fails=True,
-            remark="it is V² that has this value",
         ),
         *s.deterministic(
             f"iterative:{_parts(s)[1]}#corrected",
-            "V(H_ℓ)² = Σσ_i⁴ − 1/n",
             equal(lambda i: gap_of(np.diag(i["sigma"])) ** 2, lambda i: gap_before(i["sigma"], i["n"])),
             {"spectra": _spectra},
             scale=1,
         ),
         *s.deterministic(
             "iterative:after",
-            "V(W_ℓH_ℓ) = Σ(σ_i/Σ_jσ_j − 1/n)² = 1/(Σσ_i)² − 1/n",
             equal(lambda i: gap_of(np.diag(i["sigma"] ** 0.5)), lambda i: gap_after_squared(i["sigma"], i["n"])),
             {"spectra": _spectra},
             scale=1,
-            fails=True,
-            remark="it is V² that has this value",
         ),
         *s.deterministic(
             "iterative:after#corrected",
-            "V(W_ℓH_ℓ)² = 1/(Σσ_i)² − 1/n for Σσ_i² = 1",
             equal(lambda i: gap_of(np.diag(i["sigma"] ** 0.5)) ** 2, lambda i: gap_after_squared(i["sigma"], i["n"])),
             {"spectra": _spectra},
             scale=1,
@@ -173,12 +154,9 @@ def _gaps(s: Source) -> tuple[Claim, ...]:
 
 
 def _chain(s: Source) -> tuple[Claim, ...]:
-    power = "⁴" if s.paper == "003" else "²"
-    last = "(Σσ_i)²(Σσ_i⁴)²" if s.paper == "003" else "(Σσ_i)² Σσ_i⁴"
     return (
         *s.deterministic(
             "iterative:key",
-            f"Σσ_i⁴ (Σσ_i)² > 1 = (Σσ_i²){power} unless all σ_i are equal",
             above(lambda i: key_inequality(i["sigma"]), 1),
             {"spectra": _spectra},
             search=SEARCH,
@@ -187,27 +165,22 @@ def _chain(s: Source) -> tuple[Claim, ...]:
         ),
         *s.deterministic(
             "iterative:cauchy",
-            "(Σσ_i²)⁴ ≤ (Σσ_i)² (Σσ_i³)²",
             at_most(lambda i: cauchy_steps(i["sigma"])["start"], lambda i: cauchy_steps(i["sigma"])["middle"]),
             {"spectra": _spectra},
             search=SEARCH,
         ),
         *s.deterministic(
             "iterative:cauchy-last",
-            f"(Σσ_i)² (Σσ_i³)² ≤ {last} for Σσ_i² = 1",
             at_most(lambda i: cauchy_steps(i["sigma"])["middle"], lambda i: cauchy_steps(i["sigma"])[s.paper]),
             {"spectra": _spectra},
             search=SEARCH,
-            fails=s.paper == "003",
         ),
         *(
             s.deterministic(
                 "iterative:cauchy-last#corrected",
-                "(Σσ_i)² (Σσ_i³)² ≤ (Σσ_i)² Σσ_i⁴ for Σσ_i² = 1",
                 at_most(lambda i: cauchy_steps(i["sigma"])["middle"], lambda i: cauchy_steps(i["sigma"])["001"]),
                 {"spectra": _spectra},
                 search=SEARCH,
-                remark="as the thesis has it; enough for the conclusion",
             )
             if s.paper == "003"
             else ()

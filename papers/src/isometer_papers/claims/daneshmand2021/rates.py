@@ -33,9 +33,6 @@ from isometer_papers.theory.orthogonality.spectrum_shares import (
     two_level_share,
 )
 
-LIMIT = "d → ∞ at fixed n, ℓ, inputs with n − 1 equal singular values; α is the least singular value on the way"
-ROOT = "the proof uses σ_n ≥ α where it needs σ_n² ≥ α"
-
 
 def _paths(*found: tuple[int, float, int]) -> Family:
     return cases(*({"n": n, "first": first, "layers": layers} for n, first, layers in found))
@@ -195,7 +192,6 @@ FINITE = cases(
     {"squares": np.full(4, 0.25), "width": 16, "layers": 3, "alpha": 0.1, "chains": 200},
     {"squares": np.array([0.97, 0.01, 0.01, 0.01]), "width": 65536, "layers": 12, "alpha": 0.15, "chains": 10},
 )
-MEANT = "runs in which σ_n(H_k) ≥ α for k ≤ ℓ; no α > 0 is attained almost surely for n ≥ 2"
 
 
 def _rate(i: Instance) -> Any:
@@ -215,43 +211,27 @@ def _theorem(s: Source) -> tuple[Claim, ...]:
     return (
         *s.expectation(
             "theorem",
-            "E V(H_{ℓ+1}) ≤ 2(1 − ⅔α)^ℓ + 3n/(α√d) under A₁(α, ℓ)",
             at_most(_gap, _gap_limit(1)),
             WIDE,
-            fails=True,
-            scope=LIMIT,
-            remark=f"{ROOT}: the gap falls like (n/(n+2))^ℓ, slower than (1 − ⅔α)^ℓ for n > 4 and α near 1/√n. "
-            "The instances need widths of about 3e13 and more; for those that can be simulated see :finite",
         ),
         *s.expectation(
             "theorem#corrected",
-            "E V(H_{ℓ+1}) ≤ 2(1 − ⅔α²)^ℓ + 3n/(α²√d) under A₁(α, ℓ)",
             at_most(_gap, _gap_limit(2)),
             WIDE,
             search=SEARCH,
-            scope=LIMIT,
-            remark="what the proof gives, for E V(H_{ℓ+1}) over the runs with A₁(α, ℓ)",
         ),
         *s.expectation(
             "theorem:finite",
-            "E V(H_{ℓ+1}) ≤ 2(1 − ⅔α)^ℓ + 3n/(α√d) under A₁(α, ℓ), widths up to 65536",
             at_most(Sampled(_finite_gap), _finite_bound(gap_bound)),
             {"chains": FINITE},
             trivial=_largest_gap,
             counts=(7, 7),
             resolution=0.3,
-            scope=MEANT,
-            remark="better than V ≤ √(1−1/n) only for d > 9n³; the stationary gap is about √n/(2√d)",
         ),
         *s.expectation(
             "theorem:last-line",
-            "E V(H_{ℓ+1}) ≤ 2(1 − ⅔α)^ℓ + 3n/(2α√d)",
             at_most(_gap, _gap_limit(1, 1.5)),
             WIDE,
-            at="last line of its proof",
-            fails="theorem",
-            scope=LIMIT,
-            remark=f"2n · 3/(2α√d) is 3n/(α√d), as in the theorem; {ROOT}",
         ),
     )
 
@@ -260,36 +240,25 @@ def _appendix(s: Source) -> tuple[Claim, ...]:
     return (
         *s.expectation(
             "step:step",
-            "E V̂(H_{ℓ+1}) ≤ (1 − ⅔α) E V̂(H_ℓ) + 1/√d under A₁(α, ℓ)",
             at_most(_step_value, _step_bound(1)),
             {"steps": _steps},
-            fails=True,
-            scope="given H_ℓ with σ_n(H_ℓ) = α, all others equal",
-            remark=f"left: 1/n − p_n, which is below the mean of V̂ since the least eigenvalue is concave. {ROOT}",
         ),
         *s.expectation(
             "step:step#corrected",
-            "E V̂(H_{ℓ+1}) ≤ (1 − ⅔α²) E V̂(H_ℓ) + 1/√d under A₁(α, ℓ)",
             at_most(Sampled(_step_sample), lambda i: float(_step_bound(2)(i))),
             {"steps": STEPS},
             counts=(5, 5),
         ),
         *s.expectation(
             "induction:induction",
-            "E V̂(H_{ℓ+1}) ≤ (1 − ⅔α)^ℓ E V̂(H_1) + 3/(2α√d) under A₁(α, ℓ)",
             at_most(_last_lyapunov, _lyapunov_limit(1)),
             WIDE,
-            fails=True,
-            scope=LIMIT,
-            remark=ROOT,
         ),
         *s.expectation(
             "induction:induction#corrected",
-            "E V̂(H_{ℓ+1}) ≤ (1 − ⅔α²)^ℓ E V̂(H_1) + 3/(2α²√d) under A₁(α, ℓ)",
             at_most(_last_lyapunov, _lyapunov_limit(2)),
             WIDE,
             search=SEARCH,
-            scope=LIMIT,
         ),
     )
 
@@ -298,32 +267,22 @@ def _corollary(s: Source) -> tuple[Claim, ...]:
     return (
         *s.expectation(
             "corollary",
-            "W₂(law(W_ℓH_ℓ), law(G/√n))² ≤ 4n(1 − ⅔α)^ℓ + 6n²/(α√d) under A₁(α, ℓ)",
             at_most(_gaussian, _gaussian_limit(1, 0)),
             VERY_WIDE,
-            fails=True,
-            scope=LIMIT,
-            remark=f"{ROOT}; the left side falls like (n/(n+2))^{{2ℓ}}, too slowly for n ≥ 32 and α near 1/√n",
         ),
         *s.expectation(
             "corollary#corrected",
-            "W₂² ≤ 4n(1 − ⅔α²)^{ℓ−1} + 6n²/(α²√d) under A₁(α, ℓ)",
             at_most(_gaussian, _gaussian_limit(2, 1)),
             VERY_WIDE,
             search=SEARCH,
-            scope=LIMIT,
-            remark="the theorem is about H_{ℓ+1}, the lemma that it is combined with about H_ℓ: the exponent is ℓ − 1",
         ),
         *s.expectation(
             "corollary:finite",
-            "W₂² ≤ 4n(1 − ⅔α)^ℓ + 6n²/(α√d) under A₁(α, ℓ), widths up to 65536",
             at_most(Sampled(_finite_gaussian), _finite_bound(gaussian_distance_bound)),
             {"chains": FINITE},
             trivial=_largest_distance,
             counts=(7, 7),
             resolution=0.3,
-            scope=f"E Σ(σ_i − 1/√n)², which bounds W₂²; {MEANT}",
-            remark="W₂² ≤ 2 − 2/√n anyway: the width term alone is better than that only for d > 9n⁴/α²",
         ),
     )
 
@@ -332,19 +291,13 @@ def _introduction(s: Source) -> tuple[Claim, ...]:
     return (
         *s.asymptotic(
             "intro:depth",
-            "E[gap] = O((1−α)^depth + n/(α√d)) with the α of A₁",
             at_most(_rate, lambda i: 1 - _alpha(_chain(i), i["layers"])),
             {"paths": DEEP},
-            fails=True,
-            scope="d → ∞: the factor per layer in the limit of depth, at layers 12 to 120",
-            remark="it tends to n/(n+2), above 1 − α for α near 1/√n at every n; the ⅔ of the theorem is left out",
         ),
         *s.asymptotic(
             "intro:depth#corrected",
-            "for d → ∞ the gap falls by a factor of n/(n+2) per layer",
             equal(_rate, lambda i: first_order_rate(i["n"])),
             {"paths": DEEP},
             tolerance=0.01,
-            scope="at layers 12 to 120",
         ),
     )

@@ -12,6 +12,7 @@ from isometer.run import seed_of
 from isometer.theory.batch_norm import gram_chain
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Rng
+from isometer_papers.claims.nachum2024.instances import proportion
 from isometer_papers.theory.odd_point.chain import cluster_spread, sampled_last_layer
 from isometer_papers.theory.odd_point.layer import recentred_relu_gram
 
@@ -89,6 +90,23 @@ def odd_again(name: str) -> Any:
         return Estimate.of(np.asarray(data[name].isel(layer=-1).values))
 
     return estimate
+
+
+def fresh_hits(i: Instance, rng: Rng) -> Estimate:
+    """How often the odd point is the longest input, by the simulation engine with its weights drawn one by one."""
+    from isometer.simulate import simulate
+    from isometer.spec import Spec
+
+    def longest(h: Any) -> Any:
+        return h.square().sum(-1).argmax(-1).to(h.dtype)
+
+    runs = 400
+    x = inputs(i["n"], runs, i.get("start", "gaussian"), rng)
+    spec = Spec(i["width"], i["depth"], norm="batch-recenter", input_width=x.shape[-1])  # type: ignore[arg-type]
+    seed = int(rng.integers(1 << 31))
+    data = simulate(spec, x, runs=runs, metrics=[longest], seed=seed, engine="dense")
+    last = np.asarray(data["longest"].isel(layer=-1).values)
+    return proportion(int((last == np.argmax((x**2).sum(-1), axis=1)).sum()), runs)
 
 
 def hits(i: Instance) -> Any:

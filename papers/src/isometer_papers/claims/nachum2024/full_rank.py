@@ -69,7 +69,7 @@ def _tails(rng: Rng, count: int) -> Iterator[Instance]:
     shapes = [circle_batch(3), fan(2, 0.3), fan(3, 0.1), fan(2, 1.5)]
     shapes += [rng.standard_normal((int(rng.integers(2, 4)), 2)) for _ in range(count)]
     for x in shapes[:count]:
-        instance = with_gamma(x, 200)
+        instance = with_gamma(x, 800)
         d = math.ceil(float(rng.uniform(2.05, 2.3)) * instance["n/gamma"])
         yield {**instance, "d": d, "alpha": d / instance["n/gamma"]}
 
@@ -128,7 +128,7 @@ def _normalized_tails(rng: Rng, count: int) -> Iterator[Instance]:
         d = math.ceil(2.5 * instance["n/gamma"])
         yield {**instance, "d": d, "alpha": d / instance["n/gamma"]}
     for _ in range(count - 2):
-        instance = with_gamma(rng.standard_normal((3, 2)) + 1, 200, centred=True)
+        instance = with_gamma(rng.standard_normal((3, 2)) + 1, 800, centred=True)
         d = math.ceil(2.1 * instance["n/gamma"])
         yield {**instance, "d": d, "alpha": d / instance["n/gamma"]}
 
@@ -168,50 +168,33 @@ def _wide(rng: Rng, count: int) -> Iterator[Instance]:
 CLAIMS = (
     expectation(
         "000/thm-3.1",
-        "Theorem 3, item 1",
-        "E[y] ≤ n/γ",
         at_most(Sampled(lambda i, rng: Estimate.of(counts_of_neurons(i, rng))), lambda i: i["n/gamma"]),
         {"batches": _neurons},
         counts=(8, 30),
-        resolution=1.0,
-        scope="circles, fans and Gaussian batches of two and three features, n from 2 to 9",
-        remark="samples not zero; n = 1 attains it; in the plane γ ≤ 1/(2n), so that the bound is at least 2n²",
+        resolution=0.2,
     ),
     probability(
         "000/thm-3.2a",
-        "Theorem 3, item 2, eq. 7a",
-        "d = αn/γ, α > 2 ⇒ P(rank = n) ≥ 1 − exp{−n[(α/γ)log(1/α) + (α/γ−1)log((α−γ)/(1−γ))]}",
         at_least(Sampled(_share), _strong),
         {"single": _single, "batches": _tails},
         counts=(6, 24),
-        resolution=1.0,
-        scope="n = 1 exactly, n = 2 and 3 by draws, α from 2.05",
-        remark="the derivation needs α > 1 only",
+        resolution=0.1,
     ),
     probability(
         "000/thm-3.2b",
-        "Theorem 3, item 2, eq. 7b",
-        "d = αn/γ, α > 2 ⇒ P(rank = n) ≥ 1 − exp{−n(α − 1 − log α)}",
         at_least(Sampled(_share), _weak),
         {"single": _single, "batches": _tails},
         counts=(6, 24),
-        resolution=1.0,
-        scope="n = 1 exactly, n = 2 and 3 by draws, α from 2.05",
+        resolution=0.1,
     ),
     deterministic(
         "000/thm-3.2b:weaker",
-        "eq. 7a, 7b",
-        "(α/γ)log(1/α) + (α/γ−1)log((α−γ)/(1−γ)) ≥ α − 1 − log α",
         at_least(lambda i: full_rank_exponent(i["alpha"], i["gamma"]), lambda i: full_rank_exponent_simple(i["alpha"])),
         {"random": _exponents},
         search=BOX,
-        scope="α from 1 to 20, γ from 1e-4 to ½",
-        remark="equality in the limit γ → 0",
     ),
     expectation(
         "000/cor-4:item-1",
-        "Corollary 4",
-        "no two columns of X collinear ⇒ E[y] ≤ n/γ for BN before ReLU, γ = γ(X − x̄)",
         at_most(
             Sampled(
                 lambda i, rng: Estimate.of(counts_of_neurons(i, rng, recenter=True)),
@@ -223,27 +206,18 @@ CLAIMS = (
         {"batches": _normalized_cases},
         hypotheses=lambda i: not collinear(i["X"]),
         counts=(6, 20),
-        resolution=1.0,
-        corrected="000/cor-4:item-1#corrected",
-        scope="y cut off at 20 n/γ",
-        remark="columns that are not collinear can be so, or vanish, after centring: then y = ∞",
+        resolution=0.1,
     ),
     expectation(
         "000/cor-4:item-1#corrected",
-        "Corollary 4",
-        "no two columns of X − x̄ collinear, none zero ⇒ E[y] ≤ n/γ for BN before ReLU",
         at_most(Sampled(lambda i, rng: Estimate.of(counts_of_neurons(i, rng, recenter=True))), lambda i: i["n/gamma"]),
         {"batches": _normalized_cases},
         hypotheses=_centred_apart,
         counts=(8, 30),
-        resolution=1.0,
-        scope="Gaussian batches of two features, n from 3 to 6",
-        remark="for n = 2 the centred columns are always collinear",
+        resolution=0.1,
     ),
     probability(
         "000/cor-4:item-2",
-        "Corollary 4",
-        "no two columns of X collinear ⇒ P(rank = n) ≥ 1 − exp{−n(α−1−log α)} for BN before ReLU, d = αn/γ",
         at_least(
             Sampled(
                 lambda i, rng: _full_rank_share(i, rng, recenter=True),
@@ -255,30 +229,21 @@ CLAIMS = (
         {"batches": _normalized_tails},
         hypotheses=lambda i: not collinear(i["X"]),
         counts=(6, 20),
-        resolution=1.0,
-        corrected="000/cor-4:item-2#corrected",
-        remark="the same batches have rank below n for every number of neurons",
+        resolution=0.1,
     ),
     probability(
         "000/cor-4:item-2#corrected",
-        "Corollary 4",
-        "no two columns of X − x̄ collinear, none zero ⇒ P(rank = n) ≥ 1 − exp{−n·(7a)} for BN before ReLU",
         at_least(Sampled(lambda i, rng: _full_rank_share(i, rng, recenter=True)), _strong),
         {"batches": _normalized_tails},
         hypotheses=_centred_apart,
         counts=(8, 30),
-        resolution=1.0,
-        scope="n = 3, α from 2.1",
+        resolution=0.1,
     ),
     deterministic(
         "000/cmp-dittmer",
-        "§I",
-        "the image of R² under x ↦ relu(Wx) has a dimension that grows linearly with the rows of W",
         equal(lambda i: numerical_rank(image_points(i["W"])), lambda i: len(i["W"])),
         {"random": _wide, "circle": cases(*({"W": circle_batch(d)} for d in (1, 3, 5, 7)))},
         hypotheses=lambda i: not collinear(i["W"]),
         counts=(40, 300),
-        scope="dimension = d for d ≤ 8 rows, no two collinear",
-        remark="Theorem 3 by itself gives √(d/2) only, since n/γ ≥ 2n² in the plane",
     ),
 )

@@ -132,8 +132,6 @@ _rotated_weights = extended(rotated, lambda rng, i: {"W": rng.standard_normal((3
 CLAIMS = (
     deterministic(
         "000/eq-101-104:coordinates",
-        "eq. 101, 104",
-        "x̃_1 = ((n−1)/n, −1/n, 0, …), x̃_{n+1} = (−1/n, 1/(n(n−1)), 0, …)",
         vanishes(lambda i: _coordinates(centred_batch(invariant_batch(i["n"])), i["n"])),
         {"sizes": _sizes},
         exact=lambda i: (_coordinates(_exact_invariant(i["n"], i["x"]), i["n"]), 0),
@@ -141,8 +139,6 @@ CLAIMS = (
     ),
     deterministic(
         "000/eq-101-104:odd",
-        "after eq. 104",
-        "‖x̃_1‖² = (n² − 2n + 2)/n²",
         equal(lambda i: _tilde_norm(i, 0), lambda i: (i["n"] ** 2 - 2 * i["n"] + 2) / i["n"] ** 2),
         {"sizes": _sizes},
         exact=lambda i: (_exact_norm(i, 0), i["x"] * (i["n"] ** 2 - 2 * i["n"] + 2) / i["n"] ** 2),
@@ -150,8 +146,6 @@ CLAIMS = (
     ),
     deterministic(
         "000/eq-101-104:centre",
-        "after eq. 104",
-        "‖x̃_{n+1}‖² = (n² − 2n + 2)/(n²(n−1)²)",
         equal(lambda i: _tilde_norm(i, -1), lambda i: (i["n"] ** 2 - 2 * i["n"] + 2) / (i["n"] * (i["n"] - 1)) ** 2),
         {"sizes": _sizes},
         exact=lambda i: (
@@ -162,16 +156,11 @@ CLAIMS = (
     ),
     deterministic(
         "000/eq-101-104:opposite",
-        "Appendix F",
-        "∠(x̃_1, x̃_{n+1}) = π",
         vanishes(lambda i: _anti(centred_batch(i["X"]))),
         {**INVARIANT, "clusters": clusters},
-        scope="(n−1) x̃_{n+1} = −x̃_1, for every batch",
     ),
     expectation(
         "000/eq-95-98",
-        "eq. 95–98",
-        "E‖relu(Wx)‖² = dσ²‖x‖²/2",
         equal(Sampled(_sampled_square), lambda i: float(expected_square(i["x"], i["d"] * i["sigma"] ** 2))),
         {
             "draws": cases(
@@ -184,43 +173,29 @@ CLAIMS = (
     ),
     deterministic(
         "000/antiparallel",
-        "Appendix F",
-        "u = −av, a > 0 ⇒ relu(u)·relu(v) = 0",
         vanishes(lambda i: rectified(i["u"]) @ rectified(i["v"])),
         {"random": _antiparallel},
     ),
     expectation(
         "000/thm-13:item-1",
-        "Theorem 13, item 1 of Definition 12",
-        "X invariant ⇒ ‖E x_1⁺‖² = 1",
         equal(_item13(0), 1),
         INVARIANT,
-        corrected="000/thm-13:item-1#corrected",
         counts=(20, 100),
-        remark="E X⁺ taken as the matrix that is printed: 1/π; the proof computes E‖x_1⁺‖²",
     ),
     expectation(
         "000/thm-13:item-1#corrected",
-        "eq. 105–107",
-        "X invariant ⇒ E‖x_1⁺‖² = 1",
         equal(lambda i: expected_square(centred_batch(i["X"])[0], _energy13(i)), 1),
         INVARIANT,
         counts=(20, 100),
     ),
     expectation(
         "000/thm-13:item-2",
-        "Theorem 13, item 2 of Definition 12",
-        "X invariant ⇒ ‖E ν̂_c‖² = 1/(n−1)²",
         equal(_item13(-1), lambda i: 1 / (len(i["X"]) - 1) ** 2),
         INVARIANT,
-        corrected="000/thm-13:item-2#corrected",
         counts=(20, 100),
-        remark="it is 1/(π(n−1)²)",
     ),
     expectation(
         "000/thm-13:item-2#corrected",
-        "eq. 108–110",
-        "X invariant ⇒ E‖ν̂_c‖² = 1/(n−1)²",
         equal(
             lambda i: expected_square(centred_batch(i["X"])[-1], _energy13(i)),
             lambda i: (i["X"].sum() * 0 + 1) / (len(i["X"]) - 1) ** 2,
@@ -230,27 +205,18 @@ CLAIMS = (
     ),
     expectation(
         "000/thm-13:item-3",
-        "Theorem 13, item 3 of Definition 12",
-        "X invariant ⇒ E x_1⁺ · E ν̂_c = 0",
         vanishes(lambda i: mean_image_product(centred_batch(i["X"])[0], centred_batch(i["X"])[-1], _energy13(i))),
         INVARIANT,
-        corrected="000/thm-13:item-3#corrected",
         counts=(20, 100),
-        remark="all entries of both expectations are positive: the product is 1/(π(n−1))",
     ),
     deterministic(
         "000/thm-13:item-3#corrected",
-        "Appendix F",
-        "X invariant ⇒ x_1⁺ · ν̂_c = 0 for every W",
         vanishes(image_product),
         {"rotated": _rotated_weights},
     ),
     expectation(
         "000/thm-13:item-4",
-        "Theorem 13, item 4 of Definition 12",
-        "X invariant ⇒ E x_i⁺ = E ν̂_c for i ≥ 2",
         vanishes(_columns_gap),
         {"rotated": _rotated_weights},
-        scope="the images themselves are equal, for every W",
     ),
 )

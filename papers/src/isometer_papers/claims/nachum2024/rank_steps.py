@@ -40,10 +40,10 @@ BATCHES = {"circle 3": circle_batch(3), "circle 5": circle_batch(5), "fan 4": fa
 
 @lru_cache(maxsize=16)
 def _steps(name: str) -> Any:
-    """Draws of (y_1, …, y_n), 400 of them."""
+    """Draws of (y_1, …, y_n), 2000 of them."""
     rng = np.random.default_rng(seed_of(f"000 steps {name}"))
     x = BATCHES[name]
-    return np.array([neurons_until_full_rank(x, rng=rng, limit=5000, steps=True) for _ in range(400)])
+    return np.array([neurons_until_full_rank(x, rng=rng, limit=5000, steps=True) for _ in range(2000)])
 
 
 _named = cases(*({"batch": name, "t": t} for name, x in list(BATCHES.items()) for t in range(1, len(x))))
@@ -137,78 +137,52 @@ RISING = Search(
 CLAIMS = (
     expectation(
         "000/eq-26-28:26",
-        "eq. 26",
-        "E[y_t] ≤ 1/γ(X⁽ᵗ⁺¹⁾)",
         at_most(
             Sampled(lambda i, rng: Estimate.of(_steps(i["batch"])[:, i["t"] - 1].astype(float))),
             lambda i: 1 / _next_gamma(i),
         ),
         {"batches": _named},
         counts=(8, 16),
-        resolution=1.0,
-        scope="circles of 3 and 5, fans of 3 and 4 samples, t < n",
-        remark="y_t adds sample t, so that 1/γ(X⁽ᵗ⁾) is enough; X⁽ⁿ⁺¹⁾ in the last term of eq. 27 does not exist",
+        resolution=0.2,
     ),
     probability(
         "000/eq-26-28:geometric",
-        "Appendix B",
-        "P(y_t > m) ≤ (1 − γ(X⁽ᵗ⁺¹⁾))^m",
         at_most(Sampled(_tail), lambda i: (1 - _next_gamma(i)) ** i["m"]),
         {"batches": _named_tails},
         counts=(16, 32),
-        resolution=1.0,
-        scope="m = 2 and 5",
+        resolution=0.2,
     ),
     deterministic(
         "000/eq-26-28:monotone",
-        "Appendix B",
-        "γ(X⁽ᵗ⁾) is decreasing in t",
         at_most(lambda i: least_cell_volume(i["X"][: i["t"] + 1]), lambda i: least_cell_volume(i["X"][: i["t"]])),
         {"random": _prefixes},
-        scope="not increasing; it can stay the same",
     ),
     deterministic(
         "000/eq-26-28:27",
-        "eq. 27",
-        "Σ_t 1/γ(X⁽ᵗ⁾) ≤ n/γ",
         at_most(_sum_of_inverses, lambda i: expected_neurons_bound(len(i["X"]), least_cell_volume(i["X"]))),
         {"random": lambda rng, count: plane_batches(rng, count)},
-        scope="t in place of t + 1, since X⁽ⁿ⁺¹⁾ does not exist",
     ),
     probability(
         "000/eq-26-28:independence",
-        "Appendix B",
-        "y_1, …, y_n are independent: P(y_1 = 1, y_2 = 0) = P(y_1 = 1) P(y_2 = 0)",
         equal(lambda i: pair_steps_joint(i["angle/pi"])[0], lambda i: pair_steps_joint(i["angle/pi"])[1]),
         {"pairs": _pairs},
-        corrected="000/eq-26-28:independence#corrected",
-        scope="two samples",
-        remark="one neuron has rank one, so that y_1 = 1 excludes y_2 = 0",
     ),
     probability(
         "000/eq-26-28:independence#corrected",
-        "Appendix B",
-        "given the steps before, P(y_t > m) ≤ (1 − γ)^m: the sum is dominated by that of independent geometric numbers",
         at_most(
             lambda i: pair_step_tail(i["angle/pi"], i["first"], i["m"]),
             lambda i: (1 - _pair_gamma(i["angle/pi"])) ** i["m"],
         ),
         {"pairs": _pair_tails},
         search=Search(lambda p: {"angle/pi": 0.01 + 0.98 * float(p[0]), "first": 1, "m": 1 + int(6 * p[1])}, 2),
-        scope="two samples, exactly; eq. 28 follows",
     ),
     deterministic(
         "000/eq-26-28:28b",
-        "eq. 28b, 28c",
-        "P(Σ of n geometric numbers > αn/γ) ≤ exp{−n[(α/γ)log(1/α) + (α/γ−1)log((α−γ)/(1−γ))]}",
         at_most(_log_tail, lambda i: -i["n"] * full_rank_exponent(i["d"] * i["gamma"] / i["n"], i["gamma"])),
         {"random": _draws},
-        scope="logarithms of both sides, n ≤ 5, γ from 0.05 to ½",
     ),
     deterministic(
         "000/eq-26-28:28c",
-        "eq. 28c",
-        "the minimum over s > 0 in eq. 28b is eq. 28c: value at the best s",
         equal(
             lambda i: chernoff_exponent(i["alpha"], i["gamma"], chernoff_point(i["alpha"], i["gamma"])),
             lambda i: full_rank_exponent(i["alpha"], i["gamma"]),
@@ -217,23 +191,17 @@ CLAIMS = (
     ),
     deterministic(
         "000/eq-26-28:28c-minimum",
-        "eq. 28c",
-        "the minimum over s > 0 in eq. 28b is eq. 28c: no s is better",
         at_most(_at, lambda i: full_rank_exponent(i["alpha"], i["gamma"])),
         {"random": _points},
         search=CHERNOFF,
-        scope="exponents; s from 0 to −log(1 − γ)",
     ),
     deterministic(
         "000/eq-26-28:28d",
-        "eq. 28d",
-        "the exponent of eq. 28c is monotone (increasing) in γ",
         at_least(
             lambda i: full_rank_exponent(i["alpha"], i["gamma"]),
             lambda i: full_rank_exponent(i["alpha"], i["gamma"] * i["less"]),
         ),
         {"random": _rising},
         search=RISING,
-        scope="γ up to ½, α from 1.05 to 15",
     ),
 )

@@ -31,6 +31,7 @@ from isometer_papers.theory.odd_point.layer import (
     expected_product,
     expected_square,
     expected_squared_distance,
+    invariance_factor,
     invariant_defects,
     odd_distance,
     stability_factor,
@@ -63,18 +64,14 @@ def _energy14(i: Instance) -> Any:
     return 2 * stability_factor(len(i["X"]), odd_distance(i["X"]))
 
 
-def _outside(item: int, statement: str, compare: Callable[[Side, float], Comparison] = equal) -> Claim:
+def _outside(item: int, compare: Callable[[Side, float], Comparison] = equal) -> Claim:
     """An item of Theorem 14 with its printed hypotheses."""
     return expectation(
         f"000/thm-14:item-{item}",
-        f"Theorem 14, item {item}",
-        f"X invariant, ‖x_1 − ν_c‖ = R > n/(n−1), ‖x_i − ν_c‖ < 1/n², α = n²/((n−1)²R²) ⇒ {statement}",
         compare(lambda i: 1, 0),
         INVARIANT,
         hypotheses=_to_the_letter,
         witness=_empty,
-        corrected=f"000/thm-14:item-{item}#corrected",
-        scope="n from 2",
     )
 
 
@@ -126,12 +123,34 @@ def _output_distance(i: Instance, energy: Any) -> Any:
     return expected_squared_distance(tilde[i["i"]], tilde[i["j"]], energy)
 
 
+def _cluster_before(i: Instance) -> Any:
+    """Σ ‖x_i − ν_c‖² over the cluster."""
+    tilde = centred_batch(i["X"])
+    return sum(((row - tilde[-1]) ** 2).sum() for row in tilde[1:-1])
+
+
+def _cluster_after(i: Instance) -> Any:
+    """Σ E‖x_i⁺ − ν̂_c‖² over the cluster."""
+    tilde = centred_batch(i["X"])
+    return sum(expected_squared_distance(row, tilde[-1], _energy14(i)) for row in tilde[1:-1])
+
+
+def _odd_distance_after(i: Instance) -> Any:
+    """E‖x_1⁺ − ν̂_c‖², which is 1 + 1/(n−1)²."""
+    tilde = centred_batch(i["X"])
+    return expected_squared_distance(tilde[0], tilde[-1], _energy14(i))
+
+
+TRIANGLE = {"X": np.array([[4.0, 0.0], [0.0, 0.05], [0.0, -0.05]]), "i": 1, "j": 2}
+"""An odd point and a cluster of two samples beside the origin."""
+
+
 def _vectors(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"x": np.array([1.0]), "y": np.array([2.0])}
+    yield {"x": np.array([1.0, 2.0]), "y": np.array([2.0, 4.0])}
     yield {"x": np.array([1.0, 0.0]), "y": np.array([0.0, 1.0])}
     yield {"x": np.array([1.0]), "y": np.array([-1.0])}
     for _ in range(count):
-        k = int(rng.integers(1, 5))
+        k = int(rng.integers(2, 5))
         x = rng.standard_normal(k)
         y = x * 10 ** rng.uniform(-1, 1) + 10 ** rng.uniform(-3, 1) * rng.standard_normal(k)
         yield {"x": x, "y": y}
@@ -168,30 +187,21 @@ def _parallel_clusters(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 CLAIMS = (
-    _outside(1, "E‖x_1⁺‖ = 1"),
+    _outside(1),
     expectation(
         "000/thm-14:item-1#corrected",
-        "Theorem 14, item 1",
-        "E‖x_1⁺‖² = 1 for every batch with ‖x_1 − ν_c‖ = R",
         equal(lambda i: expected_square(centred_batch(i["X"])[0], _energy14(i)), 1),
         {"clusters": clusters},
-        remark="without the word invariant; the square is needed too",
     ),
     expectation(
         "000/thm-14:item-1-unsquared",
-        "Theorem 14, item 1",
-        "E‖x_1⁺‖ = 1, R > n/(n−1), ‖x_i − ν_c‖ < 1/n², X not necessarily invariant",
         equal(lambda i: _length14(i, 0), 1),
         {"clusters": _widths(clusters)},
         hypotheses=_loose,
-        corrected="000/thm-14:item-1#corrected",
-        remark="by Jensen it is below 1; 1/√π for one neuron",
     ),
-    _outside(2, "E‖ν̂_c‖ = 1/(n−1)"),
+    _outside(2),
     expectation(
         "000/thm-14:item-2#corrected",
-        "Theorem 14, item 2",
-        "E‖ν̂_c‖² = 1/(n−1)² for every batch with ‖x_1 − ν_c‖ = R",
         equal(
             lambda i: expected_square(centred_batch(i["X"])[-1], _energy14(i)),
             lambda i: (i["X"].sum() * 0 + 1) / (len(i["X"]) - 1) ** 2,
@@ -200,65 +210,72 @@ CLAIMS = (
     ),
     expectation(
         "000/thm-14:item-2-unsquared",
-        "Theorem 14, item 2",
-        "E‖ν̂_c‖ = 1/(n−1), R > n/(n−1), ‖x_i − ν_c‖ < 1/n², X not necessarily invariant",
         equal(lambda i: _length14(i, -1), lambda i: (i["X"].sum() * 0 + 1) / (len(i["X"]) - 1)),
         {"clusters": _widths(clusters)},
         hypotheses=_loose,
-        corrected="000/thm-14:item-2#corrected",
     ),
-    _outside(3, "x_1⁺ · ν̂_c = 0 for every W"),
+    _outside(3),
     deterministic(
         "000/thm-14:item-3#corrected",
-        "Theorem 14, item 3",
-        "x_1⁺ · ν̂_c = 0 for every W and every batch",
         vanishes(image_product),
         {"random": _with_weights},
     ),
-    _outside(4, "E‖x_i⁺ − x_j⁺‖² < ‖x_i − x_j‖² for 2 ≤ i, j ≤ n+1 with x_i⁺ ≠ x_j⁺", below),
+    _outside(4, below),
     expectation(
         "000/thm-14:item-4#corrected",
-        "Theorem 14, item 4",
-        "R > n/(n−1) ⇒ E‖x_i⁺ − x_j⁺‖² < ‖x_i − x_j‖² for 2 ≤ i, j ≤ n+1 with x_i ≠ x_j",
         below(lambda i: _output_distance(i, _energy14(i)), _input_distance),
         {"clusters": _pairs_of(clusters)},
         hypotheses=lambda i: _loose(i) and _differ(i),
         tolerance=1e-9,
-        remark="the factor α < 1 alone is enough; the radius 1/n² of the cluster is not needed",
+    ),
+    expectation(
+        "000/thm-14:closer",
+        below(_cluster_after, _cluster_before),
+        {"clusters": clusters},
+        hypotheses=lambda i: _loose(i) and _cluster_before(i) > 1e-20,
+    ),
+    expectation(
+        "000/thm-14:scale",
+        below(
+            lambda i: _output_distance(i, _energy14(i)) / _odd_distance_after(i),
+            lambda i: _input_distance(i) / odd_distance(i["X"]) ** 2,
+        ),
+        {"triangle": cases(TRIANGLE), "clusters": _pairs_of(clusters)},
+        hypotheses=lambda i: _loose(i) and _differ(i),
+    ),
+    expectation(
+        "000/thm-14:scale#corrected",
+        at_most(
+            lambda i: _output_distance(i, _energy14(i)) / _odd_distance_after(i),
+            lambda i: (
+                invariance_factor(len(i["X"]), i["X"][0, 0] * 0 + 1) * _input_distance(i) / odd_distance(i["X"]) ** 2
+            ),
+        ),
+        {"triangle": cases(TRIANGLE), "clusters": _pairs_of(clusters)},
+        hypotheses=lambda i: _loose(i) and _differ(i),
+        tolerance=1e-8,
     ),
     expectation(
         "000/eq-111",
-        "eq. 111",
-        "E relu(Wx)·relu(Wy) = (dσ²‖x‖‖y‖/2)(√(1−ρ²) + (π − arccos ρ)ρ)/π",
         equal(Sampled(_sampled_product), lambda i: float(expected_product(i["x"], i["y"], 2.0))),
         {"draws": _products},
         counts=(3, 5),
         scale=1,
-        scope="unit vectors, ρ = 0, 0.9, −0.5, 0.5, −0.2, σ² = 2/d",
     ),
     deterministic(
         "000/K-gt-ip",
-        "after eq. 111",
-        "K(x, y) > x·y for σ² = 2/d and x ≠ y",
         above(lambda i: expected_product(i["x"], i["y"], 2), lambda i: i["x"] @ i["y"]),
         {"vectors": _vectors},
-        corrected="000/K-gt-ip#corrected",
-        remark="equality for y = ax, a > 0",
     ),
     deterministic(
         "000/K-gt-ip#corrected",
-        "after eq. 111",
-        "K(x, y) > x·y for σ² = 2/d unless y = ax with a ≥ 0 or x = 0",
         above(lambda i: expected_product(i["x"], i["y"], 2), lambda i: i["x"] @ i["y"]),
         {"vectors": _vectors},
         hypotheses=lambda i: _cosine(i) < 1 - 1e-5,
         search=TURN,
-        scope="cosines below 1 − 1e-5",
     ),
     deterministic(
         "000/eq-112-117:112",
-        "eq. 112, 113",
-        "‖x_i − x_j‖² = ‖x̃_i‖² + ‖x̃_j‖² − 2 x̃_i·x̃_j",
         equal(
             lambda i: (
                 centred_batch(i["X"])[i["i"]] @ centred_batch(i["X"])[i["i"]]
@@ -272,26 +289,18 @@ CLAIMS = (
     ),
     expectation(
         "000/eq-112-117:115",
-        "eq. 114–117",
-        "‖x_i − x_j‖² > E‖x_i⁺ − x_j⁺‖² for σ² = 2/d and x_i ≠ x_j",
         above(_input_distance, lambda i: _output_distance(i, 2)),
         {"parallel": _parallel_clusters},
         hypotheses=_differ,
-        corrected="000/eq-112-117:115#corrected",
-        remark="equality where x̃_i and x̃_j are parallel",
     ),
     expectation(
         "000/eq-112-117:115#corrected",
-        "eq. 114–117",
-        "‖x_i − x_j‖² ≥ E‖x_i⁺ − x_j⁺‖² for σ² = 2/d",
         at_least(_input_distance, lambda i: _output_distance(i, 2)),
         {"parallel": _parallel_clusters},
         tolerance=1e-8,
     ),
     expectation(
         "000/eq-112-117:last",
-        "end of Appendix F",
-        "E‖x_i⁺ − x_j⁺‖² < α‖x_i − x_j‖², α = n²/((n−1)²R²)",
         below(
             lambda i: _output_distance(i, _energy14(i)),
             lambda i: stability_factor(len(i["X"]), odd_distance(i["X"])) * _input_distance(i),
@@ -301,13 +310,9 @@ CLAIMS = (
             "clusters": _pairs_of(clusters),
         },
         hypotheses=_differ,
-        corrected="000/eq-112-117:last#corrected",
-        remark="equality where x̃_i and x̃_j are parallel; what is concluded from it stays true",
     ),
     expectation(
         "000/eq-112-117:last#corrected",
-        "end of Appendix F",
-        "E‖x_i⁺ − x_j⁺‖² ≤ α‖x_i − x_j‖², α = n²/((n−1)²R²)",
         at_most(
             lambda i: _output_distance(i, _energy14(i)),
             lambda i: stability_factor(len(i["X"]), odd_distance(i["X"])) * _input_distance(i),
@@ -318,8 +323,6 @@ CLAIMS = (
     ),
     deterministic(
         "000/eq-112-117:alpha",
-        "end of Appendix F",
-        "α = n²/((n−1)²R²) < 1",
         below(lambda i: stability_factor(len(i["X"]), odd_distance(i["X"])), 1),
         {"clusters": clusters},
         hypotheses=_loose,

@@ -9,7 +9,7 @@ from typing import Any
 from isometer_papers.claims._claim import Instance
 from isometer_papers.claims._families import Rng
 from isometer_papers.claims._statements import asymptotic, at_least, at_most, deterministic, equal
-from isometer_papers.claims.nachum2024.tree_limits import DEPTH, cosine, extreme_angle, on_trees, size
+from isometer_papers.claims.nachum2024.tree_limits import cosine, extreme_angle, on_trees, size
 from isometer_papers.claims.nachum2024.tree_three import (
     INNER,
     OUTER,
@@ -68,22 +68,16 @@ def _root_two_times_pi(i: Instance) -> float:
 CLAIMS = (
     settles(
         "000/eq-81-94:81",
-        "eq. 81",
-        "⟨x_i, x_1⟩ ≃ n⁻² B + 4n⁻² D",
         lambda g: g[2, 0],
         lambda n: (0, 1, 0, 4),
     ),
     settles(
         "000/eq-81-94:82",
-        "eq. 82",
-        "⟨x_i, x_n⟩ ≃ n⁻² A + 4n⁻² C",
         lambda g: g[2, -1],
         lambda n: (1, 0, 4, 0),
     ),
     deterministic(
         "000/eq-81-94:85",
-        "eq. 83–85",
-        "(B+4D)/(√(A+B+4C+4D) √((n−1)²A+B+(n−2)²C+4D)) ≤ 4/(√(r+1) √((n−2)²r+1)), r = (A+C)/(B+D)",
         at_most(
             lambda i: _inner_cosine(i, i["B"] + 4 * i["D"], first_square(i)),
             lambda i: extreme_cosine_bound(to_first(i), i["n"]),
@@ -93,8 +87,6 @@ CLAIMS = (
     ),
     deterministic(
         "000/eq-81-94:86",
-        "eq. 86",
-        "cos(x_i, x_n) ≤ 4/(√(1/r+1) √((n−2)²/r+1)), r = (A+C)/(B+D)",
         at_most(
             lambda i: _inner_cosine(i, i["A"] + 4 * i["C"], last_square(i)),
             lambda i: extreme_cosine_bound(1 / to_first(i), i["n"]),
@@ -104,73 +96,50 @@ CLAIMS = (
     ),
     deterministic(
         "000/eq-81-94:87-step",
-        "eq. 85–87",
-        "eq. 85, 86 give an angle of at least π/2 − √(2π)/(n−2)",
         at_least(_proof_angle, _root_two_pi),
         {"sizes": _many},
-        corrected="000/eq-81-94:87-step#corrected",
         counts=(60, 300),
-        remark="they give arccos(2√2/√((n−2)² + 1)); √(2π) < 2√2",
     ),
     deterministic(
         "000/eq-81-94:87-step#corrected",
-        "eq. 85, 86, 88",
-        "eq. 85, 86 give an angle of at least π/2 − √2·π/(n−2)",
         at_least(_proof_angle, _root_two_times_pi),
         {"sizes": _many, "ratios": ratios},
         search=RATIO,
         counts=(60, 300),
-        scope="n ≥ 5",
     ),
     asymptotic(
         "000/eq-81-94:87",
-        "eq. 87",
-        "∠(x_i, x_1) ≳ π/2 − √(2π)/(n−2) or the same with x_n, i ∈ {3, …, n−2}",
         on_trees(
             at_least(lambda g: extreme_angle(g, inner(g)), lambda i: angle_bound(math.sqrt(2 * math.pi), size(i)))
         ),
         INNER,
         counts=(12, 36),
-        scope=DEPTH,
     ),
     asymptotic(
         "000/eq-81-94:88",
-        "eq. 88",
-        "∠(x_i, x_n) ≳ π/2 − √2·π/(n−2) or the same with x_1, i ∈ {3, …, n−2}",
         on_trees(
             at_least(lambda g: extreme_angle(g, inner(g)), lambda i: angle_bound(math.sqrt(2) * math.pi, size(i)))
         ),
         INNER,
         counts=(12, 36),
-        scope=DEPTH,
     ),
     deterministic(
         "000/eq-81-94:91",
-        "eq. 89, 91",
-        "⟨x_2, x_1⟩/(‖x_2‖‖x_1‖) ≃ 1/(√(1+(n−1)²r) √(1+r)), r = (A+C)/(B+D)",
         equal(_second_first, lambda i: cosine_limit(to_first(i), i["n"])),
         {"sums": quadruples},
     ),
     deterministic(
         "000/eq-81-94:92",
-        "eq. 90, 92",
-        "⟨x_2, x_n⟩/(‖x_2‖‖x_1‖) ≃ 1/(√(1+(n−1)²/r) √(1+1/r)), r = (A+C)/(B+D)",
         equal(lambda i: _second_cosine(i, "first"), lambda i: cosine_limit(1 / to_first(i), i["n"])),
         {"sums": quadruples},
-        corrected="000/eq-81-94:92#corrected",
-        remark="‖x_1‖ for ‖x_n‖",
     ),
     deterministic(
         "000/eq-81-94:92#corrected",
-        "eq. 90, 92",
-        "⟨x_2, x_n⟩/(‖x_2‖‖x_n‖) ≃ 1/(√(1+(n−1)²/r) √(1+1/r)), r = (A+C)/(B+D)",
         equal(lambda i: _second_cosine(i, "last"), lambda i: cosine_limit(1 / to_first(i), i["n"])),
         {"sums": quadruples},
     ),
     asymptotic(
         "000/eq-81-94:93",
-        "eq. 93, 94",
-        "lim cos(x_i, x_1) ≤ 1/(√2(n−1)) or lim cos(x_i, x_n) ≤ 1/(√2(n−1)) for i = 2, n−1",
         on_trees(
             at_most(
                 lambda g: max(min(cosine(g, i, 0), cosine(g, i, len(g) - 1)) for i in near(g)),
@@ -179,6 +148,5 @@ CLAIMS = (
         ),
         OUTER,
         counts=(12, 36),
-        scope=DEPTH,
     ),
 )

@@ -36,8 +36,6 @@ def precise(value: Any) -> Any:
 
 def rational(
     id: str,
-    place: str,
-    statement: str,
     compared: Comparison,
     generators: Mapping[str, Generator],
     **settings: Unpack[ClaimSettings],
@@ -46,7 +44,7 @@ def rational(
     left, right = compared.left, compared.right
     assert not isinstance(left, Sampled)
     exact = replace(compared, exact=lambda i: (precise(left(i)), precise(right(i))))
-    return deterministic(id, place, statement, exact, generators, **settings)
+    return deterministic(id, exact, generators, **settings)
 
 
 def moved(row: Any, sign: int) -> Any:
@@ -154,6 +152,13 @@ def whole_rows(rng: Rng, count: int, least: int = 3, most: int = 7) -> Iterator[
 def deep(generate: Family, layers: int = 40) -> Family:
     """The same rows with a depth of so many layers per sample."""
     return extended(generate, lambda rng, i: {"T": layers * i["x"].shape[-1]})
+
+
+def first_stable(rng: Rng, count: int) -> Iterator[Instance]:
+    """Rows with the first layer at which no row has more than three clusters, t₀, as T."""
+    for instance in whole_rows(rng, count, 5, 7):
+        stable = tree(instance["x"], 20 * len(instance["x"])).stable_layer
+        yield {**instance, "T": max(int(stable), 1)}
 
 
 def higher_rows(rng: Rng, count: int) -> Iterator[Instance]:

@@ -8,8 +8,8 @@ from typing import Any
 from isometer_papers.claims._claim import Claim, Instance, Search
 from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._statements import above, asymptotic, at_most, deterministic, equal
-from isometer_papers.claims.nachum2024.tree_instances import deep, distinct_rows, tree, whole_rows
-from isometer_papers.claims.nachum2024.tree_limits import DEPTH, length_ratio, on_trees, samples, size
+from isometer_papers.claims.nachum2024.tree_instances import deep, distinct_rows, first_stable, tree, whole_rows
+from isometer_papers.claims.nachum2024.tree_limits import length_ratio, on_trees, samples, size
 from isometer_papers.claims.nachum2024.tree_two import better, energies
 from isometer_papers.theory.odd_point.tree import (
     extreme_ratio_bound,
@@ -79,17 +79,14 @@ def _formula(weights: Callable[[int], tuple[int, int, int, int]]) -> Callable[[I
     return value
 
 
-def settles(id: str, place: str, statement: str, entry: Any, weights: Any, **more: Any) -> Claim:
+def settles(id: str, entry: Any, weights: Any) -> Claim:
     """An asymptotic formula for an entry of the Gram matrix."""
     return asymptotic(
         id,
-        place,
-        statement,
         equal(lambda i: entry(_settled(i)), _formula(weights)),
         {"splits": lambda rng, count: (i for i in energies(rng, count) if samples(i) >= 5)},
         tolerance=1e-8,
         counts=(40, 250),
-        **{"scope": "T = 60n, n from 5 to 8, i = 3", **more},
     )
 
 
@@ -175,13 +172,6 @@ def _least_sum(i: Instance) -> float:
     return float(min(total[0], total[1], total[-2], total[-1]))
 
 
-def _first_stable(rng: Rng, count: int) -> Iterator[Instance]:
-    """The first layer without a row of more than three clusters (T = 1, t = t₀)."""
-    for instance in whole_rows(rng, count, 5, 7):
-        stable = tree(instance["x"], 20 * len(instance["x"])).stable_layer
-        yield {**instance, "T": max(int(stable), 1)}
-
-
 def _drift(i: Instance) -> float:
     """Change of (A + C)/(A + B + C + D) over the second half of the layers."""
     shares = []
@@ -196,129 +186,88 @@ def _drift(i: Instance) -> float:
 CLAIMS = (
     deterministic(
         "000/eq-61-62:61",
-        "eq. 61",
-        "rows (2, n−2), (n−2, 2) from a three-cluster row contribute at most eq. 61 to ‖x_i‖² and ‖x_j‖²",
         at_most(_pair_part, _pair_sum),
         {"rows": _three},
         search=THREE,
-        scope="composition (1, 1, n−2), T from 2, n ≥ 4",
     ),
     deterministic(
         "000/eq-61-62:62",
-        "eq. 61, 62",
-        "eq. 61 ≤ c² ((n−2)/n)² (n²−2n+1)/(2n−7) ((n−1)/n)^{2(T−1)}",
         at_most(_pair_sum, _pair_bound),
         {"sizes": _sizes},
-        scope="n ≥ 4, T up to 50; for n = 3 the bound is negative",
     ),
     deterministic(
         "000/eq-61-62:contribution",
-        "eq. 62",
-        "rows (2, n−2), (n−2, 2) from a three-cluster row contribute at most eq. 62 to ‖x_i‖² and ‖x_j‖²",
         at_most(_pair_part, _pair_bound),
         {"rows": _three},
         search=THREE,
-        scope="composition (1, 1, n−2), T from 2, n ≥ 4",
     ),
     settles(
         "000/eq-63-73:63",
-        "eq. 63",
-        "‖x_i‖² ≃ (A + B + 4C + 4D)/n² for i ∈ {3, …, n−2}",
         lambda g: g[2, 2],
         lambda n: (1, 1, 4, 4),
     ),
     settles(
         "000/eq-63-73:64",
-        "eq. 64",
-        "‖x_1‖² ≃ ((n−1)/n)² A + n⁻² B + ((n−2)/n)² C + 4n⁻² D",
         lambda g: g[0, 0],
         lambda n: ((n - 1) ** 2, 1, (n - 2) ** 2, 4),
     ),
     settles(
         "000/eq-63-73:65",
-        "eq. 65",
-        "‖x_n‖² ≃ n⁻² A + ((n−1)/n)² B + 4n⁻² C + ((n−2)/n)² D",
         lambda g: g[-1, -1],
         lambda n: (1, (n - 1) ** 2, 4, (n - 2) ** 2),
     ),
     deterministic(
         "000/eq-63-73:67",
-        "eq. 66–68",
-        "(A+B+4C+4D)/((n−1)²A+B+(n−2)²C+4D) ≤ (4+4r)/((n−2)²+r), r = (B+D)/(A+C)",
         at_most(lambda i: middle_square(i) / first_square(i), lambda i: extreme_ratio_bound(1 / to_first(i), i["n"])),
         {"sums": quadruples},
         search=QUADRUPLES,
     ),
     deterministic(
         "000/eq-63-73:70",
-        "eq. 69–71",
-        "(A+B+4C+4D)/(A+(n−1)²B+4C+(n−2)²D) ≤ (4+4r)/((n−2)²+r), r = (A+C)/(B+D)",
         at_most(lambda i: middle_square(i) / last_square(i), lambda i: extreme_ratio_bound(to_first(i), i["n"])),
         {"sums": quadruples},
         search=QUADRUPLES,
     ),
     deterministic(
         "000/eq-63-73:positive",
-        "after eq. 71",
-        "A(T), B(T), C(T) and D(T) are all positive for every T ≥ 1",
         above(_least_sum, 0),
-        {"trees": _first_stable},
+        {"trees": first_stable},
         counts=(20, 80),
-        corrected="000/eq-63-73:positive#corrected",
-        scope="T = 1 at the first stable layer t₀",
-        remark="a split need not have appeared by then; sums of squares of whole numbers that are 0 are exact",
     ),
     asymptotic(
         "000/eq-63-73:positive#corrected",
-        "after eq. 71",
-        "A(T), B(T), C(T) and D(T) are all positive for every T larger than a certain value",
         above(_least_sum, 0),
         {"trees": deep(lambda rng, count: whole_rows(rng, count, 5, 7), 10)},
         tolerance=1e-100,
         counts=(20, 80),
-        scope="layer 10n",
     ),
     asymptotic(
         "000/eq-63-73:converges",
-        "after eq. 71",
-        "(A+C)/(B+D) converges to a constant as T → ∞",
         at_most(_drift, 1e-6),
         INNER,
         counts=(12, 36),
-        scope="the share (A+C)/(A+B+C+D) changes by less than 1e-6 between layers 20n and 40n",
     ),
     deterministic(
         "000/eq-63-73:72-step",
-        "eq. 72, 73",
-        "(4+4r)/((n−2)²+r) ≤ 8/(n−2)² for r ≤ 1, and with 1/r otherwise",
         at_most(better(extreme_ratio_bound, min), lambda i: 8 / (i["n"] - 2) ** 2),
         {"ratios": ratios},
         search=RATIO,
     ),
     asymptotic(
         "000/eq-63-73:72",
-        "eq. 72, 73",
-        "lim ‖x_i‖²/‖x_1‖² ≤ 8/(n−2)² or lim ‖x_i‖²/‖x_n‖² ≤ 8/(n−2)² for i ∈ {3, …, n−2}",
         on_trees(at_most(lambda g: length_ratio(g, inner(g)) ** 2, lambda i: 8 / (size(i) - 2) ** 2)),
         INNER,
         counts=(12, 36),
-        scope=DEPTH,
-        remark="sharp: 2/((n−1)² + 1)",
     ),
     deterministic(
         "000/eq-74-80:77",
-        "eq. 74–78",
-        "eq. 74, 75 give ‖x_2‖²/‖x_1‖² ≃ (1+r)/((n−1)²+r), r = (B+D)/(A+C)",
         equal(_second_ratio, lambda i: norm_ratio_limit(1 / to_first(i), i["n"])),
         {"sums": quadruples},
     ),
     asymptotic(
         "000/eq-74-80:79",
-        "eq. 79, 80",
-        "lim ‖x_i‖²/‖x_1‖² ≤ 2/(n−1)² or lim ‖x_i‖²/‖x_n‖² ≤ 2/(n−1)² for i = 2, n−1",
         on_trees(at_most(lambda g: length_ratio(g, near(g)) ** 2, lambda i: 2 / (size(i) - 1) ** 2)),
         OUTER,
         counts=(12, 36),
-        scope=DEPTH,
     ),
 )

@@ -22,8 +22,8 @@ from isometer_papers.claims._statements import (
     equal,
     vanishes,
 )
-from isometer_papers.claims.nachum2024.tree_instances import fractions, path, rational, tree
-from isometer_papers.claims.nachum2024.tree_limits import DEPTH, TREES, cosine, samples
+from isometer_papers.claims.nachum2024.tree_instances import first_stable, fractions, path, rational, tree
+from isometer_papers.claims.nachum2024.tree_limits import TREES, cosine, samples
 from isometer_papers.float_or_mpmath import angle_of_cosine, pi_like
 from isometer_papers.simulate.tree import two_cluster_energy
 from isometer_papers.theory.odd_point.tree import (
@@ -103,6 +103,12 @@ def _extreme_energy(i: Instance) -> float:
     return float(min(low[0] + high[0], low[-1] + high[-1]))
 
 
+def _total_energy(i: Instance) -> float:
+    """Of all rows in L: 0 if there are none."""
+    low, high = tree(i["x"], i["T"]).split_energies(i["T"])
+    return float(low[0] + high[0] + low[-1] + high[-1])
+
+
 def energies(rng: Rng, count: int) -> Iterator[Instance]:
     """Energies of all splits of n sorted samples at a layer, and T."""
     yield {"lower": np.ones(3), "upper": np.ones(3), "T": 240}
@@ -135,15 +141,14 @@ def ratio(i: Instance) -> Any:
     return second_sum(i) / first_sum(i)
 
 
-def _limit(id: str, place: str, statement: str, compared: Comparison, **settings: Unpack[ClaimSettings]) -> Claim:
+def _limit(id: str, compared: Comparison, **settings: Unpack[ClaimSettings]) -> Claim:
     """An asymptotic equality of Appendix D."""
     common: ClaimSettings = {
         "tolerance": 1e-8,
         "counts": (30, 200),
-        "scope": "T = 60n, n from 4 to 8, rows of two clusters",
         **settings,
     }
-    return asymptotic(id, place, statement, compared, {"splits": energies}, **common)
+    return asymptotic(id, compared, {"splits": energies}, **common)
 
 
 def _ratios(rng: Rng, count: int) -> Iterator[Instance]:
@@ -178,42 +183,29 @@ def _unit_interval(rng: Rng, count: int) -> Iterator[Instance]:
 CLAIMS = (
     rational(
         "000/eq-39-40:39",
-        "eq. 39",
-        "C_ℓ = Σ_k C(T−1,k) ((n−n_ℓ)/n)^{2(T−k)} (n_ℓ/n)^{2k} c_ℓ²",
         equal(_by_words, _sum_39),
         {"words": _heights},
         counts=(40, 150),
-        scope="all words of up to 7 signs",
     ),
     rational(
         "000/eq-39-40:40",
-        "eq. 40",
-        "C_ℓ = c_ℓ² ((n−n_ℓ)/n)² {((n−n_ℓ)/n)² + (n_ℓ/n)²}^{T−1}",
         equal(_sum_39, _closed_40),
         {"words": _heights},
     ),
     deterministic(
         "000/eq-41-43:dominant",
-        "after eq. 40",
-        "the compositions that dominate are (1, n−1) and (n−1, 1): λ_m < λ_1 for 2 ≤ m ≤ n−2",
         below(lambda i: split_contraction(i["m"], i["n"], i["one"]), lambda i: split_contraction(1, i["n"], i["one"])),
         {"splits": _unbalanced},
         counts=(60, 400),
     ),
     deterministic(
         "000/eq-41-43:sets",
-        "after eq. 42",
-        "L_{i,j} = L for every i, j ∈ {2, …, n}",
         vanishes(_missing_rows),
         {"pairs": _pairs},
         counts=(60, 400),
-        corrected="000/eq-41-43:sets#corrected",
-        remark="not for j = n, which is alone in (n−1, 1); the compositions missing from L_{i,j} are counted",
     ),
     deterministic(
         "000/eq-41-43:sets#corrected",
-        "after eq. 42",
-        "L_{i,j} = L for every i, j ∈ {2, …, n−1}",
         vanishes(_missing_rows),
         {"pairs": _pairs},
         hypotheses=lambda i: i["j"] < i["n"],
@@ -221,40 +213,35 @@ CLAIMS = (
     ),
     rational(
         "000/eq-41-43:43",
-        "eq. 43",
-        "Σ_{ℓ∈L} C_ℓ = n⁻² {(1/n)² + ((n−1)/n)²}^{T−1} Σ_{ℓ∈L} c_ℓ²",
         equal(_leaf_sum, _leaf_formula),
         {"leaves": _leaves},
         counts=(30, 100),
     ),
-    asymptotic(
+    deterministic(
         "000/eq-41-43:exist",
-        "after eq. 41",
-        "unbalanced configurations always exist: L⁽ᵗ⁾ is not empty",
+        above(_total_energy, 0),
+        {"trees": first_stable},
+        scale=1,
+        counts=(20, 80),
+    ),
+    asymptotic(
+        "000/eq-41-43:exist#corrected",
         above(_extreme_energy, 0),
         TREES,
         scale=1,
         tolerance=1e-12,
         counts=(12, 36),
-        scope=f"both compositions, at {DEPTH}",
-        remark="not at every t ≥ t₀: the row (0, 1, 5) has none of composition (1, 2) at layers 0 and 1",
     ),
     _limit(
         "000/eq-44",
-        "eq. 44",
-        "lim cos(x_i, x_j) = 1 for i, j ∈ {2, …, n−1}",
         equal(lambda i: cosine(settled(i), 1, samples(i) - 2), 1),
     ),
     _limit(
         "000/eq-45-50:45",
-        "eq. 45",
-        "‖x_i‖² ≃ n⁻² λ^{T−1} Σ_L c²",
         equal(lambda i: settled(i)[1, 1], lambda i: (first_sum(i) + second_sum(i)) / samples(i) ** 2),
     ),
     _limit(
         "000/eq-45-50:46",
-        "eq. 46",
-        "‖x_1‖² ≃ λ^{T−1} (((n−1)/n)² Σ_{L_1} c² + n⁻² Σ_{L_2} c²)",
         equal(
             lambda i: settled(i)[0, 0],
             lambda i: ((samples(i) - 1) ** 2 * first_sum(i) + second_sum(i)) / samples(i) ** 2,
@@ -262,8 +249,6 @@ CLAIMS = (
     ),
     _limit(
         "000/eq-45-50:47",
-        "eq. 47",
-        "‖x_n‖² ≃ λ^{T−1} (n⁻² Σ_{L_1} c² + ((n−1)/n)² Σ_{L_2} c²)",
         equal(
             lambda i: settled(i)[-1, -1],
             lambda i: (first_sum(i) + (samples(i) - 1) ** 2 * second_sum(i)) / samples(i) ** 2,
@@ -271,19 +256,13 @@ CLAIMS = (
     ),
     _limit(
         "000/eq-45-50:48",
-        "eq. 48",
-        "‖x_i‖²/‖x_1‖² ≃ n⁻² Σ_{L_1} c² / (((n−1)/n)² Σ_{L_1} c² + n⁻² Σ_{L_2} c²)",
         equal(
             lambda i: settled(i)[1, 1] / settled(i)[0, 0],
             lambda i: first_sum(i) / ((samples(i) - 1) ** 2 * first_sum(i) + second_sum(i)),
         ),
-        corrected="000/eq-45-50:48#corrected",
-        remark="the sum in the numerator has to run over L, as eq. 49 has it",
     ),
     _limit(
         "000/eq-45-50:48#corrected",
-        "eq. 48",
-        "‖x_i‖²/‖x_1‖² ≃ n⁻² Σ_L c² / (((n−1)/n)² Σ_{L_1} c² + n⁻² Σ_{L_2} c²)",
         equal(
             lambda i: settled(i)[1, 1] / settled(i)[0, 0],
             lambda i: (first_sum(i) + second_sum(i)) / ((samples(i) - 1) ** 2 * first_sum(i) + second_sum(i)),
@@ -291,54 +270,36 @@ CLAIMS = (
     ),
     _limit(
         "000/eq-45-50:49",
-        "eq. 49",
-        "‖x_i‖²/‖x_1‖² ≃ (1 + r)/((n−1)² + r), r = Σ_{L_2} c²/Σ_{L_1} c²",
         equal(lambda i: settled(i)[1, 1] / settled(i)[0, 0], lambda i: norm_ratio_limit(ratio(i), samples(i))),
     ),
     _limit(
         "000/eq-45-50:50",
-        "eq. 50",
-        "‖x_i‖²/‖x_n‖² ≃ (1 + 1/r)/((n−1)² + 1/r), r = Σ_{L_2} c²/Σ_{L_1} c²",
         equal(lambda i: settled(i)[1, 1] / settled(i)[-1, -1], lambda i: norm_ratio_limit(1 / ratio(i), samples(i))),
     ),
     deterministic(
         "000/eq-51-52",
-        "eq. 51, 52",
-        "(1+r)/((n−1)²+r) ≤ 2/(n−1)² for r ≤ 1, and with 1/r otherwise",
         at_most(better(norm_ratio_limit, min), lambda i: 2 / (i["n"] - 1) ** 2),
         {"ratios": _ratios},
         search=RATIO,
-        scope="n ≥ 3",
-        remark="sharp: 2/((n−1)² + 1)",
     ),
     _limit(
         "000/eq-53-60:53",
-        "eq. 53",
-        "⟨x_i, x_1⟩ ≃ n⁻² λ^{T−1} Σ_{L_2} c²",
         equal(lambda i: settled(i)[1, 0], lambda i: second_sum(i) / samples(i) ** 2),
     ),
     _limit(
         "000/eq-53-60:54",
-        "eq. 54",
-        "⟨x_i, x_n⟩ ≃ n⁻² λ^{T−1} Σ_{L_1} c²",
         equal(lambda i: settled(i)[1, -1], lambda i: first_sum(i) / samples(i) ** 2),
     ),
     _limit(
         "000/eq-53-60:57",
-        "eq. 55–57",
-        "cos(x_i, x_1) ≃ 1/(√(1/r + 1) √((n−1)²/r + 1))",
         equal(lambda i: cosine(settled(i), 1, 0), lambda i: cosine_limit(1 / ratio(i), samples(i))),
     ),
     _limit(
         "000/eq-53-60:58",
-        "eq. 58",
-        "cos(x_i, x_n) ≃ 1/(√(r + 1) √((n−1)² r + 1))",
         equal(lambda i: cosine(settled(i), 1, samples(i) - 1), lambda i: cosine_limit(ratio(i), samples(i))),
     ),
     deterministic(
         "000/eq-53-60:arccos",
-        "eq. 59",
-        "arccos x ≥ π/2 − πx/2 on [0, 1]",
         at_least(lambda i: linear_arccos(i["x"])[0], lambda i: linear_arccos(i["x"])[1]),
         {"points": _unit_interval},
         search=Search(lambda p: {"x": float(p[0])}, 1),
@@ -346,11 +307,8 @@ CLAIMS = (
     ),
     deterministic(
         "000/eq-53-60:59",
-        "eq. 59, 60",
-        "the angle with x_1 (r ≤ 1) or with x_n (r > 1) is at least π/2 − π/(2√2(n−1))",
         at_least(_two_angles, _cluster_angle),
         {"ratios": _ratios},
         search=RATIO,
-        scope="n ≥ 3, rows of two clusters",
     ),
 )

@@ -131,10 +131,10 @@ def _sums_to_width(i: Instance) -> bool:
     return bool(abs(i["spectrum"].sum() - len(i["spectrum"])) < 1e-9)
 
 
-def _many(id: str, place: str, statement: str, compared: Comparison, **settings: Unpack[ClaimSettings]) -> Claim:
+def _many(id: str, compared: Comparison, **settings: Unpack[ClaimSettings]) -> Claim:
     """A claim about a mean over rotations of a few spectra."""
     common: ClaimSettings = {"hypotheses": _sums_to_width, "counts": (5, 8), **settings}
-    return expectation(id, place, statement, compared, {"spectra": some_spectra}, **common)
+    return expectation(id, compared, {"spectra": some_spectra}, **common)
 
 
 def _rank_one(count: int) -> Iterator[Instance]:
@@ -146,74 +146,51 @@ _GAIN = mean_over(_gain)
 _PAIR = mean_over(_pair)
 _SUM = mean_over(_squared_sum)
 _LINEAR = mean_over(_linear_pair)
-_FACTOR = "E I(BN(WX)) ≥ (1 − Σ(λ_k−1)²/(2d²(d+2)))^{−1} I(X) for X = BN(·)"
-_STEP_REMARK = "near isometry the gap falls by Σ(λ−1)²/(d(d+2)), 2d times what the bound has"
 
 
-def _theorem(name: str, place: str) -> tuple[Claim, Claim]:
+def _theorem(name: str) -> tuple[Claim, Claim]:
     return (
         _many(
             f"001/{name}",
-            place,
-            _FACTOR,
             at_least(_GAIN, lambda i: gain_factor(i["spectrum"]) - 1),
             resolution=0.5,
-            scope="E I(BN(WX))/I(X) − 1 against the factor less 1; every spectrum of sum d belongs to some BN(·)",
-            remark="near isometry the gain is 2d times what the bound has",
         ),
         deterministic(
             f"001/{name}:equality",
-            place,
-            "equality for orthogonal matrices",
             equal(
                 lambda i: isometry_of(normalized_rows(i["W"] @ i["X"])),
                 lambda i: gain_factor(gram_spectrum(i)) * isometry_of(i["X"]),
             ),
             {"orthogonal": _orthogonal},
-            scope="for every W, so that the expectation over W has it too",
         ),
     )
 
 
-def _corollary(name: str, place: str, statement: str) -> Claim:
+def _corollary(name: str) -> Claim:
     return expectation(
         f"001/{name}",
-        place,
-        statement,
         at_least(_fall_ratio, 1),
         SPECTRA,
         exact=lambda i: (exact_gap_step(i["spectrum"]) / gap_step_bound(i["spectrum"]), 1),
         hypotheses=apart,
         search=search_spectrum(3),
         counts=(60, 600),
-        scope="what the layer takes off the gap over what the bound does, the expectation by its integral; "
-        "Σ(λ−1)² > 1e-6, since both are 0 for orthogonal X",
-        remark=_STEP_REMARK,
     )
 
 
 CLAIMS = (
-    *_theorem("thm-6.3", "Theorem 6.3, eq. 6.8"),
+    *_theorem("thm-6.3"),
     expectation(
         "001/cor-6.4",
-        "Corollary 6.4, eq. 6.9",
-        "E φ(X') ≤ φ(X) + log(1 − Σ(λ_k−1)²/(2d²(d+2))), X' = WX, X = BN(·)",
         at_most(lambda i: layer_gap(i["W"] @ i["X"]), _printed_step),
         UNIT,
-        corrected="001/cor-6.4#corrected",
-        scope="for every W: rotation does not change the gap, so that its mean is φ(X)",
-        remark="X' has to be BN(WX)",
     ),
     _corollary(
         "cor-6.4#corrected",
-        "Corollary 6.4, eq. 6.9",
-        "E φ(BN(WX)) ≤ φ(X) + log(1 − Σ(λ_k−1)²/(2d²(d+2))), X = BN(·)",
     ),
-    *_theorem("thm-C.4", "Theorem C.4, eq. C.13"),
+    *_theorem("thm-C.4"),
     deterministic(
         "001/thm-C.4:rem-C.5",
-        "Remark C.5",
-        "Σλ_i² < d² for X = BN(·) of full rank, d > 1",
         below(lambda i: (i["spectrum"] ** 2).sum(), lambda i: len(i["spectrum"]) ** 2),
         SPECTRA,
         hypotheses=_full_rank,
@@ -221,68 +198,48 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-C.4:eq-C.15",
-        "eq. C.15",
-        "Σ_j ‖X'_j‖² = Σλ_i = d",
         equal(lambda i: (row_norms(i["W"] @ i["X"]) ** 2).sum(), lambda i: len(i["X"])),
         UNIT,
     ),
     _many(
         "001/thm-C.4:eq-C.16",
-        "eq. C.16",
-        "E[d²/(Σ‖X'_j‖)²] ≥ d²/E[(Σ‖X'_j‖)²]",
         at_least(rotated(lambda i, squares: _jensen(squares)), 0),
         resolution=1.0,
-        scope="ratio of both sides, less 1",
     ),
     _many(
         "001/thm-C.4:eq-C.18",
-        "eq. C.18",
-        "E‖X'_i‖‖X'_j‖ ≤ E[(1 + ½Σ(λ_k−1)W_ik²)(1 + ½Σ(λ_k−1)W_jk²)], i ≠ j",
         at_most(_PAIR, lambda i: product_expectation_bound(i["spectrum"])),
         resolution=0.02,
-        scope="the right side by fourth moments; mean over pairs of rows",
     ),
     _many(
         "001/thm-C.4:eq-C.20",
-        "eq. C.19, C.20",
-        "E[(1 + ½Σ(λ_k−1)W_ik²)(1 + ½Σ(λ_k−1)W_jk²)] = 1 + ¼Σ_{k,q}(λ_k−1)(λ_q−1) E W_ik²W_jq²",
         equal(_LINEAR, lambda i: product_expectation_bound(i["spectrum"])),
         resolution=0.02,
     ),
     deterministic(
         "001/thm-C.4:eq-C.24",
-        "eq. C.21 to C.24",
-        "½Σλ_k E W_ik² + ½Σλ_k E W_jk² − 1 = 0",
         vanishes(lambda i: i["spectrum"].sum() / len(i["spectrum"]) - 1),
         SPECTRA,
     ),
     deterministic(
         "001/thm-C.4:eq-C.34",
-        "eq. C.33, C.34",
-        "1 + ¼[E₁S_≠ + E₂S_=] = 1 + (S_≠ − S_=)/(4d(d+2)(d−1))",
         equal(lambda i: product_expectation_bound(i["spectrum"]), _between),
         SPECTRA,
         scale=1,
     ),
     deterministic(
         "001/thm-C.4:eq-C.35",
-        "eq. C.34, C.35",
-        "1 + (S_≠ − S_=)/(4d(d+2)(d−1)) = 1 − Σ(λ_k−1)²/(2d(d+2)(d−1))",
         equal(_between, lambda i: pair_expectation_bound(i["spectrum"])),
         SPECTRA,
         scale=1,
     ),
     _many(
         "001/thm-C.4:eq-C.35-bound",
-        "eq. C.35",
-        "E‖X'_i‖‖X'_j‖ ≤ 1 − Σ(λ_k−1)²/(2d(d+2)(d−1)), i ≠ j",
         at_most(_PAIR, lambda i: pair_expectation_bound(i["spectrum"])),
         resolution=0.02,
     ),
     deterministic(
         "001/thm-C.4:eq-C.38",
-        "eq. C.38, C.39",
-        "d + (d²−d)(1 − Σ(λ_k−1)²/(2d(d+2)(d−1))) = d² − Σ(λ_k−1)²/(2(d+2))",
         equal(
             lambda i: (
                 len(i["spectrum"])
@@ -294,20 +251,14 @@ CLAIMS = (
     ),
     _many(
         "001/thm-C.4:eq-C.39",
-        "eq. C.39",
-        "E(Σ_j ‖X'_j‖)² ≤ d² − Σ(λ_k−1)²/(2(d+2))",
         at_most(_SUM, lambda i: squared_sum_bound(i["spectrum"])),
         resolution=0.02,
     ),
     _corollary(
         "cor-C.6",
-        "Corollary C.6, eq. C.40",
-        "E ψ(X') ≤ ψ(X) + log(1 − Σ(λ_k−1)²/(2d²(d+2))), X = BN(·), X' the layer's output BN(WX)",
     ),
     deterministic(
         "001/cor-C.6:eq-C.41",
-        "eq. C.41",
-        "−log I(BN(X')) ≤ −log I(X) − log(d²/(Σ‖X'_j‖)²)",
         at_most(
             lambda i: layer_gap(normalized_rows(i["W"] @ i["X"])),
             lambda i: layer_gap(i["X"]) - log(len(i["X"]) ** 2 / row_norms(i["W"] @ i["X"]).sum() ** 2),
@@ -317,37 +268,26 @@ CLAIMS = (
     ),
     _many(
         "001/cor-C.6:eq-C.44",
-        "eq. C.44",
-        "E log(Σ‖X'_j‖)² ≤ log E(Σ‖X'_j‖)²",
         at_most(rotated(lambda i, squares: _log_jensen(squares)), 0),
         resolution=1.0,
-        scope="difference of both sides",
     ),
     deterministic(
         "001/cor-C.6:eq-C.46",
-        "eq. C.45, C.46",
-        "−log d² + log(d² − Σ(λ_k−1)²/(2(d+2))) ≤ log(1 − Σ(λ_k−1)²/(2d²(d+2)))",
         at_most(
             lambda i: log(squared_sum_bound(i["spectrum"]) / len(i["spectrum"]) ** 2),
             lambda i: gap_step_bound(i["spectrum"]),
         ),
         SPECTRA,
         scale=1,
-        remark="an equality",
     ),
     asymptotic(
         "001/rem-C.7:order",
-        "Remark C.7",
-        "Σ(λ_k−1)²/(2d²(d+2)) = O(1/d)",
         at_most(_relative_sum, 0.5),
         {**SPECTRA, "wide": lambda rng, count: _rank_one(count)},
         search=search_spectrum(4),
-        scope="with the constant ½, which rank one attains as d → ∞",
     ),
     deterministic(
         "001/rem-C.7:sign",
-        "Remark C.7",
-        "log(1 − Σ(λ_k−1)²/(2d²(d+2))) ≤ 0",
         at_most(lambda i: gap_step_bound(i["spectrum"]), 0),
         SPECTRA,
         scale=1,

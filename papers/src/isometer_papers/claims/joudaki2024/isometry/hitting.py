@@ -84,65 +84,46 @@ def _summed_tail(i: Instance) -> Any:
     return 16 * i["d"] * i["gap"] * total
 
 
-def phase(part: str, place: str, statement: str, bound: Any, statistic: Any, **rest: Any) -> Claim:
+def phase(part: str, bound: Any, statistic: Any, **rest: Any) -> Claim:
     """A claim about the mean of a statistic of chains."""
     rest = {"families": {"chains": ANY}, "counts": (5, 7), "resolution": 0.5, "kind": "expectation", **rest}
     compared = at_most(Sampled(of_chain(statistic)), bound)
-    return stated(rest.pop("kind"), f"001/{part}", place, statement, compared, rest.pop("families"), **rest)
-
-
-BOX = "X_0 of cosines ρ, d = 2, 3, 5"
+    return stated(rest.pop("kind"), f"001/{part}", compared, rest.pop("families"), **rest)
 
 
 CLAIMS = (
     phase(
         "thm-6.1",
-        "Theorem 6.1, eq. 6.6",
-        "E φ(X_{ℓ+1}) ≤ φ(X_0) e^{−ℓ/k}, k = Cd²(1 + dφ(X_0)), C absolute",
         lambda i: gap_bound(start_gap(i), i["d"], i["layer"]),
         lambda i, chain: chain.gap[:, i["layer"] + 1],
         families={"chains": _layered((2, 0.9, 80, 5), (3, 0.95, 80, 40), (5, 0.9, 80, 50), (2, 0.999, 80, 79))},
         counts=(3, 4),
-        scope=f"C = 32, which the proof gives; {BOX}",
-        remark="by the exact step C = 0.37 is enough, and k = 0.73 d(1 + dφ): a power of d less",
     ),
     phase(
         "eq-C.67-75:eq-C.75-step",
-        "eq. C.75",
-        "E ψ(X^{ℓ+1}) ≤ e^{−1/k} E ψ(X^ℓ), k = max(2d², 32d³ψ(X⁰))",
         0,
         _contraction,
         families={"chains": _EARLY},
         counts=(3, 5),
         resolution=1.0,
-        scope=f"left less right; {BOX}",
     ),
     phase(
         "eq-C.67-75:eq-C.75",
-        "eq. C.75",
-        "E ψ(X^{ℓ+1}) ≤ e^{−ℓ/k} ψ(X⁰), k = max(2d², 32d³ψ(X⁰))",
         lambda i: start_gap(i) * float(np.exp(-i["layer"] / decay_time(start_gap(i), i["d"]))),
         lambda i, chain: chain.gap[:, i["layer"] + 1],
         families={"chains": _layered((2, 0.9, 80, 5), (3, 0.95, 80, 40), (5, 0.9, 80, 50), (2, 0.999, 80, 79))},
         counts=(3, 4),
-        scope=BOX,
     ),
     phase(
         "lem-C.14",
-        "Lemma C.14",
-        "E S ≲ 512 d⁴ψ(X⁰)² if ψ(X⁰) > 1/(16d)",
         lambda i: printed_hitting_bound(start_gap(i), i["d"]),
         hitting_times,
         families={"chains": chains((2, 0.5, 80), (2, 0.3, 80), (3, 0.95, 80), (5, 0.9, 120), (5, 0.99, 120))},
         hypotheses=far_start,
         counts=(4, 5),
-        scope=f"with the constant 1; {BOX}",
-        remark="measured 1.6 to 22 layers where the bound is 18 to 4e6; near isometry S is (d/2) log(16dψ(X⁰))",
     ),
     deterministic(
         "001/lem-C.14:zero",
-        "Lemma C.14",
-        "S = 0 if ψ(X⁰) ≤ 1/(16d)",
         vanishes(lambda i: int(hitting_times(i, chain_of(i)).max())),
         {"chains": chains((2, 0.2, 80), (5, 0.05, 80))},
         hypotheses=near_start,
@@ -150,30 +131,20 @@ CLAIMS = (
     ),
     phase(
         "lem-C.14:eq-C.112",
-        "eq. C.112",
-        "Pr{ψ(X^ℓ) ≥ 1/(16d)} ≤ 16dψ(X⁰) e^{−ℓ/max(2d², 32d³ψ(X⁰))}",
         lambda i: float(tail_bound(start_gap(i), i["d"], i["layer"])),
         _above,
         families={"chains": _TAILS},
         kind="probability",
         counts=(3, 4),
         trivial=lambda i: 1.0,
-        scope="d = 2, where the bound gets below 1 within 80 layers",
     ),
     probability(
         "001/lem-C.14:eq-C.113",
-        "eq. C.113",
-        "Pr{S ≥ ℓ} ≤ 16dψ(X⁰) e^{−ℓ/max(2d², 32d³ψ(X⁰))}",
         at_most(lambda i: int(i["gap"] * 16 * i["d"] > 1), lambda i: tail_bound(i["gap"], i["d"], 1)),
         {"inputs": _inputs},
-        corrected="001/lem-C.14:eq-C.113#corrected",
-        scope="ℓ = 1: S ≥ 1 is ψ(X⁰) > 1/(16d), certain or impossible",
-        remark="S ≥ ℓ is an event of layer ℓ − 1",
     ),
     phase(
         "lem-C.14:eq-C.113#corrected",
-        "eq. C.113",
-        "Pr{S ≥ ℓ} ≤ 16dψ(X⁰) e^{−(ℓ−1)/max(2d², 32d³ψ(X⁰))}",
         lambda i: float(tail_bound(start_gap(i), i["d"], i["layer"] - 1)),
         _not_hit,
         families={"chains": _layered((2, 0.5, 80, 30), (2, 0.9, 80, 79), (2, 0.3, 80, 20), (2, 0.26, 80, 1))},
@@ -183,36 +154,25 @@ CLAIMS = (
     ),
     deterministic(
         "001/lem-C.14:eq-C.114",
-        "eq. C.114",
-        "E S = Σ_{ℓ≥1} Pr{S ≥ ℓ}",
         equal(lambda i: sum(float(s) for s in i["S"]) / len(i["S"]), _survival),
         {"samples": _samples},
         scale=1,
-        scope="empirical laws on whole numbers",
     ),
     deterministic(
         "001/lem-C.14:eq-C.116",
-        "eq. C.115, C.116",
-        "16dψ(X⁰) Σ_{ℓ≥1} e^{−ℓ/k} = 16dψ(X⁰)/(e^{1/k} − 1)",
         equal(_summed_tail, lambda i: hitting_bound(i["gap"], i["d"], summed=True)),
         {"inputs": _inputs},
         tolerance=1e-7,
         counts=(20, 100),
-        scope="the sum until its terms are below 1e-12, in blocks of 1000",
     ),
     deterministic(
         "001/lem-C.14:eq-C.117",
-        "eq. C.117",
-        "16dψ(X⁰)/(e^{1/k} − 1) ≤ 16dψ(X⁰)k",
         at_most(lambda i: hitting_bound(i["gap"], i["d"], summed=True), lambda i: hitting_bound(i["gap"], i["d"])),
         {"inputs": _inputs},
     ),
     deterministic(
         "001/lem-C.14:eq-C.119",
-        "eq. C.118, C.119",
-        "16dψ(X⁰) max(2d², 32d³ψ(X⁰)) ≲ 512d⁴ψ(X⁰)² for ψ(X⁰) > 1/(16d)",
         at_most(lambda i: hitting_bound(i["gap"], i["d"]), lambda i: 512 * i["d"] ** 4 * i["gap"] ** 2),
         {"inputs": _inputs},
-        remark="an equality, with the constant 1",
     ),
 )

@@ -133,49 +133,33 @@ def _regular(i: Instance) -> bool:
     return bool(values[-1] > 1e-5 * values[0])
 
 
-_TRACE = "printed for any input of a BN layer; it needs tr XXᵀ = d"
-
-
 CLAIMS = (
     deterministic(
         "001/lem-C.13:eq-C.84",
-        "Lemma C.13, eq. C.84",
-        "log‖J_BN(X)‖ ≤ dψ(X) + 1 for any input X of a BN layer",
         at_most(
             lambda i: log_jacobian_norm(i["X"]), lambda i: smallest_eigenvalue_bound(layer_gap(i["X"]), len(i["X"]))
         ),
         {"scaled": _scaled},
-        corrected="001/lem-C.13:eq-C.84#corrected",
-        remark=_TRACE,
     ),
     deterministic(
         "001/lem-C.13:eq-C.84#corrected",
-        "Lemma C.13, eq. C.84",
-        "log‖J_BN(X)‖ ≤ dψ(X) + 1 if tr XXᵀ = d",
         at_most(
             lambda i: log_jacobian_norm(i["X"]), lambda i: smallest_eigenvalue_bound(layer_gap(i["X"]), len(i["X"]))
         ),
         _ISOMETRIC,
         search=search_matrix(2, trace=True),
-        remark="half the right side is enough, as ‖J_BN‖² ≤ 1/λ_d",
     ),
     deterministic(
         "001/lem-C.13:eq-C.85",
-        "Lemma C.13, eq. C.85",
-        "ψ(X) ≤ 1/(16d) ⇒ log‖J_BN(X)‖ ≤ 2√(dψ(X)) for any input X of a BN layer",
         at_most(
             lambda i: log_jacobian_norm(i["X"]),
             lambda i: smallest_eigenvalue_bound_near(abs(layer_gap(i["X"])), len(i["X"])),
         ),
         {"scaled": _scaled},
         hypotheses=_near_gap,
-        corrected="001/lem-C.13:eq-C.85#corrected",
-        remark=_TRACE,
     ),
     deterministic(
         "001/lem-C.13:eq-C.85#corrected",
-        "Lemma C.13, eq. C.85",
-        "ψ(X) ≤ 1/(16d), tr XXᵀ = d ⇒ log‖J_BN(X)‖ ≤ 2√(dψ(X))",
         at_most(
             lambda i: log_jacobian_norm(i["X"]),
             lambda i: smallest_eigenvalue_bound_near(abs(layer_gap(i["X"])), len(i["X"])),
@@ -184,32 +168,22 @@ CLAIMS = (
         hypotheses=_near_gap,
         scale=1,
         tolerance=1e-6,
-        remark="√(dψ) is enough, as ‖J_BN‖² ≤ 1/λ_d",
     ),
     deterministic(
         "001/lem-C.16",
-        "Lemma C.16, eq. C.120",
-        "‖J_BN(X)‖² ≤ 1/λ_d",
         at_most(lambda i: _squared_norm(normalization_jacobian(i["X"])) * _smallest(i), 1),
         MATRICES,
         hypotheses=_regular,
         search=search_matrix(2),
-        scope="both sides times λ_d",
     ),
     deterministic(
         "001/lem-C.16:log",
-        "under Lemma C.16",
-        "log‖J_BN(X)‖ ≤ −log λ_d",
         at_most(lambda i: log_jacobian_norm(i["X"]), lambda i: -log(_smallest(i))),
         MATRICES,
         hypotheses=_regular,
-        corrected="001/lem-C.16:log#corrected",
-        remark="the root of ‖J_BN‖² gives −½ log λ_d; the printed form needs λ_d ≤ 1, as under tr XXᵀ = d",
     ),
     deterministic(
         "001/lem-C.16:log#corrected",
-        "under Lemma C.16",
-        "log‖J_BN(X)‖ ≤ −½ log λ_d",
         at_most(lambda i: log_jacobian_norm(i["X"]), lambda i: -log(_smallest(i)) / 2),
         MATRICES,
         hypotheses=_regular,
@@ -218,27 +192,19 @@ CLAIMS = (
     ),
     deterministic(
         "001/lem-C.16:blocks",
-        "eq. C.136",
-        "∂X'_ik/∂X_jl = 0 for i ≠ j",
         vanishes(_off_blocks),
         MATRICES,
         counts=(40, 200),
-        scope="by complex steps",
     ),
     deterministic(
         "001/lem-C.16:diagonal",
-        "under eq. C.136",
-        "the blocks of J_BN(X) are J_f(X_i)",
         equal(_block_gap, 0),
         MATRICES,
         scale=lambda i: max(1 / row_norms(i["X"])),
         counts=(40, 200),
-        scope="by complex steps",
     ),
     deterministic(
         "001/lem-C.16:spectrum",
-        "eq. C.137, C.138",
-        "the eigenvalues of J_BN(X) are those of its rows, 1/‖X_i‖ and 0",
         equal(_union_gap, 0),
         MATRICES,
         scale=lambda i: max(1 / row_norms(i["X"])),
@@ -246,64 +212,42 @@ CLAIMS = (
     ),
     deterministic(
         "001/lem-C.16:eq-C.139",
-        "eq. C.139",
-        "‖J_BN(X)‖² = 1/min_i ‖X_i‖², d > 1",
         equal(lambda i: _squared_norm(normalization_jacobian(i["X"])) * min(row_norms(i["X"])) ** 2, 1),
         MATRICES,
-        scope="the left side over the right; at d = 1 the Jacobian is 0",
     ),
     deterministic(
         "001/lem-C.18",
-        "Lemma C.18, eq. C.131",
-        "J_f(x) = I/‖x‖ − x ⊗ x/‖x‖³ for f(x) = x/‖x‖",
         vanishes(lambda i: abs(row_jacobian(i["x"]) - _differentiated(i["x"])).max() * (i["x"] @ i["x"]) ** 0.5),
         {"vectors": _vectors},
-        scope="entries, by complex steps, times ‖x‖",
     ),
     deterministic(
         "001/lem-C.18:size",
-        "Lemma C.18, eq. C.131",
-        "the identity in J_f(x) is I_{d²}: J_f has d² rows",
         equal(lambda i: len(_differentiated(i["x"])), lambda i: len(i["x"]) ** 2),
         {"vectors": _vectors},
-        corrected="001/lem-C.18:size#corrected",
-        remark="f maps ℝ^d to ℝ^d",
     ),
     deterministic(
         "001/lem-C.18:size#corrected",
-        "Lemma C.18, eq. C.131",
-        "the identity in J_f(x) is I_d: J_f has d rows",
         equal(lambda i: len(_differentiated(i["x"])), lambda i: len(i["x"])),
         {"vectors": _vectors},
     ),
     deterministic(
         "001/cor-C.19:multiplicity",
-        "Corollary C.19",
-        "J_f(x) has the eigenvalue 1/‖x‖ with multiplicity d² − 1",
         equal(lambda i: _copies(i, 1), lambda i: len(i["x"]) ** 2 - 1),
         {"vectors": _vectors},
-        corrected="001/cor-C.19:multiplicity#corrected",
-        remark="J_f is d × d",
     ),
     deterministic(
         "001/cor-C.19:multiplicity#corrected",
-        "Corollary C.19",
-        "J_f(x) has the eigenvalue 1/‖x‖ with multiplicity d − 1",
         equal(lambda i: _copies(i, 1), lambda i: len(i["x"]) - 1),
         {"vectors": _vectors},
         hypotheses=_several,
     ),
     deterministic(
         "001/cor-C.19:zero",
-        "Corollary C.19",
-        "J_f(x) has the eigenvalue 0 with multiplicity 1",
         equal(lambda i: _copies(i, 0), 1),
         {"vectors": _vectors},
     ),
     deterministic(
         "001/lem-C.20",
-        "Lemma C.20",
-        "min_j ‖X_j‖² ≥ min_k λ_k",
         at_least(lambda i: min(row_norms(i["X"])) ** 2, _smallest),
         {**MATRICES, "unit": UNIT["random"]},
         scale=lambda i: (i["X"] ** 2).sum(),
@@ -311,8 +255,6 @@ CLAIMS = (
     ),
     deterministic(
         "001/lem-C.21",
-        "Lemma C.21, eq. C.150",
-        "log‖∂X^{ℓ+1}/∂X^ℓ‖ ≤ log‖J_BN(H^ℓ)‖",
         at_most(
             lambda i: log(_squared_norm(chain_jacobian([i["W"]], i["X"]))) / 2,
             lambda i: log_jacobian_norm(i["W"] @ i["X"]),
@@ -320,6 +262,5 @@ CLAIMS = (
         UNIT,
         scale=1,
         counts=(60, 400),
-        remark="an equality, as W is orthogonal",
     ),
 )

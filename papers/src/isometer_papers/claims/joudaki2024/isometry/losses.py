@@ -99,96 +99,61 @@ def _norm(vector: Any) -> Any:
     return (vector * vector).sum() ** 0.5
 
 
-def _bounded(part: str, place: str, statement: str, quantity: Any, remark: str) -> Claim:
+def _bounded(part: str, quantity: Any) -> Claim:
     return deterministic(
         f"001/{part}",
-        place,
-        statement,
         at_most(quantity, 2),
         FAMILIES,
         search=_SEARCH,
-        remark=remark,
     )
 
 
 CLAIMS = (
     _bounded(
         "rem-6.7:cross-entropy",
-        "Remark 6.7",
-        "cross entropy is O(1)-Lipschitz in the logits: ‖∇_z 𝓛‖ ≤ 2",
         lambda i: _norm(_cross_entropy(i)),
-        "with the constant 2; √2 is sharp",
     ),
     _bounded(
         "rem-6.7:squared-error",
-        "Remark 6.7",
-        "squared error behind a softmax is O(1)-Lipschitz in the logits: ‖∇_z 𝓛‖ ≤ 2",
         lambda i: _norm(_squared_formula(i)),
-        "with the constant 2; on raw logits the gradient is unbounded",
     ),
     _bounded(
         "lem-C.11:cross-entropy",
-        "Lemma C.11, eq. C.147",
-        "|∂𝓛/∂z_k| ≤ 2 for cross entropy",
         lambda i: abs(_cross_entropy(i)).max(),
-        "1 is sharp",
     ),
     _bounded(
         "lem-C.11:squared-error",
-        "Lemma C.11, eq. C.149",
-        "|∂𝓛/∂z_k| ≤ 2 for squared error behind a softmax",
         lambda i: abs(_squared_formula(i)).max(),
-        "the adversary found 0.293",
     ),
     _bounded(
         "lem-C.11:absolute-sum",
-        "eq. C.149",
-        "(2/C) Σ_i |y_i − p_i||∂p_i/∂z_k| ≤ 2",
         _absolute_sum,
-        "",
     ),
     deterministic(
         "001/lem-C.11:softmax",
-        "eq. C.141, C.142",
-        "∂p_i/∂z_i = p_i(1 − p_i), ∂p_i/∂z_k = −p_i p_k",
         vanishes(_jacobian_gap),
         FAMILIES,
-        scope="by complex steps",
     ),
     deterministic(
         "001/lem-C.11:eq-C.146",
-        "eq. C.143 to C.146",
-        "∂𝓛/∂z_k = p_k Σ_{i≠k} y_i − y_k(1 − p_k) for cross entropy",
         vanishes(_cross_entropy_gap),
         FAMILIES,
-        scope="by complex steps",
     ),
     deterministic(
         "001/lem-C.11:eq-C.148",
-        "eq. C.148",
-        "‖∇_{z_k} 𝓛‖ = (1/C) Σ 2(y_i − p_i) ∂(−p_i)/∂z_k for squared error",
         equal(lambda i: abs(_squared(i)[0]), lambda i: _squared_formula(i)[0]),
         FAMILIES,
         scale=1,
-        corrected="001/lem-C.11:eq-C.148#corrected",
-        scope="k = 1",
-        remark="the right side is the derivative itself and can be negative",
     ),
     deterministic(
         "001/lem-C.11:eq-C.148#corrected",
-        "eq. C.148",
-        "∂𝓛/∂z_k = (1/C) Σ 2(y_i − p_i) ∂(−p_i)/∂z_k for squared error",
         vanishes(lambda i: max(abs(a - b) for a, b in zip(_squared(i), _squared_formula(i), strict=True))),
         FAMILIES,
-        scope="by complex steps",
     ),
     deterministic(
         "001/rem-6.6",
-        "Remark 6.6",
-        "ψ(X_0) = ∞ for degenerate inputs: e^{−ψ} = 0",
         vanishes(lambda i: isometry_of(i["X"])),
         {"singular": singular},
         tolerance=1e-6,
-        scope="whole-number matrices; the bound of Theorem 6.5 is infinite there",
     ),
 )

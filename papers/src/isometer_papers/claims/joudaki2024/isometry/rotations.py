@@ -55,83 +55,59 @@ def _row_difference(x: Any) -> Any:
     return abs(rows - values).max() / values[-1]
 
 
-_LOOSE = "the factor that is gained is mean(a²)/(Π a_j)^{2/d} of the rows' lengths a, exactly"
-
 CLAIMS = (
     deterministic(
         "001/lem-C.1",
-        "Lemma C.1",
-        "I(BN(X)) ≥ (1 + variance{‖X_j‖}/mean{‖X_j‖}²) I(X) for non-degenerate X",
         at_least(
             lambda i: isometry_of(normalized_rows(i["X"])), lambda i: variation_bound(i["X"]) * isometry_of(i["X"])
         ),
         MATRICES,
         search=search_matrix(3),
-        remark=_LOOSE,
     ),
     deterministic(
         "001/lem-6.2",
-        "Lemma 6.2, eq. 6.7",
-        "I(BN(X')) ≥ (1 + variance{‖X'_j‖}/mean{‖X'_j‖}²) I(X), X' = WX, W orthogonal",
         at_least(
             lambda i: isometry_of(normalized_rows(_turned(i))),
             lambda i: variation_bound(_turned(i)) * isometry_of(i["X"]),
         ),
         MATRICES,
         search=search_matrix(2),
-        remark=_LOOSE,
     ),
     deterministic(
         "001/lem-C.2",
-        "Lemma C.2, eq. C.2",
-        "I(BN(X')) ≥ (1 + variance{‖X'_j‖}/mean{‖X'_j‖}²) I(X), X' = WX, W ~ Haar",
         at_least(
             lambda i: isometry_of(normalized_rows(_turned(i))),
             lambda i: variation_bound(_turned(i)) * isometry_of(i["X"]),
         ),
         MATRICES,
         search=search_matrix(3),
-        scope="every W, as in Lemma 6.2",
     ),
     deterministic(
         "001/lem-C.2:degenerate",
-        "Lemma C.2, eq. C.2",
-        "I(BN(X')) ≥ (1 + variance{‖X'_j‖}/mean{‖X'_j‖}²) I(X) for degenerate X",
         vanishes(
             lambda i: isometry_of(normalized_rows(_turned(i))) + variation_bound(_turned(i)) * isometry_of(i["X"])
         ),
         {"singular": singular},
         tolerance=1e-6,
-        scope="whole-number matrices; the sum of both sides, each of which is 0",
     ),
     deterministic(
         "001/lem-C.2:determinant",
-        "eq. C.3",
-        "det(X'X'ᵀ) = det(XXᵀ) for X' = WX",
         equal(lambda i: absolute_determinant(_turned(i)) ** 2, lambda i: absolute_determinant(i["X"]) ** 2),
         MATRICES,
         tolerance=1e-7,
     ),
     deterministic(
         "001/lem-C.2:trace",
-        "eq. C.6",
-        "tr(X'X'ᵀ) = tr(XXᵀ) for X' = WX",
         equal(lambda i: (_turned(i) ** 2).sum(), lambda i: (i["X"] ** 2).sum()),
         MATRICES,
     ),
     deterministic(
         "001/thm-6.1:proof-idea",
-        "proof idea of Theorem 6.1",
-        "the isometry gap does not decrease with BN layers",
         at_least(lambda i: layer_gap(normalized_rows(i["X"])), lambda i: layer_gap(i["X"])),
         MATRICES,
-        corrected="001/thm-6.1:proof-idea#corrected",
-        remark="isometry does not decrease; the gap does not increase",
     ),
     deterministic(
         "001/thm-6.1:proof-idea#corrected",
-        "proof idea of Theorem 6.1",
-        "the isometry gap does not increase with BN layers",
         at_most(lambda i: layer_gap(normalized_rows(i["X"])), lambda i: layer_gap(i["X"])),
         MATRICES,
         scale=1,
@@ -139,37 +115,25 @@ CLAIMS = (
     ),
     deterministic(
         "001/cor-C.3",
-        "Corollary C.3, eq. C.7",
-        "I(BN(UᵀX)) = 1 for X = U S Vᵀ",
         equal(_best, 1),
         MATRICES,
         hypotheses=_regular,
         tolerance=1e-7,
-        scope="regular X; a zero singular value leaves BN a row of zeros",
-        remark="printed with H for X",
     ),
     deterministic(
         "001/cor-C.3:rows",
-        "eq. C.11",
-        "the rows of UᵀX have the singular values as lengths: diag(S VᵀV S)^{−1/2} = S^{−1}",
         vanishes(lambda i: _row_difference(i["X"])),
         MATRICES,
         hypotheses=_regular,
     ),
     deterministic(
         "001/cor-C.3:strict",
-        "under Lemma 6.2",
-        "I(BN(WX)) > I(X) for some orthogonal W, as long as X is not orthogonal",
         above(_best, lambda i: isometry_of(i["X"])),
         MATRICES,
         hypotheses=lambda i: _not_orthogonal(i) and _regular(i),
-        corrected="001/cor-C.3:strict#corrected",
-        remark="orthogonal is defined by XXᵀ = I; multiples of orthogonal matrices have isometry 1 already",
     ),
     deterministic(
         "001/cor-C.3:strict#corrected",
-        "under Lemma 6.2",
-        "I(BN(WX)) > I(X) for some orthogonal W, as long as X is no multiple of an orthogonal matrix",
         above(_best, lambda i: isometry_of(i["X"])),
         MATRICES,
         hypotheses=lambda i: _no_multiple(i) and _regular(i),

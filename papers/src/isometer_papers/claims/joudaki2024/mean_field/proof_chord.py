@@ -75,18 +75,12 @@ def _pair_search() -> Search:
 CLAIMS = (
     deterministic(
         "001/thm-5.11.steps:chord-terms",
-        "proof of Theorem 5.11, cases 2 and 3",
-        "k − Σ_{i≥k} ρ^i ≥ 0",
         at_least(lambda i: i["k"] - i["rho"] ** i["k"] / (1 - i["rho"]), 0),
         {"terms": _terms},
         scale=lambda i: i["k"],
-        corrected="001/thm-5.11.steps:chord-terms#corrected",
-        remark="the sum has to run over i < k; at ρ = 0.9, k = 1 the printed term is 1 − 9",
     ),
     deterministic(
         "001/thm-5.11.steps:chord-terms#corrected",
-        "proof of Theorem 5.11, cases 2 and 3",
-        "k − Σ_{i<k} ρ^i ≥ 0 for |ρ| ≤ 1",
         at_least(lambda i: chord_terms(i["rho"], i["k"]), 0),
         {"terms": _terms},
         scale=lambda i: i["k"],
@@ -94,17 +88,12 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-5.11.steps:chord",
-        "proof of Theorem 5.11, cases 2 and 3",
-        "|κ(ρ) − 1|/|ρ − 1| = κ′(1) − Σ_{k≥1} c_k² (k − Σ_{i≥k} ρ^i)",
         equal(_chord_ratio, _chord_as_printed),
         POLYNOMIALS,
         hypotheses=inner,
-        corrected="001/thm-5.11.steps:chord#corrected",
     ),
     deterministic(
         "001/thm-5.11.steps:chord#corrected",
-        "proof of Theorem 5.11, cases 2 and 3",
-        "|κ(ρ) − 1|/|ρ − 1| = κ′(1) − Σ_{k≥1} c_k² (k − Σ_{i<k} ρ^i)",
         equal(_chord_ratio, _chord),
         POLYNOMIALS,
         hypotheses=inner,
@@ -112,8 +101,6 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-5.11.steps:increasing",
-        "proof of Theorem 5.11, case 3",
-        "k − Σ_{i<k} ρ^i does not decrease with k",
         at_least(lambda i: chord_terms(i["rho"], i["k"] + 1), lambda i: chord_terms(i["rho"], i["k"])),
         {"terms": _terms},
         scale=lambda i: i["k"],
@@ -121,19 +108,14 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-5.11.steps:knife-edge",
-        "proof of Theorem 5.11, case 3",
-        "κ′(1) = 1 ⇒ |κ(ρ) − 1|/|ρ − 1| ≤ 1 − (1 − c₀² − c₁²)(1 − ρ)",
         at_most(_chord_ratio, lambda i: 1 - knife_edge_rate(kernel(i)) * (1 - i["rho"])),
         families(3),
         hypotheses=lambda i: inner(i) and in_case(3)(i),
         scale=1,
         search=search(3),
-        remark="attained where only c₀, c₁, c₂ are not zero",
     ),
     deterministic(
         "001/thm-5.11.steps:recursion",
-        "proof of Theorem 5.11, case 3",
-        "x_{ℓ+1} ≤ x_ℓ(1 − αx_ℓ) ⇒ x_ℓ ≤ x₀/(ℓαx₀ + 1)",
         at_most(_last, lambda i: knife_edge_bound(1 - i["x"], i["depth"], i["alpha"])),
         {"sequences": _sequences},
         search=Search(
@@ -143,16 +125,12 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-5.11.steps:modulus",
-        "proof of Theorem 5.8",
-        "|κ(ρ)| ≤ κ(|ρ|)",
         at_most(lambda i: abs(kernel(i)(i["rho"])), lambda i: kernel(i)(abs(i["rho"]))),
         ALL,
         search=search(4),
     ),
     deterministic(
         "001/thm-5.11.steps:one-step",
-        "proof of Theorem 5.8",
-        "κ(0) = 0, 0 < ρ < 1 ⇒ κ(ρ)/ρ · (1−ρ)/(1−κ(ρ)) ≤ κ(ρ)/ρ / (κ(ρ)/ρ + 1 − c₁²) ≤ 1/(2 − κ′(0))",
         at_most(
             lambda i: kernel(i)(i["rho"]) / (kernel(i)(i["rho"]) + i["rho"] * (1 - kernel(i).slope_at_zero)),
             lambda i: centred_rate_of(kernel(i)),
@@ -160,6 +138,5 @@ CLAIMS = (
         families(1),
         hypotheses=lambda i: in_case(1)(i) and 0 < i["rho"] < 1,
         search=search(1),
-        scope="the middle term against the last; the first against the last is 001/thm-5.8:rate with ℓ = 1",
     ),
 )

@@ -128,37 +128,25 @@ def _between() -> Search:
 CLAIMS = (
     deterministic(
         "001/thm-5.11.steps:potential-first",
-        "proof of Theorem 5.11, case 4, first form",
-        "ρ ≥ ρ* ⇒ |κ(ρ)−ρ*|/(1−κ(ρ)) ≤ |ρ−ρ*|/(1−ρ) κ′(ρ*)",
         at_most(_ratio, lambda i: kernel(i).slope(kernel(i).fixed_point)),
         FOUR,
         hypotheses=_above,
-        corrected="001/thm-5.11.steps:potential#corrected",
     ),
     deterministic(
         "001/thm-5.11.steps:potential",
-        "proof of Theorem 5.11, case 4, second form",
-        "ρ ≥ ρ* ⇒ |κ(ρ)−ρ*|/(1−κ(ρ)) ≤ |ρ−ρ*|/(1−ρ) (1−ρ*)/(2−κ′(ρ*))",
         at_most(_ratio, lambda i: (1 - kernel(i).fixed_point) / (2 - kernel(i).slope(kernel(i).fixed_point))),
         FOUR,
         hypotheses=_above,
-        corrected="001/thm-5.11.steps:potential#corrected",
-        remark="Σ a_k(1−ρ*)^{k−1} = 1, since Σ a_k(1−ρ*)^k = 1 − ρ*",
     ),
     deterministic(
         "001/thm-5.11.steps:potential#corrected",
-        "proof of Theorem 5.11, case 4",
-        "ρ ≥ ρ* ⇒ |κ(ρ)−ρ*|/(1−κ(ρ)) ≤ |ρ−ρ*|/(1−ρ) · 1/(2−κ′(ρ*))",
         at_most(_ratio, lambda i: 1 / (2 - kernel(i).slope(kernel(i).fixed_point))),
         FOUR,
         hypotheses=_above,
         search=search(4),
-        remark="attained as ρ → 1 by quadratic κ",
     ),
     deterministic(
         "001/thm-5.11.steps:middle",
-        "proof of Theorem 5.11, case 4",
-        "0 ≤ ρ ≤ ρ* ⇒ |κ(ρ) − ρ*| ≤ κ′(ρ*)|ρ − ρ*|",
         at_most(
             lambda i: abs(kernel(i)(i["rho"]) - kernel(i).fixed_point),
             lambda i: kernel(i).slope(kernel(i).fixed_point) * abs(i["rho"] - kernel(i).fixed_point),
@@ -169,18 +157,12 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-5.11.steps:series",
-        "proof of Theorem 5.11, case 4",
-        "κ(ρ) = 1 − b₀ + Σ_{k≥0} (b_k − b_{k+1}) ρ^k, (1−κ(ρ))/(1−ρ) = Σ b_k ρ^k",
         equal(lambda i: kernel(i)(i["rho"]), lambda i: _in_b(i, 0)),
         POLYNOMIALS,
         hypotheses=lambda i: _has_terms(i) and inner(i),
-        corrected="001/thm-5.11.steps:series#corrected",
-        remark="the exponent is k + 1",
     ),
     deterministic(
         "001/thm-5.11.steps:series#corrected",
-        "proof of Theorem 5.11, case 4",
-        "κ(ρ) = 1 − b₀ + Σ_{k≥0} (b_k − b_{k+1}) ρ^{k+1}",
         equal(lambda i: kernel(i)(i["rho"]), lambda i: _in_b(i, 1)),
         POLYNOMIALS,
         hypotheses=_has_terms,
@@ -188,8 +170,6 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-5.11.steps:q",
-        "proof of Theorem 5.11, case 4",
-        "q(−ρ) ≤ b₀ = 1 − κ(0) for 0 ≤ ρ < 1",
         at_most(_q, lambda i: 1 - kernel(i).at_zero),
         ALL,
         hypotheses=lambda i: nonlinear(i) and -1 < i["rho"] <= 0,
@@ -197,26 +177,18 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-5.11.steps:sign",
-        "proof of Theorem 5.11, case 4",
-        "1 − (1 + ρ)(1 − c₀²) = 1 − 1 − ρ − c₀²(1 + ρ)",
         equal(lambda i: 1 - (1 + i["rho"]) * (1 - i["c"]), lambda i: 1 - 1 - i["rho"] - i["c"] * (1 + i["rho"])),
         {"lines": _lines},
         scale=1,
-        corrected="001/thm-5.11.steps:sign#corrected",
-        remark="a sign; the line after it is right",
     ),
     deterministic(
         "001/thm-5.11.steps:sign#corrected",
-        "proof of Theorem 5.11, case 4",
-        "1 − (1 + ρ)(1 − c₀²) = −ρ + c₀²(1 + ρ)",
         equal(lambda i: 1 - (1 + i["rho"]) * (1 - i["c"]), lambda i: -i["rho"] + i["c"] * (1 + i["rho"])),
         {"lines": _lines},
         scale=1,
     ),
     deterministic(
         "001/thm-5.11.steps:negative",
-        "proof of Theorem 5.11, case 4",
-        "ρ ≤ 0 ⇒ |κ(ρ) − ρ*| ≤ (1 − κ(0))|ρ − ρ*|",
         at_most(
             lambda i: abs(kernel(i)(i["rho"]) - kernel(i).fixed_point),
             lambda i: (1 - kernel(i).at_zero) * abs(i["rho"] - kernel(i).fixed_point),
@@ -227,8 +199,6 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-5.11.steps:order",
-        "proof of Theorem 5.11, case 4",
-        "ρ* ≥ κ(0)",
         at_least(lambda i: kernel(i).fixed_point, lambda i: kernel(i).at_zero),
         ALL,
         hypotheses=nonlinear,
@@ -237,8 +207,6 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-5.11.steps:positivity",
-        "proof of Theorem 5.11, positivity",
-        "ρ ≤ 0 ⇒ κ(ρ) ≥ ρ + κ(0)",
         at_least(lambda i: kernel(i)(i["rho"]), lambda i: i["rho"] + kernel(i).at_zero),
         ALL,
         hypotheses=lambda i: nonlinear(i) and -1 <= i["rho"] <= 0,
@@ -247,8 +215,6 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-5.11.steps:contact",
-        "proof of Theorem 5.11, existence",
-        "κ(0) > 0, κ′(1) > 1, φ non-linear ⇒ κ′(ρ*) < 1",
         below(lambda i: kernel(i).slope(kernel(i).fixed_point), 1),
         FOUR,
         hypotheses=in_case(4),
@@ -256,19 +222,13 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-5.11.steps:no-knife-edge",
-        "proof of Theorem 5.11, combining",
-        "κ′(1) = 1 is impossible for non-linear φ",
         above(lambda i: abs(kernel(i).slope_at_one - 1), 0),
         {"edge": _no_knife_edge, **ALL},
         hypotheses=nonlinear,
         scale=1,
-        corrected="001/thm-5.11.steps:no-knife-edge#corrected",
-        remark="it is what case 3 is about: ReLU and exp have κ′(1) = 1",
     ),
     deterministic(
         "001/thm-5.11.steps:no-knife-edge#corrected",
-        "proof of Theorem 5.11, combining",
-        "κ′(1) = 1 is impossible for non-linear φ with κ(0) = 0",
         above(lambda i: kernel(i).slope_at_one, 1),
         families(1),
         hypotheses=lambda i: in_case(1)(i) and i.get("phi") != "sign",
@@ -276,8 +236,6 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-5.11.steps:combined",
-        "proof of Theorem 5.11, combining",
-        "|ρ_ℓ−ρ*| ≤ |ρ₀−ρ*|/(1−|ρ₀|) α^ℓ with α = max{1−κ(0), κ′(ρ*), (1−ρ*)/(1−κ′(ρ*))}",
         at_most(
             lambda i: abs(kernel(i).iterate(i["rho"], i["depth"]) - kernel(i).fixed_point),
             lambda i: interior_bound(kernel(i), i["rho"], i["depth"], combined_rate_as_printed(kernel(i))),
@@ -288,13 +246,9 @@ CLAIMS = (
             and inner(i)
             and abs(kernel(i).iterate(i["rho"], i["depth"]) - kernel(i).fixed_point) >= VISIBLE
         ),
-        corrected="001/thm-5.11:case-4#corrected",
-        remark="not the α of eq. 5.10: here the last denominator is 1 − κ′(ρ*)",
     ),
     deterministic(
         "001/thm-5.11.steps:upper",
-        "proof of Theorem 5.11, combining",
-        "ρ ≥ ρ* ⇒ κ(ρ) ≥ ρ*",
         at_least(lambda i: kernel(i)(i["rho"]), lambda i: kernel(i).fixed_point),
         FOUR,
         hypotheses=_above,
@@ -303,8 +257,6 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-5.11.steps:lower",
-        "proof of Theorem 5.11, combining",
-        "0 ≤ ρ ≤ ρ* ⇒ κ(ρ) ≤ ρ*",
         at_most(lambda i: kernel(i)(i["rho"]), lambda i: kernel(i).fixed_point),
         {"hand": hand(4), "middle": _middle},
         hypotheses=_below,
@@ -313,18 +265,12 @@ CLAIMS = (
     ),
     deterministic(
         "001/thm-5.11.steps:norm",
-        "proof of Theorem 5.11, combining",
-        "ρ₀ < 0 and ℓ the first index with ρ_ℓ ≥ 0 ⇒ ρ_ℓ ≤ |ρ₀|",
         at_most(_first_positive, lambda i: abs(i["rho"])),
         {"starts": _starts},
         hypotheses=lambda i: in_case(4)(i) and -1 < i["rho"] < 0,
-        corrected="001/thm-5.11.steps:norm#corrected",
-        remark="just below 0 the next value is about κ(0); the proof needs it only where ρ_ℓ ≥ ρ*",
     ),
     deterministic(
         "001/thm-5.11.steps:norm#corrected",
-        "proof of Theorem 5.11, combining",
-        "ρ₀ < 0, ℓ the first index with ρ_ℓ ≥ 0, and ρ_ℓ ≥ ρ* ⇒ ρ_ℓ ≤ |ρ₀|",
         at_most(_first_positive, lambda i: abs(i["rho"])),
         {"starts": _starts},
         hypotheses=lambda i: in_case(4)(i) and -1 < i["rho"] < 0 and _first_positive(i) >= kernel(i).fixed_point,

@@ -149,29 +149,21 @@ def _decay(i: Instance, rng: Rng) -> Estimate:
     return exponent(WIDTHS, [_deviations(i, width, rng) for width in WIDTHS])
 
 
-def _limit(part: str, norm: str, position: str, text: str) -> Claim:
+def _limit(part: str, norm: str, position: str) -> Claim:
     return asymptotic(
         f"001/claim-5.normlimit:{part}",
-        "proof of Theorem 5.15",
-        text,
         at_most(Sampled(_decay), -0.5),
         {"activations": cases(*({"phi": phi, "norm": norm, "position": position} for phi in ("tanh", "relu", "gelu")))},
         counts=(2, 3),
         resolution=0.4,
-        scope="exponent in d of the mean squared distance from the limit, d = 100, 400, 1600, third layer; at most −½",
-        remark="it is −1",
     )
 
 
-def _caption(name: str, printed: int, corrected: str | None = None, remark: str = "") -> Claim:
+def _caption(name: str, printed: int) -> Claim:
     return empirical(
         f"001/fig-5.2:{name}",
-        "Figure 5.2",
-        f"{name}, scaled to E φ² = 1, belongs to case {printed} of Theorem 5.11",
         equal(lambda i: case_of(kernel(i)), lambda i: printed),
         {"figure": lambda rng, count: iter([{"phi": name, "rho": 0.0}])},
-        corrected=corrected,
-        remark=remark,
     )
 
 
@@ -188,82 +180,61 @@ _rows = cases(
 CLAIMS = (
     asymptotic(
         "001/prop-5.1:normalized",
-        "Proposition 5.1",
-        "E φ² = 1, ‖x‖² = ‖y‖² = d ⇒ ρ_ℓ = E φ(X)φ(Y), E XY = ρ_{ℓ−1}, as d → ∞",
         equal(Sampled(_measured), _theory),
         {"networks": cases(*GAUSSIAN)},
         scale=1,
         tolerance=0.01,
         resolution=0.06,
         counts=(9, 9),
-        scope="mean of ρ_1, ρ_3, ρ_6 over 64 networks with d = 2000; tanh, relu, gelu; within 0.01",
     ),
     asymptotic(
         "001/prop-5.1:any-input",
-        "Proposition 5.1",
-        "E φ² = 1 ⇒ ρ_1 = E φ(X)φ(Y), E XY = ρ_0, as d → ∞ (no condition on ‖x‖, ‖y‖)",
         equal(
             lambda i: sine_kernel_at(i["rho"], i["square"], _library(i)),
             lambda i: sine_kernel_at(i["rho"], 1 + 0 * i["rho"], _library(i)),
         ),
         {"lengths": _lengths},
-        corrected="001/prop-5.1:normalized",
-        scope="φ = sin, scaled to E φ² = 1; inputs with ‖x‖²/d = ‖y‖²/d = q, whose ρ_1 tends to sinh(qρ)/sinh(q)",
-        remark="the proof assumes ‖h^0‖² = d, the statement does not say so",
     ),
     asymptotic(
         "001/prop-5.2:any-input",
-        "Proposition 5.2",
-        "weights i.i.d. with mean 0 and variance 1/d, E φ² = 1 ⇒ ρ_1 = E φ(X)φ(Y), E XY = ρ_0",
         equal(_sparse, lambda i: kernel({"phi": i["phi"], "rho": i["rho"]})(i["rho"])),
         {"one-hot": _one_hot},
         scale=1,
-        corrected="001/prop-5.2:spread-input",
-        scope="weights ±1/√d, inputs √d e_1 and √d e_2, whose pre-activations are ±1 at every width",
-        remark="the central limit theorem needs inputs without dominating entries: ReLU gives 1/2 instead of 1/π",
     ),
     asymptotic(
         "001/prop-5.2:spread-input",
-        "Proposition 5.2",
-        "the same for inputs spread over all entries, ‖x‖² = ‖y‖² = d",
         equal(Sampled(_measured), _theory),
         {"networks": cases(*UNIFORM)},
         scale=1,
         tolerance=0.02,
         resolution=0.12,
         counts=(6, 6),
-        scope="uniform weights, mean of ρ_1 and ρ_3 over 128 networks with d = 400, within 0.02",
     ),
-    _limit("pre-rms", "rms", "pre", "RMS norm before φ tends to z ↦ z/√E φ²"),
-    _limit("pre-ln", "layer", "pre", "layer norm before φ tends to z ↦ z/√E φ²"),
-    _limit("post-rms", "rms", "post", "RMS norm after φ tends to z ↦ z/√E φ²"),
-    _limit("post-ln", "layer", "post", "layer norm after φ tends to z ↦ (z − E φ)/√Var φ"),
+    _limit("pre-rms", "rms", "pre"),
+    _limit("pre-ln", "layer", "pre"),
+    _limit("post-rms", "rms", "post"),
+    _limit("post-ln", "layer", "post"),
     asymptotic(
         "001/claim-5.normlimit:kernel",
-        "proof of Theorem 5.15",
-        "with a norm, ρ_ℓ follows the kernel of φ/√E φ², or of (φ − E φ)/√Var φ for layer norm after φ",
         equal(Sampled(_measured), _theory),
         {"networks": cases(*NORMED)},
         scale=1,
         tolerance=0.01,
         resolution=0.06,
         counts=(8, 8),
-        scope="mean of ρ_1, ρ_4 over 64 networks with d = 2000, within 0.01",
     ),
     empirical(
         "001/fig-5.1",
-        "Figure 5.1",
-        "one kernel of each case: the distance to ρ* goes to 0 from every ρ₀",
         at_most(lambda i: abs(kernel(i).iterate(i["rho"], i["depth"]) - kernel(i).fixed_point), 0.01),
         {"rows": _rows},
-        scope="below 0.01 after 400 layers; those of the figure are not given, these are spectra of each case",
     ),
     _caption("tanh", 1),
-    _caption("relu", 2, "001/fig-5.2:relu#corrected", "κ′(1) = E φ′² = 1 for ReLU, and κ(0) = 1/π"),
+    _caption(
+        "relu",
+        2,
+    ),
     empirical(
         "001/fig-5.2:relu#corrected",
-        "Figure 5.2",
-        "relu, scaled to E φ² = 1, belongs to case 3 of Theorem 5.11",
         equal(lambda i: case_of(kernel(i)), 3),
         {"figure": lambda rng, count: iter([{"phi": "relu", "rho": 0.0}])},
     ),

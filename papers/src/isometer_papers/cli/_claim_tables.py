@@ -1,0 +1,128 @@
+"""What `isometer claims` prints for people: tables, one statement, groups by cause, findings."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from isometer.cli import console
+from isometer.serialize import json_text
+from isometer_papers.claims import Statement, causes, counted
+from isometer_papers.claims._counts import by_cause
+from isometer_papers.claims._findings import LedgerFinding
+from isometer_papers.claims._policy import CHARITY, CLASSES
+from isometer_papers.claims._statement import cited
+
+_COLOURS = {"holds": "green", "refuted": "bold red", "vacuous": "yellow", "inconclusive": "dim"}
+
+
+def print_table(rows: Sequence[Statement]) -> None:
+    """One line per statement, and the counts."""
+    table = Table(box=SIMPLE, pad_edge=False)
+    table.add_column("ID", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("statement", overflow="fold")
+    for row in rows:
+        told = [_coloured(row.verdict)]
+        if row.as_intended not in (None, row.as_printed):
+            told.append(f"meant: {_coloured(row.as_intended)}")
+        table.add_row(escape(row.id), "\n".join([*told, *([row.failure] if row.failure else [])]), escape(row.reading))
+    page = console()
+    page.print(table)
+    for line in counted(rows).lines():
+        page.print(line, highlight=False)
+
+
+def print_checked(rows: Sequence[Statement]) -> None:
+    """One line per check that was just made."""
+    table = Table(box=SIMPLE, pad_edge=False)
+    table.add_column("ID", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("statement", overflow="fold")
+    for row in rows:
+        table.add_row(escape(row.id), _coloured(row.verdict), escape(row.reading))
+    page = console()
+    page.print(table)
+    tally: dict[str, int] = dict.fromkeys(_COLOURS, 0)
+    for row in rows:
+        tally[row.verdict] += 1
+    page.print(", ".join(f"{number} {verdict}" for verdict, number in tally.items()), highlight=False)
+
+
+def print_one(row: Statement) -> None:
+    """Everything a reader needs to judge one statement."""
+    page = Console(soft_wrap=True)
+    page.print(f"[bold]{escape(row.id)}[/] ({escape(f'{cited(row)}; {row.kind}')})")
+    for name, value in _facts(row).items():
+        page.print(f"  [bold]{name}[/]: {value}", highlight=False)
+    if row.snippet:
+        page.print("  [bold]in plain Python[/]:")
+        for line in row.snippet.rstrip().splitlines():
+            page.print(f"    {escape(line)}", highlight=False)
+
+
+def _facts(row: Statement) -> Mapping[str, str]:
+    """What there is to say, by name; marked up for the terminal."""
+    found: dict[str, str] = {}
+    if row.quotation:
+        found["the paper"] = escape(f"“{row.quotation}”")
+    if row.source_note:
+        found["source"] = escape(row.source_note)
+    found["reading"] = escape(row.reading)
+    if row.hypotheses:
+        found["hypotheses"] = escape(row.hypotheses)
+    if row.as_printed is None:
+        found[row.origin] = _coloured(row.verdict)
+    else:
+        found["as printed"], found["as intended"] = _coloured(row.as_printed), _coloured(row.as_intended)
+        if row.charity:
+            found["as intended"] += escape(f" ({row.charity}: {CHARITY[row.charity]}; checked as {row.intended})")
+    if row.failure:
+        found["class"] = escape(f"{row.failure}: {CLASSES[row.failure]}")
+    if row.cause:
+        found["cause"] = escape(f"{row.cause}: {causes()[row.cause].title}")
+    if row.twins:
+        found["the same statement"] = escape(", ".join(row.twins))
+    if row.counterexample is not None:
+        found["counterexample"] = escape(json_text(row.counterexample))
+        found["certified by"] = escape(str(row.certified_by))
+    found["tried"] = escape(", ".join(f"{number} {family}" for family, number in row.instances.items()) or "nothing")
+    if row.note:
+        found["note"] = escape(row.note)
+    if row.corrected:
+        found["corrected"] = escape(row.corrected)
+    return found
+
+
+def print_causes(rows: Sequence[Statement]) -> None:
+    """Failing statements by the reason for which they fail, groups first."""
+    page = console()
+    groups = by_cause(rows)
+    for name, members in sorted(groups.items(), key=lambda item: -len(item[1])):
+        if name in causes():
+            cause = causes()[name]
+            page.print(f"[bold]{escape(name)}[/]: {escape(cause.title)}", highlight=False)
+            page.print(f"  {escape(cause.text)}", highlight=False)
+            told = ", ".join(f"{row.id} ({row.failure or 'not classified'})" for row in members)
+            page.print(f"  {len(members)}: {escape(told)}", highlight=False)
+    alone = sum(name not in causes() for name in groups)
+    total = sum(map(len, groups.values()))
+    page.print(f"{total} failures; {len(groups) - alone} groups, {alone} alone.", highlight=False)
+
+
+def print_findings(findings: Sequence[LedgerFinding]) -> None:
+    """The results that a researcher must know."""
+    page = Console(soft_wrap=True, width=min(100, shutil.get_terminal_size().columns))
+    for number, one in enumerate(findings, 1):
+        page.print(f"[bold]{number}. {escape(one.title)}[/] ({escape(', '.join(one.claims))})", highlight=False)
+        for name, text in one.parts().items():
+            page.print(f"   [bold]{name}[/]: {escape(text)}", highlight=False)
+
+
+def _coloured(verdict: str | None) -> str:
+    return "" if verdict is None else f"[{_COLOURS[verdict]}]{verdict}[/]"

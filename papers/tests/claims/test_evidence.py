@@ -1,0 +1,178 @@
+"""Text and verdicts fit together, quotations are in the papers, and every snippet shows what it says."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from check_quotations import found, normal, problems
+from isometer.errors import IsometerError
+from isometer_papers import papers
+from isometer_papers.claims import causes, counted, findings, ledger, text_of
+from isometer_papers.claims._counts import by_cause, failing
+from isometer_papers.claims._evidence import contradictions, missing, unequal_twins, unused_snippets
+from isometer_papers.claims._policy import CHARITY, CLASSES
+from isometer_papers.claims._text import _check, folder, order, texts_of
+from support import ROOT
+
+TEXTS = os.environ.get("ISOMETER_PAPERS")
+CODE = {"numpy", "mpmath", "math", "fractions", "itertools", "scipy"}  # what a snippet may import
+LINES = 10  # of code
+
+
+def snippets() -> Iterator[tuple[str, Path]]:
+    for number in papers():
+        place = Path(str(folder(number))) / "snippets"
+        yield from ((f"{number}/{path.stem}", path) for path in sorted(place.glob("*.py")))
+
+
+SNIPPETS = dict(snippets())
+
+
+# --- text and verdicts ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("paper", papers())
+def test_text_fits_the_verdicts(paper: str) -> None:
+    assert list(contradictions(paper)) == []
+    assert unused_snippets(paper) == set()
+
+
+@pytest.mark.parametrize("paper", papers())
+def test_complete_papers_lack_nothing(paper: str) -> None:
+    lacking = list(missing(paper))
+    if order(paper)["complete"]:
+        assert lacking == []
+    elif not lacking:
+        pytest.fail(f"nothing is missing in {paper}: set complete = true in its paper.toml")
+
+
+def test_twins_have_equal_verdicts() -> None:
+    assert list(unequal_twins()) == []
+
+
+def test_every_cause_explains_several_statements() -> None:
+    groups = by_cause(ledger())
+    assert {name: len(groups.get(name, ())) for name in causes() if len(groups.get(name, ())) < 2} == {}
+
+
+def test_counts_agree_with_the_statements() -> None:
+    rows = ledger()
+    whole = counted(rows)
+    parts = [counted(ledger(number)) for number in papers()]
+    assert whole.statements == sum(part.statements for part in parts) == sum(row.origin == "paper" for row in rows)
+    assert whole.failures == len(failing(rows)) == sum(whole.classes.values())
+    assert sum(whole.as_intended.values()) == whole.statements
+    assert len(rows) == whole.statements + sum(whole.corrections.values()) + sum(whole.additions.values())
+
+
+def test_intended_verdict_is_that_of_the_intended_check() -> None:
+    rows = {row.id: row for row in ledger()}
+    meant = [row for row in rows.values() if row.charity]
+    assert meant
+    for row in rows.values():
+        if row.origin != "paper":
+            assert (row.as_printed, row.as_intended) == (None, None)
+        elif row.charity:
+            assert row.intended is not None
+            assert (row.as_printed, row.as_intended) == (row.verdict, rows[row.intended].verdict)
+        else:
+            assert row.as_printed == row.as_intended == row.verdict
+
+
+def test_findings_rest_on_statements_that_fail() -> None:
+    rows = {row.id: row for row in ledger()}
+    assert len({one.id for one in findings()}) == len(findings())
+    for one in findings():
+        assert any(rows[name].fails for name in one.claims), one.id
+
+
+def test_the_policy_is_documented() -> None:
+    page = (ROOT / "papers" / "docs" / "claims.md").read_text(encoding="utf-8")
+    for name, text in {**CLASSES, **CHARITY}.items():
+        assert f"| `{name}` | {text} |" in page, name
+
+
+# --- files ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        (
+            {"reading": "x", "quote": "y"},
+            "unknown key of 000/t in f.toml: 'quote'; expected one of place, reading, quotation",
+        ),
+        ({"reading": "x", "class": "wrong"}, "unknown class of 000/t in f.toml: 'wrong'"),
+        ({"reading": "x", "charity": "mercy"}, "unknown charity of 000/t"),
+        ({"reading": 3}, "`reading` of 000/t is 3; expected text"),
+        ({"place": "eq. 1"}, "000/t has no `reading`"),
+        ("x", "000/t is no entry"),
+    ],
+)
+def test_bad_entries_get_one_line(entry: object, told: str) -> None:
+    with pytest.raises(IsometerError) as caught:
+        _check("000/t", entry, "f.toml")
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_corrections_take_the_place_of_what_they_correct() -> None:
+    assert text_of("000/lem-2:eq-19#corrected").place == text_of("000/lem-2:eq-19").place
+    assert text_of("004/thm-58").corrected is None
+    assert all(text.chapter for number in papers() for text in texts_of(number).values())
+
+
+# --- quotations ------------------------------------------------------------
+
+
+def test_quotations_are_compared_in_a_normal_form() -> None:
+    text = normal(r"We have $\mathbb{E}\left[y\right] \leq n/\gamma$, and the *odd* data point escapes.")
+    assert found(r"$\mathbb{E}[y] \leq n/\gamma$", text)
+    assert found("We have … the odd data\npoint", text)
+    assert not found("the odd data point … We have", text)
+    assert not found(r"$\mathbb{E}[y] \geq n/\gamma$", text)
+
+
+def test_a_wrong_quotation_is_found(tmp_path: Path) -> None:
+    (tmp_path / "000.txt").write_text("an empty paper", encoding="utf-8")
+    assert any("not in the paper" in line for line in problems(tmp_path, "000"))
+    assert "expected one file" in next(problems(tmp_path, "001"))
+
+
+@pytest.mark.parametrize("paper", papers())
+def test_quotations_are_in_the_papers(paper: str) -> None:
+    if TEXTS is None:
+        pytest.skip("the texts of the papers are not here; name their folder in ISOMETER_PAPERS")
+    assert list(problems(Path(TEXTS), paper)) == []
+
+
+# --- snippets ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SNIPPETS)
+def test_snippet_shows_a_failure(name: str) -> None:
+    """Plain NumPy or mpmath, ten lines, prints what fails and asserts it."""
+    source = SNIPPETS[name].read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    assert sum(bool(line.strip()) and not line.startswith("#") for line in source.splitlines()) <= LINES
+    assert _imported(tree) <= CODE
+    asserted = [node.test for node in tree.body if isinstance(node, ast.Assert)]
+    assert asserted
+    assert all({type(one) for one in ast.walk(test)} & {ast.Name, ast.Call} for test in asserted)
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told):
+        exec(compile(source, SNIPPETS[name].name, "exec"), {"__name__": "__main__"})
+    assert told.getvalue().strip()
+
+
+def _imported(tree: ast.AST) -> set[str]:
+    modules = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    modules += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {module.partition(".")[0] for module in modules}
