@@ -23,10 +23,11 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Examples that import torch in modules that do not."""
-    for item in [] if TORCH else items:
-        if isinstance(item, pytest.DoctestItem) and item.dtest is not None:
-            if text_needs_torch("".join(one.source for one in item.dtest.examples)):
-                item.add_marker(pytest.mark.skip(reason="the example imports torch, which is not installed"))
+    skip = pytest.mark.skip(reason="the example imports torch, which is not installed")
+    examples = [] if TORCH else [item for item in items if isinstance(item, pytest.DoctestItem)]
+    for item in examples:
+        if text_needs_torch("".join(one.source for one in item.dtest.examples if item.dtest)):
+            item.add_marker(skip)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -17,7 +17,6 @@ from isometer.run.example import power
 from isometer_papers.report.gallery import read_records
 from isometer_papers.studies import Choice, Measured, Reading, Scale, Study
 from isometer_papers.studies._drawing import new_figure
-
 from support.fixtures import browser  # noqa: F401
 
 
