@@ -3,18 +3,25 @@ PYTHON ?= python3.11
 ifeq ($(shell command -v $(PYTHON) 2>/dev/null),)
 PYTHON := python3
 endif
-VENV := .venv
+# Every other Python and every other set of versions has an environment of its own.
+TORCH ?= yes
+SET ?= pinned
+VENV := .venv$(if $(filter-out pinned,$(SET)),-$(SET))$(if $(filter-out python3 python3.11,$(PYTHON)),-$(notdir $(PYTHON)))$(if $(filter no,$(TORCH)),-without-torch)
+CONSTRAINTS := constraints$(if $(filter-out pinned,$(SET)),-$(SET)).txt
+EXTRAS := $(if $(filter no,$(TORCH)),test-without-torch,$(if $(filter lowest,$(SET)),test,dev))
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # One thread per test process: small matrices are slower on two.
 THREADS := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 JOBS ?= 2
 
-.PHONY: help setup demo test test-all test-lightning fuzz bench lint types docs pages pictures clean
+.PHONY: help setup demo test test-all test-lowest test-newest test-lightning fuzz bench lint types docs pages pictures clean
 help:
 	@echo "make demo      set up and run the tour; ends in a summary and a picture"
 	@echo "make test      set up and run the tests (a few minutes)"
 	@echo "make test-all  the same plus the slow statistical checks"
+	@echo "make test PYTHON=python3.12  the same with another Python; TORCH=no leaves out torch and what needs it"
+	@echo "make test-lowest | test-newest  the same with the lowest versions that are allowed, with the newest there are"
 	@echo "make test-lightning  the callback in a real Lightning trainer, which it installs"
 	@echo "make fuzz BUDGET=5m  random input of every kind; without a budget everything, and docs/reliability.json"
 	@echo "make bench     measure speed as ratios; writes benchmarks/results"
@@ -24,9 +31,15 @@ help:
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml papers/pyproject.toml constraints.txt
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
+$(STAMP): pyproject.toml papers/pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,dev]' -e papers
+ifeq ($(TORCH),no)
+	$(PIP) -e '.[$(EXTRAS)]'
+	$(PIP) --no-deps -e papers
+else
+	$(PIP) -e '.[$(EXTRAS)]' -e papers
+endif
 	@touch $(STAMP)
 
 demo: setup
@@ -38,8 +51,11 @@ test: setup
 test-all: setup
 	$(THREADS) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m ''
 
+test-lowest test-newest:
+	$(MAKE) test SET=$(@:test-%=%)
+
 test-lightning: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lightning]'
+	$(PIP) -e '.[lightning]'
 	$(THREADS) $(BIN)/python -m pytest -q -m '' tests/doctor/watch
 
 fuzz: setup
@@ -73,4 +89,4 @@ pictures: setup
 	$(BIN)/python tools/make_screenshots.py
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info papers/src/*.egg-info docs/_build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv* build dist src/*.egg-info papers/src/*.egg-info docs/_build .pytest_cache .mypy_cache .ruff_cache

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("support")
-from support.fixtures import browser  # noqa: E402, F401
+from support.fixtures import browser  # noqa: F401
 
 
 @pytest.fixture

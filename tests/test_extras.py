@@ -73,7 +73,7 @@ def test_every_extra_is_offered_and_torch_is_a_range() -> None:
     assert set(EXTRAS.values()) <= offered
     requirements = metadata.requires("isometer") or []
     torch = [one for one in requirements if re.match(r"torch\b", one)]
-    assert torch == ['torch>=2.6; extra == "torch"']
+    assert torch == ['torch>=2.13; extra == "torch"']
     assert not [one for one in requirements if "==" in one.partition(";")[0]]
 
 

@@ -14,6 +14,8 @@ import pytest
 from isometer.errors import IsometerError
 from support.fuzz.target import Target, targets
 
+pytest.importorskip("torch", reason="random files of tensors need torch: pip install 'isometer[torch]'")
+
 TOOL = Path(__file__).parents[1] / "tools/fuzz.py"
 
 

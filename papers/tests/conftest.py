@@ -17,9 +17,7 @@ from isometer.run.example import power
 from isometer_papers.report.gallery import read_records
 from isometer_papers.studies import Choice, Measured, Reading, Scale, Study
 from isometer_papers.studies._drawing import new_figure
-
-pytest.register_assert_rewrite("support")
-from support.fixtures import browser  # noqa: E402, F401
+from support.fixtures import browser  # noqa: F401
 
 
 def draw(result: xarray.Dataset, settings: Mapping[str, Any]) -> Figure:

@@ -16,7 +16,8 @@ from torch import nn
 
 from isometer.cli import main
 from isometer.cli._plain_step import is_large
-from isometer.cli._threads import VARIABLES, few_at_the_start, threads
+from isometer.cli._threads import few_at_the_start, threads
+from isometer.threads import THREAD_VARIABLES
 
 MODEL = """
 import json, os, torch
@@ -46,7 +47,7 @@ def large():
 def counted(folder: Path, *arguments: str, **variables: str) -> tuple[list[int], list[int]]:
     """Threads of the libraries as the factory runs, and of torch in each forward pass."""
     (folder / "model.py").write_text(MODEL)
-    clean = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    clean = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
     done = subprocess.run(
         [sys.executable, "-m", "isometer.cli", "doctor", *arguments, "--no-stress", "--json", "--n", "4"],
         cwd=folder,
@@ -78,9 +79,9 @@ def test_the_user_is_obeyed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("load", "expected"), [(0.0, 4), (0.9, 4), (1.5, 3), (9.0, 1)])
 def test_large_work_has_all_idle_cores(load: float, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in VARIABLES:
+    for name in THREAD_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("isometer.cli._threads.cores", lambda: 4)
+    monkeypatch.setattr("isometer.cli._threads.available_cores", lambda: 4)
     monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
     with few_at_the_start(["doctor"]):
         with threads(large=True):
@@ -102,7 +103,7 @@ def test_a_context_puts_everything_back() -> None:
 def test_the_command_leaves_the_threads_of_its_caller_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in VARIABLES:
+    for name in THREAD_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     np.save(tmp_path / "x.npy", np.eye(5))
     before = dict(os.environ), torch.get_num_threads(), [pool["num_threads"] for pool in threadpool_info()]
@@ -123,14 +124,14 @@ def test_a_number_that_is_none(text: str, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_variables_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in VARIABLES:
+    for name in THREAD_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     with few_at_the_start(["predict"]):
         assert os.environ["OMP_NUM_THREADS"] == "5"
         assert "MKL_NUM_THREADS" not in os.environ
     with few_at_the_start(["predict", "--threads=7"]):
-        assert {os.environ[name] for name in VARIABLES} == {"7"}
+        assert {os.environ[name] for name in THREAD_VARIABLES} == {"7"}
 
 
 def test_what_is_large() -> None:

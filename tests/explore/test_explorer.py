@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import math
+import socket
 import subprocess
 import sys
 import threading
@@ -31,7 +32,7 @@ import plotly.graph_objects as go  # noqa: E402
 
 from isometer.explore import LIMITS, Computation, Desk, all_labs, make_app  # noqa: E402
 from isometer.explore._desk import Superseded  # noqa: E402
-from isometer.explore._guard import allowed_host  # noqa: E402
+from isometer.explore._guard import allowed_host, own_names  # noqa: E402
 from isometer.explore._labs import read_state  # noqa: E402
 from isometer.explore._python_lines import activation_lines, depth_lines  # noqa: E402
 from isometer.explore._reports import Shelf, parsed  # noqa: E402
@@ -537,6 +538,16 @@ def test_only_this_machine_is_meant(host: str, allowed: bool, client: Any) -> No
     assert allowed_host("box.lan:8050", ("box.lan",))
 
 
+def test_on_a_network_address_strange_names_are_refused_too(desk: Desk) -> None:
+    """As with loopback: a name that a stranger lets point here (DNS rebinding) is not this machine's."""
+    client = make_app(desk=desk, hosts=own_names("0.0.0.0")).server.test_client()
+    for host, code in (("192.0.2.7:8050", 200), (socket.gethostname(), 200), ("evil.example", 403)):
+        assert client.get("/", headers={"Host": host}).status_code == code
+    body = callback("main.children", {"depth": "2"})
+    headers = {"Host": "192.0.2.7:8050", "Origin": "http://evil.example"}
+    assert client.post("/_dash-update-component", json=body, headers=headers).status_code == 403
+
+
 def test_requests_of_other_pages_are_refused(client: Any) -> None:
     body = callback("main.children", {"depth": "2"})
     for origin in ("http://evil.example", "null", "http://localhost:9"):
@@ -596,6 +607,21 @@ def test_command_says_where_it_listens(refused: Callable[..., str]) -> None:
             f"error: port {port} of 127.0.0.1 is taken — pass --port with another"
         )
         run.terminate()
+
+
+@pytest.mark.parametrize(("host", "noted"), [("127.0.0.1", False), ("0.0.0.0", True)])
+def test_command_says_when_others_can_use_it(
+    host: str, noted: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def served(host: str, *_: Any, ready: Callable[[str], None], **__: Any) -> None:
+        ready(f"http://{host}:8050/")
+
+    monkeypatch.setattr("isometer.explore.serve", served)
+    monkeypatch.setattr(sys, "argv", ["isometer", "explore", "--no-browser", "--host", host])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    assert ("over the network" in capsys.readouterr().err) is noted
 
 
 def test_command_refuses_a_foreign_address(refused: Callable[..., str]) -> None:

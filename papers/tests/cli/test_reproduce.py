@@ -8,12 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from isometer_papers.studies import all_studies, find
-from support.command import as_json, error, printed
+from isometer_papers.studies import all_studies, find, reproduce
+from support.command import as_json, error, invoke, printed
 
 # --- running ------------------------------------------------------------
 
@@ -65,3 +66,13 @@ def test_bad_requests(tmp_path: Path) -> None:
     ):
         assert message in error("reproduce", *arguments, *out)
     assert find("003/fig-1").scale("paper")
+
+
+def test_a_damaged_record_is_told_in_one_line(tmp_path: Path, pool: ThreadPoolExecutor) -> None:
+    reproduce([find("001/tab-5.1")], tmp_path, executor=pool)
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "study.json").write_text("{")
+    done = invoke("reproduce", "--read-again", "001/tab-5.1", "--out", str(tmp_path))
+    (line,) = [one for one in done.stderr.splitlines() if one.startswith("note: ")]
+    assert line.startswith(f"note: left out of the gallery: the record '{tmp_path}/torn/study.json' is not JSON")
+    assert "run the study again" in line

@@ -6,8 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from isometer_papers.report.gallery import gallery_html, gallery_markdown, number, order, read_records, study_html
-from isometer_papers.studies import Study
+from isometer_papers.report.gallery import (
+    damaged_records,
+    gallery_html,
+    gallery_markdown,
+    number,
+    order,
+    read_records,
+    study_html,
+)
+from isometer_papers.studies import Study, read_again
 from isometer_papers.studies import reproduce as make
 
 # --- gallery ------------------------------------------------------------
@@ -29,8 +37,15 @@ def test_pages_escape_what_they_show(tmp_path: Path, pool: ThreadPoolExecutor, t
     assert "a \\| b" in gallery_markdown([made.record])
 
 
-def test_damaged_records_are_left_out(tmp_path: Path, pool: ThreadPoolExecutor, toy: Study) -> None:
+def test_damaged_records_are_left_out_and_named(tmp_path: Path, pool: ThreadPoolExecutor, toy: Study) -> None:
     make([toy], tmp_path, executor=pool)
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "study.json").write_text("{")
     assert [record["id"] for _, record in read_records(tmp_path)] == ["000/toy"]
+    assert list(damaged_records(tmp_path)) == ["torn"]
+    assert "is not JSON" in damaged_records(tmp_path)["torn"]
+    for page in ("index.html", "summary.md"):
+        assert "damaged" not in (tmp_path / page).read_text()
+    read_again(tmp_path, [toy])
+    for page in ("index.html", "summary.md"):
+        assert "0 unclear. Left out, since the record is damaged: torn." in (tmp_path / page).read_text()

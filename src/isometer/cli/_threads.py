@@ -9,14 +9,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-VARIABLES = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
+from isometer.threads import THREAD_VARIABLES, available_cores, thread_variables
+
 OPTION = "--threads"
 MOST = 1024
 
@@ -38,20 +32,13 @@ def few_at_the_start(arguments: list[str]) -> Iterator[None]:
         True
     """
     global _ours
-    before = {name: os.environ.get(name) for name in VARIABLES}
     asked = _asked(arguments)
-    _ours = asked is None and not any(before.values())
-    if asked is not None or _ours:
-        os.environ.update(dict.fromkeys(VARIABLES, str(asked or 1)))
+    _ours = asked is None and not any(map(os.environ.get, THREAD_VARIABLES))
     try:
-        yield
+        with thread_variables(1 if _ours else asked):
+            yield
     finally:
         _ours = False
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _asked(arguments: list[str]) -> int | None:
@@ -104,18 +91,8 @@ def idle_cores() -> int:
     """Cores that nobody uses at the moment, at least one: threads of libraries that share a core wait for each other.
 
     Example:
-        >>> 1 <= idle_cores() <= cores()
+        >>> 1 <= idle_cores() <= available_cores()
         True
     """
     busy = int(os.getloadavg()[0]) if hasattr(os, "getloadavg") else 0
-    return max(1, cores() - busy)
-
-
-def cores() -> int:
-    """Cores that this process may use.
-
-    Example:
-        >>> cores() >= 1
-        True
-    """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, available_cores() - busy)

@@ -34,17 +34,20 @@ def explore(
 ) -> None:
     """Open the explorer: see what activations and depth do, browse doctor's reports, claims and figures.
 
-    The page is served to this machine only and works offline. Ctrl-C ends it.
+    The page is served to this machine only, unless you pass --host, and works offline. Ctrl-C ends it.
 
     Examples: [bold]isometer explore[/], [bold]isometer explore --no-browser --port 9000 --gallery gallery[/]
     """
     from isometer.explore import all_labs, serve
+    from isometer.explore._guard import only_this_machine
 
     if gallery is not None:
         existing_folder(gallery, fix="make one with `isometer reproduce --all`")
     folder = gallery if gallery is not None else Path("gallery") if Path("gallery").is_dir() else None
 
     def ready(url: str) -> None:
+        if not only_this_machine(host):
+            typer.echo("note: anyone who can reach this address over the network can compute here", err=True)
         if as_json:
             emit({"url": url, "labs": list(all_labs())})
         else:

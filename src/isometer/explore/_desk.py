@@ -25,6 +25,7 @@ from typing import Any
 from isometer.errors import IsometerError
 from isometer.explore._state import LIMITS
 from isometer.explore._worker import handed_on
+from isometer.threads import THREAD_VARIABLES
 
 __all__ = ["Computation", "Desk", "Superseded"]
 
@@ -33,7 +34,6 @@ _SLOWER = 6.0  # times the limit by the clock on the wall, since other programs 
 _GRACE = 1.0  # seconds between asking a computation to stop and ending its process
 _QUEUE = 200  # computations that may wait
 _KEPT_ENTRIES, _KEPT_BYTES = 400, 96_000_000
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 COMMAND = (sys.executable, "-P", "-m", "isometer.explore._worker")
@@ -108,7 +108,7 @@ class _Process:
             text=True,
             encoding="utf-8",
             # Workers share the cores, so each computes in one thread.
-            env={**os.environ, **dict.fromkeys(_THREADS, "1"), **handed_on()},
+            env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1"), **handed_on()},
         )
         self.started += 1
         # Reading a pipe knows no time limit; taking from a queue does.

@@ -128,6 +128,17 @@ def own_names(host: str) -> tuple[str, ...]:
         >>> own_names("127.0.0.1")
         ()
     """
-    if host in ("127.0.0.1", "::1", "localhost"):
-        return ()
-    return (host, socket.gethostname(), socket.getfqdn())
+    return () if only_this_machine(host) else (host, socket.gethostname(), socket.getfqdn())
+
+
+def only_this_machine(host: str) -> bool:
+    """Whether nobody else can reach a server that listens on a host.
+
+    Example:
+        >>> [only_this_machine(host) for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "192.0.2.1", "box.lan")]
+        [True, True, True, False, False, False]
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -42,7 +42,7 @@ class _Run:
 
     @property
     def words(self) -> str:
-        first, last = (number(v, 3) if not math.isnan(v) else "–" for v in (self.losses[0], self.losses[-1]))
+        first, last = (number(v, 3) if not math.isnan(v) else "not a number" for v in (self.losses[0], self.losses[-1]))
         return f"{self.name}, rate {rate_text(self.rate)}: {first} → {last}"
 
 

@@ -269,8 +269,12 @@ def _relative(change: float) -> str:
 def _growing(one: Mapping[str, Any]) -> str:
     if not one["grown"]:
         return ""
-    named = ", ".join(f"{_name(name)} ×{number(real(factor), 3)}" for name, factor in one["grown"][:_NAMED])
+    named = ", ".join(f"{_name(name)} {_factor(real(factor))}" for name, factor in one["grown"][:_NAMED])
     return f"The largest values grow in {int(one['steps'])} steps: {named}."
+
+
+def _factor(value: float) -> str:
+    return "to what is not a number" if math.isnan(value) else f"×{number(value, 3)}"
 
 
 def _counted(names: Sequence[str], many: str, one: str) -> str:

@@ -143,4 +143,4 @@ def _floats(values: Sequence[float | str | None]) -> list[float]:
 
 def _number(value: float | str | None) -> str:
     loss = real(value)
-    return "–" if math.isnan(loss) else f"{loss:.3f}".replace("inf", "∞")
+    return "not a number" if math.isnan(loss) else f"{loss:.3f}".replace("inf", "∞")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from isometer.errors import IsometerError
 from isometer.extras import need
-from isometer.run._worker import THREAD_VARIABLES, KeepInFolder, prepare
+from isometer.run._worker import KeepInFolder, prepare
+from isometer.threads import available_cores, thread_variables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +78,7 @@ class Processes(Workers):
             raise IsometerError(f"workers is {count!r}; expected a whole number of at least 1 — pass --workers 2, say")
         self._count = count
         self._limits = contextlib.ExitStack()
-        self._limits.enter_context(_thread_variables())  # until `stop`: the pool starts processes on demand
+        self._limits.enter_context(thread_variables(1))  # until `stop`: the pool starts processes on demand
         self._others = set(multiprocessing.active_children())  # children of the caller, not to be killed
         self.executor = self._pool()
 
@@ -325,16 +326,6 @@ class _Send:
         distributed.Queue(self._name, client=distributed.get_client()).put((key, saved))
 
 
-def available_cores() -> int:
-    """Cores that this process may use.
-
-    Example:
-        >>> available_cores() >= 1
-        True
-    """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @contextlib.contextmanager
 def _deaf_children() -> Iterator[None]:
     """Processes and threads that start meanwhile never hear Ctrl-C, not even before they could ignore it."""
@@ -346,18 +337,3 @@ def _deaf_children() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextlib.contextmanager
-def _thread_variables() -> Iterator[None]:
-    """One thread in processes that start meanwhile: libraries read these variables as they load."""
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

@@ -22,16 +22,8 @@ from isometer.run._cells import recorded
 from isometer.run._checkpoints import NOTE, Checkpoint
 from isometer.run._code import code_version, function_named, library_versions
 from isometer.run._files import Header, encoded
+from isometer.threads import THREAD_VARIABLES
 from isometer.work import allow
-
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
 
 
 @dataclass(frozen=True)

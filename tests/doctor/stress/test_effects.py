@@ -93,6 +93,26 @@ def test_a_model_that_diverges_has_effects() -> None:
     assert found.steps == 5
 
 
+class _Logarithm(nn.Module):
+    """Not a number as soon as its weight is negative."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(()))
+        self.scale, self.last = nn.Identity(), nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(self.last(self.weight.log() + self.scale(1 + 1e3 * (self.weight - 1)) + 0 * x))
+
+
+def test_values_that_are_not_numbers_are_told_as_such_and_come_first() -> None:
+    found = _effects(_Logarithm(), [(drawn(4, 1), drawn(4, 1) - 9)], 0.1, steps=1)
+    (first, worst), (second, factor) = found.grown
+    assert (first, math.isnan(worst)) == ("last", True)
+    assert second == "scale"
+    assert 1e5 < factor < math.inf
+
+
 def test_a_model_without_trained_parameters_does_not_move() -> None:
     model = mlp().requires_grad_(False)
     found = _effects(model, classes(1), 0.1, steps=2)

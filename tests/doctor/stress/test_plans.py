@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from isometer.doctor.probe._subject import Subject
-from isometer.doctor.stress._plans import PLANS, free_memory, measured, more_for_small_batches, plan_within
+from isometer.doctor.stress._plans import PLANS, measured, more_for_small_batches, plan_within
 from support.stressing import drawn, mlp
 
 
@@ -99,9 +99,3 @@ def test_models_whose_values_cannot_be_counted_have_a_cost_all_the_same(kind: ty
 def test_problems_of_the_model_come_through() -> None:
     with pytest.raises(RuntimeError, match="mat1 and mat2"):
         Subject(mlp()).run(lambda one: measured(one, lambda m: m(drawn(4, 9)).sum()), seed=0)
-
-
-def test_free_memory_is_known_here() -> None:
-    found = free_memory()
-    assert found is not None
-    assert found > 1 << 20

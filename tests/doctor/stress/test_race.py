@@ -163,7 +163,16 @@ def test_a_run_ends_where_the_loss_is_not_finite() -> None:
     found = place.run(choice(model, "sgd"), 1e6, 9, who="model", on="one batch")
     assert found.diverged
     assert len(found.losses) < 9
-    assert (found.losses[-1], found.end, found.progress) == (math.inf, math.inf, 0.0)
+    assert not math.isfinite(found.losses[-1])
+    assert (found.end, found.progress) == (math.inf, 0.0)
+
+
+def test_a_loss_that_is_not_a_number_is_kept_as_it_is_and_counts_as_infinite() -> None:
+    model = mlp()
+    place = track(model, classes(3), lambda y, t: y.square().sum() * math.nan)
+    found = place.run(choice(model, "sgd"), 0.1, 9, who="model", on="one batch")
+    assert math.isnan(found.losses[0])
+    assert (len(found.losses), found.diverged, found.end, found.progress) == (1, True, math.inf, 0.0)
 
 
 def test_the_schedule_holds_at_the_caller_s_rate_only() -> None:

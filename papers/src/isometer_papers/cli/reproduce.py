@@ -123,6 +123,10 @@ def reproduce(
 
 
 def _tell(made: list[Made], folder: Path, as_json: bool) -> None:
+    from isometer_papers.report.gallery import damaged_records
+
+    for why in damaged_records(folder).values():
+        typer.echo(f"note: left out of the gallery: {why}", err=True)
     if as_json:
         emit([dict(one.record) for one in made])
     else:

@@ -17,7 +17,7 @@ from isometer_papers import papers
 from isometer_papers.explore import _pictures as pictures
 from isometer_papers.explore._claims import Row, badge, claim_card, claim_table, finding_list
 from isometer_papers.explore._lab import CLASSES, VERDICTS, VIEWS, LedgerState
-from isometer_papers.report.gallery import number, order, read_records
+from isometer_papers.report.gallery import damaged_records, number, order, read_records
 
 PARTS = {
     "list": ("view", "paper", "verdict", "intended", "failure", "chapter", "find", "page", "chosen"),
@@ -116,7 +116,8 @@ def _rows(desk: Desk, tab: str, view: str, gallery: Path | None, slot: str = "li
     made = {record["id"]: {**record, "folder": name} for name, record in read_records(gallery)} if gallery else {}
     merged = {row["id"]: {**row, "verdict": "not made", **made.get(row["id"], {})} for row in rows}
     merged |= {name: record for name, record in made.items() if name not in merged}
-    return sorted(merged.values(), key=lambda row: order(row["id"])), problem
+    left_out = [f"Left out: {why}." for why in damaged_records(gallery).values()] if gallery else []
+    return sorted(merged.values(), key=lambda row: order(row["id"])), " ".join(filter(None, [problem, *left_out]))
 
 
 def _wanted(row: Row, state: LedgerState) -> bool:

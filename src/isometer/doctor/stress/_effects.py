@@ -32,7 +32,8 @@ class StepEffects:
         output_change: size of the change of the outputs by one step, relative to the outputs.
         predicted: change of the loss of the batch that the gradient predicts for the step.
         actual: the change that there was.
-        grown: modules whose largest value grew more than tenfold, with that factor, largest first.
+        grown: modules whose largest value grew more than tenfold, with that factor, largest first; nan where a
+            value was not a number.
         moved: modules whose weights changed most, relative to their size.
         unmoved: modules whose weights are trained and did not change at all.
         frozen: modules whose weights are not trained.
@@ -83,7 +84,7 @@ def _measured(model: nn.Module, track: Track, choice: OptimizerChoice, rate: flo
         _output(model, track)
     grown = sorted(
         ((name, last[name] / size) for name, size in first.items() if 0 < size < math.inf and name in last),
-        key=lambda one: -one[1] if not math.isnan(one[1]) else -math.inf,
+        key=lambda one: -_size(one[1]),
     )
     moved = _moved(model, before)
     return StepEffects(
@@ -125,6 +126,11 @@ def _relative(after: list[Tensor], before: list[Tensor]) -> float:
     return change / size if size > 0 else (math.inf if change else 0.0)
 
 
+def _size(value: float) -> float:
+    """For comparisons: what is not a number counts as infinite."""
+    return math.inf if math.isnan(value) else value
+
+
 @contextmanager
 def _largest(model: nn.Module) -> Iterator[dict[str, float]]:
     """Largest absolute value that each module without children returns, filled while the model runs."""
@@ -140,7 +146,7 @@ def _largest(model: nn.Module) -> Iterator[dict[str, float]]:
                     value = float(tensor.detach().abs().max())
                 except RuntimeError:  # under vmap there is no number to read
                     continue
-                found[name] = max(found.get(name, 0.0), value if not math.isnan(value) else math.inf)
+                found[name] = max(found.get(name, 0.0), value, key=_size)
 
         handles.append(module.register_forward_hook(note))
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -156,16 +155,3 @@ def _step(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> int:
         value.backward()  # type: ignore[no-untyped-call]
     model.zero_grad()
     return sum(kept.values())
-
-
-def free_memory() -> int | None:
-    """Bytes of memory that can be had without swapping, where the system says so."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            found = {line.split(":")[0]: line.split()[1] for line in lines}
-        return int(found["MemAvailable"]) << 10
-    except (OSError, KeyError, IndexError, ValueError):
-        try:
-            return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (AttributeError, ValueError, OSError):  # not every system has them
-            return None

@@ -23,7 +23,6 @@ from isometer.doctor.stress._plans import (
     PLANS,
     Cost,
     Plan,
-    free_memory,
     measured,
     more_for_small_batches,
     plan_within,
@@ -32,6 +31,7 @@ from isometer.doctor.stress._race import WHO, Change, On, StressRun, Track, Who
 from isometer.doctor.stress._yardstick import yardstick
 from isometer.errors import IsometerError
 from isometer.serialize import json_data
+from isometer.work import free_memory
 
 Tensor = torch.Tensor
 Look = Callable[[Callable[[nn.Module], None]], tuple[Finding, ...]]
@@ -342,7 +342,7 @@ class _StressTest:
     def _plan(self, cost: Cost) -> Plan | str:
         """How much to run, or why nothing can be run."""
         memory = free_memory()
-        if memory is not None and cost.training + cost.activations > 0.9 * memory:
+        if cost.training + cost.activations > 0.9 * memory:
             return (
                 f"a training step needs about {_bytes(cost.training + cost.activations)} and {_bytes(memory)} are free"
             )

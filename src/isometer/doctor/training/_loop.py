@@ -31,7 +31,8 @@ class TrainingCurve:
         True
 
     Attributes:
-        losses: of every batch before the step that uses it; a run ends at the first that is not finite.
+        losses: of every batch before the step that uses it; a run ends at the first that is not finite, which is
+            kept as nan or as infinity.
         steps: how many were asked for.
     """
 
@@ -121,7 +122,7 @@ def train(
             value = loss(output, targets)
             losses.append(value.item() if score is None else score(output.detach(), step))
             if not (math.isfinite(losses[-1]) and math.isfinite(value.item())):
-                losses[-1] = math.inf
+                losses[-1] = math.nan if math.isnan(losses[-1]) or math.isnan(value.item()) else math.inf
                 break
             if steps_of is not None and value.requires_grad:
                 steps_of.zero_grad()

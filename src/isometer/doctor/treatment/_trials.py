@@ -33,10 +33,11 @@ class Arm:
         (1.0, 1.2)
 
     Attributes:
-        final: mean loss of the last 40 steps, one row per seed, one column per learning rate; a run that diverged has
-            infinity.
-        best: position of the learning rate with the lowest mean of the final losses.
-        curves: losses of every step at the best learning rate, one row per seed; infinite from where a run diverged.
+        final: mean loss of the last 40 steps, one row per seed, one column per learning rate; infinity for a run that
+            diverged, nan for one whose loss was no longer a number.
+        best: position of the learning rate with the lowest mean of the final losses; both of these are the worst.
+        curves: losses of every step at the best learning rate, one row per seed; infinite from where a run diverged,
+            nan from where its loss was not a number.
     """
 
     final: tuple[tuple[float, ...], ...]
@@ -77,7 +78,7 @@ class TreatmentTrial:
     @property
     def better(self) -> bool:
         """Whether the worst seed of the treated model ends below the best of the untreated one."""
-        return max(self.after.best_losses) < min(self.before.best_losses)
+        return max(_ranked(self.after)) < min(_ranked(self.before))
 
     @property
     def summary(self) -> str:
@@ -85,11 +86,14 @@ class TreatmentTrial:
         before, after = (float(np.mean(arm.best_losses)) for arm in (self.before, self.after))
         if self.better:
             word = "beats the untreated one beyond the bands"
-        elif min(self.after.best_losses) > max(self.before.best_losses):
+        elif min(_ranked(self.after)) > max(_ranked(self.before)):
             word = "is worse beyond the bands"
         else:
             word = "does not differ beyond the bands"
-        return f"{self.steps} steps: loss {before:.3g} untreated, {after:.3g} treated; the treated model {word}."
+        losses = f"loss {before:.3g} untreated, {after:.3g} treated"
+        if not math.isfinite(before + after):
+            losses = f"the loss {_in_words(before)} untreated and {_in_words(after)} treated"
+        return f"{self.steps} steps: {losses}; the treated model {word}."
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON; curves are means of neighbours, at most 200 points, with the lowest and highest seed."""
@@ -219,16 +223,26 @@ def _from_batch(batch: Any, target: Any, samples: int | None) -> Sampler:
 
 
 def _summed(rows: Sequence[Sequence[TrainingCurve]]) -> Arm:
-    final = tuple(tuple(curve.final for curve in row) for row in rows)
-    means = np.mean(np.asarray(final), axis=0)
+    means = np.mean([[curve.final for curve in row] for row in rows], axis=0)
     best = int(np.argmin(means))
+    final = tuple(tuple(curve.losses[-1] if curve.diverged else curve.final for curve in row) for row in rows)
     curves = tuple(_padded(row[best]) for row in rows)
     return Arm(final, best, curves)
 
 
 def _padded(curve: TrainingCurve) -> tuple[float, ...]:
-    known = [loss if math.isfinite(loss) else math.inf for loss in curve.losses]
-    return (*known, *[math.inf] * (curve.steps - len(known)))
+    return (*curve.losses, *[curve.losses[-1]] * (curve.steps - len(curve.losses)))
+
+
+def _ranked(arm: Arm) -> list[float]:
+    """The losses of all seeds for comparisons, in which one that is not a number is as bad as an infinite one."""
+    return [math.inf if math.isnan(loss) else loss for loss in arm.best_losses]
+
+
+def _in_words(loss: float) -> str:
+    if math.isnan(loss):
+        return "is not a number"
+    return "diverges" if math.isinf(loss) else f"is {loss:.3g}"
 
 
 def _arm(arm: Arm, rates: Sequence[float]) -> dict[str, Any]:
@@ -243,7 +257,7 @@ def _arm(arm: Arm, rates: Sequence[float]) -> dict[str, Any]:
         "curve": {
             "step": [min(at + (width - 1) / 2, lines.shape[1] - 1) for at in edges],
             "mean": _rounded(binned.mean(axis=0)),
-            "low": _rounded(binned.min(axis=0)),
+            "low": _rounded(np.fmin.reduce(binned, axis=0)),  # of the seeds whose loss is a number
             "high": _rounded(binned.max(axis=0)),
         },
     }
