@@ -16,7 +16,7 @@ from isometer.trial._faults import FAULTS, SIZES
 from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, causes, checks, read_members, sibling_name, stresses, treated, truths
 from isometer.trial._roster import families
-from isometer.trial._seal import development, openings
+from isometer.trial._seal import development, fitted_to, openings
 from isometer.trial._table import DOCTOR, FINDINGS, distinct, fitted_verdict, summary, verdicts
 from isometer.trial._treated_table import treatment_rows
 from isometer.trial._truth import compare
@@ -289,7 +289,7 @@ def fit_part() -> str:
 @cache
 def fitted() -> dict[str, Any]:
     """What the doctor's verdict is made of."""
-    return fitted_verdict(FOLDER, development(_members()))
+    return fitted_verdict(FOLDER, fitted_to(FOLDER, _members()))
 
 
 def families_part() -> str:

@@ -229,15 +229,18 @@ def fit_verdict(
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
-    """Fit the doctor's probability of training to the development half, and show how reliable it is."""
+    """Fit the doctor's probability of training, and show how reliable it is.
+
+    The fit is to the development half, or to all models of a trial whose seal was opened.
+    """
     from isometer.files import write_whole
     from isometer.serialize import json_text
     from isometer.trial._records import read_members
-    from isometer.trial._seal import development
+    from isometer.trial._seal import fitted_to
     from isometer.trial._table import fitted_verdict
 
     with status("fitting"):
-        found = fitted_verdict(folder, development(read_members(folder)))
+        found = fitted_verdict(folder, fitted_to(folder, read_members(folder)))
     if not found:
         raise IsometerError(
             f"{folder} has no stress tests of models with a clear truth; expected some sick and some that train — run "

@@ -1,4 +1,4 @@
-"""The few numbers of the doctor's verdict, fitted to the development half: a probability that a model trains.
+"""The few numbers of the doctor's verdict, fitted to models of the trial: a probability that a model trains.
 
 A logistic regression with weights that are not negative (more progress never counts against a model), both optimizers
 together. What the table shows is not the fit itself: the probability of each model comes from a fit without any model
@@ -22,6 +22,7 @@ from isometer.doctor.stress._outlook import Evidence, fitted
 from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, stresses
 from isometer.trial._roster import family_named
+from isometer.trial._seal import openings
 
 Floats = NDArray[np.float64]
 KINDS = {"fresh batches": "fresh", "one batch": "one"}
@@ -150,18 +151,26 @@ def judged_cases(
 ) -> tuple[Cases, Floats]:
     """Cases with the probability that each trains; none where nothing can be said yet.
 
-    Sealed models get it from the numbers that the doctor ships, models of the development half, to which those were
-    fitted, from a fit without their own group. Without targets there is no fit of its own: that with targets serves.
+    Sealed models get it from the numbers that their seal was opened for, models of the development half, to which those
+    were fitted, from a fit without their own group. Without targets there is no fit of its own: that with targets
+    serves.
     """
     found = cases(folder, members, clear, batch)
     if any(member.sealed for member in members):
-        shipped = fitted()[_kind(batch)]
-        weights = np.array([shipped["constant"], *shipped["weights"]])
+        numbers = numbers_at_opening(folder)[_kind(batch)]
+        weights = np.array([numbers["constant"], *numbers["weights"]])
         return found, probability(weights, found.features) if found.names else np.zeros(0)
     source = cases(folder, members, clear, "fresh") if batch == "gaussian" else found
     if len(set(source.trains.tolist())) < 2:
         return Cases((), np.zeros((0, 0)), np.zeros(0, np.bool_), ()), np.zeros(0)
     return found, held_out(found, source)
+
+
+def numbers_at_opening(folder: Path) -> Mapping[str, Any]:
+    """The fitted numbers that the seal was opened for; those that the doctor ships if it was not opened yet."""
+    past = openings(folder)
+    found: Mapping[str, Any] = past[max(past)]["fitted"] if past else fitted()
+    return found
 
 
 def verdict_of(chance: float, batch: str = "fresh") -> str:

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from isometer.doctor.stress._outlook import fitted
 from isometer.errors import IsometerError
@@ -39,6 +40,13 @@ def rules_version() -> str:
     return digest.hexdigest()[:16]
 
 
+def _numbers() -> dict[str, Any]:
+    """The fitted numbers without what is said about them: later rules must not change what was found at an opening."""
+    return {
+        kind: {name: one[name] for name in ("constant", "weights", "trains", "sick")} for kind, one in fitted().items()
+    }
+
+
 def open_seal(folder: Path, members: Sequence[Member], reason: str) -> list[Member]:
     """Note an opening and return all members.
 
@@ -64,5 +72,5 @@ def open_seal(folder: Path, members: Sequence[Member], reason: str) -> list[Memb
         )
     if not past:
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        write_records(folder / SEAL, {today: {"reason": reason.strip(), "rules": rules}})
+        write_records(folder / SEAL, {today: {"reason": reason.strip(), "rules": rules, "fitted": _numbers()}})
     return list(members)

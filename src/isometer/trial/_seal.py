@@ -18,6 +18,14 @@ def development(members: Sequence[Member]) -> list[Member]:
     return [member for member in members if not member.sealed]
 
 
+def fitted_to(folder: Path, members: Sequence[Member]) -> list[Member]:
+    """The members that rules may be fitted to: the development half, and all once the seal was opened.
+
+    A rule that is fitted after an opening is judged by a later round.
+    """
+    return list(members) if openings(folder) else development(members)
+
+
 def openings(folder: Path) -> dict[str, Any]:
     """Every opening of the seal so far, by date."""
     return read_records(folder / SEAL)
