@@ -21,7 +21,7 @@ from isometer.run import Cell, Interrupted, Job, Status, Store, run
 from isometer.run._progress import Meter
 from isometer.run.example import power
 from support import ROOT
-from support.run_cells import patient, walk
+from support.run_cells import busy, patient, walk
 from support.run_client import walks
 
 
@@ -284,6 +284,21 @@ def test_dask_gives_the_same_bytes_and_checkpoints_come_back(tmp_path: Path) -> 
     assert any(text.endswith(" of 8") for text in said)
     assert kept[-1] == 0 or not list((tmp_path / "long" / "checkpoints").iterdir())
     assert contents(tmp_path / "dask") == reference(tmp_path / "threads", 6, 0.0)
+
+
+def test_a_busy_local_cluster_ends_at_once_and_silently(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("distributed")
+    from isometer.run import Dask
+
+    workers = Dask("local", 1)
+    workers.executor.submit(busy, tmp_path / "begun")
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.05)
+    worker = int((tmp_path / "begun").read_text())
+    workers.stop(now=True)
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+    assert capfd.readouterr().err == ""  # Dask tells of every second that it waits
 
 
 @pytest.mark.slow

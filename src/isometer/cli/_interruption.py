@@ -56,10 +56,12 @@ def tell_interruption(kept: str | None = None) -> None:
     """
     if _told is None or _told.acquire(blocking=False):
         with contextlib.suppress(OSError, ValueError):
-            # In place of what a display may have left on the line.
-            start = "\r\x1b[K" if sys.stderr.isatty() else ""
-            sys.stderr.write(f"{start}interrupted: {kept or what_is_kept()}\n")
-            sys.stderr.flush()
+            # A display that is still there would print the line and then itself once more.
+            stream = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
+            # In place of what it has left on the line, and with the cursor that it hides.
+            start = "\r\x1b[K\x1b[?25h" if stream.isatty() else ""
+            stream.write(f"{start}interrupted: {kept or what_is_kept()}\n")
+            stream.flush()
 
 
 def _quiet(problem: Any) -> None:

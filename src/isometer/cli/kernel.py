@@ -105,8 +105,11 @@ def kernel(
                 found = kernel_matrices(family, batch, at, kinds=(kind.value,), **layout, progress=report)
             curve.append(found[kind.value])
         last = curve[-1]
-        checks = conditioning_bounds(last, **layout)
-        diagnosis = diagnose_kernel(last, **layout)
+        with status("eigenvalues") as tell:
+            for matrix in curve:  # now, and not when the card asks for them
+                tell(f"depth {matrix.depth}, condition number {matrix.condition_number:.3g}")
+            checks = conditioning_bounds(last, **layout)
+            diagnosis = diagnose_kernel(last, **layout)
     several = curve if len(curve) > 1 else []
     if out is not None:
         _save(last, out)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import multiprocessing
 import os
 import signal
+import threading
+import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _STARTS = 3
+_CLOSING = 2.0  # seconds that a local cluster is given for a step of its end
 
 
 class Workers(ABC):
@@ -277,6 +281,7 @@ class Dask(Workers):
                     processes=True,
                     dashboard_address=None,
                     memory_limit=0,  # no limit: Dask would pause and kill workers
+                    silence_logs=logging.CRITICAL,  # what goes wrong is told by the run, and not over its display
                 )
         try:
             self._client: Any = distributed.Client(
@@ -311,8 +316,26 @@ class Dask(Workers):
             self._queue.close()
         self.executor.shutdown(wait=False)  # cancels what is left
         self._client.close()
-        if self._cluster is not None:
+        if self._cluster is not None and now:
+            _close_at_once(self._cluster)
+        elif self._cluster is not None:
             self._cluster.close()
+
+
+def _close_at_once(cluster: Any) -> None:
+    """Close a local cluster whose workers may be busy; Dask itself would wait seconds for them."""
+    nannies = list(cluster.workers.values())
+    busy = [nanny.pid for nanny in nannies if nanny.pid]
+    closing = threading.Thread(target=cluster.close, daemon=True)
+    closing.start()
+    begun = time.monotonic()
+    # A nanny that is not closing yet would start another worker in place of one that is gone.
+    while any(nanny.status.name == "running" for nanny in nannies) and time.monotonic() - begun < _CLOSING:
+        time.sleep(0.01)
+    for pid in busy:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    closing.join(_CLOSING)
 
 
 class _Send:
