@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from isometer.activations import Activation
 from isometer.activations import _gaussian as gaussian
-from isometer.activations._dual import PiecewiseFunction, angle_of_gap, pair_expectation
+from isometer.activations._angle_table import PiecewiseFunction
+from isometer.activations._dual import angle_of_gap, pair_expectation
 from isometer.activations._gaussian import density
 from isometer.errors import InfiniteMomentError, IsometerError
 from isometer.numerics._piecewise_legendre import legendre_rule, panel_nodes
