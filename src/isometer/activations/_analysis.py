@@ -342,9 +342,9 @@ class Analysis:
         # κ' of a steep function is so large at ρ = 1 that an error relative to it would be one everywhere else
         as_flux = bool(self.jumps or cores) or (sampler is None and width < _STEEP)
         if sampler is None:
-            sampler = self._sampler(cores, steep, cusp, as_flux, work)
             # x − place is rounded, and with it what a front makes of it
             noise = max([noise, *(5e-15 * abs(front.place) / front.width for front in steep)])
+            sampler = self._sampler(cores, steep, cusp, as_flux, work, noise)
         dual = build_angle_dual(
             sampler,
             second_moment=moments["second"].value,
@@ -360,7 +360,7 @@ class Analysis:
         return replace(dual, error=dual.error + sum(core.error for core in cores)) if cores else dual
 
     def _sampler(
-        self, cores: tuple[_Core, ...], fronts: list[Front], cusp: ActivationError, as_flux: bool, work: float
+        self, cores: tuple[_Core, ...], fronts: list[Front], cusp: ActivationError, as_flux: bool, work: float, noise: float
     ) -> SlopeSampler:
         """κ′(cos θ) by quadrature."""
 
@@ -403,6 +403,7 @@ class Analysis:
             as_flux=as_flux,
             scale=second,
             work=work,
+            noise=max(noise, 5 * self.slope_noise),
         )
 
     def _cores(self) -> tuple[_Core, ...]:

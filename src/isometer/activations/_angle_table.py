@@ -129,6 +129,7 @@ class AngleTable:
         sign: that of Y.
         scale: errors of ∫ E f(X)f(Y) sin θ dθ far below this do not matter.
         work: how often f may be evaluated.
+        noise: relative error of the values of f.
 
     Example:
         >>> f = PiecewiseFunction(lambda x: (x > 0) * 1.0, np.array([-9.0, 0.0, 9.0]), (0.0,), (-9.0, 9.0))
@@ -137,8 +138,8 @@ class AngleTable:
         array([0.5       , 0.33333333])
     """
 
-    def __init__(self, f: PiecewiseFunction, sign: int, scale: float, work: SampleCount) -> None:
-        self.f, self.sign, self.scale, self.work = f, sign, scale, work
+    def __init__(self, f: PiecewiseFunction, sign: int, scale: float, work: SampleCount, noise: float = 0.0) -> None:
+        self.f, self.sign, self.scale, self.work, self.noise = f, sign, scale, work, noise
         self.other = f.edges if sign > 0 else -f.edges[::-1]
         count = self._count()
         k = np.arange(count)
@@ -190,7 +191,8 @@ class AngleTable:
             found = self._inner((centre + half * nodes).ravel()).reshape(len(pending), _OUTER, -1)
             coefficients = np.einsum("dn,pnk->pdk", analysis, found)
             tail = np.abs(coefficients[:, -3:, :-1]).max(axis=(1, 2))
-            allowed = np.maximum(4e-14 * np.abs(found[..., :-1]).max(axis=(1, 2)), 1e-14 * found[..., -1].max(axis=1))
+            rounding = (1e-14 + self.noise) * found[..., -1].max(axis=1)
+            allowed = np.maximum(4e-14 * np.abs(found[..., :-1]).max(axis=(1, 2)), rounding)
             nearest = np.maximum(np.abs(centre) - half, 0.0)[:, 0]
             # what a panel misses moves κ by its width times that, and less where the Gaussian of w is faint
             matters = tail * 2 * half[:, 0] * np.exp(-np.minimum(nearest**2, 700.0))

@@ -320,6 +320,7 @@ class SlopeSampler:
         as_flux: whether to multiply by sin θ.
         scale: the size of κ.
         work: how often φ′ may be evaluated before `TooManySamples` ends it.
+        noise: relative error of φ′.
     """
 
     def __init__(
@@ -330,20 +331,21 @@ class SlopeSampler:
         as_flux: bool = False,
         scale: float = 1.0,
         work: float = math.inf,
+        noise: float = 0.0,
     ) -> None:
-        self.f, self.jumps, self.as_flux, self.scale = f.pruned(), jumps, as_flux, scale
+        self.f, self.jumps, self.as_flux, self.scale, self.noise = f.pruned(), jumps, as_flux, scale, noise
         self.work = SampleCount(work)
         # otherwise φ is piecewise constant
         self.slanted = bool(self.f.function(self.f.edges[:-1] + 0.37 * np.diff(self.f.edges)).any())
 
     @cached_property
     def _acute(self) -> AngleTable:
-        return AngleTable(self.f, 1, self.scale, self.work)
+        return AngleTable(self.f, 1, self.scale, self.work, self.noise)
 
     @cached_property
     def _obtuse(self) -> AngleTable:
         """−Y has the correlation −cos θ ≥ 0 with X."""
-        return AngleTable(self.f, -1, self.scale, self.work)
+        return AngleTable(self.f, -1, self.scale, self.work, self.noise)
 
     def __call__(self, theta: Floats) -> Floats:
         """The samples."""
@@ -357,6 +359,12 @@ class SlopeSampler:
         """What the rounding of a sample is relative to."""
         values = self._on_tables(theta, AngleTable.size)
         return np.sin(theta) * values if self.as_flux else values
+
+    @property
+    def truncation(self) -> float:
+        """What the tables made so far miss of κ."""
+        made = [self.__dict__[name] for name in ("_acute", "_obtuse") if name in self.__dict__]
+        return sum((table.truncation for table in made), 0.0)
 
     def _on_tables(self, theta: Floats, function: Callable[[AngleTable, Floats], Floats]) -> Floats:
         out = np.zeros_like(theta)
@@ -465,6 +473,8 @@ def build_angle_dual(
         checks.append(abs(float(series(np.zeros(1))[0]) - slope_at_one) / steepness)
     missed = np.abs(series.coefficients[:, -4:]).max(axis=1) * np.diff(edges) / matters(edges[:-1], edges[1:])
     truncation = second_moment * float(missed.sum())
+    if isinstance(sampler, SlopeSampler):
+        truncation += sampler.truncation
     return AngleDual(
         second_moment=second_moment,
         at_zero=mean * mean,
