@@ -143,6 +143,19 @@ class SignalFamily:
         return as_two_rays(self.activation.expression) is not None
 
     @cached_property
+    def sign_like(self) -> bool:
+        """φ(tx) = φ(x) for t > 0: lengths do not matter.
+
+        Example:
+            >>> from isometer.theory.kernels import SignalFamily
+            >>> SignalFamily("step").sign_like, SignalFamily("hardtanh").sign_like
+            (True, False)
+        """
+        phi = self.activation
+        sides = np.outer([-1.0, 1.0], [1e-9, 0.3, 1.0, 7.0, 50.0])
+        return phi.kinks == (0.0,) and bool((phi(sides) == phi(sides[:, :1])).all())
+
+    @cached_property
     def _unit_dual(self) -> Dual:
         return accurate_dual(self.activation)
 

@@ -29,7 +29,9 @@ from isometer.numerics._piecewise_legendre import legendre_rule, panel_nodes
 from isometer.theory.kernels._kernel_map import Norm, Position
 from isometer.theory.kernels._layer_maps import coordinates, cosine_of, gaps
 from isometer.theory.kernels._length_map import OVERFLOW, GaussianView, RaysDual, SignalFamily, diverging
-from isometer.theory.kernels._pair_rules import Factor, PairRule, line_moments
+from isometer.theory.kernels._pair_rules import LINE, Factor, PairRule, between, line_moments
+from isometer.theory.kernels._quadratic_pairs import QuadraticPieces
+from isometer.theory.kernels._ray_tables import RayTables
 
 Floats = NDArray[np.float64]
 ROWS = 128  # rows of a matrix worked on at a time: scratch stays far below n × n
@@ -138,11 +140,22 @@ def mixed_kernels(
 
 
 class _Views:
-    """What a Gaussian sees of φ once all variances are one; kept while that stays where it is."""
+    """What layers share: tables, and what a Gaussian sees of φ once all variances are one."""
 
     def __init__(self, family: SignalFamily) -> None:
         self.family = family
         self._kept: GaussianView | None = None
+
+    @cached_property
+    def rays(self) -> RayTables | None:
+        """Tables for kinks at 0 only."""
+        phi = self.family.activation
+        return RayTables(phi) if phi.kinks == (0.0,) and not phi.jumps else None
+
+    @cached_property
+    def quadratic(self) -> QuadraticPieces | None:
+        """φ as pieces of degree two at most, if that is what it is."""
+        return QuadraticPieces.of(self.family.activation)
 
     def of(self, variances: Floats) -> GaussianView | None:
         """The view that all share; None while variances differ, or where one dual costs more than it saves."""
@@ -201,22 +214,23 @@ class PairMoments:
         self, family: SignalFamily, variances: Floats, net: Architecture, depth: int, views: _Views | None = None
     ) -> None:
         self.family, self.variances, self.net = family, variances, net
+        self.views = _Views(family) if views is None else views
         phi = family.activation
         self.coefficients: Floats | None = None
-        self.one_dual = net.before or family.homogeneous
-        self.shared = net.before  # a dual of u/√q, not of u
+        self.one_dual = net.before or family.homogeneous or family.sign_like
+        self.shared = not family.homogeneous  # a dual of u/√q, not of u
         self.alive = variances > 0.0
         at_origin = float(phi(0.0))
         if self.one_dual:
             view = family.at(1.0)
             self.dual, self.mean = view.dual, phi.mean
-            factor = np.ones(len(variances)) if net.before else variances
+            factor = np.ones(len(variances)) if self.shared else variances
             self.power = factor * (view.dual.second_moment - (self.dual.at_zero if net.centring else 0.0))
             self.rotation = np.where(self.alive, 0.0, 1.0)  # inputs at the origin see φ(0) instead
             self.power[~self.alive] = 0.0 if net.centring else at_origin**2
             self.sign = math.copysign(1.0, at_origin)
             return
-        common = None if views is None else views.of(variances)
+        common = self.views.of(variances)
         if common is not None:
             self.one_dual, self.dual, self.shared = True, common.dual, True
             lost = common.dual.at_zero if net.centring else 0.0
@@ -343,16 +357,15 @@ class PairMoments:
         later = (j > i + rows.start) & self.alive[i + rows.start] & self.alive[j]
         later &= (self.power[i + rows.start] > 0.0) & (self.power[j] > 0.0)
         i, j = i[later], j[later]
-        theta = 2.0 * np.arctan2(np.sqrt(gap[i, j]), np.sqrt(mirror[i, j]))
         phi = self.family.activation
         slope = None if not want or phi.jumps else phi.derivative
-        shift = self.means if self.net.centring else np.zeros(n)
-        root = np.sqrt(np.where(self.power > 0.0, self.power, 1.0))
-        side = Factor(np.sqrt(self.variances), shift, root)
-        rule = PairRule(phi, slope, phi.kinks)
-        first, second, error = rule.pairs(side.taken(i + rows.start), side.taken(j), theta)
-        if not error <= _RULED:
+        # κ(−ρ) = −κ(ρ)
+        flipped = phi.is_odd & (mirror[i, j] < gap[i, j])
+        near = np.where(flipped, mirror[i, j], gap[i, j]), np.where(flipped, gap[i, j], mirror[i, j])
+        found = self._by_rule(i + rows.start, j, 2.0 * np.arctan2(np.sqrt(near[0]), np.sqrt(near[1])), want)
+        if found is None:
             return self._one_by_one(rows, gap, want)
+        first, second = np.where(flipped, 2.0 - found[0], found[0]), found[1]
         self.known[0, i + rows.start, j] = self.known[0, j, i + rows.start] = first
         self.known[1, i + rows.start, j] = self.known[1, j, i + rows.start] = second
         after, slopes = self.known[0, rows].copy(), self.known[1, rows].copy()
@@ -369,6 +382,36 @@ class PairMoments:
                 after[a, b] = self._pair_gap(here, int(b), float(gap[a, b]))
                 slopes[a, b] = diagonal[here] if here == b else 0.0
         return after, 2.0 - after, slopes if want else None
+
+    def _by_rule(
+        self, i: NDArray[np.intp], j: NDArray[np.intp], theta: Floats, want: bool
+    ) -> tuple[Floats, Floats] | None:
+        """(1 − cosine, E φ′φ′) of some pairs: by formula, by a table, or by a fixed rule; None if all are too rough."""
+        phi = self.family.activation
+        shift = self.means if self.net.centring else np.zeros_like(self.means)
+        root = np.sqrt(np.where(self.power > 0.0, self.power, 1.0))
+        p, q = self.variances[i], self.variances[j]
+        if self.views.quadratic is not None:
+            return self.views.quadratic.pairs(p, q, (shift[i], shift[j]), (root[i], root[j]), theta)
+        table = None if self.views.rays is None else self.views.rays.pairs(p, q, theta)
+        if table is not None:
+            apart = self._parallel_gaps[i, j]
+            return apart + 2.0 * np.sin(theta / 2) ** 2 * table[0] / (root[i] * root[j]), table[1]
+        side = Factor(np.sqrt(self.variances), shift, root)
+        rule = PairRule(phi, phi.derivative if want and not phi.jumps else None, phi.kinks)
+        first, second, error = rule.pairs(side.taken(i), side.taken(j), theta)
+        return (first, second) if error <= _RULED else None
+
+    @cached_property
+    def _parallel_gaps(self) -> Floats:
+        """1 − cosine of φ(√p X) and φ(√q X) for all pairs, kinks at 0."""
+        x, weight = between(np.append(LINE, 0.0), 24)
+        weight = np.sqrt(weight * np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi))
+        values = np.asarray(self.family.activation(np.sqrt(self.variances)[:, None] * x))
+        unit = (values - (self.means[:, None] if self.net.centring else 0.0)) * weight
+        size = np.linalg.norm(unit, axis=1)[:, None]
+        unit /= np.where(size > 0.0, size, 1.0)
+        return unit_gaps(unit, unit)
 
     def _one_by_one(self, rows: slice, gap: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
         phi, n = self.family.activation, len(self.variances)
