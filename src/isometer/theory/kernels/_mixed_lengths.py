@@ -26,6 +26,7 @@ from isometer.activations._dual import angle_of_gap, pair_expectation
 from isometer.activations._gaussian import density
 from isometer.errors import InfiniteMomentError, IsometerError
 from isometer.numerics._piecewise_legendre import legendre_rule, panel_nodes
+from isometer.theory.kernels._hermite_tables import HermiteTables
 from isometer.theory.kernels._kernel_map import Norm, Position
 from isometer.theory.kernels._layer_maps import coordinates, cosine_of, gaps
 from isometer.theory.kernels._length_map import OVERFLOW, GaussianView, RaysDual, SignalFamily, diverging
@@ -41,6 +42,7 @@ _SLOW_PAIRS = 40_000  # quadratures pair by pair: about a millisecond each
 _FAINT = 1e-280
 _RULED = 1e-10  # error of a fixed rule beyond which pairs are integrated one by one
 _EXACT = 1e-12  # relative error of a moment, below which that of the finer of two rules is rounding
+_TERMS = 1 << 15  # of series worked on at a time: they stay in cache
 _SETTLED = 1e-13  # relative spread of variances that counts as none
 
 
@@ -147,6 +149,11 @@ class _Views:
         self._kept: GaussianView | None = None
 
     @cached_property
+    def hermite(self) -> HermiteTables:
+        """Of a smooth φ."""
+        return HermiteTables(self.family)
+
+    @cached_property
     def rays(self) -> RayTables | None:
         """Tables for kinks at 0 only."""
         phi = self.family.activation
@@ -207,6 +214,38 @@ def _layer(family: SignalFamily, state: Signals, net: Architecture, depth: int, 
     return Signals(total, s, tangent)
 
 
+def _series_sums(
+    left: Floats, right: Floats, cosine: Floats, *, odd: bool, want: bool
+) -> tuple[Floats, Floats | None]:
+    """Σ_j ρ^j Σ_{k>j} a_k b_k and, if wanted, Σ_k k a_k b_k ρ^{k−1} of rows a and b; odd ones have odd degrees only."""
+    total, slope = np.zeros_like(cosine), np.zeros_like(cosine) if want else None
+    # of a whole matrix half is enough
+    i, j = np.triu_indices(len(left)) if left is right else (one.ravel() for one in np.indices(cosine.shape))
+    stride = 2 if odd else 1
+    degrees = np.arange(1.0, right.shape[1], stride)
+    one, two = left[:, 1::stride], right[:, 1::stride]
+    step = max(1, _TERMS // max(1, len(degrees)))
+    for start in range(0, len(i) if len(degrees) else 0, step):
+        a, b = i[start : start + step], j[start : start + step]
+        terms, rho = one[a] * two[b], cosine[a, b]  # (pair, degree)
+        powers = np.empty_like(terms)
+        powers[:, 0] = 1.0
+        powers[:, 1:] = (rho**stride)[:, None]
+        np.multiply.accumulate(powers, axis=1, out=powers)
+        if slope is not None:
+            slope[a, b] = np.einsum("pk,pk,k->p", terms, powers, degrees)
+        tails = np.cumsum(terms[:, ::-1], axis=1)[:, ::-1]
+        if odd:  # each sum of odd degrees stands beside two powers of ρ
+            total[a, b] = tails[:, 0] + (1.0 + rho) * rho * np.einsum("pk,pk->p", tails[:, 1:], powers[:, :-1])
+        else:
+            total[a, b] = np.einsum("pk,pk->p", tails, powers)
+    if left is right:
+        for found in (total, slope):
+            if found is not None:
+                found[j, i] = found[i, j]
+    return total, slope
+
+
 class PairMoments:
     """The cosine of φ(u) and φ(v) and E φ′(u)φ′(v) for Gaussians of given variances, block by block."""
 
@@ -230,6 +269,10 @@ class PairMoments:
             self.power[~self.alive] = 0.0 if net.centring else at_origin**2
             self.sign = math.copysign(1.0, at_origin)
             return
+        self.parts: Floats | None = None
+        if family.affine_rays is not None:
+            self._use_parts(*family.affine_rays)
+            return
         common = self.views.of(variances)
         if common is not None:
             self.one_dual, self.dual, self.shared = True, common.dual, True
@@ -237,11 +280,21 @@ class PairMoments:
             self.power = np.full(len(variances), common.dual.second_moment - lost)
             return
         if np.any(self.alive):
-            found = family.coefficients(variances[self.alive])
+            found = None if phi.kinks else self.views.hermite.coefficients(variances[self.alive])
             if found is not None:
                 self._use_series(found, at_origin)
                 return
         self._use_quadrature(depth, at_origin)
+
+    def _use_parts(self, scale: float, shift: float, dual: RaysDual) -> None:
+        """scale·ψ + shift with ψ(tx) = tψ(x): ψ without its mean, and a constant, which are uncorrelated."""
+        self.rays, self.gain = dual, scale * scale
+        self.own = dual.second_moment - dual.at_zero
+        roots = scale * np.sqrt(self.variances)
+        means = np.zeros_like(roots) if self.net.centring else roots * self.family.rays_mean + shift
+        parts = np.stack([np.abs(roots) * math.sqrt(self.own), means], axis=1)
+        self.power = (parts**2).sum(axis=1)
+        self.parts = parts / np.sqrt(np.where(self.power > 0.0, self.power, 1.0))[:, None]
 
     def _use_series(self, found: Floats, at_origin: float) -> None:
         """Hermite coefficients over their length, (n, degree); at the origin φ is the constant φ(0)."""
@@ -287,6 +340,8 @@ class PairMoments:
         """(1 − cosine, 1 + cosine, E φ′φ′) of some rows against all columns; cosines after centring, if any."""
         if self.one_dual:
             return self._by_dual(rows, gap, mirror, want)
+        if self.parts is not None:
+            return self._by_parts(rows, gap, mirror, want)
         if self.coefficients is not None:
             return self._by_series(rows, gap, mirror, want)
         return self._by_quadrature(rows, gap, mirror, want)
@@ -321,24 +376,24 @@ class PairMoments:
             after, rest = np.where(both, 0.0, after), np.where(both, 2.0, rest)
         return after, rest, slope
 
+    def _by_parts(self, rows: slice, gap: Floats, mirror: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
+        assert self.parts is not None
+        left, right = self.parts[rows], self.parts
+        after = unit_gaps(left, right) + np.outer(left[:, 0], right[:, 0]) * self.rays.deficit(gap) / self.own
+        silent = self.power == 0.0
+        after = np.where(silent[rows, None] & silent[None, :], 0.0, after)
+        slope = self.gain * self.rays.slope_of_angle(2.0 * np.arctan2(np.sqrt(gap), np.sqrt(mirror))) if want else None
+        return after, 2.0 - after, slope
+
     def _by_series(self, rows: slice, gap: Floats, mirror: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
         """1 − Σ â_k b̂_k ρ^k = (1 − ⟨â, b̂⟩) + (1 − ρ)Σ_j ρ^j Σ_{k>j} â_k b̂_k."""
         assert self.coefficients is not None
-        left, right = self.coefficients[rows], self.coefficients
+        right = self.coefficients
+        left = right if len(gap) == len(right) else right[rows]
         odd = self.family.activation.is_odd
         flipped = odd & (mirror < gap)  # κ(−ρ) = −κ(ρ)
         near = np.where(flipped, mirror, gap)
-        cosine = 1.0 - near
-        tails, total = np.zeros_like(gap), np.zeros_like(gap)
-        slope = np.zeros_like(gap) if want else None
-        for k in range(right.shape[1] - 1, 0, -1):
-            term = left[:, k, None] * right[None, :, k]
-            tails += term
-            total *= cosine
-            total += tails
-            if slope is not None:
-                slope *= cosine
-                slope += k * term
+        total, slope = _series_sums(left, right, 1.0 - near, odd=odd, want=want)
         after = unit_gaps(left, right) + near * total
         rest = 2.0 - after
         after, rest = np.where(flipped, rest, after), np.where(flipped, after, rest)
