@@ -313,8 +313,8 @@ class Analysis:
         else:
             return None
         # drop the terms at the end that add nothing to κ(1) and κ′(1)
-        keep = int(np.flatnonzero(np.cumsum(squares[::-1] * (1 + k[::-1])) > 1e-19 * squares.sum())[0])
-        squares = squares[: max(2, order + 1 - keep)]
+        matters = np.cumsum(squares[::-1] * (1 + k[::-1])) > 1e-19 * squares.sum()
+        squares = squares[: max(2, int(matters.sum()))]  # none where φ is zero
         error = abs(lost) + moments["second"].error
         series = SeriesDual(squares, moments["second"].value, slope.value, error)
         # a long series is good for sampling κ′, from which the angle series is built without quadrature
@@ -360,7 +360,13 @@ class Analysis:
         return replace(dual, error=dual.error + sum(core.error for core in cores)) if cores else dual
 
     def _sampler(
-        self, cores: tuple[_Core, ...], fronts: list[Front], cusp: ActivationError, as_flux: bool, work: float, noise: float
+        self,
+        cores: tuple[_Core, ...],
+        fronts: list[Front],
+        cusp: ActivationError,
+        as_flux: bool,
+        work: float,
+        noise: float,
     ) -> SlopeSampler:
         """κ′(cos θ) by quadrature."""
 
@@ -385,7 +391,9 @@ class Analysis:
                 domain,
                 name,
                 order=16,
-                tolerance=max([1e-9, 50 * self.precision, *(5e-15 * abs(f.place) / f.width for f in fronts)]),
+                tolerance=max(
+                    [1e-11 if steep else 1e-9, 50 * self.precision, *(5e-15 * abs(f.place) / f.width for f in fronts)]
+                ),
                 floor=50 * self.slope_noise * math.sqrt(second),
                 smallest=min([1e-4, *(front.width / 100 for front in steep)]),
                 anchor=1.0,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -33,6 +34,7 @@ _FINE = 24  # of the rule that integrates A against a Gaussian
 _FAR = 9.5  # deviations that count; the density falls to e^−45 there
 _RATIO = 4.0  # of neighbouring panels that close in on a place
 _NARROW = 0.2  # panels below this width mark a steep place
+_NOISE = 1e-10  # of A: larger changes are structure, and followed to the end
 _NOTHING = 1e-19  # of the scale: products of f on a panel that do not matter
 _ANGLES = 64  # worked on at a time
 
@@ -178,13 +180,13 @@ class AngleTable:
             if width > 0.0:
                 steps = width * _RATIO ** np.arange(max(0, math.ceil(math.log(0.6 / width, _RATIO))))
                 breaks += [*(at + steps), *(at - steps)]
-        inside = np.array(distinct([b for b in breaks if first <= b <= last], 1e-14))
-        return inside
+        return np.array(distinct([b for b in breaks if first <= b <= last], 1e-14))
 
     def _resolved(self, breaks: Floats) -> tuple[Floats, Floats]:
         """Panels of w on which A is a short Legendre series."""
         nodes, _, analysis = legendre_rule(_OUTER)
         pending = np.stack([breaks[:-1], breaks[1:]], axis=1)
+        before = np.full(len(pending), math.inf)
         done: list[tuple[float, float, Floats]] = []
         for depth in range(60):
             centre, half = pending.mean(axis=1, keepdims=True), np.diff(pending, axis=1) / 2
@@ -192,7 +194,10 @@ class AngleTable:
             coefficients = np.einsum("dn,pnk->pdk", analysis, found)
             tail = np.abs(coefficients[:, -3:, :-1]).max(axis=(1, 2))
             rounding = (1e-14 + self.noise) * found[..., -1].max(axis=1)
-            allowed = np.maximum(4e-14 * np.abs(found[..., :-1]).max(axis=(1, 2)), rounding)
+            size = np.abs(found[..., :-1]).max(axis=(1, 2))
+            allowed = np.maximum(4e-14 * size, rounding)
+            # what halving does not improve is noise
+            allowed = np.where((tail > before / 4) & (tail <= _NOISE * size), np.inf, allowed)
             nearest = np.maximum(np.abs(centre) - half, 0.0)[:, 0]
             # what a panel misses moves κ by its width times that, and less where the Gaussian of w is faint
             matters = tail * 2 * half[:, 0] * np.exp(-np.minimum(nearest**2, 700.0))
@@ -205,6 +210,7 @@ class AngleTable:
                 break
             middle = split.mean(axis=1)
             pending = np.concatenate([np.stack([split[:, 0], middle], 1), np.stack([middle, split[:, 1]], 1)])
+            before = np.tile(tail[~good], 2)
         done.sort(key=lambda panel: panel[0])
         edges = np.array([panel[0] for panel in done] + [done[-1][1]])
         return edges, np.stack([panel[2] for panel in done])
@@ -257,8 +263,8 @@ class AngleTable:
     def _lay_nodes(self) -> None:
         """Nodes of w that resolve Gaussians of every deviation, with A there."""
         left, right, panel = [], [], []
-        for i, (a, b) in enumerate(zip(self.edges[:-1], self.edges[1:], strict=True)):
-            cuts = _doubling(abs(a), abs(b)) if a >= 0 else -_doubling(abs(b), abs(a))[::-1]
+        for i, (low, high) in enumerate(pairwise(self.edges)):
+            cuts = _doubling(abs(low), abs(high)) if low >= 0 else -_doubling(abs(high), abs(low))[::-1]
             left += [*cuts[:-1]]
             right += [*cuts[1:]]
             panel += [i] * (len(cuts) - 1)

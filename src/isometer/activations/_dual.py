@@ -433,7 +433,6 @@ def build_angle_dual(
     # κ'(−ρ) = ∓κ'(ρ) for even and odd φ: half the interval is enough
     ends = [0.0, np.pi / 2] if parity else [0.0, np.pi / 2, np.pi]
 
-
     def matters(left: Floats, right: Floats) -> Floats:
         """What κ′ may be off by, over the tolerance, for κ to be right."""
         widest = np.where((left < np.pi / 2) & (right > np.pi / 2), 1.0, np.maximum(np.sin(left), np.sin(right)))

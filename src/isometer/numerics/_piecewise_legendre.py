@@ -147,10 +147,10 @@ def resolve(
 
     A panel is resolved when its last four coefficients are below `tolerance` times the largest value seen, or below
     `floor`, the noise that the function is known to carry. With `local`, a function of the panels' ends, `tolerance` is
-    relative to the larger of its value and the panel's own values instead. With `guard` the series must also predict the function at
-    the very ends of the panel, where a kink can hide behind the last node. Panels are not cut below `smallest` times
-    the larger of `anchor` and their place. With `area` a panel is good enough, too, when what its series misses adds
-    less than that share of the largest value to an integral: rounding in a steep place is not chased.
+    relative to the larger of its value and the panel's own values instead. With `guard` the series must also predict
+    the function at the very ends of the panel, where a kink can hide behind the last node. Panels are not cut below
+    `smallest` times the larger of `anchor` and their place. With `area` a panel is good enough, too, when what its
+    series misses adds less than that share of the largest value to an integral: rounding is not chased.
     """
     nodes, _, analysis = legendre_rule(order)
     # just inside, so that a jump at an edge is not read from the wrong side

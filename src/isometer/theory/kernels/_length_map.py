@@ -148,7 +148,7 @@ class SignalFamily:
 
         Example:
             >>> from isometer.theory.kernels import SignalFamily
-            >>> SignalFamily("2*relu - 1").affine_rays[:2]
+            >>> SignalFamily("2*relu(x) - 1").affine_rays[:2]
             (2.0, -1.0)
         """
         scale, shift, core = split_affine_output(self.activation.expression)
@@ -325,7 +325,9 @@ class SignalFamily:
         second = values**2 @ rows[0]
         # of φ′ the widest Gaussian sees most, and its series is the longest
         widest = int(np.argmax(variance))
-        slope = np.asarray(phi.derivative(math.sqrt(variance[widest]) * x), dtype=float) ** 2 @ rows[0] * variance[widest]
+        slope = (
+            np.asarray(phi.derivative(math.sqrt(variance[widest]) * x), dtype=float) ** 2 @ rows[0] * variance[widest]
+        )
         # what is left at the ends of the line must not matter either: exp and its like need more room
         edge = np.abs(values[:, [0, -1]]).max(axis=1) ** 2 * math.exp(-(_REACH**2) / 2)
         # Parseval for φ and for φ′ measures what the truncated series misses

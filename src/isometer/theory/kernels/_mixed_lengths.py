@@ -214,9 +214,7 @@ def _layer(family: SignalFamily, state: Signals, net: Architecture, depth: int, 
     return Signals(total, s, tangent)
 
 
-def _series_sums(
-    left: Floats, right: Floats, cosine: Floats, *, odd: bool, want: bool
-) -> tuple[Floats, Floats | None]:
+def _series_sums(left: Floats, right: Floats, cosine: Floats, *, odd: bool, want: bool) -> tuple[Floats, Floats | None]:
     """Σ_j ρ^j Σ_{k>j} a_k b_k and, if wanted, Σ_k k a_k b_k ρ^{k−1} of rows a and b; odd ones have odd degrees only."""
     total, slope = np.zeros_like(cosine), np.zeros_like(cosine) if want else None
     # of a whole matrix half is enough
@@ -257,7 +255,7 @@ class PairMoments:
         phi = family.activation
         self.coefficients: Floats | None = None
         self.one_dual = net.before or family.homogeneous or family.sign_like
-        self.shared = not family.homogeneous  # a dual of u/√q, not of u
+        self.shared = net.before or not family.homogeneous  # a dual of u/√q, not of u
         self.alive = variances > 0.0
         at_origin = float(phi(0.0))
         if self.one_dual:

@@ -97,9 +97,7 @@ class PairRule:
         return found[0], found[1], float(np.max(found[2], initial=0.0))
 
     def _block(self, f: Factor, g: Factor, theta: Floats, inner: int, outer: int) -> Floats:
-        x, y, weight = (
-            polar_nodes(theta, inner, outer) if self.polar else self._lines(f, g, theta, inner, outer)
-        )
+        x, y, weight = polar_nodes(theta, inner, outer) if self.polar else self._lines(f, g, theta, inner, outer)
         x, y = f.roots[:, None, None] * x, g.roots[:, None, None] * y
         with np.errstate(over="ignore", invalid="ignore"):
             u, v = f.unit(self.phi(x)), g.unit(self.phi(y))

@@ -67,9 +67,10 @@ class QuadraticPieces:
         # φ′ of every piece as a straight line through its middle
         lines = slope[:, 2:3] + bends[:, None] * (inside - inside[:, 2:3])
         size = np.abs(slope).max() + np.abs(bend).max()
-        if not (np.abs(bend - bends[:, None]) <= 1e-14 * size).all() or not (
-            np.abs(slope - lines) <= 1e-13 * size * np.maximum(1.0, np.abs(inside))
-        ).all():
+        if (
+            not (np.abs(bend - bends[:, None]) <= 1e-14 * size).all()
+            or not (np.abs(slope - lines) <= 1e-13 * size * np.maximum(1.0, np.abs(inside))).all()
+        ):
             return None
         at = slope[:, 2:3] + bends[:, None] * (np.stack([ends[:-1], ends[1:]], axis=1) - inside[:, 2:3])
         masses = at[1:, 0] - at[:-1, 1]

@@ -1,8 +1,8 @@
 """E φ′(√p X)φ′(√q Y) for all variances and angles, where φ has kinks at 0 only, from tables made as they are needed.
 
 In polar coordinates, X = r cos α and Y = r cos(α − θ), such kinks are rays through the origin, wherever p and q are.
-The expectation is therefore analytic in log p, log q and θ together, and a product of short series on panels of log p and
-log q holds it. Layers and pairs share the tables. One minus a cosine is that of parallel inputs plus
+The expectation is therefore analytic in log p, log q and θ together, and products of short series on panels of log p
+and log q hold it. Layers and pairs share the tables. One minus a cosine is that of parallel inputs plus
 
     (1 − cos θ)·D,  D = ∫₀^θ S(t) sin t dt/(1 − cos θ),  S = √(pq) E φ′φ′,
 
@@ -50,7 +50,7 @@ class RayTables:
     Example:
         >>> from isometer import activation
         >>> found = RayTables(activation("relu")).pairs(np.array([4.0]), np.array([1.0]), np.array([np.pi / 2]))
-        >>> found.round(12).tolist()  # D = 1 − 2/(2π)·1 … and E φ′φ′ = ¼
+        >>> found.round(12).tolist()  # D = 2(½ − 1/2π) and E φ′φ′ = ¼
         [[0.681690113816], [0.25]]
     """
 
