@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.activations import _gaussian as gaussian
+from isometer.activations._angle_table import PiecewiseFunction, TooManySamples
 from isometer.activations._closed_forms import closed_dual
 from isometer.activations._dual import (
     Dual,
-    PiecewiseFunction,
     SeriesDual,
-    TooManySamples,
+    SlopeSampler,
     build_angle_dual,
-    sample_slope,
 )
 from isometer.activations._expression import FunctionCall, Opaque, walk
 from isometer.activations._gaussian import NumericalEstimate
@@ -33,7 +32,7 @@ Floats = NDArray[np.float64]
 _ORDINARY = (
     64  # powers of two that φ may be away from one before it is scaled: squares are far from over- and underflow
 )
-_WORK = 1e9  # evaluations of a short φ′ for one kernel map, some seconds
+_WORK = 1.5e9  # operations on numbers for one kernel map, some seconds
 _SLOW = frozenset(
     (
         "tanh",
@@ -266,17 +265,13 @@ class Analysis:
             series = self._series_dual()
             if series is not None:
                 return series
-        steep = any(front.width < 1e-2 for front in self.fronts)
-        work = _WORK / self._cost
         try:
-            dual = self._angle_dual(work=work / 1.5 if steep else work)
+            dual = self._angle_dual(work=_WORK / self._cost)
         except TooManySamples:
-            if not steep:
-                raise self._too_hard() from None
-            try:  # fronts as jumps, at the price of a larger error
-                dual = self._angle_dual(work=work / 3, narrow=1e-2)
-            except TooManySamples:
-                raise self._too_hard() from None
+            raise ActivationError(
+                f"the kernel map of {self.phi.name} would take minutes to compute: its derivative has many scales — "
+                "smooth its steep places"
+            ) from None
         if not dual.error <= _USELESS * moments_scale(self.moments):
             raise ActivationError(
                 f"the kernel of {self.phi.name} could not be computed: its estimated error is "
@@ -290,18 +285,15 @@ class Analysis:
         """How much longer than a short formula φ′ takes, roughly; a count, so that it is the same on every machine."""
         nodes = list(walk(self.phi.derivative.expression))
         slow = sum(1 for node in nodes if isinstance(node, FunctionCall) and node.name in _SLOW)
-        return max(1.0, (len(nodes) + 8 * slow) / 14) ** 3
-
-    def _too_hard(self) -> ActivationError:
-        return ActivationError(
-            f"the kernel map of {self.phi.name} would take minutes to compute: its derivative has many scales — smooth "
-            "its steep places"
-        )
+        return len(nodes) + 8.0 * slow
 
     def _series_dual(self) -> Dual | None:
         moments = self.moments
         slope = moments["slope_second"]
-        for order in (64, 192, 512, 2048, 6144, 20480):
+        width = np.diff(self.edges)
+        # a function of one scale may need many terms; one of many scales has a shorter series in the angle
+        orders = (64, 192, 512, 2048, 6144, 20480) if np.median(width) < 4 * np.quantile(width, 0.1) else (64, 192, 512)
+        for order in orders:
             coefficients = gaussian.hermite_coefficients(self.value, self.edges, order)
             # quadrature leaves rounding in coefficients that are zero
             if self.parity:
@@ -314,7 +306,6 @@ class Analysis:
             # Parseval, Σ c_k² = E φ² and Σ k c_k² = E φ′²: what is missing is the truncation error
             lost = moments["second"].value - math.fsum(squares)
             lost_slope = slope.value - math.fsum(k * squares)
-            # steep functions need very many terms; there the quadrature of the angle series would take minutes
             easy = 1.0 if order <= 2048 else 250.0
             enough = abs(lost) <= easy * 4e-15 * moments["second"].value + 10 * moments["second"].error
             if enough and abs(lost_slope) <= easy * 4e-14 * slope.value + 10 * slope.error:
@@ -322,8 +313,8 @@ class Analysis:
         else:
             return None
         # drop the terms at the end that add nothing to κ(1) and κ′(1)
-        keep = int(np.flatnonzero(np.cumsum(squares[::-1] * (1 + k[::-1])) > 1e-19 * squares.sum())[0])
-        squares = squares[: max(2, order + 1 - keep)]
+        matters = np.cumsum(squares[::-1] * (1 + k[::-1])) > 1e-19 * squares.sum()
+        squares = squares[: max(2, int(matters.sum()))]  # none where φ is zero
         error = abs(lost) + moments["second"].error
         series = SeriesDual(squares, moments["second"].value, slope.value, error)
         # a long series is good for sampling κ′, from which the angle series is built without quadrature
@@ -337,7 +328,6 @@ class Analysis:
         sampler: Callable[[Floats], Floats] | None = None,
         noise: float = 0.0,
         work: float = math.inf,
-        narrow: float = 0.0,
     ) -> Dual:
         moments = self.moments
         cusp = ActivationError(
@@ -346,15 +336,15 @@ class Analysis:
         )
         if math.isinf(moments["slope_second"].value):
             raise cusp
-        steep = [front for front in self.fronts if front.width >= max(narrow, front.narrow)]
-        cores = self._cores(narrow) if sampler is None else ()
+        steep = [front for front in self.fronts if front.width >= front.narrow]
+        cores = self._cores() if sampler is None else ()
         width = min((front.width for front in steep), default=1.0)
         # κ' of a steep function is so large at ρ = 1 that an error relative to it would be one everywhere else
         as_flux = bool(self.jumps or cores) or (sampler is None and width < _STEEP)
         if sampler is None:
-            sampler, rough = self._sampler(cores, steep, cusp, as_flux, work)
             # x − place is rounded, and with it what a front makes of it
-            noise = max([noise, rough, *(5e-15 * abs(front.place) / front.width for front in steep)])
+            noise = max([noise, *(5e-15 * abs(front.place) / front.width for front in steep)])
+            sampler = self._sampler(cores, steep, cusp, as_flux, work, noise)
         dual = build_angle_dual(
             sampler,
             second_moment=moments["second"].value,
@@ -370,9 +360,15 @@ class Analysis:
         return replace(dual, error=dual.error + sum(core.error for core in cores)) if cores else dual
 
     def _sampler(
-        self, cores: tuple[_Core, ...], fronts: list[Front], cusp: ActivationError, as_flux: bool, work: float
-    ) -> tuple[Callable[[Floats], Floats], float]:
-        """κ′(cos θ) by quadrature, and the accuracy that is worth its cost."""
+        self,
+        cores: tuple[_Core, ...],
+        fronts: list[Front],
+        cusp: ActivationError,
+        as_flux: bool,
+        work: float,
+        noise: float,
+    ) -> SlopeSampler:
+        """κ′(cos θ) by quadrature."""
 
         def slope(x: Floats) -> Floats:
             values = self.slope(x)
@@ -395,7 +391,9 @@ class Analysis:
                 domain,
                 name,
                 order=16,
-                tolerance=max([1e-9, 50 * self.precision, *(5e-15 * abs(f.place) / f.width for f in fronts)]),
+                tolerance=max(
+                    [1e-11 if steep else 1e-9, 50 * self.precision, *(5e-15 * abs(f.place) / f.width for f in fronts)]
+                ),
                 floor=50 * self.slope_noise * math.sqrt(second),
                 smallest=min([1e-4, *(front.width / 100 for front in steep)]),
                 anchor=1.0,
@@ -403,18 +401,22 @@ class Analysis:
             )
         except InfiniteMomentError:
             raise cusp from None
-        # φ′ has a cusp or is very steep: what 1e-11 costs is enough
-        rough = 1e-11 if float(np.diff(edges).min()) < 1e-3 else 0.0
         flat = self.moments["slope_second"].value == 0.0
-        smooth = PiecewiseFunction(np.zeros_like if flat else slope, edges, kinks, domain)
+        places = tuple((front.place, front.width) for front in steep)
+        smooth = PiecewiseFunction(np.zeros_like if flat else slope, edges, kinks, domain, places)
         inside = [(place, size) for place, size in self.jumps if not any(c.left < place < c.right for c in cores)]
-        return sample_slope(
-            smooth, [*inside, *((core.place, core.size) for core in cores)], as_flux=as_flux, work=work
-        ), rough
+        return SlopeSampler(
+            smooth,
+            [*inside, *((core.place, core.size) for core in cores)],
+            as_flux=as_flux,
+            scale=second,
+            work=work,
+            noise=max(noise, 5 * self.slope_noise),
+        )
 
-    def _cores(self, least: float) -> tuple[_Core, ...]:
+    def _cores(self) -> tuple[_Core, ...]:
         """Fronts so narrow that κ takes them as jumps, and what that costs."""
-        narrow = [front for front in self.fronts if front.width < max(least, front.narrow)]
+        narrow = [front for front in self.fronts if front.width < front.narrow]
         reach = [max(front.reach, 1e-7) for front in narrow]
         found: list[_Core] = []
         for front, half in zip(narrow, reach, strict=True):

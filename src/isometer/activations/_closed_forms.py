@@ -235,7 +235,7 @@ def _exponential_dual(gain: float, shift: float) -> ClosedDual | None:
 def _wave_dual(gain: float, *, odd: bool) -> ClosedDual | None:
     """sin(g x): e^{−q} sinh(qρ); cos(g x): e^{−q} cosh(qρ); q = g², written with decaying exponentials."""
     q = gain * gain
-    if q > 300:
+    if q > 1e6:  # more waves than panels
         return None
     sign = -1.0 if odd else 1.0
 
@@ -263,22 +263,26 @@ def _erf_dual(gain: float) -> ClosedDual:
     rest = (1 + 4 * gain * gain) / (1 + 2 * gain * gain) ** 2  # 1 − r²
     front = 2 / math.pi
 
+    def root(gap: Floats) -> Floats:
+        # 1 − r²ρ² = 1 − r² + r²(1 − ρ²): steep functions have r so close to 1 that the left has no digits
+        return np.sqrt(rest + r * r * gap * (2.0 - gap))
+
     def deficit(gap: Floats) -> Floats:
-        rho = 1.0 - gap
-        root, end = np.sqrt(1 - r * r * rho * rho), math.sqrt(rest)
+        rho, here, end = 1.0 - gap, root(gap), math.sqrt(rest)
         # arcsin r − arcsin rρ = arctan2(sin, cos) of the difference
         # root − ρ·end = (1 − ρ²)/(root + ρ·end): the left cancels for ρ > 0, the right for ρ < 0
-        sine = r * np.where(rho > 0, gap * (1 + rho) / (root + np.abs(rho) * end), root - rho * end)
-        return front * np.arctan2(sine, end * root + r * r * rho)
+        sine = r * np.where(rho > 0, gap * (1 + rho) / (here + np.abs(rho) * end), here - rho * end)
+        return front * np.arctan2(sine, end * here + r * r * rho)
 
     return ClosedDual(
-        second_moment=front * math.asin(r),
+        second_moment=front * math.atan2(r, math.sqrt(rest)),
         at_zero=0.0,
         slope_at_zero=front * r,
         slope_at_one=front * r / math.sqrt(rest),
-        value_of=lambda rho: front * np.arcsin(r * rho),
-        slope_of=lambda rho: front * r / np.sqrt(1 - r * r * rho * rho),
+        value_of=lambda rho: front * np.arctan2(r * rho, root(1.0 - rho)),
+        slope_of=lambda rho: front * r / root(1.0 - rho),
         deficit_of=deficit,
+        slope_of_gap=lambda gap: front * r / root(gap),
     )
 
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer.activations._gaussian import Function, density, distinct
+from isometer.activations._angle_table import AngleTable, PiecewiseFunction, SampleCount
+from isometer.activations._gaussian import density, distinct
 from isometer.numerics._piecewise_legendre import Piecewise, legendre_rule, panel_nodes, resolve
 
 Floats = NDArray[np.float64]
@@ -246,92 +248,6 @@ class AffineDual(Dual):
 # --- sampling κ' ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PiecewiseFunction:
-    """A function with the edges of panels that resolve it; `kinks` are the edges where it is not smooth.
-
-    It is zero, or as good as zero, outside the edges; `domain` is where the Gaussian has mass.
-    """
-
-    function: Function
-    edges: Floats
-    kinks: tuple[float, ...]
-    domain: tuple[float, float]
-
-    def mirrored(self) -> PiecewiseFunction:
-        """x ↦ f(−x)."""
-        low, high = self.domain
-        return PiecewiseFunction(
-            lambda x: self.function(-x), -self.edges[::-1], tuple(-kink for kink in self.kinks[::-1]), (-high, -low)
-        )
-
-    def pruned(self) -> PiecewiseFunction:
-        """Without panels that add nothing: all of a steep front is in a few narrow ones."""
-        x, weight = panel_nodes(self.edges[:-1], self.edges[1:], 16)
-        with np.errstate(all="ignore"):
-            values = np.abs(self.function(x.ravel()).reshape(x.shape)) * np.exp(-0.25 * x * x)
-        mass = np.sum(values * weight, axis=1)
-        alive = mass > 1e-18 * mass.sum()
-        if not alive.any() or alive.all():
-            return self
-        # an edge stays where a panel beside it does; what lies between two fronts becomes one empty panel
-        keep = np.concatenate([alive, [False]]) | np.concatenate([[False], alive])
-        edges = self.edges[keep]
-        inside = tuple(k for k in self.kinks if edges[0] <= k <= edges[-1])
-        return PiecewiseFunction(self.function, edges, inside, self.domain)
-
-
-class TooManySamples(Exception):
-    """The samples of κ′ would take minutes."""
-
-
-@dataclass
-class SampleCount:
-    """Counts evaluations, and ends a computation that takes too many."""
-
-    left: float
-
-    def take(self, evaluations: float) -> None:
-        self.left -= evaluations
-        if self.left < 0:
-            raise TooManySamples
-
-    def counted(self, f: PiecewiseFunction) -> PiecewiseFunction:
-        def function(x: Floats) -> Floats:
-            self.take(x.size)
-            return f.function(x)
-
-        return replace(f, function=function)
-
-
-class TensorRule:
-    """E f(X) f(Y) as a double sum over the nodes of f, where the density of (X, Y) is smooth on every panel."""
-
-    _MOST = 1000  # nodes; the sum has as many terms squared
-
-    def __init__(self, f: PiecewiseFunction, work: SampleCount) -> None:
-        self.work = work
-        x, weight = panel_nodes(f.edges[:-1], f.edges[1:], 24)
-        with np.errstate(all="ignore"):
-            values = f.function(x.ravel()).reshape(x.shape) * weight
-        size = np.abs(values * np.exp(-0.25 * x * x)).sum(axis=1)
-        alive = size > 1e-18 * size.sum()
-        self.x, self.values = x[alive].ravel(), values[alive].ravel()
-        widest = float(np.diff(f.edges)[alive].max(initial=0.0))
-        self.least = widest / 2 if len(self.x) <= self._MOST else math.inf  # least sin θ
-
-    def __call__(self, theta: float) -> float:
-        self.work.take(len(self.x) ** 2 / 4)  # an exponential each, which is cheap beside φ′
-        rho, sine = math.cos(theta), math.sin(theta)
-        x, y = self.x[:, None], self.x[None, :]
-        # (x² − 2ρxy + y²)/sin²θ from the difference or the sum, whichever is small
-        near = (x - y) / sine if rho > 0 else (x + y) / sine
-        exponent = near * near + (2 * x * y / (1 + rho) if rho > 0 else -2 * x * y / (1 - rho))
-        with np.errstate(under="ignore"):
-            kernel = np.exp(-0.5 * exponent)
-        return float(self.values @ kernel @ self.values) / (2 * math.pi * sine)
-
-
 def pair_expectation(f: PiecewiseFunction, g: PiecewiseFunction, theta: float) -> float:
     """E f(X) g(Y) for corr(X, Y) = cos θ ≥ 0.
 
@@ -395,40 +311,84 @@ def conditional_expectation(f: PiecewiseFunction, point: float, theta: float) ->
     return float(np.sum(values * density(z) * weight))
 
 
-def sample_slope(
-    f: PiecewiseFunction, jumps: Sequence[tuple[float, float]], *, as_flux: bool, work: float = math.inf
-) -> Callable[[Floats], Floats]:
-    """The sampler of κ'(cos θ), as a flux times sin θ, which stays bounded where φ jumps; f is φ′ almost everywhere.
+class SlopeSampler:
+    """κ'(cos θ) by quadrature; with `as_flux`, times sin θ, which stays bounded where φ jumps.
 
-    `work` is how often φ′ may be evaluated before `TooManySamples` ends it.
+    Args:
+        f: φ′ almost everywhere.
+        jumps: places and sizes of those of φ.
+        as_flux: whether to multiply by sin θ.
+        scale: the size of κ.
+        work: how often φ′ may be evaluated before `TooManySamples` ends it.
+        noise: relative error of φ′.
     """
-    f = f.pruned()
-    budget = SampleCount(work)
-    tensor = TensorRule(f, budget)
-    f = budget.counted(f)
-    mirror = f.mirrored()
-    flat = not f.function(f.edges[:-1] + 0.37 * np.diff(f.edges)).any()  # φ is piecewise constant
 
-    def regular(theta: float) -> float:
-        if flat:
-            return 0.0
-        if math.sin(theta) >= tensor.least:
-            return tensor(theta)
-        if theta <= math.pi / 2:
-            return pair_expectation(f, f, theta)
-        # f(Y) is the mirror image of f at −Y, which has the correlation −cos θ ≥ 0 with X
-        return pair_expectation(f, mirror, math.pi - theta)
+    def __init__(
+        self,
+        f: PiecewiseFunction,
+        jumps: Sequence[tuple[float, float]] = (),
+        *,
+        as_flux: bool = False,
+        scale: float = 1.0,
+        work: float = math.inf,
+        noise: float = 0.0,
+    ) -> None:
+        self.f, self.jumps, self.as_flux, self.scale, self.noise = f.pruned(), jumps, as_flux, scale, noise
+        self.work = SampleCount(work)
+        # otherwise φ is piecewise constant
+        self.slanted = bool(self.f.function(self.f.edges[:-1] + 0.37 * np.diff(self.f.edges)).any())
 
-    # A jump of φ is a point mass of φ′. In E φ′(X)φ′(Y) each meets the smooth part twice (X or Y at the jump) and each
-    # other mass once, with the density of (X, Y) there: exp(exponent)/(2π sin θ). The factor sin θ keeps all bounded.
-    def flux(theta: float) -> float:
+    @cached_property
+    def _acute(self) -> AngleTable:
+        return AngleTable(self.f, 1, self.scale, self.work, self.noise)
+
+    @cached_property
+    def _obtuse(self) -> AngleTable:
+        """−Y has the correlation −cos θ ≥ 0 with X."""
+        return AngleTable(self.f, -1, self.scale, self.work, self.noise)
+
+    def __call__(self, theta: Floats) -> Floats:
+        """The samples."""
+        values = self._on_tables(theta, AngleTable.__call__)
+        if not self.as_flux:
+            return values
+        values = np.sin(theta) * values
+        return values + np.array([self._masses(float(one)) for one in theta]) if self.jumps else values
+
+    def size(self, theta: Floats) -> Floats:
+        """What the rounding of a sample is relative to."""
+        values = self._on_tables(theta, AngleTable.size)
+        return np.sin(theta) * values if self.as_flux else values
+
+    @property
+    def truncation(self) -> float:
+        """What the tables made so far miss of κ."""
+        made = [self.__dict__[name] for name in ("_acute", "_obtuse") if name in self.__dict__]
+        return sum((table.truncation for table in made), 0.0)
+
+    def _on_tables(self, theta: Floats, function: Callable[[AngleTable, Floats], Floats]) -> Floats:
+        out = np.zeros_like(theta)
+        acute = theta <= math.pi / 2
+        if self.slanted and acute.any():
+            out[acute] = function(self._acute, theta[acute])
+        if self.slanted and not acute.all():
+            out[~acute] = function(self._obtuse, math.pi - theta[~acute])
+        return out
+
+    def _masses(self, theta: float) -> float:
+        """What jumps add to the flux.
+
+        A jump of φ is a point mass of φ′. In E φ′(X)φ′(Y) each meets the smooth part twice (X or Y at the jump) and
+        each other mass once, with the density of (X, Y) there: exp(exponent)/(2π sin θ). The factor sin θ keeps all
+        bounded.
+        """
         rho, sine = math.cos(theta), math.sin(theta)
-        total = sine * regular(theta)
-        for place, size in jumps:
+        total = 0.0
+        for place, size in self.jumps:
             weight = float(density(np.array(place)))
-            if not flat:
-                total += 2 * size * weight * sine * conditional_expectation(f, place, theta)
-            for other, other_size in jumps:
+            if self.slanted:
+                total += 2 * size * weight * sine * conditional_expectation(self.f, place, theta)
+            for other, other_size in self.jumps:
                 # the quadratic form of the last case at equal and at opposite places, where sin θ → 0 is a 0/0
                 if other == place:
                     exponent = -(place * place) / (1 + rho) if rho > -1 else (0.0 if place == 0 else -math.inf)
@@ -440,9 +400,6 @@ def sample_slope(
                     exponent = -(place**2 - 2 * rho * place * other + other**2) / (2 * sine * sine)
                 total += size * other_size * math.exp(exponent) / (2 * math.pi)
         return total
-
-    sample = flux if as_flux else regular
-    return lambda thetas: np.array([sample(float(theta)) for theta in thetas])
 
 
 def _mirror(half: Piecewise, sign: int) -> Piecewise:
@@ -475,7 +432,20 @@ def build_angle_dual(
     power = 1 if jumping else 2
     # κ'(−ρ) = ∓κ'(ρ) for even and odd φ: half the interval is enough
     ends = [0.0, np.pi / 2] if parity else [0.0, np.pi / 2, np.pi]
-    found = resolve(sampler, np.array(ends), order=order, tolerance=tolerance, smallest=smallest, budget=200)
+
+    def matters(left: Floats, right: Floats) -> Floats:
+        """What κ′ may be off by, over the tolerance, for κ to be right."""
+        widest = np.where((left < np.pi / 2) & (right > np.pi / 2), 1.0, np.maximum(np.sin(left), np.sin(right)))
+        return second_moment / (np.ones_like(widest) if jumping else widest)
+
+    def attainable(left: Floats, right: Floats) -> Floats:
+        """The same, and no less than a twentieth of what rounding is relative to."""
+        size = 0.05 * sampler.size((left + right) / 2) if isinstance(sampler, SlopeSampler) else 0.0
+        return np.maximum(matters(left, right), size)
+
+    found = resolve(
+        sampler, np.array(ends), order=order, tolerance=tolerance, smallest=smallest, budget=400, local=attainable
+    )
     series = _mirror(found.series, -parity) if parity else found.series
     nodes, _, analysis = legendre_rule(order)
     rule_nodes, rule_weights, _ = legendre_rule(40)
@@ -500,7 +470,10 @@ def build_angle_dual(
     if not jumping:  # κ' times the gap is what κ has of it
         steepness = max(1.0, slope_at_one / second_moment) if second_moment > 0 else 1.0
         checks.append(abs(float(series(np.zeros(1))[0]) - slope_at_one) / steepness)
-    height = float(np.max(np.abs(series.coefficients)))
+    missed = np.abs(series.coefficients[:, -4:]).max(axis=1) * np.diff(edges) / matters(edges[:-1], edges[1:])
+    truncation = second_moment * float(missed.sum())
+    if isinstance(sampler, SlopeSampler):
+        truncation += sampler.truncation
     return AngleDual(
         second_moment=second_moment,
         at_zero=mean * mean,
@@ -509,5 +482,5 @@ def build_angle_dual(
         slope_series=series,
         deficit_series=deficit,
         power=power,
-        error=max(checks) + found.truncation * height + (1e-6 * height if found.exhausted else 0.0),
+        error=max(checks) + truncation,
     )

@@ -6,6 +6,7 @@ tree, so that panels can be put there at any scale.
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass
 
@@ -91,9 +92,16 @@ def _width(u: Expression, place: float) -> float:
 
 def cuts(found: tuple[Front, ...]) -> list[float]:
     """Edges of panels that follow every front from its width out to the ordinary ones."""
-    edges: list[float] = []
+    edges: list[tuple[float, float]] = []
     for front in found:
         least = max(front.width / 4, 4e-15 * abs(front.place), 1e-300)
         steps = least * 4.0 ** np.arange(math.ceil(math.log(0.5 / least, 4)))
-        edges += [front.place, *(front.place + steps), *(front.place - steps)]
-    return edges
+        edges.append((0.0, front.place))
+        edges += [(step, front.place + side * step) for step in steps for side in (-1.0, 1.0)]
+    kept: list[float] = []
+    for step, edge in sorted(edges):
+        # beside an edge of another front this one would leave a sliver
+        at = bisect.bisect(kept, edge)
+        if all(abs(edge - beside) > step / 4 for beside in kept[max(at - 1, 0) : at + 1]):
+            kept.insert(at, edge)
+    return kept

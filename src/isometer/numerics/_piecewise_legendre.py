@@ -141,14 +141,16 @@ def resolve(
     budget: int = 4000,
     guard: bool = False,
     area: float = 0.0,
+    local: Callable[[Floats, Floats], Floats] | None = None,
 ) -> Resolution:
     """Bisect panels, all pending ones in one call of `function`, until each is a short Legendre series.
 
     A panel is resolved when its last four coefficients are below `tolerance` times the largest value seen, or below
-    `floor`, the noise that the function is known to carry. With `guard` the series must also predict the function at
-    the very ends of the panel, where a kink can hide behind the last node. Panels are not cut below `smallest` times
-    the larger of `anchor` and their place. With `area` a panel is good enough, too, when what its series misses adds
-    less than that share of the largest value to an integral: rounding in a steep place is not chased.
+    `floor`, the noise that the function is known to carry. With `local`, a function of the panels' ends, `tolerance` is
+    relative to the larger of its value and the panel's own values instead. With `guard` the series must also predict
+    the function at the very ends of the panel, where a kink can hide behind the last node. Panels are not cut below
+    `smallest` times the larger of `anchor` and their place. With `area` a panel is good enough, too, when what its
+    series misses adds less than that share of the largest value to an integral: rounding is not chased.
     """
     nodes, _, analysis = legendre_rule(order)
     # just inside, so that a jump at an edge is not read from the wrong side
@@ -165,7 +167,10 @@ def resolve(
         coefficients = values @ analysis.T
         # several, since every second coefficient of an odd or even function is zero
         tail = np.max(np.abs(coefficients[:, -4:]), axis=1)
-        allowed = max(tolerance * scale, floor)
+        largest: Floats | float = scale
+        if local is not None:
+            largest = np.maximum(np.max(np.abs(values), axis=1), local(pending[:, 0], pending[:, 1]))
+        allowed = np.maximum(tolerance * largest, floor)
         resolved = tail <= allowed
         missed = tail
         if guard:

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 OVERFLOW = 1e150  # a variance beyond this has diverged: its square is no longer a number
 UNIT = 1e-12  # a variance this close to one (or to the one before) is the same: rounding must not start a drift
 _WEAKEST = 1e-70  # strength of a skip connection's branch: its square is far from the smallest float64
-_ORDERS = (256, 768)  # Hermite degrees of the fast series, tried in turn
+_ORDERS = (64, 256, 768)  # Hermite degrees of the fast series, tried in turn
 _WIDEST = 25.0  # and the largest variance it is tried for
 _REACH = 10.0  # deviations of X that the rule covers: the density falls to e^−50 there
 _SCAN = np.geomspace(1e-8, 1e4, 121)  # where fixed points are looked for
@@ -36,8 +36,8 @@ _SCAN = np.geomspace(1e-8, 1e4, 121)  # where fixed points are looked for
 @cache
 def _hermite_rows(order: int) -> tuple[Floats, Floats]:
     """Nodes x and the matrix that takes φ(√q x) to Hermite coefficients 0 … order."""
-    edges = np.linspace(-_REACH, _REACH, 41)
-    x, w = (v.ravel() for v in panel_nodes(edges[:-1], edges[1:], 24))
+    edges = np.linspace(-_REACH, _REACH, 41 if order > _ORDERS[0] else 21)
+    x, w = (v.ravel() for v in panel_nodes(edges[:-1], edges[1:], 24 if order > _ORDERS[0] else 16))
     rows = np.empty((order + 1, x.size))
     # he_k √p instead of he_k: the recurrence stays bounded at high degrees
     before, here = np.zeros_like(x), np.exp(-0.25 * x * x) / (2 * math.pi) ** 0.25
@@ -57,7 +57,7 @@ def gaussian_rule() -> tuple[Floats, Floats]:
         >>> round(float(x**4 @ w), 12)
         3.0
     """
-    x, rows = _hermite_rows(_ORDERS[0])
+    x, rows = _hermite_rows(_ORDERS[1])
     return x, rows[0]  # he_0 = 1 leaves density times weight
 
 
@@ -141,6 +141,39 @@ class SignalFamily:
             (True, False)
         """
         return as_two_rays(self.activation.expression) is not None
+
+    @cached_property
+    def affine_rays(self) -> tuple[float, float, RaysDual] | None:
+        """(scale, shift, dual of ψ) where φ = scale·ψ + shift and ψ(tx) = tψ(x) for t > 0, as in normalized(relu).
+
+        Example:
+            >>> from isometer.theory.kernels import SignalFamily
+            >>> SignalFamily("2*relu(x) - 1").affine_rays[:2]
+            (2.0, -1.0)
+        """
+        scale, shift, core = split_affine_output(self.activation.expression)
+        rays = as_two_rays(core)
+        return None if rays is None or rays[0] == rays[1] else (scale, shift, rays_dual(*rays))
+
+    @cached_property
+    def rays_mean(self) -> float:
+        """E ψ(X) of `affine_rays`."""
+        assert self.affine_rays is not None
+        right, left = as_two_rays(split_affine_output(self.activation.expression)[2]) or (0.0, 0.0)
+        return (right - left) / math.sqrt(2.0 * math.pi)
+
+    @cached_property
+    def sign_like(self) -> bool:
+        """φ(tx) = φ(x) for t > 0: lengths do not matter.
+
+        Example:
+            >>> from isometer.theory.kernels import SignalFamily
+            >>> SignalFamily("step").sign_like, SignalFamily("hardtanh").sign_like
+            (True, False)
+        """
+        phi = self.activation
+        sides = np.outer([-1.0, 1.0], [1e-9, 0.3, 1.0, 7.0, 50.0])
+        return phi.kinks == (0.0,) and bool((phi(sides) == phi(sides[:, :1])).all())
 
     @cached_property
     def _unit_dual(self) -> Dual:
@@ -290,12 +323,16 @@ class SignalFamily:
             out[:, ::2] = 0.0
         k = np.arange(order + 1)
         second = values**2 @ rows[0]
-        slopes = np.asarray(phi.derivative(np.sqrt(variance)[:, None] * x), dtype=float) ** 2 @ rows[0] * variance
+        # of φ′ the widest Gaussian sees most, and its series is the longest
+        widest = int(np.argmax(variance))
+        slope = (
+            np.asarray(phi.derivative(math.sqrt(variance[widest]) * x), dtype=float) ** 2 @ rows[0] * variance[widest]
+        )
         # what is left at the ends of the line must not matter either: exp and its like need more room
         edge = np.abs(values[:, [0, -1]]).max(axis=1) ** 2 * math.exp(-(_REACH**2) / 2)
         # Parseval for φ and for φ′ measures what the truncated series misses
         enough = np.abs(second - (out**2).sum(axis=1)) <= 2e-14 * second
-        enough &= np.abs(slopes - (k * out**2).sum(axis=1)) <= 2e-13 * slopes
+        enough[widest] &= abs(slope - float((k * out[widest] ** 2).sum())) <= 2e-13 * slope
         enough &= edge <= 1e-17 * second
         return out if enough.all() else None
 

@@ -21,14 +21,18 @@ from numpy.typing import NDArray
 
 from isometer.activations import Activation
 from isometer.activations import _gaussian as gaussian
-from isometer.activations._dual import PiecewiseFunction, angle_of_gap, pair_expectation
+from isometer.activations._angle_table import PiecewiseFunction
+from isometer.activations._dual import angle_of_gap, pair_expectation
 from isometer.activations._gaussian import density
 from isometer.errors import InfiniteMomentError, IsometerError
 from isometer.numerics._piecewise_legendre import legendre_rule, panel_nodes
+from isometer.theory.kernels._hermite_tables import HermiteTables
 from isometer.theory.kernels._kernel_map import Norm, Position
 from isometer.theory.kernels._layer_maps import coordinates, cosine_of, gaps
 from isometer.theory.kernels._length_map import OVERFLOW, GaussianView, RaysDual, SignalFamily, diverging
-from isometer.theory.kernels._pair_rules import Factor, PairRule, line_moments
+from isometer.theory.kernels._pair_rules import LINE, Factor, PairRule, between, line_moments
+from isometer.theory.kernels._quadratic_pairs import QuadraticPieces
+from isometer.theory.kernels._ray_tables import RayTables
 
 Floats = NDArray[np.float64]
 ROWS = 128  # rows of a matrix worked on at a time: scratch stays far below n × n
@@ -38,6 +42,7 @@ _SLOW_PAIRS = 40_000  # quadratures pair by pair: about a millisecond each
 _FAINT = 1e-280
 _RULED = 1e-10  # error of a fixed rule beyond which pairs are integrated one by one
 _EXACT = 1e-12  # relative error of a moment, below which that of the finer of two rules is rounding
+_TERMS = 1 << 15  # of series worked on at a time: they stay in cache
 _SETTLED = 1e-13  # relative spread of variances that counts as none
 
 
@@ -137,11 +142,27 @@ def mixed_kernels(
 
 
 class _Views:
-    """What a Gaussian sees of φ once all variances are one; kept while that stays where it is."""
+    """What layers share: tables, and what a Gaussian sees of φ once all variances are one."""
 
     def __init__(self, family: SignalFamily) -> None:
         self.family = family
         self._kept: GaussianView | None = None
+
+    @cached_property
+    def hermite(self) -> HermiteTables:
+        """Of a smooth φ."""
+        return HermiteTables(self.family)
+
+    @cached_property
+    def rays(self) -> RayTables | None:
+        """Tables for kinks at 0 only."""
+        phi = self.family.activation
+        return RayTables(phi) if phi.kinks == (0.0,) and not phi.jumps else None
+
+    @cached_property
+    def quadratic(self) -> QuadraticPieces | None:
+        """φ as pieces of degree two at most, if that is what it is."""
+        return QuadraticPieces.of(self.family.activation)
 
     def of(self, variances: Floats) -> GaussianView | None:
         """The view that all share; None while variances differ, or where one dual costs more than it saves."""
@@ -193,6 +214,36 @@ def _layer(family: SignalFamily, state: Signals, net: Architecture, depth: int, 
     return Signals(total, s, tangent)
 
 
+def _series_sums(left: Floats, right: Floats, cosine: Floats, *, odd: bool, want: bool) -> tuple[Floats, Floats | None]:
+    """Σ_j ρ^j Σ_{k>j} a_k b_k and, if wanted, Σ_k k a_k b_k ρ^{k−1} of rows a and b; odd ones have odd degrees only."""
+    total, slope = np.zeros_like(cosine), np.zeros_like(cosine) if want else None
+    # of a whole matrix half is enough
+    i, j = np.triu_indices(len(left)) if left is right else (one.ravel() for one in np.indices(cosine.shape))
+    stride = 2 if odd else 1
+    degrees = np.arange(1.0, right.shape[1], stride)
+    one, two = left[:, 1::stride], right[:, 1::stride]
+    step = max(1, _TERMS // max(1, len(degrees)))
+    for start in range(0, len(i) if len(degrees) else 0, step):
+        a, b = i[start : start + step], j[start : start + step]
+        terms, rho = one[a] * two[b], cosine[a, b]  # (pair, degree)
+        powers = np.empty_like(terms)
+        powers[:, 0] = 1.0
+        powers[:, 1:] = (rho**stride)[:, None]
+        np.multiply.accumulate(powers, axis=1, out=powers)
+        if slope is not None:
+            slope[a, b] = np.einsum("pk,pk,k->p", terms, powers, degrees)
+        tails = np.cumsum(terms[:, ::-1], axis=1)[:, ::-1]
+        if odd:  # each sum of odd degrees stands beside two powers of ρ
+            total[a, b] = tails[:, 0] + (1.0 + rho) * rho * np.einsum("pk,pk->p", tails[:, 1:], powers[:, :-1])
+        else:
+            total[a, b] = np.einsum("pk,pk->p", tails, powers)
+    if left is right:
+        for found in (total, slope):
+            if found is not None:
+                found[j, i] = found[i, j]
+    return total, slope
+
+
 class PairMoments:
     """The cosine of φ(u) and φ(v) and E φ′(u)φ′(v) for Gaussians of given variances, block by block."""
 
@@ -200,33 +251,48 @@ class PairMoments:
         self, family: SignalFamily, variances: Floats, net: Architecture, depth: int, views: _Views | None = None
     ) -> None:
         self.family, self.variances, self.net = family, variances, net
+        self.views = _Views(family) if views is None else views
         phi = family.activation
         self.coefficients: Floats | None = None
-        self.one_dual = net.before or family.homogeneous
-        self.shared = net.before  # a dual of u/√q, not of u
+        self.one_dual = net.before or family.homogeneous or family.sign_like
+        self.shared = net.before or not family.homogeneous  # a dual of u/√q, not of u
         self.alive = variances > 0.0
         at_origin = float(phi(0.0))
         if self.one_dual:
             view = family.at(1.0)
             self.dual, self.mean = view.dual, phi.mean
-            factor = np.ones(len(variances)) if net.before else variances
+            factor = np.ones(len(variances)) if self.shared else variances
             self.power = factor * (view.dual.second_moment - (self.dual.at_zero if net.centring else 0.0))
             self.rotation = np.where(self.alive, 0.0, 1.0)  # inputs at the origin see φ(0) instead
             self.power[~self.alive] = 0.0 if net.centring else at_origin**2
             self.sign = math.copysign(1.0, at_origin)
             return
-        common = None if views is None else views.of(variances)
+        self.parts: Floats | None = None
+        if family.affine_rays is not None:
+            self._use_parts(*family.affine_rays)
+            return
+        common = self.views.of(variances)
         if common is not None:
             self.one_dual, self.dual, self.shared = True, common.dual, True
             lost = common.dual.at_zero if net.centring else 0.0
             self.power = np.full(len(variances), common.dual.second_moment - lost)
             return
         if np.any(self.alive):
-            found = family.coefficients(variances[self.alive])
+            found = None if phi.kinks else self.views.hermite.coefficients(variances[self.alive])
             if found is not None:
                 self._use_series(found, at_origin)
                 return
         self._use_quadrature(depth, at_origin)
+
+    def _use_parts(self, scale: float, shift: float, dual: RaysDual) -> None:
+        """scale·ψ + shift with ψ(tx) = tψ(x): ψ without its mean, and a constant, which are uncorrelated."""
+        self.rays, self.gain = dual, scale * scale
+        self.own = dual.second_moment - dual.at_zero
+        roots = scale * np.sqrt(self.variances)
+        means = np.zeros_like(roots) if self.net.centring else roots * self.family.rays_mean + shift
+        parts = np.stack([np.abs(roots) * math.sqrt(self.own), means], axis=1)
+        self.power = (parts**2).sum(axis=1)
+        self.parts = parts / np.sqrt(np.where(self.power > 0.0, self.power, 1.0))[:, None]
 
     def _use_series(self, found: Floats, at_origin: float) -> None:
         """Hermite coefficients over their length, (n, degree); at the origin φ is the constant φ(0)."""
@@ -272,6 +338,8 @@ class PairMoments:
         """(1 − cosine, 1 + cosine, E φ′φ′) of some rows against all columns; cosines after centring, if any."""
         if self.one_dual:
             return self._by_dual(rows, gap, mirror, want)
+        if self.parts is not None:
+            return self._by_parts(rows, gap, mirror, want)
         if self.coefficients is not None:
             return self._by_series(rows, gap, mirror, want)
         return self._by_quadrature(rows, gap, mirror, want)
@@ -306,24 +374,24 @@ class PairMoments:
             after, rest = np.where(both, 0.0, after), np.where(both, 2.0, rest)
         return after, rest, slope
 
+    def _by_parts(self, rows: slice, gap: Floats, mirror: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
+        assert self.parts is not None
+        left, right = self.parts[rows], self.parts
+        after = unit_gaps(left, right) + np.outer(left[:, 0], right[:, 0]) * self.rays.deficit(gap) / self.own
+        silent = self.power == 0.0
+        after = np.where(silent[rows, None] & silent[None, :], 0.0, after)
+        slope = self.gain * self.rays.slope_of_angle(2.0 * np.arctan2(np.sqrt(gap), np.sqrt(mirror))) if want else None
+        return after, 2.0 - after, slope
+
     def _by_series(self, rows: slice, gap: Floats, mirror: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
         """1 − Σ â_k b̂_k ρ^k = (1 − ⟨â, b̂⟩) + (1 − ρ)Σ_j ρ^j Σ_{k>j} â_k b̂_k."""
         assert self.coefficients is not None
-        left, right = self.coefficients[rows], self.coefficients
+        right = self.coefficients
+        left = right if len(gap) == len(right) else right[rows]
         odd = self.family.activation.is_odd
         flipped = odd & (mirror < gap)  # κ(−ρ) = −κ(ρ)
         near = np.where(flipped, mirror, gap)
-        cosine = 1.0 - near
-        tails, total = np.zeros_like(gap), np.zeros_like(gap)
-        slope = np.zeros_like(gap) if want else None
-        for k in range(right.shape[1] - 1, 0, -1):
-            term = left[:, k, None] * right[None, :, k]
-            tails += term
-            total *= cosine
-            total += tails
-            if slope is not None:
-                slope *= cosine
-                slope += k * term
+        total, slope = _series_sums(left, right, 1.0 - near, odd=odd, want=want)
         after = unit_gaps(left, right) + near * total
         rest = 2.0 - after
         after, rest = np.where(flipped, rest, after), np.where(flipped, after, rest)
@@ -342,16 +410,15 @@ class PairMoments:
         later = (j > i + rows.start) & self.alive[i + rows.start] & self.alive[j]
         later &= (self.power[i + rows.start] > 0.0) & (self.power[j] > 0.0)
         i, j = i[later], j[later]
-        theta = 2.0 * np.arctan2(np.sqrt(gap[i, j]), np.sqrt(mirror[i, j]))
         phi = self.family.activation
         slope = None if not want or phi.jumps else phi.derivative
-        shift = self.means if self.net.centring else np.zeros(n)
-        root = np.sqrt(np.where(self.power > 0.0, self.power, 1.0))
-        side = Factor(np.sqrt(self.variances), shift, root)
-        rule = PairRule(phi, slope, phi.kinks)
-        first, second, error = rule.pairs(side.taken(i + rows.start), side.taken(j), theta)
-        if not error <= _RULED:
+        # κ(−ρ) = −κ(ρ)
+        flipped = phi.is_odd & (mirror[i, j] < gap[i, j])
+        near = np.where(flipped, mirror[i, j], gap[i, j]), np.where(flipped, gap[i, j], mirror[i, j])
+        found = self._by_rule(i + rows.start, j, 2.0 * np.arctan2(np.sqrt(near[0]), np.sqrt(near[1])), want)
+        if found is None:
             return self._one_by_one(rows, gap, want)
+        first, second = np.where(flipped, 2.0 - found[0], found[0]), found[1]
         self.known[0, i + rows.start, j] = self.known[0, j, i + rows.start] = first
         self.known[1, i + rows.start, j] = self.known[1, j, i + rows.start] = second
         after, slopes = self.known[0, rows].copy(), self.known[1, rows].copy()
@@ -368,6 +435,36 @@ class PairMoments:
                 after[a, b] = self._pair_gap(here, int(b), float(gap[a, b]))
                 slopes[a, b] = diagonal[here] if here == b else 0.0
         return after, 2.0 - after, slopes if want else None
+
+    def _by_rule(
+        self, i: NDArray[np.intp], j: NDArray[np.intp], theta: Floats, want: bool
+    ) -> tuple[Floats, Floats] | None:
+        """(1 − cosine, E φ′φ′) of some pairs: by formula, by a table, or by a fixed rule; None if all are too rough."""
+        phi = self.family.activation
+        shift = self.means if self.net.centring else np.zeros_like(self.means)
+        root = np.sqrt(np.where(self.power > 0.0, self.power, 1.0))
+        p, q = self.variances[i], self.variances[j]
+        if self.views.quadratic is not None:
+            return self.views.quadratic.pairs(p, q, (shift[i], shift[j]), (root[i], root[j]), theta)
+        table = None if self.views.rays is None else self.views.rays.pairs(p, q, theta)
+        if table is not None:
+            apart = self._parallel_gaps[i, j]
+            return apart + 2.0 * np.sin(theta / 2) ** 2 * table[0] / (root[i] * root[j]), table[1]
+        side = Factor(np.sqrt(self.variances), shift, root)
+        rule = PairRule(phi, phi.derivative if want and not phi.jumps else None, phi.kinks)
+        first, second, error = rule.pairs(side.taken(i), side.taken(j), theta)
+        return (first, second) if error <= _RULED else None
+
+    @cached_property
+    def _parallel_gaps(self) -> Floats:
+        """1 − cosine of φ(√p X) and φ(√q X) for all pairs, kinks at 0."""
+        x, weight = between(np.append(LINE, 0.0), 24)
+        weight = np.sqrt(weight * np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi))
+        values = np.asarray(self.family.activation(np.sqrt(self.variances)[:, None] * x))
+        unit = (values - (self.means[:, None] if self.net.centring else 0.0)) * weight
+        size = np.linalg.norm(unit, axis=1)[:, None]
+        unit /= np.where(size > 0.0, size, 1.0)
+        return unit_gaps(unit, unit)
 
     def _one_by_one(self, rows: slice, gap: Floats, want: bool) -> tuple[Floats, Floats, Floats | None]:
         phi, n = self.family.activation, len(self.variances)

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 _NODES = 1 << 18  # evaluated at a time: the working set stays in cache
 _FAR = 9.5  # deviations that count; the density falls to e^−45 there
 _RADII = np.array([0.0, 0.8, 2.0, 3.6, 6.0, _FAR])
-_LINE = np.linspace(-_FAR, _FAR, 8)
+LINE = np.linspace(-_FAR, _FAR, 8)
 _ORDERS = (
     (11, 13),
     (12, 24),
@@ -77,7 +77,7 @@ class PairRule:
         if self.polar:
             return 4 * outer * (len(_RADII) - 1) * inner
         count = len(self.kinks)
-        return (len(_LINE) - 1 + count**2) * outer * (len(_LINE) - 1 + 2 * count) * inner
+        return (len(LINE) - 1 + count**2) * outer * (len(LINE) - 1 + 2 * count) * inner
 
     def pairs(
         self, left: Factor, right: Factor, theta: Floats, tolerance: float = 3e-13
@@ -97,7 +97,7 @@ class PairRule:
         return found[0], found[1], float(np.max(found[2], initial=0.0))
 
     def _block(self, f: Factor, g: Factor, theta: Floats, inner: int, outer: int) -> Floats:
-        x, y, weight = (_polar if self.polar else self._lines)(f, g, theta, inner, outer)
+        x, y, weight = polar_nodes(theta, inner, outer) if self.polar else self._lines(f, g, theta, inner, outer)
         x, y = f.roots[:, None, None] * x, g.roots[:, None, None] * y
         with np.errstate(over="ignore", invalid="ignore"):
             u, v = f.unit(self.phi(x)), g.unit(self.phi(y))
@@ -117,12 +117,12 @@ class PairRule:
         two = sign[:, None] * self.kinks / g.roots[:, None]
         with np.errstate(over="ignore"):
             meeting = (one[:, :, None] - two[:, None, :]).reshape(len(theta), -1) / (2.0 * np.maximum(s, 1e-300))
-        v, around = _between(np.concatenate([_spread(_LINE, s), meeting], axis=1), _FAR, outer)  # (m, node)
+        v, around = between(np.concatenate([_spread(LINE, s), meeting], axis=1), outer)  # (m, node)
         w = s * v
         places = (
             np.concatenate([one[:, None, :] - w[:, :, None], two[:, None, :] + w[:, :, None]], axis=2) / c[:, :, None]
         )
-        t, along = _between(np.concatenate([_spread(_LINE, w), places], axis=2), _FAR, inner)  # (m, w, node)
+        t, along = between(np.concatenate([_spread(LINE, w), places], axis=2), inner)  # (m, w, node)
         y = c[:, :, None] * t
         weight = (around * np.exp(-0.5 * v * v))[:, :, None] * along * np.exp(-0.5 * t * t) / (2.0 * math.pi)
         shift = w[:, :, None]
@@ -140,10 +140,10 @@ def line_moments(
         ([0.5, 2.0], True)
     """
     roots = np.sqrt(variances)[:, None]
-    borders = np.concatenate([np.broadcast_to(_LINE, (len(roots), len(_LINE))), np.array(kinks) / roots], axis=1)
+    borders = np.concatenate([np.broadcast_to(LINE, (len(roots), len(LINE))), np.array(kinks) / roots], axis=1)
     found = []
     for nodes in (order, order * 2 // 3):
-        x, weight = _between(borders, _FAR, nodes)
+        x, weight = between(borders, nodes)
         with np.errstate(over="ignore", invalid="ignore"):
             values = np.asarray(phi(roots * x), dtype=float)
             weight = weight * np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
@@ -154,7 +154,7 @@ def line_moments(
     return mean, second, float(np.max(error, initial=0.0))
 
 
-def _polar(f: Factor, g: Factor, theta: Floats, inner: int, outer: int) -> tuple[Floats, Floats, Floats]:
+def polar_nodes(theta: Floats, inner: int, outer: int) -> tuple[Floats, Floats, Floats]:
     """Points x, y and weights, `(m, ray, radius)`, over a full turn from −π/2, the first kink of the first factor."""
     quarter = np.full_like(theta, math.pi / 2)
     borders = np.stack([-quarter, theta - quarter, quarter, theta + quarter, 3.0 * quarter], axis=1)
@@ -175,9 +175,9 @@ def _spread(line: Floats, like: Floats) -> Floats:
     return np.broadcast_to(line, (*shape, len(line)))
 
 
-def _between(borders: Floats, limit: float, order: int) -> tuple[Floats, Floats]:
-    """Nodes and weights between borders, sorted and cut at ±limit; nodes and panels on one axis."""
-    ends = np.sort(np.clip(borders, -limit, limit), axis=-1)
+def between(borders: Floats, order: int) -> tuple[Floats, Floats]:
+    """Nodes and weights between borders, sorted and cut where the density ends; nodes and panels on one axis."""
+    ends = np.sort(np.clip(borders, -_FAR, _FAR), axis=-1)
     nodes, weights = panel_nodes(ends[..., :-1], ends[..., 1:], order)
     shape = (*ends.shape[:-1], -1)
     return nodes.reshape(shape), weights.reshape(shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from isometer.theory.kernels._length_map import SignalFamily
 from isometer.theory.kernels._pair_rules import PairRule
+from isometer.theory.kernels._quadratic_pairs import QuadraticPieces
 from isometer.work import Work, check_work
 
 # Measured on one core of a common computer, and rounded up.
@@ -11,6 +12,8 @@ _ENTRY = 4e-7  # seconds per entry of a matrix whose layers share a map
 _FLOP = 1e-9
 _TERM = 4e-9  # per pair and degree of a series
 _NODE = 1.5e-7  # per pair and node of a rule, φ included
+_ANGLE = 2e-5  # per pair, for every two kinks of an integral over an angle
+_TABLE = 4e-5  # per pair from a table, its making included
 _DEGREES = 200  # of a series, more or less
 _MAP = 1.0  # seconds for the map of one length
 
@@ -40,10 +43,23 @@ def mixed_work(family: SignalFamily, inputs: int, features: int, depth: int, *, 
     n, phi = float(inputs), family.activation
     one = kernel_work(inputs, features, 2 if tangent else 1)
     if phi.kinks:
-        each = n * n / 2 * PairRule(phi, None, phi.kinks).nodes() * _NODE * (2 if tangent else 1) + n * 2e-3
+        each = n * n / 2 * _pair_seconds(family) * (2 if tangent else 1) + n * 5e-5
     else:
         each = n * n * _DEGREES * _TERM * (2 if tangent else 1) + n * 4e-4
     return Work(one.memory + 8.0 * n * (6 * n + 2000), one.seconds + depth * (each + 2e-3))
+
+
+def _pair_seconds(family: SignalFamily) -> float:
+    """Of a pair and layer, where φ has kinks."""
+    phi = family.activation
+    if family.affine_rays is not None or family.sign_like:
+        return _ENTRY
+    pieces = QuadraticPieces.of(phi)
+    if pieces is not None:
+        return _ANGLE * (len(pieces.kinks) ** 2 + 1)
+    if phi.kinks == (0.0,) and not phi.jumps:
+        return _TABLE
+    return PairRule(phi, None, phi.kinks).nodes() * _NODE
 
 
 def check_kernel_work(inputs: int, features: int, kinds: int) -> None:
