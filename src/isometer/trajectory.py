@@ -15,7 +15,7 @@ from scipy import special
 
 from isometer._version import __version__
 from isometer.errors import IsometerError
-from isometer.spec import Spec
+from isometer.spec import Chain
 
 if TYPE_CHECKING:
     import xarray  # imported where a dataset is made: a diagnosis has none, and takes no longer
@@ -33,7 +33,7 @@ DEFAULT_METRICS = (
 """What simulations and predictions measure by default."""
 
 
-def trajectory(values: Mapping[str, NDArray[np.float64]], spec: Spec, *, at: str, **attrs: Any) -> xarray.Dataset:
+def trajectory(values: Mapping[str, NDArray[np.float64]], spec: Chain, *, at: str, **attrs: Any) -> xarray.Dataset:
     """A dataset of metrics `(run, layer)` with the coordinates and attributes every trajectory has.
 
     Args:

@@ -26,7 +26,7 @@ from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.errors import IsometerError
 from isometer.files import read_regular
 from isometer.report._document import parse_report
-from isometer.spec import Spec
+from isometer.spec import Chain
 
 _PATIENT_SIZE = 28
 
@@ -106,7 +106,7 @@ def _from_spec(path: Path, seed: int) -> Target:
     from isometer.nn import build
 
     try:
-        spec = Spec.from_json(read_regular(path))
+        spec = Chain.from_json(read_regular(path))
     except OSError as problem:
         raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
     width = spec.input_width if spec.input_width is not None else spec.widths[0]

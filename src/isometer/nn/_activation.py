@@ -11,7 +11,7 @@ from isometer import activations
 from isometer.activations import normrelu_constants
 from isometer.activations._names import torch_module
 from isometer.activations._registry import NORMRELU_KINK
-from isometer.spec import Spec
+from isometer.spec import Chain
 
 Tensor = torch.Tensor
 
@@ -76,7 +76,7 @@ class NormReLU(nn.Module):
         return self.scale * (torch.relu(x - self.kink) + self.shift)
 
 
-def activation_module(spec: Spec, layer: int) -> nn.Module:
+def activation_module(spec: Chain, layer: int) -> nn.Module:
     """The module of a spec's activation at a layer: torch's own where it has one, which other tools recognise."""
     gain = spec.at("activation_gain", layer)
     own: nn.Module | None = torch_module(spec.activation, spec=True) if gain == 1.0 else None

@@ -13,7 +13,7 @@ from isometer.nn._activation import activation_module
 from isometer.nn._normalization import norm_module
 from isometer.simulate._streams import Streams
 from isometer.simulate._weights import draw_weights, stream_kind, weight_factor
-from isometer.spec import Spec
+from isometer.spec import Chain
 
 Tensor = torch.Tensor
 
@@ -29,7 +29,7 @@ class Layer(nn.Module):
         (['weights', 'norm', 'activation'], 0.5)
     """
 
-    def __init__(self, spec: Spec, layer: int, *, dtype: torch.dtype, device: torch.device | str | None) -> None:
+    def __init__(self, spec: Chain, layer: int, *, dtype: torch.dtype, device: torch.device | str | None) -> None:
         super().__init__()
         fan_in, fan_out = spec.fan_in[layer - 1], spec.widths[layer - 1]
         self.steps = spec.steps
@@ -74,7 +74,7 @@ class Network(nn.Module):
 
     def __init__(
         self,
-        spec: Spec,
+        spec: Chain,
         *,
         classes: int | None,
         inputs: int | None,
@@ -106,7 +106,7 @@ class Network(nn.Module):
 
 
 def build(
-    spec: Spec,
+    spec: Chain,
     *,
     classes: int | None = None,
     inputs: int | None = None,

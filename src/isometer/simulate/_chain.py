@@ -12,7 +12,7 @@ from isometer.simulate._gram import Product, multiply_dense, multiply_gram, tria
 from isometer.simulate._layers import activate_backward, normalize, normalize_backward
 from isometer.simulate._streams import Kind, Role, Streams
 from isometer.simulate._weights import stream_kind, weight_factor
-from isometer.spec import Spec
+from isometer.spec import Chain
 
 Engine = Literal["gram", "dense"]
 
@@ -43,7 +43,7 @@ class LayerChain:
 
     def __init__(
         self,
-        spec: Spec,
+        spec: Chain,
         engine: Engine,
         batch: torch.Tensor,
         *,

@@ -18,7 +18,7 @@ from isometer.simulate._measure import Measured, Recorder
 from isometer.simulate._streams import Streams
 from isometer.simulate._weights import GRAM_LAWS
 from isometer.simulate._work import Sizes, check_simulation_work
-from isometer.spec import Spec
+from isometer.spec import Chain
 from isometer.trajectory import DEFAULT_METRICS, trajectory
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    spec: Spec,
+    spec: Chain,
     batch: Any,
     *,
     runs: int = 16,
@@ -132,7 +132,7 @@ def simulate(
 
 
 def _run_chunk(
-    spec: Spec,
+    spec: Chain,
     engine: Engine,
     inputs: torch.Tensor,
     runs: range,
@@ -179,7 +179,7 @@ def _reporter(progress: Callable[[int, int], None], done: int, total: int) -> Ca
 
 
 def checked_batch(
-    spec: Spec, batch: Any, runs: int, device: str | torch.device, dtype: str | torch.dtype
+    spec: Chain, batch: Any, runs: int, device: str | torch.device, dtype: str | torch.dtype
 ) -> torch.Tensor:
     """The input as a tensor `(n, d)` or `(runs, n, d)`, or an error that says what is wrong with it.
 
@@ -223,7 +223,7 @@ def checked_batch(
     return tensor
 
 
-def checked_engine(spec: Spec, engine: str) -> Engine:
+def checked_engine(spec: Chain, engine: str) -> Engine:
     """The engine to use, or an error if it cannot draw the law of the weights.
 
     Example:
@@ -243,14 +243,14 @@ def checked_engine(spec: Spec, engine: str) -> Engine:
 
 
 def sizes_of(
-    spec: Spec, engine: Engine, inputs: torch.Tensor, backward: bool, *, runs: int = 1, metrics: int = 1
+    spec: Chain, engine: Engine, inputs: torch.Tensor, backward: bool, *, runs: int = 1, metrics: int = 1
 ) -> Sizes:
     """The sizes of a simulation of these inputs."""
     size = inputs.element_size()
     return Sizes.of(spec, engine, inputs.shape[-2], runs, metrics=metrics, backward=backward, bytes=size)
 
 
-def chunk_size(spec: Spec, engine: Engine, inputs: torch.Tensor, backward: bool) -> int:
+def chunk_size(spec: Chain, engine: Engine, inputs: torch.Tensor, backward: bool) -> int:
     """How many runs are computed together: a function of the problem, never of the number of runs."""
     return sizes_of(spec, engine, inputs, backward).slots()
 

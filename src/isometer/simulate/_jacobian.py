@@ -15,14 +15,14 @@ from isometer.errors import IsometerError
 from isometer.simulate._chain import LayerChain
 from isometer.simulate._engine import checked_batch, checked_engine, one_thread, sizes_of
 from isometer.simulate._work import check_simulation_work
-from isometer.spec import Spec
+from isometer.spec import Chain
 from isometer.trajectory import versions
 
 _LARGEST = 1 << 26  # entries of a Jacobian
 
 
 def jacobian_spectrum(
-    spec: Spec,
+    spec: Chain,
     batch: Any,
     *,
     runs: int = 16,

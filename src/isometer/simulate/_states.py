@@ -14,13 +14,13 @@ from isometer.errors import IsometerError
 from isometer.simulate._chain import LayerChain
 from isometer.simulate._engine import checked_batch, checked_engine, chunk_size, one_thread, sizes_of
 from isometer.simulate._work import check_simulation_work
-from isometer.spec import Spec
+from isometer.spec import Chain
 
 _LARGEST = 1 << 27  # numbers that are returned at most, 1 GiB
 
 
 def representations(
-    spec: Spec,
+    spec: Chain,
     batch: Any,
     *,
     layers: Sequence[int],

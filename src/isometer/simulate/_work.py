@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from isometer.simulate._gram import uses_frames
 from isometer.simulate._measure import together
 from isometer.simulate._streams import BLOCK
-from isometer.spec import Spec
+from isometer.spec import Chain
 from isometer.work import Work, check_work
 
 _SLOTS = 16  # runs computed together
@@ -25,7 +25,7 @@ _COPIES = 8  # of a representation, and of the cosines of its samples, that are 
 _LABELS = 600  # bytes per layer for its name and its place in the result
 
 
-def layer_shapes(spec: Spec) -> dict[tuple[int, int], int]:
+def layer_shapes(spec: Chain) -> dict[tuple[int, int], int]:
     """How many layers have which fan-in and fan-out.
 
     Example:
@@ -56,7 +56,7 @@ class Sizes:
 
     @classmethod
     def of(
-        cls, spec: Spec, engine: str, samples: int, runs: int, *, metrics: int, backward: bool, bytes: int = 8
+        cls, spec: Chain, engine: str, samples: int, runs: int, *, metrics: int, backward: bool, bytes: int = 8
     ) -> Sizes:
         """Those of a spec."""
         shapes = tuple(layer_shapes(spec).items())

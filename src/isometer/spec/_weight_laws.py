@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from isometer.spec._network import Spec
+from isometer.spec._chain import Chain
 
 
 def stream_kind(law: str) -> Literal["uniform", "normal"]:
@@ -13,7 +13,7 @@ def stream_kind(law: str) -> Literal["uniform", "normal"]:
     return "uniform" if law in ("uniform", "xavier-uniform", "pytorch", "asymmetric") else "normal"
 
 
-def weight_factor(spec: Spec, layer: int) -> float:
+def weight_factor(spec: Chain, layer: int) -> float:
     """What the unit weights of a layer (counted from 1) are multiplied by.
 
     Unit weights are standard normal, uniform on [−1, 1) (on [0, 2) if asymmetric), or orthogonal.
@@ -26,7 +26,7 @@ def weight_factor(spec: Spec, layer: int) -> float:
         The factor, `gain` included.
 
     Example:
-        >>> weight_factor(Spec(width=4, depth=1), 1), weight_factor(Spec(width=3, depth=1, weights="uniform"), 1)
+        >>> weight_factor(Chain(width=4, depth=1), 1), weight_factor(Chain(width=3, depth=1, weights="uniform"), 1)
         (0.5, 1.0)
 
     Implements: 000/init-he, 001/init-gauss, 001/init-haar, 001/init-xavier, 002/def-1, 002/init-asym.

@@ -10,7 +10,7 @@ import numpy as np
 import xarray
 
 if TYPE_CHECKING:
-    from isometer.spec import Spec
+    from isometer.spec import Chain
 
 
 def simulate_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
@@ -54,12 +54,12 @@ def check_simulation(cell: Mapping[str, Any]) -> None:
     check_simulation_work("the simulation", sizes)
 
 
-def _simulation(cell: Mapping[str, Any], seed: int) -> tuple[Spec, np.ndarray[Any, Any]]:
+def _simulation(cell: Mapping[str, Any], seed: int) -> tuple[Chain, np.ndarray[Any, Any]]:
     """The network and the input of a cell."""
     from isometer.data._batches import make_batch
-    from isometer.spec import Spec
+    from isometer.spec import Chain
 
-    spec = Spec.from_json(json.dumps(cell["spec"]))
+    spec = Chain.from_json(json.dumps(cell["spec"]))
     source = cell["input"]
     if isinstance(source, np.ndarray):
         return spec, source
