@@ -6,11 +6,11 @@ from ._checks import SpecError as SpecError
 from ._composition import Composition as Composition
 from ._norm import Norm as Norm
 from ._program import Shape as Shape
+from ._reading import Spec as Spec
 from ._recurrences import RECURRENCES as RECURRENCES
 from ._recurrences import recurrence as recurrence
 from ._schedule import PowerLaw as PowerLaw
 from ._schedule import Schedule as Schedule
-from ._spec import Spec as Spec
 from ._steps import WEIGHT_LAWS as WEIGHT_LAWS
 from ._steps import Act as Act
 from ._steps import Attention as Attention
@@ -25,5 +25,5 @@ from ._steps import Pool as Pool
 from ._steps import Positions as Positions
 from ._steps import Repeat as Repeat
 from ._steps import Residual as Residual
-from ._steps import Scale as Scale
+from ._steps import Scaling as Scaling
 from ._steps import Step as Step

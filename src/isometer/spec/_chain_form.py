@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from isometer.spec._norm import Norm
 from isometer.spec._program import Shape, executed
-from isometer.spec._steps import Act, Bias, Dense, Repeat, Residual, Scale, Step
+from isometer.spec._steps import Act, Bias, Dense, Repeat, Residual, Scaling, Step
 
 if TYPE_CHECKING:
     from isometer.spec._chain import Chain
@@ -53,7 +53,7 @@ def _layer(chain: Chain) -> tuple[Step, ...]:
             steps += made[name]
         elif chain.has_skip:
             steps = (Residual(steps, chain.residual),)
-    return steps if chain.scale == 1.0 else (*steps, Scale(chain.scale))
+    return steps if chain.scale == 1.0 else (*steps, Scaling(chain.scale))
 
 
 def _with_width(steps: Sequence[Step], width: int) -> tuple[Step, ...]:
@@ -137,7 +137,7 @@ def _layer_fields(body: Sequence[Step]) -> dict[str, Any] | None:
     found |= {"residual": math.inf, "scale": 1.0}
     rest, order = list(body), list[str]()
     match rest[-1]:
-        case Scale(factor=float() | str() as factor):
+        case Scaling(factor=float() | str() as factor):
             found["scale"] = factor
             rest.pop()
     match rest[:1]:

@@ -21,7 +21,7 @@ from isometer.spec._steps import (
     Positions,
     Repeat,
     Residual,
-    Scale,
+    Scaling,
 )
 
 
@@ -53,7 +53,7 @@ WORDS: dict[str, Word] = {
     "dense": Word(Dense, ("width",), summary="a random weight matrix, the same at every position"),
     "bias": Word(Bias, ("variance",), summary="a random number per feature is added"),
     "act": Word(Act, ("activation", "gain"), summary="an activation, entry by entry"),
-    "scale": Word(Scale, ("factor",), summary="a factor"),
+    "scale": Word(Scaling, ("factor",), summary="a factor"),
     "residual": Word(Residual, ("branch", "scale"), ("branch",), "skip · x + scale · branch(x)"),
     "repeat": Word(Repeat, ("body", "times"), ("body",), "the body several times, with weights of its own each time"),
     "conv": Word(Convolution, ("kernel", "channels"), summary="a convolution with random weights"),

@@ -15,7 +15,7 @@ from dataclasses import replace
 from isometer.activations import activation
 from isometer.errors import IsometerError
 from isometer.spec._program import Shape, executed
-from isometer.spec._steps import Act, Bias, Dropout, Join, Repeat, Residual, Scale, Step
+from isometer.spec._steps import Act, Bias, Dropout, Join, Repeat, Residual, Scaling, Step
 
 _LONGEST_PERIOD = 64  # steps of a body that are looked for
 _LONGEST = 20_000  # steps that are unrolled for it
@@ -25,7 +25,7 @@ def length(steps: Sequence[Step]) -> int:
     """How many steps are executed, branches included.
 
     Example:
-        >>> length((Repeat((Act("relu"), Scale(2.0)), 10),))
+        >>> length((Repeat((Act("relu"), Scaling(2.0)), 10),))
         20
     """
     total = 0
@@ -47,7 +47,7 @@ def normal_form(steps: Sequence[Step], shape: Shape) -> tuple[Step, ...]:
 
     Example:
         >>> from isometer.spec._steps import Dense
-        >>> once = (Dense(4), Act("identity"), Dense(4), Scale(1.0))
+        >>> once = (Dense(4), Act("identity"), Dense(4), Scaling(1.0))
         >>> normal_form(once, Shape(4)) == normal_form((Repeat((Dense(),), 2),), Shape(4))
         True
     """
@@ -62,11 +62,11 @@ def _without_nothing(steps: Sequence[Step]) -> tuple[Step, ...]:
         for one in _simplified(step):
             last = found[-1] if found else None
             match last, one:
-                case Scale(factor=float() as first), Scale(factor=float() as second):
-                    found[-1] = Scale(first * second)
+                case Scaling(factor=float() as first), Scaling(factor=float() as second):
+                    found[-1] = Scaling(first * second)
                 case _:
                     found.append(one)
-    return tuple(step for step in found if step != Scale(1.0))
+    return tuple(step for step in found if step != Scaling(1.0))
 
 
 def _simplified(step: Step) -> tuple[Step, ...]:
@@ -75,14 +75,14 @@ def _simplified(step: Step) -> tuple[Step, ...]:
             return ()
         case Act():
             return (replace(step, activation=_canonical(step.activation)),)
-        case Bias(variance=0.0) | Dropout(rate=0.0) | Scale(factor=1.0):
+        case Bias(variance=0.0) | Dropout(rate=0.0) | Scaling(factor=1.0):
             return ()
         case Residual():
             branch = _without_nothing(step.branch)
             if isinstance(step.scale, float) and math.isinf(step.scale):
                 return branch
             if step.scale == 0.0:
-                return (Scale(step.skip),)
+                return (Scaling(step.skip),)
             return (replace(step, branch=branch),) if branch else (step,)
         case Join():
             return (replace(step, branches=tuple(map(_without_nothing, step.branches))),)

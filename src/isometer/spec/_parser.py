@@ -60,7 +60,7 @@ def parse_network(text: str) -> Network:
         raise SpecError(
             f"the network {_short(text)!r} cannot be read{place}; expected steps joined by > — {_EXAMPLE}"
         ) from None
-    return _Reader(text).network(tree)
+    return _TreeReader(text).network(tree)
 
 
 def _check_nesting(text: str) -> None:
@@ -75,7 +75,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-class _Reader:
+class _TreeReader:
     def __init__(self, text: str) -> None:
         self._text = text
 

@@ -20,7 +20,7 @@ from isometer.spec._steps import (
     Pool,
     Repeat,
     Residual,
-    Scale,
+    Scaling,
     Step,
     has_weights,
     parts,
@@ -74,6 +74,7 @@ def executed(steps: Sequence[Step], shape: Shape, turn: int = 1, turns: int = 1)
     """The steps with numbers in place of schedules and of widths, repeats unrolled; and the shape of what leaves.
 
     Example:
+        >>> from isometer.spec._steps import Act
         >>> found, shape = executed((Repeat((Dense(8), Act("tanh", PowerLaw(layer=-1.0))), 2),), Shape(3))
         >>> [step.width if isinstance(step, Dense) else step.gain for step in found], shape.width
         ([8, 1.0, 8, 0.5], 8)
@@ -116,9 +117,9 @@ def _executed_step(step: Step, shape: Shape, turn: int, turns: int) -> tuple[Ste
         case Dense():
             width = shape.width if step.width is None else step.width
             return replace(step, width=width, **numbers), replace(shape, width=width)
-        case Scale():
+        case Scaling():
             factor = 1 / math.sqrt(shape.width) if isinstance(step.factor, str) else numbers.get("factor", step.factor)
-            return Scale(factor), shape
+            return Scaling(factor), shape
         case Residual():
             branch, after = executed(step.branch, shape, turn, turns)
             scale = numbers.get("scale", step.scale)
@@ -226,6 +227,7 @@ def layers(steps: Sequence[Step], shape: Shape) -> Iterator[tuple[tuple[Step, ..
     of it, and what stands before the first of them belongs to it.
 
     Example:
+        >>> from isometer.spec._steps import Act
         >>> program = (Dense(8), Act("relu"), Repeat((Residual((Dense(), Act("relu"))),), 2), Dense(1))
         >>> [len(inner) for inner, _ in layers(program, Shape(3))]
         [2, 1, 1, 1]

@@ -15,7 +15,7 @@ from isometer.spec._composition import Composition
 from isometer.spec._parser import parse_network
 from isometer.spec._program import Shape
 from isometer.spec._record import spec_fields
-from isometer.spec._spec import Spec
+from isometer.spec._spec import READERS, Spec
 from isometer.spec._steps import STEPS, Step, checked_steps
 
 DEFAULT_WIDTH = 100
@@ -90,3 +90,6 @@ def spec_from_json(text: str | bytes) -> Spec:
             raise SpecError("the spec has a network and fields of a chain; expected one of them")
         return spec_from(found["network"])
     return Chain(**found)
+
+
+READERS.update(python=spec_from, json=spec_from_json)

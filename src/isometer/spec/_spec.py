@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from isometer.spec._checks import SpecError
 from isometer.spec._normal_form import normal_form
 from isometer.spec._program import Shape, layers
 from isometer.spec._steps import Step
+from isometer.spec._text import network_text
 
 if TYPE_CHECKING:
     from isometer.spec._chain import Chain
+
+
+READERS: dict[Literal["python", "json"], Callable[..., Any]] = {}
+"""What makes a spec; `isometer.spec._reading` fills it in, since this class comes before its kinds."""
 
 
 class _SpecType(type):
     """`Spec(…)` returns the kind of spec that fits: a `Chain` where it can be one, a `Composition` otherwise."""
 
     def __call__(cls, *given: Any, **fields: Any) -> Any:
-        if cls is not Spec:
-            return super().__call__(*given, **fields)
-        from isometer.spec._reading import spec_from
-
-        return spec_from(*given, **fields)
+        return super().__call__(*given, **fields) if cls is not Spec else READERS["python"](*given, **fields)
 
 
 class Spec(metaclass=_SpecType):
@@ -127,8 +128,6 @@ class Spec(metaclass=_SpecType):
         return hash((self.shape, self.normal_form))
 
     def __str__(self) -> str:
-        from isometer.spec._text import network_text
-
         return network_text(self.composition, self.shape)
 
     def __repr__(self) -> str:
@@ -138,8 +137,8 @@ class Spec(metaclass=_SpecType):
         """The spec as JSON, which `from_json` reads.
 
         Example:
-            >>> Spec("input(4) > dense > act('relu') > dense(2)").to_json()
-            '{"network": "input(4) > dense > act(\'relu\') > dense(2)"}'
+            >>> print(Spec("input(4) > dense > act('relu') > dense(2)").to_json())
+            {"network": "input(4) > dense > act('relu') > dense(2)"}
         """
         return json.dumps({"network": str(self)})
 
@@ -154,9 +153,7 @@ class Spec(metaclass=_SpecType):
             >>> Spec.from_json('{"width": 8, "depth": 2, "norm": "batch"}').norm.over
             'batch'
         """
-        from isometer.spec._reading import spec_from_json
-
-        found = spec_from_json(text)
+        found = READERS["json"](text)
         if not isinstance(found, cls):
             raise SpecError(
                 f"the spec is {found}, not one layer repeated; expected a chain — pass one to this function"

@@ -9,7 +9,7 @@ space or sequence):
 | `Bias` | x ↦ x + b, b from N(0, variance), one number per feature |
 | `Act` | x ↦ φ(αx), entry by entry |
 | `Norm` | a normalisation over the batch, the features or groups of features |
-| `Scale` | x ↦ c·x |
+| `Scaling` | x ↦ c·x |
 | `Residual` | x ↦ skip·x + scale·branch(x) |
 | `Join` | the sum, the product or the concatenation of what several branches make of x |
 | `Repeat` | a body several times, each time with weights of its own |
@@ -143,11 +143,11 @@ class Act:
 
 
 @dataclass(frozen=True)
-class Scale:
+class Scaling:
     """x ↦ factor·x; `"1/sqrt(width)"` divides by the root of the number of features.
 
     Example:
-        >>> Scale("1/sqrt(width)").factor
+        >>> Scaling("1/sqrt(width)").factor
         '1/sqrt(width)'
     """
 
@@ -413,7 +413,7 @@ Step = (
     | Bias
     | Act
     | Norm
-    | Scale
+    | Scaling
     | Residual
     | Join
     | Repeat
