@@ -1,17 +1,16 @@
-from ._chain import POST_NORM as POST_NORM
-from ._chain import PRE_NORM as PRE_NORM
 from ._chain import Chain as Chain
 from ._chain import LayerStep as LayerStep
+from ._chain import POST_NORM as POST_NORM
+from ._chain import PRE_NORM as PRE_NORM
 from ._checks import SpecError as SpecError
 from ._composition import Composition as Composition
 from ._norm import Norm as Norm
 from ._program import Shape as Shape
-from ._reading import Spec as Spec
 from ._recurrences import RECURRENCES as RECURRENCES
 from ._recurrences import recurrence as recurrence
 from ._schedule import PowerLaw as PowerLaw
 from ._schedule import Schedule as Schedule
-from ._steps import WEIGHT_LAWS as WEIGHT_LAWS
+from ._spec import Spec as Spec
 from ._steps import Act as Act
 from ._steps import Attention as Attention
 from ._steps import Bias as Bias
@@ -27,3 +26,4 @@ from ._steps import Repeat as Repeat
 from ._steps import Residual as Residual
 from ._steps import Scaling as Scaling
 from ._steps import Step as Step
+from ._steps import WEIGHT_LAWS as WEIGHT_LAWS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from isometer.spec._checks import SpecError
 from isometer.spec._normal_form import normal_form
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from isometer.spec._chain import Chain
 
 
-READERS: dict[Literal["python", "json"], Callable[..., Any]] = {}
+READERS: dict[str, Callable[..., Any]] = {}
 """What makes a spec; `isometer.spec._reading` fills it in, since this class comes before its kinds."""
 
 
