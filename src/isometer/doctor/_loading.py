@@ -26,7 +26,7 @@ from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.errors import IsometerError
 from isometer.files import read_regular
 from isometer.report._document import parse_report
-from isometer.spec import Chain
+from isometer.spec import Spec
 
 _PATIENT_SIZE = 28
 
@@ -106,11 +106,10 @@ def _from_spec(path: Path, seed: int) -> Target:
     from isometer.nn import build
 
     try:
-        spec = Chain.from_json(read_regular(path))
+        spec = Spec.from_json(read_regular(path))
     except OSError as problem:
         raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
-    width = spec.input_width if spec.input_width is not None else spec.widths[0]
-    return Target(path.stem, build(spec, seed=seed), shape=(width,))
+    return Target(path.stem, build(spec, seed=seed), shape=(spec.shape.width, *spec.shape.axes))
 
 
 def _module_from_file(path: Path) -> Any:

@@ -168,7 +168,9 @@ class ComposedNetwork(nn.Sequential):
             raise IsometerError(
                 f"input has shape {tuple(x.shape)}; expected (samples, {said}) — reshape it, or build another network"
             )
-        value: Tensor = super().forward(x)
+        value = x
+        for module in self:
+            value = module(value)
         return value
 
 
@@ -303,17 +305,20 @@ class _Builder:
             return conv
         # torch pads evenly only: the last axis comes first there
         sizes = [size for pair in reversed(pads) for size in pair]
-        pad = _PADS[step.padding, len(shape.axes)](tuple(sizes))  # type: ignore[call-arg]
+        pad = _PADS[step.padding, len(shape.axes)](tuple(sizes))
         both = nn.Sequential()
         both.add_module("pad", pad)
         both.add_module("conv", conv)
         return both
 
-    def _empty_convolution(self, shape: Shape, channels: int, kernel: Any, bias: bool, **options: Any) -> Any:
+    def _empty_convolution(
+        self, shape: Shape, channels: int, kernel: Any, bias: bool, **options: Any
+    ) -> nn.Conv1d | nn.Conv2d:
         """Without torch's own initialisation, which draws from the global generator."""
         kind: Any = _CONVOLUTIONS[len(shape.axes)]
         found = kind(shape.width, channels, kernel, bias=bias, dtype=self._where["dtype"], device="meta", **options)
-        return found.to_empty(device=self._where["device"])
+        made: nn.Conv1d | nn.Conv2d = found.to_empty(device=self._where["device"])
+        return made
 
     def _matrix(self, step: Dense, fan_in: int, fan_out: int, law: str) -> Tensor:
         assert isinstance(step.gain, float)

@@ -23,7 +23,7 @@ from isometer.simulate._steps import check_covered
 from isometer.simulate._streams import Streams
 from isometer.simulate._weights import GRAM_LAWS
 from isometer.simulate._work import Sizes, check_simulation_work
-from isometer.spec import Chain, Dense, Norm, Spec
+from isometer.spec import Chain, Composition, Dense, Norm, Spec
 from isometer.spec._steps import walk
 from isometer.trajectory import DEFAULT_METRICS, trajectory
 
@@ -197,9 +197,9 @@ def depth_of(spec: Spec) -> int:
         >>> depth_of(Spec("input(8) > dense(4) > act('relu') > dense(2)"))
         2
     """
-    depth = spec.depth
-    assert depth is not None
-    return int(depth)
+    assert isinstance(spec, Chain | Composition)
+    assert spec.depth is not None
+    return spec.depth
 
 
 def _visitor(measure: Callable[..., None], layers: int, report: Callable[[int], None] | None) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from isometer.simulate._gram import triangle
+from isometer.simulate._windows import parted
 
 Tensor = torch.Tensor
 
@@ -43,7 +44,7 @@ class WeightGradient:
             if positions > 1:
                 found = found.reshape(-1, n, positions, n, positions).sum((2, 4))
         else:
-            rows = factor.unflatten(1, (n, positions)).mT @ self.cotangent.unflatten(1, (n, positions))
+            rows = parted(factor, 1, n, positions).mT @ parted(self.cotangent, 1, n, positions)
             rows = rows.flatten(2)
             found = rows @ rows.mT
         return found if self.groups == 1 else found.reshape(-1, self.groups, n, n).sum(1)

@@ -21,7 +21,7 @@ from isometer.simulate._gram import Product, multiply_dense, multiply_gram, uses
 from isometer.simulate._layers import activate_backward, normalize, normalize_backward
 from isometer.simulate._streams import GroupedNumbers, Numbers, StepStreams
 from isometer.simulate._weights import step_factor, stream_kind
-from isometer.simulate._windows import Windows, windows
+from isometer.simulate._windows import Windows, parted, windows
 from isometer.spec import (
     Act,
     Bias,
@@ -178,7 +178,7 @@ class StepRunner:
             c = _split(c, groups)
             self._meet(lambda: _patches(x, around, groups) if small is None else small, c, groups)
             found = product.backward(c, noise())  # (slots · groups, rows, offsets · d/groups)
-            found = found.unflatten(0, (slots, groups)).unflatten(-1, (read.offsets, -1))
+            found = parted(parted(found, 2, read.offsets, -1), 0, slots, groups)
             return read.scatter(found.permute(0, 2, 3, 1, 4).flatten(3))
 
         return _joined(z, groups), Shape(wide, around.axes), back
@@ -199,7 +199,7 @@ class StepRunner:
             z, product = multiply_dense(law, factor, a, fan_out, streams)
         if self._twins is not None:
             # equal samples stay equal to the last bit, see `LayerChain`
-            same = z.unflatten(0, (-1, groups)).unflatten(2, (self._samples, -1))
+            same = parted(parted(z, 1, self._samples, -1), 0, -1, groups)
             z = torch.take_along_dim(same, self._twins[:, None, :, None, None], 2).reshape(z.shape)
 
         def noise() -> Numbers:
@@ -227,10 +227,10 @@ class StepRunner:
         if step.by == "concat":
             widths = [value.shape[-1] for value in values]
 
-            def split(c: Tensor) -> Tensor:
-                return _total([back(part) for back, part in _reversed(backs, c.split(widths, -1))])
+            def apart(c: Tensor) -> Tensor:
+                return _total([back(part) for back, part in _reversed(backs, torch.split_with_sizes(c, widths, -1))])
 
-            return torch.cat(values, -1), replace(after, width=sum(widths)), split
+            return torch.cat(values, -1), replace(after, width=sum(widths)), apart
         if step.by == "sum":
             return _total(values), after, lambda c: _total([back(c) for back in reversed(backs)])
 
@@ -275,14 +275,14 @@ def flattened(x: Tensor, samples: int) -> Tensor:
     """Rows `(slots, n · positions, d)` as `(slots, n, d · positions)`, features first as torch flattens images."""
     if x.shape[-2] == samples:
         return x
-    return x.unflatten(1, (samples, -1)).mT.flatten(2)
+    return parted(x, 1, samples, -1).mT.flatten(2)
 
 
 def unflattened(x: Tensor, shape: Shape) -> Tensor:
     """The inverse of `flattened`."""
     if not shape.axes:
         return x
-    return x.unflatten(2, (shape.width, shape.positions)).mT.flatten(1, 2)
+    return parted(x, 2, shape.width, shape.positions).mT.flatten(1, 2)
 
 
 def _same(cotangent: Tensor) -> Tensor:
@@ -334,17 +334,17 @@ def _patches(x: Tensor, read: Windows, groups: int) -> Tensor:
     found = read.gather(x)
     if groups == 1:
         return found.flatten(2)
-    return found.unflatten(-1, (groups, -1)).permute(0, 3, 1, 2, 4).flatten(3).flatten(0, 1)
+    return parted(found, 3, groups, -1).permute(0, 3, 1, 2, 4).flatten(3).flatten(0, 1)
 
 
 def _joined(z: Tensor, groups: int) -> Tensor:
     """`(slots · groups, rows, d/groups)` as `(slots, rows, d)`."""
-    return z if groups == 1 else z.unflatten(0, (-1, groups)).transpose(1, 2).flatten(2)
+    return z if groups == 1 else parted(z, 0, -1, groups).transpose(1, 2).flatten(2)
 
 
 def _split(z: Tensor, groups: int) -> Tensor:
     """The inverse of `_joined`."""
-    return z if groups == 1 else z.unflatten(-1, (groups, -1)).transpose(1, 2).flatten(0, 1)
+    return z if groups == 1 else parted(z, 2, groups, -1).transpose(1, 2).flatten(0, 1)
 
 
 def _grouped(numbers: Numbers, groups: int) -> Numbers:

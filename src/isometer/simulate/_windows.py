@@ -11,6 +11,16 @@ import torch
 Tensor = torch.Tensor
 
 
+def parted(x: Tensor, axis: int, *sizes: int) -> Tensor:
+    """One axis, counted from the left, as several.
+
+    Example:
+        >>> parted(torch.zeros(2, 6), 1, 3, -1).shape
+        torch.Size([2, 3, 2])
+    """
+    return x.reshape(*x.shape[:axis], *sizes, *x.shape[axis + 1 :])
+
+
 @dataclass(frozen=True, eq=False)
 class Windows:
     """Which positions each new position reads.
