@@ -54,11 +54,11 @@ _POOLS: dict[tuple[str, int], type[nn.Module]] = {
 }
 
 
-class Scale(nn.Module):
+class FixedScale(nn.Module):
     """`x ↦ factor · x`, a fixed number.
 
     Example:
-        >>> Scale(0.5)(torch.tensor([2.0])).tolist()
+        >>> FixedScale(0.5)(torch.tensor([2.0])).tolist()
         [1.0]
     """
 
@@ -119,7 +119,7 @@ class Branches(nn.Module):
     """The sum, the product or the concatenation (along axis 1) of what several branches make of x.
 
     Example:
-        >>> Branches([nn.Identity(), Scale(3.0)], by="product")(torch.tensor([2.0])).tolist()
+        >>> Branches([nn.Identity(), FixedScale(3.0)], by="product")(torch.tensor([2.0])).tolist()
         [12.0]
     """
 
@@ -250,7 +250,7 @@ class _Builder:
                 return norm_module(step, shape.width, axes=axes, **self._where)
             case Scaling():
                 assert isinstance(step.factor, float)
-                return Scale(step.factor)
+                return FixedScale(step.factor)
             case Residual():
                 assert isinstance(step.scale, float)
                 assert isinstance(step.skip, float)

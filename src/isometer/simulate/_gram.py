@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import torch
 
-from isometer.simulate._streams import Numbers
+from isometer.simulate._streams import RandomNumbers
 from isometer.simulate._weights import draw_weights, haar_frame
 
 
@@ -47,7 +47,7 @@ class Product:
     mixed: torch.Tensor | None = None
     frame: torch.Tensor | None = None
 
-    def backward(self, cotangent: torch.Tensor, noise: Numbers) -> torch.Tensor:
+    def backward(self, cotangent: torch.Tensor, noise: RandomNumbers) -> torch.Tensor:
         """`δZ W` for the rows of `cotangent` (slots, rows, d_out), as (slots, rows, d_in)."""
         if self.weights is not None:
             return (cotangent * self.scale) @ self.weights
@@ -66,7 +66,7 @@ class Product:
             fresh = self._haar_complement(cotangent, noise, fan_in, rows)
         return torch.baddbmm(fresh, known, self.basis.mT) * self.scale
 
-    def _haar_complement(self, cotangent: torch.Tensor, noise: Numbers, fan_in: int, rows: int) -> torch.Tensor:
+    def _haar_complement(self, cotangent: torch.Tensor, noise: RandomNumbers, fan_in: int, rows: int) -> torch.Tensor:
         frame, basis = self.frame, self.basis
         assert frame is not None
         assert basis is not None
@@ -89,7 +89,7 @@ def triangle(batch: torch.Tensor) -> torch.Tensor:
 
 
 def multiply_dense(
-    law: str, scale: float, a: torch.Tensor, fan_out: int, streams: Numbers
+    law: str, scale: float, a: torch.Tensor, fan_out: int, streams: RandomNumbers
 ) -> tuple[torch.Tensor, Product]:
     """`A Wᵀ` with W drawn in full.
 
@@ -120,7 +120,7 @@ def multiply_gram(
     scale: float,
     a: torch.Tensor,
     fan_out: int,
-    streams: Numbers,
+    streams: RandomNumbers,
     *,
     r: torch.Tensor | None = None,
     q: torch.Tensor | None = None,

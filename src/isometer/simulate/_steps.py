@@ -19,7 +19,7 @@ from isometer.simulate._degrees import Degree, degree_after
 from isometer.simulate._gradients import WeightGradient
 from isometer.simulate._gram import Product, multiply_dense, multiply_gram, uses_frames
 from isometer.simulate._layers import activate_backward, normalize, normalize_backward
-from isometer.simulate._streams import GroupedNumbers, Numbers, StepStreams
+from isometer.simulate._streams import GroupedNumbers, RandomNumbers, StepStreams
 from isometer.simulate._weights import step_factor, stream_kind
 from isometer.simulate._windows import Windows, parted, windows
 from isometer.spec import (
@@ -185,7 +185,7 @@ class StepRunner:
 
     def _multiply(
         self, a: Tensor, law: str, factor: float, fan_out: int, groups: int
-    ) -> tuple[Tensor, Product, Callable[[], Numbers]]:
+    ) -> tuple[Tensor, Product, Callable[[], RandomNumbers]]:
         """`A Wᵀ` for `(slots · groups, rows, d_in)`: with its record, and what gives the numbers of the way back."""
         rows, fan_in = a.shape[-2:]
         coming = rows if self._backward else None
@@ -202,7 +202,7 @@ class StepRunner:
             same = parted(parted(z, 1, self._samples, -1), 0, -1, groups)
             z = torch.take_along_dim(same, self._twins[:, None, :, None, None], 2).reshape(z.shape)
 
-        def noise() -> Numbers:
+        def noise() -> RandomNumbers:
             wanted = rows * max(fan_in, fan_out) if law == "orthogonal" else min(rows, fan_out) * fan_in
             return _grouped(self._streams.at("backward", place, "normal", groups * wanted), groups)
 
@@ -347,7 +347,7 @@ def _split(z: Tensor, groups: int) -> Tensor:
     return z if groups == 1 else parted(z, 2, groups, -1).transpose(1, 2).flatten(0, 1)
 
 
-def _grouped(numbers: Numbers, groups: int) -> Numbers:
+def _grouped(numbers: RandomNumbers, groups: int) -> RandomNumbers:
     return numbers if groups == 1 else GroupedNumbers(numbers, groups)
 
 

@@ -16,7 +16,7 @@ BLOCK = 1 << 16
 """Numbers drawn at a time and run: enough to forget the overhead of a call."""
 
 
-class Numbers(Protocol):
+class RandomNumbers(Protocol):
     """Random numbers for every slot, as many as asked for."""
 
     def take(self, *shape: int) -> torch.Tensor:
@@ -123,7 +123,7 @@ class Streams:
 class GroupedNumbers:
     """Numbers for several groups in every slot, as if each group were a slot: `(slots · groups, *shape)`."""
 
-    def __init__(self, numbers: Numbers, groups: int) -> None:
+    def __init__(self, numbers: RandomNumbers, groups: int) -> None:
         self._numbers, self._groups = numbers, groups
 
     def take(self, *shape: int) -> torch.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from isometer.simulate._streams import Numbers
+from isometer.simulate._streams import RandomNumbers
 from isometer.spec._weight_laws import step_factor, stream_kind, weight_factor
 
 __all__ = ["GRAM_LAWS", "draw_weights", "haar_frame", "step_factor", "stream_kind", "weight_factor"]
@@ -13,7 +13,7 @@ GRAM_LAWS = ("gaussian", "he", "xavier-normal", "orthogonal")
 """Laws that are invariant under rotations of the input, which the Gram engine needs."""
 
 
-def draw_weights(law: str, streams: Numbers, fan_out: int, fan_in: int) -> torch.Tensor:
+def draw_weights(law: str, streams: RandomNumbers, fan_out: int, fan_in: int) -> torch.Tensor:
     """Unit weights of a layer for every slot, `(slots, fan_out, fan_in)`; `weight_factor` is left to the caller.
 
     Args:
