@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from isometer.doctor._loading import load_target
 from isometer.errors import IsometerError
 from isometer.metrics import names
 from isometer.metrics._metric import SIMULATED
+from isometer.run.targets.simulation import check_simulation, simulate_cell
 from isometer.simulate import simulate
 from isometer.simulate._engine import chunk_size
 from isometer.simulate._network import NetworkWalk
@@ -59,6 +63,37 @@ def test_spellings_of_one_network_give_the_same_numbers() -> None:
     first, second = (simulate(spec, input_batch(once), runs=2, metrics=METRICS, seed=1) for spec in (once, twice))
     for name in METRICS:
         np.testing.assert_allclose(first[name].values, second[name].values, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "text", [BLOCKS, "input(8) > repeat(dense > bias(0.1) > residual(dense > act('relu')), 4) > dense(3)"]
+)
+def test_what_is_measured_does_not_change_the_numbers(text: str) -> None:
+    spec = Spec(text)
+    alone = simulate(spec, input_batch(spec), runs=3, metrics=["log_norm"], seed=1)["log_norm"].values
+    beside = simulate(spec, input_batch(spec), runs=3, metrics=["activity_sparsity"], seed=1)
+
+    def log_norm_too(h: torch.Tensor) -> torch.Tensor:
+        return h.flatten(1).norm(dim=1).log()
+
+    other = simulate(spec, input_batch(spec), runs=3, metrics=[log_norm_too], seed=1)["log_norm_too"].values
+    assert beside.sizes["layer"] == spec.depth + 1
+    np.testing.assert_allclose(alone, other, rtol=1e-13, atol=1e-13)
+
+
+def test_cells_of_a_sweep_and_files_of_the_doctor_take_compositions(tmp_path: Path) -> None:
+    record = {"runs": 2, "metrics": ["rank"], "engine": "auto", "at": "post", "loss": "gaussian", "dtype": "float64"}
+    network = json.loads(Spec(IMAGES).to_json())
+    cell = {"spec": network, "input": {"kind": "gaussian", "samples": 3}, **record}
+    check_simulation(cell)
+    assert simulate_cell(cell, seed=0)["rank"].shape == (2, 4)
+    with pytest.raises(IsometerError, match="does not cover attention"):
+        check_simulation({**cell, "spec": {"network": "input(4, [3]) > attention(heads=2) > dense"}})
+    path = tmp_path / "images.json"
+    path.write_text(Spec(IMAGES).to_json())
+    target = load_target(str(path), seed=1)
+    assert target.shape == (2, 5, 5)
+    assert target.model(torch.zeros(3, 2, 5, 5)).shape == (3, 3)
 
 
 def test_layers_names_and_depth() -> None:
@@ -216,6 +251,7 @@ MEASURE = r"""
 import re
 from pathlib import Path
 import numpy as np
+from isometer.run.targets.simulation import check_simulation, simulate_cell
 from isometer.simulate import simulate
 from isometer.simulate._engine import checked_batch, checked_engine, sizes_of
 from isometer.simulate._network_work import network_work

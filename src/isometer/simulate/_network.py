@@ -95,7 +95,11 @@ class NetworkWalk:
         """L `(slots, n, min(n, d))` with `L Lᵀ` the inner products of the samples, up to `log_scale`."""
         if self._factor is None:
             value = self.value
-            self._factor = value if value.shape[-2] >= value.shape[-1] else triangle(value).mT
+            if value.shape[-2] >= value.shape[-1]:
+                self._factor = value
+            else:
+                upper = triangle(value)
+                self._factor, self._runner.known = upper.mT, (value, upper)
         return self._factor
 
     # --- forward ------------------------------------------------------------------------------------------------------

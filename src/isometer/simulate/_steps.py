@@ -96,6 +96,8 @@ class StepRunner:
     ) -> None:
         self._engine, self._streams, self._samples = engine, streams, samples
         self._twins, self._backward = twins, backward
+        self.known: tuple[Tensor, Tensor] | None = None
+        """Rows and their triangle, where that has been computed for a metric."""
         self.activated: Seen | None = None
         """What entered the last activation."""
         self.gradients: list[WeightGradient] = []
@@ -194,7 +196,8 @@ class StepRunner:
         place = self._streams.place("weights")
         streams = _grouped(self._streams.at("weights", place, stream_kind(law), groups * count), groups)
         if self._engine == "gram":
-            z, product = multiply_gram(law, factor, a, fan_out, streams, rows=coming)
+            r = self.known[1] if self.known is not None and self.known[0] is a else None
+            z, product = multiply_gram(law, factor, a, fan_out, streams, r=r, rows=coming)
         else:
             z, product = multiply_dense(law, factor, a, fan_out, streams)
         if self._twins is not None:
