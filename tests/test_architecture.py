@@ -114,10 +114,16 @@ def test_a_cycle_through_a_lazy_import_is_found(tmp_path: Path, monkeypatch: pyt
     assert cycle({name: imports_of(name) & set(names) for name in names}) == []
 
 
+MODELS = ("isometer.trial._families", "isometer.doctor.patients", "isometer_papers.architectures")
+"""Modules of networks as people write them: their classes are named as in the papers, not by concepts of ours."""
+
+
 def test_a_class_name_means_one_thing() -> None:
     places = defaultdict(list)
     for package in SOURCES:
         for module, path in modules(package).items():
+            if any(part in module for part in MODELS):
+                continue
             for node in ast.walk(ast.parse(path.read_bytes())):
                 if isinstance(node, ast.ClassDef):
                     places[node.name].append(module)

@@ -11,7 +11,7 @@ from .errors import ActivationError as ActivationError
 from .errors import InfiniteMomentError as InfiniteMomentError
 from .errors import IsometerError as IsometerError
 from .errors import ModelChangedError as ModelChangedError
-from .spec._network import Spec as Spec
+from .spec._spec import Spec as Spec
 from .theory._explanation import explain as explain
 from .theory.kernels._kernel_map import KernelMap as KernelMap
 from .theory.kernels._kernel_map import kernel_map as kernel_map

@@ -22,7 +22,7 @@ from isometer.metrics._metric import SIMULATED
 if TYPE_CHECKING:
     import numpy as np
 
-    from isometer.spec import Spec
+    from isometer.spec import Chain
 
 
 class EngineChoice(StrEnum):
@@ -121,7 +121,7 @@ class Setting:
     dtype: Dtype = DtypeChoice.float64
     spec: SpecFile = None
 
-    def network_and_batch(self) -> tuple[Spec, np.ndarray[Any, Any]]:
+    def network_and_batch(self) -> tuple[Chain, np.ndarray[Any, Any]]:
         """The network and the input."""
         return network_and_batch(
             self.spec,
@@ -186,7 +186,7 @@ def chosen_metrics(metric: list[str] | None, backward: bool) -> list[str]:
 
 def network_and_batch(
     spec: Path | None, source: str, batch: int | None, seed: int, width: int, **options: Any
-) -> tuple[Spec, np.ndarray[Any, Any]]:
+) -> tuple[Chain, np.ndarray[Any, Any]]:
     """The network and the input that the options describe."""
     from isometer.data._batches import make_batch
 
@@ -198,9 +198,9 @@ def network_and_batch(
     return spec_from_options(width=width, features=data.shape[-1], **options), data
 
 
-def spec_from_file(path: Path) -> Spec:
+def spec_from_file(path: Path) -> Chain:
     """The spec in a JSON file."""
-    from isometer.spec import Spec
+    from isometer.spec import Chain
 
     try:
         text = read_regular(path)
@@ -208,7 +208,7 @@ def spec_from_file(path: Path) -> Spec:
         raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:
         raise IsometerError(f"{str(path)!r} is not a text file; expected a network spec as JSON") from problem
-    return Spec.from_json(text)
+    return Chain.from_json(text)
 
 
 def spec_from_options(
@@ -222,7 +222,7 @@ def spec_from_options(
     gain: str,
     bias_variance: float,
     features: int,
-) -> Spec:
+) -> Chain:
     """The spec that the options describe."""
     from isometer.activations import activation as parse
     from isometer.spec import Norm, Spec

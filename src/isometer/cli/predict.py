@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import xarray
 
-    from isometer.spec import Spec
+    from isometer.spec import Chain
     from isometer.theory.prediction import Departure
 
 _LARGE = 1000  # samples from which on several threads are worth it
@@ -125,7 +125,7 @@ def ask(setting: Setting, metrics: list[str], simulated: bool, threads: int | No
         return Answer(predicted, band, _simulation(setting, metrics, network, data) if simulated else None, missing)
 
 
-def _simulation(setting: Setting, metrics: list[str], network: Spec, data: np.ndarray[Any, Any]) -> xarray.Dataset:
+def _simulation(setting: Setting, metrics: list[str], network: Chain, data: np.ndarray[Any, Any]) -> xarray.Dataset:
     from isometer.simulate import simulate
 
     with progress_bar("simulating") as report:

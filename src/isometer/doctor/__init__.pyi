@@ -12,7 +12,7 @@ from .diagnosis._report import Report as Report
 from .diagnosis._widths import WidthCheck as WidthCheck
 from .diagnosis._widths import width_check as width_check
 from .prediction._bands import Band as Band
-from .prediction._extraction import Chain as Chain
+from .prediction._extraction import ExtractedChain as ExtractedChain
 from .prediction._extraction import extract as extract
 from .prediction._extraction import why_not as why_not
 from .prediction._predict_chain import Prediction as Prediction

@@ -109,8 +109,7 @@ def _from_spec(path: Path, seed: int) -> Target:
         spec = Spec.from_json(read_regular(path))
     except OSError as problem:
         raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
-    width = spec.input_width if spec.input_width is not None else spec.widths[0]
-    return Target(path.stem, build(spec, seed=seed), shape=(width,))
+    return Target(path.stem, build(spec, seed=seed), shape=(spec.shape.width, *spec.shape.axes))
 
 
 def _module_from_file(path: Path) -> Any:

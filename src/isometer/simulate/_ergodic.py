@@ -20,7 +20,7 @@ from isometer.simulate._engine import checked_batch, checked_engine, one_thread,
 from isometer.simulate._gram import triangle
 from isometer.simulate._measure import Factors, Measured, metric_name, of_factors, of_representation
 from isometer.simulate._work import simulation_work
-from isometer.spec import Spec
+from isometer.spec import Chain
 from isometer.trajectory import versions
 from isometer.work import Work, check_work
 
@@ -32,7 +32,7 @@ _LONGEST = 10**15  # layers of a chain: more are refused as too much work with a
 
 
 def ergodic_average(
-    spec: Spec,
+    spec: Chain,
     batch: Any,
     *,
     layers: int,
@@ -169,7 +169,7 @@ def _check_finite(chain: LayerChain) -> None:
         raise IsometerError("the chain overflowed; expected bounded representations — add a normalisation")
 
 
-def _repeatable(spec: Spec) -> Spec:
+def _repeatable(spec: Chain) -> Chain:
     if set(spec.width if isinstance(spec.width, tuple) else (spec.width,)) != {spec.input_width}:
         raise IsometerError("a chain that repeats one layer needs equal widths of input and layers — pass one width")
     return spec
@@ -189,7 +189,7 @@ def _check_counts(layers: int, burn_in: int | None, chains: int, every: int, bat
         )
 
 
-def _check_scale(spec: Spec, metrics: Sequence[Measured], moments: bool) -> None:
+def _check_scale(spec: Chain, metrics: Sequence[Measured], moments: bool) -> None:
     """A chain of degree 1 has no scale of its own: its norm wanders without bound, and has no invariant law."""
     if spec.homogeneity != 1:
         return
@@ -203,7 +203,7 @@ def _check_scale(spec: Spec, metrics: Sequence[Measured], moments: bool) -> None
 
 
 def _check_work(
-    spec: Spec,
+    spec: Chain,
     engine: Engine,
     inputs: torch.Tensor,
     layers: int,
@@ -229,7 +229,7 @@ def _check_work(
 
 
 def _probe(
-    spec: Spec, engine: Engine, states: torch.Tensor, seed: int, chains: int, together: int
+    spec: Chain, engine: Engine, states: torch.Tensor, seed: int, chains: int, together: int
 ) -> Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
     """A function that continues states by one layer with weights of their own."""
     # one slot per state of a block, with streams apart from those of the chain

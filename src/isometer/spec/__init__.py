@@ -33,4 +33,6 @@ Every recurrence of the papers is a spec, and `recurrence(ID, width=…, depth=�
 
 import lazy_loader
 
+import isometer.spec._reading  # `Spec(…)` needs to know the kinds of specs, whoever imports it  # noqa: F401
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -46,8 +46,9 @@ _Schedule = float | Annotated[list[float | None], Meta(max_length=DEEPEST)] | _L
 
 
 class _SpecRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """The fields of a `Spec`, each of which may be left out."""
+    """A network as text, or the fields of a `Chain`, each of which may be left out."""
 
+    network: Annotated[str, Meta(max_length=1_000_000)] | UnsetType = UNSET
     width: int | Annotated[list[int], Meta(min_length=1, max_length=DEEPEST)] | UnsetType = UNSET
     depth: int | UnsetType | None = UNSET
     activation: _Text | UnsetType = UNSET
@@ -71,7 +72,7 @@ def spec_fields(text: str | bytes) -> dict[str, Any]:
         {'width': (8, 4), 'residual': inf}
     """
     found = _given(parse_json(text, _SpecRecord, what="the spec", fix=_FIX, most=_MOST, error=SpecError))
-    if "width" not in found:
+    if "width" not in found and "network" not in found:
         raise SpecError(f"the spec has no width; expected the number of features of a layer — {_FIX}")
     if isinstance(found.get("norm"), msgspec.Struct):
         found["norm"] = Norm(**_given(found["norm"]))

@@ -3,8 +3,8 @@
 from typing import Any
 
 from isometer.errors import unknown_name
+from isometer.spec._chain import POST_NORM, Chain
 from isometer.spec._checks import SpecError
-from isometer.spec._network import POST_NORM, Spec
 from isometer.spec._schedule import PowerLaw
 
 RECURRENCES: dict[str, dict[str, Any]] = {
@@ -42,7 +42,7 @@ RECURRENCES: dict[str, dict[str, Any]] = {
 """The recurrences of the papers by ID: the arguments of `Spec` that make each."""
 
 
-def recurrence(name: str, **fields_of_spec: Any) -> Spec:
+def recurrence(name: str, **fields_of_spec: Any) -> Chain:
     """The spec of a recurrence of the papers, by inventory ID.
 
     Args:
@@ -60,4 +60,4 @@ def recurrence(name: str, **fields_of_spec: Any) -> Spec:
     """
     if name not in RECURRENCES:
         raise unknown_name("recurrence", name, RECURRENCES, error=SpecError)
-    return Spec(**{**RECURRENCES[name], **fields_of_spec})
+    return Chain(**{**RECURRENCES[name], **fields_of_spec})

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 from isometer.doctor import probe
-from isometer.doctor.prediction import Chain, extract, predict_chain
+from isometer.doctor.prediction import ExtractedChain, extract, predict_chain
 from isometer.doctor.prediction._bands import bands
 from isometer.errors import IsometerError
 from isometer.spec import Spec
@@ -72,7 +72,7 @@ def test_means_are_those_of_networks_of_the_law(law: str) -> None:
     """
     batch = draw(8, seed=3)
     measured: dict[str, list[float]] = {}
-    chain: Chain | None = None
+    chain: ExtractedChain | None = None
     for seed in range(24):
         model = Net(**LAWS[law], seed=seed)
         model.stem.load_state_dict(Net(**LAWS[law], seed=99).stem.state_dict())

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
 from isometer.simulate import LayerChain, checked_batch, checked_engine, one_thread
-from isometer.spec import Spec
+from isometer.spec import Chain
 
 __all__ = ["stationary_gram"]
 
 
 def stationary_gram(
-    spec: Spec, batch: Any, *, layers: int, burn_in: int = 0, chains: int = 1, seed: int = 0
+    spec: Chain, batch: Any, *, layers: int, burn_in: int = 0, chains: int = 1, seed: int = 0
 ) -> NDArray[np.float64]:
     """`(1/L) Σ_ℓ H_ℓ H_ℓᵀ / d` along chains of layers, an estimate of E_ν[H Hᵀ / d] per chain.
 

@@ -172,11 +172,11 @@ def _prediction(subject: Subject, examination: Examination, predict: bool, seed:
         return None, ""
     if examination.nonfinite_layer is not None:
         return None, "values are not finite"
-    from isometer.doctor.prediction._extraction import Chain, chain_of
+    from isometer.doctor.prediction._extraction import ExtractedChain, chain_of
     from isometer.doctor.prediction._predict_chain import predict_chain
 
     chain = chain_of(subject.original, examination, quick=True)
-    return (predict_chain(chain, examination, seed=seed), "") if isinstance(chain, Chain) else (None, chain)
+    return (predict_chain(chain, examination, seed=seed), "") if isinstance(chain, ExtractedChain) else (None, chain)
 
 
 def _paired(seed: int) -> Callable[[Any], torch.Tensor]:

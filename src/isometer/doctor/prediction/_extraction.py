@@ -23,17 +23,17 @@ from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._reductions import MAX_SAMPLES
 from isometer.doctor.probe._trace import Numbers, numbers_of
 from isometer.errors import IsometerError
-from isometer.spec import Norm, Schedule, Spec, Step
+from isometer.spec import Chain, LayerStep, Norm, Schedule, Spec
 
 SHORTEST = 3
 """A chain has at least so many layers."""
 
 _DISTINCT = 5.0  # standard deviations by which gains of layers differ before they count as different
-_STEPS: dict[str, Step] = {"w": "weights", "n": "norm", "a": "activation", "r": "residual"}
+_STEPS: dict[str, LayerStep] = {"w": "weights", "n": "norm", "a": "activation", "r": "residual"}
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
+class ExtractedChain:
     """A part of a model that a spec describes.
 
     Example:
@@ -54,7 +54,7 @@ class Chain:
         head: the layer of the examination whose weights, and nothing else, read the end of the chain.
     """
 
-    spec: Spec
+    spec: Chain
     layers: tuple[int, ...]
     note: str
     activation: str
@@ -63,7 +63,7 @@ class Chain:
     head: int | None = None
 
 
-def extract(model: nn.Module, examination: Examination) -> Chain | None:
+def extract(model: nn.Module, examination: Examination) -> ExtractedChain | None:
     """The longest chain of a model that the theory covers, `None` if it has none of at least three layers.
 
     Nothing is run: the probe has recorded what each operation reads.
@@ -109,7 +109,7 @@ def why_not(model: nn.Module, examination: Examination) -> str:
     return found if isinstance(found, str) else ""
 
 
-def chain_of(model: nn.Module, examination: Examination, *, quick: bool = False) -> Chain | str:
+def chain_of(model: nn.Module, examination: Examination, *, quick: bool = False) -> ExtractedChain | str:
     """The chain, or why there is none; a `quick` look gives up where the sites alone rule one out."""
     few = _too_few(examination) if quick else ""
     if few:
@@ -162,7 +162,7 @@ def _all_different(*candidates: set[tuple[int, ...]]) -> bool:
     )
 
 
-def _described(run: list[Segment], graph: Flow, examination: Examination) -> Chain | str:
+def _described(run: list[Segment], graph: Flow, examination: Examination) -> ExtractedChain | str:
     """The chain of a run, or why there is none."""
     nodes = graph.nodes
     left_out = any(nodes[index].site is None for block in run for index in (block.end, _weights(block)))
@@ -210,7 +210,7 @@ def _described(run: list[Segment], graph: Flow, examination: Examination) -> Cha
     ends = cast("list[int]", [nodes[run[0].start].site, *(nodes[block.end].site for block in run)])
     modules = tuple(examination.sites[nodes[_weights(block)].site or 0].name for block in run)
     note = _note(spec, examination, nodes[run[0].start].kind)
-    return Chain(spec, tuple(ends), note, text, modules, _closed(graph, run), _head(graph, run))
+    return ExtractedChain(spec, tuple(ends), note, text, modules, _closed(graph, run), _head(graph, run))
 
 
 def _weights(block: Segment) -> int:
@@ -363,7 +363,7 @@ def _schedule(values: Sequence[float]) -> Schedule:
     return values[0] if len(set(values)) == 1 else tuple(values)
 
 
-def _order(letters: str) -> tuple[Step, ...]:
+def _order(letters: str) -> tuple[LayerStep, ...]:
     present = [_STEPS[letter] for letter in letters if letter in _STEPS]
     if "activation" not in present:
         present.append("activation")
@@ -390,7 +390,7 @@ def _head(graph: Flow, run: Sequence[Segment]) -> int | None:
     return None
 
 
-def _note(spec: Spec, examination: Examination, start: str) -> str:
+def _note(spec: Chain, examination: Examination, start: str) -> str:
     gain = "per layer" if isinstance(spec.gain, tuple) else f"{spec.gain:.4g}"
     law = "independent Gaussian" if spec.weights == "gaussian" else "random orthogonal"
     parts = [f"Weights taken as {law} with the measured gain ({gain}), whatever law drew them."]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from isometer.metrics import Metric
 from isometer.metrics._catalogue import probed
-from isometer.spec import Norm, Spec
+from isometer.spec import Chain, Norm
 from isometer.theory import SignalFamily
 from isometer.theory.prediction._moments import ActivationMoments
 
@@ -30,7 +30,7 @@ def _rms(gram: Floats) -> float:
     return math.sqrt(max(0.0, float(np.trace(gram)) / len(gram)))
 
 
-def covered(spec: Spec) -> bool:
+def covered(spec: Chain) -> bool:
     """Whether a spec has a kernel of two samples and Gaussian pre-activations at infinite width.
 
     Without skips the weights come first; with them the layer is `H + γ W φ(H)`, a normalisation of samples allowed
@@ -47,7 +47,7 @@ def covered(spec: Spec) -> bool:
     return steps[-1] == "residual" and steps[-2] == "weights" if spec.has_skip else steps[0] == "weights"
 
 
-def infinite_width(spec: Spec, gram: Floats, at: Sequence[int] | None = None) -> dict[str, Floats]:
+def infinite_width(spec: Chain, gram: Floats, at: Sequence[int] | None = None) -> dict[str, Floats]:
     """Metrics of the chain's Gram matrices at infinite width; empty where theory has none.
 
     From the layer on at which variances vanish, diverge or leave the range of the fast series the numbers are nan.
@@ -97,7 +97,7 @@ def infinite_width(spec: Spec, gram: Floats, at: Sequence[int] | None = None) ->
     return values
 
 
-def _by_theory(spec: Spec, gram: Floats, layers: Sequence[int]) -> dict[str, Floats]:
+def _by_theory(spec: Chain, gram: Floats, layers: Sequence[int]) -> dict[str, Floats]:
     """The same from `theory.prediction.predict`, for as many layers as a few seconds allow; later ones are nan."""
     # Imported here: it brings all that trajectories need, and few chains ask for it.
     from isometer.theory.prediction import coverage, predict
@@ -120,7 +120,7 @@ def _by_theory(spec: Spec, gram: Floats, layers: Sequence[int]) -> dict[str, Flo
     return values
 
 
-def _gradients(spec: Spec, moments: ActivationMoments, variances: list[Floats]) -> Floats:
+def _gradients(spec: Chain, moments: ActivationMoments, variances: list[Floats]) -> Floats:
     """`‖δ_{ℓ−1}‖² = g² E φ′² ‖δ_ℓ‖²` for each sample, `1 + γ²` times that with skips; 0 at the end."""
     logs = np.zeros((spec.layers + 1, len(variances[0])))
     for layer in range(spec.layers, 0, -1):
@@ -139,7 +139,7 @@ def _gradients(spec: Spec, moments: ActivationMoments, variances: list[Floats]) 
         return np.asarray(0.5 * (safe + np.log(np.exp(logs - safe[:, None]).mean(axis=1))))
 
 
-def _layer(spec: Spec, moments: ActivationMoments, gram: Floats, layer: int) -> Floats | None:
+def _layer(spec: Chain, moments: ActivationMoments, gram: Floats, layer: int) -> Floats | None:
     here, mean = gram, np.zeros(len(gram))
     for step in spec.steps:
         if step == "weights":

@@ -12,14 +12,14 @@ import torch
 from numpy.typing import NDArray
 
 from isometer.doctor.prediction._bands import LEVEL, Band, bands
-from isometer.doctor.prediction._extraction import Chain
+from isometer.doctor.prediction._extraction import ExtractedChain
 from isometer.doctor.prediction._infinite_width import infinite_width
 from isometer.doctor.prediction._rollout import GRADIENT, rollout
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._reductions import MAX_SAMPLES
 from isometer.errors import IsometerError
 from isometer.serialize import json_data
-from isometer.spec import Spec
+from isometer.spec import Chain
 
 Floats = NDArray[np.float64]
 FEWEST = 8
@@ -57,7 +57,7 @@ class Prediction:
         note: what was assumed.
     """
 
-    spec: Spec
+    spec: Chain
     layers: tuple[int, ...]
     metrics: dict[str, Band]
     infinite: dict[str, Floats]
@@ -82,7 +82,7 @@ class Prediction:
         }
 
 
-def predict_chain(chain: Chain, examination: Examination, *, runs: int = 32, seed: int = 0) -> Prediction:
+def predict_chain(chain: ExtractedChain, examination: Examination, *, runs: int = 32, seed: int = 0) -> Prediction:
     """Predict what a probe finds along a chain, from the Gram matrix it found at the chain's first layer.
 
     The spec is drawn `runs` times with the exact-in-law engine; gradients are shifted so that they agree with the
@@ -177,7 +177,7 @@ def _measured(examination: Examination, name: str, layers: list[int]) -> Floats:
     return np.asarray(examination.values[name][layers], dtype=float)
 
 
-def _affordable(spec: Spec, samples: int, runs: int, backward: bool) -> tuple[int, bool]:
+def _affordable(spec: Chain, samples: int, runs: int, backward: bool) -> tuple[int, bool]:
     """How many draws a prediction can afford, and whether gradients are among it."""
     work = sum(
         samples * samples * (fan_in + fan_out) + _OVERHEAD
@@ -188,7 +188,7 @@ def _affordable(spec: Spec, samples: int, runs: int, backward: bool) -> tuple[in
     return max(FEWEST, min(runs, most)), backward
 
 
-def _cotangent(chain: Chain, examination: Examination) -> Floats | None:
+def _cotangent(chain: ExtractedChain, examination: Examination) -> Floats | None:
     """Inner products of the samples' gradients by the head's output, from those by its weights (002/prop-8)."""
     if chain.head is None:
         return None
@@ -217,7 +217,7 @@ def _unresolved(measured: dict[str, Floats], examination: Examination, layers: l
                 measured["isometry_gap"][place] = math.nan
 
 
-def _note(chain: Chain, used: int, asked: int, backward: bool) -> str:
+def _note(chain: ExtractedChain, used: int, asked: int, backward: bool) -> str:
     parts = [chain.note]
     if used < asked:
         parts.append(f"{used} draws instead of {asked}, for the cost.")

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from isometer.metrics._catalogue import probed
 from isometer.simulate._chain import LayerChain
 from isometer.simulate._engine import checked_engine, one_thread
-from isometer.simulate._measure import log_norm
+from isometer.simulate._gradients import log_norm
 from isometer.simulate._weights import haar_frame
-from isometer.spec import Spec
+from isometer.spec import Chain
 
 Floats = NDArray[np.float64]
 Tensor = torch.Tensor
@@ -40,7 +40,7 @@ class Draws:
 
 
 def rollout(
-    spec: Spec,
+    spec: Chain,
     gram: Floats,
     *,
     at: Sequence[int],
@@ -115,7 +115,7 @@ def _generator(seed: int, run: int, role: int) -> torch.Generator:
 
 
 def _chunk(
-    stretches: Sequence[Spec],
+    stretches: Sequence[Chain],
     root: Floats,
     twins: list[int],
     runs: range,
@@ -155,10 +155,10 @@ def _chunk(
     return values
 
 
-def _stretches(spec: Spec, at: Sequence[int]) -> list[Spec]:
+def _stretches(spec: Chain, at: Sequence[int]) -> list[Chain]:
     """The layers between two that are read, as specs of their own."""
     found = []
-    known: dict[tuple[object, ...], Spec] = {}
+    known: dict[tuple[object, ...], Chain] = {}
     for before, after in pairwise(at):
         inside = range(before + 1, after + 1)
         widths = tuple(spec.widths[before:after])

@@ -10,7 +10,7 @@ import numpy as np
 from isometer.data._batches import make_batch
 from isometer.errors import IsometerError
 from isometer.metrics import cosines
-from isometer.spec import Norm, Spec
+from isometer.spec import Chain, Norm, Spec
 
 GRADIENT = "gradient_log_norm"
 _ALWAYS = ("orthogonality_gap", "isometry_gap", GRADIENT)
@@ -35,7 +35,7 @@ def network(
     residual: float | None,
     depth: int,
     width: int,
-) -> Spec:
+) -> Chain:
     """The network of the lab's controls.
 
     Example:

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from isometer.activations._closed_forms import as_two_rays
 from isometer.errors import IsometerError
-from isometer.spec import Spec
+from isometer.spec import Chain
 
 
 class Coverage(NamedTuple):
     """Why theory does not cover a spec, and the nearest spec that it covers; both None if it does."""
 
     reason: str | None
-    nearest: Spec | None
+    nearest: Chain | None
 
     @property
     def is_covered(self) -> bool:
@@ -22,7 +22,7 @@ class Coverage(NamedTuple):
         return self.reason is None
 
 
-def coverage(spec: Spec, samples: int | None = None, *, backward: bool = False) -> Coverage:
+def coverage(spec: Chain, samples: int | None = None, *, backward: bool = False) -> Coverage:
     """Whether theory predicts a spec: what leaves the weights must be Gaussian, and independent given the batch.
 
     Args:
@@ -48,7 +48,7 @@ def coverage(spec: Spec, samples: int | None = None, *, backward: bool = False) 
     return Coverage(None, None) if small is None else small
 
 
-def check_covered(spec: Spec, samples: int | None = None, *, backward: bool = False) -> None:
+def check_covered(spec: Chain, samples: int | None = None, *, backward: bool = False) -> None:
     """Raise an error with the assumption that fails and the nearest covered spec.
 
     Example:
@@ -71,7 +71,7 @@ def check_covered(spec: Spec, samples: int | None = None, *, backward: bool = Fa
     raise IsometerError(f"no theory covers this network: {reason} — {hint}")
 
 
-def _weights(spec: Spec) -> Coverage | None:
+def _weights(spec: Chain) -> Coverage | None:
     if spec.weights == "asymmetric":
         reason = "weights of the law asymmetric have a mean, and theory takes them as centred"
         return Coverage(reason, _nearest(spec, weights="uniform"))
@@ -81,7 +81,7 @@ def _weights(spec: Spec) -> Coverage | None:
     return None
 
 
-def _norm(spec: Spec) -> Coverage | None:
+def _norm(spec: Chain) -> Coverage | None:
     norm = spec.norm
     if norm is None or norm.over != "batch":
         return None
@@ -97,7 +97,7 @@ def _norm(spec: Spec) -> Coverage | None:
     return None
 
 
-def activation_first(spec: Spec) -> bool:
+def activation_first(spec: Chain) -> bool:
     """Whether the activation comes between the weights and the norm that follows them, around the layer's end."""
     steps = [step for step in spec.steps if step != "residual"]
     start = steps.index("weights")
@@ -105,7 +105,7 @@ def activation_first(spec: Spec) -> bool:
     return turned.index("activation") < turned.index("norm")
 
 
-def _skip(spec: Spec) -> Coverage | None:
+def _skip(spec: Chain) -> Coverage | None:
     if not spec.has_skip:
         return None
     weights, residual = spec.steps.index("weights"), spec.steps.index("residual")
@@ -132,7 +132,7 @@ def _skip(spec: Spec) -> Coverage | None:
     return None
 
 
-def _without_late(spec: Spec) -> Spec | None:
+def _without_late(spec: Chain) -> Chain | None:
     """The skip kept and the norm moved into the branch or over features, if that is covered; otherwise no skip."""
     for changes in (
         {"order": ("norm", "activation", "weights", "residual")},
@@ -145,7 +145,7 @@ def _without_late(spec: Spec) -> Spec | None:
     return None
 
 
-def _nearest(spec: Spec, **changes: object) -> Spec | None:
+def _nearest(spec: Chain, **changes: object) -> Chain | None:
     """The spec with these changes, if that is covered."""
     try:
         near = spec.replace(**changes)
@@ -154,7 +154,7 @@ def _nearest(spec: Spec, **changes: object) -> Spec | None:
     return near if all(check(near) is None for check in (_weights, _norm, _skip)) else None
 
 
-def _small_batch(spec: Spec, samples: int | None, backward: bool) -> Coverage | None:
+def _small_batch(spec: Chain, samples: int | None, backward: bool) -> Coverage | None:
     norm = spec.norm
     if norm is None or norm.over != "batch" or samples is None:
         return None

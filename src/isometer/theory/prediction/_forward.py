@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from isometer.activations._closed_forms import as_two_rays
 from isometer.errors import InfiniteMomentError, IsometerError
-from isometer.spec import Norm, Spec
+from isometer.spec import Chain, Norm
 from isometer.spec._weight_laws import weight_factor
 from isometer.theory.batch_norm._layer_map import batch_norm_map
 from isometer.theory.batch_norm._parts import Position
@@ -87,7 +87,7 @@ class Forward:
         [[1.0, 0.31831], [0.31831, 1.0]]
     """
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Chain) -> None:
         self.spec = spec
         steps = spec.steps
         weights, residual = steps.index("weights"), steps.index("residual")

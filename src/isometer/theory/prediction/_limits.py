@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
 from isometer.serialize import json_text
-from isometer.spec import PowerLaw, Spec
+from isometer.spec import Chain, PowerLaw
 from isometer.theory.batch_norm._fixed_points import LocalRates, batch_norm_fixed_point
 from isometer.theory.batch_norm._growth import gradient_growth
 from isometer.theory.batch_norm._parts import Position
@@ -69,7 +69,7 @@ class FixedPointLimits:
         return {"fixed_point": json_text(point), **numbers, "note": self.note}
 
 
-def limits(spec: Spec, samples: int, path: Path | None = None) -> FixedPointLimits:
+def limits(spec: Chain, samples: int, path: Path | None = None) -> FixedPointLimits:
     """The fixed point of a spec's layer for exchangeable batches, and rates there.
 
     Args:
@@ -100,20 +100,20 @@ def limits(spec: Spec, samples: int, path: Path | None = None) -> FixedPointLimi
     return _iterated(spec, forward, samples, growth, path)
 
 
-def _varies(spec: Spec) -> bool:
+def _varies(spec: Chain) -> bool:
     if len({spec.input_width, *spec.widths}) > 1 and (isinstance(spec.scale, str) or len(set(spec.widths)) > 1):
         return True
     values = (spec.gain, spec.residual, spec.activation_gain)
     return any(isinstance(value, tuple | PowerLaw) and len(_values(spec, value)) > 1 for value in values)
 
 
-def _values(spec: Spec, value: Any) -> set[float]:
+def _values(spec: Chain, value: Any) -> set[float]:
     if isinstance(value, PowerLaw):
         return {value.at(layer, spec.layers) for layer in range(1, spec.layers + 1)}
     return set(value)
 
 
-def _of_batch_norm(spec: Spec, forward: Forward, n: int, growth: float | None) -> FixedPointLimits:
+def _of_batch_norm(spec: Chain, forward: Forward, n: int, growth: float | None) -> FixedPointLimits:
     norm = spec.norm
     assert norm is not None
     gain = spec.at("activation_gain", 1)
@@ -155,7 +155,7 @@ def _way_out(rates: LocalRates) -> str:
     return "all samples moving together"
 
 
-def _observed(spec: Spec, forward: Forward, carried: Floats) -> Floats | None:
+def _observed(spec: Chain, forward: Forward, carried: Floats) -> Floats | None:
     """The Gram matrix of the output where this one enters the weights; None where its centred part has vanished."""
     covariance = forward.weight_variance(1) * carried + spec.bias_variance
     n = len(covariance)
@@ -165,7 +165,7 @@ def _observed(spec: Spec, forward: Forward, carried: Floats) -> Floats | None:
     return forward.statistics(forward.output(Columns(covariance), 1))[0]
 
 
-def _of_lengths(spec: Spec, forward: Forward, n: int, growth: float | None, path: Path | None) -> FixedPointLimits:
+def _of_lengths(spec: Chain, forward: Forward, n: int, growth: float | None, path: Path | None) -> FixedPointLimits:
     """Without norm: the length map's fixed point q* and the cosine there, of pre-activations."""
     weight = forward.weight_variance(1) * spec.output_scale(1) ** 2
     gain = spec.at("activation_gain", 1)
@@ -198,7 +198,7 @@ def _of_lengths(spec: Spec, forward: Forward, n: int, growth: float | None, path
     return _with_point(gram, n, rate, growth, note)
 
 
-def _iterated(spec: Spec, forward: Forward, n: int, growth: float | None, path: Path | None) -> FixedPointLimits:
+def _iterated(spec: Chain, forward: Forward, n: int, growth: float | None, path: Path | None) -> FixedPointLimits:
     """Norms over features and skips: two numbers, followed until they rest."""
     if spec.has_skip and not forward.late:
         return FixedPointLimits(

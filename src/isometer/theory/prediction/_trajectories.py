@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from isometer.checks import MOST_RUNS, check_entries, whole_number
 from isometer.errors import IsometerError
-from isometer.spec import Spec
+from isometer.spec import Chain
 from isometer.theory.prediction._backward import gradient_log_norms
 from isometer.theory.prediction._coverage import check_covered
 from isometer.theory.prediction._fluctuations import LARGEST, band_gap, gram_laws
@@ -29,7 +29,7 @@ _ENTRIES = 1 << 20  # of Gram matrices, measured at a time
 
 
 def predict(
-    spec: Spec,
+    spec: Chain,
     batch: ArrayLike | None = None,
     *,
     gram: ArrayLike | None = None,
@@ -118,7 +118,7 @@ def _measured(names: Sequence[str], pairs: Sequence[tuple[Floats, float]], featu
 
 
 def finite_width(
-    spec: Spec,
+    spec: Chain,
     batch: ArrayLike | None = None,
     *,
     gram: ArrayLike | None = None,
@@ -204,7 +204,7 @@ def _shifted(progress: Callable[[int, int], None] | None, done: int, total: int)
 _REACH = 1.0  # of `GramLaw.reach`: fluctuations as large as what fluctuates
 
 
-def finite_width_gap(spec: Spec, samples: int) -> str | None:
+def finite_width_gap(spec: Chain, samples: int) -> str | None:
     """Why `finite_width` has no band for a spec and a batch size; None if it has.
 
     Example:
@@ -216,7 +216,7 @@ def finite_width_gap(spec: Spec, samples: int) -> str | None:
     return band_gap(Forward(spec))
 
 
-def missing_bands(spec: Spec, samples: int, metrics: Sequence[str]) -> dict[str, str]:
+def missing_bands(spec: Chain, samples: int, metrics: Sequence[str]) -> dict[str, str]:
     """Why metrics have no band of the spec's own width, by name; empty if all have one.
 
     Example:
@@ -249,7 +249,7 @@ def _statistics(values: Floats, quantile: float, runs: int, level: float) -> tup
     return mean, mean - half, mean + half
 
 
-def checked_start(spec: Spec, batch: ArrayLike | None, gram: ArrayLike | None) -> tuple[Floats, bool]:
+def checked_start(spec: Chain, batch: ArrayLike | None, gram: ArrayLike | None) -> tuple[Floats, bool]:
     """The batch or the Gram matrix as an array, and which it is; an error says what is wrong with it.
 
     Example:

@@ -84,7 +84,7 @@ def odd_again(name: str) -> Any:
 
         runs = 16
         x = inputs(i["n"], runs, i.get("start", "gaussian"), rng)
-        spec = Spec(i["width"], i["depth"], norm="batch-recenter", input_width=x.shape[-1])  # type: ignore[arg-type]
+        spec = Spec(i["width"], i["depth"], norm="batch-recenter", input_width=x.shape[-1])
         seed = int(rng.integers(1 << 31))
         data = simulate(spec, x, runs=runs, metrics=[measures[name]], seed=seed, engine="dense")
         return Estimate.of(np.asarray(data[name].isel(layer=-1).values))

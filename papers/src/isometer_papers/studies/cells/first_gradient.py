@@ -13,12 +13,12 @@ from isometer_papers.studies.cells.bare import bare
 from isometer_papers.studies.cells.images import images
 
 if TYPE_CHECKING:
-    from isometer.spec import Spec
+    from isometer.spec import Chain
 
 FIRST_LAYERS = (1, 2)
 
 
-def network(c: Mapping[str, Any], features: int) -> Spec:
+def network(c: Mapping[str, Any], features: int) -> Chain:
     """The network of a configuration: gains are `gain · ℓ^(−exponent)`.
 
     Example:

@@ -1,4 +1,4 @@
-"""The network spec itself."""
+"""A chain: one layer repeated."""
 
 from __future__ import annotations
 
@@ -11,34 +11,25 @@ from typing import Any, Literal
 
 from isometer.activations import Activation, activation
 from isometer.spec._activation import activation_text, positively_homogeneous, resolved
+from isometer.spec._chain_form import steps_of
 from isometer.spec._checks import SpecError, number, one_of, whole
 from isometer.spec._norm import Norm
-from isometer.spec._record import spec_fields
+from isometer.spec._program import Shape
 from isometer.spec._schedule import PowerLaw, Schedule, schedule_record
+from isometer.spec._spec import Spec
+from isometer.spec._steps import WEIGHT_LAWS, Step
 
-Step = Literal["weights", "residual", "norm", "activation"]
+LayerStep = Literal["weights", "residual", "norm", "activation"]
 """The type of a step of a layer: weights, residual, norm or activation."""
-WEIGHT_LAWS = (
-    "gaussian",
-    "uniform",
-    "orthogonal",
-    "xavier-normal",
-    "xavier-uniform",
-    "he",
-    "pytorch",
-    "asymmetric",
-    "orthogonalized-xavier",
-)
-"""The laws of random weights that `Spec.weights` takes."""
-PRE_NORM: tuple[Step, ...] = ("weights", "norm", "activation")
+PRE_NORM: tuple[LayerStep, ...] = ("weights", "norm", "activation")
 """The order of a layer with the norm before the activation, the default."""
-POST_NORM: tuple[Step, ...] = ("weights", "activation", "norm")
+POST_NORM: tuple[LayerStep, ...] = ("weights", "activation", "norm")
 """The order of a layer with the norm after the activation."""
 
 
-@dataclass(frozen=True)
-class Spec:
-    """A random network, layer by layer; see the module for what a layer is.
+@dataclass(frozen=True, eq=False, repr=False)
+class Chain(Spec):
+    """A random network that is one layer repeated; `isometer.spec` says what a layer is, `Spec(…)` makes it.
 
     Args:
         width: features of every layer, or one number per layer.
@@ -78,7 +69,7 @@ class Spec:
     bias_variance: float = 0.0
     residual: Schedule = math.inf
     activation_gain: Schedule = 1.0
-    order: tuple[Step, ...] = PRE_NORM
+    order: tuple[LayerStep, ...] = PRE_NORM
     scale: float | Literal["1/sqrt(width)"] = 1.0
     input_width: int | None = None
 
@@ -143,7 +134,7 @@ class Spec:
             return numbers
         return number(value, name, infinite=infinite)
 
-    def _checked_order(self) -> tuple[Step, ...]:
+    def _checked_order(self) -> tuple[LayerStep, ...]:
         order = tuple(self.order) if isinstance(self.order, Sequence) else (self.order,)
         steps = [step for step in order if step != "residual"]
         if sorted(map(str, steps)) != sorted(PRE_NORM) or order.count("residual") > 1:
@@ -169,6 +160,28 @@ class Spec:
                 raise SpecError(
                     f"width {odd[0]} does not split into {self.norm.groups} groups; expected a multiple — change either"
                 )
+
+    # --- as a composition ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def composition(self) -> tuple[Step, ...]:
+        """The layer, repeated."""
+        return steps_of(self)
+
+    @property
+    def shape(self) -> Shape:
+        """Features of the input."""
+        assert self.input_width is not None
+        return Shape(self.input_width)
+
+    def _fields(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    def __eq__(self, other: object) -> bool:
+        # equal fields are quick to see; other fields may describe the same network
+        return (isinstance(other, Chain) and self._fields() == other._fields()) or super().__eq__(other)
+
+    __hash__ = Spec.__hash__
 
     # --- reading it ---------------------------------------------------------------------------------------------------
 
@@ -217,7 +230,7 @@ class Spec:
         return isinstance(self.residual, PowerLaw) or math.isfinite(self.residual)
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[LayerStep, ...]:
         """All four steps in their order, those included that do nothing.
 
         Example:
@@ -230,7 +243,7 @@ class Spec:
         return (*self.order[:after], "residual", *self.order[after:])
 
     @cached_property
-    def operations(self) -> tuple[Step, ...]:
+    def operations(self) -> tuple[LayerStep, ...]:
         """The steps a layer really takes, in order.
 
         Example:
@@ -325,20 +338,7 @@ class Spec:
             del record["depth"]
         return json.dumps(record, allow_nan=False)
 
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Spec:
-        """The spec that `to_json` wrote; fields which are left out have their defaults.
-
-        Raises:
-            SpecError: it is no JSON, or no spec.
-
-        Example:
-            >>> Spec.from_json('{"width": 8, "depth": 2, "norm": "batch"}').norm.over
-            'batch'
-        """
-        return cls(**spec_fields(text))
-
-    def replace(self, **changes: Any) -> Spec:
+    def replace(self, **changes: Any) -> Chain:
         """The same spec with some fields changed; a changed width moves an input width that equalled it.
 
         Example:
@@ -350,3 +350,20 @@ class Spec:
         if isinstance(changes.get("width"), tuple | list) and "depth" not in changes:
             changes["depth"] = None
         return replace(self, **changes)
+
+
+def chain_only(spec: Spec, what: str) -> Chain:
+    """The chain that a spec is, for what covers chains only.
+
+    Raises:
+        SpecError: it is another composition.
+
+    Example:
+        >>> chain_only(Spec("input(8) > repeat(dense > act('relu'), 3)"), "this").depth
+        3
+    """
+    if not isinstance(spec, Chain):
+        raise SpecError(
+            f"{what} covers one layer repeated; got {spec} — pass a chain, such as Spec(width=64, depth=10)"
+        )
+    return spec
