@@ -23,6 +23,8 @@ _CONSTANT = 1e-13  # relative spread of means that counts as none
 def activate(step: Act, state: State, run: Run) -> Stepped:
     """x ↦ φ(αx): exact for Gaussian features, also for a function of a function of them."""
     phi, gain = resolved(step.activation), float(step.gain)  # type: ignore[arg-type]
+    if run.watched is not None:
+        run.watched.append(state)
     single = state.single
     if single is not None and single.features is not None:
         return _of_given(phi, gain, state, single.features, run)
@@ -103,8 +105,7 @@ def _of_operations(phi: Activation, gain: float, state: State, run: Run) -> Step
     if whole is not None:
         out, _ = _elementwise(whole, 1.0, group.base, state, group, run)
     else:
-        process, error = process_of(group, state.keys, tangent=run.tangent)
-        run.moments.error += error
+        process = process_of(group, state.keys, run)
         out = State.of(process, state.layout, state.width, state.log_scale)
     return out, (lambda gradient, _: gradient.behind(operation)) if run.backward else None
 

@@ -23,8 +23,8 @@ Floats = NDArray[np.float64]
 class ExchangeablePath(NamedTuple):
     """Lengths and cosines by layer, the input first.
 
-    `variance`: mean square of a feature. `gap`: 1 − cosine, with relative accuracy where it is small. `diverged`: the layer
-    from which on numbers are nan, −1 if none.
+    `variance`: mean square of a feature. `gap`: 1 − cosine, with relative accuracy where it is small. `diverged`: the
+    layer from which on numbers are nan, −1 if none.
     """
 
     variance: Floats  # (layer, start)
@@ -37,9 +37,7 @@ class ExchangeablePath(NamedTuple):
         return np.asarray(1.0 - self.gap)
 
 
-def exchangeable_path(
-    spec: Spec, gaps: ArrayLike, variances: ArrayLike = 1.0, *, samples: int = 2
-) -> ExchangeablePath:
+def exchangeable_path(spec: Spec, gaps: ArrayLike, variances: ArrayLike = 1.0, *, samples: int = 2) -> ExchangeablePath:
     """How samples of one length and one cosine fare in a network of infinite width without positions.
 
     Args:

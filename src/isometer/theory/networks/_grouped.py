@@ -25,6 +25,7 @@ from isometer.theory.networks._covariance import Covariance, without_mean
 from isometer.theory.networks._gradient import averaged_push
 from isometer.theory.networks._points import gaussian_batches
 from isometer.theory.networks._state import Group, NotCovered, Process, State
+from isometer.theory.networks._weights import Run
 
 Floats = NDArray[np.float64]
 POINTS = 1 << 14
@@ -54,11 +55,14 @@ def _affine(scale: Floats, offset: Floats) -> tuple[Affine, ...]:
     return (Affine(-offset / np.where(scale != 0.0, scale, 1.0), scale),)
 
 
-def process_of(group: Group, sources: frozenset[int], *, tangent: bool) -> tuple[Process, float]:
-    """The features that a group of operations makes, and their relative error."""
+def process_of(group: Group, sources: frozenset[int], run: Run) -> Process:
+    """The features that a group of operations makes."""
     size = group.base.gaps.shape
     second, mean = np.empty(size), np.empty(size[:2])
-    push = np.empty(size) if tangent else None
+    push = np.empty(size) if run.tangent else None
+    if run.dry:
+        like = np.ones(size[:2])
+        return Process("operations", 0.4 * like, Covariance(like, group.base.gaps), push, sources, group)
     error = 0.0
     for copy in range(size[0]):
         columns = group.columns(copy)
@@ -68,13 +72,12 @@ def process_of(group: Group, sources: frozenset[int], *, tangent: bool) -> tuple
             assert group.tangent is not None
             pushed = averaged_push(columns.operations, columns.covariance, group.tangent[copy])
             if pushed is None:
-                raise NotCovered(
-                    "batch norm", "the tangent kernel of so few samples is infinite", "take four at least"
-                )
+                reason = "the tangent kernel of samples of so low a rank is infinite"
+                raise NotCovered("batch norm", reason, "pass samples of rank 3 at least")
             push[copy] = pushed
             error = max(error, SAMPLED)
-    covariance = without_mean(Covariance.of_gram(second), mean)
-    return Process("operations", mean, covariance, push, sources, group), error
+    run.moments.error += error
+    return Process("operations", mean, without_mean(Covariance.of_gram(second), mean), push, sources, group)
 
 
 def grouped_statistics(columns: Columns) -> tuple[Floats, Floats, float]:

@@ -17,24 +17,21 @@ from isometer.activations._closed_forms import as_two_rays
 from isometer.errors import InfiniteMomentError
 from isometer.spec import (
     Act,
-    Attention,
     Bias,
     Convolution,
     Dense,
-    Dropout,
-    Embedding,
     Flatten,
     Join,
     Norm,
     Pool,
-    Positions,
-    Repeat,
     Residual,
     Scaling,
     Shape,
     Step,
 )
 from isometer.spec._activation import resolved
+from isometer.spec._coverage import gap_of, others_that_cover
+from isometer.spec._language import word_of
 from isometer.spec._steps import walk as every_step
 from isometer.theory.networks._branches import join, residual
 from isometer.theory.networks._entries import activate
@@ -69,6 +66,7 @@ def walk(steps: Sequence[Step], state: State, run: Run, held: frozenset[int] = f
 
 
 def _stepped(step: Step, state: State, run: Run, held: frozenset[int]) -> Stepped:
+    _check_step(step)
     match step:
         case Dense():
             return dense(step, state, run)
@@ -90,16 +88,16 @@ def _stepped(step: Step, state: State, run: Run, held: frozenset[int]) -> Steppe
             return pool(step, state, run)
         case Flatten():
             return flatten(step, state, run)
-        case Repeat():
-            raise AssertionError("repeats are unrolled before")
-        case Attention():
-            raise NotCovered("attention", "its scores are random at any width", "simulate it")
-        case Embedding():
-            raise NotCovered("embed", "its input is no vector", "embed the tokens, and pass them as the batch")
-        case Positions():
-            raise NotCovered("positions", "vectors of positions are not derived yet", "add them to the batch")
-        case Dropout():
-            raise NotCovered("dropout", "its mask is not derived yet", "leave it out, or simulate it")
+        case _:
+            raise AssertionError(f"{word_of(step)} is refused before, and repeats are unrolled")
+
+
+def _check_step(step: Step) -> None:
+    reason = gap_of(step, "theory")
+    if reason is not None:
+        others = others_that_cover(step, "theory")
+        fix = f"{' and '.join(others[-2:])} cover it" if others else "leave it out"
+        raise NotCovered(word_of(step), reason, fix)
 
 
 @dataclass
@@ -110,7 +108,7 @@ class Passage:
     """
 
     states: list[State]
-    widths: list[int]
+    seen: list[State] = field(default_factory=list)  # what entered the last activation of each layer
     backs: list[Adjoint | None] = field(default_factory=list)
     diverged: int = -1
 
@@ -119,9 +117,15 @@ class Passage:
         """What leaves."""
         return self.states[-1]
 
-    def grams(self) -> list[tuple[Floats, float]]:
-        """Gram matrices over samples, means over positions, and log-scales."""
-        return [(sample_gram(state.second().gram(), state.layout), state.log_scale) for state in self.states]
+    def grams(self, at: str = "post") -> list[tuple[Floats, float]]:
+        """Gram matrices over samples, means over positions, and log-scales; `at` as in `predict`."""
+        chosen = self.states if at == "post" else [self.states[0], *self.seen]
+        return [(sample_gram(state.second().gram(), state.layout), state.log_scale) for state in chosen]
+
+    def features(self, at: str = "post") -> list[int]:
+        """How many features the states have, positions included."""
+        chosen = self.states if at == "post" else [self.states[0], *self.seen]
+        return [state.width * state.layout.positions for state in chosen]
 
 
 def passage(
@@ -141,11 +145,13 @@ def passage(
     """
     keeps_scale = homogeneous(step for steps, _ in layers for step in steps)
     state = start.rescaled() if keeps_scale else start
-    out = Passage([state], [state.width])
-    for number, (steps, shape) in enumerate(layers, start=1):
+    out = Passage([state])
+    for number, (steps, _) in enumerate(layers, start=1):
         entering = state.layout
         if state.layout.is_full and not needs_pairs(step for later, _ in layers[number - 1 :] for step in later):
             state = reduced(state)
+        if run.watched is not None:
+            run.watched.clear()
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows has diverged, and is judged below
                 state, back = walk(steps, state, run)
@@ -160,7 +166,8 @@ def passage(
         if keeps_scale:
             state = state.rescaled()
         out.states.append(state)
-        out.widths.append(shape.width * shape.positions)
+        if run.watched is not None:
+            out.seen.append(run.watched[-1] if run.watched else state)
         out.backs.append(_with_pairs(back, entering))
         if progress is not None:
             progress(number, len(layers))
@@ -244,5 +251,5 @@ def gradient_log_norms(found: Passage, layers: int) -> Floats:
             logs[:layer] = math.inf
             return logs
     total = float(np.trace(gradient.total(), axis1=-2, axis2=-1).sum())
-    logs[0] = 0.5 * (math.log(total) + gradient.log + math.log(found.widths[0])) if total > 0.0 else -math.inf
+    logs[0] = 0.5 * (math.log(total) + gradient.log + math.log(found.states[0].width)) if total > 0.0 else -math.inf
     return logs

@@ -14,8 +14,8 @@ from isometer.spec import Act, Chain, Norm, Spec
 from isometer.spec._activation import resolved
 from isometer.spec._steps import walk as every_step
 from isometer.theory.kernels._inputs import Batch
-from isometer.theory.kernels._kernel_matrix import KernelMatrix, Kind, kernel_matrices
-from isometer.theory.kernels._kernel_matrix import singular_reason
+from isometer.theory.kernels._kernel_map import Norm as NormName
+from isometer.theory.kernels._kernel_matrix import KernelMatrix, Kind, kernel_matrices, singular_reason
 from isometer.theory.kernels._length_map import diverging
 from isometer.theory.networks._inputs import checked_inputs, input_state
 from isometer.theory.networks._interpreter import passage, sample_gram
@@ -24,6 +24,7 @@ from isometer.theory.networks._weights import Run, weight_variance
 from isometer.theory.networks._work import check_network_work
 
 Floats = NDArray[np.float64]
+_FEW_DIGITS = 1e-4  # share of the diagonal that must be left
 
 
 def network_kernels(
@@ -122,54 +123,47 @@ def _depth_free(spec: Chain, batch: Batch, kinds: Sequence[Kind]) -> dict[Kind, 
     """The kernels of weights > (norm over features >) activation, repeated, from the network of `kernel_matrices`.
 
     That one ends with a readout, the biases of which are V/v in units where weights have the variance 1: its NNGP is
-    K + V/v, its NTK that plus the Θ of what leaves the last activation.
+    K + V/v, its NTK that plus the Θ of what leaves the last activation. None where that does not apply, or where the
+    difference would have few digits.
     """
     if not _is_plain(spec):
         return None
-    variance = weight_variance(
-        spec.weights, *_sizes(spec), spec.at("gain", 1), spec.weight_scaling
-    ) * spec.output_scale(1) ** 2
-    first = variance / spec.output_scale(1) ** 2
-    # factors at the end of a layer move into the weights of the next, and out again at the end
-    if not (variance > 0.0 and first == variance):
-        return None
+    variance = _layer_variance(spec, 1)
     norm = spec.norm
     alpha = spec.at("activation_gain", 1)
     root = alpha if norm is not None else alpha * math.sqrt(variance)
     phi = spec.phi if root == 1.0 else spec.phi.gain(root)
     bias = spec.bias_variance / variance
-    kind_of_norm = "none" if norm is None else "layer" if norm.recenter else "rms"
     scaled = Batch(batch.directions, batch.squared_lengths / batch.directions.shape[1])
+    kind_of_norm: NormName = "none" if norm is None else "layer" if norm.recenter else "rms"
     whole = kernel_matrices(phi, scaled, spec.layers, kinds=("nngp", *kinds), bias=bias, norm=kind_of_norm)
-    top = np.exp(whole["nngp"].log_diagonal.max())
-    readout = whole["nngp"].matrix * top
+    readout = whole["nngp"].matrix * math.exp(whole["nngp"].log_diagonal.max())
     out: dict[Kind, KernelMatrix] = {}
     for kind in kinds:
         one = whole[kind]
-        size = float(np.exp(one.log_diagonal.max()))
-        if not math.isfinite(size) or not size > 0.0:
-            return None
+        size = math.exp(min(float(one.log_diagonal.max()), 700.0))
         gram = one.matrix * size - (bias if kind == "nngp" else readout)
         diagonal = np.diag(gram).copy()
-        if not (diagonal > 1e-6 * size).all():
-            return None  # little would be left of the digits
-        out[kind] = KernelMatrix(
-            kind, spec.layers, spec.phi, gram / diagonal.max(), np.log(diagonal), batch, one.singular
-        )
+        if not (diagonal > _FEW_DIGITS * size).all():
+            return None
+        logs = np.log(diagonal)
+        out[kind] = KernelMatrix(kind, spec.layers, spec.phi, gram / diagonal.max(), logs, batch, one.singular)
     return out
 
 
-def _sizes(spec: Chain) -> tuple[int, int]:
-    return spec.fan_in[0], spec.widths[0]
+def _layer_variance(spec: Chain, layer: int) -> float:
+    sizes = spec.fan_in[layer - 1], spec.widths[layer - 1]
+    return weight_variance(spec.weights, *sizes, spec.at("gain", layer), spec.weight_scaling)
 
 
 def _is_plain(spec: Chain) -> bool:
-    norm = spec.norm
-    scheduled = any(isinstance(value, tuple) or not isinstance(value, float) for value in (
-        spec.gain, spec.activation_gain, spec.residual
-    ))
-    even = len({weight_variance(spec.weights, a, b, 1.0, spec.weight_scaling) for a, b in zip(spec.fan_in, spec.widths, strict=True)}) == 1
-    usual = norm is None or (norm == Norm.named("layer") or norm == Norm.named("rms"))
-    order = tuple(step for step in spec.steps if step in spec.operations)
-    ends = order in (("weights", "activation"), ("weights", "norm", "activation"))
-    return not spec.has_skip and not scheduled and even and usual and ends and spec.scale == 1.0 and spec.weights != "asymmetric"
+    """Whether all layers are weights > norm over features > activation with the same numbers."""
+    norm, order = spec.norm, tuple(step for step in spec.steps if step in spec.operations)
+    if spec.has_skip or spec.scale != 1.0 or spec.weights == "asymmetric":
+        return False
+    if order not in (("weights", "activation"), ("weights", "norm", "activation")):
+        return False
+    if norm is not None and norm not in (Norm.named("layer"), Norm.named("rms")):
+        return False
+    numbers = {(_layer_variance(spec, layer), spec.at("activation_gain", layer)) for layer in range(1, spec.layers + 1)}
+    return len(numbers) == 1 and next(iter(numbers))[0] > 0.0

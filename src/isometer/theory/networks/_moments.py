@@ -114,9 +114,7 @@ class Moments:
         known[variance] = view, mean
         return view, mean
 
-    def _by_dual(
-        self, view: GaussianView, gaps: Floats, slopes: bool, variance: float
-    ) -> tuple[Floats, Floats | None]:
+    def _by_dual(self, view: GaussianView, gaps: Floats, slopes: bool, variance: float) -> tuple[Floats, Floats | None]:
         """1 − cosine after φ without its mean, and E φ′φ′; `variance` is that at which the dual is taken."""
         dual = view.dual
         spread = dual.second_moment - dual.at_zero

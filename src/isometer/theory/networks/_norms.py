@@ -69,7 +69,7 @@ def feature_statistics(norm: Norm, variances: Floats, mean: Floats, width: int) 
         factor = np.ones_like(variances)
     unit = 1.0 if norm.size == "mean-square" else 1.0 / math.sqrt(width / norm.groups)
     factor = factor * norm.scale * unit
-    return factor, norm.shift - (factor * mean if norm.recenter else 0.0)
+    return factor, norm.shift - (factor * mean if norm.recenter else np.zeros_like(mean))
 
 
 def _grouped_features(norm: Norm, state: State, features: Floats, run: Run) -> Stepped:
@@ -78,7 +78,7 @@ def _grouped_features(norm: Norm, state: State, features: Floats, run: Run) -> S
     parts = x.reshape(*x.shape[:2], norm.groups, -1)
     mean, variances = parts.mean(axis=-1), parts.var(axis=-1)
     factor, shift = feature_statistics(norm, variances, mean, state.width)
-    made = (parts * factor[..., None] + np.broadcast_to(shift, mean.shape)[..., None]).reshape(x.shape)
+    made = (parts * factor[..., None] + shift[..., None]).reshape(x.shape)
     process = given(made, tangent=run.tangent, sources=state.keys)
     out = State.of(process, state.layout, state.width, state.log_scale)
     slopes = np.einsum("sig,sjg->sij", factor, factor) / norm.groups
@@ -105,8 +105,7 @@ def _over_samples(norm: Norm, state: State, run: Run) -> Stepped:
         )
     group = begun(state, operation) if begins else extended(state, operation)
     _check_activations(norm, group, run)
-    process, error = process_of(group, state.keys, tangent=run.tangent)
-    run.moments.error += error
+    process = process_of(group, state.keys, run)
     out = State.of(process, state.layout, state.width, state.log_scale)
     if not run.backward:
         return out, None
@@ -130,12 +129,11 @@ def _given_samples(operation: NormalizeBatch, state: State, features: Floats, ru
 
 def _check_over_samples(norm: Norm, state: State, run: Run) -> None:
     samples = state.layout.samples
-    if norm.whiten:
-        raise NotCovered("whitening", "it ties the features of a layer to each other", "use norm('batch')")
     if state.layout.axes:
         raise NotCovered(
-            "batch norm over samples and positions", "its statistics tie positions together", "simulate it, or "
-            "use norm('layer')",
+            "batch norm over samples and positions",
+            "its statistics tie positions together",
+            "simulate it, or use norm('layer')",
         )
     if samples < 2:
         raise NotCovered("batch norm", "batch statistics need at least 2 samples", "use norm('layer')")

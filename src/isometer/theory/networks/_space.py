@@ -12,7 +12,7 @@ from isometer.spec import Convolution, Flatten, Pool
 from isometer.theory.networks._covariance import Covariance, combined, without_mean
 from isometer.theory.networks._gradient import Gradient, Squares
 from isometer.theory.networks._layout import Layout
-from isometer.theory.networks._state import NotCovered, Process, State, gaussian, given
+from isometer.theory.networks._state import Process, State, gaussian, given
 from isometer.theory.networks._weights import Run, Stepped
 
 Floats = NDArray[np.float64]
@@ -78,8 +78,6 @@ def convolution_variance(step: Convolution, fan_in: int) -> float:
 
 def convolve(step: Convolution, state: State, run: Run) -> Stepped:
     """A convolution: the covariance of two positions is the mean of those that their offsets read."""
-    if step.groups > 1:
-        raise NotCovered("conv with groups", "channels of one group may be few at any width", "use groups=1")
     layout, fan_in = state.layout, state.width
     assert step.channels is not None
     fan_out = step.channels
@@ -130,7 +128,7 @@ def _gathered(array: Floats, layout: Layout, at: Places) -> Floats:
     if not layout.is_full:
         return array[at]
     size = layout.samples * len(at)
-    return layout.blocks(array)[:, at][:, :, :, at].reshape(1, size, size)
+    return np.asarray(layout.blocks(array)[:, at][:, :, :, at].reshape(1, size, size))
 
 
 def _mean_read(array: Floats, layout: Layout, places: Places) -> Floats:
@@ -142,7 +140,7 @@ def _mean_read(array: Floats, layout: Layout, places: Places) -> Floats:
             own = own * _present(layout, at)
         total = own if total is None else total + own
     assert total is not None
-    return total / places.shape[1]
+    return np.asarray(total / places.shape[1])
 
 
 def _present(layout: Layout, at: Places) -> Floats:
@@ -156,22 +154,19 @@ def _present(layout: Layout, at: Places) -> Floats:
 def _written(array: Floats, layout: Layout, new: Layout, places: Places) -> Floats:
     """The transpose of reading, offsets summed."""
     n, before = layout.samples, layout.positions
-    if not layout.is_full:
-        out = np.zeros((before, n, n))
-        for offset in range(places.shape[1]):
-            inside = places[:, offset] >= 0
-            np.add.at(out, places[inside, offset], array[inside])
-        return out
-    blocks = array.reshape(n, new.positions, n, new.positions)
-    whole = np.zeros((n, before, n, before))
+    stack, size = layout.size
+    out = np.zeros((stack, size, size))
     for offset in range(places.shape[1]):
         inside = np.flatnonzero(places[:, offset] >= 0)
         at = places[inside, offset]
-        # positions that leave read different ones, except at a reflecting border
-        half = np.zeros((n, before, n, len(inside)))
-        np.add.at(half, (slice(None), at), blocks[:, inside][:, :, :, inside])
-        np.add.at(whole, (slice(None), slice(None), slice(None), at), half)
-    return whole.reshape(1, n * before, n * before)
+        # several positions may read the same one at a reflecting border: additions must not overwrite each other
+        if not layout.is_full:
+            np.add.at(out, at, array[inside])
+            continue
+        samples = np.arange(n)[:, None]
+        rows, read = ((samples * before + at).ravel(), (samples * new.positions + inside).ravel())
+        np.add.at(out[0], (rows[:, None], rows[None, :]), array[0][np.ix_(read, read)])
+    return out
 
 
 # --- pooling and flattening -------------------------------------------------------------------------------------------
@@ -195,12 +190,14 @@ def windows(axes: tuple[int, ...], size: tuple[int, ...] | None, stride: tuple[i
 
 def pool(step: Pool, state: State, run: Run) -> Stepped:
     """Means over windows of positions: linear, so that Gaussian features stay Gaussian."""
-    if step.by == "max":
-        raise NotCovered("pool('max')", "the maximum of Gaussians is not Gaussian", "use pool('mean'), or simulate it")
     layout = state.layout
     matrix = windows(layout.axes, step.size, step.stride)
-    left = () if step.size is None else tuple(
-        (axis - k) // s + 1 for axis, k, s in zip(layout.axes, step.size, step.stride or step.size, strict=True)
+    left = (
+        ()
+        if step.size is None
+        else tuple(
+            (axis - k) // s + 1 for axis, k, s in zip(layout.axes, step.size, step.stride or step.size, strict=True)
+        )
     )
     new = layout.at(left)
     single = state.single
@@ -228,7 +225,7 @@ def _pooled(array: Floats, layout: Layout, matrix: Floats) -> Floats:
     """M K Mᵀ in the positions of every pair of samples; different positions count as independent if not in full."""
     n = layout.samples
     if not layout.full:
-        return np.einsum("ap,pij->aij", matrix * matrix, array)
+        return np.asarray(np.einsum("ap,pij->aij", matrix * matrix, array))
     blocks = array.reshape(n, layout.positions, n, layout.positions)
     found = np.einsum("ap,ipjq->iajq", matrix, blocks, optimize=True)
     found = np.einsum("bq,iajq->iajb", matrix, found, optimize=True)
@@ -248,7 +245,7 @@ def _pooled_features(x: Floats, layout: Layout, matrix: Floats) -> Floats:
 
 
 def flatten(step: Flatten, state: State, run: Run) -> Stepped:
-    """Positions become features: second moments are means over positions, and features of several laws stand together."""
+    """Positions become features: second moments are means over positions, and features have several laws."""
     layout = state.layout
     if not layout.axes:
         return state, (lambda gradient, _: gradient) if run.backward else None

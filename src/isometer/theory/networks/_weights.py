@@ -20,11 +20,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Run:
-    """What is asked for: tangent kernels, a way back for gradients; and the expectations that have been computed."""
+    """What is asked for: tangent kernels, a way back for gradients; and the expectations that have been computed.
+
+    `watched` collects the states that enter activations. A `dry` run computes no expectation: it finds out what is
+    covered.
+    """
 
     moments: Moments
     tangent: bool = False
     backward: bool = False
+    watched: list[State] | None = None
+    dry: bool = False
 
     @property
     def slopes(self) -> bool:
@@ -59,8 +65,6 @@ def dense(step: Dense, state: State, run: Run) -> Stepped:
     """
     fan_in, fan_out = state.width, step.width
     assert fan_out is not None
-    if step.weights == "asymmetric":
-        raise NotCovered("dense weights of the law asymmetric", "they have a mean", "use uniform ones, or simulate it")
     if step.weights == "orthogonalized-xavier" and fan_in != fan_out:
         reason = "the mean singular value of a Xavier matrix is known here for square ones only"
         raise NotCovered("dense weights of the law orthogonalized-xavier", reason, "use orthogonal ones")
@@ -75,6 +79,7 @@ def dense(step: Dense, state: State, run: Run) -> Stepped:
     log = math.log(fan_in) + math.log(fan_out) + 2 * state.log_scale
 
     def back(gradient: Gradient, squares: Squares) -> Gradient:
+        assert gram is not None
         total = gradient.total()
         # E ‖∂loss/∂W‖_F² = fan_out·fan_in·tr(ΓK); the transpose sums over fan_out where the weights sum over fan_in
         squares.add(float(np.sum(total * gram)), gradient.log + log)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from isometer.errors import InfiniteMomentError
 from isometer.spec import Chain, Norm
 from isometer.theory.kernels._length_map import SignalFamily
+from isometer.theory.networks._activation_moments import ActivationMoments
 from isometer.theory.networks._columns import (
     Activate,
     Affine,
@@ -23,7 +24,6 @@ from isometer.theory.networks._columns import (
 )
 from isometer.theory.networks._grouped import affine_gram, batch_norm_formula, sampled_statistics
 from isometer.theory.networks._weights import weight_variance
-from isometer.theory.networks._activation_moments import ActivationMoments
 
 Floats = NDArray[np.float64]
 _LIMIT = 1e150  # variances beyond have diverged
