@@ -21,7 +21,7 @@ from .kernels._kernel_map import KernelMap as KernelMap
 from .kernels._kernel_map import KernelPath as KernelPath
 from .kernels._kernel_map import kernel_map as kernel_map
 from .kernels._kernel_matrix import KernelMatrix as KernelMatrix
-from .kernels._kernel_matrix import kernel_matrices as kernel_matrices
+from ._kernel_matrices import kernel_matrices as kernel_matrices
 from .kernels._kernel_matrix import kernel_matrix as kernel_matrix
 from .kernels._length_map import LengthMap as LengthMap
 from .kernels._length_map import SignalFamily as SignalFamily

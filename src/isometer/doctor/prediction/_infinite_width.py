@@ -13,7 +13,7 @@ from isometer.metrics import Metric
 from isometer.metrics._catalogue import probed
 from isometer.spec import Chain, Norm
 from isometer.theory import SignalFamily
-from isometer.theory.prediction._moments import ActivationMoments
+from isometer.theory.networks._activation_moments import ActivationMoments
 
 Floats = NDArray[np.float64]
 _COST = 36_000  # samples squared times layers of batch norm: about three seconds
