@@ -1,7 +1,7 @@
-from ._chain import Chain as Chain
-from ._chain import LayerStep as LayerStep
 from ._chain import POST_NORM as POST_NORM
 from ._chain import PRE_NORM as PRE_NORM
+from ._chain import Chain as Chain
+from ._chain import LayerStep as LayerStep
 from ._checks import SpecError as SpecError
 from ._composition import Composition as Composition
 from ._norm import Norm as Norm
@@ -14,6 +14,7 @@ from ._recurrences import recurrence as recurrence
 from ._schedule import PowerLaw as PowerLaw
 from ._schedule import Schedule as Schedule
 from ._spec import Spec as Spec
+from ._steps import WEIGHT_LAWS as WEIGHT_LAWS
 from ._steps import Act as Act
 from ._steps import Attention as Attention
 from ._steps import Bias as Bias
@@ -29,4 +30,3 @@ from ._steps import Repeat as Repeat
 from ._steps import Residual as Residual
 from ._steps import Scaling as Scaling
 from ._steps import Step as Step
-from ._steps import WEIGHT_LAWS as WEIGHT_LAWS

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from typing import Literal, get_args
 
+from isometer.activations import Activation
 from isometer.spec._activation import resolved
 from isometer.spec._chain import POST_NORM, PRE_NORM, Chain, LayerStep
 from isometer.spec._checks import SpecError, one_of
@@ -80,11 +81,22 @@ def forward_gain(activation: str, norm: Norm | None = None, norm_position: NormP
         >>> forward_gain("relu"), forward_gain("relu", Norm.named("layer"), "post")
         (1.4142135623730951, 1.0)
     """
-    if norm is not None and norm.rescale and norm_position == "post":
+    return forward_gain_of(resolved(activation), rescaled=norm is not None and norm.rescale and norm_position == "post")
+
+
+def forward_gain_of(phi: Activation, *, rescaled: bool = False) -> float:
+    """The principled gain after an activation, `rescaled` by a norm or as it is.
+
+    Example:
+        >>> from isometer import activation
+        >>> forward_gain_of(activation("relu"))
+        1.4142135623730951
+    """
+    if rescaled:
         return 1.0
-    gain = float(resolved(activation).gain_forward)
+    gain = float(phi.gain_forward)
     if not 0 < gain < math.inf:
-        raise SpecError(f"{activation} has no principled gain, since E φ² is zero or infinite — give the gain a number")
+        raise SpecError(f"{phi.name} has no principled gain, since E φ² is zero or infinite — give the gain a number")
     return gain
 
 
