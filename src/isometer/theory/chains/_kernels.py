@@ -17,7 +17,9 @@ from numpy.typing import ArrayLike
 
 from isometer.spec import Chain
 from isometer.theory.chains._layer import ChainLayer
+from isometer.theory.kernels._conditioning import BoundCheck, bound_quantities, conditioning_bounds
 from isometer.theory.kernels._inputs import Batch
+from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis, diagnose_kernel
 from isometer.theory.kernels._kernel_matrix import KernelMatrix, Kind, kernel_matrices
 from isometer.theory.kernels._length_map import UNIT
 
@@ -36,6 +38,22 @@ class ChainKernels:
 
     matrices: dict[Kind, KernelMatrix]
     layout: dict[str, Any]
+
+    def bounds(self, kind: Kind) -> list[BoundCheck]:
+        """The published bounds beside what is measured."""
+        return conditioning_bounds(self.matrices[kind], **self._plain)
+
+    def quantities(self, kind: Kind) -> dict[str, float | None]:
+        """What the bounds are made of."""
+        return bound_quantities(self.matrices[kind], **self._plain)
+
+    def diagnosis(self, kind: Kind) -> KernelDiagnosis | None:
+        """Why the kernel is close to singular, if it is."""
+        return diagnose_kernel(self.matrices[kind], **self.layout, readout_bias=False)
+
+    @property
+    def _plain(self) -> dict[str, Any]:
+        return {name: value for name, value in self.layout.items() if name != "entry_bias"}
 
 
 def chain_kernels(
@@ -78,7 +96,7 @@ def chain_kernels(
     own = _output_factor(layer) if layers else 0.0
     return ChainKernels(
         {kind: _without_readout_bias(matrix, shift, own) for kind, matrix in found.items()},
-        {name: value for name, value in layout.items() if name != "entry_bias"},
+        layout,
     )
 
 

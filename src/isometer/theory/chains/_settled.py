@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from isometer.errors import IsometerError
+from isometer.serialize import json_data
 from isometer.theory.chains._layer import ChainLayer
 from isometer.theory.kernels._layer_maps import Stage
 from isometer.theory.phases._phase import phase_point
@@ -27,6 +29,7 @@ class Settled:
         variance: of what the activation sees, or of the signal beside a skip; inf or 0 where it diverges or dies.
         cosine: where cosines of what layers hand on go; None where they are kept or have no limit.
         rate: the factor of the distance to it, per layer.
+        growing: a skip connection adds to the signal without end, and χ is where it tends to.
 
     Example:
         >>> from isometer.spec import chain_from_options
@@ -39,6 +42,47 @@ class Settled:
     variance: float
     cosine: float | None
     rate: float
+    growing: bool = False
+
+    @property
+    def depth_scale(self) -> float:
+        """Layers over which the distance to the cosine falls by e; inf at the edge."""
+        if not 0.0 < self.rate < 1.0:
+            return 0.0 if self.rate == 0.0 else math.inf
+        return -1.0 / math.log(self.rate)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence.
+
+        Example:
+            >>> Settled(1.0, 1.0, 1.0, 1.0).verdict
+            'At the edge of chaos: cosines change slower than exponentially, gradients keep their size.'
+        """
+        if math.isinf(self.variance):
+            return "The variance grows without bound: signals overflow after finitely many layers."
+        if self.variance == 0.0:
+            return "Signals die out: the variance goes to zero layer by layer."
+        if self.growing:
+            return (
+                "Signals add up with depth, and each layer changes cosines less than the one before: χ approaches 1, "
+                "and nothing decays or grows exponentially."
+            )
+        if self.phase == "critical":
+            return "At the edge of chaos: cosines change slower than exponentially, gradients keep their size."
+        scale = "immediately" if self.depth_scale == 0 else f"within about {self.depth_scale:.3g} layers"
+        if self.phase == "ordered":
+            return f"Ordered: all inputs become alike {scale}, and squared gradients fall by ×{self.chi:.4g} per layer."
+        return (
+            f"Chaotic: nearby inputs are driven to cosine {self.cosine:.4g} {scale}, and squared gradients grow by "
+            f"×{self.chi:.4g} per layer."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        names = ("chi", "phase", "variance", "cosine", "rate", "depth_scale", "verdict")
+        record: dict[str, Any] = json_data({name: getattr(self, name) for name in names})
+        return record
 
     @property
     def phase(self) -> str:
@@ -50,8 +94,8 @@ class Settled:
         return "ordered" if self.chi < 1.0 else "chaotic"
 
 
-def settled(layer: ChainLayer) -> Settled:
-    """The limit of a chain whose signal does not grow with depth.
+def settled(layer: ChainLayer, *, mean_square: float = 1.0) -> Settled:
+    """The limit of a chain whose signal does not grow with depth, for inputs of one mean square.
 
     Raises:
         IsometerError: it grows, since a skip connection adds to it and no norm follows.
@@ -62,7 +106,7 @@ def settled(layer: ChainLayer) -> Settled:
         0.0
     """
     if layer.is_plain:
-        point = phase_point(layer.activation, layer.weight_variance, layer.bias_variance)
+        point = phase_point(layer.activation, layer.weight_variance, layer.bias_variance, mean_square=mean_square)
         scale = point.correlation_scale
         rate = 1.0 if math.isinf(scale) else (0.0 if scale == 0.0 else math.exp(-1.0 / scale))
         cosine = point.cosine
@@ -70,15 +114,33 @@ def settled(layer: ChainLayer) -> Settled:
             own = (point.variance - layer.bias_variance) / point.variance
             cosine = 1.0 - (1.0 - cosine) / own
         return Settled(point.chi, point.variance, cosine, rate)
-    if layer.residual is not None and not (layer.norm != "none" and layer.place == "sum"):
-        if layer.norm == "none" and layer.family.homogeneous and layer.bias_variance == 0.0:
-            return _of_stage(layer.layers().stages(1)[1], 0.0)
+    if _grows(layer):
         raise IsometerError(
             "a skip connection without a norm after the addition lets the signal grow with depth, so that no layer is "
             "the last word: χ approaches 1 — take norm position 'sum', or ask for a depth"
         )
     _, constant = layer.layers().stages(_LAYERS)
     return _of_stage(constant, layer.layout["bias"] if layer.residual is None else 0.0)
+
+
+def phase_of(layer: ChainLayer, *, mean_square: float = 1.0) -> Settled:
+    """As `settled`; χ = 1 where a signal grows with depth and every layer counts for less than the one before.
+
+    Example:
+        >>> from isometer.spec import chain_from_options
+        >>> found = phase_of(ChainLayer.of(chain_from_options(activation="tanh", norm="layer", gamma=0.5)))
+        >>> found.chi, found.growing
+        (1.0, True)
+    """
+    if not _grows(layer):
+        return settled(layer, mean_square=mean_square)
+    return Settled(1.0, 1.0, None, 1.0, growing=True)
+
+
+def _grows(layer: ChainLayer) -> bool:
+    if layer.residual is None or (layer.norm != "none" and layer.place == "sum"):
+        return False
+    return not (layer.norm == "none" and layer.family.homogeneous and layer.bias_variance == 0.0)
 
 
 def _of_stage(stage: Stage | None, bias: float) -> Settled:
