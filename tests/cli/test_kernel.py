@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from isometer import KernelMap
 from support.batches import sphere
 from support.command import as_json, error, invoke, printed
 
@@ -20,7 +21,8 @@ def test_kernel_command(tmp_path: Path) -> None:
     )  # fmt: skip
     for key in ("condition_number", "smallest_eigenvalue", "largest_eigenvalue", "log_diagonal", "bounds", "kernel"):
         assert key in found
-    assert found["log_diagonal"] == pytest.approx(math.log(1001), rel=1e-13)
+    assert found["log_diagonal"] == pytest.approx(math.log(1001 / 6), rel=1e-13)  # weights of variance 1/features
+    assert found["headline"].startswith("Well conditioned")
     assert [row["depth"] for row in found["curve"]] == [1, 2, 1000]
     assert np.load(tmp_path / "k.npz")["kernel"].tolist() == found["kernel"]
     assert (tmp_path / "k.png").stat().st_size > 10_000
@@ -34,7 +36,8 @@ def test_kernel_command_refuses(tmp_path: Path) -> None:
     for arguments in (
         ("--depth", "1", "--inputs", str(tmp_path / "none.npy")),
         ("--depth", "1", "--inputs", bad),
-        ("--inputs", good),
+        ("--norm", "batch", "--inputs", good),
+        ("--network", "input(6) > dense > pool", "--inputs", good),
         ("--depth", "1", "--depths", "1,2", "--inputs", good),
         ("--depths", "1,x", "--inputs", good),
         ("--depth", "1", "--inputs", good, "--out", "k.txt"),
@@ -50,7 +53,7 @@ def test_command_with_skips_and_zeros(tmp_path: Path) -> None:
     found = as_json(*arguments)
     assert found["residual"] == 0.5
     assert found["log_diagonal"][4] == "-inf"
-    assert found["log_diagonal"][0] == pytest.approx(3 * math.log(1.25))
+    assert found["log_diagonal"][0] == pytest.approx(3 * math.log(1.25) - math.log(6))
     assert "zero vector" in found["singular"]
     assert invoke(*arguments)
     assert error(*arguments[:-1], "-1")
@@ -60,4 +63,34 @@ def test_phase_command(tmp_path: Path) -> None:
     found = as_json("phase", "--activation", "tanh", "--plot", str(tmp_path / "p.png"))
     assert found["edge_of_chaos"]["weight_variance"][0] == 1.0
     assert (tmp_path / "p.png").stat().st_size > 10_000
+    assert found["point"]["phase"] == "chaotic"  # the principled gain of tanh
     assert "single point" in printed("phase", "--activation", "relu")
+
+
+def test_phases_of_other_layers_and_of_data(tmp_path: Path) -> None:
+    words = ["phase", "--activation", "gelu", "--norm", "layer", "--gamma", "0.5"]
+    assert "χ approaches 1" in " ".join(printed(*words).split())
+    found = as_json(*words, "--norm-position", "sum")["point"]
+    kernel = KernelMap("gelu", residual=0.5)
+    assert found["chi"] == pytest.approx(kernel.slope_at_one, rel=1e-12)
+    assert found["cosine"] == pytest.approx(kernel.fixed_point, rel=1e-9)
+    # small signals of this function die out, large ones live on
+    np.save(tmp_path / "x.npy", np.ones((2, 6)))
+    np.save(tmp_path / "small.npy", np.full((2, 6), 0.05))
+    ends = {
+        name: as_json("phase", "--activation", "x*tanh(x)", "--gain", "1.5", "--input", str(tmp_path / name))["point"]
+        for name in ("x.npy", "small.npy")
+    }
+    assert ends["small.npy"]["variance"] == 0.0
+    assert ends["x.npy"]["variance"] == "inf"
+
+
+def test_named_data_and_files_on_the_sphere(tmp_path: Path) -> None:
+    options = ["kernel", "--activation", "normalized(relu)", "--depth", "8"]
+    found = as_json(*options, "--input", "data:digits:scale=norm", "--batch", "6")
+    assert found["inputs"] == 6
+    assert found["bounds"]["004/thm-3"]["holds"] is True  # about inputs of one length
+    np.save(tmp_path / "x.npy", sphere(4, 6))
+    scaled = as_json(*options, "--input", f"{tmp_path / 'x.npy'}:scale=norm")
+    assert scaled["log_diagonal"] == pytest.approx(0.0, abs=1e-14)
+    assert "scale=norm" in error(*options, "--input", f"{tmp_path / 'x.npy'}:scale=5")

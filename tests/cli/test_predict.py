@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray
 
-from isometer import Spec
+from isometer import Spec, activation
 from isometer.data import make_batch
 from isometer.errors import IsometerError
 from isometer.theory.prediction import finite_width
@@ -32,7 +32,10 @@ def test_json_has_the_keys_of_simulate_and_its_own() -> None:
     assert record["layers"] == simulated["layers"]
     assert set(record["metrics"]) == set(simulated["metrics"]) == {"orthogonality_gap", "gradient_log_norm"}
     assert set(record["fixed_point"]) == {"diagonal", "off_diagonal", "condition_number"}
-    batch, spec = make_batch("gaussian", 5, 40, seed=7), Spec(width=40, depth=4, norm="batch")
+    batch, spec = (
+        make_batch("gaussian", 5, 40, seed=7),
+        Spec(width=40, depth=4, norm="batch", gain=activation("relu").gain_forward),
+    )
     expected = theory(spec, batch, metrics=["orthogonality_gap"])["orthogonality_gap"].values[0]
     np.testing.assert_array_equal(record["metrics"]["orthogonality_gap"]["mean"], expected)
     band = finite_width(spec, batch, metrics=["orthogonality_gap"])["orthogonality_gap"]
@@ -107,7 +110,7 @@ def test_the_table_has_every_metric() -> None:
     ("options", "message"),
     [
         (["--norm", "whiten"], "no theory covers this network: whitening ties"),
-        (["--norm", "batch", "--gamma", "0.5"], "the nearest covered network has"),
+        (["--norm", "batch", "--gamma", "0.5", "--norm-position", "sum"], "the nearest covered network has"),
         (["--backward", "--loss", "squared"], "expected gaussian"),
         (["--metric", "kurtosis"], "metric is 'kurtosis'; expected one that depends on the Gram matrix"),
         (["--compare", ","], "expected activations"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray
 
-from isometer import Spec
+from isometer import Spec, activation
 from isometer.data import make_batch
 from isometer.errors import IsometerError
 from isometer.simulate import simulate
@@ -26,7 +26,7 @@ def test_json_has_the_promised_keys_and_the_numbers_of_the_library() -> None:
     assert record["layers"] == [0, 1, 2, 3, 4]
     assert (record["runs"], record["seed"]) == (3, 7)
     assert set(record["metrics"]) == {"orthogonality_gap", "gradient_log_norm"}
-    spec = Spec(width=30, depth=4)
+    spec = Spec(width=30, depth=4, gain=activation("relu").gain_forward)
     data = simulate(spec, make_batch("gaussian", 5, 30, seed=7), runs=3, metrics=["orthogonality_gap"], seed=7)
     expected = summarize(data)["orthogonality_gap"]
     for statistic in ("mean", "low", "high"):
@@ -44,11 +44,16 @@ def test_infinite_values_are_strings() -> None:
     [
         (["--norm", "batch"], ["weights", "norm", "activation"], "batch"),
         (["--norm", "layer", "--norm-position", "post"], ["weights", "activation", "norm"], "features"),
-        (["--norm", "batch-rescale", "--gamma", "0.1"], ["activation", "weights", "residual", "norm"], "batch"),
+        (["--norm", "layer", "--gamma", "0.1"], ["norm", "activation", "weights", "residual"], "features"),
         (
             ["--norm", "rms", "--gamma", "1", "--norm-position", "post"],
-            ["weights", "activation", "residual", "norm"],
+            ["activation", "norm", "weights", "residual"],
             "features",
+        ),
+        (
+            ["--norm", "batch-rescale", "--gamma", "0.1", "--norm-position", "sum"],
+            ["activation", "weights", "residual", "norm"],
+            "batch",
         ),
     ],
 )
@@ -60,13 +65,60 @@ def test_options_become_the_spec(options: list[str], order: list[str], over: str
 
 
 def test_a_principled_gain_and_a_spec_file(tmp_path: Path) -> None:
-    record = json.loads(printed(*SMALL, "--gain", "forward", "--metric", "rank", "--json"))
-    assert record["spec"]["gain"] == pytest.approx(2**0.5)
+    for options, gain in (
+        ([], 2**0.5),
+        (["--gain", "forward"], 2**0.5),
+        (["--gain", "1"], 1.0),
+        (["--weights", "he"], 1.0),
+        (["--norm", "rms", "--norm-position", "post"], 1.0),
+    ):
+        record = json.loads(printed(*SMALL, *options, "--metric", "rank", "--json"))
+        assert record["spec"]["gain"] == pytest.approx(gain), options
     path = tmp_path / "net.json"
     path.write_text(Spec(width=(8, 6), input_width=4, activation="tanh").to_json())
     record = json.loads(printed("simulate", "--spec", str(path), "--runs", "2", "--metric", "rank", "--json"))
     assert record["layers"] == [0, 1, 2]
     assert record["spec"]["width"] == [8, 6]
+
+
+def test_a_network_by_text_file_and_preset(tmp_path: Path) -> None:
+    text = "input(8) > repeat(residual(norm('layer') > act('tanh') > dense, 0.5), 3)"
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps({"network": text}))
+    several = [["--network", text], ["--network", str(path)], ["--network", "repeat(" + text.partition("repeat(")[2]]]
+    several[-1] += ["--width", "8"]
+    options = ["--runs", "2", "--batch", "3", "--metric", "log_norm", "--json"]
+    first, *others = [json.loads(printed("simulate", *one, *options)) for one in several]
+    assert all(one["metrics"] == first["metrics"] for one in others)
+    assert Spec.from_json(json.dumps(first["spec"])) == Spec(text)
+    preset = json.loads(printed("simulate", "--network", "chain(width=8, depth=3, norm='batch')", *options))
+    assert preset["spec"]["norm"]["over"] == "batch"
+
+
+def test_what_a_network_leaves_no_room_for(tmp_path: Path) -> None:
+    text = "repeat(dense > act('tanh'), 3)"
+    np.save(tmp_path / "x.npy", np.ones((3, 5)))
+    for options, message in (
+        (["--network", text, "--depth", "3"], "--network brings its own depth"),
+        (["--network", text, "--norm-position", "post"], "brings its own norm-position"),
+        (["--network", "missing.json"], "cannot read the spec"),
+        (["--network", "repeat(dens, 3)"], "did you mean 'dense'"),
+        (["--network", "__import__('os')"], "unknown step"),
+        (["--network", "input(7) > " + text, "--input", str(tmp_path / "x.npy")], "the network takes 7"),
+        (["--gamma", "0.5", "--input", str(tmp_path / "x.npy")], r"pass --width 5, or --network .input\(5\) > dense"),
+    ):
+        with pytest.raises(IsometerError, match=message):
+            invoke("simulate", *options)
+
+
+def test_notes_about_older_words(tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
+    path.write_text(Spec(width=4, depth=2).to_json())
+    told = invoke("simulate", "--spec", str(path), "--runs", "2", "--batch", "3", "--metric", "rank").stderr
+    assert "--spec FILE is the older name of --network FILE" in told
+    assert "as a network it reads input(4) > repeat(dense > act('relu'), 2)" in told
+    path.write_text(json.dumps({"network": "input(4) > repeat(dense > act('relu'), 2)"}))
+    assert not invoke("simulate", "--network", str(path), "--runs", "2", "--batch", "3", "--metric", "rank").stderr
 
 
 def test_a_file_of_inputs_pictures_and_netcdf(tmp_path: Path) -> None:
@@ -91,7 +143,8 @@ def test_a_file_of_inputs_pictures_and_netcdf(tmp_path: Path) -> None:
         (["--metric", "orthogonality_gep"], "did you mean 'orthogonality_gap'"),
         (["--batch", "1", "--norm", "batch"], "need at least 2"),
         (["--gain", "lots"], "a number or 'forward'"),
-        (["--spec", "missing.json"], "cannot read the spec"),
+        (["--norm", "rms", "--norm-position", "sum"], "there is no skip connection"),
+        (["--input", "cosine:0.5"], "correlated:0.5, say"),
         (["--plot", "no/such/folder/x.png"], "does not exist"),
         (["--weights", "uniform", "--engine", "gram"], "pass engine='dense'"),
     ],

@@ -22,6 +22,7 @@ from isometer.errors import IsometerError
 from isometer.run import Given, Status, Store
 from isometer.run import _driver as driver
 from isometer.simulate import simulate
+from isometer.spec import chain_from_options
 from isometer.theory import kernel_matrix
 from isometer.trajectory import summarize
 from support.command import as_json, invoke
@@ -49,7 +50,7 @@ def test_a_sweep_of_simulations(tmp_path: Path) -> None:
     store = Store.open(folder)
     job = store.load_job("sweep")
     cell = next(c for c in job.cells if c.coordinates == {"width": 32, "activation": "leaky_relu(0.1)"})
-    spec = Spec(width=32, depth=3, activation="leaky_relu(0.1)")
+    spec = chain_from_options(width=32, depth=3, activation="leaky_relu(0.1)")
     batch = make_batch("gaussian", 4, 32, seed=cell.seed)
     alone = simulate(spec, batch, runs=3, metrics=["orthogonality_gap"], seed=cell.seed)
     np.testing.assert_array_equal(found, alone["orthogonality_gap"].values)
@@ -91,7 +92,7 @@ def test_a_sweep_of_kernels_carries_its_inputs(tmp_path: Path) -> None:
         for depth in (1, 5, 9):
             for name in ("relu", "normalized(relu)"):
                 found = result["condition_number"].sel(depth=depth, activation=name).item()
-                assert found == pytest.approx(kernel_matrix(name, inputs, depth).condition_number, rel=1e-9)
+                assert found == pytest.approx(kernel_matrix(name, inputs / 8**0.5, depth).condition_number, rel=1e-9)
     before = {path.name: path.read_bytes() for path in (folder / "cells").iterdir()}
     (tmp_path / "x.npy").unlink()
     for path in list((folder / "cells").iterdir())[:4]:
@@ -132,11 +133,13 @@ def test_bad_folders_are_explained(tmp_path: Path) -> None:
         invoke(*SMALL, "--grid", "width=8", "--out", str(tmp_path))
     with pytest.raises(IsometerError, match="there is no store"):
         invoke("runs", "resume", str(tmp_path))
-    with pytest.raises(IsometerError, match="activation is missing"):
-        invoke("sweep", "kernel", "--grid", "depth=1,2", "--inputs", "x.npy")
     (tmp_path / "net.json").write_text(Spec(width=8, depth=2).to_json())
     with pytest.raises(IsometerError, match="which --spec fixes"):
         invoke(*SMALL, "--grid", "width=8", "--spec", str(tmp_path / "net.json"))
+    with pytest.raises(IsometerError, match="which --network fixes"):
+        invoke(*SMALL[:2], "--grid", "norm=batch", "--network", "repeat(dense, 2)")
+    with pytest.raises(IsometerError, match="which --network fixes"):
+        invoke(*SMALL[:2], "--grid", "width=8", "--network", "input(4) > repeat(dense, 2)")
 
 
 def test_a_failing_cell_is_reported_and_the_rest_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,16 @@
-"""Options that describe a network and a batch, shared by the commands that take them."""
+"""Options that describe a network and its input: the same words in every command, and the one place that reads them."""
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isometer.cli._shared import PositionChoice, PositionOption
+from isometer.checks import DEEPEST
 from isometer.errors import IsometerError
 from isometer.files import existing_folder, read_regular
 from isometer.metrics import names
@@ -22,7 +19,13 @@ from isometer.metrics._metric import SIMULATED
 if TYPE_CHECKING:
     import numpy as np
 
-    from isometer.spec import Chain
+    from isometer.spec import Chain, Spec
+
+
+class PositionChoice(StrEnum):
+    pre = "pre"
+    post = "post"
+    sum = "sum"
 
 
 class EngineChoice(StrEnum):
@@ -47,24 +50,70 @@ class LossChoice(StrEnum):
     cross_entropy = "cross-entropy"
 
 
-Width = Annotated[int, typer.Option("--width", metavar="D", help="Features per layer.")]
-Depth = Annotated[int, typer.Option("--depth", metavar="L", help="Number of weight layers.")]
-BatchSize = Annotated[
-    int | None, typer.Option("--batch", metavar="N", help="Samples in the batch; 10, or all of a file.")
+NetworkText = Annotated[
+    str | None,
+    typer.Option(
+        "--network",
+        metavar="FILE|PRESET|TEXT",
+        help="A network instead of the short options: a JSON file, a preset such as preln_mlp(blocks=24), or an "
+        "expression such as repeat(dense > act('relu'), 10). Parsed, never executed.",
+    ),
 ]
+SpecFile = Annotated[Path | None, typer.Option("--spec", metavar="FILE.json", help="The older name of --network FILE.")]
+Width = Annotated[int, typer.Option("--width", metavar="D", help="Features per layer.")]
+Depth = Annotated[int, typer.Option("--depth", metavar="L", help="Number of layers.")]
 ActivationText = Annotated[str, typer.Option("--activation", metavar="A", help="As for `isometer explain`.")]
 NormName = Annotated[
     str,
-    typer.Option("--norm", help="none, batch, batch-rescale, batch-recenter, layer, rms (and unit, whiten, group:K)."),
+    typer.Option(
+        "--norm",
+        help="none, layer, rms, batch, batch-rescale, batch-recenter (and unit, whiten, group:K) in each layer.",
+    ),
+]
+PositionOption = Annotated[
+    PositionChoice,
+    typer.Option(
+        "--norm-position",
+        help="Of the norm relative to the activation: pre is dense > norm > act, post is dense > act > norm. With "
+        "--gamma it is inside the branch, residual(norm > act > dense) or residual(act > norm > dense); sum puts it "
+        "after the addition, residual(act > dense) > norm.",
+    ),
 ]
 WeightLaw = Annotated[
     str, typer.Option("--weights", metavar="LAW", help="gaussian, orthogonal, uniform, he, pytorch, asymmetric, …")
 ]
-Gamma = Annotated[float, typer.Option("--gamma", metavar="G", help="Residual strength; inf means no skip connection.")]
-Gain = Annotated[
-    str, typer.Option("--gain", help="Factor of the weights, or 'forward' for the activation's principled gain.")
+Gamma = Annotated[
+    float,
+    typer.Option(
+        "--gamma", "--residual", metavar="G", help="Strength of the branch beside a skip connection; inf: no skip."
+    ),
 ]
-BiasVariance = Annotated[float, typer.Option("--bias-variance", help="Variance of Gaussian biases.")]
+Gain = Annotated[
+    str | None,
+    typer.Option(
+        "--gain",
+        metavar="G",
+        help="Factor of the weights. forward, the default, keeps signals of unit variance: 1/√E φ², or 1 where a norm "
+        "follows the activation. Laws with a size of their own (he, pytorch, …) have 1.",
+    ),
+]
+BiasVariance = Annotated[
+    float, typer.Option("--bias-variance", "--bias", metavar="V", help="Variance of Gaussian biases.")
+]
+Source = Annotated[
+    str,
+    typer.Option(
+        "--input",
+        "--inputs",
+        help="gaussian, orthogonal, correlated:COSINE, collinear:ANGLE, degenerate:DISTINCT, power-law:EXPONENT, "
+        "data:NAME[:centre=…,scale=…], a .npy/.npz/.csv/.safetensors file (FILE:scale=norm for samples of mean square "
+        "1), or cosine:C, which is correlated:C at infinite width.",
+    ),
+]
+BatchSize = Annotated[
+    int | None, typer.Option("--batch", metavar="N", help="Samples in the batch; 10, or all of a file.")
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="S", help="Seed of weights and input.")]
 Runs = Annotated[int, typer.Option("--runs", metavar="R", help="Independent networks.")]
 MetricNames = Annotated[
     list[str] | None,
@@ -76,68 +125,162 @@ MetricNames = Annotated[
 ]
 Backward = Annotated[bool, typer.Option("--backward", help="Also measure gradients, by a backward pass.")]
 Loss = Annotated[LossChoice, typer.Option("--loss", help="What the gradients are of.")]
-Source = Annotated[
-    str,
-    typer.Option(
-        "--input",
-        help="gaussian, orthogonal, correlated:COSINE, collinear:ANGLE, degenerate:DISTINCT, power-law:EXPONENT, "
-        "data:NAME[:centre=…,scale=…], or a .npy/.npz/.csv/.safetensors file.",
-    ),
-]
 Site = Annotated[SiteChoice, typer.Option("--at", help="Measure after the layer, or before its activation.")]
-Seed = Annotated[int, typer.Option("--seed", metavar="S", help="Seed of weights and input.")]
 EngineOption = Annotated[
     EngineChoice, typer.Option("--engine", help="gram draws no weight matrix (fast, exact in law); dense draws it.")
 ]
 Dtype = Annotated[DtypeChoice, typer.Option("--dtype", help="Precision of the computation.")]
-SpecFile = Annotated[
-    Path | None, typer.Option("--spec", metavar="FILE.json", help="A network spec instead of the options above.")
-]
 Out = Annotated[Path | None, typer.Option("--out", metavar="FILE.nc", help="Save every run as netCDF.")]
+
+SHORT = ("depth", "activation", "norm", "norm_position", "weights", "gamma", "gain", "bias_variance")
+"""The short options that a network of one's own leaves no room for."""
+WIDE = "cosine:"
+"""How inputs of infinitely many features begin."""
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A network, its input and how it is measured: the options that `simulate` and `predict` have in common."""
+class LayerOptions:
+    """The layer of a chain: the options that even `explain` has."""
 
-    width: Width = 100
-    depth: Depth = 50
-    batch: BatchSize = None
-    activation: ActivationText = "relu"
     norm: NormName = "none"
     norm_position: PositionOption = PositionChoice.pre
-    weights: WeightLaw = "gaussian"
     gamma: Gamma = math.inf
-    gain: Gain = "1"
+    gain: Gain = None
     bias_variance: BiasVariance = 0.0
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What a network has beside its layer; a class of its own so that these options come first in the help."""
+
+    network: NetworkText = None
+    spec: SpecFile = None
+    width: Width = 100
+    depth: Depth = 50
+    activation: ActivationText = "relu"
+    weights: WeightLaw = "gaussian"
+
+
+@dataclass(frozen=True)
+class NetworkOptions(LayerOptions, _Frame):
+    """A network: the short options of a chain, or one of one's own."""
+
+    given: frozenset[str] = field(default=frozenset(), kw_only=True)
+
+    @property
+    def brings_its_own(self) -> bool:
+        """Whether the network is not one of the short options."""
+        return self.network is not None or self.spec is not None
+
+    def made(self, features: int | None = None) -> Spec:
+        """The network, for an input of so many features; of `--width` features unless the network says."""
+        if not self.brings_its_own:
+            return self.chain(features)
+        if self.network is not None and self.spec is not None:
+            raise IsometerError("--network and --spec name a network each; expected one of them — drop --spec")
+        typed = [name for name in SHORT if name in self.given]
+        if typed:
+            option = typed[0].replace("_", "-")
+            raise IsometerError(f"--network brings its own {option}; expected one of them — drop --{option}")
+        if "width" in self.given and says_width(str(self.network or self.spec)):
+            raise IsometerError("--network brings its own width; expected one of them — drop --width")
+        if self.spec is not None:
+            tell("--spec FILE is the older name of --network FILE")
+            return network_from(str(self.spec), self.width if features is None else features, file=True)
+        assert self.network is not None
+        return network_from(self.network, self.width if features is None else features)
+
+    def stack(self, features: int) -> Spec:
+        """The network for kernels, which put an input layer before a skip connection and take any depth."""
+        if self.brings_its_own:
+            return self.made(features)
+        shallow = replace(self, depth=max(1, min(self.depth, DEEPEST)))
+        return shallow.chain(None if math.isfinite(self.gamma) else features)
+
+    def chain(self, features: int | None = None) -> Chain:
+        """The chain of the short options."""
+        from isometer.spec import chain_from_options
+
+        made = chain_from_options(
+            width=self.width,
+            depth=self.depth,
+            activation=self.activation,
+            norm=self.norm,
+            norm_position=self.norm_position.value,
+            weights=self.weights,
+            gain=gain_from(self.gain),
+            bias_variance=self.bias_variance,
+            gamma=self.gamma,
+            input_width=None if math.isfinite(self.gamma) else features,
+        )
+        if features is not None and features != made.input_width:
+            raise IsometerError(
+                f"the input has {features} features and the layers {self.width}; expected as many, since the skip "
+                f'connection adds them — pass --width {features}, or --network "input({features}) > '
+                f'dense({self.width}) > {str(made).partition(" > ")[2]}"'
+            )
+        return made
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """The batch that a network sees."""
+
+    source: Source = "gaussian"
+    batch: BatchSize = None
+    seed: Seed = 0
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the samples have infinitely many features, and are known by their Gram matrix only."""
+        return self.source.startswith(WIDE)
+
+    def gram(self) -> np.ndarray[Any, Any]:
+        """The Gram matrix of samples of infinitely many features."""
+        import numpy as np
+
+        n = 2 if self.batch is None else self.batch
+        try:
+            cosine = float(self.source.removeprefix(WIDE))
+        except ValueError:
+            cosine = math.nan
+        if not -1.0 / max(n - 1, 1) <= cosine <= 1.0:
+            low = -1.0 / max(n - 1, 1)
+            raise IsometerError(
+                f"input is {self.source!r}; expected a cosine that {n} samples can have, from {low:.4g} to 1 — "
+                "cosine:0.5, say"
+            )
+        return np.full((n, n), cosine) + (1.0 - cosine) * np.eye(n)
+
+    def samples(self, features: int | None) -> np.ndarray[Any, Any]:
+        """The batch `(n, d)`; what brings its own number of features has that."""
+        from isometer.data._batches import make_batch
+
+        if self.is_wide:
+            cosine = self.source.removeprefix(WIDE)
+            raise IsometerError(
+                f"{self.source} has infinitely many features, which only theory can do with; expected a batch — "
+                f"correlated:{cosine}, say"
+            )
+        known = self.batch if self.batch is not None or is_file(self.source) else 10
+        return make_batch(self.source, known, None if is_file(self.source) else features, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class Setting(InputOptions, NetworkOptions):
+    """A network, its input and how it is measured: the options that `simulate` and `predict` have in common."""
+
     runs: Runs = 16
     metric: MetricNames = None
     backward: Backward = False
     loss: Loss = LossChoice.gaussian
-    source: Source = "gaussian"
     at: Site = SiteChoice.post
-    seed: Seed = 0
     engine: EngineOption = EngineChoice.auto
     dtype: Dtype = DtypeChoice.float64
-    spec: SpecFile = None
 
-    def network_and_batch(self) -> tuple[Chain, np.ndarray[Any, Any]]:
+    def network_and_batch(self) -> tuple[Spec, np.ndarray[Any, Any]]:
         """The network and the input."""
-        return network_and_batch(
-            self.spec,
-            self.source,
-            self.batch,
-            self.seed,
-            self.width,
-            depth=self.depth,
-            activation=self.activation,
-            norm=self.norm,
-            position=self.norm_position,
-            weights=self.weights,
-            gamma=self.gamma,
-            gain=self.gain,
-            bias_variance=self.bias_variance,
-        )
+        return network_and_batch(self, self)
 
     @property
     def metrics(self) -> list[str]:
@@ -145,33 +288,48 @@ class Setting:
         return chosen_metrics(self.metric, self.backward)
 
 
-def takes_setting(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose first parameter is a `Setting`, with the options of one in its place."""
-    hints = get_type_hints(Setting, include_extras=True)
-    shared = [
-        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
-        for f in fields(Setting)
-    ]
-    # eval_str: postponed annotations are text, and Typer needs the objects.
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-    # Keyword-only parameters may stand in any order, with or without default.
-    both = [*shared, *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own)]
+def network_and_batch(network: NetworkOptions, data: InputOptions) -> tuple[Spec, np.ndarray[Any, Any]]:
+    """A network and the batch it sees, positions as axes `(n, features, *positions)` where it has any."""
+    if brings_features(data.source):
+        batch = data.samples(None)
+        spec = network.made(batch.shape[-1])
+    else:
+        spec = network.made()
+        batch = data.samples(spec.shape.width * spec.shape.positions)
+    return spec, shaped(batch, spec)
 
-    @wraps(command)
-    def run(**values: Any) -> None:
-        command(Setting(**{p.name: values.pop(p.name) for p in shared}), **values)
 
-    # Typer reads the signature and the annotations.
-    run.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in both}
-    return run
+def shaped(batch: np.ndarray[Any, Any], spec: Spec) -> np.ndarray[Any, Any]:
+    """Flat samples with the axes of positions that a network asks for; an error where features do not fit."""
+    features, wanted = batch.shape[-1], spec.shape.width * spec.shape.positions
+    if features != wanted:
+        positions = f" at {spec.shape.axes} positions" if spec.shape.axes else ""
+        raise IsometerError(
+            f"the input has {features} features and the network takes {spec.shape.width}{positions}; expected as many "
+            f"— begin the network with input({features}), or with input({features}) > dense({spec.shape.width})"
+        )
+    return batch.reshape(len(batch), spec.shape.width, *spec.shape.axes) if spec.shape.axes else batch
+
+
+def rooted(gram: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Samples `(n, n)` with this Gram matrix, H Hᵀ / n."""
+    import numpy as np
+
+    values, vectors = np.linalg.eigh(gram)
+    root: np.ndarray[Any, Any] = (vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T
+    return root * math.sqrt(len(gram))
 
 
 def is_file(source: str) -> bool:
     """Whether an input is a file, which brings its own samples and features."""
-    from isometer.data._arrays import SUFFIXES
+    from isometer.data._batches import file_source
 
-    return Path(source).suffix.lower() in SUFFIXES
+    return file_source(source) is not None
+
+
+def brings_features(source: str) -> bool:
+    """Whether an input has features of its own: a file or a data set."""
+    return source.startswith("data:") or is_file(source)
 
 
 def chosen_metrics(metric: list[str] | None, backward: bool) -> list[str]:
@@ -184,23 +342,24 @@ def chosen_metrics(metric: list[str] | None, backward: bool) -> list[str]:
     return metrics
 
 
-def network_and_batch(
-    spec: Path | None, source: str, batch: int | None, seed: int, width: int, **options: Any
-) -> tuple[Chain, np.ndarray[Any, Any]]:
-    """The network and the input that the options describe."""
-    from isometer.data._batches import make_batch
+def says_width(text: str) -> bool:
+    """Whether a network says how many features enter it."""
+    from isometer.spec._parser import parse_network
 
-    samples = batch if batch is not None or is_file(source) else 10
-    if spec is not None:
-        network = spec_from_file(spec)
-        return network, make_batch(source, samples, network.input_width, seed=seed)
-    data = make_batch(source, samples, None if is_file(source) else width, seed=seed)
-    return spec_from_options(width=width, features=data.shape[-1], **options), data
+    return Path(text).suffix == ".json" or parse_network(text)[1] is not None
 
 
-def spec_from_file(path: Path) -> Chain:
-    """The spec in a JSON file."""
-    from isometer.spec import Chain
+def network_from(text: str, width: int, *, file: bool = False) -> Spec:
+    """The network of a JSON file, a preset or an expression; `width` features enter where it does not say."""
+    from isometer.spec import Spec
+
+    if file or Path(text).suffix == ".json":
+        return _spec_from_file(Path(text))
+    return Spec(text) if says_width(text) else Spec(text, width=width)
+
+
+def _spec_from_file(path: Path) -> Spec:
+    from isometer.spec import Chain, Spec
 
     try:
         text = read_regular(path)
@@ -208,50 +367,25 @@ def spec_from_file(path: Path) -> Chain:
         raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:
         raise IsometerError(f"{str(path)!r} is not a text file; expected a network spec as JSON") from problem
-    return Chain.from_json(text)
+    spec = Spec.from_json(text)
+    if isinstance(spec, Chain) and b'"network"' not in text:
+        tell(f"{path} has the fields of a chain; as a network it reads {spec}")
+    return spec
 
 
-def spec_from_options(
-    width: int,
-    depth: int,
-    activation: str,
-    norm: str,
-    position: PositionChoice,
-    weights: str,
-    gamma: float,
-    gain: str,
-    bias_variance: float,
-    features: int,
-) -> Chain:
-    """The spec that the options describe."""
-    from isometer.activations import activation as parse
-    from isometer.spec import Norm, Spec
+def gain_from(text: str | None) -> Any:
+    """What `--gain` says: a number, `forward`, or nothing."""
+    if text is None or text == "forward":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise IsometerError(f"gain is {text!r}; expected a number or 'forward' — pass --gain 1.414, say") from None
 
-    skip = math.isfinite(gamma)
-    order: Any
-    if position is PositionChoice.pre:
-        order = ("activation", "weights", "residual", "norm") if skip else ("weights", "norm", "activation")
-    else:
-        order = ("weights", "activation", "residual", "norm") if skip else ("weights", "activation", "norm")
-    if gain == "forward":
-        factor = parse(activation).gain_forward
-    else:
-        try:
-            factor = float(gain)
-        except ValueError:
-            raise IsometerError(f"gain is {gain!r}; expected a number or 'forward' — pass --gain 1.414, say") from None
-    return Spec(
-        width=width,
-        depth=depth,
-        activation=activation,
-        norm=Norm.named(norm),
-        weights=weights,
-        gain=factor,
-        bias_variance=bias_variance,
-        residual=gamma,
-        order=order,
-        input_width=features,
-    )
+
+def tell(words: str) -> None:
+    """A note on standard error."""
+    typer.echo(f"note: {words}", err=True)
 
 
 def check_folders(*targets: Path | None) -> None:

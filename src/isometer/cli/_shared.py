@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,8 +19,6 @@ __all__ = [
     "Json",
     "Memory",
     "Plot",
-    "PositionChoice",
-    "PositionOption",
     "Threads",
     "Time",
     "allowing",
@@ -31,11 +28,6 @@ __all__ = [
     "progress_bar",
     "status",
 ]
-
-
-class PositionChoice(StrEnum):
-    pre = "pre"
-    post = "post"
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -58,7 +50,6 @@ Threads = Annotated[
         help="Threads that compute; 1, or for large work all idle cores, unless given.",
     ),
 ]
-PositionOption = Annotated[PositionChoice, typer.Option("--norm-position", help="pre: φ(norm(Wh)); post: norm(φ(Wh)).")]
 
 
 def console() -> Console:

@@ -6,11 +6,11 @@ import inspect
 import json
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from isometer.cli import _network
 from isometer.cli import kernel as kernel_command
@@ -21,7 +21,15 @@ from isometer.errors import IsometerError, unknown_name
 if TYPE_CHECKING:
     import numpy as np
 
-_OWN = ("plot", "out", "as_json", "memory", "time", "threads")  # a sweep has its own, and one thread in each worker
+_OWN = (
+    "plot",
+    "out",
+    "as_json",
+    "memory",
+    "time",
+    "threads",
+    "context",
+)  # a sweep has its own, and one thread in each worker
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,6 @@ class SweepTarget:
         configure: from option values to the configuration of a cell.
         check: `module:name` of a function that raises what the cell would raise about its input.
         dropped: options that make no sense in a sweep.
-        needed: options without a default.
     """
 
     command: Callable[..., None]
@@ -42,20 +49,11 @@ class SweepTarget:
     configure: Callable[[dict[str, Any]], dict[str, Any]]
     check: str
     dropped: tuple[str, ...] = ()
-    needed: tuple[str, ...] = ()
 
     def parameters(self) -> list[inspect.Parameter]:
-        """The command's options; none is required, since the grid may give it."""
-        found = []
-        for parameter in inspect.signature(self.command, eval_str=True).parameters.values():
-            if parameter.name in (*_OWN, *self.dropped):
-                continue
-            if parameter.default is inspect.Parameter.empty:
-                kind, *extras = get_args(parameter.annotation)
-                annotation = Annotated[(kind | None, *extras)]  # type: ignore[valid-type]
-                parameter = parameter.replace(default=None, annotation=annotation)
-            found.append(parameter)
-        return found
+        """The command's options, all of which have a default."""
+        options = inspect.signature(self.command, eval_str=True).parameters.values()
+        return [parameter for parameter in options if parameter.name not in (*_OWN, *self.dropped)]
 
     def axes(self) -> dict[str, inspect.Parameter]:
         """Options that a grid can vary, by the name that users type."""
@@ -121,43 +119,36 @@ def prediction_configuration(options: dict[str, Any]) -> dict[str, Any]:
 def _setting(options: dict[str, Any]) -> tuple[Any, Any, list[str]]:
     """The spec as JSON data, the input as an array or by kind, and the metrics."""
     metrics = _network.chosen_metrics(options["metric"], options["backward"])
-    source, samples = options["source"], options["batch"]
-    own = _network.is_file(source) or source.startswith("data:")  # brings its own samples
-    spec = None if options["spec"] is None else _network.spec_from_file(options["spec"])
-    data: Any = {"kind": source, "samples": samples or 10}
-    if own:
-        data = _batch(source, samples, None if spec is None else spec.input_width, options["seed"])
-    if spec is None:
-        names = ("width", "depth", "activation", "norm", "weights", "gamma", "gain", "bias_variance")
-        given = {name: options[name] for name in names}
-        features = data.shape[-1] if own else options["width"]
-        spec = _network.spec_from_options(**given, position=options["norm_position"], features=features)
+    network, inputs = (_group(kind, options) for kind in (_network.NetworkOptions, _network.InputOptions))
+    if not _network.brings_features(inputs.source):
+        if inputs.is_wide:
+            inputs.samples(None)  # says that a sweep needs features
+        data: Any = {"kind": inputs.source, "samples": inputs.batch or 10}
+        spec = network.made()
+    else:
+        data = _batch(inputs)
+        spec = network.made(data.shape[-1])
+        data = _network.shaped(data, spec)
     return json.loads(spec.to_json()), data, metrics
+
+
+def _group(kind: type[Any], options: dict[str, Any]) -> Any:
+    return kind(**{f.name: options[f.name] for f in fields(kind) if f.name in options})
 
 
 def kernel_configuration(options: dict[str, Any]) -> dict[str, Any]:
     """As `isometer kernel` reads its options."""
-    plain = {name: value.value if isinstance(value, StrEnum) else value for name, value in options.items()}
-    return {**plain, "inputs": _inputs(options["inputs"])}
+    network, inputs = (_group(kind, options) for kind in (_network.NetworkOptions, _network.InputOptions))
+    samples = _network.rooted(inputs.gram()) if inputs.is_wide else _batch(inputs, network.width)
+    spec = network.stack(samples.shape[-1])
+    kind = str(options["kind"].value)
+    return {"spec": json.loads(spec.to_json()), "inputs": samples, "kind": kind}
 
 
 @lru_cache(maxsize=16)
-def _batch(source: str, samples: int | None, features: int | None, seed: int) -> np.ndarray[Any, Any]:
+def _batch(inputs: _network.InputOptions, features: int | None = None) -> np.ndarray[Any, Any]:
     """Read once for all cells."""
-    from isometer.data._batches import make_batch
-
-    return _frozen(make_batch(source, samples, features, seed=seed))
-
-
-@lru_cache(maxsize=16)
-def _inputs(path: Path) -> np.ndarray[Any, Any]:
-    """Read once for all cells."""
-    from isometer.data._arrays import read_numbers
-
-    return _frozen(read_numbers(path))
-
-
-def _frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    array = inputs.samples(features)
     array.setflags(write=False)  # many cells share it
     return array
 
@@ -182,6 +173,5 @@ TARGETS = {  # a new target is an entry here
         kernel_configuration,
         "isometer.run.targets.kernel:check_kernel",
         dropped=("depths",),
-        needed=("activation", "inputs", "depth"),
     ),
 }

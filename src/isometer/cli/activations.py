@@ -2,71 +2,101 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+import math
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isometer.cli._shared import Json, Plot, PositionChoice, PositionOption, app, console, emit, progress_bar, status
+from isometer.cli._network import LayerOptions, NetworkText, gain_from, network_from
+from isometer.cli._option_groups import takes_options
+from isometer.cli._shared import Json, Plot, app, console, emit, progress_bar, status
+from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
     from isometer.theory import Explanation
 
-
-class NormChoice(StrEnum):
-    none = "none"
-    layer = "layer"
-    rms = "rms"
-
-
-NormOption = Annotated[NormChoice, typer.Option("--norm", help="Normalisation over features in every layer.")]
-ResidualOption = Annotated[
+Start = Annotated[
     float | None,
-    typer.Option("--gamma", "--residual", metavar="G", help="Strength γ of the branch beside a skip connection."),
+    typer.Option(
+        "--cosine",
+        metavar="C",
+        help="Also follow two inputs of unit mean square from this cosine, as cosine:C elsewhere.",
+    ),
 ]
+Depth = Annotated[int, typer.Option("--depth", metavar="L", min=0, help="To this depth.")]
 
 
 @app.command()
+@takes_options
 def explain(
+    layer: LayerOptions,
     activation: Annotated[
-        str, typer.Argument(help="A name, the algebra, or an expression: relu, 'normalized(gelu)', 'x*tanh(x)'.")
-    ],
-    norm: NormOption = NormChoice.none,
-    norm_position: PositionOption = PositionChoice.pre,
-    residual: ResidualOption = None,
+        str | None,
+        typer.Argument(
+            help="A name, the algebra, or an expression: relu, 'normalized(gelu)', 'x*tanh(x)'.", show_default=False
+        ),
+    ] = None,
+    network: NetworkText = None,
+    cosine: Start = None,
+    depth: Depth = 50,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
     """Everything about one activation: moments, gains, kernel map, fixed point, and its fate in a deep network.
 
+    The layer around it is that of the options, as in every command; --network takes a chain instead.
+
     Examples: [bold]isometer explain relu[/], [bold]isometer explain 'x * sigmoid(2*x)' --plot card.png[/],
-    [bold]isometer explain gelu --norm layer --norm-position post --json[/]
+    [bold]isometer explain tanh --norm layer --gamma 0.5 --cosine 0.5 --depth 20[/]
     """
     from isometer.theory import explain as analyse
 
+    if (activation is None) == (network is None):
+        came = "neither" if network is None else "both"
+        raise IsometerError(f"expected an activation or --network, got {came} — isometer explain relu, say")
     with status("analysing"):
-        card = analyse(activation, norm=norm.value, norm_position=norm_position.value, residual=residual)
+        source = activation if network is None else _chain(network)
+        card = analyse(source, **(keywords(layer) if network is None else {}))
     if plot is not None:
         from isometer.report._pictures import activation_picture, save_figure
 
         save_figure(activation_picture(card), plot)
+    path = None if cosine is None else [float(value) for value in card.path(cosine, depth).cosine]
     if as_json:
-        emit(card.to_dict())
+        emit(card.to_dict() | ({} if path is None else {"path": {"from": cosine, "depth": depth, "cosine": path}}))
         return
     from isometer.report._cards import activation_card
 
     page = console()
     page.print(activation_card(card))
+    if path is not None:
+        page.print(f"from cosine {cosine:g} to [bold]{path[-1]:.6g}[/] after {depth} layers", highlight=False)
     if plot is not None:
         page.print(f"picture: {plot}", highlight=False)
 
 
+def _chain(text: str) -> Any:
+    from isometer.spec._chain import chain_only
+
+    return chain_only(network_from(text, 100), "explain")
+
+
+def keywords(layer: LayerOptions) -> dict[str, Any]:
+    """The options of a layer as the functions of theory take them."""
+    return {
+        "norm": layer.norm,
+        "norm_position": layer.norm_position.value,
+        "residual": None if math.isinf(layer.gamma) else layer.gamma,
+        "gain": gain_from(layer.gain),
+        "bias_variance": layer.bias_variance,
+    }
+
+
 @app.command()
+@takes_options
 def compare(
     activations: Annotated[list[str], typer.Argument(help="Two or more activations, as for `explain`.")],
-    norm: NormOption = NormChoice.none,
-    norm_position: PositionOption = PositionChoice.pre,
-    residual: ResidualOption = None,
+    layer: LayerOptions,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
@@ -80,7 +110,7 @@ def compare(
     with progress_bar("analysing") as report:
         for text in activations:
             report(len(cards), len(activations))
-            cards.append(analyse(text, norm=norm.value, norm_position=norm_position.value, residual=residual))
+            cards.append(analyse(text, **keywords(layer)))
     if plot is not None:
         from isometer.report._pictures import comparison_picture, save_figure
 

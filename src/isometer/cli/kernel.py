@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from isometer.cli._network import check_folders
+from isometer.cli._network import InputOptions, NetworkOptions, check_folders, rooted
+from isometer.cli._option_groups import takes_options
 from isometer.cli._shared import (
     Json,
     Memory,
     Plot,
-    PositionChoice,
-    PositionOption,
     Threads,
     Time,
     allowing,
@@ -25,12 +24,14 @@ from isometer.cli._shared import (
     status,
 )
 from isometer.cli._threads import threads as using
-from isometer.cli.activations import NormChoice, NormOption, ResidualOption
 from isometer.errors import IsometerError
 from isometer.files import write_whole
 
 if TYPE_CHECKING:
-    from isometer.theory.kernels._conditioning import BoundCheck
+    import numpy as np
+
+    from isometer.spec import Chain
+    from isometer.theory.chains import ChainKernels
     from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis
     from isometer.theory.kernels._kernel_matrix import KernelMatrix
 
@@ -44,23 +45,16 @@ class KindChoice(StrEnum):
 
 
 @app.command()
+@takes_options
 def kernel(
-    activation: Annotated[str, typer.Option("--activation", metavar="A", help="As for `isometer explain`.")],
-    inputs: Annotated[
-        Path,
-        typer.Option("--inputs", metavar="FILE", help="An (n, d) array, samples by features: .npy, .npz, .csv, …"),
-    ],
-    depth: Annotated[int | None, typer.Option("--depth", metavar="L", help="Hidden layers, 0 to millions.")] = None,
+    network: NetworkOptions,
+    data: InputOptions,
     depths: Annotated[
         str | None, typer.Option("--depths", metavar="1,2,4,…", help="Several depths: the whole curve.")
     ] = None,
     kind: Annotated[
         KindChoice, typer.Option("--kind", help="nngp: the top layer's kernel; ntk: all weights trained.")
     ] = KindChoice.nngp,
-    norm: NormOption = NormChoice.none,
-    norm_position: PositionOption = PositionChoice.pre,
-    bias: Annotated[float, typer.Option("--bias", metavar="V", help="Variance of the biases of every layer.")] = 0.0,
-    residual: ResidualOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Save the matrix: .npy, or .npz with its diagonal.")
     ] = None,
@@ -72,63 +66,58 @@ def kernel(
 ) -> None:
     """The kernel of a batch at infinite width: condition number, spectrum, published bounds, and a diagnosis.
 
-    Depth L means L hidden layers of the activation as given (write normalized(relu) to normalise), weights of unit
-    variance in the NTK parametrisation, a linear readout. The cost does not grow with depth for inputs of one length.
-    With --gamma γ the layers are h + γ(Wφ(h) + b) between an input layer and a linear readout.
+    The network is that of `isometer predict` with a linear readout, and with an input layer before a skip connection;
+    the NNGP is the Gram matrix that `predict` follows. The cost does not grow with depth, up to millions, for inputs of
+    one length.
 
-    Examples: [bold]isometer kernel --activation 'normalized(relu)' --depth 100 --inputs x.npy --kind ntk[/],
-    [bold]isometer kernel --activation 'unit(relu)' --depths 1,10,100,1000 --inputs x.npy --plot k.png[/]
+    Examples: [bold]isometer kernel --activation 'normalized(relu)' --input data:fashion-mnist:scale=norm[/],
+    [bold]isometer kernel --depths 1,10,100,1000 --input x.npy --kind ntk --plot k.png[/]
     """
-    from isometer.data._arrays import read_numbers
-    from isometer.theory.kernels._conditioning import conditioning_bounds
-    from isometer.theory.kernels._inputs import Batch
-    from isometer.theory.kernels._kernel_diagnosis import diagnose_kernel
-    from isometer.theory.kernels._kernel_matrix import kernel_matrices
-    from isometer.theory.kernels._length_map import SignalFamily
+    from isometer.spec._chain import chain_only
+    from isometer.theory.chains import chain_kernels
+    from isometer.theory.kernels._kernel_diagnosis import headline
 
-    wanted = _depths(depth, depths)
+    wanted = _depths(network, depths)
     check_folders(plot, out)
     if out is not None and out.suffix not in (".npy", ".npz"):
         raise IsometerError(f"a kernel is saved as .npy or .npz; got {str(out)!r} — add one of these endings")
-    samples = read_numbers(inputs)
-    family, batch = SignalFamily(activation), Batch.of(samples)
-    layout: dict[str, Any] = {
-        "norm": norm.value,
-        "norm_position": norm_position.value,
-        "bias": bias,
-        "residual": residual,
-    }
-    curve: list[KernelMatrix] = []
+    samples = rooted(data.gram()) if data.is_wide else data.samples(network.width)
+    chain = chain_only(network.stack(samples.shape[-1]), "kernel")
+    curve: list[ChainKernels] = []
     with allowing(memory, time), using(threads, large=len(samples) >= _LARGE):
-        for at in wanted:
+        for at in [chain.layers] if wanted is None else wanted:
             with progress_bar(f"depth {at}") as report:
-                found = kernel_matrices(family, batch, at, kinds=(kind.value,), **layout, progress=report)
-            curve.append(found[kind.value])
+                curve.append(chain_kernels(chain, samples, at, kinds=(kind.value,), progress=report))
         last = curve[-1]
+        matrices = [found.matrices[kind.value] for found in curve]
         with status("eigenvalues") as tell:
-            for matrix in curve:  # now, and not when the card asks for them
+            for matrix in matrices:  # now, and not when the card asks for them
                 tell(f"depth {matrix.depth}, condition number {matrix.condition_number:.3g}")
-            checks = conditioning_bounds(last, **layout)
-            diagnosis = diagnose_kernel(last, **layout)
-    several = curve if len(curve) > 1 else []
+            checks, diagnosis = last.bounds(kind.value), last.diagnosis(kind.value)
+    words = headline(matrices[-1], diagnosis)
+    several = matrices if len(matrices) > 1 else []
     if out is not None:
-        _save(last, out)
+        _save(matrices[-1], out)
     if plot is not None:
         from isometer.report._kernels import kernel_picture
         from isometer.report._pictures import save_figure
 
-        save_figure(kernel_picture(last, several), plot)
+        save_figure(kernel_picture(matrices[-1], several, str(chain.activation)), plot)
     if as_json:
-        emit(_summary(last, checks, diagnosis, several, layout))
+        emit(_summary(chain, last, diagnosis, several, words, kind.value))
         return
     from isometer.report._kernels import kernel_card
 
-    console().print(kernel_card(last, checks, diagnosis, several))
+    page = console()
+    page.print(kernel_card(matrices[-1], checks, diagnosis, several, chain.activation))
+    page.print(f"[bold]→ {words}[/]", highlight=False)
 
 
 @app.command()
+@takes_options
 def phase(
-    activation: Annotated[str, typer.Option("--activation", metavar="A", help="As for `isometer explain`.")],
+    network: NetworkOptions,
+    data: InputOptions,
     weight_limit: Annotated[
         float | None,
         typer.Option("--weight-limit", metavar="V", help="Largest σ_w²; by default four times the edge's."),
@@ -137,34 +126,59 @@ def phase(
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
-    """Order and chaos: fixed points, slopes, depth scales and the edge of chaos over weight and bias variances.
+    """Order and chaos: where this network is, and the edge of chaos over weight and bias variances.
+
+    The plane of σ_w² = gain² and σ_b² is that of dense > act; networks with a norm or a skip connection have a point
+    in place of it. Inputs have mean square 1 unless --input names some: their size decides where several fixed points
+    compete.
 
     Examples: [bold]isometer phase --activation tanh --plot phase.png[/],
-    [bold]isometer phase --activation gelu --json[/]
+    [bold]isometer phase --activation gelu --norm layer --gamma 0.5 --norm-position sum --json[/]
     """
+    from isometer.spec._chain import chain_only
+    from isometer.theory.chains import ChainLayer, phase_of
     from isometer.theory.phases._phase import phase_diagram
 
+    samples = None if data.source == "gaussian" else (data.gram() if data.is_wide else data.samples(network.width))
+    features = network.width if samples is None or data.is_wide else samples.shape[-1]
+    chain = chain_only(network.stack(features), "phase")
+    layer = ChainLayer.of(chain)
+    square = 1.0
+    if samples is not None and not data.is_wide:
+        square = float((samples**2).mean())
     with status("phase diagram"):
-        diagram = phase_diagram(activation, weight_limit=weight_limit, bias_limit=bias_limit)
+        point = phase_of(layer, mean_square=square)
+        diagram = None
+        if layer.is_plain:
+            diagram = phase_diagram(
+                layer.activation, weight_limit=weight_limit, bias_limit=bias_limit, mean_square=square
+            )
     if plot is not None:
+        if diagram is None:
+            raise IsometerError("--plot draws the plane of dense > act, and here is a norm or a skip — drop --plot")
         from isometer.report._kernels import phase_picture
         from isometer.report._pictures import save_figure
 
-        save_figure(phase_picture(diagram), plot)
+        save_figure(phase_picture(diagram, (layer.weight_variance, layer.bias_variance)), plot)
     if as_json:
-        emit(diagram.to_dict())
+        found = {} if diagram is None else diagram.to_dict()
+        named = {"network": str(chain), "mean_square": square, "point": point.to_dict()}
+        emit({"activation": chain.activation, **found, **named})
         return
-    from isometer.report._kernels import phase_card
+    from isometer.report._kernels import phase_card, point_line
 
-    console().print(phase_card(diagram))
+    page = console()
+    if diagram is not None:
+        page.print(phase_card(diagram))
+    page.print(point_line(str(chain), point), highlight=False)
 
 
-def _depths(depth: int | None, depths: str | None) -> list[int]:
-    if (depth is None) == (depths is None):
-        raise IsometerError("give either --depth L or --depths 1,2,4,…, not both or neither")
+def _depths(network: NetworkOptions, depths: str | None) -> list[int] | None:
+    """The depths asked for; None where the network says its own."""
     if depths is None:
-        assert depth is not None
-        return [depth]
+        return None if network.brings_its_own else [network.depth]
+    if "depth" in network.given:
+        raise IsometerError("give either --depth L or --depths 1,2,4,…, not both")
     try:
         found = sorted({int(part) for part in depths.split(",") if part.strip()})
     except ValueError:
@@ -190,44 +204,28 @@ def _save(matrix: KernelMatrix, path: Path) -> None:
 
 
 def _summary(
-    last: KernelMatrix,
-    checks: list[BoundCheck],
+    chain: Chain,
+    found: ChainKernels,
     diagnosis: KernelDiagnosis | None,
     curve: list[KernelMatrix],
-    layout: dict[str, Any],
+    words: str,
+    kind: Literal["nngp", "ntk"],
 ) -> dict[str, Any]:
-    import numpy as np
-
-    from isometer.theory.kernels._conditioning import bound_quantities
-
-    def diagonal(matrix: KernelMatrix) -> Any:
-        logs = matrix.log_diagonal
-        same = bool((logs == logs[0]).all()) or float(np.ptp(logs[np.isfinite(logs)])) < 1e-12
-        whole = bool(np.isfinite(logs).all()) or bool((logs == logs[0]).all())
-        return logs[0] if same and whole else logs
-
-    def numbers(matrix: KernelMatrix) -> dict[str, Any]:
-        return {
-            "depth": matrix.depth,
-            "condition_number": matrix.condition_number,
-            "smallest_eigenvalue": matrix.smallest_eigenvalue,
-            "largest_eigenvalue": matrix.largest_eigenvalue,
-            "effective_rank": matrix.effective_rank,
-            "log_diagonal": diagonal(matrix),
-        }
-
+    last = found.matrices[kind]
     n = len(last.matrix)
     return {
-        "activation": last.activation.name,
+        "activation": chain.activation,
+        "network": str(chain),
         "kind": last.kind,
         "inputs": n,
-        **layout,
-        **numbers(last),
+        **_layer_record(chain),
+        **_numbers(last),
         "singular": last.singular,
         "bounds": {
-            **bound_quantities(last, **layout),
-            **{check.reference: check.to_dict() for check in checks},
+            **found.quantities(kind),
+            **{check.reference: check.to_dict() for check in found.bounds(kind)},
         },
+        "headline": words,
         "diagnosis": None
         if diagnosis is None
         else {
@@ -236,6 +234,39 @@ def _summary(
             "recovers": diagnosis.recovers,
             "text": diagnosis.text,
         },
-        "curve": [numbers(matrix) for matrix in curve],
+        "curve": [_numbers(matrix) for matrix in curve],
         "kernel": last.matrix if n <= _LISTED else None,
     }
+
+
+def _layer_record(chain: Chain) -> dict[str, Any]:
+    from isometer.theory.chains import ChainLayer
+
+    layer = ChainLayer.of(chain)
+    return {
+        "norm": layer.norm,
+        "norm_position": layer.place,
+        "bias": layer.bias_variance,
+        "residual": layer.residual,
+        "gain": chain.at("gain", 1),
+    }
+
+
+def _numbers(matrix: KernelMatrix) -> dict[str, Any]:
+    return {
+        "depth": matrix.depth,
+        "condition_number": matrix.condition_number,
+        "smallest_eigenvalue": matrix.smallest_eigenvalue,
+        "largest_eigenvalue": matrix.largest_eigenvalue,
+        "effective_rank": matrix.effective_rank,
+        "log_diagonal": _diagonal(matrix.log_diagonal),
+    }
+
+
+def _diagonal(logs: np.ndarray[Any, Any]) -> Any:
+    """One number where all are the same."""
+    import numpy as np
+
+    same = bool((logs == logs[0]).all()) or float(np.ptp(logs[np.isfinite(logs)])) < 1e-12
+    whole = bool(np.isfinite(logs).all()) or bool((logs == logs[0]).all())
+    return logs[0] if same and whole else logs

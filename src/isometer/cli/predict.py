@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isometer.cli._network import LossChoice, Out, Setting, check_folders, takes_setting
+from isometer.cli._network import LossChoice, Out, Setting, check_folders
+from isometer.cli._option_groups import takes_options
 from isometer.cli._shared import Json, Memory, Plot, Threads, Time, allowing, app, console, emit, progress_bar
 from isometer.cli._threads import threads as using
 from isometer.errors import IsometerError
@@ -50,7 +51,7 @@ class Answer:
 
 
 @app.command()
-@takes_setting
+@takes_options
 def predict(
     setting: Setting,
     against_simulation: Against = False,
@@ -81,7 +82,7 @@ def predict(
                 "--compare has several predictions and --out one file; expected one of them — use --json"
             )
         with allowing(memory, time):
-            _compare(setting, _names(compare, setting.spec), plot, threads, as_json)
+            _compare(setting, _names(compare, setting), plot, threads, as_json)
         return
     with allowing(memory, time):
         answer = ask(setting, setting.metrics, against_simulation, threads)
@@ -111,18 +112,31 @@ def ask(setting: Setting, metrics: list[str], simulated: bool, threads: int | No
     from isometer.theory.prediction import finite_width, missing_bands
     from isometer.theory.prediction import predict as theory
 
-    network, data = setting.network_and_batch()
+    network, start = _network_and_start(setting)
+    [data] = start.values()
     site: Any = setting.at.value
     with using(threads, large=len(data) >= _LARGE):
         with progress_bar("predicting") as report:
-            predicted = theory(network, data, metrics=metrics, at=site, progress=report)
+            predicted = theory(network, **start, metrics=metrics, at=site, progress=report)
         missing = missing_bands(network, len(data), metrics)
         known = [name for name in metrics if name not in missing]
         band = None
         if known:
             with progress_bar("band of this width") as report:
-                band = finite_width(network, data, metrics=known, at=site, progress=report)
+                band = finite_width(network, **start, metrics=known, at=site, progress=report)
+        if simulated and setting.is_wide:
+            setting.samples(None)  # says that there is nothing to simulate
         return Answer(predicted, band, _simulation(setting, metrics, network, data) if simulated else None, missing)
+
+
+def _network_and_start(setting: Setting) -> tuple[Chain, dict[str, Any]]:
+    """The network, and its input as the batch or the Gram matrix that it is."""
+    from isometer.spec._chain import chain_only
+
+    if setting.is_wide:
+        return chain_only(setting.made(), "prediction"), {"gram": setting.gram()}
+    network, batch = setting.network_and_batch()
+    return chain_only(network, "prediction"), {"batch": batch}
 
 
 def _simulation(setting: Setting, metrics: list[str], network: Chain, data: np.ndarray[Any, Any]) -> xarray.Dataset:
@@ -142,9 +156,9 @@ def _simulation(setting: Setting, metrics: list[str], network: Chain, data: np.n
         )
 
 
-def _names(compare: str, spec: Path | None) -> list[str]:
-    if spec is not None:
-        raise IsometerError("--compare names activations and --spec brings its own; expected one of them — drop one")
+def _names(compare: str, setting: Setting) -> list[str]:
+    if setting.brings_its_own:
+        raise IsometerError("--compare names activations and --network brings its own; expected one of them — drop one")
     depth, names = 0, [""]
     for letter in compare:  # commas inside parentheses belong to an activation
         depth += {"(": 1, ")": -1}.get(letter, 0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isometer.cli._network import Out, Setting, check_folders, takes_setting
+from isometer.cli._network import Out, Setting, check_folders
+from isometer.cli._option_groups import takes_options
 from isometer.cli._shared import Json, Memory, Plot, Time, allowing, app, console, emit, progress_bar
 from isometer.files import write_whole
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @app.command()
-@takes_setting
+@takes_options
 def simulate(
     setting: Setting,
     plot: Plot = None,
@@ -25,17 +26,20 @@ def simulate(
 ) -> None:
     """Simulate a random network of finite width: what happens to a batch, layer by layer, with 95 % intervals.
 
-    A layer is φ(norm(W h)), or norm(φ(W h)) with --norm-position post. With --gamma it is norm(h + γ W φ(h)), or
-    norm(h + γ φ(W h)) with post.
+    A layer is dense > norm > act, or dense > act > norm with --norm-position post; with --gamma G it is
+    residual(norm > act > dense, G). --network says any other network.
 
     Examples: [bold]isometer simulate --depth 100 --norm batch[/],
+    [bold]isometer simulate --network 'preln_mlp(width=64, blocks=12)'[/],
     [bold]isometer simulate --width 1000 --batch 10 --input correlated:0.9 --backward --plot net.png[/]
     """
     from isometer.simulate import simulate as run_simulation
+    from isometer.spec._chain import chain_only
 
     check_folders(plot, out)
     with allowing(memory, time):
-        network, data = setting.network_and_batch()
+        spec, data = setting.network_and_batch()
+        network = chain_only(spec, "simulation")
         with progress_bar("simulating") as report:
             dataset = run_simulation(
                 network,

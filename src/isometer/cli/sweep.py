@@ -12,6 +12,7 @@ import typer
 
 from isometer.cli._interruption import INTERRUPTED, keeps, tell_interruption
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, duration, tell_failures
+from isometer.cli._network import SHORT, says_width
 from isometer.cli._shared import Json, Memory, Time, allowing, app, console, emit
 from isometer.cli._targets import TARGETS, SweepTarget, converted
 from isometer.errors import IsometerError
@@ -39,7 +40,7 @@ Example: [bold]isometer sweep {example} --workers 2 --out runs/mine[/]
 """
 _EXAMPLES = {
     "simulate": "simulate --grid width=64,128,256 activation=relu,tanh --depth 20",
-    "kernel": "kernel --grid depth=log:1:1000:7 'activation=relu,normalized(relu)' --inputs x.npy",
+    "kernel": "kernel --grid depth=log:1:1000:7 'activation=relu,normalized(relu)' --input x.npy",
 }
 
 sweep_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="A command over a grid of its options.")
@@ -84,13 +85,10 @@ def make_job(name: str, target: SweepTarget, texts: list[str], options: Mapping[
         key: [converted(key, text, allowed[key]) for text in values]
         for key, values in parse_axes(texts, allowed).items()
     }
-    if options.get("spec") is not None:
-        fixed = [key for key in axes if key not in ("spec", "batch", "input", "runs", "seed", "engine", "at", "dtype")]
-        if fixed:
-            raise IsometerError(f"the grid varies {fixed[0]!r}, which --spec fixes — drop one of them")
-    missing = [key for key in target.needed if options[allowed[key].name] is None and key not in axes]
-    if missing:
-        raise IsometerError(f"{missing[0]} is missing — give --{missing[0]} or add {missing[0]}=… to the grid")
+    own = next((name for name in ("network", "spec") if options.get(name) is not None), None)
+    fixed = [key for key in axes if key in SHORT or (key == "width" and own and says_width(str(options[own])))]
+    if own is not None and fixed:
+        raise IsometerError(f"the grid varies {fixed[0]!r}, which --{own} fixes — drop one of them")
     plain_axes = {key: [_coordinate(value) for value in values] for key, values in axes.items()}
     typed = {key: dict(zip(plain_axes[key], values, strict=True)) for key, values in axes.items()}
     check = function_named(target.check)

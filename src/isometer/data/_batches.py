@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from isometer.work import check_batch
 Floats = NDArray[np.float64]
 _KINDS = (
     "gaussian, orthogonal, correlated:COSINE, collinear:ANGLE, degenerate:DISTINCT, power-law:EXPONENT, data:NAME or "
-    "the path of a .npy, .npz, .csv or .safetensors file"
+    "the path of a .npy, .npz, .csv or .safetensors file[:scale=norm]"
 )
 _ARGUMENTS = {"correlated": "cosine", "collinear": "angle", "degenerate": "distinct", "power-law": "exponent"}
 _GENERATORS: dict[str, Callable[..., Floats]] = {
@@ -46,7 +47,8 @@ def make_batch(
     - `data:NAME` or `data:NAME:centre=pixel,scale=unit`: random images of a data set of this computer, flattened,
       standardised by channel unless told otherwise (`isometer.data.source_from_text`). They bring their own number of
       features, whatever `features` says: give the network `input_width=batch.shape[-1]`;
-    - a path: the only array in a `.npy`, `.npz`, `.csv` or `.safetensors` file, `samples` rows of it if given.
+    - a path: the only array in a `.npy`, `.npz`, `.csv` or `.safetensors` file, `samples` rows of it if given;
+      `FILE:scale=norm` scales every sample to mean square 1.
 
     Args:
         kind: one of these.
@@ -69,8 +71,8 @@ def make_batch(
     copies = 1 if runs is None else whole_number(runs, "runs", high=MOST_RUNS, fix="pass the number of networks")
     if kind.startswith("data:"):
         draw = _images(kind.removeprefix("data:"), _whole(samples, "samples"))
-    elif Path(kind).suffix.lower() in SUFFIXES:
-        return _from_file(Path(kind), samples, features)
+    elif (file := file_source(kind)) is not None:
+        return _from_file(*file, samples, features)
     else:
         n, d = _whole(samples, "samples"), _whole(features, "features")
         check_batch(n, d, copies)
@@ -101,10 +103,32 @@ def _synthetic(kind: str, n: int, d: int) -> Callable[[np.random.Generator], Flo
 
 def _images(text: str, n: int) -> Callable[[np.random.Generator], Floats]:
     data, options = source_from_text(text)
-    return lambda rng: data.batch(n, seed=rng, flat=True, **options)[0].astype(np.float64)
+
+    def draw(rng: np.random.Generator) -> Floats:
+        drawn = data.batch(n, seed=rng, flat=True, **options)[0].astype(np.float64)
+        return _unit_squares(drawn) if options.get("scale") == "norm" else drawn  # one length to float64, not float32
+
+    return draw
 
 
-def _from_file(path: Path, samples: int | None, features: int | None) -> Floats:
+def file_source(kind: str) -> tuple[Path, Literal["none", "norm"]] | None:
+    """The file that an input names and how its samples are scaled, None where it names no file.
+
+    Example:
+        >>> file_source("x.npy:scale=norm"), file_source("gaussian")
+        ((PosixPath('x.npy'), 'norm'), None)
+    """
+    if Path(kind).suffix.lower() in SUFFIXES:
+        return Path(kind), "none"
+    path, _, option = kind.rpartition(":")
+    if Path(path).suffix.lower() not in SUFFIXES:
+        return None
+    if option not in ("scale=none", "scale=norm"):
+        raise IsometerError(f"{kind!r} has the option {option!r}; expected scale=none or scale=norm — correct it")
+    return Path(path), "norm" if option == "scale=norm" else "none"
+
+
+def _from_file(path: Path, scale: Literal["none", "norm"], samples: int | None, features: int | None) -> Floats:
     array, name = read_numbers(path), repr(path.name)
     array = array.reshape(len(array), -1) if array.ndim > 2 and len(array) else array
     if array.ndim != 2 or 0 in array.shape:
@@ -121,4 +145,14 @@ def _from_file(path: Path, samples: int | None, features: int | None) -> Floats:
             f"{name} has NaN or infinite entries in sample {int(np.argmax(bad))} ({int(bad.sum())} such of "
             f"{len(array)}) — clean the data first"
         )
+    if scale == "norm":
+        array = _unit_squares(array.astype(np.float64))
     return np.ascontiguousarray(array)
+
+
+def _unit_squares(array: Floats) -> Floats:
+    """Every sample with mean square 1, except zero."""
+    largest = np.abs(array).max(axis=1, keepdims=True)
+    scaled = array / np.where(largest > 0, largest, 1.0)  # so that squares neither overflow nor vanish
+    squares = np.mean(scaled**2, axis=1, keepdims=True)
+    return np.asarray(scaled / np.sqrt(np.where(squares > 0, squares, 1.0)))

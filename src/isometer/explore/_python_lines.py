@@ -30,11 +30,12 @@ def activation_lines(state: ActivationState) -> str:
             f"names = {list(state.activations)!r}",
             f"cards = {{name: explain(activation(name){shape}, {layer}) for name in names}}",
             "for name, card in cards.items():",
-            "    print(name, card.kernel.case, card.kernel.fixed_point, card.kernel.rate, card.kernel.depth_scale)",
+            "    way = card.approach",
+            "    print(name, card.kernel.case, way.fixed_point, way.rate, way.depth_scale)",
             "    print(card.conclusion)",
             "",
             f"start, layers = {state.rho!r}, {state.layers}",
-            "paths = {name: card.kernel.iterate(start, layers).cosine for name, card in cards.items()}",
+            "paths = {name: card.follow(start, layers).cosine for name, card in cards.items()}",
             "",
             f"point = phase_point({state.phase_of!r}, {state.sigma_w!r}**2, {state.sigma_b!r}**2)",
             "print(point.verdict)",
@@ -57,24 +58,22 @@ def depth_lines(state: DepthState) -> str:
         >>> "representations" in depth_lines(DepthState())
         True
     """
-    from isometer.explore.jobs._depth import layer_order, metrics_with
+    from isometer.explore.jobs._depth import metrics_with
 
     metrics = metrics_with(state.rank)
-    gain = f"activation({state.activation!r}).gain_forward" if state.gain == "forward" else "1.0"
-    skip = "" if state.residual is None else f"residual={state.residual!r}, "
-    norm = "None" if state.norm == "none" else repr(state.norm)
+    gain = "'forward'" if state.gain == "forward" else "1.0"
     return "\n".join(
         [
-            "from isometer import Spec, activation",
             "from isometer.data import make_batch",
             "from isometer.metrics import cosines",
             "from isometer.simulate import representations, simulate",
+            "from isometer.spec import chain_from_options",
             "from isometer.theory.prediction import finite_width, missing_bands, predict",
             "from isometer.trajectory import summarize",
             "",
-            f"spec = Spec(width={state.width}, depth={state.depth}, activation={state.activation!r}, norm={norm},",
-            f"            weights={state.weights!r}, gain={gain}, {skip}",
-            f"            order={layer_order(state.position, state.residual is not None)!r})",
+            f"spec = chain_from_options(width={state.width}, depth={state.depth}, activation={state.activation!r},",
+            f"                          norm={state.norm!r}, norm_position={state.position!r},",
+            f"                          gamma={state.residual!r}, weights={state.weights!r}, gain={gain})",
             f"batch = make_batch({state.source!r}, {state.batch}, {state.width}, seed={state.seed})",
             f"metrics = {metrics!r}",
             "",

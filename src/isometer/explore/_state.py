@@ -273,7 +273,7 @@ class ActivationState(State):
     readers: ClassVar[Mapping[str, Reader]] = {
         "activations": names("activations"),
         "norm": choice("norm", ("none", "layer", "rms")),
-        "position": choice("position", ("pre", "post")),
+        "position": choice("position", ("pre", "post", "sum")),
         "residual": optional("residual"),
         "gain": real("gain"),
         "rho": real("rho"),
@@ -287,12 +287,20 @@ class ActivationState(State):
     def settled(self) -> tuple[Self, list[str]]:
         """The first activation is the one of the phase diagram unless another is chosen."""
         chosen = self.phase if self.phase in self.activations[1:] else ""
-        return replace(self, phase=chosen), []
+        position, notes = _norm_place(self.position, self.residual)
+        return replace(self, phase=chosen, position=position), notes
 
     @property
     def phase_of(self) -> str:
         """The activation of the phase diagram: the one chosen, or the first."""
         return self.phase if self.phase in self.activations else self.activations[0]
+
+
+def _norm_place(position: str, residual: float | None) -> tuple[str, list[str]]:
+    """Where the norm is: after the sum only if there is one."""
+    if position == "sum" and residual is None:
+        return "pre", ["a norm after the skip’s sum needs a residual strength; it is before φ instead"]
+    return position, []
 
 
 NORMS = ("none", "batch", "batch-rescale", "batch-recenter", "layer", "rms")
@@ -345,7 +353,7 @@ class DepthState(State):
     readers: ClassVar[Mapping[str, Reader]] = {
         "activation": line("activation"),
         "norm": choice("norm", NORMS),
-        "position": choice("position", ("pre", "post")),
+        "position": choice("position", ("pre", "post", "sum")),
         "weights": choice("weights", WEIGHTS),
         "gain": choice("gain", ("forward", "1")),
         "residual": optional("residual"),
@@ -373,12 +381,13 @@ class DepthState(State):
 
     def settled(self) -> tuple[Self, list[str]]:
         """The depth at which memory suffices, and a layer that the network has."""
-        depth, notes = self.depth, []
+        depth = self.depth
+        position, notes = _norm_place(self.position, self.residual)
         budget = int(LIMITS["kept"].high)
         if self.kept(depth) > budget:
             depth = max(1, budget // self.kept(1))
             notes.append(f"depth {self.depth} at this width and batch needs too much memory; {depth} is used")
-        return replace(self, depth=depth, layer=min(self.layer, depth)), notes
+        return replace(self, depth=depth, layer=min(self.layer, depth), position=position), notes
 
 
 @dataclass(frozen=True)

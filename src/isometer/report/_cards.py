@@ -14,6 +14,7 @@ from rich.text import Text
 from isometer.activations import ENTRIES, Activation, activation
 from isometer.theory import Explanation, KernelMap
 from isometer.theory._explanation import NEARBY
+from isometer.theory.chains import Approach
 
 _CASES = {
     None: "linear: outside 001/thm-5.11",
@@ -35,23 +36,27 @@ def number(value: float | None, digits: int = 6) -> str:
     return "0" if float(text) == 0.0 else text.replace("-", "−")
 
 
-def power_of_ten(log10: float) -> str:
+def power_of_ten(log10: float | None) -> str:
     """×10^… in words a person takes in at a glance."""
+    if log10 is None:
+        return "–"
     if math.isinf(log10):
         return "0" if log10 < 0 else "∞"
     return f"×{10**log10:.3g}" if abs(log10) < 4 else f"×10^{log10:.0f}".replace("-", "−")
 
 
-def _rate(kernel: KernelMap) -> str:
-    if kernel.rate_form == "exponential":
-        return f"×{number(kernel.rate, 5)}"
-    if kernel.rate_form == "algebraic":
-        if kernel.asymptote is None:
-            return "a power of L"
-        return f"{number(kernel.asymptote[0], 4)}/L" + ("²" if kernel.rate_exponent == 2 else "")
-    if kernel.rate_form == "superexponential":
-        return f"power {number(kernel.rate_exponent, 2)}"
-    return "–"
+def _rate(way: Approach) -> str:
+    if way.form == "exponential":
+        return f"×{number(way.rate, 5)}"
+    if way.form in ("algebraic", "logarithmic"):
+        base = "L" if way.form == "algebraic" else "log L"
+        if way.constant is not None:
+            base = base if way.form == "algebraic" else f"({base})"
+            return f"{number(way.constant, 4)}/{base}" + ("²" if way.exponent == 2 else "")
+        return f"a power of {base}" if way.exponent is None else f"{base}^−{number(way.exponent, 4)}"
+    if way.form == "superexponential":
+        return f"power {number(way.exponent, 2)}"
+    return "changes with L" if way.form == "varying" else "–"
 
 
 def _kinks(phi: Activation) -> str:
@@ -95,9 +100,8 @@ def activation_card(card: Explanation) -> Panel:
         bar = "█" * round(28 * share) or ("·" if share < 1e-12 else "▏")
         spectrum.add_row(Text(f"c{order}", style="dim"), f"{shown:+.6f}".replace("-", "−"), Text(bar, style="cyan"))
 
-    setting = {"none": "unit second moment"}.get(k.norm, f"{k.norm} norm, {k.norm_position}-activation")
-    if k.residual is not None:
-        setting += f", residual γ = {k.residual:g}"
+    setting, way = card.setting, card.approach
+    of_what = "" if card.layer.residual is None or k.residual is not None else "of the branch "
     kernel = Table.grid(padding=(0, 3))
     for _ in range(4):
         kernel.add_column()
@@ -105,18 +109,18 @@ def activation_card(card: Explanation) -> Panel:
     kernel.add_row(Text("κ(0)", style="dim"), number(k.at_zero), Text("classification", style="dim"), _CASES[k.case])
     kernel.add_row(Text("κ′(0)", style="dim"), number(k.slope_at_zero), Text("fixed points", style="dim"), points)
     kernel.add_row(
-        Text("κ′(1)", style="dim"), number(k.slope_at_one), Text("attracting ρ*", style="dim"), number(k.fixed_point)
+        Text("κ′(1)", style="dim"), number(k.slope_at_one), Text("attracting ρ*", style="dim"), number(way.fixed_point)
     )
     kernel.add_row(
-        Text("κ′(ρ*)", style="dim"), number(k.slope_at_fixed_point), Text("rate per layer", style="dim"), _rate(k)
+        Text("κ′(ρ*)", style="dim"), number(k.slope_at_fixed_point), Text("rate per layer", style="dim"), _rate(way)
     )
-    kernel.add_row("", "", Text("depth scale", style="dim"), f"{number(k.depth_scale, 4)} layers")
+    kernel.add_row("", "", Text("depth scale", style="dim"), f"{number(way.depth_scale, 4)} layers")
 
     depth = Table(box=None, padding=(0, 2), header_style="dim")
     depth.add_column("layers", justify="right")
     depth.add_column("cos of two\northogonal inputs", justify="right")
     depth.add_column(f"1 − cos of two inputs\nthat start at {NEARBY:g}", justify="right")
-    depth.add_column("gradient norm,\nfirst/last layer", justify="right")
+    depth.add_column("gradient norm,\ninput/output", justify="right")
     for row in card.outlook:
         depth.add_row(
             str(row.depth),
@@ -128,7 +132,7 @@ def activation_card(card: Explanation) -> Panel:
         facts,
         Text(f"\nHermite spectrum ({setting})", style="bold"),
         spectrum,
-        Text(f"\nKernel map ({setting})", style="bold"),
+        Text(f"\nKernel map {of_what}({setting})", style="bold"),
         kernel,
         Text("\nWhat it means for depth (infinite width)", style="bold"),
         depth,
@@ -167,10 +171,10 @@ def comparison_table(cards: Sequence[Explanation]) -> Table:
         ("κ′(1)", [number(c.kernel.slope_at_one) for c in cards]),
         ("case", [str(c.kernel.case or "linear") for c in cards]),
         ("cosines", [_FATE[c.kernel.case] for c in cards]),
-        ("attracting ρ*", [number(c.kernel.fixed_point) for c in cards]),
+        ("attracting ρ*", [number(c.approach.fixed_point) for c in cards]),
         ("κ′(ρ*)", [number(c.kernel.slope_at_fixed_point) for c in cards]),
-        ("rate per layer", [_rate(c.kernel) for c in cards]),
-        ("depth scale", [number(c.kernel.depth_scale, 4) for c in cards]),
+        ("rate per layer", [_rate(c.approach) for c in cards]),
+        ("depth scale", [number(c.approach.depth_scale, 4) for c in cards]),
     ]
     for i in range(len(cards[0].outlook)):
         layers = cards[0].outlook[i].depth

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from isometer.report._cards import number
 from isometer.report._pictures import PALETTE, new_figure
+from isometer.theory.chains import Settled
 from isometer.theory.kernels._conditioning import BoundCheck
 from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis
 from isometer.theory.kernels._kernel_matrix import KernelMatrix
@@ -31,8 +32,9 @@ def kernel_card(
     checks: Sequence[BoundCheck],
     diagnosis: KernelDiagnosis | None,
     curve: Sequence[KernelMatrix] = (),
+    name: str | None = None,
 ) -> Panel:
-    """The card of `isometer kernel`.
+    """The card of `isometer kernel`; `name` is what to call the activation.
 
     Example:
         >>> import io
@@ -63,7 +65,8 @@ def kernel_card(
         parts.append(_bounds_table(checks))
     if diagnosis is not None:
         parts.append(Text(diagnosis.text, style="bold yellow"))
-    title = f"{kernel.kind.upper()} of {kernel.activation.name}, depth {kernel.depth}, {len(kernel.matrix)} inputs"
+    of = name or kernel.activation.name
+    title = f"{kernel.kind.upper()} of {of}, depth {kernel.depth}, {len(kernel.matrix)} inputs"
     return Panel(Group(*parts), title=title, title_align="left", border_style="blue")
 
 
@@ -96,7 +99,7 @@ def _bounds_table(checks: Sequence[BoundCheck]) -> Table:
     return table
 
 
-def kernel_picture(kernel: KernelMatrix, curve: Sequence[KernelMatrix] = ()) -> Figure:
+def kernel_picture(kernel: KernelMatrix, curve: Sequence[KernelMatrix] = (), name: str | None = None) -> Figure:
     """The matrix, its spectrum, and (given several depths) the condition number over depth.
 
     Example:
@@ -133,7 +136,7 @@ def kernel_picture(kernel: KernelMatrix, curve: Sequence[KernelMatrix] = ()) -> 
     middle.legend(frameon=False, fontsize=8)
     if curve:
         _draw_curve(axes[0][2], curve)
-    title = f"{kernel.kind.upper()} of {kernel.activation.name}, depth {kernel.depth}"
+    title = f"{kernel.kind.upper()} of {name or kernel.activation.name}, depth {kernel.depth}"
     figure.suptitle(title, fontsize=11, x=0.01, ha="left")
     return figure
 
@@ -196,12 +199,26 @@ def phase_card(diagram: PhaseDiagram) -> Panel:
         words += "."
     legend = "q*: variance of pre-activations; c*: where cosines go; ξ: layers per factor e."
     notes = [Text(words), Text(legend, style="dim")]
-    title = f"Order and chaos of {diagram.activation}, for inputs of unit length"
+    title = f"Order and chaos of {diagram.activation}: dense > act"
     return Panel(Group(table, *notes), title=title, title_align="left", border_style="blue")
 
 
-def phase_picture(diagram: PhaseDiagram) -> Figure:
+def point_line(network: str, point: Settled) -> Text:
+    """Where a network is, in a line.
+
+    Example:
+        >>> from isometer.theory.chains import Settled
+        >>> "χ = 1.2" in point_line("input(8) > dense", Settled(1.2, 1.0, 0.0, 0.9)).plain
+        True
+    """
+    head = f"→ {network}: χ = {number(point.chi, 5)}. " if not point.growing else f"→ {network}: "
+    return Text(head + point.verdict, style="bold")
+
+
+def phase_picture(diagram: PhaseDiagram, point: tuple[float, float] | None = None) -> Figure:
     """χ over the plane of (σ_w², σ_b²), with the edge of chaos and the region where variances diverge.
+
+    `point` is a network's place in it.
 
     Example:
         >>> from isometer.report import phase_picture
@@ -235,6 +252,8 @@ def phase_picture(diagram: PhaseDiagram) -> Figure:
             axis.plot(*place, "o", color="black", label="edge of chaos", clip_on=False)
         elif edge.weight_variance.size:
             axis.plot(edge.weight_variance, edge.bias_variance, color="black", linewidth=2, label="edge of chaos")
+        if point is not None and point[0] <= w[-1] and point[1] <= b[-1]:
+            axis.plot(*point, "X", color="#d62728", markersize=9, label="this network", clip_on=False)
         axis.set_xlim(0, w[-1])
         axis.set_ylim(0, b[-1])
         if axis.get_legend_handles_labels()[0]:

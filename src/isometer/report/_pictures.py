@@ -97,7 +97,7 @@ def _kernel_axis(axis: Any) -> None:
 
 
 def _draw_distance(axis: Any, card: Explanation, start: float, color: str, label: str) -> None:
-    distance = card.kernel.iterate(start, _LAYERS).distance
+    distance = card.follow(start, _LAYERS).distance
     axis.plot(np.arange(_LAYERS + 1), np.where(distance > 1e-300, distance, np.nan), color=color, label=label)
 
 
@@ -133,26 +133,30 @@ def activation_picture(card: Explanation, start: float = 0.6) -> Figure:
     fixed = card.kernel.fixed_point
     middle.set_title("every cosine is fixed" if fixed is None else f"kernel map, ρ* = {fixed:.4g} (★)", fontsize=9)
 
-    if fixed is None:
-        right.text(
-            0.5, 0.5, "a linear layer:\ncosines never change", ha="center", va="center", transform=right.transAxes
-        )
+    if card.approach.fixed_point is None:
+        why = "a linear layer:\ncosines never change" if fixed is None else "no one limit:\nsee the table of the card"
+        right.text(0.5, 0.5, why, ha="center", va="center", transform=right.transAxes)
         right.set_axis_off()
     else:
         for begin, color in ((start, orange), (-0.8, green)):
             _draw_distance(right, card, begin, color, f"from ρ₀ = {begin:g}")
-        bound = global_convergence_bound(card.kernel, start, np.arange(_LAYERS + 1))
-        # Case 1 of 001/thm-5.11 bounds Ψ = |ρ|/(1 − |ρ|); drawn is |ρ| = Ψ/(1 + Ψ).
-        values = bound.values / (1 + bound.values) if bound.case == 1 else bound.values
-        right.plot(
-            np.arange(_LAYERS + 1), np.where(values > 1e-300, values, np.nan), color="#666666", linestyle="--",
-            linewidth=1.0, label=f"printed bound (case {bound.case}, ρ₀ = {start:g})",
-        )  # fmt: skip
+        if card.approach.by_kernel_map:
+            _draw_bound(right, card, start)
         _distance_axis(right)
         right.legend(frameon=False, fontsize=8)
-        right.set_title(f"{card.kernel.rate_form} convergence", fontsize=9)
+        right.set_title(f"{card.approach.form} convergence", fontsize=9)
     figure.suptitle(f"{card.activation.name}: {card.conclusion}", fontsize=11, x=0.01, ha="left")
     return figure
+
+
+def _draw_bound(axis: Any, card: Explanation, start: float) -> None:
+    bound = global_convergence_bound(card.kernel, start, np.arange(_LAYERS + 1))
+    # Case 1 of 001/thm-5.11 bounds Ψ = |ρ|/(1 − |ρ|); drawn is |ρ| = Ψ/(1 + Ψ).
+    values = bound.values / (1 + bound.values) if bound.case == 1 else bound.values
+    axis.plot(
+        np.arange(_LAYERS + 1), np.where(values > 1e-300, values, np.nan), color="#666666", linestyle="--",
+        linewidth=1.0, label=f"printed bound (case {bound.case}, ρ₀ = {start:g})",
+    )  # fmt: skip
 
 
 def comparison_picture(cards: Sequence[Explanation], start: float = 0.6) -> Figure:
@@ -170,7 +174,7 @@ def comparison_picture(cards: Sequence[Explanation], start: float = 0.6) -> Figu
     for card, color in zip(cards, _colors(len(cards)), strict=True):
         _draw_function(left, card, color, slope=False)
         _draw_kernel(middle, card, color, card.activation.name)
-        if card.kernel.fixed_point is not None:
+        if card.approach.fixed_point is not None:
             _draw_distance(right, card, start, color, card.activation.name)
     if right.has_data():
         _distance_axis(right)

@@ -5,6 +5,9 @@ from ._chain import LayerStep as LayerStep
 from ._checks import SpecError as SpecError
 from ._composition import Composition as Composition
 from ._norm import Norm as Norm
+from ._options import NormPosition as NormPosition
+from ._options import chain_from_options as chain_from_options
+from ._options import forward_gain as forward_gain
 from ._program import Shape as Shape
 from ._recurrences import RECURRENCES as RECURRENCES
 from ._recurrences import recurrence as recurrence

@@ -8,8 +8,9 @@ import numpy as np
 
 from isometer.activations import Activation
 from isometer.activations import activation as parse
+from isometer.spec import NormPosition
 from isometer.theory import SignalFamily, explain, phase_diagram, phase_point
-from isometer.theory.kernels._kernel_map import KernelMap, Norm, Position
+from isometer.theory.kernels._kernel_map import Norm
 
 SPAN = 4.0  # the function is drawn on [−4, 4]
 _POINTS = 401
@@ -40,7 +41,7 @@ def cosines() -> Any:
 def card(
     activation: str,
     norm: Norm = "none",
-    position: Position = "pre",
+    position: NormPosition = "pre",
     residual: float | None = None,
     gain: float = 1.0,
 ) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def _drawn(phi: Activation, x: Any) -> list[float]:
 def path(
     activation: str,
     norm: Norm = "none",
-    position: Position = "pre",
+    position: NormPosition = "pre",
     residual: float | None = None,
     gain: float = 1.0,
     rho: float = 0.0,
@@ -90,8 +91,8 @@ def path(
         >>> path("sign", rho=0.0, layers=2)["cosine"]
         [0.0, 0.0, 0.0]
     """
-    kernel = KernelMap(shaped(activation, gain), norm=norm, norm_position=position, residual=residual)
-    found = kernel.iterate(rho, layers)
+    card = explain(shaped(activation, gain), norm=norm, norm_position=position, residual=residual)
+    found = card.follow(rho, layers)
     return {
         "layer": list(range(layers + 1)),
         "cosine": found.cosine.tolist(),

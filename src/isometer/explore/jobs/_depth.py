@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from isometer.data._batches import make_batch
 from isometer.errors import IsometerError
 from isometer.metrics import cosines
-from isometer.spec import Chain, Norm, Spec
+from isometer.spec import Chain, chain_from_options
 
 GRADIENT = "gradient_log_norm"
 _ALWAYS = ("orthogonality_gap", "isometry_gap", GRADIENT)
@@ -42,30 +41,16 @@ def network(
         >>> network("relu", "batch", "pre", "gaussian", "1", None, 5, 16).operations
         ('weights', 'norm', 'activation')
     """
-    from isometer.activations import activation as parse
-
-    return Spec(
+    return chain_from_options(
         width=width,
         depth=depth,
         activation=activation,
-        norm=Norm.named(norm),
+        norm=norm,
+        norm_position=position,  # type: ignore[arg-type]
         weights=weights,
-        gain=parse(activation).gain_forward if gain == "forward" else 1.0,
-        residual=math.inf if residual is None else residual,
-        order=layer_order(position, residual is not None),
+        gain="forward" if gain == "forward" else 1.0,
+        gamma=residual,
     )
-
-
-def layer_order(position: str, skip: bool) -> Any:
-    """The order of a layer's steps: the norm before or after the activation, with or without a skip.
-
-    Example:
-        >>> layer_order("pre", True)
-        ('activation', 'weights', 'residual', 'norm')
-    """
-    if position == "pre":
-        return ("activation", "weights", "residual", "norm") if skip else ("weights", "norm", "activation")
-    return ("weights", "activation", "residual", "norm") if skip else ("weights", "activation", "norm")
 
 
 def simulated(net: dict[str, Any], source: str, batch: int, seed: int, runs: int, rank: str) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def layout(state: ActivationState) -> html.Div:
             className="control",
         ),
         parts.select("norm", "Normalisation", t["norm"], {"none": "none", "layer": "layer norm", "rms": "RMS norm"}),
-        parts.select("position", "Norm stands", t["position"], {"pre": "before φ", "post": "after φ"}),
+        parts.select("position", "Norm", t["position"], parts.NORM_PLACES),
         parts.number("gain", "Gain g in φ(g·x)", t["gain"], step="any"),
         parts.number("residual", "Residual strength γ", t["residual"], step="any", empty="no skip"),
         parts.select("shown", "Draw φ", t["shown"], {"layer": "normalised", "itself": "as written"}),

@@ -65,7 +65,7 @@ def layout(state: DepthState) -> html.Div:
     controls = [
         parts.text("activation", "Activation", t["activation"], hint="A name, or an expression in x"),
         parts.select("norm", "Normalisation", t["norm"], {one: _NORM_NAMES[one] for one in NORMS}),
-        parts.select("position", "Norm stands", t["position"], {"pre": "before φ", "post": "after φ"}),
+        parts.select("position", "Norm", t["position"], parts.NORM_PLACES),
         parts.select("weights", "Weights", t["weights"], WEIGHTS),
         parts.select("gain", "Gain of the weights", t["gain"], {"forward": "principled: 1/√E φ²", "1": "1"}),
         parts.number("residual", "Residual strength γ", t["residual"], step="any", empty="no skip"),

@@ -15,6 +15,7 @@ from dash.exceptions import PreventUpdate
 from isometer.explore._desk import Computation, Desk, Superseded
 from isometer.explore._state import LIMITS
 
+NORM_PLACES = {"pre": "before φ", "post": "after φ", "sum": "after the skip’s sum"}
 GRAPH: Any = {"displaylogo": False, "responsive": True, "displayModeBar": False}
 
 

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import xarray
 
+if TYPE_CHECKING:
+    from isometer.spec import Chain
+
 
 def kernel_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
-    """The spectrum of one kernel: `activation`, `inputs` (an array), `depth`, `kind` and the options of
-    `isometer.theory.kernel_matrix`. Nothing is random.
+    """The spectrum of one kernel: `spec` (JSON data), `inputs` (an array) and `kind`. Nothing is random.
 
     Example:
         >>> import numpy as np
-        >>> data = kernel_cell({"activation": "relu", "inputs": np.eye(3), "depth": 2, "kind": "nngp"}, seed=0)
+        >>> data = kernel_cell({"spec": {"width": 3, "depth": 2}, "inputs": np.eye(3), "kind": "nngp"}, seed=0)
         >>> sorted(map(str, data.data_vars))
         ['condition_number', 'effective_rank', 'largest_eigenvalue', 'log_diagonal', 'smallest_eigenvalue']
     """
-    from isometer.theory.kernels._kernel_matrix import kernel_matrix
+    from isometer.theory.chains import chain_kernels
 
-    options = {name: value for name, value in cell.items() if name != "activation"}
-    kernel = kernel_matrix(cell["activation"], **options)
+    kernel = chain_kernels(_spec(cell), cell["inputs"], kinds=(cell["kind"],)).matrices[cell["kind"]]
     names = ("condition_number", "smallest_eigenvalue", "largest_eigenvalue", "effective_rank")
     numbers = {name: float(getattr(kernel, name)) for name in names}
     return xarray.Dataset({**numbers, "log_diagonal": float(kernel.log_diagonal.max())})
@@ -32,25 +34,25 @@ def check_kernel(cell: Mapping[str, Any]) -> None:
 
     Example:
         >>> import numpy as np
-        >>> check_kernel({"activation": "rleu", "inputs": np.eye(3), "depth": 2, "kind": "nngp"})
+        >>> check_kernel({"spec": {"width": 3, "depth": 2, "norm": "batch"}, "inputs": np.eye(3), "kind": "nngp"})
         Traceback (most recent call last):
         ...
-        isometer.errors.ActivationError: unknown activation or name 'rleu'; did you mean 'relu'? ...
+        isometer.spec._checks.SpecError: a norm over samples has no map of two inputs; expected ...
     """
-    from isometer.activations import activation
     from isometer.theory import Batch
-    from isometer.theory.kernels import SignalFamily
-    from isometer.theory.kernels._depth_free import checked_depth
+    from isometer.theory.chains import ChainLayer, chain_kernels
     from isometer.theory.kernels._work import check_kernel_work, check_mixed_work
 
-    activation(cell["activation"])
-    depth = checked_depth(cell["depth"])
-    batch = Batch.of(cell["inputs"])
-    inputs, features = len(batch.directions), batch.directions.shape[1]
+    spec = _spec(cell)
+    layer, batch = ChainLayer.of(spec), Batch.of(cell["inputs"])
+    inputs, features = batch.directions.shape
     check_kernel_work(inputs, features, 1)
-    if batch.common_length is None and cell.get("norm", "none") == "none":
-        family = SignalFamily(cell["activation"])
-        if not family.homogeneous:
-            check_mixed_work(family, inputs, features, depth, tangent=cell["kind"] == "ntk")
-    shallow = {**cell, "inputs": cell["inputs"][:1], "depth": min(cell["depth"], 1)}
-    kernel_cell(shallow, 0)
+    if batch.common_length is None and layer.norm == "none" and not layer.family.homogeneous:
+        check_mixed_work(layer.family, inputs, features, spec.layers, tangent=cell["kind"] == "ntk")
+    chain_kernels(spec, cell["inputs"][:1], 1, kinds=(cell["kind"],))
+
+
+def _spec(cell: Mapping[str, Any]) -> Chain:
+    from isometer.spec import Chain
+
+    return Chain.from_json(json.dumps(cell["spec"]))

@@ -17,8 +17,9 @@ from isometer.activations import Activation
 from isometer.serialize import json_data
 from isometer.theory.kernels._bounds import correlation_bound, separation_depth, uncentred_bound
 from isometer.theory.kernels._inputs import Batch
-from isometer.theory.kernels._kernel_map import KernelMap, Norm, Position
+from isometer.theory.kernels._kernel_map import KernelMap, Norm
 from isometer.theory.kernels._kernel_matrix import KernelMatrix
+from isometer.theory.kernels._layer_maps import Place
 from isometer.theory.kernels._length_map import UNIT, checked_residual, length_contraction, settling_depth
 from isometer.theory.kernels._normrelu import NORMRELU_EXCESS, normrelu_bound
 
@@ -151,7 +152,7 @@ class BoundCheck:
         }
 
 
-def effective_activation(phi: Activation, norm: Norm, norm_position: Position) -> Activation:
+def effective_activation(phi: Activation, norm: Norm, norm_position: Place) -> Activation:
     """What a layer amounts to once its norm is folded into φ (001/thm-5.15).
 
     Example:
@@ -169,7 +170,7 @@ def conditioning_bounds(
     kernel: KernelMatrix,
     *,
     norm: Norm = "none",
-    norm_position: Position = "pre",
+    norm_position: Place = "pre",
     bias: float = 0.0,
     residual: float | None = None,
 ) -> list[BoundCheck]:
@@ -238,7 +239,7 @@ def bound_quantities(
     kernel: KernelMatrix,
     *,
     norm: Norm = "none",
-    norm_position: Position = "pre",
+    norm_position: Place = "pre",
     bias: float = 0.0,
     residual: float | None = None,
 ) -> dict[str, float | None]:

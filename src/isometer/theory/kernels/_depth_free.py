@@ -28,8 +28,8 @@ from isometer.activations import Activation
 from isometer.checks import whole_number
 from isometer.errors import IsometerError
 from isometer.numerics._piecewise_legendre import legendre_rule
-from isometer.theory.kernels._kernel_map import Norm, Position
-from isometer.theory.kernels._layer_maps import Layers, Stage, coordinates, cosine_of, gaps
+from isometer.theory.kernels._kernel_map import Norm
+from isometer.theory.kernels._layer_maps import Layers, Place, Stage, coordinates, cosine_of, gaps
 from isometer.theory.kernels._length_map import SignalFamily
 
 Floats = NDArray[np.float64]
@@ -243,8 +243,9 @@ class SphereKernel:
         squared_length: float = 1.0,
         bias: float = 0.0,
         norm: Norm = "none",
-        norm_position: Position = "pre",
+        norm_position: Place = "pre",
         residual: float | None = None,
+        entry_bias: float | None = None,
         tangent: bool | None = None,
     ) -> None:
         self.depth = checked_depth(depth)
@@ -255,6 +256,7 @@ class SphereKernel:
             norm=norm,
             norm_position=norm_position,
             residual=residual,
+            entry_bias=entry_bias,
         )
         self.transient, self.constant = self.layers.stages(self.depth)
         stages = [*self.transient, *([self.constant] if self.constant else [])]

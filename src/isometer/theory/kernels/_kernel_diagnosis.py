@@ -11,9 +11,9 @@ from scipy import linalg
 
 from isometer.theory.kernels._depth_free import SphereKernel
 from isometer.theory.kernels._inputs import Batch
-from isometer.theory.kernels._kernel_map import Norm, Position
+from isometer.theory.kernels._kernel_map import Norm
 from isometer.theory.kernels._kernel_matrix import KernelMatrix
-from isometer.theory.kernels._layer_maps import coordinates
+from isometer.theory.kernels._layer_maps import Place, coordinates
 from isometer.theory.kernels._length_map import SignalFamily, checked_residual
 
 EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
@@ -48,17 +48,47 @@ class KernelDiagnosis:
         return " ".join(self.sentences)
 
 
+def headline(kernel: KernelMatrix, diagnosis: KernelDiagnosis | None) -> str:
+    """The state of a kernel in one line.
+
+    Example:
+        >>> import numpy as np
+        >>> from isometer.theory.kernels import kernel_matrix
+        >>> headline(kernel_matrix("normalized(relu)", np.eye(4), 10), None)
+        'Well conditioned: the condition number of the NNGP matrix is 1 at depth 10.'
+    """
+    kind, depth, condition = kernel.kind.upper(), kernel.depth, kernel.condition_number
+    if diagnosis is None:
+        return f"Well conditioned: the condition number of the {kind} matrix is {condition:.3g} at depth {depth}."
+    if kernel.singular is not None:
+        return f"Singular at every depth: {kernel.singular.partition(':')[0]}."
+    size = "beyond float64" if math.isinf(condition) else f"{condition:.2g}"
+    why = {
+        "ordered": "layers make inputs alike, and fewer of them help",
+        "critical": "layers make inputs alike, if slowly, and fewer of them help",
+        "chaotic": "the inputs are too close together, and more layers help",
+        "linear": "the network is linear and the inputs are dependent",
+    }.get(diagnosis.phase, "see below")
+    return f"Close to singular: the condition number of the {kind} matrix is {size} at depth {depth}; {why}."
+
+
 def diagnose_kernel(
     kernel: KernelMatrix,
     *,
     norm: Norm = "none",
-    norm_position: Position = "pre",
+    norm_position: Place = "pre",
     bias: float = 0.0,
     residual: float | None = None,
+    entry_bias: float | None = None,
+    readout_bias: bool = True,
 ) -> KernelDiagnosis | None:
     """A diagnosis when the condition number exceeds `NEAR_SINGULAR`; None for a healthy kernel.
 
     Depths are searched on at most 48 of the inputs, the closest pair among them, at float64 resolution.
+
+    Args:
+        kernel: of the network of the other arguments, which are those of `kernel_matrices`.
+        readout_bias: whether the readout has a bias as the layers do; never beside a skip connection.
 
     Example:
         >>> import numpy as np
@@ -84,11 +114,11 @@ def diagnose_kernel(
         return KernelDiagnosis("unknown", nothing, nothing, (text,))
     network = SphereKernel(
         phi, depth, squared_length=common or 1.0, bias=bias, norm=norm, norm_position=norm_position,
-        residual=strength, tangent=kernel.kind == "ntk",
+        residual=strength, entry_bias=entry_bias, tangent=kernel.kind == "ntk",
     )  # fmt: skip
     last = network.constant or network.transient[-1]
     phase = "linear" if last.dual.base.second_moment > 0 and _is_linear(network) else _phase(last.growth)
-    search = _DepthSearch(network, kernel)
+    search = _DepthSearch(network, kernel, 0.0 if readout_bias or strength is not None else bias)
     passes = {name: search.first(lambda c, e=eps: c >= 1 / e) for name, eps in EPSILON.items()}
     recovers: dict[str, int | None] = dict.fromkeys(EPSILON)
     if phase == "chaotic":
@@ -112,8 +142,8 @@ def _phase(growth: float) -> str:
 class _DepthSearch:
     """Condition numbers over depth on a subset of the inputs, remembered."""
 
-    def __init__(self, network: SphereKernel, kernel: KernelMatrix) -> None:
-        self.network, self.kind = network, kernel.kind
+    def __init__(self, network: SphereKernel, kernel: KernelMatrix, surplus: float = 0.0) -> None:
+        self.network, self.kind, self.surplus = network, kernel.kind, surplus
         batch = kernel.batch
         n = len(batch.directions)
         chosen = np.arange(min(n, _SAMPLE))
@@ -135,9 +165,13 @@ class _DepthSearch:
     def condition(self, depth: int) -> float:
         """Condition number; `inf` beyond what float64 resolves."""
         if depth not in self.known:
-            nngp, ntk = self.network.at_depth(depth).values(self.s)
+            deep = self.network.at_depth(depth)
+            nngp, ntk = deep.values(self.s)
             matrix = nngp if self.kind == "nngp" else ntk
             assert matrix is not None
+            if self.surplus > 0.0:
+                part = self.surplus * math.exp(-deep.log_diagonal(self.kind))
+                matrix = (matrix - part) / (1.0 - part)
             values = linalg.eigvalsh((matrix + matrix.T) / 2)
             floor = len(values) * np.finfo(float).eps * values[-1]
             self.known[depth] = float(values[-1] / values[0]) if values[0] > floor else math.inf

@@ -20,8 +20,8 @@ from isometer.activations import Activation
 from isometer.errors import IsometerError
 from isometer.theory.kernels._depth_free import SphereKernel, checked_depth
 from isometer.theory.kernels._inputs import Batch, blocks
-from isometer.theory.kernels._kernel_map import Norm, Position
-from isometer.theory.kernels._layer_maps import coordinates
+from isometer.theory.kernels._kernel_map import Norm
+from isometer.theory.kernels._layer_maps import Place, coordinates
 from isometer.theory.kernels._length_map import SignalFamily, checked_residual, checked_variance
 from isometer.theory.kernels._mixed_lengths import Architecture, Signals, mixed_kernels, unit_gaps
 from isometer.theory.kernels._work import check_kernel_work, check_mixed_work
@@ -137,7 +137,7 @@ def kernel_matrix(
     *,
     bias: float = 0.0,
     norm: Norm = "none",
-    norm_position: Position = "pre",
+    norm_position: Place = "pre",
     residual: float | None = None,
 ) -> KernelMatrix:
     """The NNGP or NTK matrix of a batch; see `kernel_matrices`.
@@ -161,8 +161,9 @@ def kernel_matrices(
     kinds: Sequence[Kind] = ("nngp", "ntk"),
     bias: float = 0.0,
     norm: Norm = "none",
-    norm_position: Position = "pre",
+    norm_position: Place = "pre",
     residual: float | None = None,
+    entry_bias: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[Kind, KernelMatrix]:
     """Kernels of a network of infinite width on a batch.
@@ -187,8 +188,9 @@ def kernel_matrices(
         kinds: which of "nngp" and "ntk".
         bias: V.
         norm: "layer" or "rms" over features, with trained gains left out.
-        norm_position: "pre" is φ(norm(Wh)), "post" is norm(φ(Wh)).
+        norm_position: "pre" is φ(norm(Wh)), "post" is norm(φ(Wh)); "sum" is norm(h + γ(Wφ(h) + b)).
         residual: γ; None or infinity for no skip connections.
+        entry_bias: V of the first weights, where their biases are others.
         progress: called as `progress(done, total)` in layers, where the cost grows with depth.
 
     Returns:
@@ -216,12 +218,17 @@ def kernel_matrices(
     for kind in kinds:
         if kind not in ("nngp", "ntk"):
             raise IsometerError(f"kind must be 'nngp' or 'ntk'; got {kind!r}")
-    if norm not in ("none", "layer", "rms") or norm_position not in ("pre", "post"):
+    if norm not in ("none", "layer", "rms") or norm_position not in ("pre", "post", "sum"):
         raise IsometerError(
-            f"norm must be 'none', 'layer' or 'rms' and norm_position 'pre' or 'post'; got {norm!r}, {norm_position!r} "
-            "— batch norm has no kernel of two samples"
+            f"norm must be 'none', 'layer' or 'rms' and norm_position 'pre', 'post' or 'sum'; got {norm!r}, "
+            f"{norm_position!r} — batch norm has no kernel of two samples"
         )
-    net = Architecture(checked_variance(bias, "the bias variance"), norm, norm_position, checked_residual(residual))
+    entry = None if entry_bias is None else checked_variance(entry_bias, "the bias variance")
+    net = Architecture(
+        checked_variance(bias, "the bias variance"), norm, norm_position, checked_residual(residual), entry
+    )
+    if net.renewing and net.residual is None:
+        raise IsometerError("norm_position is 'sum' without a skip connection; expected a residual strength — pass one")
     family = source if isinstance(source, SignalFamily) else SignalFamily(source)
     batch = inputs if isinstance(inputs, Batch) else Batch.of(inputs)
     check_kernel_work(len(batch.directions), batch.directions.shape[1], len(kinds))
@@ -251,16 +258,20 @@ def kernel_matrices(
 
 def _scale_free(family: SignalFamily, layers: int, net: Architecture) -> bool:
     """Whether lengths factor out of a network without biases, or do not matter to it."""
-    if layers == 0 or net.bias > 0.0:
+    if layers == 0 or net.bias > 0.0 or net.entry_bias > 0.0:
         return False
     if net.residual is not None:
-        return family.homogeneous and net.norm == "none"
+        return family.homogeneous and (net.norm == "none" or net.renewing)
     return family.homogeneous or net.before
 
 
 def _silent(family: SignalFamily, batch: Batch, layers: int, net: Architecture) -> NDArray[np.intp]:
     """Zero vectors that stay zero: neither a bias nor φ(0) gives them a signal."""
-    wakes = net.bias > 0.0 or (layers > 0 and family.activation(0.0) != 0.0 and not net.centring)
+    wakes = (
+        net.entry_bias > 0.0
+        or (layers > 0 and net.bias > 0.0)
+        or (layers > 0 and family.activation(0.0) != 0.0 and not net.centring)
+    )
     return np.empty(0, dtype=np.intp) if wakes else batch.zeros
 
 
@@ -304,7 +315,7 @@ def _linear(batch: Batch, kinds: Sequence[Kind], net: Architecture) -> dict[Kind
     gram = (batch.directions @ batch.directions.T) * np.outer(lengths, lengths)
     # directions have unit length up to rounding only; the diagonal is known exactly
     np.fill_diagonal(gram, batch.squared_lengths if batch.common_length is None else batch.common_length)
-    gram += net.bias
+    gram += net.entry_bias
     matrix, logs = _relative(gram, np.diag(gram).copy())
     twice = 0.0 if net.residual is None else math.log(2.0)  # an input layer and a readout
     return {kind: (matrix, logs + (twice if kind == "ntk" else 0.0)) for kind in kinds}
@@ -322,6 +333,7 @@ def _on_sphere(
         norm=net.norm,
         norm_position=net.norm_position,
         residual=net.residual,
+        entry_bias=net.entry_bias,
         tangent="ntk" in kinds,
     )
     if "ntk" in kinds and not kernel.has_tangent:
@@ -367,7 +379,7 @@ def _by_layers(
     want = "ntk" in kinds
     if want and family.activation.jumps:
         raise SphereKernel(family, depth).no_tangent()
-    first = _first_signals(batch, net.bias, want)
+    first = _first_signals(batch, net.entry_bias, want)
     state, tangent = mixed_kernels(family, first, depth, net, progress)
     out: dict[Kind, tuple[Floats, Floats]] = {}
     if "nngp" in kinds:

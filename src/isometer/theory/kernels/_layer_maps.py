@@ -2,14 +2,15 @@
 
 A plain layer takes pre-activations of covariance K to E φφ + V, V the variance of its bias. With a skip connection a
 layer is h ↦ h + γ(Wφ(h) + b), the step `residual` of a `Spec` with order ("activation", "weights", "residual"): the
-covariance becomes K + γ²(E φφ + V), for W is fresh and the two parts are independent. A norm sits inside the branch.
+covariance becomes K + γ²(E φφ + V), for W is fresh and the two parts are independent. A norm sits inside the branch
+(`pre`, `post`) or after the addition (`sum`), where it divides by the root of the sum of both.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from scipy.special import expit
 from isometer.activations import Activation
 from isometer.activations._dual import AffineDual, AngleDual, ClosedDual
 from isometer.errors import InfiniteMomentError, IsometerError
-from isometer.theory.kernels._kernel_map import Norm, Position
+from isometer.theory.kernels._kernel_map import Norm
 from isometer.theory.kernels._length_map import (
     OVERFLOW,
     UNIT,
@@ -34,6 +35,8 @@ from isometer.theory.kernels._length_map import (
 )
 
 Floats = NDArray[np.float64]
+Place = Literal["pre", "post", "sum"]
+"""The type of a norm's place: before φ, after φ, or after the addition of a skip connection."""
 _TINY = 1e-300  # least 1 ∓ ρ: keeps s = ½ log((1 − ρ)/(1 + ρ)) finite
 _FAINT = math.log(1e-34)  # signals so small see only the slopes of φ at zero
 _SLOW = 300  # layers whose dual takes quadrature, 0.1 s each
@@ -133,8 +136,9 @@ class Layers:
         source: the activation, as given.
         squared_length: ‖x‖² of every input.
         bias: σ_b², the variance of the biases of every layer.
-        norm, norm_position: normalisation over features, before or after φ.
+        norm, norm_position: normalisation over features, before or after φ, or after the addition of the skip.
         residual: γ, the strength of the branch beside a skip connection; None or inf for no skip.
+        entry_bias: variance of the biases of the first weights, those of all others unless given.
     """
 
     def __init__(
@@ -144,14 +148,16 @@ class Layers:
         squared_length: float = 1.0,
         bias: float = 0.0,
         norm: Norm = "none",
-        norm_position: Position = "pre",
+        norm_position: Place = "pre",
         residual: float | None = None,
+        entry_bias: float | None = None,
     ) -> None:
         self.family = source if isinstance(source, SignalFamily) else SignalFamily(source)
         self.bias = checked_variance(bias, "the bias variance")
         self.norm, self.norm_position = norm, norm_position
         self.residual = checked_residual(residual)
-        self.start = squared_length + self.bias  # variance of the first pre-activations
+        entry = self.bias if entry_bias is None else checked_variance(entry_bias, "the bias variance")
+        self.start = squared_length + entry  # variance of the first pre-activations
         self.one_dual = self.family.homogeneous or (norm != "none" and norm_position == "pre")
         self.patience = 20_000 if self.one_dual else patience(self.family)
         self.first_share = squared_length / self.start
@@ -199,6 +205,7 @@ class Layers:
         family, name = self.family, self.family.activation.name
         before = self.norm != "none" and self.norm_position == "pre"
         after = self.norm != "none" and self.norm_position == "post"
+        renewed = self.norm != "none" and self.norm_position == "sum"
         view = self._view(log_p, layer)
         centring = self.norm == "layer" and after
         scale = view.dual.second_moment - (view.dual.at_zero if centring else 0.0)
@@ -219,12 +226,14 @@ class Layers:
         # where φ is homogeneous only the logarithm of the variance is used, and that cannot overflow
         if not log_next < math.log(OVERFLOW) and not (family.homogeneous and self.bias == 0.0):
             raise diverging(name, layer)
+        if renewed:
+            log_next = 0.0
         growth = skip + share * dual.slope_at_one
         # a dying signal sees two rays from now on; with a skip it grows again
         scale_free = family.homogeneous or (log_p < _FAINT and self.residual is None)
         if abs(log_next - log_p) <= UNIT and self.residual is None:
             log_next = log_p
-        constant = log_next == log_p or (scale_free and self.bias == 0.0 and not before and not after)
+        constant = log_next == log_p or (scale_free and self.bias == 0.0 and not (before or after or renewed))
         return Stage(dual, view.odd, share, growth, log_next, skip, source), constant
 
     def _parts(self, log_p: float, log_q: float) -> tuple[float, float, float, float]:

@@ -27,8 +27,8 @@ from isometer.activations._gaussian import density
 from isometer.errors import InfiniteMomentError, IsometerError
 from isometer.numerics._piecewise_legendre import legendre_rule, panel_nodes
 from isometer.theory.kernels._hermite_tables import HermiteTables
-from isometer.theory.kernels._kernel_map import Norm, Position
-from isometer.theory.kernels._layer_maps import coordinates, cosine_of, gaps
+from isometer.theory.kernels._kernel_map import Norm
+from isometer.theory.kernels._layer_maps import Place, coordinates, cosine_of, gaps
 from isometer.theory.kernels._length_map import OVERFLOW, GaussianView, RaysDual, SignalFamily, diverging
 from isometer.theory.kernels._pair_rules import LINE, Factor, PairRule, between, line_moments
 from isometer.theory.kernels._quadratic_pairs import QuadraticPieces
@@ -70,8 +70,19 @@ class Architecture:
 
     bias: float = 0.0
     norm: Norm = "none"
-    norm_position: Position = "pre"
+    norm_position: Place = "pre"
     residual: float | None = None
+    entry: float | None = None  # of the first weights, where their biases are others
+
+    @property
+    def entry_bias(self) -> float:
+        """The variance of the biases of the first weights."""
+        return self.bias if self.entry is None else self.entry
+
+    @property
+    def renewing(self) -> bool:
+        """Whether a norm follows the addition of the skip."""
+        return self.norm != "none" and self.norm_position == "sum"
 
     @property
     def before(self) -> bool:
@@ -211,6 +222,10 @@ def _layer(family: SignalFamily, state: Signals, net: Architecture, depth: int, 
     np.fill_diagonal(s, -np.inf)
     if tangent is not None:
         tangent = (tangent + tangent.T) / 2
+    if net.renewing:
+        root = np.sqrt(np.where(total > 0.0, total, 1.0))
+        tangent = None if tangent is None else tangent / np.outer(root, root)
+        total = np.where(total > 0.0, 1.0, 0.0)
     return Signals(total, s, tangent)
 
 

@@ -27,7 +27,7 @@ _CRITICAL = 1e-9  # |χ − 1| below this is the edge
 
 @dataclass(frozen=True)
 class PhasePoint:
-    """What depth does at one (σ_w², σ_b²), for inputs of unit length.
+    """What depth does at one (σ_w², σ_b²).
 
     Example:
         >>> from isometer.theory.phases import phase_point
@@ -71,9 +71,13 @@ class PhasePoint:
 
 
 def phase_point(
-    source: str | Activation | SignalFamily | Any, weight_variance: float, bias_variance: float = 0.0
+    source: str | Activation | SignalFamily | Any,
+    weight_variance: float,
+    bias_variance: float = 0.0,
+    *,
+    mean_square: float = 1.0,
 ) -> PhasePoint:
-    """Fixed points, χ, phase and depth scales at one point of the plane.
+    """Fixed points, χ, phase and depth scales at one point of the plane, for inputs of one mean square.
 
     Example:
         >>> from isometer.theory.phases import phase_point
@@ -85,7 +89,7 @@ def phase_point(
     if lengths.weight_variance == 0.0:
         raise IsometerError("a weight variance of 0 passes no signal; give a positive one")
     sigma, shift = lengths.weight_variance, lengths.bias_variance
-    start = sigma + shift  # first pre-activations of an input of unit length
+    start = sigma * checked_variance(mean_square, "the mean square of the input") + shift  # first pre-activations
     variance, length_slope = _destination(lengths, start)
     name = family.activation.name
     if math.isinf(variance):
@@ -312,8 +316,9 @@ def phase_diagram(
     weight_limit: float | None = None,
     bias_limit: float = 0.5,
     points: int = 61,
+    mean_square: float = 1.0,
 ) -> PhaseDiagram:
-    """q*, χ and the edge of chaos over (0, weight_limit] × [0, bias_limit], for inputs of unit length.
+    """q*, χ and the edge of chaos over (0, weight_limit] × [0, bias_limit], for inputs of one mean square.
 
     The default weight limit is four times the σ_w² of the edge at σ_b² = 0.
 
@@ -337,7 +342,7 @@ def phase_diagram(
     variance, chi = np.empty((points, points)), np.empty((points, points))
     for row, shift in enumerate(biases):
         for column, sigma in enumerate(weights):
-            q = _reached(fine, sigma * moment + shift - fine, sigma + shift)
+            q = _reached(fine, sigma * moment + shift - fine, sigma * mean_square + shift)
             variance[row, column] = q
             inside = min(max(q, fine[0]), fine[-1])
             chi[row, column] = sigma * float(np.interp(math.log(inside), np.log(fine), slope))
@@ -345,7 +350,9 @@ def phase_diagram(
     chosen = [0.25 * limit, 0.5 * limit, 0.75 * limit, limit]
     if 0.01 * limit < middle < limit and all(abs(middle - v) > 1e-6 * limit for v in chosen):
         chosen = sorted([*chosen, middle])
-    table = tuple(phase_point(family, sigma, shift) for shift in (0.0, top / 2) for sigma in chosen)
+    table = tuple(
+        phase_point(family, sigma, shift, mean_square=mean_square) for shift in (0.0, top / 2) for sigma in chosen
+    )
     return PhaseDiagram(family.activation.name, weights, biases, variance, chi, edge, table)
 
 

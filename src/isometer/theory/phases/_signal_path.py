@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from isometer.activations import Activation
 from isometer.errors import IsometerError
 from isometer.theory.kernels._depth_free import checked_depth
-from isometer.theory.kernels._kernel_map import Norm, Position
-from isometer.theory.kernels._layer_maps import Layers, cosine_of
+from isometer.theory.kernels._kernel_map import Norm
+from isometer.theory.kernels._layer_maps import Layers, Place, cosine_of
 from isometer.theory.kernels._length_map import SignalFamily
 
 Floats = NDArray[np.float64]
@@ -43,8 +43,9 @@ def signal_path(
     squared_length: float = 1.0,
     bias: float = 0.0,
     norm: Norm = "none",
-    norm_position: Position = "pre",
+    norm_position: Place = "pre",
     residual: float | None = None,
+    entry_bias: float | None = None,
 ) -> SignalPath:
     """The length and correlation maps iterated: K ↦ E φφ + V, or K ↦ K + γ²(E φφ + V) with skip connections.
 
@@ -58,6 +59,7 @@ def signal_path(
         cosine, gap: ρ of the two inputs, or 1 − ρ; one of them.
         squared_length: ‖x‖² of both.
         bias, norm, norm_position, residual: as in `kernel_matrices`.
+        entry_bias: variance of the biases of the first weights, those of all others unless given.
 
     Example:
         >>> from isometer.theory.phases import signal_path
@@ -73,8 +75,9 @@ def signal_path(
     if not (0.0 <= near <= 2.0):
         raise IsometerError(f"a cosine lies in [−1, 1] and a gap 1 − ρ in [0, 2]; got 1 − ρ = {float(near)!r}")
     network = Layers(
-        source, squared_length=squared_length, bias=bias, norm=norm, norm_position=norm_position, residual=residual
-    )
+        source, squared_length=squared_length, bias=bias, norm=norm, norm_position=norm_position, residual=residual,
+        entry_bias=entry_bias,
+    )  # fmt: skip
     share = network.first_share
     # the bias is common to both inputs: it adds to 1 + ρ only
     near, far = share * near, share * far + 2.0 * (1.0 - share)

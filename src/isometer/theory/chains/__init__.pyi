@@ -1,0 +1,10 @@
+from ._approach import Approach as Approach
+from ._approach import approach_of as approach_of
+from ._kernels import ChainKernels as ChainKernels
+from ._kernels import chain_kernels as chain_kernels
+from ._layer import ChainLayer as ChainLayer
+from ._path import ChainPath as ChainPath
+from ._path import chain_path as chain_path
+from ._settled import Settled as Settled
+from ._settled import phase_of as phase_of
+from ._settled import settled as settled

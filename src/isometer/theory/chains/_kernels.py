@@ -1,0 +1,127 @@
+"""NNGP and NTK of a chain on a batch.
+
+A chain is a stack of hidden layers; a kernel is that of a function. So the chain gets a linear readout (a dense step of
+gain 1 without bias), and where its first step is not a dense one, as beside a skip connection, an input layer of the
+same kind. The NNGP is then the Gram matrix of what the chain hands on, the one that `predict` follows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from isometer.spec import Chain
+from isometer.theory.chains._layer import ChainLayer
+from isometer.theory.kernels._conditioning import BoundCheck, bound_quantities, conditioning_bounds
+from isometer.theory.kernels._inputs import Batch
+from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis, diagnose_kernel
+from isometer.theory.kernels._kernel_matrix import KernelMatrix, Kind, kernel_matrices
+from isometer.theory.kernels._length_map import UNIT
+
+
+@dataclass(frozen=True)
+class ChainKernels:
+    """Kernels of one chain at one depth, and the layout that bounds and diagnoses of kernels ask for.
+
+    Example:
+        >>> import numpy as np
+        >>> from isometer.spec import chain_from_options
+        >>> found = chain_kernels(chain_from_options(depth=3), np.eye(4))
+        >>> sorted(found.matrices), found.layout["norm"]
+        (['nngp', 'ntk'], 'none')
+    """
+
+    matrices: dict[Kind, KernelMatrix]
+    layout: dict[str, Any]
+
+    def bounds(self, kind: Kind) -> list[BoundCheck]:
+        """The published bounds beside what is measured."""
+        return conditioning_bounds(self.matrices[kind], **self._plain)
+
+    def quantities(self, kind: Kind) -> dict[str, float | None]:
+        """What the bounds are made of."""
+        return bound_quantities(self.matrices[kind], **self._plain)
+
+    def diagnosis(self, kind: Kind) -> KernelDiagnosis | None:
+        """Why the kernel is close to singular, if it is."""
+        return diagnose_kernel(self.matrices[kind], **self.layout, readout_bias=False)
+
+    @property
+    def _plain(self) -> dict[str, Any]:
+        return {name: value for name, value in self.layout.items() if name != "entry_bias"}
+
+
+def chain_kernels(
+    spec: Chain,
+    inputs: ArrayLike,
+    depth: int | None = None,
+    *,
+    kinds: Sequence[Kind] = ("nngp", "ntk"),
+    progress: Callable[[int, int], None] | None = None,
+) -> ChainKernels:
+    """Kernels of a chain with a linear readout, at a cost that does not grow with depth for inputs of one length.
+
+    Args:
+        spec: the chain, with a norm over features or none.
+        inputs: (n, d), samples by features; the first weights have the variance gain²/d, as everywhere in a `Spec`.
+        depth: layers, those of the chain unless given.
+        kinds: which of "nngp" and "ntk".
+        progress: called as `progress(done, total)` in layers, where the cost grows with depth.
+
+    Returns:
+        `ChainKernels`.
+
+    Example:
+        >>> import numpy as np
+        >>> from isometer.spec import chain_from_options
+        >>> found = chain_kernels(chain_from_options(depth=1), np.sqrt(2) * np.eye(2), kinds=("nngp",))
+        >>> found.matrices["nngp"].matrix.round(6)
+        array([[1.     , 0.31831],
+               [0.31831, 1.     ]])
+    """
+    layer = ChainLayer.of(spec)
+    batch = Batch.of(inputs)
+    features = batch.directions.shape[1]
+    layers = spec.layers if depth is None else depth
+    layout = layer.layout if layers else {**layer.layout, "bias": 0.0}
+    factor = layer.state_factor if layers else 1.0  # without layers the readout sees the input
+    scaled = Batch(batch.directions, _snapped(batch.squared_lengths * (factor / features)))
+    found = kernel_matrices(layer.family, scaled, layers, kinds=kinds, **layout, progress=progress)
+    shift = layout["bias"] if layer.residual is None else 0.0
+    own = _output_factor(layer) if layers else 0.0
+    return ChainKernels(
+        {kind: _without_readout_bias(matrix, shift, own) for kind, matrix in found.items()},
+        layout,
+    )
+
+
+def _snapped(squares: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """One where it is one up to rounding: bounds are about unit lengths."""
+    return np.where(np.abs(squares - 1.0) <= UNIT, 1.0, squares)
+
+
+def _output_factor(layer: ChainLayer) -> float:
+    """log of the mean square that a layer hands on, over the variance that the maps have in its place."""
+    if layer.residual is not None or (layer.norm != "none" and layer.place == "post"):
+        return 0.0
+    return -math.log(layer.weight_variance)
+
+
+def _without_readout_bias(kernel: KernelMatrix, shift: float, log_factor: float) -> KernelMatrix:
+    """The kernel of a readout of gain 1 without a bias, from one that is a layer like the others."""
+    logs = kernel.log_diagonal + log_factor
+    if shift == 0.0:
+        return KernelMatrix(
+            kernel.kind, kernel.depth, kernel.activation, kernel.matrix, logs, kernel.batch, kernel.singular
+        )
+    top = float(kernel.log_diagonal.max())
+    matrix = kernel.matrix - shift * math.exp(-top)  # over the old largest entry of the diagonal
+    diagonal = np.exp(kernel.log_diagonal - top) - shift * math.exp(-top)
+    matrix = matrix / diagonal.max()
+    logs = np.log(diagonal) + top + log_factor
+    return KernelMatrix(kernel.kind, kernel.depth, kernel.activation, matrix, logs, kernel.batch, kernel.singular)

@@ -1,0 +1,180 @@
+"""Where a chain settles: the layer that all deep layers equal, its slope at cosine one, and where cosines go there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from isometer.errors import IsometerError
+from isometer.serialize import json_data
+from isometer.theory.chains._layer import ChainLayer
+from isometer.theory.kernels._layer_maps import Stage
+from isometer.theory.phases._phase import phase_point
+
+CRITICAL = 1e-9
+"""|χ − 1| below this is the edge of chaos."""
+_LAYERS = 200  # within which a chain with a norm settles
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A chain far from its input.
+
+    Args:
+        chi: χ, the factor by which 1 − cosine of two nearly equal inputs changes per layer.
+        variance: of what the activation sees, or of the signal beside a skip; inf or 0 where it diverges or dies.
+        cosine: where cosines of what layers hand on go; None where they are kept or have no limit.
+        rate: the factor of the distance to it, per layer.
+        growing: a skip connection adds to the signal without end, and χ is where it tends to.
+
+    Example:
+        >>> from isometer.spec import chain_from_options
+        >>> found = settled(ChainLayer.of(chain_from_options(activation="gelu", norm="rms")))
+        >>> found.phase, round(found.cosine, 6)
+        ('chaotic', 0.760402)
+    """
+
+    chi: float
+    variance: float
+    cosine: float | None
+    rate: float
+    growing: bool = False
+
+    @property
+    def depth_scale(self) -> float:
+        """Layers over which the distance to the cosine falls by e; inf at the edge."""
+        if not 0.0 < self.rate < 1.0:
+            return 0.0 if self.rate == 0.0 else math.inf
+        return -1.0 / math.log(self.rate)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence.
+
+        Example:
+            >>> Settled(1.0, 1.0, 1.0, 1.0).verdict
+            'At the edge of chaos: cosines change slower than exponentially, gradients keep their size.'
+        """
+        if math.isinf(self.variance):
+            return "The variance grows without bound: signals overflow after finitely many layers."
+        if self.variance == 0.0:
+            return "Signals die out: the variance goes to zero layer by layer."
+        if self.growing:
+            return (
+                "Signals add up with depth, and each layer changes cosines less than the one before: χ approaches 1, "
+                "and nothing decays or grows exponentially."
+            )
+        if self.phase == "critical":
+            return "At the edge of chaos: cosines change slower than exponentially, gradients keep their size."
+        scale = "immediately" if self.depth_scale == 0 else f"within about {self.depth_scale:.3g} layers"
+        if self.phase == "ordered":
+            return f"Ordered: all inputs become alike {scale}, and squared gradients fall by ×{self.chi:.4g} per layer."
+        return (
+            f"Chaotic: nearby inputs are driven to cosine {self.cosine:.4g} {scale}, and squared gradients grow by "
+            f"×{self.chi:.4g} per layer."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        names = ("chi", "phase", "variance", "cosine", "rate", "depth_scale", "verdict")
+        record: dict[str, Any] = json_data({name: getattr(self, name) for name in names})
+        return record
+
+    @property
+    def phase(self) -> str:
+        """Ordered, critical, chaotic, or unbounded."""
+        if math.isinf(self.variance):
+            return "unbounded"
+        if abs(self.chi - 1.0) <= CRITICAL:
+            return "critical"
+        return "ordered" if self.chi < 1.0 else "chaotic"
+
+
+def settled(layer: ChainLayer, *, mean_square: float = 1.0) -> Settled:
+    """The limit of a chain whose signal does not grow with depth, for inputs of one mean square.
+
+    Raises:
+        IsometerError: it grows, since a skip connection adds to it and no norm follows.
+
+    Example:
+        >>> from isometer.spec import chain_from_options
+        >>> settled(ChainLayer.of(chain_from_options(activation="tanh", gain=1.0))).variance  # signals die out
+        0.0
+    """
+    if layer.is_plain:
+        point = phase_point(layer.activation, layer.weight_variance, layer.bias_variance, mean_square=mean_square)
+        scale = point.correlation_scale
+        rate = 1.0 if math.isinf(scale) else (0.0 if scale == 0.0 else math.exp(-1.0 / scale))
+        cosine = point.cosine
+        if cosine is not None and point.variance > 0.0 and layer.bias_variance > 0.0:
+            own = (point.variance - layer.bias_variance) / point.variance
+            cosine = 1.0 - (1.0 - cosine) / own
+        return Settled(point.chi, point.variance, cosine, rate)
+    if _grows(layer):
+        raise IsometerError(
+            "a skip connection without a norm after the addition lets the signal grow with depth, so that no layer is "
+            "the last word: χ approaches 1 — take norm position 'sum', or ask for a depth"
+        )
+    _, constant = layer.layers().stages(_LAYERS)
+    return _of_stage(constant, layer.layout["bias"] if layer.residual is None else 0.0)
+
+
+def phase_of(layer: ChainLayer, *, mean_square: float = 1.0) -> Settled:
+    """As `settled`; χ = 1 where a signal grows with depth and every layer counts for less than the one before.
+
+    Example:
+        >>> from isometer.spec import chain_from_options
+        >>> found = phase_of(ChainLayer.of(chain_from_options(activation="tanh", norm="layer", gamma=0.5)))
+        >>> found.chi, found.growing
+        (1.0, True)
+    """
+    if not _grows(layer):
+        return settled(layer, mean_square=mean_square)
+    return Settled(1.0, 1.0, None, 1.0, growing=True)
+
+
+def _grows(layer: ChainLayer) -> bool:
+    if layer.residual is None or (layer.norm != "none" and layer.place == "sum"):
+        return False
+    return not (layer.norm == "none" and layer.family.homogeneous and layer.bias_variance == 0.0)
+
+
+def _of_stage(stage: Stage | None, bias: float) -> Settled:
+    if stage is None:
+        raise IsometerError("the layers of this chain do not settle within 200 — predict it instead")
+    variance = math.exp(stage.log_variance)
+    if _keeps_cosines(stage):
+        return Settled(stage.growth, variance, None, 1.0)
+    gap, rate = _fixed_gap(stage)
+    return Settled(stage.growth, variance, 1.0 - gap / (1.0 - bias / variance), rate)
+
+
+def _keeps_cosines(stage: Stage) -> bool:
+    probe = np.array([0.3, 0.7, 1.4])
+    after = stage.share * stage.dual.deficit(probe) + stage.skip * probe
+    return bool(np.abs(after - probe).max() <= 1e-13)
+
+
+def _fixed_gap(stage: Stage) -> tuple[float, float]:
+    """(1 − ρ*, slope there) of the attracting fixed point in [0, 1]."""
+
+    def excess(log_gap: float) -> float:
+        gap = math.exp(log_gap)
+        return stage.share * float(stage.dual.deficit(np.array(gap))) / gap + stage.skip - 1.0
+
+    if stage.growth <= 1.0 + CRITICAL:
+        return 0.0, min(stage.growth, 1.0)
+    if excess(0.0) >= -1e-13:  # κ(0) = 0: orthogonal inputs stay so
+        gap = 1.0
+    else:
+        low = -34.0
+        while excess(low) <= 0.0 and low < -1e-3:
+            low /= 2
+        if low >= -1e-3:
+            return 0.0, 1.0  # no change of sign: χ is 1 up to rounding
+        gap = math.exp(float(brentq(excess, low, 0.0, xtol=1e-14)))
+    return gap, stage.share * float(stage.dual.slope_at_gap(np.array(gap))) + stage.skip
