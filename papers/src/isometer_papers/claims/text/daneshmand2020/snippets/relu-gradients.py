@@ -1,4 +1,4 @@
-# Proposition 8, F = ReLU: H has rank one, F(H_i) and F(H_j) are orthogonal, and the gradients of a last-layer neuron, too
+# Proposition 8, F = ReLU: H has rank one, F(H_i) and F(H_j) are orthogonal, and so are gradients of a last-layer neuron
 import numpy as np
 
 H = np.outer([1.0, -2.0, 3.0, -1.0], [1.0, -0.5, 2.0])  # samples in columns
