@@ -114,7 +114,7 @@ def _asymmetric_rank(i: Instance, rng: Rng) -> Estimate:
 def _leading_fall(i: Instance, rng: Rng) -> Estimate:
     """λ₁ of M after some layers minus before, from almost collinear features."""
     found = []
-    for _ in range(12):
+    for _ in range(40):
         start = np.ones((i["width"], 1)) + 0.05 * rng.standard_normal((i["width"], i["width"]))
         states = plain_chain(start, i["gamma"], layers=i["layers"], rng=rng, every=i["layers"])
         first = normalized_step(start, np.zeros((i["width"], i["width"])), 0.0)
@@ -141,7 +141,7 @@ CLAIMS = (
         above(Sampled(_final_ranks(True, None)), 1.0),
         {"depths": cases({"width": 32, "gamma": 1.0, "layers": 4000, "chains": 12})},
         counts=(1, 1),
-        resolution=1.0,
+        resolution=0.25,
     ),
     empirical(
         "002/tab-1:vanilla-linear",
@@ -167,7 +167,7 @@ CLAIMS = (
         above(Sampled(_soft_rank_of_tanh), 1.0),
         {"depths": cases(*({"width": 32, "gamma": g, "layers": 1500, "chains": 12} for g in (0.1, 1.0, math.inf)))},
         counts=(2, 3),
-        resolution=1.0,
+        resolution=0.25,
     ),
     empirical(
         "002/tab-1:bn-linear",
@@ -199,13 +199,13 @@ CLAIMS = (
         below(Sampled(_leading_fall), 0.0),
         {"depths": cases({"width": 16, "gamma": 0.1, "layers": 300})},
         counts=(1, 1),
-        resolution=1.0,
+        resolution=0.25,
     ),
     empirical(
         "002/fig-4",
         above(Sampled(growth_of("stable_rank")), 0.0),
         {"widths": growth_cases(([16, 32], math.inf, 400, "tanh"), ([8, 32], 0.1, 2000, "tanh"))},
-        resolution=1.0,
+        resolution=0.25,
         counts=(1, 2),
     ),
     empirical(
@@ -223,7 +223,7 @@ CLAIMS = (
         below(Sampled(_falling), 0.0),
         {"chains": cases({"widths": [8, 64], "gamma": math.inf, "layers": 400})},
         counts=(1, 1),
-        resolution=1.0,
+        resolution=0.5,
     ),
     empirical(
         "002/fig-10",

@@ -133,14 +133,54 @@ def _rank_one_chains(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"H": unit_features(h), "W": np.sign(weights) * CORNER if rng.integers(2) else weights, "gamma": gamma}
 
 
+def _odd_rank_one(rng: Rng, count: int) -> Iterator[Instance]:
+    """Rank-one H in 𝓗, γ = 1/(8Bd), one layer with an odd function that is not linear."""
+    yield {
+        "H": np.array([[1.4, 1.4], [0.2, 0.2]]),
+        "W": np.diag([1.5, -1.5])[None],
+        "gamma": 0.0625,
+        "F": "tanh",
+    }
+    for _ in range(count):
+        n, d = shapes(rng, 2, 6)
+        h = unit_features(np.outer(rng.standard_normal(n), rng.choice([-1.0, 1.0], d)))
+        name = str(rng.choice([name for name in ODD_FUNCTIONS if name not in ("identity", "double")]))
+        yield {"H": h, "W": uniform_weights(rng, 1, d, d), "gamma": 1 / (8 * ODD_FUNCTIONS[name] * d), "F": name}
+
+
 def _drift_of_rank_one(i: Instance) -> Any:
     """max |M(H_ℓ) − M(H_k)| over the layers, and how far entries are from ±1."""
     h, start, worst = i["H"], second_moments(i["H"]), 0
     for w in i["W"]:
-        h = normalized_step(h, w, i["gamma"])
+        h = normalized_step(h, w, i["gamma"], elementwise(i.get("F", "identity")))
         m = second_moments(h)
         worst = max(worst, abs(m - start).max(), abs(abs(m) - 1).max())
     return worst
+
+
+def _averages_from_rank_one(i: Instance, rng: Rng) -> Estimate:
+    """|time average of M_12| of independent tanh chains from one matrix of rank one."""
+    start = unit_features(np.outer(i["h"], np.ones(i["d"])))
+    found = []
+    for _ in range(i["chains"]):
+        states = plain_chain(start, i["gamma"], layers=i["layers"], rng=rng, function=np.tanh)
+        found.append(abs(float(_products(states, 0, 1).mean())))
+    return Estimate.of(found)
+
+
+def _last_from_rank_one(i: Instance, rng: Rng) -> Estimate:
+    """|M_12| at the last layer, all chains at once: if M stays as it is, this is 1, too."""
+    h = np.tile(unit_features(np.outer(i["h"], np.ones(i["d"]))), (200, 1, 1))
+    for _ in range(i["layers"]):
+        h = h + i["gamma"] * np.tanh(h) @ uniform_weights(rng, 200, i["d"], i["d"])
+        h = h / np.sqrt((h**2).mean(axis=1, keepdims=True))
+    return Estimate.of(abs((h[:, :, 0] * h[:, :, 1]).mean(axis=1)))
+
+
+_tanh_from_rank_one = cases(
+    {"h": [1.0, 2.0], "d": 2, "gamma": 0.0625, "layers": 4000, "chains": 40},
+    {"h": [1.0, 2.0, 0.5], "d": 4, "gamma": 0.03125, "layers": 4000, "chains": 40},
+)
 
 
 def _sign_states(rng: Rng, count: int) -> Iterator[Instance]:
@@ -251,6 +291,22 @@ CLAIMS = (
         {"weak": weak_chains(tuple(ODD_FUNCTIONS))},
         hypotheses=unique_law,
         witness=why_not_unique,
+    ),
+    asymptotic(
+        "002/lem-7#intended",
+        equal(
+            Sampled(
+                _averages_from_rank_one, _last_from_rank_one, "the last layer of 200 chains instead of time averages"
+            ),
+            1.0,
+        ),
+        {"tanh": _tanh_from_rank_one},
+        counts=(1, 2),
+    ),
+    deterministic(
+        "002/lem-21#intended",
+        vanishes(_drift_of_rank_one),
+        {"odd": _odd_rank_one},
     ),
     deterministic(
         "002/lem-21#corrected",

@@ -168,7 +168,7 @@ CLAIMS = (
         above(Sampled(_excess), 0.0),
         {"chains": _excesses},
         counts=(9, 15),
-        resolution=1.0,
+        resolution=0.2,
     ),
     printed(
         "002/thm-3:root-d",
@@ -205,7 +205,7 @@ CLAIMS = (
         {"widths": _wide},
         trivial=lambda i: 1.0,
         counts=(3, 4),
-        resolution=1.0,
+        resolution=0.2,
     ),
     asymptotic(
         "002/eq-ergodic",

@@ -128,7 +128,7 @@ def _gaps(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 def _gap(i: Instance, rng: Rng) -> Estimate:
-    found = growth_exponents(i["width"], i["gamma"], layers=i["layers"], chains=48, rng=rng)
+    found = growth_exponents(i["width"], i["gamma"], layers=i["layers"], chains=160, rng=rng)
     return Estimate.of(found[:, 0] - found[:, 1])
 
 
@@ -166,7 +166,7 @@ CLAIMS = (
         above(Sampled(_gap), 0.0),
         {"gaps": _gaps},
         counts=(3, 6),
-        resolution=1.0,
+        resolution=0.5,
     ),
     deterministic(
         "002/lem-20",

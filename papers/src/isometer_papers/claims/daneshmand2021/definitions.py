@@ -137,7 +137,7 @@ def claims(s: Source) -> tuple[Claim, ...]:
             above(Sampled(_rectified_gap), 0.0),
             {"shapes": cases({"samples": 2, "width": 8}, {"samples": 8, "width": 8}, {"samples": 8, "width": 64})},
             counts=(3, 3),
-            resolution=1.0,
+            resolution=0.2,
         ),
     )
 

@@ -204,7 +204,7 @@ def _vanilla(s: Source) -> tuple[Claim, ...]:
             above(Sampled(_fall("vanilla", (2, 60))), 0.0),
             {"nets": cases({"width": 16, "samples": 4, "chains": 60, "start": "orthogonal"})},
             counts=(1, 1),
-            resolution=1.0,
+            resolution=0.25,
         ),
         *s.asymptotic(
             "vanilla:rank-one",
@@ -216,14 +216,14 @@ def _vanilla(s: Source) -> tuple[Claim, ...]:
                 )
             },
             counts=(1, 2),
-            resolution=1.0,
+            resolution=0.1,
         ),
         *s.empirical(
             "slowdown:gap",
             above(Sampled(_fall("relu", (15, 75))), 0.0),
             {"nets": cases({"width": 200, "samples": 32, "chains": 40, "start": "aligned"})},
             counts=(1, 1),
-            resolution=1.0,
+            resolution=0.5,
         ),
     )
 
@@ -242,7 +242,7 @@ def _pairs(s: Source) -> tuple[Claim, ...]:
             above(Sampled(_cosine(True, (1, 50))), 0.0),
             {"runs": COSINES},
             counts=(1, 1),
-            resolution=1.0,
+            resolution=0.25,
         ),
     )
 
@@ -301,7 +301,7 @@ def _independence(s: Source) -> tuple[Claim, ...]:
             above(Sampled(least_ratio), 0.0),
             {"squares": SQUARES},
             counts=(2, 3),
-            resolution=1.0,
+            resolution=0.5,
         ),
         *s.probability(
             "independence:infinite-depth",
