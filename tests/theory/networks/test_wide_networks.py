@@ -14,13 +14,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from support.networks import input_batch, random_network
-from support.wide_networks import Wide, gradient_squares, grams
 
 from isometer.spec import Composition, Dense, Spec, Step
 from isometer.spec._steps import Attention, Convolution, walk
 from isometer.theory.networks._coverage import uncovered_step
 from isometer.theory.prediction import predict
+from support.networks import input_batch, random_network
+from support.wide_networks import Wide, gradient_squares, grams
 
 _ERRORS = 5.0
 _BIAS = 1.0

@@ -102,7 +102,7 @@ def fresh_hits(i: Instance, rng: Rng) -> Estimate:
 
     runs = 400
     x = inputs(i["n"], runs, i.get("start", "gaussian"), rng)
-    spec = Spec(i["width"], i["depth"], norm="batch-recenter", input_width=x.shape[-1])  # type: ignore[arg-type]
+    spec = Spec(i["width"], i["depth"], norm="batch-recenter", input_width=x.shape[-1])
     seed = int(rng.integers(1 << 31))
     data = simulate(spec, x, runs=runs, metrics=[longest], seed=seed, engine="dense")
     last = np.asarray(data["longest"].isel(layer=-1).values)
