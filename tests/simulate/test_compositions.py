@@ -296,7 +296,7 @@ def test_too_much_work_is_refused_with_what_fits() -> None:
 @pytest.mark.parametrize(
     ("text", "shape", "options", "message"),
     [
-        ("input(8, [4]) > attention(heads=2) > dense", (3, 8, 4), {}, "does not cover attention; it covers act"),
+        ("input(8, [4]) > attention(heads=2) > dense", (3, 8, 4), {}, "does not cover attention"),
         (IMAGES, (3, 5, 5, 2), {}, r"expected \(samples, 2, 5, 5\) or \(runs, samples, 2, 5, 5\)"),
         (IMAGES, (3, 51), {}, r"or one flattened to 50 numbers per sample"),
         (

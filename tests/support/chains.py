@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from isometer.doctor import Examination, probe
-from isometer.doctor.prediction import Chain, extract, why_not
+from isometer.doctor.prediction import ExtractedChain, extract, why_not
 
 WIDTH, SAMPLES, DEPTH = 48, 6, 6
 NORMS: dict[str, Callable[[int], nn.Module]] = {
@@ -79,7 +79,7 @@ def draw(samples: int = SAMPLES, width: int = WIDTH, seed: int = 0, **options: A
     return torch.randn(samples, width, generator=generator, **options) + 0.5 * common
 
 
-def chain_of(model: nn.Module, batch: Any, **options: Any) -> tuple[Chain, Examination]:
+def chain_of(model: nn.Module, batch: Any, **options: Any) -> tuple[ExtractedChain, Examination]:
     found = probe(model, batch, **options)
     chain = extract(model, found)
     assert chain is not None, why_not(model, found)

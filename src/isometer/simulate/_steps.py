@@ -32,7 +32,6 @@ from isometer.spec import (
     Join,
     Norm,
     Pool,
-    Repeat,
     Residual,
     Scaling,
     Shape,
@@ -40,35 +39,29 @@ from isometer.spec import (
     Step,
 )
 from isometer.spec._activation import resolved
-from isometer.spec._language import JOINS, WORDS, word_of
-from isometer.spec._steps import walk
+from isometer.spec._coverage import table_gap
 
 Tensor = torch.Tensor
 Engine = Literal["gram", "dense"]
 Back = Callable[[Tensor], Tensor]
 """The way back of a cotangent through one step."""
-COVERED = (Dense, Convolution, Bias, Act, Norm, Scaling, Residual, Join, Repeat, Pool, Flatten, Dropout)
-"""The steps that have a simulation."""
 
 
-def check_covered(spec: Spec) -> None:
+def check_covered(spec: Spec, interpreter: str = "simulation dense") -> None:
     """Refuse networks with steps that have no simulation.
 
     Raises:
-        IsometerError: it names the step, and what is covered.
+        IsometerError: it names the step and the reason.
 
     Example:
         >>> check_covered(Spec("input(8, [4]) > attention(heads=2)"))
         Traceback (most recent call last):
         ...
-        isometer.errors.IsometerError: finite width does not cover attention; it covers act, bias, concat, ...
+        isometer.errors.IsometerError: finite width does not cover attention: attention is described, but ...
     """
-    for step in walk(spec.composition):
-        if not isinstance(step, COVERED):
-            words = ["norm", *JOINS, *(word for word, entry in WORDS.items() if entry.make in COVERED)]
-            raise IsometerError(
-                f"finite width does not cover {word_of(step)}; it covers {', '.join(sorted(words))} — leave it out"
-            )
+    gap = table_gap(spec, interpreter)
+    if gap is not None:
+        raise IsometerError(f"finite width does not cover {gap} — leave it out")
 
 
 @dataclass(frozen=True)
