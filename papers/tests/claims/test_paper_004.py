@@ -115,4 +115,4 @@ def test_counterexamples_by_hand() -> None:
 
 
 def test_parts_are_found_together() -> None:
-    assert {claim.id for claim in find("004/thm-16")} == {"004/thm-16", "004/thm-16#corrected"}
+    assert {claim.id for claim in find("004/lem-54")} == {"004/lem-54", "004/lem-54#corrected"}
