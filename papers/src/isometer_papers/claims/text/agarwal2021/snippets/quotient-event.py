@@ -3,4 +3,4 @@ distance, lengths, t, epsilon = 0.11, 1.0, 0.1, 0.1
 left = distance / lengths > t
 right = lengths > (1 + epsilon) ** 2 or distance > t * (1 + epsilon) ** 2
 print("left:", left, "; right:", right)
-assert left and not right
+assert left > right
