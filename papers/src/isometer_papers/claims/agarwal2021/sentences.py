@@ -167,7 +167,9 @@ def _scaled_deviation(i: Instance) -> Any:
 
 # --- D: the proofs of Lemma 39 and Theorem 42 ------------------------------------------------------------
 
-_bends = drawn(lambda rng: {"t": float(10 ** rng.uniform(-1, 1)), "z": float(rng.uniform(-3, 3))})
+_bends = drawn(
+    lambda rng: {"t": float(10 ** rng.uniform(-1, 1)), "z": float(rng.choice([-1, 1]) * rng.uniform(0.3, 3))}
+)
 
 
 def _bend(i: Instance) -> Any:
