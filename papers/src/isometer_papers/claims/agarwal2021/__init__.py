@@ -11,6 +11,7 @@ from isometer_papers.claims.agarwal2021 import (
     one_layer,
     optimization,
     queries,
+    sentences,
     table,
     tangent,
     top_layer,
@@ -33,4 +34,5 @@ CLAIMS: tuple[Claim, ...] = (
     *interpolation.CLAIMS,
     *one_layer.CLAIMS,
     *normrelu.CLAIMS,
+    *sentences.CLAIMS,
 )

@@ -27,7 +27,7 @@ _FAILURE = 0.45
 def _populations(rng: Rng, count: int) -> Iterator[Instance]:
     """Populations with kernels, sample and labels in [−1, 1]."""
     yield {"K": np.eye(2), "means": np.zeros(2), "n": 1, "labels": np.array([1.0])}
-    yield {"K": np.eye(2), "means": np.array([-0.9, 0.0]), "n": 1, "labels": np.array([1.0])}
+    yield {"K": np.eye(3), "means": np.full(3, -0.9), "n": 3, "labels": np.ones(3)}
     for _ in range(count):
         size, n = int(rng.integers(6, 12)), int(rng.integers(1, 4))
         kernel = iterated_dual("relu", correlations(rng.standard_normal((size, 6))), int(rng.integers(6, 20)))

@@ -30,12 +30,12 @@ def _network(rng: Rng, function: str, depth: int, samples: int, width: int) -> d
 
 def _networks(rng: Rng, count: int) -> Iterator[Instance]:
     yield {
-        "X": np.array([[1.0], [2.0]]),
-        "W0": np.array([[1.0], [2.0]]),
-        "W1": np.array([[1.0, 0.0]]),
-        "F": "identity",
-        "c": 1.0,
-        "s": 1.0,
+        "X": np.array([[1.0], [2.0], [4.0]]),
+        "W0": np.array([[1.0], [-2.0]]),
+        "W1": np.array([[1.0, 3.0]]),
+        "F": "relu",
+        "c": 0.4,
+        "s": 0.6,  # about the mean and the deviation of ReLU
     }
     for _ in range(count):
         depth, samples, width = int(rng.integers(1, 4)), int(rng.integers(3, 7)), int(rng.integers(2, 5))
@@ -73,8 +73,7 @@ def _smooth_deviation(i: Instance) -> bool:
 
 
 def _batches(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"V": np.ones((2, 1)), "w": np.array([2.0]), "c": 1.0, "s": 1.0}
-    yield {"V": np.ones((1, 4)), "w": np.ones(4), "c": 1.0, "s": 1.0}
+    yield {"V": np.array([[1.0, 2.0], [3.0, 5.0], [0.0, 4.0]]), "w": np.array([1.0, -3.0]), "c": 0.5, "s": 2.0}
     for _ in range(count):
         b, m = rng.integers(2, 6, 2)
         yield {

@@ -137,7 +137,7 @@ def _well_posed(i: Instance) -> bool:
 
 
 def _labelled(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"A": np.ones((2, 1)), "y": np.array([0.0, 1.0])}
+    yield {"A": np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), "y": np.array([1.0, 1.0, 0.0])}
     for _ in range(count):
         m = int(rng.integers(1, 4))
         n = m + int(rng.integers(0, 3))

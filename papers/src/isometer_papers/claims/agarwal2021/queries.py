@@ -241,6 +241,13 @@ CLAIMS = (
         counts=(1, 1),
         resolution=0.3,
     ),
+    expectation(
+        "004/eq-3#intended",
+        at_most(Sampled(_last_mean), 0.5),
+        {"networks": _displayed},
+        counts=(1, 1),
+        resolution=0.3,
+    ),
     deterministic(
         "004/thm-15:eq-24",
         at_most(_query, _query_bound),

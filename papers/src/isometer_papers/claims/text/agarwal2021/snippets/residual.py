@@ -1,4 +1,4 @@
-# proof of Theorem 16: ‖y − Xv*‖² ≤ n(1 + ‖v*‖²) lacks a factor 2. Three orthonormal inputs with E[y|x] = −0.9, all y = 1
+# proof of Theorem 16: ‖y − Xv*‖² ≤ n(1 + ‖v*‖²) lacks a factor 2: orthonormal inputs, E[y|x] = −0.9, y = 1
 import numpy as np
 
 X, y, best = np.eye(3), np.ones(3), np.full(3, -0.9)
