@@ -24,7 +24,7 @@ from isometer_papers.claims._statements import (
 from isometer_papers.claims.daneshmand2020.instances import ODD_FUNCTIONS, shapes, steps, unit_features
 from isometer_papers.simulate.rank_steps import plain_chain, uniform_weights
 from isometer_papers.theory.rank.bounds import second_moments
-from isometer_papers.theory.rank.chain import normalized_step, several_invariant_laws
+from isometer_papers.theory.rank.chain import normalized_step, residual_step, several_invariant_laws
 
 ODD = steps(functions=tuple(ODD_FUNCTIONS))
 
@@ -68,6 +68,21 @@ def _flip_gap(i: Instance) -> Any:
     function = elementwise(i["F"])
     left = normalized_step(i["H"] * s, i["W"], i["gamma"], function)
     return abs(left - normalized_step(i["H"], i["W"] * np.outer(s, s), i["gamma"], function) * s).max()
+
+
+def _flipped_products(i: Instance) -> tuple[Any, Any]:
+    """H_½ H_½ᵀ/N and H̃_½ H̃_½ᵀ/N of eq. 37 and 38."""
+    s = np.where(np.arange(i["H"].shape[1]) % 2, 1, -1)
+    function = elementwise(i["F"])
+    first = residual_step(i["H"], i["W"] * np.outer(s, s), i["gamma"], function)
+    return second_moments(first), second_moments(residual_step(i["H"] * s, i["W"], i["gamma"], function))
+
+
+def _eq_44(i: Instance, *, diagonal: bool) -> Any:
+    """The left side of eq. 39 against the right side of eq. 44, as printed or with its diag."""
+    left, right = _flipped_products(i)
+    ones = np.eye(len(left), dtype=int)
+    return abs(left * ones - (right * ones if diagonal else right)).max()
 
 
 def _permutation_gap(i: Instance) -> Any:
@@ -125,6 +140,8 @@ def _rank_one_steps(function: str) -> Family:
 
 def _rank_one_chains(rng: Rng, count: int) -> Iterator[Instance]:
     """Rank-one H in 𝓗 and γ ≤ 1/(8d), with random or extreme weights."""
+    signs = np.array([[1.0, -1.0, 1.0], [-1.0, 1.0, -1.0]])
+    yield {"H": signs, "W": np.eye(3)[None], "gamma": 0.03125}
     for _ in range(count):
         n, d = shapes(rng, 1, 6)
         h = np.outer(rng.standard_normal(n), rng.choice([-1.0, 1.0], d))
@@ -156,6 +173,11 @@ def _drift_of_rank_one(i: Instance) -> Any:
         m = second_moments(h)
         worst = max(worst, abs(m - start).max(), abs(abs(m) - 1).max())
     return worst
+
+
+def _frobenius(i: Instance) -> Any:
+    """‖M(H)‖_F²."""
+    return (second_moments(i["H"]) ** 2).sum()
 
 
 def _averages_from_rank_one(i: Instance, rng: Rng) -> Estimate:
@@ -227,6 +249,17 @@ CLAIMS = (
         {"random": ODD},
         tolerance=1e-7,
     ),
+    deterministic(
+        "002/lem-6:eq-44",
+        vanishes(lambda i: _eq_44(i, diagonal=False)),
+        {"random": ODD},
+    ),
+    deterministic(
+        "002/lem-6:eq-44#corrected",
+        vanishes(lambda i: _eq_44(i, diagonal=True)),
+        {"random": ODD},
+        tolerance=1e-7,
+    ),
     expectation(
         "002/lem-6",
         vanishes(Sampled(_time_average(lambda h: h[:, 0, 0]))),
@@ -291,6 +324,17 @@ CLAIMS = (
         {"weak": weak_chains(tuple(ODD_FUNCTIONS))},
         hypotheses=unique_law,
         witness=why_not_unique,
+    ),
+    deterministic(
+        "002/lem-7:norm",
+        equal(lambda i: _frobenius(i) ** 0.5, lambda i: i["H"].shape[1] ** 2),
+        {"rank one": _rank_one_chains},
+        hypotheses=lambda i: i["H"].shape[1] > 1,
+    ),
+    deterministic(
+        "002/lem-7:norm#corrected",
+        equal(_frobenius, lambda i: i["H"].shape[1] ** 2),
+        {"rank one": _rank_one_chains},
     ),
     asymptotic(
         "002/lem-7#intended",
