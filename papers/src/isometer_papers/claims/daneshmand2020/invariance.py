@@ -181,27 +181,29 @@ def _frobenius(i: Instance) -> Any:
 
 
 def _averages_from_rank_one(i: Instance, rng: Rng) -> Estimate:
-    """|time average of M_12| of independent tanh chains from one matrix of rank one."""
-    start = unit_features(np.outer(i["h"], np.ones(i["d"])))
-    found = []
-    for _ in range(i["chains"]):
-        states = plain_chain(start, i["gamma"], layers=i["layers"], rng=rng, function=np.tanh)
-        found.append(abs(float(_products(states, 0, 1).mean())))
-    return Estimate.of(found)
-
-
-def _last_from_rank_one(i: Instance, rng: Rng) -> Estimate:
-    """|M_12| at the last layer, all chains at once: if M stays as it is, this is 1, too."""
+    """|time average of M_12| of 200 tanh chains from one matrix of rank one."""
     h = np.tile(unit_features(np.outer(i["h"], np.ones(i["d"]))), (200, 1, 1))
+    total = np.zeros(len(h))
     for _ in range(i["layers"]):
         h = h + i["gamma"] * np.tanh(h) @ uniform_weights(rng, 200, i["d"], i["d"])
         h = h / np.sqrt((h**2).mean(axis=1, keepdims=True))
-    return Estimate.of(abs((h[:, :, 0] * h[:, :, 1]).mean(axis=1)))
+        total += (h[:, :, 0] * h[:, :, 1]).mean(axis=1)
+    return Estimate.of(abs(total) / i["layers"])
+
+
+def _last_from_rank_one(i: Instance, rng: Rng) -> Estimate:
+    """|M_12| at layer 1500, chain by chain: if M stays as it is, this is 1, too."""
+    start = unit_features(np.outer(i["h"], np.ones(i["d"])))
+    found = []
+    for _ in range(60):
+        state = plain_chain(start, i["gamma"], layers=1500, rng=rng, function=np.tanh, every=1500)[-1]
+        found.append(abs(float((state[:, 0] * state[:, 1]).mean())))
+    return Estimate.of(found)
 
 
 _tanh_from_rank_one = cases(
-    {"h": [1.0, 2.0], "d": 2, "gamma": 0.0625, "layers": 4000, "chains": 40},
-    {"h": [1.0, 2.0, 0.5], "d": 4, "gamma": 0.03125, "layers": 4000, "chains": 40},
+    {"h": [1.0, 2.0], "d": 2, "gamma": 0.0625, "layers": 4000},
+    {"h": [1.0, 2.0, 0.5], "d": 4, "gamma": 0.03125, "layers": 4000},
 )
 
 
@@ -340,7 +342,7 @@ CLAIMS = (
         "002/lem-7#intended",
         equal(
             Sampled(
-                _averages_from_rank_one, _last_from_rank_one, "the last layer of 200 chains instead of time averages"
+                _averages_from_rank_one, _last_from_rank_one, "one layer of another chain code instead of time averages"
             ),
             1.0,
         ),
