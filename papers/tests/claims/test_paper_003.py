@@ -36,6 +36,7 @@ REFUTED_003 = {
     "003/eq-12:average",
     "003/eq-12:standard",
     "003/fig-6:coincide",
+    "003/fig-7:orthogonal",
     "003/lem-10:expansion",
     "003/lem-10:second-slope",
     "003/lem-6:last-line",

@@ -24,7 +24,7 @@ from isometer_papers.claims._statements import (
 from isometer_papers.claims.daneshmand2020.instances import ODD_FUNCTIONS, shapes, steps, unit_features
 from isometer_papers.simulate.rank_steps import plain_chain, uniform_weights
 from isometer_papers.theory.rank.bounds import second_moments
-from isometer_papers.theory.rank.chain import normalized_step, several_invariant_laws
+from isometer_papers.theory.rank.chain import normalized_step, residual_step, several_invariant_laws
 
 ODD = steps(functions=tuple(ODD_FUNCTIONS))
 
@@ -68,6 +68,21 @@ def _flip_gap(i: Instance) -> Any:
     function = elementwise(i["F"])
     left = normalized_step(i["H"] * s, i["W"], i["gamma"], function)
     return abs(left - normalized_step(i["H"], i["W"] * np.outer(s, s), i["gamma"], function) * s).max()
+
+
+def _flipped_products(i: Instance) -> tuple[Any, Any]:
+    """H_½ H_½ᵀ/N and H̃_½ H̃_½ᵀ/N of eq. 37 and 38."""
+    s = np.where(np.arange(i["H"].shape[1]) % 2, 1, -1)
+    function = elementwise(i["F"])
+    first = residual_step(i["H"], i["W"] * np.outer(s, s), i["gamma"], function)
+    return second_moments(first), second_moments(residual_step(i["H"] * s, i["W"], i["gamma"], function))
+
+
+def _eq_44(i: Instance, *, diagonal: bool) -> Any:
+    """The left side of eq. 39 against the right side of eq. 44, as printed or with its diag."""
+    left, right = _flipped_products(i)
+    ones = np.eye(len(left), dtype=int)
+    return abs(left * ones - (right * ones if diagonal else right)).max()
 
 
 def _permutation_gap(i: Instance) -> Any:
@@ -125,6 +140,8 @@ def _rank_one_steps(function: str) -> Family:
 
 def _rank_one_chains(rng: Rng, count: int) -> Iterator[Instance]:
     """Rank-one H in 𝓗 and γ ≤ 1/(8d), with random or extreme weights."""
+    signs = np.array([[1.0, -1.0, 1.0], [-1.0, 1.0, -1.0]])
+    yield {"H": signs, "W": np.eye(3)[None], "gamma": 0.03125}
     for _ in range(count):
         n, d = shapes(rng, 1, 6)
         h = np.outer(rng.standard_normal(n), rng.choice([-1.0, 1.0], d))
@@ -158,28 +175,35 @@ def _drift_of_rank_one(i: Instance) -> Any:
     return worst
 
 
+def _frobenius(i: Instance) -> Any:
+    """‖M(H)‖_F²."""
+    return (second_moments(i["H"]) ** 2).sum()
+
+
 def _averages_from_rank_one(i: Instance, rng: Rng) -> Estimate:
-    """|time average of M_12| of independent tanh chains from one matrix of rank one."""
-    start = unit_features(np.outer(i["h"], np.ones(i["d"])))
-    found = []
-    for _ in range(i["chains"]):
-        states = plain_chain(start, i["gamma"], layers=i["layers"], rng=rng, function=np.tanh)
-        found.append(abs(float(_products(states, 0, 1).mean())))
-    return Estimate.of(found)
-
-
-def _last_from_rank_one(i: Instance, rng: Rng) -> Estimate:
-    """|M_12| at the last layer, all chains at once: if M stays as it is, this is 1, too."""
+    """|time average of M_12| of 200 tanh chains from one matrix of rank one."""
     h = np.tile(unit_features(np.outer(i["h"], np.ones(i["d"]))), (200, 1, 1))
+    total = np.zeros(len(h))
     for _ in range(i["layers"]):
         h = h + i["gamma"] * np.tanh(h) @ uniform_weights(rng, 200, i["d"], i["d"])
         h = h / np.sqrt((h**2).mean(axis=1, keepdims=True))
-    return Estimate.of(abs((h[:, :, 0] * h[:, :, 1]).mean(axis=1)))
+        total += (h[:, :, 0] * h[:, :, 1]).mean(axis=1)
+    return Estimate.of(abs(total) / i["layers"])
+
+
+def _last_from_rank_one(i: Instance, rng: Rng) -> Estimate:
+    """|M_12| at layer 1500, chain by chain: if M stays as it is, this is 1, too."""
+    start = unit_features(np.outer(i["h"], np.ones(i["d"])))
+    found = []
+    for _ in range(60):
+        state = plain_chain(start, i["gamma"], layers=1500, rng=rng, function=np.tanh, every=1500)[-1]
+        found.append(abs(float((state[:, 0] * state[:, 1]).mean())))
+    return Estimate.of(found)
 
 
 _tanh_from_rank_one = cases(
-    {"h": [1.0, 2.0], "d": 2, "gamma": 0.0625, "layers": 4000, "chains": 40},
-    {"h": [1.0, 2.0, 0.5], "d": 4, "gamma": 0.03125, "layers": 4000, "chains": 40},
+    {"h": [1.0, 2.0], "d": 2, "gamma": 0.0625, "layers": 4000},
+    {"h": [1.0, 2.0, 0.5], "d": 4, "gamma": 0.03125, "layers": 4000},
 )
 
 
@@ -224,6 +248,17 @@ CLAIMS = (
     deterministic(
         "002/lem-6:coupling",
         vanishes(_flip_gap),
+        {"random": ODD},
+        tolerance=1e-7,
+    ),
+    deterministic(
+        "002/lem-6:eq-44",
+        vanishes(lambda i: _eq_44(i, diagonal=False)),
+        {"random": ODD},
+    ),
+    deterministic(
+        "002/lem-6:eq-44#corrected",
+        vanishes(lambda i: _eq_44(i, diagonal=True)),
         {"random": ODD},
         tolerance=1e-7,
     ),
@@ -292,11 +327,22 @@ CLAIMS = (
         hypotheses=unique_law,
         witness=why_not_unique,
     ),
+    deterministic(
+        "002/lem-7:norm",
+        equal(lambda i: _frobenius(i) ** 0.5, lambda i: i["H"].shape[1] ** 2),
+        {"rank one": _rank_one_chains},
+        hypotheses=lambda i: i["H"].shape[1] > 1,
+    ),
+    deterministic(
+        "002/lem-7:norm#corrected",
+        equal(_frobenius, lambda i: i["H"].shape[1] ** 2),
+        {"rank one": _rank_one_chains},
+    ),
     asymptotic(
         "002/lem-7#intended",
         equal(
             Sampled(
-                _averages_from_rank_one, _last_from_rank_one, "the last layer of 200 chains instead of time averages"
+                _averages_from_rank_one, _last_from_rank_one, "one layer of another chain code instead of time averages"
             ),
             1.0,
         ),

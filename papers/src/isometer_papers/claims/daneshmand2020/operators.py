@@ -22,7 +22,7 @@ def _affine(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"H": instance["H"] + rng.standard_normal(instance["H"].shape[1])}
 
 
-_shifted = cases({"H": np.array([[1.0], [3.0]])}, {"H": np.array([[0.0], [2.0]])})
+_shifted = cases({"H": np.array([[1.0, 1.0], [3.0, -1.0]])}, {"H": np.array([[0.0, 1.0], [2.0, 3.0], [1.0, 0.0]])})
 
 
 def _variance_gap(h: Any) -> Any:
@@ -31,8 +31,7 @@ def _variance_gap(h: Any) -> Any:
 
 
 _zero_steps = cases(
-    {"H": np.zeros((1, 1)), "W": np.ones((1, 1)), "gamma": 1.0, "F": "identity"},
-    {"H": np.ones((1, 1)), "W": -np.ones((1, 1)), "gamma": 1.0, "F": "identity"},
+    {"H": np.array([[1.0, 1.0], [-1.0, 1.0]]), "W": np.diag([-1.0, 1.0]), "gamma": 1.0, "F": "identity"},
 )
 
 

@@ -94,7 +94,7 @@ CLAIMS = (
         {"random": random_any, "extreme": extreme_unit},
         search=search_unit(3, 3, normalize=False),
         exact=lambda i: (numerical_rank(i["H"]), soft_rank_bound(i["H"], 0)),
-        hypotheses=lambda i: bool(np.any(i["H"])),
+        hypotheses=lambda i: min(i["H"].shape) > 1 and bool(np.any(i["H"])),
     ),
     deterministic(
         "002/lem-1#corrected",
@@ -149,6 +149,7 @@ CLAIMS = (
         "002/def-space-H:off-diagonal",
         below(_offdiagonal, 1),
         UNIT,
+        hypotheses=lambda i: min(i["H"].shape) > 1,
     ),
     deterministic(
         "002/def-space-H:off-diagonal#corrected",

@@ -20,7 +20,7 @@ from isometer_papers.theory.rank.bounds import (
     spiked_regularity_bound,
 )
 
-_singles = cases(*({"n": 1, "d": d, "gamma": 1.0, "F": "identity"} for d in range(1, 7)))
+_singles = cases(*({"n": 1, "d": d, "gamma": 1.0, "F": "identity"} for d in range(2, 7)))
 
 
 def _single_regularity(i: Instance) -> Any:

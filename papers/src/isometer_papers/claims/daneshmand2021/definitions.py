@@ -41,7 +41,7 @@ def _longest_row(i: Instance) -> Any:
 
 
 def _layers(rng: Rng, count: int) -> Iterator[Instance]:
-    yield {"H": np.array([[2.0]]), "layer": 0}
+    yield {"H": np.array([[1.0, 0.0], [2.0, 1.0]]), "layer": 0}
     for instance in with_weights(batches)(rng, count):
         yield {**instance, "layer": 1}
 

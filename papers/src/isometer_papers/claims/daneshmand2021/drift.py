@@ -108,8 +108,8 @@ def _unit_rows(rng: Rng, count: int) -> Iterator[Instance]:
     """A: d × n with rows of length 1."""
     yield {"A": np.eye(2)}
     for _ in range(count):
-        n = int(rng.integers(1, 6))
-        a = rng.standard_normal((int(rng.integers(max(n, 2), 9)), n))
+        n = int(rng.integers(2, 6))
+        a = rng.standard_normal((int(rng.integers(n, 9)), n))
         yield {"A": a / np.linalg.norm(a, axis=1, keepdims=True)}
 
 

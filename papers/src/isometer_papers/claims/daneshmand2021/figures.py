@@ -58,11 +58,27 @@ def _cosine(vanilla: bool, layers: tuple[int, ...]) -> Callable[[Instance, Rng],
 COSINES = cases({"width": 32, "layers": 50, "chains": 400})
 
 
-def _linearity(i: Instance, rng: Rng) -> Estimate:
-    """Correlation of log V, mean of 20 runs, with the layer, ℓ = 1, …, 20."""
-    values = np.log(path("linear", i["width"], 4, 50, i["chains"], "spike"))[:, 1:21]
-    groups = values.reshape(-1, 20, 20).mean(axis=1)
-    return Estimate.of([float(np.corrcoef(np.arange(20), group)[0, 1]) for group in groups])
+def _logarithms(i: Instance) -> Any:
+    """log V per layer, means of 20 runs, `(groups, 1 + layers)`."""
+    values = np.log(path("linear", i["width"], 4, 50, i["chains"], "spike"))
+    return values.reshape(-1, 20, values.shape[1]).mean(axis=1)
+
+
+def _straightness(i: Instance, rng: Rng) -> Estimate:
+    """Correlation of log V with ℓ ≤ 20 minus that with log ℓ: negative where a line fits better than a power."""
+    layers = np.arange(1, 21)
+    return Estimate.of(
+        [
+            float(np.corrcoef(layers, one)[0, 1] - np.corrcoef(np.log(layers), one)[0, 1])
+            for one in _logarithms(i)[:, 1:21]
+        ]
+    )
+
+
+def _steady_fall(i: Instance, rng: Rng) -> Estimate:
+    """Fall of log V over layers 5 to 9, divided by that over layers 9 to 13."""
+    values = _logarithms(i)
+    return Estimate.of((values[:, 5] - values[:, 9]) / (values[:, 9] - values[:, 13]))
 
 
 def _settled(i: Instance, rng: Rng) -> Estimate:
@@ -70,7 +86,7 @@ def _settled(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of(values[:, 36:51].mean(axis=1) - values[:, 26:36].mean(axis=1))
 
 
-DEPTHS = cases({"width": 32, "chains": 240}, {"width": 512, "chains": 120})
+DEPTHS = cases({"width": 32, "chains": 800}, {"width": 512, "chains": 800})
 
 
 def _width_slope(first: int, last: int) -> Callable[[Instance, Rng], Estimate]:
@@ -249,15 +265,20 @@ def _pairs(s: Source) -> tuple[Claim, ...]:
 
 def _depth(s: Source) -> tuple[Claim, ...]:
     return (
-        *(
-            claim
-            for name in ("depth-figure:linear", "exponential")
-            for claim in s.empirical(
-                name,
-                at_most(Sampled(_linearity), -0.9),
-                {"widths": DEPTHS},
-                counts=(1, 2),
-            )
+        *s.empirical(
+            "depth-figure:linear",
+            below(Sampled(_straightness), 0.0),
+            {"widths": DEPTHS},
+            counts=(1, 2),
+            resolution=0.5,
+        ),
+        *s.empirical(
+            "exponential",
+            equal(Sampled(_steady_fall), 1.0),
+            {"widths": cases({"width": 512, "chains": 800})},
+            counts=(1, 1),
+            tolerance=0.15,
+            resolution=0.3,
         ),
         *s.empirical(
             "depth-figure:constant",

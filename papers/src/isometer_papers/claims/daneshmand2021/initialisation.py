@@ -43,11 +43,10 @@ def _spectra(rng: Rng, count: int) -> Iterator[Instance]:
 
 def _long_batches(rng: Rng, count: int) -> Iterator[Instance]:
     """More samples than features too, equal singular values among them."""
-    yield {"sigma": np.array([1.0]), "n": 2}
     yield {"sigma": np.array([1.0, 1.0]), "n": 4}
     yield {"sigma": np.array([0.8, 0.6]), "n": 2}
     for _ in range(count):
-        d = int(rng.integers(1, 9))
+        d = int(rng.integers(2, 9))
         yield {"sigma": 10.0 ** rng.uniform(-2, 0, d), "n": int(rng.integers(d, 4 * d + 1))}
 
 
@@ -80,6 +79,13 @@ def _unequal(i: Instance) -> bool:
     return bool(sigma.max() > sigma.min() * (1 + 1e-6))
 
 
+def _least_gap(i: Instance) -> Any:
+    """√(1/d − 1/n): the gap of n ≥ d samples in d features is never smaller."""
+    n, d = i["V"].shape
+    one = i["V"][0, 0] * 0 + 1
+    return (one / d - one / n) ** 0.5
+
+
 def _parts(s: Source) -> tuple[str, str]:
     return ("eq-17", "eq-18") if s.paper == "003" else ("eq-A.19", "eq-A.20")
 
@@ -106,6 +112,18 @@ def _algorithm(s: Source) -> tuple[Claim, ...]:
             "algorithm:gap",
             below(lambda i: gap_of(sliced_output(i["V"], i["sigma"])), lambda i: gap_of(i["V"] * i["sigma"])),
             {"frames": _frames},
+        ),
+        *s.deterministic(
+            "convolution-figure:orthogonal",
+            equal(lambda i: gap_of(sliced_output(i["V"], i["sigma"])), _least_gap),
+            {"frames": _frames},
+            scale=1,
+        ),
+        *s.deterministic(
+            "convolution-figure:orthogonal#corrected",
+            equal(lambda i: gap_of(i["V"]), _least_gap),
+            {"frames": _frames},
+            scale=1,
         ),
     )
 

@@ -213,7 +213,7 @@ CLAIMS: tuple[Claim, ...] = (
         below(Sampled(_initial_gap), 0.0),
         {"nets": cases({"width": 32, "layers": 20})},
         counts=(1, 1),
-        resolution=0.1,
+        resolution=0.2,
     ),
     empirical(
         "003/fig-5:vanilla-mlp",

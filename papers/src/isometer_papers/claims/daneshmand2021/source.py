@@ -94,5 +94,6 @@ PAPER = Source(
         "exponential": "003/claim-exp-depth",
         "width-claim": "003/claim-width",
         "slowdown": "003/fig-3a",
+        "convolution-figure": "003/fig-7",
     },
 )
