@@ -1,4 +1,4 @@
-# under Lemma C.16: J_BN has the norm 1/(shortest row); for X = 2Q, whose trace is not d, its log is above -log(lambda_d)
+# under Lemma C.16: J_BN has the norm 1/(shortest row); for X = 2Q its log is above -log(lambda_d)
 import numpy as np
 
 X = 2 * np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
