@@ -21,6 +21,7 @@ REFUTED = {
     "001/claim-6.spectrum:factor",
     "001/claim-6.spectrum:interval",
     "001/cor-6.4",
+    "001/cor-C.6",
     "001/cor-C.19:multiplicity",
     "001/cor-C.3:strict",
     "001/def-6.5:rectangular",

@@ -204,7 +204,7 @@ CLAIMS = (
     _many(
         "001/thm-C.4:eq-C.16",
         at_least(rotated(lambda i, squares: _jensen(squares)), 0),
-        resolution=1.0,
+        resolution=0.5,
     ),
     _many(
         "001/thm-C.4:eq-C.18",
@@ -254,8 +254,13 @@ CLAIMS = (
         at_most(_SUM, lambda i: squared_sum_bound(i["spectrum"])),
         resolution=0.02,
     ),
+    expectation(
+        "001/cor-C.6",
+        at_most(lambda i: layer_gap(i["W"] @ i["X"]), _printed_step),
+        UNIT,
+    ),
     _corollary(
-        "cor-C.6",
+        "cor-C.6#corrected",
     ),
     deterministic(
         "001/cor-C.6:eq-C.41",
@@ -269,7 +274,7 @@ CLAIMS = (
     _many(
         "001/cor-C.6:eq-C.44",
         at_most(rotated(lambda i, squares: _log_jensen(squares)), 0),
-        resolution=1.0,
+        resolution=0.5,
     ),
     deterministic(
         "001/cor-C.6:eq-C.46",

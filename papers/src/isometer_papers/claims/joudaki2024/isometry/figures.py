@@ -93,7 +93,7 @@ def _growing(
 
 
 GROWTH = Sampled(growth, growth_again, DENSE)
-grows = partial(_growing, above(GROWTH, 0), 1.0)  # E log‖∂𝓛/∂W_1‖ grows with depth
+grows = partial(_growing, above(GROWTH, 0), 0.5)  # E log‖∂𝓛/∂W_1‖ grows with depth
 _flat = partial(_growing, vanishes(GROWTH), 0.006)  # it does not
 
 
@@ -159,7 +159,7 @@ CLAIMS = (
         above(Sampled(_slope_difference), 0),
         {"widths": cases({"widths": [2, 5], "rho": 0.9, "layers": 80, "span": [5, 20]})},
         counts=(1, 1),
-        resolution=1.0,
+        resolution=0.5,
     ),
     grows(
         "fig-6.2:degenerate",

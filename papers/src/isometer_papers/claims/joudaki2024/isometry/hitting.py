@@ -105,7 +105,7 @@ CLAIMS = (
         _contraction,
         families={"chains": _EARLY},
         counts=(3, 5),
-        resolution=1.0,
+        resolution=0.5,
     ),
     phase(
         "eq-C.67-75:eq-C.75",

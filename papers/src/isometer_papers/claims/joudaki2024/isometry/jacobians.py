@@ -183,6 +183,14 @@ CLAIMS = (
         hypotheses=_regular,
     ),
     deterministic(
+        "001/lem-C.16:log#intended",
+        at_most(lambda i: log_jacobian_norm(i["X"]), lambda i: -log(_smallest(i))),
+        _ISOMETRIC,
+        hypotheses=_regular,
+        scale=1,
+        search=search_matrix(2, trace=True),
+    ),
+    deterministic(
         "001/lem-C.16:log#corrected",
         at_most(lambda i: log_jacobian_norm(i["X"]), lambda i: -log(_smallest(i)) / 2),
         MATRICES,

@@ -163,7 +163,7 @@ CLAIMS = (
         _against_phases,
         families={"chains": chains((2, 0.2, 80), (2, 0.9, 80), (3, 0.95, 80), (5, 0.9, 120))},
         counts=(3, 4),
-        resolution=1.0,
+        resolution=0.5,
     ),
     phase(
         "lem-C.12:eq-C.92",

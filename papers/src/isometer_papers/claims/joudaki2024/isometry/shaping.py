@@ -97,14 +97,14 @@ CLAIMS = (
         at_most(Sampled(growth), 0.02),
         {"networks": cases(_shaped("tanh", 0.4), _shaped("sin", 0.4))},
         counts=(2, 2),
-        resolution=1.0,
+        resolution=0.5,
     ),
     empirical(
         "001/fig-C.1:rises",
         above(Sampled(_change({"gain": 0.5}, {"gain": 1.0}, growth)), 0),
         {"networks": cases(_shaped("tanh", 0.0), _shaped("sin", 0.0))},
         counts=(1, 2),
-        resolution=1.0,
+        resolution=0.5,
     ),
     asymptotic(
         "001/alg-C.5:power-law",
@@ -129,7 +129,7 @@ CLAIMS = (
         above(Sampled(rate_at(40), rate_again(40), DENSE), 0),
         {"networks": cases({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
         counts=(1, 2),
-        resolution=1.0,
+        resolution=0.5,
     ),
     empirical(
         "001/alg-C.5:sign#corrected",
@@ -141,14 +141,14 @@ CLAIMS = (
         ),
         {"networks": cases({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
         counts=(1, 2),
-        resolution=1.0,
+        resolution=0.5,
     ),
     empirical(
         "001/fig-C.2",
         above(Sampled(_change({"fall": 0.0}, {"fall": 0.4}, rate_at(20))), 0),
         {"networks": cases({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
         counts=(1, 2),
-        resolution=1.0,
+        resolution=0.5,
     ),
     empirical(
         "001/fig-C.9:large-gap",

@@ -55,7 +55,7 @@ CLAIMS = (
             {"phi": "identity", "n": 5, "width": 1000, "depth": 50, "runs": 60, "bn": False, "first": 5}
         ),
         counts=(1, 1),
-        resolution=1.0,
+        resolution=0.5,
     ),
     empirical(
         "001/fig-3.1:with",
@@ -71,7 +71,7 @@ CLAIMS = (
             {"phi": "relu", "n": 10, "width": 1000, "depth": 20, "runs": 30, "start": "twins", "first": 1}
         ),
         counts=(1, 1),
-        resolution=1.0,
+        resolution=0.5,
     ),
     empirical(
         "001/fig-3.3",

@@ -156,21 +156,21 @@ INTRODUCTION: tuple[Claim, ...] = (
         below(Sampled(_norm_slope(0.7)), 0.0),
         {"nets": NETS},
         counts=(1, 1),
-        resolution=1.0,
+        resolution=0.5,
     ),
     empirical(
         "001/claim-1.grad:exploding",
         above(Sampled(_norm_slope(1.5)), 0.0),
         {"nets": NETS},
         counts=(1, 1),
-        resolution=1.0,
+        resolution=0.5,
     ),
     empirical(
         "001/claim-1.rank",
         above(Sampled(_collapse), 0.0),
         {"nets": cases({"width": 200, "samples": 32, "chains": 40})},
         counts=(1, 1),
-        resolution=1.0,
+        resolution=0.5,
     ),
 )
 BASELINE: tuple[Claim, ...] = (
@@ -189,7 +189,7 @@ BASELINE: tuple[Claim, ...] = (
         above(Sampled(_aligned), 0.0),
         {"nets": cases({"width": 32, "samples": 8, "layers": 40})},
         counts=(1, 1),
-        resolution=1.0,
+        resolution=0.5,
     ),
 )
 CLAIMS: tuple[Claim, ...] = (

@@ -108,7 +108,7 @@ CLAIMS: tuple[Claim, ...] = (
         below(Sampled(_rate_of_gap), 0.0),
         {"products": RATES},
         counts=(3, 3),
-        resolution=1.0,
+        resolution=0.5,
     ),
     asymptotic(
         "001/lem-A.8:rate",
@@ -160,7 +160,7 @@ CLAIMS: tuple[Claim, ...] = (
         below(Sampled(lambda i, rng: _second_minus_first(i, rng)), 0.0),
         {"products": cases({"width": 2}, {"width": 4}, {"width": 16})},
         counts=(2, 3),
-        resolution=1.0,
+        resolution=0.5,
     ),
     asymptotic(
         "001/lem-A.8:eq-A.16",

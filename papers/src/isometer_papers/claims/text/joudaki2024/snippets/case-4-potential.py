@@ -2,14 +2,5 @@
 rho, star, slope = 0.9, 0.5, 2 / 3
 after = (1 + 2 * rho**2) / 3
 ratio = (after - star) / (1 - after) / ((rho - star) / (1 - rho))
-print(
-    "ratio:",
-    ratio,
-    "first form:",
-    slope,
-    "second form:",
-    (1 - star) / (2 - slope),
-    "without 1 - rho*:",
-    1 / (2 - slope),
-)
+print("ratio:", ratio, "first form:", slope, "second:", (1 - star) / (2 - slope), "corrected:", 1 / (2 - slope))
 assert 1 / (2 - slope) > ratio > slope > (1 - star) / (2 - slope)

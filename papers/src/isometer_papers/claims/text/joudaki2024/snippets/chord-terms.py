@@ -1,4 +1,4 @@
-# proof of Theorem 5.11, cases 2 and 3: kappa = (1 + rho + rho^2)/3 has the chord (1 - kappa(rho))/(1 - rho) = (2 + rho)/3
+# proof of Theorem 5.11, cases 2 and 3: (1 - kappa(rho))/(1 - rho) = (2 + rho)/3 for kappa = (1 + rho + rho^2)/3
 rho = 0.9
 tail = [rho**k / (1 - rho) for k in (1, 2)]  # sum of rho^i over i >= k
 head = [(1 - rho**k) / (1 - rho) for k in (1, 2)]  # over i < k

@@ -1,4 +1,4 @@
-# Corollary 5.7: E phi(X) phi(X) is kappa(1), not kappa(rho); here phi = (he_1 + he_2)/sqrt(2) and kappa = (rho + rho^2)/2
+# Corollary 5.7: E phi(X) phi(X) is kappa(1), not kappa(rho); phi = (he_1 + he_2)/sqrt(2), kappa = (rho + rho^2)/2
 import numpy as np
 
 nodes, weights = np.polynomial.hermite_e.hermegauss(20)

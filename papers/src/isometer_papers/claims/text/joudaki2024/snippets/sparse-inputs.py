@@ -1,4 +1,4 @@
-# Proposition 5.2: weights +-1/sqrt(d), inputs sqrt(d) e_1 and sqrt(d) e_2: pre-activations +-1 at every width, rho_0 = 0
+# Proposition 5.2: weights +-1/sqrt(d), inputs sqrt(d) e_1 and sqrt(d) e_2: pre-activations +-1 at every width
 import numpy as np
 
 d = 2000
