@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
+from isometer.activations import Activation
 from isometer.errors import IsometerError
 from isometer.serialize import json_data
 from isometer.theory.chains._layer import ChainLayer
 from isometer.theory.kernels._layer_maps import Stage
+from isometer.theory.kernels._length_map import SignalFamily
 from isometer.theory.phases._phase import phase_point
 
 CRITICAL = 1e-9
@@ -94,6 +97,12 @@ class Settled:
         return "ordered" if self.chi < 1.0 else "chaotic"
 
 
+@lru_cache(maxsize=32)
+def _family(phi: Activation) -> SignalFamily:
+    """Kept, with its table of moments: solvers ask for many points of one activation."""
+    return SignalFamily(phi)
+
+
 def settled(layer: ChainLayer, *, mean_square: float = 1.0) -> Settled:
     """The limit of a chain whose signal does not grow with depth, for inputs of one mean square.
 
@@ -106,7 +115,9 @@ def settled(layer: ChainLayer, *, mean_square: float = 1.0) -> Settled:
         0.0
     """
     if layer.is_plain:
-        point = phase_point(layer.activation, layer.weight_variance, layer.bias_variance, mean_square=mean_square)
+        point = phase_point(
+            _family(layer.activation), layer.weight_variance, layer.bias_variance, mean_square=mean_square
+        )
         scale = point.correlation_scale
         rate = 1.0 if math.isinf(scale) else (0.0 if scale == 0.0 else math.exp(-1.0 / scale))
         cosine = point.cosine
