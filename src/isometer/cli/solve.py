@@ -77,7 +77,7 @@ def solve(
     A depth needs --condition, --cosines or --gradients. The other numbers are solved for the edge of chaos, χ = 1; with
     --along they are a curve.
 
-    Examples: [bold]isometer solve depth --condition 2 --activation 'unit(tanh)' --input data:fashion-mnist:scale=norm[/],
+    Examples: [bold]isometer solve depth --condition 2 --activation 'unit(tanh)' --input data:mnist:scale=norm[/],
     [bold]isometer solve depth --cosines 0:0.95 --input correlated:0.5[/],
     [bold]isometer solve gain --activation tanh --along bias-variance=log:0.01:1:9[/]
     """

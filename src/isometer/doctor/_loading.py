@@ -26,7 +26,8 @@ from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.errors import IsometerError
 from isometer.files import read_regular
 from isometer.report._document import parse_report
-from isometer.spec import Chain
+from isometer.spec import Spec
+from isometer.spec._chain import chain_only
 
 _PATIENT_SIZE = 28
 
@@ -103,14 +104,24 @@ def load_target(text: str, *, seed: int = 0) -> Target:
 
 
 def _from_spec(path: Path, seed: int) -> Target:
-    from isometer.nn import build
-
     try:
-        spec = Chain.from_json(read_regular(path))
+        spec = Spec.from_json(read_regular(path))
     except OSError as problem:
         raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
-    width = spec.input_width if spec.input_width is not None else spec.widths[0]
-    return Target(path.stem, build(spec, seed=seed), shape=(width,))
+    return network_target(spec, path.stem, seed=seed)
+
+
+def network_target(spec: Spec, name: str, *, seed: int = 0) -> Target:
+    """The torch network of a spec, with random weights.
+
+    Example:
+        >>> network_target(Spec("input(8) > repeat(dense > act('relu'), 3)"), "mine").shape
+        (8,)
+    """
+    from isometer.nn import build
+
+    made = build(chain_only(spec, "the doctor"), seed=seed)
+    return Target(name, made, shape=(spec.shape.width, *spec.shape.axes))
 
 
 def _module_from_file(path: Path) -> Any:

@@ -174,8 +174,8 @@ def _factors(spec: Chain, start: Floats, is_gram: bool, limit: int) -> dict[int,
     depth = 1
     while depth <= limit:
         deep = spec.replace(depth=depth)
-        given = {"gram": start} if is_gram else {"batch": start}
-        log = float(predict(deep, **given, metrics=["gradient_log_norm"])["gradient_log_norm"].values[0, 0])
+        batch, gram = (None, start) if is_gram else (start, None)
+        log = float(predict(deep, batch, gram=gram, metrics=["gradient_log_norm"])["gradient_log_norm"].values[0, 0])
         found[depth] = math.exp(min(700.0, log - 0.5 * math.log(len(start) * deep.widths[-1])))
         depth = depth + 1 if depth < 16 else math.ceil(1.25 * depth)
     return found
