@@ -11,6 +11,7 @@ from .errors import ActivationError as ActivationError
 from .errors import InfiniteMomentError as InfiniteMomentError
 from .errors import IsometerError as IsometerError
 from .errors import ModelChangedError as ModelChangedError
+from .solvers._solve import solve as solve
 from .spec._spec import Spec as Spec
 from .theory._explanation import explain as explain
 from .theory.kernels._kernel_map import KernelMap as KernelMap

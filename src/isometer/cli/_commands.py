@@ -26,6 +26,7 @@ _OWN = {
     "simulate": ("simulate", "what happens to a batch in random networks of finite width"),
     "kernel": ("kernel", "the kernel of a batch at infinite width, and its conditioning"),
     "phase": ("kernel", "order, chaos and the edge between them"),
+    "solve": ("solve", "the depth, gain or skip strength at which a network does what you ask for"),
     "doctor": ("doctor", "examine a PyTorch model: what is wrong, where, what to change"),
     "patients": ("patients", "the built-in models that the doctor knows"),
     "trial": ("trial", "how often the doctor is right about models it has never seen"),

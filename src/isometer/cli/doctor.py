@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isometer.cli._network import check_folders
+from isometer.cli._network import NetworkText, check_folders, network_from
 from isometer.cli._shared import Json, Threads, app, console, emit, progress_bar, status
 from isometer.cli._threads import threads as using
 from isometer.cli._treatment import OptionalTreat, check_options, save_treated, treated
@@ -37,6 +37,7 @@ GALLERY = (
     "transformer-24",
 )
 UNHEALTHY, UNDECIDED = 1, 3
+_FEATURES = 100  # of the input of a network that does not say
 
 
 @app.command(cls=OptionalTreat)
@@ -50,6 +51,7 @@ def doctor(
             show_default=False,
         ),
     ] = None,
+    network: NetworkText = None,
     batch: Annotated[
         Path | None,
         typer.Option("--batch", metavar="FILE", help="Inputs: .npy, .npz, .csv, .safetensors, or torch tensors."),
@@ -135,7 +137,9 @@ def doctor(
     if lr is not None and not 0 < lr < float("inf"):
         raise IsometerError(f"--lr is {lr}; expected a positive number")
     test = StressOptions(not no_stress, optimizer, lr, budget)
-    if target is None:
+    if network is not None and target is not None:
+        raise IsometerError("a TARGET and --network name a model each; expected one of them — drop one")
+    if target is None and network is None:
         if any(option is not None for option in (batch, checkpoint, baseline, html, treat)):
             raise IsometerError(
                 "--batch, --checkpoint, --compare, --html and --treat need a TARGET — name the model to examine"
@@ -144,7 +148,7 @@ def doctor(
             _gallery(data, n, seed, as_json)
         return
     need("torch", "this part of isometer")
-    from isometer.doctor._loading import load_baseline, load_target, load_weights
+    from isometer.doctor._loading import load_baseline, load_target, load_weights, network_target
     from isometer.doctor.diagnosis._comparison import compare
 
     if treat is not None:
@@ -152,11 +156,16 @@ def doctor(
 
         chosen_ids(treat)  # a wrong id is said before anything is run
     earlier = load_baseline(baseline) if baseline is not None else None
-    code = target.rpartition(":")[0]
+    code = "" if target is None else target.rpartition(":")[0]
     if code:
         typer.echo(f"note: executing {code} to build the model", err=True)
     with using(threads), running(code) if code else contextlib.nullcontext():
-        examined = load_target(target, seed=seed)
+        if target is not None:
+            examined = load_target(target, seed=seed)
+        else:
+            assert network is not None
+            spec = network_from(network, _FEATURES)
+            examined = network_target(spec, str(spec), seed=seed)
         if checkpoint is not None:
             load_weights(examined.model, checkpoint)
         prepared = _prepared(examined, batch, data, n, shape, seed)

@@ -103,13 +103,24 @@ def load_target(text: str, *, seed: int = 0) -> Target:
 
 
 def _from_spec(path: Path, seed: int) -> Target:
-    from isometer.nn import build
-
     try:
         spec = Spec.from_json(read_regular(path))
     except OSError as problem:
         raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
-    return Target(path.stem, build(spec, seed=seed), shape=(spec.shape.width, *spec.shape.axes))
+    return network_target(spec, path.stem, seed=seed)
+
+
+def network_target(spec: Spec, name: str, *, seed: int = 0) -> Target:
+    """The torch network of a spec, with random weights.
+
+    Example:
+        >>> network_target(Spec("input(8) > repeat(dense > act('relu'), 3)"), "mine").shape
+        (8,)
+    """
+    from isometer.nn import build
+
+    made = build(spec, seed=seed)
+    return Target(name, made, shape=(spec.shape.width, *spec.shape.axes))
 
 
 def _module_from_file(path: Path) -> Any:

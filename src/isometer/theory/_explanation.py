@@ -23,6 +23,7 @@ from isometer.theory.kernels._length_map import checked_variance
 from isometer.theory.kernels._shaping import length_slope
 
 DEPTHS = (10, 100, 1000)
+_SLOW = 5  # layers of the outlook that may take long
 NEARBY = 1e-3  # 1 − cos of the nearly equal pair of inputs whose fate is reported
 
 
@@ -316,8 +317,8 @@ def _outlook(layer: ChainLayer, kernel: KernelMap) -> tuple[DepthOutlook, ...]:
 
 def _row(layer: ChainLayer, depth: int) -> DepthOutlook:
     try:
-        orthogonal = chain_path(layer, cosine=0.0, depth=depth)
-        nearby = chain_path(layer, gap=NEARBY, depth=depth)
+        orthogonal = chain_path(layer, cosine=0.0, depth=depth, slow_layers=_SLOW)
+        nearby = chain_path(layer, gap=NEARBY, depth=depth, slow_layers=_SLOW)
     except IsometerError:  # variances diverge, or each layer needs a quadrature of its own
         return DepthOutlook(depth, None, None, None)
     growth = float(orthogonal.log_gradient[depth]) / (2 * math.log(10))

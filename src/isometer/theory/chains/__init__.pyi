@@ -6,5 +6,6 @@ from ._layer import ChainLayer as ChainLayer
 from ._path import ChainPath as ChainPath
 from ._path import chain_path as chain_path
 from ._settled import Settled as Settled
+from ._settled import chi_of as chi_of
 from ._settled import phase_of as phase_of
 from ._settled import settled as settled

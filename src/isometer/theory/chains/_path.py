@@ -38,6 +38,7 @@ def chain_path(
     cosine: float | None = None,
     gap: float | None = None,
     mean_square: float = 1.0,
+    slow_layers: int | None = None,
 ) -> ChainPath:
     """The cosine of two inputs and the growth of gradients, layer by layer.
 
@@ -48,6 +49,7 @@ def chain_path(
         depth: layers, those of the chain unless given.
         cosine, gap: ρ of the two inputs, or 1 − ρ; one of them.
         mean_square: of both inputs.
+        slow_layers: layers that may take a quadrature of their own, about 0.1 s each; 300 unless given.
 
     Returns:
         A `ChainPath`.
@@ -71,6 +73,7 @@ def chain_path(
     if not 0.0 <= near <= 2.0:
         raise IsometerError(f"a cosine lies in [−1, 1] and a gap 1 − ρ in [0, 2]; got 1 − ρ = {float(near)!r}")
     network = layer.layers(mean_square)
+    network.slow_layers = network.slow_layers if slow_layers is None else slow_layers
     transient, constant = network.stages(layers)
     out = np.empty((3, layers + 1))
     out[:, 0] = float(cosine_of(near, far)), float(near), 0.0

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
+from isometer.activations import Activation
 from isometer.errors import IsometerError
 from isometer.serialize import json_data
 from isometer.theory.chains._layer import ChainLayer
 from isometer.theory.kernels._layer_maps import Stage
-from isometer.theory.phases._phase import phase_point
+from isometer.theory.kernels._length_map import SignalFamily
+from isometer.theory.phases._phase import phase_point, phase_slope
 
 CRITICAL = 1e-9
 """|χ − 1| below this is the edge of chaos."""
@@ -94,6 +97,12 @@ class Settled:
         return "ordered" if self.chi < 1.0 else "chaotic"
 
 
+@lru_cache(maxsize=32)
+def _family(phi: Activation) -> SignalFamily:
+    """Kept, with its table of moments: solvers ask for many points of one activation."""
+    return SignalFamily(phi)
+
+
 def settled(layer: ChainLayer, *, mean_square: float = 1.0) -> Settled:
     """The limit of a chain whose signal does not grow with depth, for inputs of one mean square.
 
@@ -106,7 +115,9 @@ def settled(layer: ChainLayer, *, mean_square: float = 1.0) -> Settled:
         0.0
     """
     if layer.is_plain:
-        point = phase_point(layer.activation, layer.weight_variance, layer.bias_variance, mean_square=mean_square)
+        point = phase_point(
+            _family(layer.activation), layer.weight_variance, layer.bias_variance, mean_square=mean_square
+        )
         scale = point.correlation_scale
         rate = 1.0 if math.isinf(scale) else (0.0 if scale == 0.0 else math.exp(-1.0 / scale))
         cosine = point.cosine
@@ -135,6 +146,24 @@ def phase_of(layer: ChainLayer, *, mean_square: float = 1.0) -> Settled:
     if not _grows(layer):
         return settled(layer, mean_square=mean_square)
     return Settled(1.0, 1.0, None, 1.0, growing=True)
+
+
+def chi_of(layer: ChainLayer, *, mean_square: float = 1.0) -> float:
+    """χ alone, which is quicker to have than where cosines go; 1 where a signal grows with depth, inf where φ jumps.
+
+    Example:
+        >>> from isometer.spec import chain_from_options
+        >>> round(chi_of(ChainLayer.of(chain_from_options(activation="gelu", norm="rms"))), 5)
+        1.07203
+    """
+    if layer.is_plain:
+        return phase_slope(
+            _family(layer.activation), layer.weight_variance, layer.bias_variance, mean_square=mean_square
+        )
+    if _grows(layer):
+        return 1.0
+    stages, constant = layer.layers().stages(_LAYERS)
+    return (constant or stages[-1]).growth
 
 
 def _grows(layer: ChainLayer) -> bool:

@@ -161,6 +161,7 @@ class Layers:
         self.one_dual = self.family.homogeneous or (norm != "none" and norm_position == "pre")
         self.patience = 20_000 if self.one_dual else patience(self.family)
         self.first_share = squared_length / self.start
+        self.slow_layers = _SLOW
         self._found: list[Stage] = []  # what was needed so far, for every depth
         self._constant: Stage | None = None
 
@@ -176,7 +177,7 @@ class Layers:
             slow = 0
             if self.residual is not None and not self.one_dual and isinstance(stage.dual.base, AngleDual):
                 slow = depth - len(found)  # a signal that only grows: all layers from here on
-            if len(found) >= self.patience or slow > _SLOW:
+            if len(found) >= self.patience or slow > self.slow_layers:
                 raise unsettled(self.family.activation.name, len(found) + 1, skip=self.residual is not None)
             found.append(stage)
         return found[:depth], self._constant if depth > len(found) else None

@@ -110,6 +110,28 @@ def phase_point(
     )
 
 
+def phase_slope(
+    source: str | Activation | SignalFamily | Any,
+    weight_variance: float,
+    bias_variance: float = 0.0,
+    *,
+    mean_square: float = 1.0,
+) -> float:
+    """χ of `phase_point` alone: inf where the variance diverges, unless φ is homogeneous.
+
+    Example:
+        >>> from isometer.theory.phases._phase import phase_slope
+        >>> phase_slope("relu", 2.0)
+        1.0
+    """
+    lengths = LengthMap(source, weight_variance=weight_variance, bias_variance=bias_variance)
+    family, sigma = lengths.family, lengths.weight_variance
+    variance, _ = _destination(lengths, sigma * mean_square + lengths.bias_variance)
+    if math.isinf(variance):
+        return sigma * family.slope_second(1.0) if family.homogeneous else math.inf
+    return sigma * family.slope_second(variance)
+
+
 def _scale(slope: float) -> float:
     """Layers per factor e for a map of this slope."""
     size = abs(slope)

@@ -1,0 +1,181 @@
+"""The largest depth that keeps cosines or gradients in a band."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from isometer.checks import whole_number
+from isometer.errors import IsometerError
+from isometer.solvers._answer import Answer
+from isometer.spec import Chain
+from isometer.theory.chains import ChainLayer, chain_path
+from isometer.theory.prediction import predict
+from isometer.theory.prediction._coverage import check_covered
+from isometer.theory.prediction._forward import Forward
+from isometer.theory.prediction._trajectories import checked_start
+
+Floats = NDArray[np.float64]
+Kept = Literal["cosines", "gradients"]
+"""The type of what a band is about."""
+_SETTLED = 1e-14  # relative change of the Gram matrix from which on layers do nothing more
+
+
+def largest_depth(
+    spec: Chain,
+    batch: ArrayLike | None = None,
+    *,
+    gram: ArrayLike | None = None,
+    keep: Kept = "cosines",
+    band: tuple[float, float],
+    most: int = 1000,
+) -> Answer:
+    """The largest depth up to which all cosines of a batch, or the size of gradients, stay in a band.
+
+    Args:
+        spec: the chain; its own depth does not matter.
+        batch: the input `(n, d)`.
+        gram: or its Gram matrix `H Hᵀ / d`.
+        keep: `"cosines"` of all pairs of samples at every layer up to the depth; `"gradients"`, the norm of the
+            gradient at the input over that at the output of a network of that depth.
+        band: lowest and highest value.
+        most: the largest depth that is looked at.
+
+    Returns:
+        An `Answer`; `inf` where the layers have settled inside the band.
+
+    Example:
+        >>> from isometer.spec import chain_from_options
+        >>> answer = largest_depth(chain_from_options(), gram=np.eye(2), band=(-0.5, 0.9))
+        >>> answer.value, answer.rows[-1][0]
+        (13, 14)
+    """
+    low, high = map(float, band)
+    if not low < high:
+        raise IsometerError(f"the band is {low:g} to {high:g}; expected the lower end first — swap them")
+    limit = whole_number(most, "the largest depth", high=100_000, fix="pass fewer layers")
+    start, is_gram = checked_start(spec, batch, gram)
+    check_covered(spec, len(start), backward=keep == "gradients")
+    if keep == "gradients":
+        if low < 0:
+            raise IsometerError(f"the band of gradients begins at {low:g}; expected positive factors — 0.1 to 10, say")
+        return _gradients(spec, start, is_gram, low, high, limit)
+    if len(start) < 2:
+        raise IsometerError("one sample has no cosines; expected two samples at least — pass a larger batch")
+    return _cosines(spec, start, is_gram, low, high, limit)
+
+
+def _cosines(spec: Chain, start: Floats, is_gram: bool, low: float, high: float, limit: int) -> Answer:
+    rows: list[tuple[int, float, float]] = []
+    depth, ended, diverged = min(16, limit), False, -1
+    while True:
+        path = Forward(spec.replace(depth=depth)).path(start, is_gram=is_gram, settled=_SETTLED)
+        rows = [(layer, *_extremes(gram)) for layer, (gram, _) in enumerate(path.grams("post"))]
+        outside = next((row[0] for row in rows if not (low <= row[1] and row[2] <= high)), None)
+        diverged = path.diverged
+        ended = len(rows) - 1 < depth and diverged < 0
+        if outside is not None or ended or diverged >= 0 or depth >= limit:
+            break
+        depth = min(4 * depth, limit)
+    question = f"largest depth that keeps all cosines between {low:g} and {high:g}"
+    columns = ("layer", "lowest cosine", "highest cosine")
+    shown = _some(rows, outside)
+    if outside is not None:
+        return _left(spec, question, columns, shown, outside, rows[outside][1:], low, high, "cosine")
+    if diverged >= 0:
+        words = f"Depth {diverged - 1}: cosines are in the band, but the signal overflows in layer {diverged}."
+        return Answer(
+            "depth", question, str(spec), diverged - 1, 0.0, words, "use the principled gain, or a norm", columns, shown
+        )
+    if ended:
+        words = f"Any depth: the layers have settled, with cosines from {rows[-1][1]:.4g} to {rows[-1][2]:.4g}."
+        return Answer("depth", question, str(spec), math.inf, 0.0, words, _NOTHING, columns, shown)
+    words = f"At least {limit}: cosines are from {rows[-1][1]:.4g} to {rows[-1][2]:.4g} there, and still moving."
+    step = "look deeper with --most, or ask theory where they go: isometer predict"
+    return Answer("depth", question, str(spec), float(limit), None, words, step, columns, shown)
+
+
+_NOTHING = "nothing to do: depth is free"
+
+
+def _extremes(gram: Floats) -> tuple[float, float]:
+    root = np.sqrt(np.diag(gram))
+    apart = ~np.eye(len(gram), dtype=bool)
+    with np.errstate(invalid="ignore"):
+        cosines = (gram / np.outer(root, root))[apart]
+    cosines = np.clip(np.nan_to_num(cosines, nan=0.0), -1.0, 1.0)  # a sample that died has no direction
+    return float(cosines.min()), float(cosines.max())
+
+
+def _left(
+    spec: Chain,
+    question: str,
+    columns: tuple[str, ...],
+    rows: tuple[tuple[float, ...], ...],
+    outside: int,
+    values: tuple[float, ...],
+    low: float,
+    high: float,
+    what: str,
+) -> Answer:
+    worst = next(value for value in values if not low <= value <= high)
+    side = f"below {low:g}" if worst < low else f"above {high:g}"
+    if outside == 0:
+        words = f"No depth: the input itself has a {what} of {worst:.4g}, {side}."
+        return Answer("depth", question, str(spec), None, None, words, "widen the band", columns, rows)
+    depth = outside - 1
+    words = f"Depth {depth}: in layer {outside} a {what} is {worst:.4g}, {side}."
+    step = "isometer explain says what the layers tend to; a skip connection (--gamma) or a norm changes it"
+    solved = str(spec.replace(depth=depth)) if depth else str(spec)
+    return Answer("depth", question, solved, depth, 0.0, words, step, columns, rows)
+
+
+def _some(rows: list[tuple[int, float, float]], outside: int | None) -> tuple[tuple[int, float, float], ...]:
+    """Powers of two, and the layers around the end of the band."""
+    near = {len(rows) - 1} if outside is None else {outside - 1, outside}
+    keep = [row for row in rows if row[0] in near or row[0] & (row[0] - 1) == 0]
+    return tuple(row for row in keep if outside is None or row[0] <= outside)
+
+
+def _gradients(spec: Chain, start: Floats, is_gram: bool, low: float, high: float, limit: int) -> Answer:
+    factors = _factors(spec, start, is_gram, limit)
+    outside = next((at for at in sorted(factors) if not low <= factors[at] <= high), None)
+    question = f"largest depth that keeps the gradient at the input between {low:g} and {high:g} of that at the output"
+    columns = ("depth", "gradient, input over output")
+    rows = tuple((at, factors[at]) for at in sorted(factors))
+    shown = tuple(
+        row
+        for row in rows
+        if (row[0] & (row[0] - 1) == 0 or row[0] in (rows[-1][0], (outside or 1) - 1, outside))
+        and (outside is None or row[0] <= outside)
+    )
+    if outside is not None:
+        return _left(spec, question, columns, shown, outside, (factors[outside],), low, high, "gradient factor")
+    last = rows[-1]
+    words = f"At least {last[0]}: the gradient at the input is {last[1]:.4g} of that at the output there."
+    return Answer("depth", question, str(spec), float(last[0]), None, words, "look deeper with --most", columns, shown)
+
+
+def _factors(spec: Chain, start: Floats, is_gram: bool, limit: int) -> dict[int, float]:
+    """The gradient norm at the input over that at the output, by depth; all depths where one pass has them."""
+    squares = np.diag(start) if is_gram else (start**2).mean(axis=1)
+    try:
+        layer = ChainLayer.of(spec)
+        one_size = float(np.ptp(squares)) <= 1e-12 * float(squares.max())
+    except IsometerError:
+        one_size = False
+    if one_size:
+        path = chain_path(layer, depth=limit, cosine=0.0, mean_square=float(squares.mean()))
+        return {at: math.exp(min(700.0, float(path.log_gradient[at]) / 2)) for at in range(limit + 1)}
+    found: dict[int, float] = {0: 1.0}
+    depth = 1
+    while depth <= limit:
+        deep = spec.replace(depth=depth)
+        batch, gram = (None, start) if is_gram else (start, None)
+        log = float(predict(deep, batch, gram=gram, metrics=["gradient_log_norm"])["gradient_log_norm"].values[0, 0])
+        found[depth] = math.exp(min(700.0, log - 0.5 * math.log(len(start) * deep.widths[-1])))
+        depth = depth + 1 if depth < 16 else math.ceil(1.25 * depth)
+    return found

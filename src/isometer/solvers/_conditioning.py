@@ -1,0 +1,214 @@
+"""The least depth at which the kernel of a batch is as well conditioned as asked for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
+
+from isometer.checks import real_number
+from isometer.solvers._answer import Answer, Published
+from isometer.spec import Chain
+from isometer.theory.chains import ChainKernels, ChainLayer, chain_kernels
+from isometer.theory.kernels import (
+    SphereKernel,
+    tangent_condition_bound,
+    tangent_condition_bound_separated,
+    top_layer_condition_bound,
+    top_layer_condition_bound_separated,
+)
+from isometer.theory.kernels._kernel_matrix import Kind
+from isometer.theory.kernels._layer_maps import coordinates
+
+Floats = NDArray[np.float64]
+DEEPEST = 1 << 20
+"""Depths are searched up to here where the cost does not grow with depth."""
+_SHALLOW = 300  # and up to here where it does
+_ALL = 32  # depths that are looked at one by one: the condition number need not be monotone
+_BOUND = 10**7  # depths at which published bounds are looked at
+_PAPER = "Agarwal et al. 2021"
+
+
+class Conditions:
+    """Condition numbers of one kernel over depth, each computed once.
+
+    Example:
+        >>> from isometer.spec import chain_from_options
+        >>> found = Conditions(chain_from_options(activation="normalized(relu)"), np.eye(4) * 2, "nngp")
+        >>> round(found.at(3), 6)
+        1.0
+    """
+
+    def __init__(self, spec: Chain, inputs: ArrayLike, kind: Kind) -> None:
+        self.spec, self.inputs, self.kind = spec, inputs, kind
+        self.first: ChainKernels = chain_kernels(spec, inputs, 1, kinds=(kind,))
+        self.known: dict[int, float] = {1: self.first.matrices[kind].condition_number}
+        self.network = self._on_sphere(ChainLayer.of(spec))
+        cheap = self.network is not None and self.network.constant is not None
+        self.deepest = DEEPEST if cheap else _SHALLOW
+
+    def _on_sphere(self, layer: ChainLayer) -> SphereKernel | None:
+        """The kernel as a function of the angle, for inputs of one length."""
+        batch = self.first.matrices[self.kind].batch
+        if batch.common_length is None:
+            return None
+        everything = slice(0, len(batch.directions))
+        self.s = coordinates(*batch.gaps(everything, everything))
+        np.fill_diagonal(self.s, -np.inf)
+        return SphereKernel(
+            layer.family,
+            64,
+            squared_length=batch.common_length,
+            **layer.layout,
+            tangent=self.kind == "ntk",
+        )
+
+    def at(self, depth: int) -> float:
+        """λ_max/λ_min at a depth; inf beyond what float64 resolves."""
+        if depth not in self.known:
+            self.known[depth] = self._computed(depth)
+        return self.known[depth]
+
+    def _computed(self, depth: int) -> float:
+        if self.network is None or self.first.matrices[self.kind].singular is not None:
+            found = chain_kernels(self.spec, self.inputs, depth, kinds=(self.kind,))
+            return found.matrices[self.kind].condition_number
+        deep = self.network.at_depth(depth)
+        channel = 0 if self.kind == "nngp" else 1
+        matrix: Any = deep.tabulated(self.s, self.kind)[0] if self.s.size > 6000 else deep.values(self.s)[channel]
+        matrix = np.where(np.isneginf(self.s), 1.0, matrix)
+        shift = self.first.layout["bias"] if self.first.layout["residual"] is None else 0.0
+        if shift > 0.0:  # the readout has no bias
+            part = shift * math.exp(-deep.log_diagonal(self.kind))
+            matrix = (matrix - part) / (1.0 - part)
+        values = linalg.eigvalsh((matrix + matrix.T) / 2)
+        floor = len(values) * np.finfo(float).eps * values[-1]
+        return float(values[-1] / values[0]) if values[0] > floor else math.inf
+
+
+def least_depth(spec: Chain, inputs: ArrayLike, *, condition: float, kind: Kind = "nngp") -> Answer:
+    """The least depth at which the condition number of a kernel of the batch is at most `condition`.
+
+    Depths up to 32 are looked at one by one; beyond, the condition number counts as monotone between a depth and its
+    double.
+
+    Args:
+        spec: the chain; its own depth does not matter.
+        inputs: (n, d), samples by features.
+        condition: the condition number asked for, above 1.
+        kind: "nngp" or "ntk".
+
+    Returns:
+        An `Answer`; its table has the condition number over depth, and `published` the depth of printed bounds.
+
+    Example:
+        >>> from isometer.spec import chain_from_options
+        >>> inputs = np.array([[1.0, 0.0], [0.8, 0.6]]) * 2**0.5
+        >>> answer = least_depth(chain_from_options(activation="normalized(relu)"), inputs, condition=2.0)
+        >>> answer.value
+        4
+    """
+    target = real_number(condition, "the condition number", low=1.0, fix="ask for more than 1")
+    conditions = Conditions(spec, inputs, kind)
+    depth = _least(conditions, target)
+    kernel = conditions.first.matrices[kind]
+    n = len(kernel.matrix)
+    what = f"the condition number of the {kind.upper()} of {n} samples"
+    published = _published(conditions.first, kind, target)
+    rows = tuple((at, conditions.known[at]) for at in sorted(conditions.known))
+    question = f"least depth at which {what} is at most {target:g}"
+    shown = _chosen(rows, depth)
+    if depth is None:
+        best = min(rows, key=lambda row: row[1])
+        looked = max(row[0] for row in rows)
+        reason = f"No depth up to {looked} does: {what} is smallest at depth {best[0]}, {_said(best[1])}."
+        if kernel.singular is not None:
+            reason = f"No depth does: {kernel.singular.partition(' — ')[0]}."
+        step = "try an activation without a mean, such as normalized(relu), or norm layer after the activation"
+        step = "drop the duplicates" if kernel.singular is not None else step
+        return Answer("depth", question, str(spec), None, None, reason, step, _COLUMNS, shown, published=published)
+    before = "" if depth == 1 else f" ({_said(conditions.at(depth - 1))} at depth {depth - 1})"
+    words = f"Depth {depth} is enough: {what} is {_said(conditions.at(depth))}{before}."
+    known = [one for one in published if one.depth is not None]
+    if known:
+        asked = min(known, key=lambda one: one.depth or 0)
+        words += f" The published bound ({asked.paper}, {asked.reference}) asks for depth {asked.depth}."
+    solved = spec.replace(depth=depth)
+    return Answer(
+        "depth", question, str(solved), depth, 0.0, words, f"isometer kernel --depth {depth} shows the kernel itself",
+        _COLUMNS, shown, published=published,
+    )  # fmt: skip
+
+
+_COLUMNS = ("depth", "condition number")
+
+
+def _said(value: float) -> str:
+    return "beyond float64" if math.isinf(value) else f"{value:.4g}"
+
+
+def _chosen(rows: tuple[tuple[int, float], ...], depth: int | None) -> tuple[tuple[int, float], ...]:
+    """Powers of two, and the depths around the answer."""
+    near = set() if depth is None else {depth - 1, depth, depth + 1}
+    return tuple(row for row in rows if row[0] in near or row[0] & (row[0] - 1) == 0)
+
+
+def _least(conditions: Conditions, target: float) -> int | None:
+    if conditions.first.matrices[conditions.kind].singular is not None:
+        return None
+    for depth in range(1, _ALL + 1):
+        if conditions.at(depth) <= target:
+            return depth
+    before, depth = _ALL, 2 * _ALL
+    while depth <= conditions.deepest:
+        if conditions.at(depth) <= target:
+            break
+        if math.isinf(conditions.at(depth)) and math.isinf(conditions.at(before)):
+            return None  # collapsed: float64 resolves nothing from here on
+        before, depth = depth, 2 * depth
+    else:
+        return None
+    while depth - before > 1:
+        middle = (before + depth) // 2
+        before, depth = (before, middle) if conditions.at(middle) <= target else (middle, depth)
+    return depth
+
+
+def _published(found: ChainKernels, kind: Kind, target: float) -> tuple[Published, ...]:
+    """The least depth of every printed bound on the condition number."""
+    quantities, n = found.quantities(kind), len(found.matrices[kind].matrix)
+    mu, separation, gram = (quantities[name] or 0.0 for name in ("nonlinearity", "delta_A", "delta_B"))
+    bounds: dict[str, Any] = {
+        "004/cor-4": lambda depth: top_layer_condition_bound(n, depth, separation, mu),
+        "004/cor-8": lambda depth: top_layer_condition_bound_separated(n, depth, gram, mu),
+        "004/cor-6": lambda depth: tangent_condition_bound(n, depth, separation, mu),
+        "004/cor-10": lambda depth: tangent_condition_bound_separated(n, depth, gram, mu),
+    }
+    out = []
+    for check in found.bounds(kind):
+        if check.reference not in bounds:
+            continue
+        early = "depth" in check.reason  # it starts deeper: no failed hypothesis
+        if not check.applies and not early:
+            out.append(Published(check.reference, _PAPER, None, check.reason))
+            continue
+        depth = _first(bounds[check.reference], target)
+        reason = "" if depth is not None else f"it stays above {target:g} up to depth {_BOUND}"
+        out.append(Published(check.reference, _PAPER, depth, reason))
+    return tuple(out)
+
+
+def _first(bound: Any, target: float) -> int | None:
+    """The first depth at which a bound that falls with depth is at most the target."""
+    low, high = 0, 1
+    while bound(high) > target:
+        low, high = high, 2 * high
+        if high > _BOUND:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if bound(middle) <= target else (middle, high)
+    return high

@@ -1,0 +1,189 @@
+"""The edge of chaos: the gain, skip strength, bias or activation scale at which χ = 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.optimize import brentq
+
+from isometer.errors import IsometerError, unknown_name
+from isometer.solvers._answer import Answer
+from isometer.spec import Chain
+from isometer.theory.chains import ChainLayer, chi_of, phase_of
+
+Unknown = Literal["gain", "gamma", "bias_variance", "activation_gain"]
+"""The type of a number of a network that can be solved for."""
+UNKNOWNS: tuple[Unknown, ...] = get_args(Unknown)
+RANGES: dict[Unknown, tuple[float, float]] = {
+    "gain": (0.05, 20.0),
+    "gamma": (0.01, 100.0),
+    "bias_variance": (1e-4, 10.0),
+    "activation_gain": (0.05, 20.0),
+}
+"""Where solutions are looked for unless told."""
+_WORDS = {
+    "gain": "gain of the weights",
+    "gamma": "skip strength γ",
+    "bias_variance": "variance of the biases",
+    "activation_gain": "activation scale α",
+}
+_POINTS = 33  # of the scan for changes of sign
+_LEAST = 1e-7  # |χ − 1| of a solution: where χ jumps across 1 there is none
+
+
+def with_value(spec: Chain, unknown: Unknown, value: float) -> Chain:
+    """The chain with one of its numbers set.
+
+    Example:
+        >>> from isometer import Spec
+        >>> with_value(Spec(width=4, depth=2), "gain", 1.5).gain
+        1.5
+    """
+    if unknown not in UNKNOWNS:
+        raise unknown_name("unknown", unknown, ["depth", *UNKNOWNS])
+    if unknown == "gamma":
+        if not spec.has_skip:
+            raise IsometerError(
+                "the network has no skip connection whose strength could be solved for — give it one with --gamma 1"
+            )
+        return spec.replace(residual=value)
+    return spec.replace(**{unknown: value})
+
+
+def _layer(spec: Chain, unknown: Unknown, value: float) -> ChainLayer:
+    """The layer with one of its numbers set; without a norm φ(αz) is φ of a signal α times as large, which is quicker."""
+    if unknown == "activation_gain":
+        layer = ChainLayer.of(with_value(spec, unknown, 1.0))
+        if layer.is_plain:
+            larger = {name: getattr(layer, name) * value**2 for name in ("weight_variance", "bias_variance")}
+            return layer.with_values(**larger, entry_variance=layer.entry_variance * value**2)
+    return ChainLayer.of(with_value(spec, unknown, value))
+
+
+def edge_of(
+    spec: Chain, unknown: Unknown, *, between: tuple[float, float] | None = None, mean_square: float = 1.0
+) -> Answer:
+    """The value of one number of a chain at which χ = 1: nearby inputs neither align nor separate exponentially.
+
+    Args:
+        spec: the chain; the number's own value does not matter.
+        unknown: `"gain"`, `"gamma"`, `"bias_variance"` or `"activation_gain"`.
+        between: where to look, on a logarithmic scale.
+        mean_square: of the inputs.
+
+    Returns:
+        An `Answer`; the smallest solution, with all of them in `solutions`.
+
+    Example:
+        >>> from isometer import Spec
+        >>> edge_of(Spec(width=8, depth=2, activation="tanh", bias_variance=0.1), "gain").conclusion[:40]
+        'The edge of chaos is at gain of the weig'
+    """
+    low, high = between or RANGES[unknown]
+    if not 0.0 < low < high:
+        raise IsometerError(f"the range is {low:g} to {high:g}; expected two positive numbers, the smaller first")
+    question = f"{_WORDS[unknown]} at the edge of chaos, χ = 1"
+    grid = np.geomspace(low, high, _POINTS)
+    if phase_of(ChainLayer.of(with_value(spec, unknown, float(grid[0]))), mean_square=mean_square).growing:
+        words = "The signal grows with depth, since no norm follows the skip: χ approaches 1 whatever the numbers are."
+        return Answer(unknown, question, str(spec), None, None, words, "take norm position 'sum', or ask for a depth")
+
+    def excess(value: float) -> float:
+        found = chi_of(_layer(spec, unknown, value), mean_square=mean_square)
+        return min(found, 1e300) - 1.0
+
+    values = [excess(float(at)) for at in grid]
+    rows = tuple((float(at), 1.0 + value) for at, value in zip(grid[::4], values[::4], strict=True))
+    columns = (unknown.replace("_", " "), "χ")
+    if max(map(abs, values)) <= 1e-9:
+        words = f"Any value: χ = 1 whatever the {_WORDS[unknown]} is."
+        return Answer(unknown, question, str(spec), math.inf, 0.0, words, "nothing to do", columns, rows)
+    solutions, errors = _roots(excess, grid, values)
+    if not solutions:
+        flat = max(values) - min(values) <= 1e-9
+        span = f"χ is {1 + values[0]:.4g}" if flat else f"χ goes from {1 + min(values):.4g} to {1 + max(values):.4g}"
+        words = f"No {_WORDS[unknown]} between {low:g} and {high:g} is at the edge: {span}."
+        return Answer(unknown, question, str(spec), None, None, words, "solve for another number", columns, rows)
+    value, error = solutions[0], errors[0]
+    solved = with_value(spec, unknown, value)
+    more = "" if len(solutions) == 1 else f" (and at {', '.join(f'{one:.6g}' for one in solutions[1:])})"
+    words = f"The edge of chaos is at {_WORDS[unknown]} {value:.9g} ± {max(error, 1e-16):.0e}{more}."
+    step = f'isometer simulate --network "{solved}" --backward shows gradients that keep their size'
+    return Answer(unknown, question, str(solved), value, error, words, step, columns, rows, tuple(solutions))
+
+
+def _roots(
+    excess: Callable[[float], float], grid: np.ndarray[tuple[int], np.dtype[np.float64]], values: Sequence[float]
+) -> tuple[list[float], list[float]]:
+    """Where the excess is zero, with errors; a jump across zero is none."""
+    found: list[float] = []
+    errors: list[float] = []
+    for left, right, below, above in zip(grid[:-1], grid[1:], values[:-1], values[1:], strict=True):
+        if below == 0.0:
+            root = float(left)
+        elif below * above < 0.0:
+            root = float(brentq(excess, left, right, xtol=1e-14, rtol=8.9e-16, maxiter=200))
+        else:
+            continue
+        rest = abs(excess(root))
+        if rest > _LEAST:
+            continue
+        step = 1e-4 * root
+        slope = abs(excess(root + step) - excess(root - step)) / (2 * step)
+        found.append(root)
+        errors.append(max(4e-16 * root, (rest + 1e-13) / slope if slope > 0 else math.inf))
+    return found, errors
+
+
+def edge_curve(
+    spec: Chain,
+    unknown: Unknown,
+    along: Unknown,
+    values: Sequence[float],
+    *,
+    between: tuple[float, float] | None = None,
+    mean_square: float = 1.0,
+) -> Answer:
+    """The edge of chaos as a curve: one number solved for at each value of another.
+
+    Args:
+        spec: the chain.
+        unknown: what is solved for.
+        along: what is given.
+        values: of it.
+        between, mean_square: as for `edge_of`.
+
+    Returns:
+        An `Answer` with the curve as its table.
+
+    Example:
+        >>> from isometer import Spec
+        >>> spec = Spec(width=8, depth=2, activation="tanh")
+        >>> [round(row[1], 4) for row in edge_curve(spec, "gain", "bias_variance", [0.01, 0.1]).rows]
+        [1.1036, 1.3199]
+    """
+    if along == unknown:
+        raise IsometerError(f"{unknown} is solved for and given; expected two numbers of the network — name another")
+    if not values:
+        raise IsometerError(f"no values of {along} are given; expected some — bias-variance=0.01:0.5:11, say")
+    rows = []
+    for value in values:
+        found = edge_of(with_value(spec, along, float(value)), unknown, between=between, mean_square=mean_square)
+        rows.append((float(value), found.value, found.error))
+    known = [row for row in rows if row[1] is not None]
+    question = f"edge of chaos: {_WORDS[unknown]} over {_WORDS[along]}"
+    if not known:
+        words = f"No {_WORDS[unknown]} is at the edge for any of the {len(rows)} values of the {_WORDS[along]}."
+    else:
+        first, last = known[0], known[-1]
+        words = (
+            f"The edge of chaos goes from {_WORDS[unknown]} {first[1]:.6g} at {_WORDS[along]} {first[0]:g} to "
+            f"{last[1]:.6g} at {last[0]:g}."
+        )
+    columns = (along.replace("_", " "), unknown.replace("_", " "), "error")
+    return Answer(
+        unknown, question, str(spec), None, None, words, "isometer phase --plot draws the plane", columns, tuple(rows)
+    )
