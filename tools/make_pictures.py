@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+import network_pictures
 from chromium import CHROMIUM, FLAGS
 from isometer.cli.demo import demo
 from isometer.report import activation_picture, kernel_picture, save_figure
@@ -69,6 +70,7 @@ def main() -> None:
             report_picture(Path(folder) / "doctor.html", PICTURES / "doctor.png")
         study_pictures(Path(folder) / "gallery")
     conditioning_picture(PICTURES / "theory-conditioning.png")
+    network_pictures.make(PICTURES / "networks")
     print(save_figure(activation_picture(explain("gelu")), PICTURES / "gelu.png"))
 
 
