@@ -266,7 +266,7 @@ def test_debug_shows_the_traceback_of_any_error(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize(
     "arguments",
-    [["explane"], ["explain"], ["explain", "relu", "--norm", "bacth"], ["explain", "relu", "--nrom"], ["kernel"]],
+    [["explane"], ["explain", "relu", "--nrom"], ["explain", "relu", "--norm-position", "front"], ["data", "show"]],
 )
 def test_a_wrong_command_line_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = ended(*arguments, capsys=capsys)

@@ -54,7 +54,7 @@ def with_value(spec: Chain, unknown: Unknown, value: float) -> Chain:
 
 
 def _layer(spec: Chain, unknown: Unknown, value: float) -> ChainLayer:
-    """The layer with one of its numbers set; without a norm φ(αz) is φ of a signal α times as large: quicker."""
+    """The layer with one of its numbers set; without a norm φ(αz) is φ of a signal α times as large."""
     if unknown == "activation_gain":
         layer = ChainLayer.of(with_value(spec, unknown, 1.0))
         if layer.is_plain:
