@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from support.references import stored
-from support.wide_networks import Wide
 
 from isometer import Spec
 from isometer.errors import IsometerError
 from isometer.theory import kernel_matrices
 from isometer.theory.networks import NotCovered, network_kernels
 from isometer.theory.networks._kernels import kernels_by_steps
+from support.references import stored
+from support.wide_networks import Wide
 
 REFERENCES = stored("networks")
 

@@ -11,10 +11,10 @@ from isometer.checks import whole_number
 from isometer.errors import IsometerError
 from isometer.spec import Spec
 from isometer.theory.networks._covariance import Covariance
+from isometer.theory.networks._expectations import Expectations
 from isometer.theory.networks._interpreter import Passage, passage
 from isometer.theory.networks._layout import Layout
-from isometer.theory.networks._moments import Moments
-from isometer.theory.networks._state import State, gaussian
+from isometer.theory.networks._state import FeatureState, gaussian
 from isometer.theory.networks._weights import Run
 
 Floats = NDArray[np.float64]
@@ -74,8 +74,8 @@ def exchangeable_path(spec: Spec, gaps: ArrayLike, variances: ArrayLike = 1.0, *
     matrices = gap[:, None, None] * (1.0 - np.eye(count))
     start = gaussian(Covariance(np.repeat(variance[:, None], count, axis=1), matrices), None)
     layers = list(spec.executed_layers())
-    state = State.of(start, Layout(count, copies=len(gap)), spec.shape.width)
-    return _read(passage(layers, state, Run(Moments())), len(layers))
+    state = FeatureState.of(start, Layout(count, copies=len(gap)), spec.shape.width)
+    return _read(passage(layers, state, Run(Expectations())), len(layers))
 
 
 def _read(found: Passage, layers: int) -> ExchangeablePath:
