@@ -4,7 +4,8 @@ Over R networks of width d, the mean square of the features, the mean cosine (pr
 the squared gradient norms of every layer have standard errors s/√R and, to leading order, a bias of as many 1/d as
 there are weights before or behind them. Allowed is `_ERRORS` standard errors and `_BIAS` times that bias. Networks that
 multiply branches again and again have a larger bias; what is beyond the allowed error must then fall like 1/d: to less
-than a half at three times the width. The other tests say what that finds: a gain that is 30 % off, and summands of a skip that are taken as independent.
+than a half at three times the width. The other tests say what that finds: a gain that is 30 % off, and summands of a
+skip that are taken as independent.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from isometer.spec import Composition, Dense, Spec, Step
 from isometer.spec._steps import Attention, Convolution, walk
