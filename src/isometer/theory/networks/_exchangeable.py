@@ -53,8 +53,8 @@ def exchangeable_path(spec: Spec, gaps: ArrayLike, variances: ArrayLike = 1.0, *
         >>> spec = Spec("input(8) > repeat(dense(gain=2**0.5) > act('relu'), 3)")
         >>> exchangeable_path(spec, [1.0, 1e-12]).cosine[1].round(6).tolist()  # κ(0) = 1/π
         [0.31831, 1.0]
-        >>> float(exchangeable_path(spec, [1e-12]).gap[1, 0].round(18))  # as accurate as the input's
-        9.99999e-13
+        >>> float(exchangeable_path(spec, [1e-12]).gap[1, 0].round(19))  # as accurate as the input's
+        9.999997e-13
     """
     if spec.shape.axes:
         raise IsometerError(

@@ -56,10 +56,10 @@ def network_kernels(
         NotCovered: theory does not cover some step where it stands.
 
     Example:
-        >>> spec = Spec("input(2) > repeat(residual(act('relu') > dense(gain=2**0.5)), 2) > norm('layer') > dense(1)")
+        >>> spec = Spec("input(2) > repeat(residual(act('relu') > dense(gain=2**0.5)), 2) > norm('rms') > dense(1)")
         >>> both = network_kernels(spec, np.eye(2) * 2**0.5)
         >>> both["nngp"].matrix.round(6).tolist()
-        [[1.0, 0.356394], [0.356394, 1.0]]
+        [[1.0, 0.159155], [0.159155, 1.0]]
     """
     for kind in kinds:
         if kind not in ("nngp", "ntk"):

@@ -35,8 +35,8 @@ class NotCovered(IsometerError):
     """A step that theory does not cover where it stands.
 
     Example:
-        >>> str(NotCovered("dropout", "the mask is random", "simulate it instead"))
-        "theory does not cover dropout: the mask is random — simulate it instead"
+        >>> print(NotCovered("dropout", "the mask is random", "simulate it"))
+        theory does not cover dropout: the mask is random — simulate it
     """
 
     def __init__(self, step: str, reason: str, fix: str) -> None:

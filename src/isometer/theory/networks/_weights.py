@@ -45,8 +45,8 @@ def weight_variance(law: str, fan_in: int, fan_out: int, gain: float, scaling: s
     """The factor from the Gram matrix that enters weights to the covariance of what leaves them.
 
     Example:
-        >>> weight_variance("he", 8, 8, 1.0), weight_variance("uniform", 8, 8, 2.0)
-        (2.0, 4.0)
+        >>> weight_variance("he", 8, 8, 1.0), weight_variance("orthogonal", 4, 8, 2.0)
+        (2.0, 2.0)
     """
     if law == "orthogonal":
         # entries of a Haar frame have the variance 1/max(fan_in, fan_out)

@@ -40,8 +40,9 @@ def network_values(
 
     Example:
         >>> spec = Spec("input(4) > dense(gain=2**0.5) > act('relu') > dense")
-        >>> network_values(spec, None, np.eye(2), ["mean_cosine"], "post").values["mean_cosine"].round(4).tolist()
-        [[0.0, 0.3183, 0.3183]]
+        >>> found = network_values(spec, None, np.eye(2), ["mean_cosine"], "post")
+        >>> found.values["mean_cosine"][0, 1:].round(4).tolist()
+        [0.3183, 0.3183]
     """
     layers = list(spec.executed_layers())
     backward = GRADIENT in names
