@@ -84,7 +84,10 @@ class Wide:
         mean = grouped.mean(dim, keepdim=True)
         centred = grouped - mean if step.recenter else grouped
         size = (grouped - mean if step.divisor == "std" else grouped).square().mean(dim, keepdim=True)
-        out = centred / (size + step.eps).sqrt() if step.rescale else centred
+        divisor = size + step.eps
+        alive = divisor > 0  # what has no size stays without
+        safe = torch.where(alive, divisor, 1.0).sqrt()
+        out = torch.where(alive, centred / safe, 0.0) if step.rescale else centred
         unit = 1 / math.sqrt(count) if step.size == "length" else 1.0
         return (out * unit * step.scale + step.shift).reshape(n, d, p), axes
 

@@ -17,7 +17,7 @@ from isometer.spec._steps import Attention, Convolution, Dense, Dropout, Embeddi
 GRAM_LAWS = ("gaussian", "orthogonal", "he", "xavier-normal")
 
 
-class Row(NamedTuple):
+class Uncovered(NamedTuple):
     """A step that an interpreter does not cover: its type, which of that type, and why."""
 
     step: type
@@ -26,24 +26,24 @@ class Row(NamedTuple):
 
 
 _TOKENS = (
-    Row(Attention, "attention is described, but not interpreted yet"),
-    Row(Embedding, "tokens are described, but not interpreted yet: pass embedded ones as the batch"),
-    Row(Positions, "vectors of positions are described, but not interpreted yet: add them to the batch"),
+    Uncovered(Attention, "attention is described, but not interpreted yet"),
+    Uncovered(Embedding, "tokens are described, but not interpreted yet: pass embedded ones as the batch"),
+    Uncovered(Positions, "vectors of positions are described, but not interpreted yet: add them to the batch"),
 )
 _THEORY = (
     *_TOKENS,
-    Row(Dropout, "what a mask does to kernels is not derived here"),
-    Row(Dense, "weights of the law asymmetric have a mean", lambda step: step.weights == "asymmetric"),
-    Row(Pool, "the maximum of Gaussians is not Gaussian", lambda step: step.by == "max"),
-    Row(Convolution, "a group of channels may be small at any width", lambda step: step.groups > 1),
-    Row(Norm, "whitening ties the features of a layer to each other", lambda step: step.whiten),
+    Uncovered(Dropout, "what a mask does to kernels is not derived here"),
+    Uncovered(Dense, "weights of the law asymmetric have a mean", lambda step: step.weights == "asymmetric"),
+    Uncovered(Pool, "the maximum of Gaussians is not Gaussian", lambda step: step.by == "max"),
+    Uncovered(Convolution, "a group of channels may be small at any width", lambda step: step.groups > 1),
+    Uncovered(Norm, "whitening ties the features of a layer to each other", lambda step: step.whiten),
 )
-TABLE: dict[str, tuple[Row, ...]] = {
+TABLE: dict[str, tuple[Uncovered, ...]] = {
     "theory": _THEORY,
     "kernels": _THEORY,
     "simulation gram": (
         *_TOKENS,
-        Row(Dense, "its law is not invariant under rotations", lambda step: step.weights not in GRAM_LAWS),
+        Uncovered(Dense, "its law is not invariant under rotations", lambda step: step.weights not in GRAM_LAWS),
     ),
     "simulation dense": _TOKENS,
     "nn.build": _TOKENS,

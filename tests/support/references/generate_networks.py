@@ -95,7 +95,8 @@ NETWORKS: dict[str, tuple[str, Any, tuple[int, ...]]] = {
     ),
     "layer norm": (
         f"input(6) > {D} > norm('layer', eps=1e-6) > act('gelu') > {D} > "
-        f"repeat(residual({D} > norm('layer', eps=1e-6) > act('relu') > {D}), 2) > {D}",
+        f"repeat(residual({D} > norm('layer', eps=1e-6) > "
+        f"act('relu') > {D}), 2) > {D}",
         [
             dense(),
             stax.LayerNorm(eps=1e-6),

@@ -2,18 +2,22 @@
 
 Over R networks of width d, the mean square of the features, the mean cosine (products over the predicted lengths) and
 the squared gradient norms of every layer have standard errors s/√R and, to leading order, a bias of as many 1/d as
-there are weights before or behind them. Allowed is `_ERRORS` standard errors and `_BIAS` times that bias. The other
-tests say what that finds: a gain that is 30 % off, and summands of a skip that are taken as independent.
+there are weights before or behind them. Allowed is `_ERRORS` standard errors and `_BIAS` times that bias. Networks that
+multiply branches again and again have a larger bias; what is beyond the allowed error must then fall like 1/d: to less
+than a half at three times the width. The other tests say what that finds: a gain that is 30 % off, and summands of a
+skip that are taken as independent.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from isometer.spec import Composition, Dense, Spec, Step
 from isometer.spec._steps import Attention, Convolution, walk
@@ -22,6 +26,7 @@ from isometer.theory.prediction import predict
 from support.networks import input_batch, random_network
 from support.wide_networks import Wide, gradient_squares, grams
 
+Floats = NDArray[np.float64]
 _ERRORS = 5.0
 _BIAS = 1.0
 _SAMPLES = 5
@@ -46,8 +51,20 @@ def covered_networks(count: int, width: int, length: int, first: int = 0) -> lis
     return found
 
 
-def worst_departure(spec: Spec, seed: int, runs: int, theory: Spec | None = None) -> float:
-    """The largest departure from theory over what is allowed."""
+class Comparison(NamedTuple):
+    """Means over networks minus theory, their standard errors, and the bias that is allowed, for all metrics."""
+
+    apart: Floats
+    error: Floats
+    bias: Floats
+
+    @property
+    def ratio(self) -> Floats:
+        """The departure over what is allowed."""
+        return np.abs(self.apart) / (_ERRORS * self.error + self.bias)
+
+
+def compared(spec: Spec, seed: int, runs: int, theory: Spec | None = None) -> Comparison:
     torch.set_num_threads(1)
     batch = input_batch(spec, _SAMPLES, seed)
     layers = [steps for steps, _ in spec.executed_layers()]
@@ -63,35 +80,44 @@ def worst_departure(spec: Spec, seed: int, runs: int, theory: Spec | None = None
             power[run, layer] = np.trace(gram) / _SAMPLES
             roots = np.sqrt(np.diag(gram))
             cosines[run, layer] = (gram / np.outer(roots, roots))[~np.eye(_SAMPLES, dtype=bool)].mean()
+    squares = np.exp(2 * predicted["gradient_log_norm"].values[0])
+    passes = (gradients > 0.0).any(axis=0)
+    assert ((squares > 0.0) == passes).all()  # layers without weights have no gradient
+    squares[~passes] = 1.0
     width = min(filter(None, (width_of(step) for steps in layers for step in walk(steps))))
     before = np.cumsum([0, *map(weights_in, layers)])
-    bias = _BIAS / width * np.maximum(before, 1)
-    back = _BIAS / width * (before[-1] + 1)
-    worst = 0.0
-    comparisons = (
-        (power / expected, np.ones_like(expected), bias),
-        (cosines, predicted["mean_cosine"].values[0], bias),
-        (gradients / np.exp(2 * predicted["gradient_log_norm"].values[0]), np.ones_like(expected), back),
-    )
-    for values, theory_values, slack in comparisons:
-        error = values.std(axis=0, ddof=1) / math.sqrt(runs)
-        with np.errstate(invalid="ignore"):
-            ratio = np.abs(values.mean(axis=0) - theory_values) / (_ERRORS * error + slack)
-        worst = max(worst, float(np.nanmax(ratio)))
-    return worst
+    forward = _BIAS / width * np.maximum(before, 1)
+    backward = np.full_like(forward, _BIAS / width * (before[-1] + 1))
+    values = np.concatenate([power / expected, cosines, gradients / squares], axis=1)
+    theory_values = np.concatenate([np.ones_like(expected), predicted["mean_cosine"].values[0], passes.astype(float)])
+    error = values.std(axis=0, ddof=1) / math.sqrt(runs)
+    return Comparison(values.mean(axis=0) - theory_values, error, np.concatenate([forward, forward, backward]))
+
+
+def worst_departure(spec: Spec, seed: int, runs: int, theory: Spec | None = None) -> float:
+    """The largest departure from theory over what is allowed."""
+    return float(compared(spec, seed, runs, theory).ratio.max())
+
+
+def check_network(seed: int, spec: Composition, width: int, length: int, runs: int) -> None:
+    found = compared(spec, seed, runs)
+    beyond = found.ratio > 1.0
+    if beyond.any():
+        wider = random_network(seed, width=3 * width, length=length, without=("max",))
+        again = compared(wider, seed, runs)
+        falls = np.abs(again.apart) < 0.5 * np.abs(found.apart) + _ERRORS * again.error
+        assert falls[beyond].all(), f"{found.ratio.max():.3f} times what is allowed, seed {seed}: {spec}"
 
 
 def test_theory_describes_random_wide_networks() -> None:
     for seed, spec in covered_networks(12, 96, 2):
-        found = worst_departure(spec, seed, 12)
-        assert found < 1.0, f"{found:.3f} times what is allowed, seed {seed}: {spec}"
+        check_network(seed, spec, 96, 2, 12)
 
 
 @pytest.mark.slow
 def test_theory_describes_200_random_wide_networks() -> None:
     for seed, spec in covered_networks(200, 160, 4, first=1000):
-        found = worst_departure(spec, seed, 24)
-        assert found < 1.0, f"{found:.3f} times what is allowed, seed {seed}: {spec}"
+        check_network(seed, spec, 160, 4, 24)
 
 
 def test_a_wrong_gain_is_found() -> None:

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from isometer.spec import Join, Residual, Step
 from isometer.theory.networks._covariance import Covariance, combined, without_mean
 from isometer.theory.networks._gradient import Gradient, Squares, merged
-from isometer.theory.networks._state import NotCovered, Process, State, added, compressed
+from isometer.theory.networks._state import FeatureState, NotCovered, Process, added, compressed
 from isometer.theory.networks._weights import Run, Stepped
 
 Floats = NDArray[np.float64]
-Walk = Callable[[Sequence[Step], State, Run, frozenset[int]], Stepped]
+Walk = Callable[[Sequence[Step], FeatureState, Run, frozenset[int]], Stepped]
 
 
-def residual(step: Residual, state: State, run: Run, held: frozenset[int], walk: Walk) -> Stepped:
+def residual(step: Residual, state: FeatureState, run: Run, held: frozenset[int], walk: Walk) -> Stepped:
     """x ↦ skip·x + scale·branch(x)."""
     skip, gamma = float(step.skip), float(step.scale)  # type: ignore[arg-type]
     if math.isinf(gamma):
@@ -35,7 +35,7 @@ def residual(step: Residual, state: State, run: Run, held: frozenset[int], walk:
     return out, back
 
 
-def join(step: Join, state: State, run: Run, held: frozenset[int], walk: Walk) -> Stepped:
+def join(step: Join, state: FeatureState, run: Run, held: frozenset[int], walk: Walk) -> Stepped:
     """What several branches make of x, added, multiplied or side by side."""
     ran = [walk(branch, state, run, held | state.keys) for branch in step.branches]
     states = [one for one, _ in ran]
@@ -63,7 +63,7 @@ def join(step: Join, state: State, run: Run, held: frozenset[int], walk: Walk) -
     return out, back
 
 
-def _product(states: Sequence[State]) -> tuple[State, list[Floats | None]]:
+def _product(states: Sequence[FeatureState]) -> tuple[FeatureState, list[Floats | None]]:
     """Second moments and means of independent factors multiply."""
     for place, one in enumerate(states):
         for other in states[place + 1 :]:
@@ -88,10 +88,10 @@ def _product(states: Sequence[State]) -> tuple[State, list[Floats | None]]:
     keys = frozenset().union(*(state.keys for state in states))
     covariance = without_mean(Covariance(variances, gaps), mean)
     process = Process("opaque", mean, covariance, tangent, keys)
-    return State.of(process, states[0].layout, states[0].width), list(others)
+    return FeatureState.of(process, states[0].layout, states[0].width), list(others)
 
 
-def _concatenated(states: Sequence[State]) -> State:
+def _concatenated(states: Sequence[FeatureState]) -> FeatureState:
     """Means over features, which are of several laws."""
     width = sum(state.width for state in states)
     shares = [state.width / width for state in states]
@@ -105,4 +105,4 @@ def _concatenated(states: Sequence[State]) -> State:
             tangent = share * own if tangent is None else tangent + share * own
     keys = frozenset().union(*(state.keys for state in states))
     process = Process("opaque", mean, without_mean(second, mean), tangent, keys, mixed=True)
-    return State.of(process, states[0].layout, width, states[0].log_scale)
+    return FeatureState.of(process, states[0].layout, width, states[0].log_scale)

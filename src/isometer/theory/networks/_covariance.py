@@ -77,7 +77,7 @@ def combined(parts: Sequence[tuple[Floats, Gaps]]) -> Covariance:
 
     Example:
         >>> one = Covariance.of_gram(np.eye(2)[None])
-        >>> combined([one.part(), (np.ones((1, 2)), None)]).gram()[0].tolist()
+        >>> combined([one.part(), (np.ones((1, 2)), None)]).gram()[0].round(12).tolist()
         [[2.0, 1.0], [1.0, 2.0]]
     """
     if len(parts) == 1 and isinstance(parts[0][1], np.ndarray) and (parts[0][0] >= 0.0).all():
@@ -111,9 +111,9 @@ def without_mean(second: Covariance, mean: Floats) -> Covariance:
     """The covariance behind second moments and means: `with_mean` undone.
 
     Example:
-        >>> second = Covariance.of_gram(np.array([[[2.0, 1.0], [1.0, 2.0]]]))
+        >>> second = Covariance.of_gram(np.array([[[2.0, 1.5], [1.5, 2.0]]]))
         >>> without_mean(second, np.ones((1, 2))).gram()[0].round(12).tolist()
-        [[1.0, 0.0], [0.0, 1.0]]
+        [[1.0, 0.5], [0.5, 1.0]]
     """
     if not mean.any():
         return second

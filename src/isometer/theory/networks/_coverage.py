@@ -8,17 +8,17 @@ from isometer.activations import Activation
 from isometer.spec import Spec
 from isometer.spec._coverage import TABLE, table_gap
 from isometer.theory.networks._covariance import Covariance
+from isometer.theory.networks._expectations import Activated, Expectations
 from isometer.theory.networks._interpreter import walk
 from isometer.theory.networks._layout import Layout
-from isometer.theory.networks._moments import Activated, Moments
-from isometer.theory.networks._state import NotCovered, State, compressed, gaussian
+from isometer.theory.networks._state import FeatureState, NotCovered, compressed, gaussian
 from isometer.theory.networks._weights import Run
 
 _TURNS = 3  # of equal layers that are walked through
 SAMPLES = 8  # of a batch whose size is not known
 
 
-class _NoMoments(Moments):
+class _NoExpectations(Expectations):
     """Numbers that stand for expectations: of what kind features are does not depend on their values."""
 
     def activated(self, phi: Activation, covariance: Covariance, *, slopes: bool = False) -> Activated:
@@ -51,8 +51,8 @@ def uncovered_step(
     variances = np.broadcast_to(1.0 + 0.1 * np.arange(size) / size, (stack, size))
     tangents = np.ones((stack, size, size)) if tangent else None
     start = gaussian(Covariance(variances, np.broadcast_to(1.0 - np.eye(size), (stack, size, size))), tangents)
-    state = State.of(start, layout, spec.shape.width)
-    run = Run(_NoMoments(), tangent=tangent, backward=backward, dry=True)
+    state = FeatureState.of(start, layout, spec.shape.width)
+    run = Run(_NoExpectations(), tangent=tangent, backward=backward, dry=True)
     last, turns = None, 0
     try:
         with np.errstate(all="ignore"):

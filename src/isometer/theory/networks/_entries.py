@@ -7,22 +7,21 @@ from numpy.typing import NDArray
 
 from isometer.activations import Activation
 from isometer.spec import Act
-from isometer.spec._activation import resolved
 from isometer.theory.batch_norm._moments import slope_of
 from isometer.theory.networks._columns import Activate, Affine, Operation
 from isometer.theory.networks._covariance import Covariance
 from isometer.theory.networks._gradient import Gradient, Squares
 from isometer.theory.networks._grouped import composite, extended, process_of
-from isometer.theory.networks._state import Group, NotCovered, Process, State, given
+from isometer.theory.networks._state import FeatureState, Group, NotCovered, Process, given
 from isometer.theory.networks._weights import Run, Stepped
 
 Floats = NDArray[np.float64]
 _CONSTANT = 1e-13  # relative spread of means that counts as none
 
 
-def activate(step: Act, state: State, run: Run) -> Stepped:
+def activate(step: Act, state: FeatureState, run: Run) -> Stepped:
     """x ↦ φ(αx): exact for Gaussian features, also for a function of a function of them."""
-    phi, gain = resolved(step.activation), float(step.gain)  # type: ignore[arg-type]
+    phi, gain = run.moments.activation(step.activation), float(step.gain)  # type: ignore[arg-type]
     if run.watched is not None:
         run.watched.append(state)
     single = state.single
@@ -48,7 +47,7 @@ def activate(step: Act, state: State, run: Run) -> Stepped:
     return _elementwise(moved, gain, base, state, Group(base, operations, state.tangent()), run)
 
 
-def gaussian_law(state: State, step: str) -> tuple[float, Covariance]:
+def gaussian_law(state: FeatureState, step: str) -> tuple[float, Covariance]:
     """(μ, covariance) of features that are N(μ, covariance), μ the same at every index.
 
     What was given and had Gaussians added to it counts as Gaussian without mean, of the same second moments.
@@ -70,20 +69,22 @@ def gaussian_law(state: State, step: str) -> tuple[float, Covariance]:
     raise NotCovered(step, "samples have means of their own before it", "use a norm that recentres, or no shift")
 
 
-def _elementwise(phi: Activation, gain: float, base: Covariance, state: State, group: Group, run: Run) -> Stepped:
+def _elementwise(
+    phi: Activation, gain: float, base: Covariance, state: FeatureState, group: Group, run: Run
+) -> Stepped:
     found = run.moments.activated(phi, base.times(gain**2), slopes=run.slopes)
     slopes = None if found.slopes is None else gain**2 * found.slopes
     tangent = group.tangent
     tangent = tangent * slopes if run.tangent and tangent is not None and slopes is not None else None
     process = Process("operations", found.mean, found.covariance, tangent, state.keys, group)
-    out = State.of(process, state.layout, state.width, state.log_scale)
+    out = FeatureState.of(process, state.layout, state.width, state.log_scale)
     if not run.backward:
         return out, None
     assert slopes is not None
     steps = group.operations
 
     def back(gradient: Gradient, squares: Squares) -> Gradient:
-        if any(term.pending for term in gradient.terms):
+        if gradient.is_pending:
             for operation in reversed(steps):
                 gradient = gradient.behind(operation)
             return gradient.averaged(base)
@@ -92,7 +93,7 @@ def _elementwise(phi: Activation, gain: float, base: Covariance, state: State, g
     return out, back
 
 
-def _of_operations(phi: Activation, gain: float, state: State, run: Run) -> Stepped:
+def _of_operations(phi: Activation, gain: float, state: FeatureState, run: Run) -> Stepped:
     operation = Activate(phi, gain)
     group = extended(state, operation)
     whole = composite(group)
@@ -106,23 +107,23 @@ def _of_operations(phi: Activation, gain: float, state: State, run: Run) -> Step
         out, _ = _elementwise(whole, 1.0, group.base, state, group, run)
     else:
         process = process_of(group, state.keys, run)
-        out = State.of(process, state.layout, state.width, state.log_scale)
+        out = FeatureState.of(process, state.layout, state.width, state.log_scale)
     return out, (lambda gradient, _: gradient.behind(operation)) if run.backward else None
 
 
-def _of_given(phi: Activation, gain: float, state: State, features: Floats, run: Run) -> Stepped:
+def _of_given(phi: Activation, gain: float, state: FeatureState, features: Floats, run: Run) -> Stepped:
     """Numbers of the input: φ of each."""
     x = state.terms[0][0][..., None] * features + state.offset[..., None]
     operation = Activate(phi, gain)
     process = given(operation(x), tangent=run.tangent, sources=state.keys)
-    out = State.of(process, state.layout, state.width, state.log_scale)
+    out = FeatureState.of(process, state.layout, state.width, state.log_scale)
     if not run.backward:
         return out, None
     slope = gain * slope_of(phi, gain * x)
     slopes = np.einsum("sid,sjd->sij", slope, slope) / x.shape[-1]
 
     def back(gradient: Gradient, squares: Squares) -> Gradient:
-        if any(term.pending for term in gradient.terms):
+        if gradient.is_pending:
             return gradient.behind(operation).of_given(x)
         return Gradient.of(gradient.total() * slopes, gradient.layout, gradient.log)
 

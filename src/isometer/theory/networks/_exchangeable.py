@@ -11,10 +11,10 @@ from isometer.checks import whole_number
 from isometer.errors import IsometerError
 from isometer.spec import Spec
 from isometer.theory.networks._covariance import Covariance
+from isometer.theory.networks._expectations import Expectations
 from isometer.theory.networks._interpreter import Passage, passage
 from isometer.theory.networks._layout import Layout
-from isometer.theory.networks._moments import Moments
-from isometer.theory.networks._state import State, gaussian
+from isometer.theory.networks._state import FeatureState, gaussian
 from isometer.theory.networks._weights import Run
 
 Floats = NDArray[np.float64]
@@ -53,8 +53,8 @@ def exchangeable_path(spec: Spec, gaps: ArrayLike, variances: ArrayLike = 1.0, *
         >>> spec = Spec("input(8) > repeat(dense(gain=2**0.5) > act('relu'), 3)")
         >>> exchangeable_path(spec, [1.0, 1e-12]).cosine[1].round(6).tolist()  # κ(0) = 1/π
         [0.31831, 1.0]
-        >>> float(exchangeable_path(spec, [1e-12]).gap[1, 0].round(18))  # as accurate as the input's
-        9.99999e-13
+        >>> float(exchangeable_path(spec, [1e-12]).gap[1, 0].round(19))  # as accurate as the input's
+        9.999997e-13
     """
     if spec.shape.axes:
         raise IsometerError(
@@ -74,8 +74,8 @@ def exchangeable_path(spec: Spec, gaps: ArrayLike, variances: ArrayLike = 1.0, *
     matrices = gap[:, None, None] * (1.0 - np.eye(count))
     start = gaussian(Covariance(np.repeat(variance[:, None], count, axis=1), matrices), None)
     layers = list(spec.executed_layers())
-    state = State.of(start, Layout(count, copies=len(gap)), spec.shape.width)
-    return _read(passage(layers, state, Run(Moments())), len(layers))
+    state = FeatureState.of(start, Layout(count, copies=len(gap)), spec.shape.width)
+    return _read(passage(layers, state, Run(Expectations())), len(layers))
 
 
 def _read(found: Passage, layers: int) -> ExchangeablePath:

@@ -51,7 +51,7 @@ class Gradient:
 
     def total(self) -> Floats:
         """Γ, `(stack, m, m)`."""
-        assert not any(term.pending for term in self.terms)
+        assert not self.is_pending
         return _sum(self.terms)
 
     def scaled(self, factor: Floats | float, step: Affine | None = None) -> Gradient:
@@ -90,13 +90,21 @@ class Gradient:
                 found[copy] += average_jacobians(gram[copy], jacobian, np.ones(len(jacobian)))
         return Gradient.of(found, self.layout, self.log)
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether operations are left whose Jacobian has not been averaged."""
+        return any(term.pending for term in self.terms)
+
     def normalised(self) -> Gradient:
         """At unit size, so that no number of layers overflows."""
-        gram = self.total()
+        gram = _sum(self.terms)
         size = float(np.trace(gram, axis1=-2, axis2=-1).sum()) / (gram.shape[0] * gram.shape[1])
-        if not math.isfinite(size) or not size > 0.0:
-            return Gradient.of(gram, self.layout, self.log)
-        return Gradient.of(gram / size, self.layout, self.log + math.log(size))
+        if not (math.isfinite(size) and size > 0.0):
+            return self
+        if not self.is_pending:
+            return Gradient.of(gram / size, self.layout, self.log + math.log(size))
+        terms = tuple(replace(term, gram=term.gram / size) for term in self.terms)
+        return Gradient(self.layout, terms, self.log + math.log(size))
 
 
 Adjoint = Callable[[Gradient, "Squares"], Gradient]

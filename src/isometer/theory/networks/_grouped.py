@@ -24,7 +24,7 @@ from isometer.theory.networks._columns import (
 from isometer.theory.networks._covariance import Covariance, without_mean
 from isometer.theory.networks._gradient import averaged_push
 from isometer.theory.networks._points import gaussian_batches
-from isometer.theory.networks._state import Group, NotCovered, Process, State
+from isometer.theory.networks._state import FeatureState, Group, NotCovered, Process
 from isometer.theory.networks._weights import Run
 
 Floats = NDArray[np.float64]
@@ -33,7 +33,7 @@ _UNEVEN = 1e-10  # relative spread of the entries of a Gram matrix that counts a
 SAMPLED = 1e-3  # relative error of a sampled expectation, about
 
 
-def extended(state: State, operation: Operation) -> Group:
+def extended(state: FeatureState, operation: Operation) -> Group:
     """The operations behind the only process of a state, with one more."""
     ((scale, process),) = state.terms
     group = process.group
@@ -41,7 +41,7 @@ def extended(state: State, operation: Operation) -> Group:
     return Group(group.base, (*group.operations, *_affine(scale, state.offset), operation), group.tangent)
 
 
-def begun(state: State, operation: Operation) -> Group:
+def begun(state: FeatureState, operation: Operation) -> Group:
     """One operation on Gaussian features."""
     base, mean = state.centred(), state.mean()
     if not state.offset.any() and mean.any():  # what was given counts as Gaussian

@@ -13,7 +13,7 @@ from isometer.spec import Shape, Spec
 from isometer.theory.networks._covariance import Covariance
 from isometer.theory.networks._interpreter import needs_pairs
 from isometer.theory.networks._layout import Layout
-from isometer.theory.networks._state import State, gaussian
+from isometer.theory.networks._state import FeatureState, gaussian
 
 Floats = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ def checked_inputs(inputs: ArrayLike, shape: Shape) -> Floats:
     return values
 
 
-def input_state(spec: Spec, inputs: ArrayLike, *, tangent: bool = False) -> State:
+def input_state(spec: Spec, inputs: ArrayLike, *, tangent: bool = False) -> FeatureState:
     """A batch at the start of a network, with pairs of positions where some step needs them.
 
     Example:
@@ -61,10 +61,10 @@ def input_state(spec: Spec, inputs: ArrayLike, *, tangent: bool = False) -> Stat
         features = np.moveaxis(features, 1, 2).reshape(1, -1, array.shape[1])
     else:
         features = np.transpose(features, (2, 0, 1))
-    return State.of_features(np.ascontiguousarray(features), layout, tangent=tangent)
+    return FeatureState.of_features(np.ascontiguousarray(features), layout, tangent=tangent)
 
 
-def gram_state(spec: Spec, gram: Floats, *, tangent: bool = False) -> State:
+def gram_state(spec: Spec, gram: Floats, *, tangent: bool = False) -> FeatureState:
     """A Gram matrix `H Hᵀ / d` at the start of a network without positions; its features count as Gaussian.
 
     Example:
@@ -77,4 +77,4 @@ def gram_state(spec: Spec, gram: Floats, *, tangent: bool = False) -> State:
         )
     matrix = np.asarray(gram, dtype=np.float64)[None]
     zeros: Any = np.zeros_like(matrix) if tangent else None
-    return State.of(gaussian(Covariance.of_gram(matrix), zeros), Layout(len(gram)), spec.shape.width)
+    return FeatureState.of(gaussian(Covariance.of_gram(matrix), zeros), Layout(len(gram)), spec.shape.width)

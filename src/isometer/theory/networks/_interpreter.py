@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +36,12 @@ from isometer.spec._language import word_of
 from isometer.spec._steps import walk as every_step
 from isometer.theory.networks._branches import join, residual
 from isometer.theory.networks._entries import activate
+from isometer.theory.networks._expectations import TooManyPairs
 from isometer.theory.networks._gradient import Adjoint, Gradient, Squares
 from isometer.theory.networks._layout import Layout
 from isometer.theory.networks._norms import normalise, scale
 from isometer.theory.networks._space import convolve, flatten, pool
-from isometer.theory.networks._state import NotCovered, State, compressed, reduced
+from isometer.theory.networks._state import FeatureState, NotCovered, compressed, reduced
 from isometer.theory.networks._weights import Run, Stepped, bias, dense
 
 Floats = NDArray[np.float64]
@@ -47,7 +49,7 @@ Layers = Sequence[tuple[tuple[Step, ...], Shape]]
 LIMIT = 1e150  # variances beyond have diverged
 
 
-def walk(steps: Sequence[Step], state: State, run: Run, held: frozenset[int] = frozenset()) -> Stepped:
+def walk(steps: Sequence[Step], state: FeatureState, run: Run, held: frozenset[int] = frozenset()) -> Stepped:
     """Steps one after the other; `held` are processes that a skip around them adds again."""
     backs: list[Adjoint] = []
     for step in steps:
@@ -65,7 +67,7 @@ def walk(steps: Sequence[Step], state: State, run: Run, held: frozenset[int] = f
     return state, whole
 
 
-def _stepped(step: Step, state: State, run: Run, held: frozenset[int]) -> Stepped:
+def _stepped(step: Step, state: FeatureState, run: Run, held: frozenset[int]) -> Stepped:
     _check_step(step)
     match step:
         case Dense():
@@ -104,16 +106,17 @@ def _check_step(step: Step) -> None:
 class Passage:
     """A batch on its way: the state after every layer, the input's first.
 
-    `diverged` is the layer at which variances left the range of numbers, −1 if none did.
+    `diverged` is the layer at which variances left the range of numbers, or expectations would have taken longer than
+    was allowed; −1 if none did.
     """
 
-    states: list[State]
-    seen: list[State] = field(default_factory=list)  # what entered the last activation of each layer
+    states: list[FeatureState]
+    seen: list[FeatureState] = field(default_factory=list)  # what entered the last activation of each layer
     backs: list[Adjoint | None] = field(default_factory=list)
     diverged: int = -1
 
     @property
-    def last(self) -> State:
+    def last(self) -> FeatureState:
         """What leaves."""
         return self.states[-1]
 
@@ -130,7 +133,7 @@ class Passage:
 
 def passage(
     layers: Layers,
-    start: State,
+    start: FeatureState,
     run: Run,
     *,
     progress: Callable[[int, int], None] | None = None,
@@ -156,7 +159,7 @@ def passage(
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows has diverged, and is judged below
                 state, back = walk(steps, state, run)
                 size = state.size()
-        except (np.linalg.LinAlgError, InfiniteMomentError, OverflowError):
+        except (np.linalg.LinAlgError, InfiniteMomentError, OverflowError, TooManyPairs):
             out.diverged = number
             break
         if not size < LIMIT:  # negated, so that NaN counts as diverged too
@@ -232,24 +235,40 @@ def homogeneous(steps: Iterable[Step]) -> bool:
     return True
 
 
-def gradient_log_norms(found: Passage, layers: int) -> Floats:
-    """log ‖∂loss/∂W‖_F over all weights of layer ℓ = 1 … together, and of the gradient by the input at ℓ = 0.
+class GradientNorms(NamedTuple):
+    """Logarithms of root mean square norms for a Gaussian cotangent at the output; −inf where no gradient passes.
 
-    For Gaussian cotangents at the output; −inf where no gradient passes.
+    `weights`: of ∂loss/∂W over all weights of a layer ℓ = 1 … together; nan at 0. `outputs`: of the gradient by what a
+    layer hands on, by the input at 0; nan between a batch norm and an activation behind it.
     """
-    logs = np.full(layers + 1, math.nan)
-    last = found.last
-    stack, size = last.layout.size
-    gradient = Gradient.of(np.broadcast_to(np.eye(size), (stack, size, size)), last.layout, 0.0)
-    for layer in range(layers, 0, -1):
-        back = found.backs[layer - 1]
-        assert back is not None
-        squares = Squares()
-        gradient = back(gradient, squares).normalised()
-        logs[layer] = 0.5 * squares.log
-        if not np.isfinite(gradient.total()).all():
-            logs[:layer] = math.inf
-            return logs
-    total = float(np.trace(gradient.total(), axis1=-2, axis2=-1).sum())
-    logs[0] = 0.5 * (math.log(total) + gradient.log + math.log(found.states[0].width)) if total > 0.0 else -math.inf
-    return logs
+
+    weights: Floats
+    outputs: Floats
+
+
+def gradient_norms(found: Passage) -> GradientNorms:
+    """Gradients of a passage that was asked for the way back, layer by layer towards the input."""
+    layers = len(found.backs)
+    weights, outputs = np.full((2, layers + 1), math.nan)
+    stack, size = found.last.layout.size
+    gradient = Gradient.of(np.broadcast_to(np.eye(size), (stack, size, size)), found.last.layout, 0.0)
+    for layer in range(layers, -1, -1):
+        if not gradient.is_pending:
+            total = float(np.trace(gradient.total(), axis1=-2, axis2=-1).sum())
+            if not math.isfinite(total):
+                weights[: layer + 1] = outputs[: layer + 1] = math.inf
+                break
+            width = found.states[layer].width
+            outputs[layer] = 0.5 * (math.log(total) + gradient.log + math.log(width)) if total > 0.0 else -math.inf
+        if layer:
+            back, squares = found.backs[layer - 1], Squares()
+            assert back is not None
+            gradient = back(gradient, squares).normalised()
+            weights[layer] = 0.5 * squares.log
+    return GradientNorms(weights, outputs)
+
+
+def gradient_log_norms(found: Passage) -> Floats:
+    """What trajectories call `gradient_log_norm`: by the weights of each layer, by the input at 0."""
+    norms = gradient_norms(found)
+    return np.concatenate([norms.outputs[:1], norms.weights[1:]])

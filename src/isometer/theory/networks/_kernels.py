@@ -17,9 +17,9 @@ from isometer.theory.kernels._inputs import Batch
 from isometer.theory.kernels._kernel_map import Norm as NormName
 from isometer.theory.kernels._kernel_matrix import KernelMatrix, Kind, kernel_matrices, singular_reason
 from isometer.theory.kernels._length_map import diverging
+from isometer.theory.networks._expectations import Expectations
 from isometer.theory.networks._inputs import checked_inputs, input_state
 from isometer.theory.networks._interpreter import passage, sample_gram
-from isometer.theory.networks._moments import Moments
 from isometer.theory.networks._weights import Run, weight_variance
 from isometer.theory.networks._work import check_network_work
 
@@ -56,10 +56,10 @@ def network_kernels(
         NotCovered: theory does not cover some step where it stands.
 
     Example:
-        >>> spec = Spec("input(2) > repeat(residual(act('relu') > dense(gain=2**0.5)), 2) > norm('layer') > dense(1)")
+        >>> spec = Spec("input(2) > repeat(residual(act('relu') > dense(gain=2**0.5)), 2) > norm('rms') > dense(1)")
         >>> both = network_kernels(spec, np.eye(2) * 2**0.5)
         >>> both["nngp"].matrix.round(6).tolist()
-        [[1.0, 0.356394], [0.356394, 1.0]]
+        [[1.0, 0.159155], [0.159155, 1.0]]
     """
     for kind in kinds:
         if kind not in ("nngp", "ntk"):
@@ -91,7 +91,7 @@ def kernels_by_steps(
     layers = list(spec.executed_layers())
     start = input_state(spec, inputs, tangent=tangent)
     check_network_work(layers, start.layout, slopes=tangent)
-    found = passage(layers, start, Run(Moments(), tangent=tangent), progress=progress)
+    found = passage(layers, start, Run(Expectations(), tangent=tangent), progress=progress)
     if found.diverged >= 0:
         raise diverging("the network", found.diverged)
     last = found.last

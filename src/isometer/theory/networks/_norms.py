@@ -12,13 +12,13 @@ from isometer.spec import Norm, Scaling
 from isometer.theory.networks._columns import Activate, Affine, NormalizeBatch
 from isometer.theory.networks._gradient import Gradient, Squares
 from isometer.theory.networks._grouped import begun, extended, process_of
-from isometer.theory.networks._state import Group, NotCovered, State, given
+from isometer.theory.networks._state import FeatureState, Group, NotCovered, given
 from isometer.theory.networks._weights import Run, Stepped
 
 Floats = NDArray[np.float64]
 
 
-def normalise(step: Norm, state: State, run: Run) -> Stepped:
+def normalise(step: Norm, state: FeatureState, run: Run) -> Stepped:
     """A norm over features, groups of them or samples."""
     if step.over == "batch":
         return _over_samples(step, state, run)
@@ -31,13 +31,13 @@ def normalise(step: Norm, state: State, run: Run) -> Stepped:
     return _over_features(step, state, run)
 
 
-def scale(step: Scaling, state: State, run: Run) -> Stepped:
+def scale(step: Scaling, state: FeatureState, run: Run) -> Stepped:
     """x ↦ factor·x."""
     factor = float(step.factor)  # type: ignore[arg-type]
     return _linear(state, np.full(state.layout.size, factor), np.zeros(state.layout.size), run)
 
 
-def _linear(state: State, factor: Floats, shift: Floats, run: Run) -> Stepped:
+def _linear(state: FeatureState, factor: Floats, shift: Floats, run: Run) -> Stepped:
     out = state.scaled(factor, shift)
     if not run.backward:
         return out, None
@@ -45,7 +45,7 @@ def _linear(state: State, factor: Floats, shift: Floats, run: Run) -> Stepped:
     return out, lambda gradient, _: gradient.scaled(factor, step)
 
 
-def _over_features(norm: Norm, state: State, run: Run) -> Stepped:
+def _over_features(norm: Norm, state: FeatureState, run: Run) -> Stepped:
     """(x − μ)/√(s² + ε): μ and s² are constants, what is projected out one direction of as many as features."""
     mean = state.mean()
     variances = np.zeros_like(mean)
@@ -72,7 +72,7 @@ def feature_statistics(norm: Norm, variances: Floats, mean: Floats, width: int) 
     return factor, norm.shift - (factor * mean if norm.recenter else np.zeros_like(mean))
 
 
-def _grouped_features(norm: Norm, state: State, features: Floats, run: Run) -> Stepped:
+def _grouped_features(norm: Norm, state: FeatureState, features: Floats, run: Run) -> Stepped:
     """Groups of features of the input, each with statistics of its own."""
     x = state.terms[0][0][..., None] * features + state.offset[..., None]
     parts = x.reshape(*x.shape[:2], norm.groups, -1)
@@ -80,7 +80,7 @@ def _grouped_features(norm: Norm, state: State, features: Floats, run: Run) -> S
     factor, shift = feature_statistics(norm, variances, mean, state.width)
     made = (parts * factor[..., None] + shift[..., None]).reshape(x.shape)
     process = given(made, tangent=run.tangent, sources=state.keys)
-    out = State.of(process, state.layout, state.width, state.log_scale)
+    out = FeatureState.of(process, state.layout, state.width, state.log_scale)
     slopes = np.einsum("sig,sjg->sij", factor, factor) / norm.groups
 
     def back(gradient: Gradient, squares: Squares) -> Gradient:
@@ -92,7 +92,7 @@ def _grouped_features(norm: Norm, state: State, features: Floats, run: Run) -> S
 # --- over samples -----------------------------------------------------------------------------------------------------
 
 
-def _over_samples(norm: Norm, state: State, run: Run) -> Stepped:
+def _over_samples(norm: Norm, state: FeatureState, run: Run) -> Stepped:
     _check_over_samples(norm, state, run)
     operation = NormalizeBatch(norm)
     single = state.single
@@ -106,7 +106,7 @@ def _over_samples(norm: Norm, state: State, run: Run) -> Stepped:
     group = begun(state, operation) if begins else extended(state, operation)
     _check_activations(norm, group, run)
     process = process_of(group, state.keys, run)
-    out = State.of(process, state.layout, state.width, state.log_scale)
+    out = FeatureState.of(process, state.layout, state.width, state.log_scale)
     if not run.backward:
         return out, None
     steps = group.operations if begins else (operation,)
@@ -119,15 +119,15 @@ def _over_samples(norm: Norm, state: State, run: Run) -> Stepped:
     return out, back
 
 
-def _given_samples(operation: NormalizeBatch, state: State, features: Floats, run: Run) -> Stepped:
+def _given_samples(operation: NormalizeBatch, state: FeatureState, features: Floats, run: Run) -> Stepped:
     x = state.terms[0][0][..., None] * features + state.offset[..., None]
     made = np.stack([operation(rows.T).T for rows in x])
     process = given(made, tangent=run.tangent, sources=state.keys)
-    out = State.of(process, state.layout, state.width, state.log_scale)
+    out = FeatureState.of(process, state.layout, state.width, state.log_scale)
     return out, (lambda gradient, _: gradient.behind(operation).of_given(x)) if run.backward else None
 
 
-def _check_over_samples(norm: Norm, state: State, run: Run) -> None:
+def _check_over_samples(norm: Norm, state: FeatureState, run: Run) -> None:
     samples = state.layout.samples
     if state.layout.axes:
         raise NotCovered(

@@ -12,7 +12,7 @@ from isometer.spec import Convolution, Flatten, Pool
 from isometer.theory.networks._covariance import Covariance, combined, without_mean
 from isometer.theory.networks._gradient import Gradient, Squares
 from isometer.theory.networks._layout import Layout
-from isometer.theory.networks._state import Process, State, gaussian, given
+from isometer.theory.networks._state import FeatureState, Process, gaussian, given
 from isometer.theory.networks._weights import Run, Stepped
 
 Floats = NDArray[np.float64]
@@ -76,7 +76,7 @@ def convolution_variance(step: Convolution, fan_in: int) -> float:
     return gain**2
 
 
-def convolve(step: Convolution, state: State, run: Run) -> Stepped:
+def convolve(step: Convolution, state: FeatureState, run: Run) -> Stepped:
     """A convolution: the covariance of two positions is the mean of those that their offsets read."""
     layout, fan_in = state.layout, state.width
     assert step.channels is not None
@@ -93,7 +93,7 @@ def convolve(step: Convolution, state: State, run: Run) -> Stepped:
     tangent = None
     if run.tangent and before is not None:
         tangent = variance * _mean_read(before, layout, places) + covariance.gram()
-    out = State.of(gaussian(covariance, tangent), new, fan_out, state.log_scale)
+    out = FeatureState.of(gaussian(covariance, tangent), new, fan_out, state.log_scale)
     if not run.backward:
         return out, None
     # the weights see Σ over offsets of what each reads
@@ -188,7 +188,7 @@ def windows(axes: tuple[int, ...], size: tuple[int, ...] | None, stride: tuple[i
     return out
 
 
-def pool(step: Pool, state: State, run: Run) -> Stepped:
+def pool(step: Pool, state: FeatureState, run: Run) -> Stepped:
     """Means over windows of positions: linear, so that Gaussian features stay Gaussian."""
     layout = state.layout
     matrix = windows(layout.axes, step.size, step.stride)
@@ -213,7 +213,7 @@ def pool(step: Pool, state: State, run: Run) -> Stepped:
             process = gaussian(covariance, tangent, state.keys)
         else:
             process = Process("opaque", mean, covariance, tangent, state.keys)
-    out = State.of(process, new, state.width, state.log_scale)
+    out = FeatureState.of(process, new, state.width, state.log_scale)
 
     def back(gradient: Gradient, squares: Squares) -> Gradient:
         return Gradient.of(_pooled(gradient.total(), new, matrix.T), layout, gradient.log)
@@ -244,7 +244,7 @@ def _pooled_features(x: Floats, layout: Layout, matrix: Floats) -> Floats:
     return np.ascontiguousarray(found).reshape(1, layout.samples * len(matrix), -1)
 
 
-def flatten(step: Flatten, state: State, run: Run) -> Stepped:
+def flatten(step: Flatten, state: FeatureState, run: Run) -> Stepped:
     """Positions become features: second moments are means over positions, and features have several laws."""
     layout = state.layout
     if not layout.axes:
@@ -267,7 +267,7 @@ def flatten(step: Flatten, state: State, run: Run) -> Stepped:
         tangent = None if before is None else layout.diagonal(before).mean(axis=0, keepdims=True)
         mixed = layout.positions > 1
         process = Process("opaque", average, without_mean(whole, average), tangent, state.keys, mixed=mixed)
-    out = State.of(process, new, width, state.log_scale)
+    out = FeatureState.of(process, new, width, state.log_scale)
 
     def back(gradient: Gradient, squares: Squares) -> Gradient:
         # features of different positions are different features: no gradient has both

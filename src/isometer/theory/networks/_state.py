@@ -35,8 +35,8 @@ class NotCovered(IsometerError):
     """A step that theory does not cover where it stands.
 
     Example:
-        >>> str(NotCovered("dropout", "the mask is random", "simulate it instead"))
-        "theory does not cover dropout: the mask is random — simulate it instead"
+        >>> print(NotCovered("dropout", "the mask is random", "simulate it"))
+        theory does not cover dropout: the mask is random — simulate it
     """
 
     def __init__(self, step: str, reason: str, fix: str) -> None:
@@ -92,11 +92,11 @@ Term = tuple[Floats, Process]  # a weight for every index, and what it multiplie
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class FeatureState:
     """Features of a layer: Σ weight ∘ process + offset, all times exp(log_scale).
 
     Example:
-        >>> state = State.of_features(np.array([[[1.0, 1.0], [1.0, -1.0]]]), Layout(2), tangent=False)
+        >>> state = FeatureState.of_features(np.array([[[1.0, 1.0], [1.0, -1.0]]]), Layout(2), tangent=False)
         >>> state.second().gram()[0].tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
@@ -108,13 +108,13 @@ class State:
     log_scale: float = 0.0
 
     @classmethod
-    def of(cls, process: Process, layout: Layout, width: int, log_scale: float = 0.0) -> State:
+    def of(cls, process: Process, layout: Layout, width: int, log_scale: float = 0.0) -> FeatureState:
         """One process."""
         ones = np.ones(layout.size)
         return cls(layout, width, ((ones, process),), np.zeros(layout.size), log_scale)
 
     @classmethod
-    def of_features(cls, features: Floats, layout: Layout, *, tangent: bool) -> State:
+    def of_features(cls, features: Floats, layout: Layout, *, tangent: bool) -> FeatureState:
         """Known features `(stack, m, d)`; nothing of them is trained."""
         return cls.of(given(features, tangent=tangent), layout, features.shape[-1])
 
@@ -172,12 +172,12 @@ class State:
 
     # --- linear -------------------------------------------------------------------------------------------------------
 
-    def scaled(self, factor: Floats | float, shift: Floats | float = 0.0) -> State:
+    def scaled(self, factor: Floats | float, shift: Floats | float = 0.0) -> FeatureState:
         """factor·x + shift."""
         terms = tuple((scale * factor, process) for scale, process in self.terms)
         return replace(self, terms=terms, offset=self.offset * factor + shift)
 
-    def rescaled(self) -> State:
+    def rescaled(self) -> FeatureState:
         """With its size moved into `log_scale`."""
         size = self.size()
         if not size > 0.0:
@@ -199,7 +199,7 @@ def gaussian(covariance: Covariance, tangent: Floats | None, sources: frozenset[
     return Process("gaussian", np.zeros_like(covariance.variances), covariance, tangent, sources)
 
 
-def added(states: Sequence[State], factors: Sequence[float], step: str) -> State:
+def added(states: Sequence[FeatureState], factors: Sequence[float], step: str) -> FeatureState:
     """Σ factor·x of states that go back to common processes.
 
     Raises:
@@ -216,7 +216,7 @@ def added(states: Sequence[State], factors: Sequence[float], step: str) -> State
     terms = tuple(term for term in merged.values() if term[0].any()) or tuple(merged.values())[:1]
     check_independent([process for _, process in terms], step)
     width = states[0].width
-    return State(states[0].layout, width, terms, offset, states[0].log_scale)
+    return FeatureState(states[0].layout, width, terms, offset, states[0].log_scale)
 
 
 def check_independent(processes: Sequence[Process], step: str) -> None:
@@ -235,7 +235,7 @@ def check_independent(processes: Sequence[Process], step: str) -> None:
                 )
 
 
-def compressed(state: State, held: frozenset[int]) -> State:
+def compressed(state: FeatureState, held: frozenset[int]) -> FeatureState:
     """With one process in place of all that no skip around still needs (`held`), so that depth does not add any."""
     free = [term for term in state.terms if not term[1].family & held]
     if len(free) < 2:
@@ -255,7 +255,7 @@ def _near_input(terms: Sequence[Term]) -> bool:
     return all(process.kind in ("gaussian", "given") for _, process in terms)
 
 
-def reduced(state: State) -> State:
+def reduced(state: FeatureState) -> FeatureState:
     """Diagonal in position, from all pairs."""
     layout = state.layout
     if not layout.is_full:
@@ -288,4 +288,4 @@ def reduced(state: State) -> State:
         )
 
     terms = tuple((vectors(scale), process(one)) for scale, one in state.terms)
-    return State(new, state.width, terms, vectors(state.offset), state.log_scale)
+    return FeatureState(new, state.width, terms, vectors(state.offset), state.log_scale)

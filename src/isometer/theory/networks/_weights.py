@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from isometer.spec import Bias, Dense
 from isometer.spec._weight_laws import step_factor
 from isometer.theory.networks._covariance import Covariance
+from isometer.theory.networks._expectations import Expectations
 from isometer.theory.networks._gradient import Adjoint, Gradient, Squares
-from isometer.theory.networks._moments import Moments
-from isometer.theory.networks._state import NotCovered, State, gaussian
+from isometer.theory.networks._state import FeatureState, NotCovered, gaussian
 
 Floats = NDArray[np.float64]
 
@@ -26,10 +26,10 @@ class Run:
     covered.
     """
 
-    moments: Moments
+    moments: Expectations
     tangent: bool = False
     backward: bool = False
-    watched: list[State] | None = None
+    watched: list[FeatureState] | None = None
     dry: bool = False
 
     @property
@@ -38,15 +38,15 @@ class Run:
         return self.tangent or self.backward
 
 
-Stepped = tuple[State, Adjoint | None]
+Stepped = tuple[FeatureState, Adjoint | None]
 
 
 def weight_variance(law: str, fan_in: int, fan_out: int, gain: float, scaling: str = "fan_in") -> float:
     """The factor from the Gram matrix that enters weights to the covariance of what leaves them.
 
     Example:
-        >>> weight_variance("he", 8, 8, 1.0), weight_variance("uniform", 8, 8, 2.0)
-        (2.0, 4.0)
+        >>> weight_variance("he", 8, 8, 1.0), weight_variance("orthogonal", 4, 8, 2.0)
+        (2.0, 2.0)
     """
     if law == "orthogonal":
         # entries of a Haar frame have the variance 1/max(fan_in, fan_out)
@@ -58,7 +58,7 @@ def weight_variance(law: str, fan_in: int, fan_out: int, gain: float, scaling: s
     return size / 3 if law in ("uniform", "xavier-uniform", "pytorch") else size
 
 
-def dense(step: Dense, state: State, run: Run) -> Stepped:
+def dense(step: Dense, state: FeatureState, run: Run) -> Stepped:
     """x ↦ x Wᵀ: Gaussian, of the covariance that the second moments of x give.
 
     The tangent kernel is that of all weights in the parametrisation W = √v·N(0, 1)/√fan_in: v(Θ + E xx).
@@ -73,7 +73,7 @@ def dense(step: Dense, state: State, run: Run) -> Stepped:
     gram = second.gram() if run.slopes else None
     before = state.tangent()
     tangent = None if not run.tangent or before is None or gram is None else variance * (before + gram)
-    out = State.of(gaussian(second.times(variance), tangent), state.layout, fan_out, state.log_scale)
+    out = FeatureState.of(gaussian(second.times(variance), tangent), state.layout, fan_out, state.log_scale)
     if not run.backward:
         return out, None
     log = math.log(fan_in) + math.log(fan_out) + 2 * state.log_scale
@@ -88,11 +88,11 @@ def dense(step: Dense, state: State, run: Run) -> Stepped:
     return out, back
 
 
-def bias(step: Bias, state: State, run: Run) -> Stepped:
+def bias(step: Bias, state: FeatureState, run: Run) -> Stepped:
     """x ↦ x + b, b one Gaussian number per feature: a process that is the same at every index."""
     like = np.ones(state.layout.size)
     zeros = np.zeros((*like.shape, like.shape[1]))
     tangent = zeros + step.variance if run.tangent else None
     own = gaussian(Covariance(step.variance * like, zeros), tangent)
-    out = State(state.layout, state.width, (*state.terms, (like, own)), state.offset, state.log_scale)
+    out = FeatureState(state.layout, state.width, (*state.terms, (like, own)), state.offset, state.log_scale)
     return out, (lambda gradient, _: gradient) if run.backward else None

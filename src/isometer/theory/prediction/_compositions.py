@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.spec import Spec
+from isometer.theory.networks._expectations import Expectations
 from isometer.theory.networks._inputs import gram_state, input_state
 from isometer.theory.networks._interpreter import gradient_log_norms, passage
-from isometer.theory.networks._moments import Moments
 from isometer.theory.networks._weights import Run
 from isometer.theory.networks._work import check_network_work
 from isometer.theory.prediction._measures import GRADIENT, measured_by_layer
@@ -40,8 +40,9 @@ def network_values(
 
     Example:
         >>> spec = Spec("input(4) > dense(gain=2**0.5) > act('relu') > dense")
-        >>> network_values(spec, None, np.eye(2), ["mean_cosine"], "post").values["mean_cosine"].round(4).tolist()
-        [[0.0, 0.3183, 0.3183]]
+        >>> found = network_values(spec, None, np.eye(2), ["mean_cosine"], "post")
+        >>> found.values["mean_cosine"][0, 1:].round(4).tolist()
+        [0.3183, 0.3183]
     """
     layers = list(spec.executed_layers())
     backward = GRADIENT in names
@@ -51,7 +52,7 @@ def network_values(
     else:
         start = gram_state(spec, gram)
     check_network_work(layers, start.layout, slopes=backward, kept=True)
-    run = Run(Moments(), backward=backward, watched=[])
+    run = Run(Expectations(), backward=backward, watched=[])
     found = passage(layers, start, run, progress=progress)
     pairs = found.grams(at)
     measured = measured_by_layer(names, pairs, np.array(found.features(at), dtype=float))
@@ -60,7 +61,7 @@ def network_values(
         full = np.full((1, len(layers) + 1), math.nan)
         if name == GRADIENT:
             if found.diverged < 0:
-                full[0] = gradient_log_norms(found, len(layers))
+                full[0] = gradient_log_norms(found)
         else:
             full[0, : len(pairs)] = measured[name]
         values[name] = full

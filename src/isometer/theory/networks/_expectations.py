@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from isometer.activations import Activation
 from isometer.activations._closed_forms import as_two_rays
 from isometer.errors import InfiniteMomentError, IsometerError
+from isometer.spec._activation import resolved
 from isometer.theory.kernels._length_map import OVERFLOW, GaussianView, RaysDual, SignalFamily, SlopeSeriesDual
 from isometer.theory.kernels._mixed_lengths import ROWS, Architecture, PairMoments, unit_gaps
 from isometer.theory.kernels._pair_rules import line_moments
@@ -28,6 +29,11 @@ _ENTRIES = 1 << 18  # of a stack that a series passes over at a time
 _VARIANCES = 1 << 12  # whose coefficients are made at a time
 _CENTRING = Architecture(norm="layer", norm_position="post")  # pairs of φ without its mean
 _KEPT = 64  # duals of one activation
+_FEW = 400  # entries for which a dual of a function with kinks costs more than it saves
+
+
+class TooManyPairs(IsometerError):
+    """Expectations would take longer than was allowed."""
 
 
 @dataclass(frozen=True)
@@ -39,22 +45,34 @@ class Activated:
     slopes: Floats | None = None  # (stack, m, m)
 
 
-class Moments:
+class Expectations:
     """Expectations of activations; duals are kept by activation and variance.
 
     `error` adds up the relative errors of what was computed.
 
+    Args:
+        same: relative spread of variances that counts as none.
+        most_entries: of a matrix whose entries are integrals of their own.
+
     Example:
         >>> from isometer import activation
-        >>> found = Moments().activated(activation("relu"), Covariance.of_gram(np.eye(2)[None]))
+        >>> found = Expectations().activated(activation("relu"), Covariance.of_gram(np.eye(2)[None]))
         >>> with_mean(found.covariance, found.mean).gram()[0].round(6).tolist()
         [[0.5, 0.159155], [0.159155, 0.5]]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, same: float = _SAME, most_entries: float = math.inf) -> None:
         self.error = 0.0
+        self._same, self._most = same, most_entries
+        self._named: dict[str, Activation] = {}
         self._families: dict[Activation, SignalFamily] = {}
         self._views: dict[Activation, dict[float, tuple[GaussianView, float]]] = {}
+
+    def activation(self, text: str) -> Activation:
+        """The activation of a step; equal ones are one object."""
+        if text not in self._named:
+            self._named[text] = resolved(text)
+        return self._named[text]
 
     def family(self, phi: Activation) -> SignalFamily:
         """What Gaussians of any variance see of φ."""
@@ -64,6 +82,7 @@ class Moments:
 
     def activated(self, phi: Activation, covariance: Covariance, *, slopes: bool = False) -> Activated:
         """φ of Gaussians; E φ′φ′ is that of the derivative almost everywhere."""
+        phi = self.family(phi).activation  # the first of its kind, which knows its moments
         variances = covariance.variances
         if not (np.isfinite(variances).all() and float(variances.max()) <= OVERFLOW):
             raise InfiniteMomentError(f"a variance before {phi.name} exceeds {OVERFLOW:g}")
@@ -78,8 +97,9 @@ class Moments:
         if not alive.any() or phi.is_constant:
             return _constant(phi, covariance, slopes)
         low, high = float(variances[alive].min()), float(variances[alive].max())
-        if alive.all() and high - low <= _SAME * high:
-            return self._of_one_variance(phi, covariance, low, slopes)
+        few = bool(phi.kinks) and covariance.gaps.size <= min(_FEW, self._most) and self._known(phi, low) is None
+        if alive.all() and high - low <= self._same * high and not few:
+            return self._of_one_variance(phi, covariance, float(variances.mean()), slopes)
         found = self._series(phi, covariance, alive, slopes)
         return self._by_pairs(phi, covariance, slopes) if found is None else found
 
@@ -101,10 +121,10 @@ class Moments:
 
     def view(self, phi: Activation, variance: float) -> tuple[GaussianView, float]:
         """What a Gaussian of a variance sees of φ, and E φ."""
+        found = self._known(phi, variance)
+        if found is not None:
+            return found
         known = self._views.setdefault(phi, {})
-        for near, found in known.items():
-            if abs(near - variance) <= _SAME * variance:
-                return found
         family = self.family(phi)
         view = family.small_signal_limit(variance) or family.at(variance)
         means, _, error = line_moments(phi, phi.kinks, np.array([variance]))
@@ -113,6 +133,10 @@ class Moments:
             del known[next(iter(known))]
         known[variance] = view, mean
         return view, mean
+
+    def _known(self, phi: Activation, variance: float) -> tuple[GaussianView, float] | None:
+        known = self._views.get(phi, {})
+        return next((found for near, found in known.items() if abs(near - variance) <= _SAME * variance), None)
 
     def _by_dual(self, view: GaussianView, gaps: Floats, slopes: bool, variance: float) -> tuple[Floats, Floats | None]:
         """1 − cosine after φ without its mean, and E φ′φ′; `variance` is that at which the dual is taken."""
@@ -171,6 +195,8 @@ class Moments:
         return Activated(mean, Covariance(power, after), slope)
 
     def _by_pairs(self, phi: Activation, covariance: Covariance, slopes: bool) -> Activated:
+        if covariance.gaps.size > self._most:
+            raise TooManyPairs(f"{phi.name} has kinks, and samples differ in length: {covariance.gaps.size} integrals")
         self.error += 1e-12
         after = np.empty_like(covariance.gaps)
         slope = np.empty_like(covariance.gaps) if slopes else None
