@@ -240,9 +240,9 @@ class AngleTable:
         values = values.reshape(y.shape) * weight
         out = np.zeros((len(w), len(self.tau) + 1))
         narrower = 0.0
-        for width, order in _GAUSSIAN_NODES:
-            some = np.flatnonzero((right - left > narrower) & (right - left <= width))
-            narrower = width
+        for widest, order in _GAUSSIAN_NODES:
+            some = np.flatnonzero((right - left > narrower) & (right - left <= widest))
+            narrower = widest
             if len(some):
                 # on a narrow panel the Gaussian is a short polynomial, known from its values at few nodes
                 few, _ = panel_nodes(left[some], right[some], order)
