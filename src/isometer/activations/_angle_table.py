@@ -172,7 +172,12 @@ class AngleTable:
         first, last = (0.0, (high - low) / 2) if self.sign > 0 else (low, high)
         if max(-low, high) < _FAR:  # f does not grow much, and w has the deviation √½ at most
             first, last = max(first, -_FAR * math.sqrt(0.5)), min(last, _FAR * math.sqrt(0.5))
+        # every two kinks meet somewhere, and a panel starts there: what cannot be had is not started
+        if len(self.f.kinks) ** 2 * _OUTER * _INNER * len(self.f.edges) > self.work.left:
+            raise TooManySamples
         places = self.f.places()
+        if len(places) ** 2 * _OUTER * _INNER * len(self.f.edges) > self.work.left:
+            raise TooManySamples
         breaks = [*np.linspace(first, last, max(2, math.ceil((last - first) / 1.2) + 1)), 0.0]
         meeting = [((a - self.sign * b) / 2, max(wide, other) / 2) for a, wide in places for b, other in places]
         for at, width in _merged([(at, width) for at, width in meeting if first <= at <= last]):

@@ -137,14 +137,16 @@ def _check_exponential(kernel: KernelMap, path: _Iterates, fixed: float, rate: f
 
     slow = min(1.0 - rate, 0.5)
     resolved = error / max(slow, 1e-15) + 1e-14  # closer to ρ* errors of κ decide
+    # a jump bends κ at ρ = 1: where ρ* is next to that, κ is straight only much closer to ρ* than to 1
+    close = 1e-6 if fixed == 1.0 else min(1e-6, 0.01 * (1.0 - fixed))
     layers, last = 0, distance()
-    while last > max(1e-6, 10 * resolved) and layers < 3000:
+    while last > max(close, 10 * resolved) and layers < 3000:
         path.step()
         here = distance()
         if here > last * (1 + 1e-9) + resolved:
             raise PromiseBroken(f"moves away from ρ* = {fixed}: {last} → {here}")
         last, layers = here, layers + 1
-    if last <= max(1e-6, 10 * resolved):
+    if last <= max(close, 10 * resolved):
         if last > 10 * resolved and last > 0.0:
             path.step()
             if abs(distance() / last - rate) > 0.02 + 5 * resolved / last and rate > 1e-4:
