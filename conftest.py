@@ -22,11 +22,12 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Examples that import torch in modules that do not."""
-    skip = pytest.mark.skip(reason="the example imports torch, which is not installed")
-    examples = [] if TORCH else [item for item in items if isinstance(item, pytest.DoctestItem)]
-    for item in examples:
-        if text_needs_torch("".join(one.source for one in item.dtest.examples if item.dtest)):
+    """Tests that are marked, and examples that import torch in modules that do not."""
+    skip = pytest.mark.skip(reason="needs torch, which is not installed")
+    for item in [] if TORCH else items:
+        dtest = item.dtest if isinstance(item, pytest.DoctestItem) else None
+        code = "".join(one.source for one in dtest.examples) if dtest is not None else ""
+        if item.get_closest_marker("torch") or text_needs_torch(code):
             item.add_marker(skip)
 
 

@@ -44,9 +44,9 @@ SWEEP = ["sweep", "simulate", "--grid", "width=4,8", "--depth", "2", "--dask", "
             [("isometer", "probe"), ("isometer.nn", "build"), ("isometer.simulate", "simulate")],
         ),
         ("dash", [["explore", "--no-browser"]], [("isometer.explore", "make_app")]),
-        ("distributed", [SWEEP], []),
+        pytest.param("distributed", [SWEEP], [], marks=pytest.mark.torch),
         ("sklearn", [["data", "show", "digits"]], []),
-        ("lightning", [], [("isometer.doctor.watch.lightning", "SignalCallback")]),
+        pytest.param("lightning", [], [("isometer.doctor.watch.lightning", "SignalCallback")], marks=pytest.mark.torch),
     ],
 )
 def test_commands_and_imports_name_the_extra(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -101,6 +102,7 @@ def check(name: str, seconds: float, folder: Path) -> None:
         assert code == 0, err
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(("name", "seconds"), [("sweep", 4.0), ("doctor-catches", 3.0)])
 def test_a_few(name: str, seconds: float, tmp_path: Path) -> None:
     check(name, seconds, tmp_path / "here")
@@ -113,6 +115,7 @@ def test_any_command_at_any_moment(name: str, number: int, tmp_path: Path) -> No
     check(name, random.Random(f"{name} {number}").uniform(0.8, 15.0), tmp_path / "here")
 
 
+@pytest.mark.torch
 def test_the_line_says_what_is_kept(tmp_path: Path) -> None:
     process = start("sweep-kept", tmp_path / "here")
     while process.poll() is None and not list((tmp_path / "here/s/cells").glob("*.nc")):
@@ -120,7 +123,8 @@ def test_the_line_says_what_is_kept(tmp_path: Path) -> None:
     code, err, _ = end(process)
     assert code == 130
     *notes, line = err.splitlines()
-    assert all(one.startswith("note: the simulation takes about") for one in notes)
+    # on a busy machine it also says how far it is
+    assert all(re.match(r"note: the simulation takes about|\d of 4 cells", one) for one in notes), notes
     assert line.startswith("interrupted: ")
     assert line.endswith("are kept; go on with: isometer runs resume s")
 

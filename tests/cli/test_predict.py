@@ -22,6 +22,7 @@ KEYS = {"engine", "spec", "layers", "metrics", "runs", "seed", "at", "first_nonf
 OWN = {"fixed_point", "local_rate", "gradient_growth_per_layer", "depth_scale"}
 
 
+@pytest.mark.torch
 def test_json_has_the_keys_of_simulate_and_its_own() -> None:
     options = ["--norm", "batch", "--metric", "orthogonality_gap", "--backward", "--seed", "7", "--json"]
     record = json.loads(printed(*SMALL, *options))
@@ -48,6 +49,7 @@ def test_json_has_the_keys_of_simulate_and_its_own() -> None:
     assert "not derived" in gradient["no_band_because"]
 
 
+@pytest.mark.torch
 def test_against_simulation_says_where_theory_leaves(tmp_path: Path) -> None:
     picture, data = tmp_path / "net.png", tmp_path / "net.nc"
     options = ["--norm", "batch", "--metric", "orthogonality_gap", "--against-simulation", "--runs", "40"]
@@ -82,6 +84,7 @@ def test_an_unstable_fixed_point_is_said() -> None:
     assert "single samples parting from the others" in record["note"]
 
 
+@pytest.mark.torch
 def test_compare_draws_one_panel_per_activation(tmp_path: Path) -> None:
     picture = tmp_path / "both.png"
     out = printed(

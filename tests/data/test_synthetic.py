@@ -133,6 +133,7 @@ def test_images_as_a_batch(mnist: np.ndarray) -> None:
     assert np.array_equal(runs[:2], make_batch("data:mnist", 5, runs=2))
 
 
+@pytest.mark.torch
 def test_simulate_takes_images_of_any_size(mnist: np.ndarray) -> None:
     options = ["--width", "30", "--depth", "2", "--runs", "2", "--batch", "6", "--metric", "rank"]
     record = as_json("simulate", "--input", "data:mnist:scale=unit", *options)

@@ -8,6 +8,7 @@ import pytest
 
 import isometer.theory
 from support.docstrings import without_example
+from support.torchless import loads_torch
 
 INNER = {"batches", "depth_free", "explanation", "length_maps", "mixed_lengths", "stages"}  # used through the room
 # theory that only claims and studies reach: papers/tests
@@ -34,6 +35,13 @@ ROOMS = (
 )
 
 
-@pytest.mark.parametrize("room", ROOMS)
+TORCH = {"isometer", "isometer.doctor", "isometer.doctor.treatment"} | {
+    room for room in ROOMS if loads_torch(room)
+}  # the first three hand on names that need it
+
+
+@pytest.mark.parametrize(
+    "room", [pytest.param(room, marks=pytest.mark.torch if room in TORCH else ()) for room in ROOMS]
+)
 def test_public_names_have_examples(room: str) -> None:
     assert without_example(room) == []
