@@ -157,10 +157,20 @@ def averaged_pullback(operations: tuple[Operation, ...], covariance: Floats, gra
         >>> averaged_pullback((norm,), np.eye(2), np.eye(2)).round(12).tolist()
         [[0.5, -0.5], [-0.5, 0.5]]
     """
+    drawn = drawn_jacobians(operations, covariance)
+    return None if drawn is None else average_jacobians(gram, *drawn)
+
+
+def drawn_jacobians(operations: tuple[Operation, ...], covariance: Floats) -> tuple[Floats, Floats] | None:
+    """Jacobians of operations on h ~ N(0, V) and weights of an average over them; None where that is infinite.
+
+    Example:
+        >>> from isometer.spec import Norm
+        >>> drawn_jacobians((NormalizeBatch(Norm.named("batch-recenter")),), np.eye(2))[0].shape[1:]
+        (2, 2)
+    """
     points = _jacobian_points(operations, covariance)
-    if points is None:
-        return None
-    return average_jacobians(gram, evaluate_with_jacobian(operations, points[0])[1], points[1])
+    return None if points is None else (evaluate_with_jacobian(operations, points[0])[1], points[1])
 
 
 def averaged_push(operations: tuple[Operation, ...], covariance: Floats, tangent: Floats) -> Floats | None:
@@ -172,11 +182,10 @@ def averaged_push(operations: tuple[Operation, ...], covariance: Floats, tangent
         >>> averaged_push((norm,), np.eye(2), np.eye(2)).round(12).tolist()
         [[0.5, -0.5], [-0.5, 0.5]]
     """
-    points = _jacobian_points(operations, covariance)
-    if points is None:
+    drawn = drawn_jacobians(operations, covariance)
+    if drawn is None:
         return None
-    h, weight = points
-    jacobian = evaluate_with_jacobian(operations, h)[1]
+    jacobian, weight = drawn
     return average_jacobians(tangent, jacobian if jacobian.ndim == 2 else np.swapaxes(jacobian, 1, 2), weight)
 
 

@@ -22,7 +22,7 @@ from isometer.theory.networks._columns import (
     Operation,
     evaluate_with_jacobian,
 )
-from isometer.theory.networks._gradient import average_jacobians, averaged_pullback
+from isometer.theory.networks._gradient import average_jacobians, drawn_jacobians
 from isometer.theory.prediction._forward import Forward, Path
 
 Floats = NDArray[np.float64]
@@ -193,6 +193,7 @@ class Pullback:
     def __init__(self, forward: Forward) -> None:
         self.forward = forward
         self._last: tuple[Floats, Floats, tuple[float, ...], Floats] | None = None
+        self._drawn: tuple[Floats, tuple[float, ...], tuple[Floats, Floats]] | None = None
 
     def __call__(self, operations: tuple[Operation, ...], covariance: Floats, gradient: _Gradient) -> _Gradient:
         elementwise = not any(isinstance(operation, NormalizeBatch) for operation in operations)
@@ -206,11 +207,22 @@ class Pullback:
         same = last is not None and last[2] == gains and _alike(last[0], covariance)
         if same and last is not None and _alike(last[1], gradient.gram):
             return gradient.times(last[3])
-        found = averaged_pullback(operations, covariance, gradient.gram)
-        if found is None:
+        drawn = self._jacobians(operations, covariance, gains)
+        if drawn is None:
             return _Gradient(gradient.gram, math.inf)
+        found = average_jacobians(gradient.gram, *drawn)
         self._last = covariance, gradient.gram, gains, found
         return gradient.times(found)
+
+    def _jacobians(
+        self, operations: tuple[Operation, ...], covariance: Floats, gains: tuple[float, ...]
+    ) -> tuple[Floats, Floats] | None:
+        """Jacobians and their weights; those of the same layer again are kept."""
+        if self._drawn is not None and self._drawn[0] is covariance and self._drawn[1] == gains:
+            return self._drawn[2]
+        drawn = drawn_jacobians(operations, covariance)
+        self._drawn = None if drawn is None else (covariance, gains, drawn)
+        return drawn
 
 
 def _alike(one: Floats, other: Floats) -> bool:

@@ -73,6 +73,8 @@ class Forward:
 
     Args:
         spec: a covered spec.
+        before: what enters activations is asked for, also behind a batch norm, where it costs most and cannot diverge;
+            without, the layer's output stands there.
 
     Example:
         >>> from isometer import Spec
@@ -81,14 +83,16 @@ class Forward:
         [[1.0, 0.31831], [0.31831, 1.0]]
     """
 
-    def __init__(self, spec: Chain) -> None:
+    def __init__(self, spec: Chain, *, before: bool = True) -> None:
         self.spec = spec
+        self._skips_before = not before and spec.norm is not None and spec.norm.over == "batch" and spec.norm.rescale
         steps = spec.steps
         weights, residual = steps.index("weights"), steps.index("residual")
         self.early = self._present(steps[:weights])
         self.branch = self._present(steps[weights:residual]) if spec.has_skip else ()
         self.late = self._present(steps[(residual if spec.has_skip else weights) :])
         self.moments = ActivationMoments(SignalFamily(spec.phi))
+        self._kept: tuple[Columns, tuple[Floats, Floats]] | None = None
 
     def _present(self, steps: tuple[str, ...]) -> tuple[str, ...]:
         absent = {"weights", "residual"}
@@ -161,6 +165,12 @@ class Forward:
 
     def statistics(self, columns: Columns) -> tuple[Floats, Floats]:
         """E yyᵀ and E y of features y; exact where there is a formula, sampled otherwise."""
+        # what a layer hands on is what the next one is given
+        if self._kept is None or self._kept[0] is not columns:
+            self._kept = columns, self._statistics(columns)
+        return self._kept[1]
+
+    def _statistics(self, columns: Columns) -> tuple[Floats, Floats]:
         operations, covariance = columns.operations, columns.covariance
         if not operations:
             return covariance, np.zeros(len(covariance))
@@ -250,7 +260,9 @@ class Forward:
         pre = Columns(self.weight_variance(layer) * entering + self.spec.bias_variance)
         out = self.output(pre, layer)
         gram = self.statistics(out)[0]
-        if "activation" in self.early:
+        if self._skips_before:
+            before = gram
+        elif "activation" in self.early:
             before = self._before_early(early, given)
         else:
             before = self.statistics(self.after(pre, _until_activation(self.late), layer))[0]

@@ -85,7 +85,7 @@ def predict(
         return _of_network(spec, batch, gram, names, at, progress)
     start, is_gram = checked_start(spec, batch, gram)
     check_covered(spec, len(start), backward=wanted)
-    forward = Forward(spec)
+    forward = Forward(spec, before=at == "pre")
     check_prediction_work(len(start), spec.layers, len(names), backward=wanted)
     path = forward.path(start, is_gram=is_gram, progress=progress)
     pairs = path.grams(at)
