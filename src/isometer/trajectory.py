@@ -170,12 +170,17 @@ def _interval(values: NDArray[np.float64], quantile: float) -> list[NDArray[np.f
     runs = values.shape[0]
     finite = np.isfinite(values).all(0)
     safe = np.where(finite, values, 0.0)
+    # Over a power of two, which rounds nothing: squares and sums of numbers beyond 1e154 leave the range.
+    power = np.frexp(np.abs(safe).max(0))[1]
+    safe = np.ldexp(safe, -power)
     mean = safe.mean(0)
     half = quantile * safe.std(0, ddof=1) / math.sqrt(runs) if runs > 1 else np.full_like(mean, math.inf)
     up, down = (values == math.inf).any(0), (values == -math.inf).any(0)
     unknown = np.isnan(values).any(0) | (up & down)
     special = np.where(up, math.inf, -math.inf)
     result = []
-    for estimate in (mean, mean - half, mean + half):
+    for scaled in (mean, mean - half, mean + half):
+        with np.errstate(over="ignore"):  # an end beyond the range is infinite
+            estimate = np.ldexp(scaled, power)
         result.append(np.where(finite, estimate, np.where(unknown, math.nan, special)))
     return result

@@ -288,6 +288,20 @@ def test_progress_is_reported() -> None:
     assert seen[-1][0] == seen[-1][1] == len(seen)
 
 
+def test_summary_of_huge_and_tiny_values() -> None:
+    from isometer.trajectory import trajectory
+
+    values = np.random.default_rng(0).normal(size=(6, 5))
+    spec = Spec(width=4, depth=4)
+    ordinary = summarize(trajectory({"x": values}, spec, at="post"))["x"].values
+    for power in (1000, -1000):
+        summary = summarize(trajectory({"x": np.ldexp(values, power)}, spec, at="post"))["x"].values
+        np.testing.assert_array_equal(summary, np.ldexp(ordinary, power))
+    largest = np.array([[1.7e308, 1.0], [-1.7e308, 1.0]])
+    summary = summarize(trajectory({"x": largest}, Spec(width=4, depth=1), at="post"))["x"].values[:, 0]
+    assert summary.tolist() == [0.0, -math.inf, math.inf]
+
+
 def test_summary_of_infinite_and_undefined_values() -> None:
     from isometer.trajectory import trajectory
 
