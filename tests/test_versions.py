@@ -14,7 +14,7 @@ from packaging.version import Version
 from support import ROOT
 from support.torchless import file_needs_torch, loads_torch, text_needs_torch
 
-DEVELOPMENT = {"docs", "dev", "lightning"}  # not in the sets: the pinned versions and newer
+DEVELOPMENT = {"docs", "dev"}  # which no user installs: the pinned versions and newer
 
 
 def pinned(name: str) -> dict[str, Version]:
