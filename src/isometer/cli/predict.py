@@ -34,7 +34,7 @@ Compare = Annotated[
 
 
 @dataclass(frozen=True)
-class Answer:
+class Forecast:
     """A prediction, the band of finite width where there is one or why there is none, the simulation if asked for."""
 
     predicted: xarray.Dataset
@@ -107,7 +107,7 @@ def predict(
             page.print(f"{label}: {target}", highlight=False)
 
 
-def ask(setting: Setting, metrics: list[str], simulated: bool, threads: int | None = None) -> Answer:
+def ask(setting: Setting, metrics: list[str], simulated: bool, threads: int | None = None) -> Forecast:
     """Predict, and simulate if asked for."""
     from isometer.theory.prediction import finite_width, missing_bands
     from isometer.theory.prediction import predict as theory
@@ -126,7 +126,7 @@ def ask(setting: Setting, metrics: list[str], simulated: bool, threads: int | No
                 band = finite_width(network, **start, metrics=known, at=site, progress=report)
         if simulated and setting.is_wide:
             setting.samples(None)  # says that there is nothing to simulate
-        return Answer(predicted, band, _simulation(setting, metrics, network, data) if simulated else None, missing)
+        return Forecast(predicted, band, _simulation(setting, metrics, network, data) if simulated else None, missing)
 
 
 def _network_and_start(setting: Setting) -> tuple[Chain, dict[str, Any]]:
@@ -194,7 +194,7 @@ def _compare(setting: Setting, names: list[str], plot: Path | None, threads: int
         page.print(f"picture: {plot}", highlight=False)
 
 
-def as_record(answer: Answer, setting: Setting) -> dict[str, Any]:
+def as_record(answer: Forecast, setting: Setting) -> dict[str, Any]:
     """The JSON of `isometer predict`: that of `isometer simulate`, and where depth leads."""
     data = answer.predicted
     metrics: dict[str, Any] = {}
