@@ -6,7 +6,7 @@ import json
 import math
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from scipy import special
 
 from isometer._version import __version__
 from isometer.errors import IsometerError
-from isometer.spec import Chain
+from isometer.spec import Chain, Spec
+from isometer.spec._language import word_of
+from isometer.spec._steps import Attention, Convolution, Dense, Join, Residual, Step
 
 if TYPE_CHECKING:
     import xarray  # imported where a dataset is made: a diagnosis has none, and takes no longer
@@ -33,7 +35,7 @@ DEFAULT_METRICS = (
 """What simulations and predictions measure by default."""
 
 
-def trajectory(values: Mapping[str, NDArray[np.float64]], spec: Chain, *, at: str, **attrs: Any) -> xarray.Dataset:
+def trajectory(values: Mapping[str, NDArray[np.float64]], spec: Spec, *, at: str, **attrs: Any) -> xarray.Dataset:
     """A dataset of metrics `(run, layer)` with the coordinates and attributes every trajectory has.
 
     Args:
@@ -53,21 +55,59 @@ def trajectory(values: Mapping[str, NDArray[np.float64]], spec: Chain, *, at: st
     """
     import xarray
 
-    layers = np.arange(spec.layers + 1)
+    depths, operations = _layer_table(spec)
+    layers = np.arange(len(depths))
     runs = next(iter(values.values())).shape[0] if values else 0
-    operation = " ".join(spec.operations)
     site = "output" if at == "post" else "pre-activation"
     coordinates = {
         "run": np.arange(runs),
         "layer": layers,
-        "depth": ("layer", layers.copy()),
+        "depth": ("layer", np.array(depths)),
         "name": ("layer", np.array(["input", *(f"layer {layer}" for layer in layers[1:])], dtype=object)),
-        "op": ("layer", np.array(["input", *[operation] * spec.layers], dtype=object)),
-        "site": ("layer", np.array(["output", *[site] * spec.layers], dtype=object)),
+        "op": ("layer", np.array(operations, dtype=object)),
+        "site": ("layer", np.array(["output", *[site] * (len(layers) - 1)], dtype=object)),
     }
     data = {name: (("run", "layer"), array) for name, array in values.items()}
     common = {"spec": spec.to_json(), "at": at, "versions": versions()}
     return xarray.Dataset(data, coords=coordinates, attrs={**common, **attrs})
+
+
+def _layer_table(spec: Spec) -> tuple[list[int], list[str]]:
+    """The depth of every layer, its steps with weights on the longest path from the input, and what it does."""
+    if isinstance(spec, Chain):
+        return list(range(spec.layers + 1)), ["input", *[" ".join(spec.operations)] * spec.layers]
+    depths, operations = [0], ["input"]
+    last: tuple[tuple[Step, ...], int, str] | None = None
+    for steps, _ in spec.executed_layers():
+        # turns of a repeat that are equal are one object
+        if last is None or last[0] is not steps:
+            last = steps, _weights_deep(steps), _operations(steps)
+        depths.append(depths[-1] + last[1])
+        operations.append(last[2])
+    return depths, operations
+
+
+def _weights_deep(steps: Sequence[Step]) -> int:
+    found = 0
+    for step in steps:
+        if isinstance(step, Residual):
+            found += _weights_deep(step.branch)
+        elif isinstance(step, Join):
+            found += max(map(_weights_deep, step.branches))
+        else:
+            found += {Dense: 1, Convolution: 1, Attention: 2}.get(type(step), 0)
+    return found
+
+
+def _operations(steps: Sequence[Step]) -> str:
+    """What a layer does, in the words of the network language."""
+
+    def said(step: Step) -> str:
+        branches = (step.branch,) if isinstance(step, Residual) else step.branches if isinstance(step, Join) else ()
+        inner = ", ".join(map(_operations, branches))
+        return f"{word_of(step)}({inner})" if inner else word_of(step)
+
+    return " ".join(map(said, steps))
 
 
 def versions() -> str:

@@ -27,7 +27,6 @@ from isometer.errors import IsometerError
 from isometer.files import read_regular
 from isometer.report._document import parse_report
 from isometer.spec import Spec
-from isometer.spec._chain import chain_only
 
 _PATIENT_SIZE = 28
 
@@ -120,8 +119,7 @@ def network_target(spec: Spec, name: str, *, seed: int = 0) -> Target:
     """
     from isometer.nn import build
 
-    made = build(chain_only(spec, "the doctor"), seed=seed)
-    return Target(name, made, shape=(spec.shape.width, *spec.shape.axes))
+    return Target(name, build(spec, seed=seed), shape=(spec.shape.width, *spec.shape.axes))
 
 
 def _module_from_file(path: Path) -> Any:

@@ -1,6 +1,11 @@
 from ._activation import Activation as Activation
 from ._activation import NormReLU as NormReLU
 from ._clipping import AdaptiveClipping as AdaptiveClipping
+from ._composition import Branches as Branches
+from ._composition import ComposedNetwork as ComposedNetwork
+from ._composition import FixedScale as FixedScale
+from ._composition import Offset as Offset
+from ._composition import ResidualBranch as ResidualBranch
 from ._network import Layer as Layer
 from ._network import Network as Network
 from ._network import build as build

@@ -12,6 +12,7 @@ from isometer.activations import normrelu_constants
 from isometer.activations._names import torch_module
 from isometer.activations._registry import NORMRELU_KINK
 from isometer.spec import Chain
+from isometer.spec._activation import resolved
 
 Tensor = torch.Tensor
 
@@ -77,7 +78,16 @@ class NormReLU(nn.Module):
 
 
 def activation_module(spec: Chain, layer: int) -> nn.Module:
-    """The module of a spec's activation at a layer: torch's own where it has one, which other tools recognise."""
-    gain = spec.at("activation_gain", layer)
-    own: nn.Module | None = torch_module(spec.activation, spec=True) if gain == 1.0 else None
-    return Activation(spec.phi, gain=gain) if own is None else own
+    """The module of a chain's activation at a layer."""
+    return step_activation(spec.activation, spec.at("activation_gain", layer))
+
+
+def step_activation(text: str, gain: float = 1.0) -> nn.Module:
+    """The module of an activation in a spec: torch's own where it has one, which other tools recognise.
+
+    Example:
+        >>> step_activation("tanh"), step_activation("tanh", 0.5)
+        (Tanh(), Activation(gain(tanh, 0.5)))
+    """
+    own: nn.Module | None = torch_module(text, spec=True) if gain == 1.0 else None
+    return Activation(resolved(text), gain=gain) if own is None else own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import overload
 
 import numpy as np
 import torch
@@ -10,10 +11,11 @@ from torch import nn
 
 from isometer.errors import IsometerError
 from isometer.nn._activation import activation_module
+from isometer.nn._composition import ComposedNetwork, build_composition
 from isometer.nn._normalization import norm_module
 from isometer.simulate._streams import Streams
 from isometer.simulate._weights import draw_weights, stream_kind, weight_factor
-from isometer.spec import Chain
+from isometer.spec import Chain, Composition, Spec
 
 Tensor = torch.Tensor
 
@@ -105,22 +107,44 @@ class Network(nn.Module):
         return value if self.readout is None else self.readout(value)
 
 
+@overload
 def build(
     spec: Chain,
+    *,
+    classes: int | None = ...,
+    inputs: int | None = ...,
+    seed: int = ...,
+    dtype: torch.dtype | str = ...,
+    device: torch.device | str = ...,
+) -> Network: ...
+@overload
+def build(
+    spec: Spec,
+    *,
+    classes: int | None = ...,
+    inputs: int | None = ...,
+    seed: int = ...,
+    dtype: torch.dtype | str = ...,
+    device: torch.device | str = ...,
+) -> Network | ComposedNetwork: ...
+def build(
+    spec: Spec,
     *,
     classes: int | None = None,
     inputs: int | None = None,
     seed: int = 0,
     dtype: torch.dtype | str = torch.float32,
     device: torch.device | str = "cpu",
-) -> Network:
+) -> Network | ComposedNetwork:
     """A torch network of a spec, its weights drawn from the spec's law.
 
     The weights are those of run 0 of `simulate(spec, …, seed=seed, engine="dense")` with the same dtype, so that the
-    network in training mode and the simulation go through the same representations. No generator of torch's is touched.
+    network in training mode and the simulation go through the same representations (masks of dropout apart, which are
+    torch's). No generator of torch's is touched. One layer repeated becomes a `Network` with `layers`, any other
+    composition a `ComposedNetwork` whose modules are named as its steps.
 
     Args:
-        spec: the network.
+        spec: the network; with positions it takes `(samples, features, *positions)`.
         classes: outputs of a linear readout after the last layer (weights N(0, 1/width), bias 0); none unless given.
         inputs: features of the batch, for a linear projection to the spec's input width (weights N(0, 1/inputs), no
             bias) before the first layer; none unless given.
@@ -129,10 +153,10 @@ def build(
         device: torch device; the weights are drawn on the CPU.
 
     Returns:
-        A `Network`, in training mode.
+        The network, in training mode.
 
     Raises:
-        IsometerError: `classes`, `inputs` or `dtype` is not what it should be.
+        IsometerError: `classes`, `inputs` or `dtype` is not what it should be, or a step has no module.
 
     Example:
         >>> network = build(Spec(width=16, depth=50, activation="tanh", norm="batch", weights="orthogonal"))
@@ -150,6 +174,14 @@ def build(
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise IsometerError(f"{what} is {value!r}; expected a whole number of at least 1, or None — pass one")
     precision: torch.dtype = getattr(torch, name)
+    if not isinstance(spec, Chain):
+        if classes is not None or inputs is not None:
+            raise IsometerError(
+                f"classes={classes} and inputs={inputs} are for one layer repeated; got {spec} — write the projection "
+                "as a step, dense(10) for a readout"
+            )
+        assert isinstance(spec, Composition)
+        return build_composition(spec, seed=seed, dtype=precision, device=device)
     network = Network(spec, classes=classes, inputs=inputs, dtype=precision, device=device)
     _draw(network, seed, precision)
     return network

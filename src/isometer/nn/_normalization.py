@@ -106,10 +106,11 @@ class BatchNormParts(nn.Module):
 
 
 class SampleNorm(nn.Module):
-    """Normalisation of each sample over its features (the last axis) or over groups of them.
+    """Normalisation of each sample over its features or over groups of them; at every position apart.
 
     Args:
         norm: a `Norm` over features or groups, or its name: `layer`, `rms`, `unit`, `group:K`.
+        axis: that of the features; 1 for images.
 
     Example:
         >>> SampleNorm("rms")(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).mul(12.5**0.5).round(decimals=5).tolist()
@@ -118,14 +119,19 @@ class SampleNorm(nn.Module):
     Implements: 001/op-ln, 001/op-rms, Π of 004/eq-3.
     """
 
-    def __init__(self, norm: Norm | str = "layer") -> None:
+    def __init__(self, norm: Norm | str = "layer", *, axis: int = -1) -> None:
         super().__init__()
-        self.norm = _checked_norm(norm, ("features", "groups"))
+        self.norm, self.axis = _checked_norm(norm, ("features", "groups")), axis
 
     def extra_repr(self) -> str:
         return _text(self.norm)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.axis == -1:
+            return self._last(x)
+        return self._last(x.movedim(self.axis, -1)).movedim(-1, self.axis)
+
+    def _last(self, x: Tensor) -> Tensor:
         grouped = x
         if self.norm.over == "groups":
             if x.shape[-1] % self.norm.groups:
@@ -141,7 +147,7 @@ class SampleNorm(nn.Module):
 
 
 class Whitening(nn.Module):
-    """Multiplication by the inverse root of the batch's second-moment matrix (pseudo-inverse), `(samples, features)`.
+    """Multiplication by the inverse root of the second-moment matrix of the batch: `(samples, features, …)`.
 
     It uses the batch in evaluation mode too, and cannot be differentiated twice.
 
@@ -166,8 +172,9 @@ class Whitening(nn.Module):
         return _text(self.norm)
 
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = _Whiten.apply(x, self.norm)  # type: ignore[no-untyped-call]
-        return result
+        rows = x.movedim(1, -1)
+        result: Tensor = _Whiten.apply(rows.reshape(-1, x.shape[1]), self.norm)  # type: ignore[no-untyped-call]
+        return result.reshape(rows.shape).movedim(-1, 1)
 
 
 class _Whiten(torch.autograd.Function):
@@ -186,13 +193,37 @@ class _Whiten(torch.autograd.Function):
         return normalize_backward(ctx.norm, x, cotangent), None
 
 
-def norm_module(norm: Norm, features: int, *, dtype: torch.dtype, device: torch.device | str | None) -> nn.Module:
-    """The module of a spec's normalisation."""
+def norm_module(
+    norm: Norm, features: int, *, axes: int = 0, dtype: torch.dtype, device: torch.device | str | None
+) -> nn.Module:
+    """The module of a spec's normalisation, for `(samples, features, …)` with so many axes of positions.
+
+    Torch's own where it computes the same: with an ε, without which torch divides by zero where there is nothing.
+    """
+    own = _torch_norm(norm, features, axes)
+    if own is not None:
+        return own.to(device=device, dtype=dtype)
     if norm.whiten:
         return Whitening(norm)
     if norm.over == "batch":
         return BatchNormParts(features, norm, dtype=dtype, device=device)
-    return SampleNorm(norm)
+    return SampleNorm(norm, axis=1 if axes else -1)
+
+
+def _torch_norm(norm: Norm, features: int, axes: int) -> nn.Module | None:
+    plain = norm.eps > 0 and not norm.whiten and norm.size == "mean-square" and (norm.scale, norm.shift) == (1.0, 0.0)
+    if not plain or norm.recenter != (norm.divisor == "std"):
+        return None
+    if norm.over == "batch" and norm.recenter:
+        kind = nn.BatchNorm2d if axes == 2 else nn.BatchNorm1d
+        return kind(features, eps=norm.eps, affine=False)
+    if axes or norm.over == "batch":  # torch's norms of samples take their statistics over positions too
+        return None
+    if norm.over == "groups":
+        return nn.GroupNorm(norm.groups, features, eps=norm.eps, affine=False) if norm.recenter else None
+    if norm.recenter:
+        return nn.LayerNorm(features, eps=norm.eps, elementwise_affine=False)
+    return nn.RMSNorm(features, eps=norm.eps, elementwise_affine=False)
 
 
 def _statistics(norm: Norm, x: Tensor, axes: list[int]) -> tuple[Tensor, Tensor, Tensor]:

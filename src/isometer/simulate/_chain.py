@@ -34,6 +34,7 @@ class LayerChain:
         endless: there will be far more steps than the spec has layers.
 
     Example:
+        >>> from isometer.spec import Spec
         >>> chain = LayerChain(Spec(width=5, depth=3, norm="batch"), "gram", torch.eye(2, 5)[None], seed=0, runs=[0])
         >>> for layer in range(1, 4):
         ...     chain.step(layer)
@@ -60,8 +61,9 @@ class LayerChain:
         self.pre_log_scale = self.log_scale
         self.nonfinite_layer = torch.full((slots,), -1, device=batch.device)
         self._qr: tuple[torch.Tensor | None, torch.Tensor] | None = None
-        self._twins = _twins(batch)
+        self._twins = equal_samples(batch)
         self._degree = spec.homogeneity
+        self.carries_scale = self._degree == 1
         self._phi = None if spec.is_linear else spec.phi
         self._tape: list[tuple[list[tuple[str, Any]], torch.Tensor]] = []
         self._source = (seed, list(runs), slots)
@@ -92,9 +94,14 @@ class LayerChain:
     def restart(self, value: torch.Tensor) -> None:
         """Go on from other representations, `(slots, n, d)`, with the same streams."""
         self.value = self.pre = value
-        self._twins = _twins(value)
+        self._twins = equal_samples(value)
         self.log_scale = self.pre_log_scale = torch.zeros_like(self.log_scale)
         self._qr = None
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Features of what the last layer handed on."""
+        return (self.value.shape[-1],)
 
     # --- forward ------------------------------------------------------------------------------------------------------
 
@@ -159,7 +166,7 @@ class LayerChain:
             self._drop(bad, layer)
             largest = torch.where(bad, 0.0, largest)
         self.pre_log_scale = self.log_scale  # `pre` was computed before this layer's scale is taken out
-        factor, logarithm = _binary_scale(largest)
+        factor, logarithm = binary_scale(largest)
         self.value = self.value * factor[:, None, None]
         self.log_scale = self.log_scale + logarithm
 
@@ -197,7 +204,7 @@ class LayerChain:
         """
         noise = self._noise(cotangent)
         several = cotangent.dim() == 4
-        cotangent, log_cotangent = _unit_scale(cotangent, log_cotangent)
+        cotangent, log_cotangent = unit_scale(cotangent, log_cotangent)
         for layer in range(self.spec.layers, 0, -1):
             # popped, so that memory is freed on the way; a layer of degree 1 has one Jacobian for all scales of its
             # input, so the recorded values serve without theirs
@@ -226,7 +233,7 @@ class LayerChain:
                     cotangent = cotangent if gain == 1.0 else cotangent * gain
             if skip is not None:
                 cotangent = cotangent + skip
-            cotangent, log_cotangent = _unit_scale(cotangent, log_cotangent)
+            cotangent, log_cotangent = unit_scale(cotangent, log_cotangent)
         visit(0, None, cotangent, log_cotangent)
         return cotangent
 
@@ -240,7 +247,7 @@ class LayerChain:
         return self._streams("backward", "normal", counts)
 
 
-def _twins(batch: torch.Tensor) -> torch.Tensor | None:
+def equal_samples(batch: torch.Tensor) -> torch.Tensor | None:
     """For every sample the first one equal to it, `(slots, n)`; None if all differ."""
     rows = batch.cpu().numpy()
     twins, repeated = [], False
@@ -252,7 +259,7 @@ def _twins(batch: torch.Tensor) -> torch.Tensor | None:
     return torch.tensor(twins, device=batch.device) if repeated else None
 
 
-def _unit_scale(cotangent: torch.Tensor, log_scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def unit_scale(cotangent: torch.Tensor, log_scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Move a power of two from each slot's cotangent to its log-scale; that is nan once the cotangent is not finite."""
     shape = (-1, *[1] * (cotangent.dim() - 1))
     largest = cotangent.abs().flatten(1).amax(1)
@@ -261,11 +268,11 @@ def _unit_scale(cotangent: torch.Tensor, log_scale: torch.Tensor) -> tuple[torch
         cotangent = torch.where(bad.view(shape), 0.0, cotangent)
         largest = torch.where(bad, 0.0, largest)
         log_scale = torch.where(bad, math.nan, log_scale)
-    factor, logarithm = _binary_scale(largest)
+    factor, logarithm = binary_scale(largest)
     return cotangent * factor.view(shape), log_scale + logarithm
 
 
-def _binary_scale(largest: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def binary_scale(largest: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The power of two that brings `largest` to [1/2, 1), and minus its logarithm; 1 for zeros."""
     limit = 1000 if largest.dtype == torch.float64 else 120  # 2^±limit is a normal number
     exponent = torch.where(largest > 0, torch.frexp(largest).exponent, 0).clamp(-limit, limit)

@@ -9,20 +9,21 @@ import torch
 
 from isometer.errors import IsometerError, unknown_name
 from isometer.simulate._chain import LayerChain
+from isometer.simulate._network import NetworkWalk
 from isometer.simulate._streams import Streams
 
 LOSSES = ("gaussian", "squared", "cross-entropy")
 """Losses by name; any array of the shape of the output is a cotangent too."""
 
 
-def output_cotangent(loss: Any, chain: LayerChain, streams: Streams) -> tuple[torch.Tensor, torch.Tensor]:
+def output_cotangent(loss: Any, chain: LayerChain | NetworkWalk, streams: Streams) -> tuple[torch.Tensor, torch.Tensor]:
     """The cotangent at the output of a chain, and the logarithm of its scale.
 
     `"gaussian"`: independent standard normals. `"squared"`: of `mean_i ½‖h_i − y_i‖²`, y standard normal.
     `"cross-entropy"`: of the mean over the batch, the output as logits, labels uniformly random. An array: itself.
 
     Args:
-        loss: one of `LOSSES` or an array `(n, d)`.
+        loss: one of `LOSSES` or an array of the shape of the output.
         chain: a chain at its last layer.
         streams: normals for targets, one draw of the output's size.
 
@@ -36,11 +37,13 @@ def output_cotangent(loss: Any, chain: LayerChain, streams: Streams) -> tuple[to
     zero = torch.zeros_like(chain.log_scale)
     if not isinstance(loss, str):
         given = torch.as_tensor(np.asarray(loss), dtype=output.dtype, device=output.device)
-        if tuple(given.shape) != (samples, features):
+        with_axes = (samples, *chain.output_shape)
+        if tuple(given.shape) not in ((samples, features), with_axes):
             raise IsometerError(
-                f"the cotangent has shape {tuple(given.shape)}; expected {(samples, features)}, that of the output — "
+                f"the cotangent has shape {tuple(given.shape)}; expected {with_axes}, that of the output — "
                 "pass one row per sample"
             )
+        given = given.reshape(samples, features)
         if not bool(torch.isfinite(given).all()):
             raise IsometerError("the cotangent has NaN or infinite entries; expected finite numbers — drop them")
         return given.expand_as(output).clone(), zero

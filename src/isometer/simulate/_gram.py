@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import torch
 
-from isometer.simulate._streams import Streams
+from isometer.simulate._streams import RandomNumbers
 from isometer.simulate._weights import draw_weights, haar_frame
 
 
@@ -47,7 +47,7 @@ class Product:
     mixed: torch.Tensor | None = None
     frame: torch.Tensor | None = None
 
-    def backward(self, cotangent: torch.Tensor, noise: Streams) -> torch.Tensor:
+    def backward(self, cotangent: torch.Tensor, noise: RandomNumbers) -> torch.Tensor:
         """`δZ W` for the rows of `cotangent` (slots, rows, d_out), as (slots, rows, d_in)."""
         if self.weights is not None:
             return (cotangent * self.scale) @ self.weights
@@ -66,7 +66,7 @@ class Product:
             fresh = self._haar_complement(cotangent, noise, fan_in, rows)
         return torch.baddbmm(fresh, known, self.basis.mT) * self.scale
 
-    def _haar_complement(self, cotangent: torch.Tensor, noise: Streams, fan_in: int, rows: int) -> torch.Tensor:
+    def _haar_complement(self, cotangent: torch.Tensor, noise: RandomNumbers, fan_in: int, rows: int) -> torch.Tensor:
         frame, basis = self.frame, self.basis
         assert frame is not None
         assert basis is not None
@@ -89,7 +89,7 @@ def triangle(batch: torch.Tensor) -> torch.Tensor:
 
 
 def multiply_dense(
-    law: str, scale: float, a: torch.Tensor, fan_out: int, streams: Streams
+    law: str, scale: float, a: torch.Tensor, fan_out: int, streams: RandomNumbers
 ) -> tuple[torch.Tensor, Product]:
     """`A Wᵀ` with W drawn in full.
 
@@ -104,6 +104,7 @@ def multiply_dense(
         `(slots, n, d_out)` and the record for the backward pass.
 
     Example:
+        >>> from isometer.simulate import Streams
         >>> streams = Streams(0, [0], 1, "weights", "normal", 6, torch.zeros((), dtype=torch.float64))
         >>> z, product = multiply_dense("gaussian", 1.0, torch.eye(3, dtype=torch.float64)[None], 2, streams)
         >>> torch.equal(z, product.weights.mT)
@@ -119,7 +120,7 @@ def multiply_gram(
     scale: float,
     a: torch.Tensor,
     fan_out: int,
-    streams: Streams,
+    streams: RandomNumbers,
     *,
     r: torch.Tensor | None = None,
     q: torch.Tensor | None = None,
@@ -141,6 +142,7 @@ def multiply_gram(
         `(slots, n, d_out)` and the record for the backward pass.
 
     Example:
+        >>> from isometer.simulate import Streams
         >>> streams = Streams(0, [0], 1, "weights", "normal", 20, torch.zeros((), dtype=torch.float64))
         >>> a = torch.tensor([[[3.0, 4.0, 0.0, 0.0, 0.0]]], dtype=torch.float64)
         >>> z, _ = multiply_gram("orthogonal", 1.0, a, 5, streams)

@@ -16,6 +16,7 @@ from isometer.simulate._chain import LayerChain
 from isometer.simulate._engine import checked_batch, checked_engine, one_thread, sizes_of
 from isometer.simulate._work import check_simulation_work
 from isometer.spec import Chain
+from isometer.spec._chain import chain_only
 from isometer.trajectory import versions
 
 _LARGEST = 1 << 26  # entries of a Jacobian
@@ -50,6 +51,7 @@ def jacobian_spectrum(
         `‖J‖_F² / min(rows, columns)`.
 
     Example:
+        >>> from isometer.spec import Spec
         >>> spec = Spec(width=6, depth=20, activation="identity", weights="orthogonal")
         >>> found = jacobian_spectrum(spec, np.ones((2, 6)), runs=2)
         >>> bool(abs(found["log_singular_value"]).max() < 1e-12)  # orthogonal linear networks are isometries
@@ -57,6 +59,7 @@ def jacobian_spectrum(
 
     Implements: 001/eq-C.78-80.
     """
+    spec = chain_only(spec, "jacobian_spectrum")
     inputs = checked_batch(spec, batch, runs, device, dtype)
     chosen, seed = checked_engine(spec, engine), seed_number(seed)
     samples, fan_in, fan_out = inputs.shape[-2], spec.fan_in[0], spec.widths[-1]

@@ -18,7 +18,9 @@ from isometer.errors import IsometerError
 from isometer.metrics import METRICS, Metric, metric, names, rank
 from isometer.metrics._metric import SIMULATED
 from isometer.simulate._chain import LayerChain
+from isometer.simulate._gradients import WeightGradient, log_norm
 from isometer.simulate._gram import Product, triangle
+from isometer.simulate._network import NetworkWalk
 
 Tensor = torch.Tensor
 Measured = str | Callable[[Tensor], Tensor]
@@ -129,7 +131,7 @@ class Recorder:
     def needs_backward(self) -> bool:
         return bool(self._of_gradients)
 
-    def record(self, chain: LayerChain, layer: int) -> None:
+    def record(self, chain: LayerChain | NetworkWalk, layer: int) -> None:
         """Measure the representation the chain is at."""
         pre = self.at == "pre" and layer > 0
         value = chain.pre if pre else chain.value
@@ -145,7 +147,7 @@ class Recorder:
                 self.flush()
         for name in self._of_representations:
             own = value
-            if chain.spec.homogeneity == 1:
+            if chain.carries_scale:
                 own = value * log_scale.exp().to(value.dtype)[:, None, None]
                 own = torch.nan_to_num(own)  # where the scale overflows: 0·inf becomes 0, inf the largest float
                 if name in METRICS and METRICS[name].scaling == "invariant":
@@ -169,37 +171,38 @@ class Recorder:
 
     def visit(self, layer: int, product: Product | None, cotangent: Tensor, log_scale: Tensor) -> None:
         """Measure the gradient at a weights step, or at the input for layer 0; see `LayerChain.backward`."""
+        samples = cotangent.shape[-2]
+        gradients = None if product is None else [WeightGradient(lambda: product.factor, cotangent, samples)]
+        self.visit_layer(layer, gradients, cotangent, log_scale)
+
+    def visit_layer(
+        self, layer: int, gradients: Sequence[WeightGradient] | None, cotangent: Tensor, log_scale: Tensor
+    ) -> None:
+        """Measure the gradient of all weights of a layer, or of the input; see `NetworkWalk.backward`."""
         for one in self._of_gradients:
             if one.name == "gradient_log_norm":
-                norm = log_norm(cotangent if product is None else gradient_factor(product, cotangent))
+                norm = log_norm(cotangent) if gradients is None else _total_log_norm(gradients, log_scale)
                 self.values[one.name][:, layer] = (norm + log_scale).cpu().numpy()
                 continue
-            gram = cotangent @ cotangent.mT
-            if product is not None:
-                # the gradient of sample i is δz_i a_iᵀ: inner products are ⟨δz_i, δz_j⟩⟨a_i, a_j⟩
-                gram = gram * (product.factor @ product.factor.mT)
+            gram = cotangent @ cotangent.mT if gradients is None else _total_gram(gradients)
+            if gram is None:  # no weights, no gradient
+                continue
             found = one.of_gram(gram).to(torch.float64)
             # a nan scale marks a cotangent that was not finite and goes on as zeros
             self.values[one.name][:, layer] = torch.where(log_scale.isnan(), math.nan, found).cpu().numpy()
 
 
-def gradient_factor(product: Product, cotangent: Tensor) -> Tensor:
-    """A matrix with the Frobenius norm of the weight gradient `δZᵀ A`: `R δZ`, where `A = Rᵀ Qᵀ`.
-
-    Cheaper than the gradient, and more precise than products of Gram matrices where the gradient nearly vanishes.
-    """
-    factor = product.factor
-    samples, fan_in = factor.shape[-2:]
-    # a dense product records A itself; the triangle has the same inner products and n columns
-    if product.weights is not None and samples < fan_in:
-        factor = triangle(factor).mT
-    return factor.mT @ cotangent
+def _total_log_norm(gradients: Sequence[WeightGradient], log_scale: Tensor) -> Tensor:
+    """The log-norm of several weight gradients together; −inf where there are no weights."""
+    if not gradients:
+        return torch.full_like(log_scale, -math.inf)
+    if len(gradients) == 1:
+        return gradients[0].log_norm()
+    return 0.5 * torch.stack([2 * one.log_norm() for one in gradients]).logsumexp(0)
 
 
-def log_norm(matrices: Tensor) -> Tensor:
-    """`log ‖·‖_F` per matrix, in float64, without over- or underflow; −inf for zeros."""
-    largest = matrices.abs().amax((-2, -1), keepdim=True)
-    safe = torch.where(largest > 0, largest, 1.0)
-    scaled = matrices / safe
-    total = (scaled * scaled).sum((-2, -1)).to(torch.float64)
-    return safe[..., 0, 0].to(torch.float64).log() + 0.5 * total.log()
+def _total_gram(gradients: Sequence[WeightGradient]) -> Tensor | None:
+    found = None
+    for one in gradients:
+        found = one.gram() if found is None else found + one.gram()
+    return found

@@ -15,6 +15,7 @@ from isometer.simulate._chain import LayerChain
 from isometer.simulate._engine import checked_batch, checked_engine, chunk_size, one_thread, sizes_of
 from isometer.simulate._work import check_simulation_work
 from isometer.spec import Chain
+from isometer.spec._chain import chain_only
 
 _LARGEST = 1 << 27  # numbers that are returned at most, 1 GiB
 
@@ -51,10 +52,12 @@ def representations(
 
     Example:
         >>> from isometer.data import make_batch
+        >>> from isometer.spec import Spec
         >>> spec = Spec(width=8, depth=5, norm="batch")
         >>> representations(spec, make_batch("gaussian", 4, 8), layers=[0, 5])["state"].shape
         (1, 2, 4, 8)
     """
+    spec = chain_only(spec, "representations")
     if any(isinstance(one, bool) or not isinstance(one, int | np.integer) for one in layers):
         raise IsometerError(f"layers are {str(list(layers))[:60]}; expected whole numbers from 0 to {spec.layers}")
     wanted = sorted({int(one) for one in layers})

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
 
 Kind = Literal["normal", "uniform"]
-Role = Literal["weights", "bias", "backward", "cotangent", "probe"]
+Role = Literal["weights", "bias", "backward", "cotangent", "probe", "mask"]
 # the position is part of a stream's seed
-_ROLES: tuple[Role, ...] = ("weights", "bias", "backward", "cotangent", "probe")
+_ROLES: tuple[Role, ...] = ("weights", "bias", "backward", "cotangent", "probe", "mask")
 BLOCK = 1 << 16
 """Numbers drawn at a time and run: enough to forget the overhead of a call."""
+
+
+class RandomNumbers(Protocol):
+    """Random numbers for every slot, as many as asked for."""
+
+    def take(self, *shape: int) -> torch.Tensor:
+        """The next numbers, `(slots, *shape)`."""
+        ...
 
 
 class Streams:
@@ -33,6 +41,7 @@ class Streams:
         like: a tensor with the dtype and device of the numbers.
         total: how many numbers will be asked for in all, None if that is unknown or large.
         keep: hand out memory that is not used again (for a backward pass).
+        place: of a step in a network, where every step has streams of its own.
 
     Example:
         >>> like = torch.zeros(())
@@ -54,9 +63,11 @@ class Streams:
         *,
         total: int | None = None,
         keep: bool = False,
+        place: int | None = None,
     ) -> None:
         # the spawn key is a place in the tree of seeds: no stream depends on how many others there are
-        sequences = [np.random.SeedSequence(seed, spawn_key=(run, _ROLES.index(role))) for run in runs]
+        key = (_ROLES.index(role),) if place is None else (_ROLES.index(role), place)
+        sequences = [np.random.SeedSequence(seed, spawn_key=(run, *key)) for run in runs]
         self._numpy = like.dtype == torch.float64 and like.device.type == "cpu"
         self._numpy_generators = [np.random.Generator(np.random.SFC64(s)) for s in sequences] if self._numpy else []
         self._torch_generators: list[torch.Generator] = []
@@ -107,3 +118,54 @@ class Streams:
                 rows[slot].uniform_(-1.0, 1.0, generator=generator)
         rows[self._filled :] = rows[:1]
         self._position = 0
+
+
+class GroupedNumbers:
+    """Numbers for several groups in every slot, as if each group were a slot: `(slots · groups, *shape)`."""
+
+    def __init__(self, numbers: RandomNumbers, groups: int) -> None:
+        self._numbers, self._groups = numbers, groups
+
+    def take(self, *shape: int) -> torch.Tensor:
+        """The next numbers."""
+        return self._numbers.take(self._groups, *shape).flatten(0, 1)
+
+
+class StepStreams:
+    """Streams for the steps of a network: each step has its own, by its place among those of its role.
+
+    So a step's numbers depend on how many steps of its role come before it, not on their sizes nor on what follows.
+
+    Args:
+        seed: the seed of the whole simulation.
+        runs: indices of the runs in the slots.
+        slots: number of slots.
+        like: a tensor with the dtype and device of the numbers.
+
+    Example:
+        >>> like = torch.zeros(())
+        >>> first, second = (StepStreams(0, [0], 1, like) for _ in range(2))
+        >>> _ = first.following("weights", "normal", 5), second.following("weights", "normal", 7)
+        >>> [bool((a.take(2) == b.take(2)).all()) for a, b in [(first.following("weights", "normal", 2),
+        ...                                                     second.following("weights", "normal", 2))]]
+        [True]
+    """
+
+    def __init__(self, seed: int, runs: Sequence[int], slots: int, like: torch.Tensor) -> None:
+        self._source = (seed, list(runs), slots)
+        self._like = like.new_empty(0)
+        self._counts: dict[str, int] = {}
+
+    def place(self, role: Role) -> int:
+        """The place of the next step of a role."""
+        self._counts[role] = self._counts.get(role, -1) + 1
+        return self._counts[role]
+
+    def at(self, role: Role, place: int, kind: Kind, count: int) -> Streams:
+        """The streams of a step that takes so many numbers in all."""
+        seed, runs, slots = self._source
+        return Streams(seed, runs, slots, role, kind, count, self._like, total=count, place=place)
+
+    def following(self, role: Role, kind: Kind, count: int) -> Streams:
+        """The streams of the next step of a role."""
+        return self.at(role, self.place(role), kind, count)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import torch
 
-from isometer.simulate._streams import Streams
-from isometer.spec._weight_laws import stream_kind, weight_factor
+from isometer.simulate._streams import RandomNumbers
+from isometer.spec._weight_laws import step_factor, stream_kind, weight_factor
 
-__all__ = ["GRAM_LAWS", "draw_weights", "haar_frame", "stream_kind", "weight_factor"]
+__all__ = ["GRAM_LAWS", "draw_weights", "haar_frame", "step_factor", "stream_kind", "weight_factor"]
 
 GRAM_LAWS = ("gaussian", "he", "xavier-normal", "orthogonal")
 """Laws that are invariant under rotations of the input, which the Gram engine needs."""
 
 
-def draw_weights(law: str, streams: Streams, fan_out: int, fan_in: int) -> torch.Tensor:
+def draw_weights(law: str, streams: RandomNumbers, fan_out: int, fan_in: int) -> torch.Tensor:
     """Unit weights of a layer for every slot, `(slots, fan_out, fan_in)`; `weight_factor` is left to the caller.
 
     Args:
@@ -26,6 +26,7 @@ def draw_weights(law: str, streams: Streams, fan_out: int, fan_in: int) -> torch
         The weights.
 
     Example:
+        >>> from isometer.simulate import Streams
         >>> streams = Streams(0, [0], 1, "weights", "normal", 6, torch.zeros((), dtype=torch.float64))
         >>> w = draw_weights("orthogonal", streams, 2, 3)[0]
         >>> torch.allclose(w @ w.T, torch.eye(2, dtype=w.dtype))

@@ -17,18 +17,24 @@ _WORK = 1 << 18  # numbers in a layer of all slots beyond which fewer slots are 
 _TINY = 1 << 14  # numbers in a layer below which more slots cost nothing
 _MEMORY = 1 << 30  # bytes that a chunk may keep
 # Measured on one core of a common computer, and rounded up.
-_CALL = 4e-4  # seconds that a layer of a chunk takes whatever its size, and again for every few metrics
+CALL = 4e-4
+"""Seconds that a layer of a chunk takes whatever its size, and again for every few metrics."""
 _DRAW = 2e-8  # per random number
 _FLOP = 1e-9  # per multiplication, in decompositions of small matrices too
 _PAIR = 6e-8  # per pair of samples and metric of angles
-_COPIES = 8  # of a representation, and of the cosines of its samples, that are alive at a time
-_LABELS = 600  # bytes per layer for its name and its place in the result
+ENTRY = 3e-8
+"""Seconds per number that an activation or another step makes of one."""
+COPIES = 8
+"""Of a representation, and of the cosines of its samples, that are alive at a time."""
+LABELS = 600
+"""Bytes per layer for its name and its place in the result."""
 
 
 def layer_shapes(spec: Chain) -> dict[tuple[int, int], int]:
     """How many layers have which fan-in and fan-out.
 
     Example:
+        >>> from isometer.spec import Spec
         >>> layer_shapes(Spec(width=8, depth=1000, input_width=3))
         {(3, 8): 1, (8, 8): 999}
     """
@@ -91,12 +97,38 @@ class Sizes:
     def slots(self) -> int:
         """How many runs are computed together: a function of the problem, never of the number of runs."""
         widest = max(max(shape) for shape, _ in self.shapes)
-        numbers = self.samples * widest
-        slots = max(min(_SLOTS, _WORK // numbers), min(4 * _SLOTS, _TINY // numbers))
         largest, kept = self.kept()
-        # a backward pass keeps what every layer leaves; forward, one layer is alive at a time
-        memory, limit = (kept, _MEMORY) if self.backward else (largest, _MEMORY >> 3)
-        return max(1, min(slots, limit // max(1, memory)))
+        return chunk_slots(self.samples * widest, kept if self.backward else largest, backward=self.backward)
+
+
+def product_seconds(law: str, rows: int, fan_in: int, fan_out: int, *, full: bool) -> float:
+    """Seconds of one product of a run, its random numbers included; `full` if the weights are drawn."""
+    larger, smaller = max(fan_in, fan_out), min(fan_in, fan_out)
+    if not full:
+        return _DRAW * rows * larger + _FLOP * 4 * rows * rows * larger
+    decomposed = 12 * larger * smaller**2 if law in ("orthogonal", "orthogonalized-xavier") else 0
+    return _DRAW * fan_in * fan_out + _FLOP * (rows * fan_in * fan_out + decomposed)
+
+
+def metric_seconds(metrics: int, samples: int, features: int) -> float:
+    """Seconds that metrics take for one layer of one run."""
+    short = min(samples, features)
+    spectra = metrics * (12 * short**3 * _FLOP + 2 * samples * features * _FLOP)
+    return spectra + min(2, metrics) * samples * samples * _PAIR
+
+
+def chunk_slots(widest: int, memory: float, *, backward: bool) -> int:
+    """How many runs are computed together: a function of the problem, never of the number of runs.
+
+    Args:
+        widest: numbers of the largest representation of a run.
+        memory: bytes of a run: of all layers for a backward pass, of the largest otherwise.
+        backward: whether there is one.
+    """
+    slots = max(min(_SLOTS, _WORK // widest), min(4 * _SLOTS, _TINY // widest))
+    # a backward pass keeps what every layer leaves; forward, one layer is alive at a time
+    limit = _MEMORY if backward else _MEMORY >> 3
+    return max(1, min(slots, int(limit // max(1, memory))))
 
 
 def simulation_work(sizes: Sizes) -> Work:
@@ -115,22 +147,16 @@ def simulation_work(sizes: Sizes) -> Work:
     side = min(n, widest)
     # random numbers come in blocks, and a block holds the numbers of one layer at least
     block = sizes.bytes * max(min(BLOCK, largest // sizes.bytes * sizes.layers), largest // sizes.bytes)
-    memory = slots * (2 * block + _COPIES * n * widest * sizes.bytes + (2 * kept if sizes.backward else 0))
-    memory += _COPIES * 8 * n * max(n, side) * min(slots * 64, together(n, side)) + (1 << 25)
-    memory += 24 * sizes.metrics * sizes.runs * (sizes.layers + 1) + _LABELS * sizes.layers
+    memory = slots * (2 * block + COPIES * n * widest * sizes.bytes + (2 * kept if sizes.backward else 0))
+    memory += COPIES * 8 * n * max(n, side) * min(slots * 64, together(n, side)) + (1 << 25)
+    memory += 24 * sizes.metrics * sizes.runs * (sizes.layers + 1) + LABELS * sizes.layers
     each = 0.0  # seconds of a layer and run, times the number of such layers
     for (fan_in, fan_out), count in sizes.shapes:
-        drawn = fan_in * fan_out if sizes.full(fan_in, fan_out) else n * max(fan_in, fan_out)
-        product = n * fan_in * fan_out if sizes.full(fan_in, fan_out) else 4 * n * n * max(fan_in, fan_out)
-        if sizes.law in ("orthogonal", "orthogonalized-xavier") and sizes.full(fan_in, fan_out):
-            product += 12 * max(fan_in, fan_out) * min(fan_in, fan_out) ** 2
-        short = min(n, fan_out)
-        spectra = sizes.metrics * (12 * short**3 * _FLOP + 2 * n * fan_out * _FLOP)
-        pairs = min(2, sizes.metrics) * n * n * _PAIR
-        activated = 3e-8 * n * fan_out
+        product = product_seconds(sizes.law, n, fan_in, fan_out, full=sizes.full(fan_in, fan_out))
+        activated = ENTRY * n * fan_out
         passes = 4 if sizes.backward else 1
-        each += count * (passes * (_DRAW * drawn + _FLOP * product + activated) + spectra + pairs)
-    seconds = chunks * sizes.layers * _CALL * (1 + sizes.metrics / 4) * (2 if sizes.backward else 1)
+        each += count * (passes * (product + activated) + metric_seconds(sizes.metrics, n, fan_out))
+    seconds = chunks * sizes.layers * CALL * (1 + sizes.metrics / 4) * (2 if sizes.backward else 1)
     return Work(memory, 0.05 + seconds + chunks * slots * each)
 
 

@@ -12,8 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isometer.activations import activation
-from isometer.errors import IsometerError
+from isometer.spec._activation import resolved
 from isometer.spec._program import Shape, executed
 from isometer.spec._steps import Act, Bias, Dropout, Join, Repeat, Residual, Scaling, Step
 
@@ -71,7 +70,7 @@ def _without_nothing(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 def _simplified(step: Step) -> tuple[Step, ...]:
     match step:
-        case Act(gain=1.0) if step.activation == "identity" or _canonical(step.activation) == "identity":
+        case Act(gain=1.0) if _canonical(step.activation) == "x":
             return ()
         case Act():
             return (replace(step, activation=_canonical(step.activation)),)
@@ -96,14 +95,9 @@ def _simplified(step: Step) -> tuple[Step, ...]:
 
 
 def _canonical(text: str) -> str:
-    """The registry's name of an activation, its own text where it has none."""
-    if text.startswith("import:"):
-        return text
-    try:
-        phi = activation(text)
-        return phi.name if activation(phi.name) == phi else text
-    except IsometerError:
-        return text
+    """The expression of an activation, which all its names share."""
+    phi = resolved(text)
+    return text if text.startswith("import:") else str(phi.expression)
 
 
 def _rolled(steps: Sequence[Step]) -> tuple[Step, ...]:

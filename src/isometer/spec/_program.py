@@ -211,7 +211,7 @@ def _convolved(axis: int, kernel: int, stride: int, dilation: int, padding: str)
     """Positions along an axis after a convolution."""
     reach = dilation * (kernel - 1)
     left = axis - reach if padding == "valid" else axis
-    if left < 1 or (padding == "reflect" and reach // 2 >= axis):
+    if left < 1 or (padding == "reflect" and reach - reach // 2 >= axis):
         raise SpecError(f"conv reaches over {reach + 1} of {axis} positions; expected a smaller kernel or dilation")
     return (left - 1) // stride + 1
 

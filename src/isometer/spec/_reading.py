@@ -78,7 +78,7 @@ def spec_of_steps(steps: Sequence[Step], shape: Shape) -> Spec:
         1
     """
     composition = Composition(tuple(steps), shape)
-    found = chain_fields(composition.steps, shape)
+    found = chain_fields(composition.steps, shape) or chain_fields(composition.normal_form, shape)
     return composition if found is None else Chain(**found)
 
 

@@ -31,17 +31,29 @@ def weight_factor(spec: Chain, layer: int) -> float:
 
     Implements: 000/init-he, 001/init-gauss, 001/init-haar, 001/init-xavier, 002/def-1, 002/init-asym.
     """
-    fan_in, fan_out, gain = spec.fan_in[layer - 1], spec.widths[layer - 1], spec.at("gain", layer)
-    if spec.weights == "orthogonal":
+    fan_in, fan_out = spec.fan_in[layer - 1], spec.widths[layer - 1]
+    return step_factor(spec.weights, fan_in, fan_out, spec.at("gain", layer), spec.weight_scaling)
+
+
+def step_factor(
+    law: str, fan_in: int, fan_out: int, gain: float, scaling: Literal["fan_in", "unit"] = "fan_in"
+) -> float:
+    """What unit weights of a law are multiplied by, from the numbers of one step.
+
+    Example:
+        >>> step_factor("gaussian", 4, 4, 3.0), step_factor("orthogonal", 4, 4, 3.0)
+        (1.5, 3.0)
+    """
+    if law == "orthogonal":
         return gain
-    if spec.weights in ("pytorch", "asymmetric"):
+    if law in ("pytorch", "asymmetric"):
         return gain / math.sqrt(fan_in)
-    if spec.weight_scaling == "unit":
+    if scaling == "unit":
         deviation = 1.0
-    elif spec.weights in ("gaussian", "uniform"):
+    elif law in ("gaussian", "uniform"):
         deviation = 1 / math.sqrt(fan_in)
-    elif spec.weights == "he":
+    elif law == "he":
         deviation = math.sqrt(2 / fan_in)
     else:
         deviation = math.sqrt(2 / (fan_in + fan_out))
-    return gain * deviation * (math.sqrt(3) if stream_kind(spec.weights) == "uniform" else 1.0)
+    return gain * deviation * (math.sqrt(3) if stream_kind(law) == "uniform" else 1.0)

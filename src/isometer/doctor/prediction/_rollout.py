@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from isometer.metrics._catalogue import probed
 from isometer.simulate._chain import LayerChain
 from isometer.simulate._engine import checked_engine, one_thread
-from isometer.simulate._measure import log_norm
+from isometer.simulate._gradients import log_norm
 from isometer.simulate._weights import haar_frame
 from isometer.spec import Chain
 

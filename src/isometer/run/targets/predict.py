@@ -21,10 +21,11 @@ def predict_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
         >>> predict_cell(cell, seed=0)["rank"].shape
         (1, 3)
     """
+    from isometer.spec._chain import chain_only
     from isometer.theory.prediction import predict
 
     spec, batch = _simulation(cell, seed)
-    return predict(spec, batch, metrics=cell["metrics"], at=cell["at"])
+    return predict(chain_only(spec, "predict"), batch, metrics=cell["metrics"], at=cell["at"])
 
 
 def check_prediction(cell: Mapping[str, Any]) -> None:
@@ -37,12 +38,14 @@ def check_prediction(cell: Mapping[str, Any]) -> None:
         ...
         isometer.errors.IsometerError: no theory covers this network: whitening ties ...
     """
+    from isometer.spec._chain import chain_only
     from isometer.theory.prediction._coverage import check_covered
     from isometer.theory.prediction._measures import checked_metrics
     from isometer.theory.prediction._trajectories import checked_start
     from isometer.theory.prediction._work import check_prediction_work
 
-    spec, batch = _simulation(cell, 0)
+    network, batch = _simulation(cell, 0)
+    spec = chain_only(network, "predict")
     start, _ = checked_start(spec, batch, None)
     backward = "gradient_log_norm" in checked_metrics(cell["metrics"])
     check_covered(spec, len(start), backward=backward)

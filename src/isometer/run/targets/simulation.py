@@ -10,7 +10,7 @@ import numpy as np
 import xarray
 
 if TYPE_CHECKING:
-    from isometer.spec import Chain
+    from isometer.spec import Spec
 
 
 def simulate_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
@@ -40,27 +40,28 @@ def check_simulation(cell: Mapping[str, Any]) -> None:
         isometer.spec._checks.SpecError: depth is 0; expected a whole number from 1 to 10000000 — ...
     """
     from isometer.checks import seed_number
-    from isometer.simulate._engine import checked_batch, checked_engine, sizes_of
+    from isometer.simulate._engine import check_sizes, checked_batch, checked_engine, sizes_of
     from isometer.simulate._measure import Recorder
-    from isometer.simulate._work import check_simulation_work
+    from isometer.simulate._steps import check_covered
 
     spec, batch = _simulation(cell, 0)
+    check_covered(spec)
     inputs = checked_batch(spec, batch, cell["runs"], "cpu", cell["dtype"])
     backward = Recorder(cell["metrics"], 1, 1, cell["at"]).needs_backward
     seed_number(cell.get("seed", 0))
     sizes = sizes_of(
         spec, checked_engine(spec, cell["engine"]), inputs, backward, runs=cell["runs"], metrics=len(cell["metrics"])
     )
-    check_simulation_work("the simulation", sizes)
+    check_sizes("the simulation", sizes)
 
 
-def _simulation(cell: Mapping[str, Any], seed: int) -> tuple[Chain, np.ndarray[Any, Any]]:
-    """The network and the input of a cell."""
+def _simulation(cell: Mapping[str, Any], seed: int) -> tuple[Spec, np.ndarray[Any, Any]]:
+    """The network and the input of a cell; positions are flattened."""
     from isometer.data._batches import make_batch
-    from isometer.spec import Chain
+    from isometer.spec import Spec
 
-    spec = Chain.from_json(json.dumps(cell["spec"]))
+    spec = Spec.from_json(json.dumps(cell["spec"]))
     source = cell["input"]
     if isinstance(source, np.ndarray):
         return spec, source
-    return spec, make_batch(source["kind"], source["samples"], spec.input_width, seed=seed)
+    return spec, make_batch(source["kind"], source["samples"], spec.shape.width * spec.shape.positions, seed=seed)
