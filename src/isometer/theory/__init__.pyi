@@ -1,6 +1,7 @@
 from ._explanation import DepthOutlook as DepthOutlook
 from ._explanation import Explanation as Explanation
 from ._explanation import explain as explain
+from ._kernel_matrices import kernel_matrices as kernel_matrices
 from .batch_norm._gram_maps import GramChain as GramChain
 from .batch_norm._gram_maps import SpectrumMap as SpectrumMap
 from .batch_norm._gram_maps import gram_chain as gram_chain
@@ -21,7 +22,6 @@ from .kernels._kernel_map import KernelMap as KernelMap
 from .kernels._kernel_map import KernelPath as KernelPath
 from .kernels._kernel_map import kernel_map as kernel_map
 from .kernels._kernel_matrix import KernelMatrix as KernelMatrix
-from .kernels._kernel_matrix import kernel_matrices as kernel_matrices
 from .kernels._kernel_matrix import kernel_matrix as kernel_matrix
 from .kernels._length_map import LengthMap as LengthMap
 from .kernels._length_map import SignalFamily as SignalFamily

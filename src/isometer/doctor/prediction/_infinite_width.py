@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from isometer.metrics import Metric
 from isometer.metrics._catalogue import probed
-from isometer.spec import Chain, Norm
-from isometer.theory import SignalFamily
-from isometer.theory.prediction._moments import ActivationMoments
+from isometer.spec import Chain
+from isometer.theory.networks._expectations import Expectations
+from isometer.theory.networks._inputs import gram_state
+from isometer.theory.networks._interpreter import gradient_norms, passage
+from isometer.theory.networks._weights import Run
 
 Floats = NDArray[np.float64]
+_EQUAL = 1e-4  # relative differences of variances below this are left out: measured samples have some
 _COST = 36_000  # samples squared times layers of batch norm: about three seconds
 _SMALLEST = ("isometry_gap", "effective_rank")  # hang on small eigenvalues, which the fast series do not resolve
 
@@ -74,26 +77,24 @@ def infinite_width(spec: Chain, gram: Floats, at: Sequence[int] | None = None) -
     layers = range(spec.layers + 1) if at is None else at
     if not covered(spec):
         return _by_theory(spec, gram, layers)
+    backward = spec.norm is None
+    moments = Expectations(same=_EQUAL, most_entries=0)
+    start = gram_state(spec, (gram + gram.T) / 2)
+    found = passage(list(spec.executed_layers()), start, Run(moments, backward=backward))
+    if len(found.states) < 2:
+        return {}
     metrics = _of_gram(len(gram))
     values = {name: np.full(len(layers), math.nan) for name in ("rms", *(one.name for one in metrics))}
-    places = {layer: place for place, layer in enumerate(layers)}
-    moments, variances = ActivationMoments(SignalFamily(spec.phi)), []
-    here: Floats | None = (gram + gram.T) / 2
-    for layer in range(spec.layers + 1):
-        if layer:
-            assert here is not None
-            here = _layer(spec, moments, here, layer)
-        if here is None or not np.isfinite(here).all():
-            break
-        variances.append(np.diag(here).copy())
-        if layer in places:
-            values["rms"][places[layer]] = _rms(here)
+    grams = found.grams()
+    for place, layer in enumerate(layers):
+        if layer < len(grams):
+            matrix, log_scale = grams[layer]
+            values["rms"][place] = _rms(matrix) * math.exp(log_scale)
             for one in metrics:
-                values[one.name][places[layer]] = float(one.of_gram(here))
-    if len(variances) < 2:
-        return {}
-    if spec.norm is None and len(variances) == spec.layers + 1:
-        values["output_gradient_log_norm"] = _gradients(spec, moments, variances)[list(layers)]
+                values[one.name][place] = float(one.of_gram(matrix))
+    if backward and len(grams) == spec.layers + 1:
+        outputs = gradient_norms(found).outputs
+        values["output_gradient_log_norm"] = (outputs - outputs[-1])[list(layers)]
     return values
 
 
@@ -118,50 +119,3 @@ def _by_theory(spec: Chain, gram: Floats, layers: Sequence[int]) -> dict[str, Fl
         values[name][: len(reached)] = found[name].values[0, reached]
     values["rms"][: len(reached)] = np.sqrt(found["second_moment"].values[0, reached])
     return values
-
-
-def _gradients(spec: Chain, moments: ActivationMoments, variances: list[Floats]) -> Floats:
-    """`‖δ_{ℓ−1}‖² = g² E φ′² ‖δ_ℓ‖²` for each sample, `1 + γ²` times that with skips; 0 at the end."""
-    logs = np.zeros((spec.layers + 1, len(variances[0])))
-    for layer in range(spec.layers, 0, -1):
-        gain, alpha, gamma = (spec.at(name, layer) for name in ("gain", "activation_gain", "residual"))
-        entering = variances[layer - 1]
-        if spec.steps[0] == "weights":
-            entering = gain**2 * entering + spec.bias_variance
-        slope = np.ones_like(entering) if spec.is_linear else alpha**2 * moments.slopes(alpha**2 * entering)
-        factor = gain**2 * slope * spec.output_scale(layer) ** 2
-        with np.errstate(divide="ignore"):
-            logs[layer - 1] = logs[layer] + np.log(factor if math.isinf(gamma) else 1.0 + gamma**2 * factor)
-    # Log-mean-exp over samples: products over many layers leave the range of doubles.
-    top = logs.max(axis=1)
-    safe = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(0.5 * (safe + np.log(np.exp(logs - safe[:, None]).mean(axis=1))))
-
-
-def _layer(spec: Chain, moments: ActivationMoments, gram: Floats, layer: int) -> Floats | None:
-    here, mean = gram, np.zeros(len(gram))
-    for step in spec.steps:
-        if step == "weights":
-            here = spec.at("gain", layer) ** 2 * here + spec.bias_variance
-            mean = np.zeros(len(gram))  # centred weights leave no mean
-        elif step == "residual":
-            gamma = spec.at("residual", layer)
-            here = here if math.isinf(gamma) else gram + gamma**2 * here
-        elif step == "norm" and spec.norm is not None:
-            here, mean = _normalized(spec.norm, here, mean, spec.widths[layer - 1]), np.zeros(len(gram))
-        elif step == "activation" and not spec.is_linear:
-            found = moments.activated(spec.at("activation_gain", layer) ** 2 * here)
-            if found is None:
-                return None
-            here, mean = found
-    return here * spec.output_scale(layer) ** 2
-
-
-def _normalized(norm: Norm, gram: Floats, mean: Floats, width: int) -> Floats:
-    centred = gram - np.outer(mean, mean) if norm.recenter else gram
-    size = np.diag(centred if norm.divisor == "std" else gram) + norm.eps
-    # A sample of zeros stays zero.
-    inverse = np.where(size > 0, 1.0, 0.0) / np.sqrt(np.where(size > 0, size, 1.0))
-    unit = 1.0 / width if norm.size == "length" else 1.0  # length 1 over d features: mean square 1/d
-    return np.asarray(centred * np.outer(inverse, inverse) * (norm.scale**2 * unit))

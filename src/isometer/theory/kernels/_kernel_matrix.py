@@ -247,7 +247,7 @@ def kernel_matrices(
         matrices = _by_layers(family, part, layers, kinds, net, progress)
     else:
         matrices = _on_sphere(family, part, layers, kinds, net)
-    reason = _singular(batch, batch.common_length is not None or scale_free, silent)
+    reason = singular_reason(batch, by_direction=batch.common_length is not None or scale_free, silent=silent)
     if living is not None:
         matrices = {kind: _embedded(len(batch.directions), living, *found) for kind, found in matrices.items()}
     return {
@@ -283,7 +283,7 @@ def _embedded(n: int, living: NDArray[np.intp], matrix: Floats, logs: Floats) ->
     return whole, diagonal
 
 
-def _singular(batch: Batch, by_direction: bool, silent: NDArray[np.intp]) -> str | None:
+def singular_reason(batch: Batch, *, by_direction: bool, silent: NDArray[np.intp]) -> str | None:
     """Zero signals have zero rows, duplicated inputs equal rows, and where lengths do not matter parallel ones too."""
     if len(silent):
         listed = ", ".join(str(i) for i in silent[:3]) + (", …" if len(silent) > 3 else "")

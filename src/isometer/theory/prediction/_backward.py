@@ -14,17 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer.theory.prediction._columns import (
+from isometer.theory.networks._columns import (
     Activate,
     Affine,
     Columns,
     NormalizeBatch,
     Operation,
     evaluate_with_jacobian,
-    seen_covariance,
 )
+from isometer.theory.networks._gradient import average_jacobians, averaged_pullback
 from isometer.theory.prediction._forward import Forward, Path
-from isometer.theory.prediction._points import gaussian_batches, tilted_batches
 
 Floats = NDArray[np.float64]
 _SAME = 1e-4  # relative change below which what was sampled is used again
@@ -182,7 +181,7 @@ def _through_input(pull: Pullback, path: Path, gradient: _Gradient, given: Float
         return _through_early(pull, path.start, 1, gradient)
     x = given * math.exp(-path.start_log_scale)
     operations = pull.forward.operations_of_given(x)
-    return gradient.times(_averaged(gradient.gram, evaluate_with_jacobian(operations, x)[1], np.ones(len(x))))
+    return gradient.times(average_jacobians(gradient.gram, evaluate_with_jacobian(operations, x)[1], np.ones(len(x))))
 
 
 class Pullback:
@@ -207,7 +206,7 @@ class Pullback:
         same = last is not None and last[2] == gains and _alike(last[0], covariance)
         if same and last is not None and _alike(last[1], gradient.gram):
             return gradient.times(last[3])
-        found = _sampled(operations, covariance, gradient.gram)
+        found = averaged_pullback(operations, covariance, gradient.gram)
         if found is None:
             return _Gradient(gradient.gram, math.inf)
         self._last = covariance, gradient.gram, gains, found
@@ -216,23 +215,6 @@ class Pullback:
 
 def _alike(one: Floats, other: Floats) -> bool:
     return one.shape == other.shape and bool(np.abs(one - other).max() <= _SAME * np.abs(other).max())
-
-
-def _sampled(operations: tuple[Operation, ...], covariance: Floats, gram: Floats) -> Floats | None:
-    """`E JᵀΓJ`; None where it is infinite."""
-    n = len(covariance)
-    covariance = seen_covariance(operations, covariance)
-    # Jacobians take n² numbers per point
-    count = int(min(1 << 13, max(1 << 10, (1 << 20) // n**2)))
-    norm = next((operation.norm for operation in operations if isinstance(operation, NormalizeBatch)), None)
-    if norm is None or not norm.rescale or norm.eps > 0:
-        h = gaussian_batches(covariance, count)[0]
-        return _averaged(gram, evaluate_with_jacobian(operations, h)[1], np.ones(len(h)))
-    # a rescaling norm has the pole 1/‖h‖² at 0, whose plain average converges badly
-    tilted = tilted_batches(covariance, count)
-    if tilted is None:
-        return None
-    return _averaged(gram, evaluate_with_jacobian(operations, tilted[0])[1], tilted[1])
 
 
 def _slopes(forward: Forward, operations: tuple[Operation, ...], variances: Floats) -> Floats:
@@ -245,15 +227,3 @@ def _slopes(forward: Forward, operations: tuple[Operation, ...], variances: Floa
             gain = operation.gain**2
             factor = factor * gain * forward.moments.slopes(gain * variances)
     return factor
-
-
-def _averaged(gram: Floats, jacobian: Floats, weight: Floats) -> Floats:
-    if jacobian.ndim == 2:
-        # diagonal Jacobians: JᵀΓJ is Γ ∘ ddᵀ
-        return np.asarray(gram * ((jacobian * weight[:, None]).T @ jacobian / len(jacobian)))
-    # JᵀΓJ = (RᵀJ)ᵀ(RᵀJ), Γ = RRᵀ: one matrix product over all points
-    values, vectors = np.linalg.eigh(gram)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    rows = np.matmul(root.T, jacobian) * np.sqrt(weight)[:, None, None]  # (points, n, n)
-    flat = rows.reshape(-1, rows.shape[-1])
-    return np.asarray(flat.T @ flat / len(jacobian))

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from isometer.activations._closed_forms import as_two_rays
 from isometer.errors import IsometerError
-from isometer.spec import Chain
+from isometer.spec import Chain, Spec
+from isometer.theory.networks._coverage import uncovered_step
 
 
 class Coverage(NamedTuple):
@@ -22,7 +23,7 @@ class Coverage(NamedTuple):
         return self.reason is None
 
 
-def coverage(spec: Chain, samples: int | None = None, *, backward: bool = False) -> Coverage:
+def coverage(spec: Spec, samples: int | None = None, *, backward: bool = False) -> Coverage:
     """Whether theory predicts a spec: what leaves the weights must be Gaussian, and independent given the batch.
 
     Args:
@@ -40,6 +41,9 @@ def coverage(spec: Chain, samples: int | None = None, *, backward: bool = False)
         >>> found.reason, found.nearest.weights
         ('weights of the law asymmetric have a mean, and theory takes them as centred', 'uniform')
     """
+    if not isinstance(spec, Chain):
+        problem = uncovered_step(spec, samples, backward=backward)
+        return Coverage(None if problem is None else f"{problem.step}: {problem.reason}", None)
     for check in (_weights, _norm, _skip):
         found = check(spec)
         if found is not None:
@@ -48,7 +52,7 @@ def coverage(spec: Chain, samples: int | None = None, *, backward: bool = False)
     return Coverage(None, None) if small is None else small
 
 
-def check_covered(spec: Chain, samples: int | None = None, *, backward: bool = False) -> None:
+def check_covered(spec: Spec, samples: int | None = None, *, backward: bool = False) -> None:
     """Raise an error with the assumption that fails and the nearest covered spec.
 
     Example:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.errors import InfiniteMomentError, IsometerError
-from isometer.theory.prediction._columns import (
+from isometer.theory.networks._columns import (
     Activate,
     Affine,
     Columns,
@@ -28,9 +28,9 @@ from isometer.theory.prediction._columns import (
     evaluate_with_jacobian,
     seen_covariance,
 )
+from isometer.theory.networks._points import gaussian_batches, standard_points
 from isometer.theory.prediction._forward import Forward
 from isometer.theory.prediction._laws import GramLaw, resembles
-from isometer.theory.prediction._points import gaussian_batches, standard_points
 
 Floats = NDArray[np.float64]
 LARGEST = 24

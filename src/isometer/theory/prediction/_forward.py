@@ -9,14 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer.activations._closed_forms import as_two_rays
-from isometer.errors import InfiniteMomentError, IsometerError
+from isometer.errors import InfiniteMomentError
 from isometer.spec import Chain, Norm
-from isometer.spec._weight_laws import weight_factor
-from isometer.theory.batch_norm._layer_map import batch_norm_map
-from isometer.theory.batch_norm._parts import Position
 from isometer.theory.kernels._length_map import SignalFamily
-from isometer.theory.prediction._columns import (
+from isometer.theory.networks._activation_moments import ActivationMoments
+from isometer.theory.networks._columns import (
     Activate,
     Affine,
     Columns,
@@ -24,15 +21,12 @@ from isometer.theory.prediction._columns import (
     Operation,
     Statistics,
     evaluate,
-    seen_covariance,
 )
-from isometer.theory.prediction._moments import ActivationMoments
-from isometer.theory.prediction._points import gaussian_batches
+from isometer.theory.networks._grouped import affine_gram, batch_norm_formula, sampled_statistics
+from isometer.theory.networks._weights import weight_variance
 
 Floats = NDArray[np.float64]
-POINTS = 1 << 14
 _LIMIT = 1e150  # variances beyond have diverged
-_UNEVEN = 1e-10  # relative spread of the entries of a Gram matrix that counts as none
 
 
 @dataclass(frozen=True)
@@ -112,16 +106,9 @@ class Forward:
             >>> Forward(Spec(width=8, depth=1, weights="he")).weight_variance(1)
             2.0
         """
-        spec, fan_in, fan_out = self.spec, self.spec.fan_in[layer - 1], self.spec.widths[layer - 1]
-        gain = spec.at("gain", layer)
-        if spec.weights == "orthogonal":
-            # entries of a Haar frame have the variance 1/max(fan_in, fan_out)
-            return gain**2 * fan_in / max(fan_in, fan_out)
-        if spec.weights == "orthogonalized-xavier":  # the mean of the quarter circle law on [0, 2] is 8/(3π)
-            return gain**2 * (8 / (3 * math.pi)) ** 2
-        size = weight_factor(spec, layer) ** 2 * fan_in
-        # U(−a, a) has the variance a²/3
-        return size / 3 if spec.weights in ("uniform", "xavier-uniform", "pytorch") else size
+        spec = self.spec
+        sizes = spec.fan_in[layer - 1], spec.widths[layer - 1]
+        return weight_variance(spec.weights, *sizes, spec.at("gain", layer), spec.weight_scaling)
 
     def operation(self, step: str, columns: Columns, layer: int) -> Operation:
         """A step of a layer as an operation on features that have these statistics."""
@@ -180,38 +167,14 @@ class Forward:
         last = operations[-1]
         if isinstance(last, Affine):
             gram, mean = self.statistics(Columns(covariance, operations[:-1]))
-            return _affine_gram(gram, mean, last), last(mean)
-        found = self._formula(columns)
-        return _sampled(columns) if found is None else found
-
-    def _formula(self, columns: Columns) -> tuple[Floats, Floats] | None:
-        operations, covariance = columns.operations, columns.covariance
-        if len(operations) == 1 and isinstance(operations[0], Activate):
-            return self.moments.activated(operations[0].gain ** 2 * covariance)
-        known = [type(operation) for operation in operations]
-        if known not in ([NormalizeBatch], [NormalizeBatch, Activate], [Activate, NormalizeBatch]):
-            return None
-        norm = next(operation.norm for operation in operations if isinstance(operation, NormalizeBatch))
-        phi = next((o.phi.gain(o.gain) for o in operations if isinstance(o, Activate)), None)
-        position: Position = "pre" if isinstance(operations[0], NormalizeBatch) else "post"
-        apart = ~np.eye(len(covariance), dtype=bool)
-        uneven = max(np.ptp(np.diag(covariance)), np.ptp(covariance[apart]))
-        rays = phi is None or as_two_rays(phi.expression) is not None
-        quick = position == "pre" or norm.recenter or norm.divisor == "rms"
-        exact = uneven <= _UNEVEN * np.abs(covariance).max() and quick
-        if not (exact or (rays and position == "pre")):
-            return None
-        if uneven <= _UNEVEN * np.abs(covariance).max():
-            # batch_norm_map counts as exchangeable what is so to 1e-12; make it exact
-            covariance = np.where(apart, covariance[apart].mean(), np.diag(covariance).mean())
-        try:
-            found = batch_norm_map(covariance, "identity" if phi is None else phi, norm=norm, position=position)
-        except IsometerError:
-            return None
-        # sampled with the fixed points of every layer instead, which keep the map deterministic
-        if found.method == "quasi-Monte Carlo":
-            return None
-        return found.gram, np.full(len(covariance), math.nan)  # means after a batch norm are asked for by nobody
+            return affine_gram(gram, mean, last), last(mean)
+        if len(operations) == 1 and isinstance(last, Activate):
+            found = self.moments.activated(last.gain**2 * covariance)
+            return sampled_statistics(columns) if found is None else found
+        gram_found = batch_norm_formula(columns)
+        if gram_found is None:
+            return sampled_statistics(columns)
+        return gram_found, np.full(len(covariance), math.nan)  # means after a batch norm are asked for by nobody
 
     # --- the path -----------------------------------------------------------------------------------------------------
 
@@ -329,7 +292,7 @@ class Forward:
         if self.late:  # a norm over features; nothing else is covered there
             assert self.spec.norm is not None
             own = feature_norm(self.spec.norm, np.diag(total), mean, self.spec.widths[layer - 1])
-            total, mean = _affine_gram(total, mean, own), own(mean)
+            total, mean = affine_gram(total, mean, own), own(mean)
         size = self.spec.output_scale(layer)
         total, mean = total * size**2, mean * size
         before_log = log_scale
@@ -364,22 +327,5 @@ def feature_norm(norm: Norm, squares: Floats, mean: Floats, width: int) -> Affin
     return Affine(mean.copy() if norm.recenter else np.zeros_like(mean), inverse * factor, norm.shift, read)
 
 
-def _affine_gram(gram: Floats, mean: Floats, own: Affine) -> Floats:
-    sizes = np.outer(own.scale, own.scale)
-    if not own.shift.any() and own.offset == 0.0:
-        return np.asarray(gram * sizes)
-    cross = np.outer(mean, own.shift)
-    new = (mean - own.shift) * own.scale
-    spread = (gram - cross - cross.T + np.outer(own.shift, own.shift)) * sizes
-    return np.asarray(spread + own.offset * (new[:, None] + new) + own.offset**2)
-
-
 def _until_activation(steps: tuple[str, ...]) -> tuple[str, ...]:
     return steps[: steps.index("activation")] if "activation" in steps else steps
-
-
-def _sampled(columns: Columns) -> tuple[Floats, Floats]:
-    y = evaluate(
-        columns.operations, gaussian_batches(seen_covariance(columns.operations, columns.covariance), POINTS)[0]
-    )
-    return y.T @ y / len(y), y.mean(axis=0)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer.theory.prediction._points import spectrum_of
+from isometer.theory.networks._points import spectrum_of
 
 Floats = NDArray[np.float64]
 _SAME = 2e-2  # relative change, in any direction, below which two Gram matrices count as one

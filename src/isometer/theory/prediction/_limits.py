@@ -16,9 +16,9 @@ from isometer.spec import Chain, PowerLaw
 from isometer.theory.batch_norm._fixed_points import LocalRates, batch_norm_fixed_point
 from isometer.theory.batch_norm._growth import gradient_growth
 from isometer.theory.batch_norm._parts import Position
+from isometer.theory.networks._columns import Columns
 from isometer.theory.phases._phase import phase_point
 from isometer.theory.prediction._backward import layer_growth
-from isometer.theory.prediction._columns import Columns
 from isometer.theory.prediction._coverage import activation_first
 from isometer.theory.prediction._forward import Forward, Path
 

@@ -30,6 +30,7 @@ def _log_root_trace(grams: Floats, log_scale: Floats) -> Floats:
 
 
 _OF_TRACES = {"log_norm": _log_norm, "second_moment": _second_moment}  # at any scale, without a representation
+_ENTRIES = 1 << 20  # of Gram matrices, measured at a time
 GRADIENT = "gradient_log_norm"
 
 
@@ -100,6 +101,19 @@ def measured(chosen: Sequence[str], grams: Floats, log_scale: Floats, features: 
             scaled = factors if entry.scaling == "invariant" else factors * _size(entry, grams, log_scale, features)
             out[name] = np.asarray(entry.of(scaled), dtype=np.float64)
     return out
+
+
+def measured_by_layer(
+    names: Sequence[str], pairs: Sequence[tuple[Floats, float]], features: Floats
+) -> dict[str, Floats]:
+    """Metrics of all layers, a few layers at a time: metrics of angles hold several numbers per pair of samples."""
+    step = max(1, _ENTRIES // pairs[0][0].size)
+    parts = []
+    for start in range(0, len(pairs), step):
+        some = pairs[start : start + step]
+        scales = np.array([scale for _, scale in some])
+        parts.append(measured(names, np.stack([gram for gram, _ in some]), scales, features[start : start + step]))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _size(entry: Metric, grams: Floats, log_scale: Floats, features: Floats) -> Floats:

@@ -13,23 +13,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from isometer.checks import MOST_RUNS, check_entries, whole_number
 from isometer.errors import IsometerError
-from isometer.spec import Chain
+from isometer.spec import Chain, Spec
+from isometer.spec._chain import chain_only
 from isometer.theory.prediction._backward import gradient_log_norms
+from isometer.theory.prediction._compositions import network_values
 from isometer.theory.prediction._coverage import check_covered
 from isometer.theory.prediction._fluctuations import LARGEST, band_gap, gram_laws
 from isometer.theory.prediction._forward import Forward
 from isometer.theory.prediction._limits import limits
-from isometer.theory.prediction._measures import GRADIENT, checked_metrics, half_width, measured
+from isometer.theory.prediction._measures import GRADIENT, checked_metrics, half_width, measured, measured_by_layer
 from isometer.theory.prediction._work import check_band_work, check_prediction_work
 from isometer.trajectory import DEFAULT_METRICS, trajectory, versions
 
 Floats = NDArray[np.float64]
 _DRAWS = 384
-_ENTRIES = 1 << 20  # of Gram matrices, measured at a time
 
 
 def predict(
-    spec: Chain,
+    spec: Spec,
     batch: ArrayLike | None = None,
     *,
     gram: ArrayLike | None = None,
@@ -45,20 +46,24 @@ def predict(
     Gradients are those of a Gaussian cotangent at the output, with backward weights taken as independent of forward
     ones. Where features pass a skip connection the input's features count as Gaussian too.
 
+    With positions, metrics are those of samples with all positions side by side, and `gradient_log_norm` is that of
+    all weights of a layer together.
+
     Args:
         spec: the network; its widths enter scales only.
-        batch: the input `(n, d)`.
+        batch: the input `(n, d)`, or `(n, d, *positions)`.
         gram: or its Gram matrix `H Hᵀ / d`, which suffices unless steps precede the first weights; Gaussian features
             are assumed then.
         metrics: names of `isometer.theory.prediction.predicted_metrics()`; the common ones unless given.
         backward: also `gradient_log_norm`.
-        at: what a layer hands on (`"post"`) or what enters its activation (`"pre"`).
+        at: what a layer hands on (`"post"`) or what enters its last activation (`"pre"`).
         progress: called as `progress(done, total)` in layers.
 
     Returns:
-        A trajectory of one run. Attributes: `engine` is `"theory"`; `fixed_point` (JSON: `diagonal`, `off_diagonal`,
-        `condition_number`, or null), `local_rate`, `gradient_growth_per_layer`, `depth_scale` (nan where there is
-        none); `note`; `first_nonfinite_layer`, the layer at which variances diverge (−1: none).
+        A trajectory of one run. Attributes: `engine` is `"theory"`; for one layer repeated `fixed_point` (JSON:
+        `diagonal`, `off_diagonal`, `condition_number`, or null), `local_rate`, `gradient_growth_per_layer`,
+        `depth_scale` (nan where there is none); `note`; `first_nonfinite_layer`, the layer at which variances diverge
+        (−1: none); for other networks `relative_error`, the sum of those of the expectations that were taken.
 
     Raises:
         IsometerError: no theory covers the spec; the message names the assumption that fails and a covered spec.
@@ -76,6 +81,8 @@ def predict(
     wanted = GRADIENT in names
     if at not in ("post", "pre"):
         raise IsometerError(f"at is {at!r}; expected 'post' or 'pre' — pass one of them")
+    if not isinstance(spec, Chain):
+        return _of_network(spec, batch, gram, names, at, progress)
     start, is_gram = checked_start(spec, batch, gram)
     check_covered(spec, len(start), backward=wanted)
     forward = Forward(spec)
@@ -83,7 +90,7 @@ def predict(
     path = forward.path(start, is_gram=is_gram, progress=progress)
     pairs = path.grams(at)
     features = np.array([spec.input_width, *spec.widths], dtype=float)[: len(pairs)]
-    found = _measured(names, pairs, features)
+    found = measured_by_layer(names, pairs, features)
     values = {}
     for name in names:
         full = np.full((1, spec.layers + 1), math.nan)
@@ -106,19 +113,30 @@ def predict(
     )
 
 
-def _measured(names: Sequence[str], pairs: Sequence[tuple[Floats, float]], features: Floats) -> dict[str, Floats]:
-    """Metrics of all layers, a few layers at a time: metrics of angles hold several numbers per pair of samples."""
-    step = max(1, _ENTRIES // pairs[0][0].size)
-    parts = []
-    for start in range(0, len(pairs), step):
-        some = pairs[start : start + step]
-        scales = np.array([scale for _, scale in some])
-        parts.append(measured(names, np.stack([gram for gram, _ in some]), scales, features[start : start + step]))
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+def _of_network(
+    spec: Spec,
+    batch: ArrayLike | None,
+    gram: ArrayLike | None,
+    names: Sequence[str],
+    at: str,
+    progress: Callable[[int, int], None] | None,
+) -> xarray.Dataset:
+    matrix = None if gram is None and batch is not None else checked_start(spec, batch, gram)[0]
+    found = network_values(spec, batch, matrix, names, at, progress)
+    wanted = GRADIENT in names
+    return trajectory(
+        found.values,
+        spec,
+        at=at,
+        engine="theory",
+        loss="gaussian" if wanted else "none",
+        **found.attributes,
+        versions=_own_versions(),
+    )
 
 
 def finite_width(
-    spec: Chain,
+    spec: Spec,
     batch: ArrayLike | None = None,
     *,
     gram: ArrayLike | None = None,
@@ -160,6 +178,7 @@ def finite_width(
     names = [n for n in checked_metrics(list(DEFAULT_METRICS) if metrics is None else list(metrics)) if n != GRADIENT]
     runs = whole_number(runs, "runs", high=MOST_RUNS, fix="pass the number of networks")
     quantile = half_width(level)
+    spec = chain_only(spec, "the band of finite width")
     start, is_gram = checked_start(spec, batch, gram)
     check_covered(spec, len(start))
     forward = Forward(spec)
@@ -204,19 +223,21 @@ def _shifted(progress: Callable[[int, int], None] | None, done: int, total: int)
 _REACH = 1.0  # of `GramLaw.reach`: fluctuations as large as what fluctuates
 
 
-def finite_width_gap(spec: Chain, samples: int) -> str | None:
+def finite_width_gap(spec: Spec, samples: int) -> str | None:
     """Why `finite_width` has no band for a spec and a batch size; None if it has.
 
     Example:
         >>> finite_width_gap(Spec(width=8, depth=2), 4) is None
         True
     """
+    if not isinstance(spec, Chain):
+        return "the fluctuations of a network are followed for one layer repeated"
     if samples > LARGEST:
         return f"the batch has {samples} samples, and the covariance of a Gram matrix is followed up to {LARGEST}"
     return band_gap(Forward(spec))
 
 
-def missing_bands(spec: Chain, samples: int, metrics: Sequence[str]) -> dict[str, str]:
+def missing_bands(spec: Spec, samples: int, metrics: Sequence[str]) -> dict[str, str]:
     """Why metrics have no band of the spec's own width, by name; empty if all have one.
 
     Example:
@@ -249,7 +270,7 @@ def _statistics(values: Floats, quantile: float, runs: int, level: float) -> tup
     return mean, mean - half, mean + half
 
 
-def checked_start(spec: Chain, batch: ArrayLike | None, gram: ArrayLike | None) -> tuple[Floats, bool]:
+def checked_start(spec: Spec, batch: ArrayLike | None, gram: ArrayLike | None) -> tuple[Floats, bool]:
     """The batch or the Gram matrix as an array, and which it is; an error says what is wrong with it.
 
     Example:
@@ -267,9 +288,9 @@ def checked_start(spec: Chain, batch: ArrayLike | None, gram: ArrayLike | None) 
         raise IsometerError(f"{what} has NaN or infinite entries; expected finite numbers — drop those samples")
     check_entries(float(np.abs(array).max()), name=what)
     if gram is None:
-        if array.shape[1] != spec.input_width:
+        if array.shape[1] != spec.shape.width:
             raise IsometerError(
-                f"batch has {array.shape[1]} features, the spec expects {spec.input_width} — pass "
+                f"batch has {array.shape[1]} features, the spec expects {spec.shape.width} — pass "
                 f"Spec(…, input_width={array.shape[1]}) or another batch"
             )
         return array, False

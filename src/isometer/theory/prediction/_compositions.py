@@ -1,0 +1,75 @@
+"""Compositions in the trajectory format, by the interpreter of networks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from isometer.spec import Spec
+from isometer.theory.networks._expectations import Expectations
+from isometer.theory.networks._inputs import gram_state, input_state
+from isometer.theory.networks._interpreter import gradient_log_norms, passage
+from isometer.theory.networks._weights import Run
+from isometer.theory.networks._work import check_network_work
+from isometer.theory.prediction._measures import GRADIENT, measured_by_layer
+
+Floats = NDArray[np.float64]
+_NOTE = "the fixed point is derived for one layer repeated"
+
+
+class NetworkValues(NamedTuple):
+    """Metrics by name, `(1, layers + 1)` each, and attributes of the trajectory."""
+
+    values: dict[str, Floats]
+    attributes: dict[str, Any]
+
+
+def network_values(
+    spec: Spec,
+    batch: ArrayLike | None,
+    gram: Floats | None,
+    names: Sequence[str],
+    at: str,
+    progress: Callable[[int, int], None] | None = None,
+) -> NetworkValues:
+    """What a composition of infinite width does to a batch, or to a Gram matrix, by layer.
+
+    Example:
+        >>> spec = Spec("input(4) > dense(gain=2**0.5) > act('relu') > dense")
+        >>> network_values(spec, None, np.eye(2), ["mean_cosine"], "post").values["mean_cosine"].round(4).tolist()
+        [[0.0, 0.3183, 0.3183]]
+    """
+    layers = list(spec.executed_layers())
+    backward = GRADIENT in names
+    if gram is None:
+        assert batch is not None
+        start = input_state(spec, batch)
+    else:
+        start = gram_state(spec, gram)
+    check_network_work(layers, start.layout, slopes=backward, kept=True)
+    run = Run(Expectations(), backward=backward, watched=[])
+    found = passage(layers, start, run, progress=progress)
+    pairs = found.grams(at)
+    measured = measured_by_layer(names, pairs, np.array(found.features(at), dtype=float))
+    values = {}
+    for name in names:
+        full = np.full((1, len(layers) + 1), math.nan)
+        if name == GRADIENT:
+            if found.diverged < 0:
+                full[0] = gradient_log_norms(found)
+        else:
+            full[0, : len(pairs)] = measured[name]
+        values[name] = full
+    rates = dict.fromkeys(("local_rate", "gradient_growth_per_layer", "depth_scale"), math.nan)
+    attributes = {
+        "first_nonfinite_layer": np.array([found.diverged]),
+        "fixed_point": "null",
+        **rates,
+        "note": _NOTE,
+        "relative_error": run.moments.error,
+    }
+    return NetworkValues(values, attributes)
