@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import xarray
 
-    from isometer.spec import Chain
+    from isometer.spec import Spec
     from isometer.theory.prediction import Departure
 
 _LARGE = 1000  # samples from which on several threads are worth it
@@ -129,17 +129,15 @@ def ask(setting: Setting, metrics: list[str], simulated: bool, threads: int | No
         return Forecast(predicted, band, _simulation(setting, metrics, network, data) if simulated else None, missing)
 
 
-def _network_and_start(setting: Setting) -> tuple[Chain, dict[str, Any]]:
+def _network_and_start(setting: Setting) -> tuple[Spec, dict[str, Any]]:
     """The network, and its input as the batch or the Gram matrix that it is."""
-    from isometer.spec._chain import chain_only
-
     if setting.is_wide:
-        return chain_only(setting.made(), "prediction"), {"gram": setting.gram()}
+        return setting.made(), {"gram": setting.gram()}
     network, batch = setting.network_and_batch()
-    return chain_only(network, "prediction"), {"batch": batch}
+    return network, {"batch": batch}
 
 
-def _simulation(setting: Setting, metrics: list[str], network: Chain, data: np.ndarray[Any, Any]) -> xarray.Dataset:
+def _simulation(setting: Setting, metrics: list[str], network: Spec, data: np.ndarray[Any, Any]) -> xarray.Dataset:
     from isometer.simulate import simulate
 
     with progress_bar("simulating") as report:
