@@ -87,3 +87,44 @@ def test_text_and_options_mean_one_network() -> None:
     card = as_json("explain", "--network", text, "--cosine", "0.3", "--depth", "7")
     assert card["path"]["cosine"][-1] == pytest.approx(short[0][-1], abs=1e-12)
     assert card["norm_position"] == "post"
+
+
+COMPOSITIONS = (
+    "preln_mlp(width=16, blocks=3)",
+    "postln_mlp(width=16, blocks=3, activation='tanh', branch=0.5)",
+    "input(16) > dense > act('relu') > repeat(residual(norm('rms') > dense(32) > act('tanh') > dense(16), 0.3), 4)",
+    "input(16) > sum(dense, dense > act('tanh') > dense) > act('gelu') > dense",
+)
+
+
+@pytest.mark.parametrize("text", COMPOSITIONS)
+def test_compositions_mean_one_network(text: str) -> None:
+    """The kernel is that of what `predict` follows; a dense readout changes no cosine."""
+    network = ["--network", text, "--input", "cosine:0.4"]
+    predicted = as_json("predict", *network, "--metric", "mean_cosine")["metrics"]["mean_cosine"]["mean"][-1]
+    kernel = as_json("kernel", *network)["kernel"]
+    assert kernel[0][1] / kernel[0][0] == pytest.approx(predicted, abs=1e-10)
+
+
+def test_compositions_are_simulated_as_they_are_predicted() -> None:
+    """The mean over 200 networks of width 256: a standard error of about 0.003."""
+    text = "input(256) > dense > repeat(residual(norm('layer') > dense(256) > act('gelu') > dense, 0.7), 3)"
+    options = ["--network", text, "--batch", "2", "--input", "correlated:0.3", "--metric", "mean_cosine"]
+    predicted = as_json("predict", *options)["metrics"]["mean_cosine"]["mean"]
+    simulated = as_json("simulate", *options, "--runs", "200")["metrics"]["mean_cosine"]
+    assert abs(simulated["mean"][-1] - predicted[-1]) < 0.015
+    assert simulated["low"][-1] - 0.005 < predicted[-1] < simulated["high"][-1] + 0.005
+
+
+def test_other_commands_take_compositions() -> None:
+    text = "input(8) > repeat(residual(dense(16) > act('tanh') > dense(8)) > norm('rms'), 6)"
+    point = as_json("phase", "--network", text)["point"]
+    assert point["phase"] in ("ordered", "chaotic")
+    found = as_json("solve", "depth", "--network", text, "--cosines", "-1:0.9", "--input", "cosine:0.5", "--most", "8")
+    assert found["unknown"] == "depth"
+    edge = as_json("solve", "gain", "--network", "repeat(dense > act('relu') > dense > act('relu'), 4)")
+    assert edge["value"] == pytest.approx(2**0.5, rel=1e-7)
+    examined = as_json(
+        "doctor", "--network", "input(8) > repeat(dense(gain=1.4) > act('relu'), 3)", "--no-stress", code=0
+    )
+    assert "findings" in examined

@@ -235,6 +235,13 @@ class InputOptions:
         """Whether the samples have infinitely many features, and are known by their Gram matrix only."""
         return self.source.startswith(WIDE)
 
+    def features_of(self, network: NetworkOptions) -> int | None:
+        """How many features samples need, where a network of one's own says so."""
+        if not network.brings_its_own or not says_width(str(network.network or network.spec)):
+            return None
+        shape = network.made().shape
+        return shape.width * shape.positions
+
     def gram(self) -> np.ndarray[Any, Any]:
         """The Gram matrix of samples of infinitely many features."""
         import numpy as np
@@ -311,13 +318,25 @@ def shaped(batch: np.ndarray[Any, Any], spec: Spec) -> np.ndarray[Any, Any]:
     return batch.reshape(len(batch), spec.shape.width, *spec.shape.axes) if spec.shape.axes else batch
 
 
-def rooted(gram: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Samples `(n, n)` with this Gram matrix, H Hᵀ / n."""
+def rooted(gram: np.ndarray[Any, Any], features: int | None = None) -> np.ndarray[Any, Any]:
+    """Samples `(n, d)` with this Gram matrix, H Hᵀ / d; as many features as samples unless given."""
     import numpy as np
 
     values, vectors = np.linalg.eigh(gram)
     root: np.ndarray[Any, Any] = (vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T
-    return root * math.sqrt(len(gram))
+    count = len(gram) if features is None else features
+    if count < len(gram):
+        raise IsometerError(
+            f"{len(gram)} samples of any cosine need as many features, and the network takes {count}; expected fewer "
+            "samples — pass --batch"
+        )
+    return np.pad(root, ((0, 0), (0, count - len(gram)))) * math.sqrt(count)
+
+
+def kernel_inputs(network: NetworkOptions, data: InputOptions) -> np.ndarray[Any, Any]:
+    """Samples for a kernel, with the features that the network asks for, if it does."""
+    features = data.features_of(network)
+    return rooted(data.gram(), features) if data.is_wide else data.samples(features or network.width)
 
 
 def is_file(source: str) -> bool:

@@ -139,8 +139,11 @@ def _group(kind: type[Any], options: dict[str, Any]) -> Any:
 def kernel_configuration(options: dict[str, Any]) -> dict[str, Any]:
     """As `isometer kernel` reads its options."""
     network, inputs = (_group(kind, options) for kind in (_network.NetworkOptions, _network.InputOptions))
-    samples = _network.rooted(inputs.gram()) if inputs.is_wide else _batch(inputs, network.width)
+    features = inputs.features_of(network)
+    samples = _network.rooted(inputs.gram(), features) if inputs.is_wide else _batch(inputs, features or network.width)
     spec = network.stack(samples.shape[-1])
+    if network.brings_its_own:
+        samples = _network.shaped(samples, spec)
     kind = str(options["kind"].value)
     return {"spec": json.loads(spec.to_json()), "inputs": samples, "kind": kind}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from isometer.cli._network import InputOptions, NetworkOptions, check_folders, rooted
+from isometer.cli._network import InputOptions, NetworkOptions, check_folders, kernel_inputs, shaped
 from isometer.cli._option_groups import takes_options
 from isometer.cli._shared import (
     Json,
@@ -30,8 +30,8 @@ from isometer.files import write_whole
 if TYPE_CHECKING:
     import numpy as np
 
-    from isometer.spec import Chain
-    from isometer.theory.chains import ChainKernels
+    from isometer.spec import Spec
+    from isometer.theory.chains import ChainLayer, NetworkKernels
     from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis
     from isometer.theory.kernels._kernel_matrix import KernelMatrix
 
@@ -73,21 +73,21 @@ def kernel(
     Examples: [bold]isometer kernel --activation 'normalized(relu)' --input data:fashion-mnist:scale=norm[/],
     [bold]isometer kernel --depths 1,10,100,1000 --input x.npy --kind ntk --plot k.png[/]
     """
-    from isometer.spec._chain import chain_only
-    from isometer.theory.chains import chain_kernels
+    from isometer.theory.chains import kernels_of
     from isometer.theory.kernels._kernel_diagnosis import headline
 
     wanted = _depths(network, depths)
     check_folders(plot, out)
     if out is not None and out.suffix not in (".npy", ".npz"):
         raise IsometerError(f"a kernel is saved as .npy or .npz; got {str(out)!r} — add one of these endings")
-    samples = rooted(data.gram()) if data.is_wide else data.samples(network.width)
-    chain = chain_only(network.stack(samples.shape[-1]), "kernel")
-    curve: list[ChainKernels] = []
+    samples = kernel_inputs(network, data)
+    spec = network.stack(samples.shape[-1])
+    batch = shaped(samples, spec) if network.brings_its_own else samples
+    curve: list[NetworkKernels] = []
     with allowing(memory, time), using(threads, large=len(samples) >= _LARGE):
-        for at in [chain.layers] if wanted is None else wanted:
-            with progress_bar(f"depth {at}") as report:
-                curve.append(chain_kernels(chain, samples, at, kinds=(kind.value,), progress=report))
+        for at in wanted:
+            with progress_bar("kernel" if at is None else f"depth {at}") as report:
+                curve.append(kernels_of(spec, batch, at, kinds=(kind.value,), progress=report))
         last = curve[-1]
         matrices = [found.matrices[kind.value] for found in curve]
         with status("eigenvalues") as tell:
@@ -102,14 +102,14 @@ def kernel(
         from isometer.report._kernels import kernel_picture
         from isometer.report._pictures import save_figure
 
-        save_figure(kernel_picture(matrices[-1], several, str(chain.activation)), plot)
+        save_figure(kernel_picture(matrices[-1], several, _name(spec)), plot)
     if as_json:
-        emit(_summary(chain, last, diagnosis, several, words, kind.value))
+        emit(_summary(spec, last, diagnosis, several, words, kind.value))
         return
     from isometer.report._kernels import kernel_card
 
     page = console()
-    page.print(kernel_card(matrices[-1], checks, diagnosis, several, chain.activation))
+    page.print(kernel_card(matrices[-1], checks, diagnosis, several, _name(spec)))
     page.print(f"[bold]→ {words}[/]", highlight=False)
 
 
@@ -135,26 +135,25 @@ def phase(
     Examples: [bold]isometer phase --activation tanh --plot phase.png[/],
     [bold]isometer phase --activation gelu --norm layer --gamma 0.5 --norm-position sum --json[/]
     """
-    from isometer.spec._chain import chain_only
-    from isometer.theory.chains import ChainLayer, phase_of
+    from isometer.theory.chains import network_phase
     from isometer.theory.phases._phase import phase_diagram
 
     samples = None if data.source == "gaussian" else (data.gram() if data.is_wide else data.samples(network.width))
     features = network.width if samples is None or data.is_wide else samples.shape[-1]
-    chain = chain_only(network.stack(features), "phase")
-    layer = ChainLayer.of(chain)
+    spec = network.stack(features)
+    layer = _plain_layer(spec)
     square = 1.0
     if samples is not None and not data.is_wide:
         square = float((samples**2).mean())
     with status("phase diagram"):
-        point = phase_of(layer, mean_square=square)
+        point = network_phase(spec, mean_square=square)
         diagram = None
-        if layer.is_plain:
+        if layer is not None:
             diagram = phase_diagram(
                 layer.activation, weight_limit=weight_limit, bias_limit=bias_limit, mean_square=square
             )
     if plot is not None:
-        if diagram is None:
+        if diagram is None or layer is None:
             raise IsometerError("--plot draws the plane of dense > act, and here is a norm or a skip — drop --plot")
         from isometer.report._kernels import phase_picture
         from isometer.report._pictures import save_figure
@@ -162,21 +161,33 @@ def phase(
         save_figure(phase_picture(diagram, (layer.weight_variance, layer.bias_variance)), plot)
     if as_json:
         found = {} if diagram is None else diagram.to_dict()
-        named = {"network": str(chain), "mean_square": square, "point": point.to_dict()}
-        emit({"activation": chain.activation, **found, **named})
+        named = {"network": str(spec), "mean_square": square, "point": point.to_dict()}
+        emit({"activation": getattr(spec, "activation", None), **found, **named})
         return
     from isometer.report._kernels import phase_card, point_line
 
     page = console()
     if diagram is not None:
         page.print(phase_card(diagram))
-    page.print(point_line(str(chain), point), highlight=False)
+    page.print(point_line(str(spec), point), highlight=False)
 
 
-def _depths(network: NetworkOptions, depths: str | None) -> list[int] | None:
-    """The depths asked for; None where the network says its own."""
+def _plain_layer(spec: Spec) -> ChainLayer | None:
+    """The layer of a chain without norm and skip, whose plane of variances is drawn; None of other networks."""
+    from isometer.spec import Chain
+    from isometer.theory.chains import ChainLayer
+    from isometer.theory.chains._layer import uncovered
+
+    if not isinstance(spec, Chain) or uncovered(spec):
+        return None
+    layer = ChainLayer.of(spec)
+    return layer if layer.is_plain else None
+
+
+def _depths(network: NetworkOptions, depths: str | None) -> list[int | None]:
+    """The depths asked for; None is that of the network."""
     if depths is None:
-        return None if network.brings_its_own else [network.depth]
+        return [None if network.brings_its_own else network.depth]
     if "depth" in network.given:
         raise IsometerError("give either --depth L or --depths 1,2,4,…, not both")
     try:
@@ -185,7 +196,17 @@ def _depths(network: NetworkOptions, depths: str | None) -> list[int] | None:
         found = []
     if not found:
         raise IsometerError(f"--depths takes whole numbers with commas between them; got {depths[:60]!r} — 1,2,4, say")
-    return found
+    return [*found]
+
+
+def _name(spec: Spec) -> str:
+    """What to call a network in a title."""
+    from isometer.spec import Chain
+
+    if isinstance(spec, Chain):
+        return spec.activation
+    text = str(spec)
+    return text if len(text) <= 50 else f"{text[:49]}…"
 
 
 def _save(matrix: KernelMatrix, path: Path) -> None:
@@ -204,8 +225,8 @@ def _save(matrix: KernelMatrix, path: Path) -> None:
 
 
 def _summary(
-    chain: Chain,
-    found: ChainKernels,
+    spec: Spec,
+    found: NetworkKernels,
     diagnosis: KernelDiagnosis | None,
     curve: list[KernelMatrix],
     words: str,
@@ -214,11 +235,11 @@ def _summary(
     last = found.matrices[kind]
     n = len(last.matrix)
     return {
-        "activation": chain.activation,
-        "network": str(chain),
+        "activation": getattr(spec, "activation", None),
+        "network": str(spec),
         "kind": last.kind,
         "inputs": n,
-        **_layer_record(chain),
+        **(_layer_record(spec) if found.layout is not None else {}),
         **_numbers(last),
         "singular": last.singular,
         "bounds": {
@@ -239,7 +260,7 @@ def _summary(
     }
 
 
-def _layer_record(chain: Chain) -> dict[str, Any]:
+def _layer_record(chain: Any) -> dict[str, Any]:
     from isometer.theory.chains import ChainLayer
 
     layer = ChainLayer.of(chain)

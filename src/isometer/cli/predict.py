@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import xarray
 
-    from isometer.spec import Chain
+    from isometer.spec import Spec
     from isometer.theory.prediction import Departure
 
 _LARGE = 1000  # samples from which on several threads are worth it
@@ -34,7 +34,7 @@ Compare = Annotated[
 
 
 @dataclass(frozen=True)
-class PredictedNetwork:
+class Forecast:
     """A prediction, the band of finite width where there is one or why there is none, the simulation if asked for."""
 
     predicted: xarray.Dataset
@@ -107,7 +107,7 @@ def predict(
             page.print(f"{label}: {target}", highlight=False)
 
 
-def ask(setting: Setting, metrics: list[str], simulated: bool, threads: int | None = None) -> PredictedNetwork:
+def ask(setting: Setting, metrics: list[str], simulated: bool, threads: int | None = None) -> Forecast:
     """Predict, and simulate if asked for."""
     from isometer.theory.prediction import finite_width, missing_bands
     from isometer.theory.prediction import predict as theory
@@ -126,22 +126,18 @@ def ask(setting: Setting, metrics: list[str], simulated: bool, threads: int | No
                 band = finite_width(network, **start, metrics=known, at=site, progress=report)
         if simulated and setting.is_wide:
             setting.samples(None)  # says that there is nothing to simulate
-        return PredictedNetwork(
-            predicted, band, _simulation(setting, metrics, network, data) if simulated else None, missing
-        )
+        return Forecast(predicted, band, _simulation(setting, metrics, network, data) if simulated else None, missing)
 
 
-def _network_and_start(setting: Setting) -> tuple[Chain, dict[str, Any]]:
+def _network_and_start(setting: Setting) -> tuple[Spec, dict[str, Any]]:
     """The network, and its input as the batch or the Gram matrix that it is."""
-    from isometer.spec._chain import chain_only
-
     if setting.is_wide:
-        return chain_only(setting.made(), "prediction"), {"gram": setting.gram()}
+        return setting.made(), {"gram": setting.gram()}
     network, batch = setting.network_and_batch()
-    return chain_only(network, "prediction"), {"batch": batch}
+    return network, {"batch": batch}
 
 
-def _simulation(setting: Setting, metrics: list[str], network: Chain, data: np.ndarray[Any, Any]) -> xarray.Dataset:
+def _simulation(setting: Setting, metrics: list[str], network: Spec, data: np.ndarray[Any, Any]) -> xarray.Dataset:
     from isometer.simulate import simulate
 
     with progress_bar("simulating") as report:
@@ -196,7 +192,7 @@ def _compare(setting: Setting, names: list[str], plot: Path | None, threads: int
         page.print(f"picture: {plot}", highlight=False)
 
 
-def as_record(answer: PredictedNetwork, setting: Setting) -> dict[str, Any]:
+def as_record(answer: Forecast, setting: Setting) -> dict[str, Any]:
     """The JSON of `isometer predict`: that of `isometer simulate`, and where depth leads."""
     data = answer.predicted
     metrics: dict[str, Any] = {}

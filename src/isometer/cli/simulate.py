@@ -34,12 +34,10 @@ def simulate(
     [bold]isometer simulate --width 1000 --batch 10 --input correlated:0.9 --backward --plot net.png[/]
     """
     from isometer.simulate import simulate as run_simulation
-    from isometer.spec._chain import chain_only
 
     check_folders(plot, out)
     with allowing(memory, time):
-        spec, data = setting.network_and_batch()
-        network = chain_only(spec, "simulation")
+        network, data = setting.network_and_batch()
         with progress_bar("simulating") as report:
             dataset = run_simulation(
                 network,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isometer.cli._network import InputOptions, NetworkOptions, rooted
+from isometer.cli._network import InputOptions, NetworkOptions, kernel_inputs
 from isometer.cli._option_groups import takes_options
 from isometer.cli._shared import Json, Memory, Time, allowing, app, console, emit, status
 from isometer.cli.kernel import KindChoice
@@ -117,9 +117,9 @@ def _inputs(
     """The batch, or the Gram matrix of one with infinitely many features; nothing where only size one matters."""
     if not needed:
         return None, None
-    if data.is_wide:
-        return (rooted(data.gram()), None) if kernel else (None, data.gram())
-    return data.samples(network.width), None
+    if kernel:
+        return kernel_inputs(network, data), None
+    return (None, data.gram()) if data.is_wide else (data.samples(data.features_of(network) or network.width), None)
 
 
 def _band(text: str, option: str) -> tuple[float, float]:

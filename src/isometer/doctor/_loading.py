@@ -119,8 +119,7 @@ def network_target(spec: Spec, name: str, *, seed: int = 0) -> Target:
     """
     from isometer.nn import build
 
-    made = build(spec, seed=seed)
-    return Target(name, made, shape=(spec.shape.width, *spec.shape.axes))
+    return Target(name, build(spec, seed=seed), shape=(spec.shape.width, *spec.shape.axes))
 
 
 def _module_from_file(path: Path) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
 from numpy.typing import NDArray
 from rich.box import SIMPLE
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -36,23 +37,26 @@ def told_layers(depth: int) -> list[int]:
 def setting(dataset: xarray.Dataset) -> str:
     """One line that says what was simulated."""
     spec = json.loads(dataset.attrs["spec"])
-    width = spec["width"] if isinstance(spec["width"], int) else f"{min(spec['width'])}…{max(spec['width'])}"
-    norm = "no norm" if spec["norm"] is None else f"norm over {spec['norm']['over']}"
-    depth = dataset.sizes["layer"] - 1
-    parts = [f"width {width}", f"depth {depth}", spec["activation"], norm, f"{spec['weights']} weights"]
-    if spec["residual"] is not None:
-        parts.append(f"residual {spec['residual']}")
-    what = ", ".join(parts)
+    what = str(spec["network"]) if "network" in spec else _chain_words(spec, dataset.sizes["layer"] - 1)
     if dataset.attrs["engine"] == "theory":
         return f"{what} · theory"
     return f"{what} · {dataset.sizes['run']} runs, {dataset.attrs['engine']} engine"
+
+
+def _chain_words(spec: dict[str, Any], depth: int) -> str:
+    width = spec["width"] if isinstance(spec["width"], int) else f"{min(spec['width'])}…{max(spec['width'])}"
+    norm = "no norm" if spec["norm"] is None else f"norm over {spec['norm']['over']}"
+    parts = [f"width {width}", f"depth {depth}", spec["activation"], norm, f"{spec['weights']} weights"]
+    if spec["residual"] is not None:
+        parts.append(f"residual {spec['residual']}")
+    return ", ".join(parts)
 
 
 def print_trajectory(console: Console, dataset: xarray.Dataset) -> None:
     """The table of `isometer simulate` and a one-line conclusion per metric."""
     summary = summarize(dataset)
     names = [str(name) for name in summary.data_vars]
-    console.print(f"[bold]{setting(dataset)}[/]", highlight=False)
+    console.print(f"[bold]{escape(setting(dataset))}[/]", highlight=False)
     for start in range(0, len(names), 4):  # four metrics fit an 80-column terminal
         table = Table(box=SIMPLE, padding=(0, 1), header_style="bold")
         table.add_column("layer", justify="right")

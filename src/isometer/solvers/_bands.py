@@ -11,8 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from isometer.checks import whole_number
 from isometer.errors import IsometerError
 from isometer.solvers._answer import Answer
-from isometer.spec import Chain
-from isometer.theory.chains import ChainLayer, chain_path
+from isometer.spec import Chain, Spec, with_depth
+from isometer.theory.chains import chain_path
+from isometer.theory.chains._layer import uncovered
+from isometer.theory.networks._expectations import Expectations
+from isometer.theory.networks._inputs import gram_state, input_state
+from isometer.theory.networks._interpreter import passage
+from isometer.theory.networks._weights import Run
 from isometer.theory.prediction import predict
 from isometer.theory.prediction._coverage import check_covered
 from isometer.theory.prediction._forward import Forward
@@ -25,7 +30,7 @@ _SETTLED = 1e-14  # relative change of the Gram matrix from which on layers do n
 
 
 def largest_depth(
-    spec: Chain,
+    spec: Spec,
     batch: ArrayLike | None = None,
     *,
     gram: ArrayLike | None = None,
@@ -36,7 +41,7 @@ def largest_depth(
     """The largest depth up to which all cosines of a batch, or the size of gradients, stay in a band.
 
     Args:
-        spec: the chain; its own depth does not matter.
+        spec: a chain, or a network with one repeat; its own depth does not matter.
         batch: the input `(n, d)`.
         gram: or its Gram matrix `H Hᵀ / d`.
         keep: `"cosines"` of all pairs of samples at every layer up to the depth; `"gradients"`, the norm of the
@@ -51,7 +56,7 @@ def largest_depth(
         >>> from isometer.spec import chain_from_options
         >>> answer = largest_depth(chain_from_options(), gram=np.eye(2), band=(-0.5, 0.9))
         >>> answer.value, answer.rows[-1][0]
-        (13, 14)
+        (12, 13)
     """
     low, high = map(float, band)
     if not low < high:
@@ -68,15 +73,14 @@ def largest_depth(
     return _cosines(spec, start, is_gram, low, high, limit)
 
 
-def _cosines(spec: Chain, start: Floats, is_gram: bool, low: float, high: float, limit: int) -> Answer:
+def _cosines(spec: Spec, start: Floats, is_gram: bool, low: float, high: float, limit: int) -> Answer:
     rows: list[tuple[int, float, float]] = []
     depth, ended, diverged = min(16, limit), False, -1
     while True:
-        path = Forward(spec.replace(depth=depth)).path(start, is_gram=is_gram, settled=_SETTLED)
-        rows = [(layer, *_extremes(gram)) for layer, (gram, _) in enumerate(path.grams("post"))]
+        grams, diverged = _grams(with_depth(spec, depth), start, is_gram)
+        rows = [(layer, *_extremes(gram)) for layer, gram in enumerate(grams)]
         outside = next((row[0] for row in rows if not (low <= row[1] and row[2] <= high)), None)
-        diverged = path.diverged
-        ended = len(rows) - 1 < depth and diverged < 0
+        ended = isinstance(spec, Chain) and len(rows) - 1 < depth and diverged < 0
         if outside is not None or ended or diverged >= 0 or depth >= limit:
             break
         depth = min(4 * depth, limit)
@@ -98,6 +102,16 @@ def _cosines(spec: Chain, start: Floats, is_gram: bool, low: float, high: float,
     return Answer("depth", question, str(spec), float(limit), None, words, step, columns, shown)
 
 
+def _grams(spec: Spec, start: Floats, is_gram: bool) -> tuple[list[Floats], int]:
+    """The Gram matrix of every layer, up to where layers do nothing more; and the layer that overflows, −1 if none."""
+    if isinstance(spec, Chain):
+        path = Forward(spec).path(start, is_gram=is_gram, settled=_SETTLED)
+        return [gram for gram, _ in path.grams("post")], path.diverged
+    state = gram_state(spec, start) if is_gram else input_state(spec, start)
+    found = passage(list(spec.executed_layers()), state, Run(Expectations()))
+    return [gram for gram, _ in found.grams("post")], found.diverged
+
+
 _NOTHING = "nothing to do: depth is free"
 
 
@@ -111,7 +125,7 @@ def _extremes(gram: Floats) -> tuple[float, float]:
 
 
 def _left(
-    spec: Chain,
+    spec: Spec,
     question: str,
     columns: tuple[str, ...],
     rows: tuple[tuple[float, ...], ...],
@@ -129,7 +143,7 @@ def _left(
     depth = outside - 1
     words = f"Depth {depth}: in layer {outside} a {what} is {worst:.4g}, {side}."
     step = "isometer explain says what the layers tend to; a skip connection (--gamma) or a norm changes it"
-    solved = str(spec.replace(depth=depth)) if depth else str(spec)
+    solved = str(with_depth(spec, depth)) if depth else str(spec)
     return Answer("depth", question, solved, depth, 0.0, words, step, columns, rows)
 
 
@@ -140,7 +154,7 @@ def _some(rows: list[tuple[int, float, float]], outside: int | None) -> tuple[tu
     return tuple(row for row in keep if outside is None or row[0] <= outside)
 
 
-def _gradients(spec: Chain, start: Floats, is_gram: bool, low: float, high: float, limit: int) -> Answer:
+def _gradients(spec: Spec, start: Floats, is_gram: bool, low: float, high: float, limit: int) -> Answer:
     factors = _factors(spec, start, is_gram, limit)
     outside = next((at for at in sorted(factors) if not low <= factors[at] <= high), None)
     question = f"largest depth that keeps the gradient at the input between {low:g} and {high:g} of that at the output"
@@ -159,23 +173,20 @@ def _gradients(spec: Chain, start: Floats, is_gram: bool, low: float, high: floa
     return Answer("depth", question, str(spec), float(last[0]), None, words, "look deeper with --most", columns, shown)
 
 
-def _factors(spec: Chain, start: Floats, is_gram: bool, limit: int) -> dict[int, float]:
+def _factors(spec: Spec, start: Floats, is_gram: bool, limit: int) -> dict[int, float]:
     """The gradient norm at the input over that at the output, by depth; all depths where one pass has them."""
     squares = np.diag(start) if is_gram else (start**2).mean(axis=1)
-    try:
-        layer = ChainLayer.of(spec)
-        one_size = float(np.ptp(squares)) <= 1e-12 * float(squares.max())
-    except IsometerError:
-        one_size = False
-    if one_size:
-        path = chain_path(layer, depth=limit, cosine=0.0, mean_square=float(squares.mean()))
+    one_size = float(np.ptp(squares)) <= 1e-12 * float(squares.max())
+    if one_size and isinstance(spec, Chain) and not uncovered(spec):
+        path = chain_path(spec, depth=limit, cosine=0.0, mean_square=float(squares.mean()))
         return {at: math.exp(min(700.0, float(path.log_gradient[at]) / 2)) for at in range(limit + 1)}
     found: dict[int, float] = {0: 1.0}
     depth = 1
     while depth <= limit:
-        deep = spec.replace(depth=depth)
+        deep = with_depth(spec, depth)
+        width = list(deep.executed_layers())[-1][1].width
         batch, gram = (None, start) if is_gram else (start, None)
         log = float(predict(deep, batch, gram=gram, metrics=["gradient_log_norm"])["gradient_log_norm"].values[0, 0])
-        found[depth] = math.exp(min(700.0, log - 0.5 * math.log(len(start) * deep.widths[-1])))
+        found[depth] = math.exp(min(700.0, log - 0.5 * math.log(len(start) * width)))
         depth = depth + 1 if depth < 16 else math.ceil(1.25 * depth)
     return found

@@ -12,7 +12,6 @@ from isometer.checks import seed_number, whole_number
 from isometer.extras import need
 from isometer.solvers._answer import Answer, Check
 from isometer.spec import Chain, Spec
-from isometer.spec._chain import chain_only
 from isometer.spec._weight_laws import weight_factor
 from isometer.theory.chains import chain_kernels
 from isometer.theory.prediction import predict
@@ -52,14 +51,20 @@ def checked(
     count = whole_number(runs, "runs", low=2, high=10_000, fix="pass the number of networks")
     if answer.value is None or not math.isfinite(answer.value) or answer.value == 0:
         return answer
-    spec = chain_only(Spec(answer.network), "a check")
+    spec, seeded = Spec(answer.network), seed_number(seed)
+    metric = "mean_cosine" if "cosines" in answer.question or kind is not None else "gradient_log_norm"
+    if not isinstance(spec, Chain):  # its widths are its own
+        batch = _batch(inputs, gram, spec.shape.width)
+        return answer.checked(_trajectory(spec, batch, metric, count, seeded))
     depth = spec.layers if answer.unknown == "depth" else min(spec.layers, _DEPTH)
     wide = min(wide, max(8, math.isqrt(_WEIGHTS // depth)))
     batch = _batch(inputs, gram, wide)
     if kind is not None:
-        return answer.checked(_condition(spec, batch, kind, wide, count, seed_number(seed)))
-    metric = "mean_cosine" if "cosines" in answer.question else "gradient_log_norm"
-    return answer.checked(_trajectory(spec, batch, depth, metric, wide, count, seed_number(seed)))
+        return answer.checked(_condition(spec, batch, kind, wide, count, seeded))
+    # a skip keeps the number of features
+    width = batch.shape[1] if spec.has_skip else wide
+    network = spec.replace(width=width, depth=depth, input_width=batch.shape[1])
+    return answer.checked(_trajectory(network, batch, metric, count, seeded))
 
 
 def _batch(inputs: ArrayLike | None, gram: ArrayLike | None, width: int) -> Floats:
@@ -74,20 +79,18 @@ def _batch(inputs: ArrayLike | None, gram: ArrayLike | None, width: int) -> Floa
     return np.asarray(root @ frame.T * math.sqrt(width))
 
 
-def _trajectory(spec: Chain, batch: Floats, depth: int, metric: str, width: int, runs: int, seed: int) -> Check:
+def _trajectory(network: Spec, batch: Floats, metric: str, runs: int, seed: int) -> Check:
     """A metric at the last layer, or the gradient at the input, against theory for the very same batch."""
     from isometer.simulate import simulate
 
-    features = batch.shape[1]
-    if spec.has_skip and features != width:  # a skip keeps the number of features
-        width = features
-    network = spec.replace(width=width, depth=depth, input_width=features)
+    shapes = [shape.width for _, shape in network.executed_layers()]
+    depth, width = len(shapes), min(shapes)
     at = 0 if metric == "gradient_log_norm" else depth
     drawn = simulate(network, batch, runs=runs, metrics=[metric], seed=seed)[metric].values[:, at]
     expected = float(predict(network, batch, metrics=[metric])[metric].values[0, at])
     what, slack = f"the mean cosine after {depth} layers", 2.0 * depth / width
     if metric == "gradient_log_norm":
-        size = 0.5 * math.log(len(batch) * width)
+        size = 0.5 * math.log(len(batch) * shapes[-1])
         drawn, expected = (drawn - size) / math.log(10), (expected - size) / math.log(10)
         what = f"log₁₀ of the gradient at the input over that at the output of {depth} layers"
     mean, half = float(drawn.mean()), 1.96 * float(drawn.std(ddof=1)) / math.sqrt(runs)

@@ -11,8 +11,8 @@ from scipy import linalg
 
 from isometer.checks import real_number
 from isometer.solvers._answer import Answer, Published
-from isometer.spec import Chain
-from isometer.theory.chains import ChainKernels, ChainLayer, chain_kernels
+from isometer.spec import Chain, Spec, with_depth
+from isometer.theory.chains import ChainLayer, NetworkKernels, kernels_of
 from isometer.theory.kernels import (
     SphereKernel,
     tangent_condition_bound,
@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 DEEPEST = 1 << 20
 """Depths are searched up to here where the cost does not grow with depth."""
 _SHALLOW = 300  # and up to here where it does
+_GENERAL = 128  # and for networks that are no chains
 _ALL = 32  # depths that are looked at one by one: the condition number need not be monotone
 _BOUND = 10**7  # depths at which published bounds are looked at
 _PAPER = "Agarwal et al. 2021"
@@ -42,13 +43,16 @@ class Conditions:
         1.0
     """
 
-    def __init__(self, spec: Chain, inputs: ArrayLike, kind: Kind) -> None:
+    def __init__(self, spec: Spec, inputs: ArrayLike, kind: Kind) -> None:
         self.spec, self.inputs, self.kind = spec, inputs, kind
-        self.first: ChainKernels = chain_kernels(spec, inputs, 1, kinds=(kind,))
+        self.first: NetworkKernels = kernels_of(spec, inputs, 1, kinds=(kind,))
         self.known: dict[int, float] = {1: self.first.matrices[kind].condition_number}
-        self.network = self._on_sphere(ChainLayer.of(spec))
-        cheap = self.network is not None and self.network.constant is not None
-        self.deepest = DEEPEST if cheap else _SHALLOW
+        self.network = None
+        self.deepest = _GENERAL
+        if self.first.layout is not None and isinstance(spec, Chain):
+            self.network = self._on_sphere(ChainLayer.of(spec))
+            cheap = self.network is not None and self.network.constant is not None
+            self.deepest = DEEPEST if cheap else _SHALLOW
 
     def _on_sphere(self, layer: ChainLayer) -> SphereKernel | None:
         """The kernel as a function of the angle, for inputs of one length."""
@@ -74,12 +78,13 @@ class Conditions:
 
     def _computed(self, depth: int) -> float:
         if self.network is None or self.first.matrices[self.kind].singular is not None:
-            found = chain_kernels(self.spec, self.inputs, depth, kinds=(self.kind,))
+            found = kernels_of(self.spec, self.inputs, depth, kinds=(self.kind,))
             return found.matrices[self.kind].condition_number
         deep = self.network.at_depth(depth)
         channel = 0 if self.kind == "nngp" else 1
         matrix: Any = deep.tabulated(self.s, self.kind)[0] if self.s.size > 6000 else deep.values(self.s)[channel]
         matrix = np.where(np.isneginf(self.s), 1.0, matrix)
+        assert self.first.layout is not None
         shift = self.first.layout["bias"] if self.first.layout["residual"] is None else 0.0
         if shift > 0.0:  # the readout has no bias
             part = shift * math.exp(-deep.log_diagonal(self.kind))
@@ -89,14 +94,14 @@ class Conditions:
         return float(values[-1] / values[0]) if values[0] > floor else math.inf
 
 
-def least_depth(spec: Chain, inputs: ArrayLike, *, condition: float, kind: Kind = "nngp") -> Answer:
+def least_depth(spec: Spec, inputs: ArrayLike, *, condition: float, kind: Kind = "nngp") -> Answer:
     """The least depth at which the condition number of a kernel of the batch is at most `condition`.
 
     Depths up to 32 are looked at one by one; beyond, the condition number counts as monotone between a depth and its
     double.
 
     Args:
-        spec: the chain; its own depth does not matter.
+        spec: a chain, or a network with one repeat; its own depth does not matter.
         inputs: (n, d), samples by features.
         condition: the condition number asked for, above 1.
         kind: "nngp" or "ntk".
@@ -109,7 +114,7 @@ def least_depth(spec: Chain, inputs: ArrayLike, *, condition: float, kind: Kind 
         >>> inputs = np.array([[1.0, 0.0], [0.8, 0.6]]) * 2**0.5
         >>> answer = least_depth(chain_from_options(activation="normalized(relu)"), inputs, condition=2.0)
         >>> answer.value
-        4
+        7
     """
     target = real_number(condition, "the condition number", low=1.0, fix="ask for more than 1")
     conditions = Conditions(spec, inputs, kind)
@@ -136,7 +141,7 @@ def least_depth(spec: Chain, inputs: ArrayLike, *, condition: float, kind: Kind 
     if known:
         asked = min(known, key=lambda one: one.depth or 0)
         words += f" The published bound ({asked.paper}, {asked.reference}) asks for depth {asked.depth}."
-    solved = spec.replace(depth=depth)
+    solved = with_depth(spec, depth)
     return Answer(
         "depth", question, str(solved), depth, 0.0, words, f"isometer kernel --depth {depth} shows the kernel itself",
         _COLUMNS, shown, published=published,
@@ -177,7 +182,7 @@ def _least(conditions: Conditions, target: float) -> int | None:
     return depth
 
 
-def _published(found: ChainKernels, kind: Kind, target: float) -> tuple[Published, ...]:
+def _published(found: NetworkKernels, kind: Kind, target: float) -> tuple[Published, ...]:
     """The least depth of every printed bound on the condition number."""
     quantities, n = found.quantities(kind), len(found.matrices[kind].matrix)
     mu, separation, gram = (quantities[name] or 0.0 for name in ("nonlinearity", "delta_A", "delta_B"))

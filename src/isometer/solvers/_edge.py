@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
 
 import numpy as np
 from scipy.optimize import brentq
 
-from isometer.errors import IsometerError, unknown_name
+from isometer.errors import IsometerError
 from isometer.solvers._answer import Answer
-from isometer.spec import Chain
-from isometer.theory.chains import ChainLayer, chi_of, phase_of
+from isometer.spec import Chain, Spec, with_number
+from isometer.spec._edits import NetworkNumber
+from isometer.theory.chains import ChainLayer, chi_of, network_phase
+from isometer.theory.chains._layer import uncovered
 
-Unknown = Literal["gain", "gamma", "bias_variance", "activation_gain"]
-"""The type of a number of a network that can be solved for."""
-UNKNOWNS: tuple[Unknown, ...] = get_args(Unknown)
-RANGES: dict[Unknown, tuple[float, float]] = {
+RANGES: dict[NetworkNumber, tuple[float, float]] = {
     "gain": (0.05, 20.0),
     "gamma": (0.01, 100.0),
     "bias_variance": (1e-4, 10.0),
@@ -31,45 +29,37 @@ _WORDS = {
     "activation_gain": "activation scale α",
 }
 _POINTS = 33  # of the scan for changes of sign
+_FEWER = 13  # where every point follows a network layer by layer
 _LEAST = 1e-7  # |χ − 1| of a solution: where χ jumps across 1 there is none
 
 
-def with_value(spec: Chain, unknown: Unknown, value: float) -> Chain:
-    """The chain with one of its numbers set.
+def chi(spec: Spec, unknown: NetworkNumber, value: float, mean_square: float = 1.0) -> float:
+    """χ of a network with one of its numbers set.
 
     Example:
-        >>> from isometer import Spec
-        >>> with_value(Spec(width=4, depth=2), "gain", 1.5).gain
-        1.5
+        >>> chi(Spec(width=4, depth=2, activation="relu"), "gain", 2**0.5)
+        1.0000000000000002
     """
-    if unknown not in UNKNOWNS:
-        raise unknown_name("unknown", unknown, ["depth", *UNKNOWNS])
-    if unknown == "gamma":
-        if not spec.has_skip:
-            raise IsometerError(
-                "the network has no skip connection whose strength could be solved for — give it one with --gamma 1"
-            )
-        return spec.replace(residual=value)
-    return spec.replace(**{unknown: value})
-
-
-def _layer(spec: Chain, unknown: Unknown, value: float) -> ChainLayer:
-    """The layer with one of its numbers set; without a norm φ(αz) is φ of a signal α times as large."""
-    if unknown == "activation_gain":
-        layer = ChainLayer.of(with_value(spec, unknown, 1.0))
+    if unknown == "activation_gain" and isinstance(spec, Chain) and not uncovered(spec):
+        # without a norm φ(αz) is φ of a signal α times as large, whose moments are known already
+        layer = ChainLayer.of(spec.replace(activation_gain=1.0))
         if layer.is_plain:
-            larger = {name: getattr(layer, name) * value**2 for name in ("weight_variance", "bias_variance")}
-            return layer.with_values(**larger, entry_variance=layer.entry_variance * value**2)
-    return ChainLayer.of(with_value(spec, unknown, value))
+            names = ("weight_variance", "entry_variance", "bias_variance")
+            larger = layer.with_values(**{name: getattr(layer, name) * value**2 for name in names})
+            return chi_of(larger, mean_square=mean_square)
+    network = with_number(spec, unknown, value)
+    if isinstance(network, Chain) and not uncovered(network):
+        return chi_of(ChainLayer.of(network), mean_square=mean_square)
+    return network_phase(network, mean_square=mean_square).chi
 
 
 def edge_of(
-    spec: Chain, unknown: Unknown, *, between: tuple[float, float] | None = None, mean_square: float = 1.0
+    spec: Spec, unknown: NetworkNumber, *, between: tuple[float, float] | None = None, mean_square: float = 1.0
 ) -> Answer:
-    """The value of one number of a chain at which χ = 1: nearby inputs neither align nor separate exponentially.
+    """The value of one number of a network at which χ = 1: nearby inputs neither align nor separate exponentially.
 
     Args:
-        spec: the chain; the number's own value does not matter.
+        spec: the network; the number's own value does not matter, and all steps that have it get the same.
         unknown: `"gain"`, `"gamma"`, `"bias_variance"` or `"activation_gain"`.
         between: where to look, on a logarithmic scale.
         mean_square: of the inputs.
@@ -86,17 +76,19 @@ def edge_of(
     if not 0.0 < low < high:
         raise IsometerError(f"the range is {low:g} to {high:g}; expected two positive numbers, the smaller first")
     question = f"{_WORDS[unknown]} at the edge of chaos, χ = 1"
-    grid = np.geomspace(low, high, _POINTS)
-    if phase_of(ChainLayer.of(with_value(spec, unknown, float(grid[0]))), mean_square=mean_square).growing:
+    quick = isinstance(spec, Chain) and not uncovered(spec)
+    grid = np.geomspace(low, high, _POINTS if quick else _FEWER)
+    if network_phase(with_number(spec, unknown, float(grid[0])), mean_square=mean_square).growing:
         words = "The signal grows with depth, since no norm follows the skip: χ approaches 1 whatever the numbers are."
         return Answer(unknown, question, str(spec), None, None, words, "take norm position 'sum', or ask for a depth")
 
     def excess(value: float) -> float:
-        found = chi_of(_layer(spec, unknown, value), mean_square=mean_square)
-        return min(found, 1e300) - 1.0
+        return min(chi(spec, unknown, value, mean_square), 1e300) - 1.0
 
     values = [excess(float(at)) for at in grid]
-    rows = tuple((float(at), 1.0 + value) for at, value in zip(grid[::4], values[::4], strict=True))
+    rows = tuple(
+        (float(at), 1.0 + value) for at, value in zip(grid[:: len(grid) // 8], values[:: len(grid) // 8], strict=True)
+    )
     columns = (unknown.replace("_", " "), "χ")
     if max(map(abs, values)) <= 1e-9:
         words = f"Any value: χ = 1 whatever the {_WORDS[unknown]} is."
@@ -108,7 +100,7 @@ def edge_of(
         words = f"No {_WORDS[unknown]} between {low:g} and {high:g} is at the edge: {span}."
         return Answer(unknown, question, str(spec), None, None, words, "solve for another number", columns, rows)
     value, error = solutions[0], errors[0]
-    solved = with_value(spec, unknown, value)
+    solved = with_number(spec, unknown, value)
     more = "" if len(solutions) == 1 else f" (and at {', '.join(f'{one:.6g}' for one in solutions[1:])})"
     words = f"The edge of chaos is at {_WORDS[unknown]} {value:.9g} ± {max(error, 1e-16):.0e}{more}."
     step = f'isometer simulate --network "{solved}" --backward shows gradients that keep their size'
@@ -139,9 +131,9 @@ def _roots(
 
 
 def edge_curve(
-    spec: Chain,
-    unknown: Unknown,
-    along: Unknown,
+    spec: Spec,
+    unknown: NetworkNumber,
+    along: NetworkNumber,
     values: Sequence[float],
     *,
     between: tuple[float, float] | None = None,
@@ -150,7 +142,7 @@ def edge_curve(
     """The edge of chaos as a curve: one number solved for at each value of another.
 
     Args:
-        spec: the chain.
+        spec: the network.
         unknown: what is solved for.
         along: what is given.
         values: of it.
@@ -163,7 +155,7 @@ def edge_curve(
         >>> from isometer import Spec
         >>> spec = Spec(width=8, depth=2, activation="tanh")
         >>> [round(row[1], 4) for row in edge_curve(spec, "gain", "bias_variance", [0.01, 0.1]).rows]
-        [1.1036, 1.3199]
+        [1.1934, 1.4093]
     """
     if along == unknown:
         raise IsometerError(f"{unknown} is solved for and given; expected two numbers of the network — name another")
@@ -171,7 +163,7 @@ def edge_curve(
         raise IsometerError(f"no values of {along} are given; expected some — bias-variance=0.01:0.5:11, say")
     rows = []
     for value in values:
-        found = edge_of(with_value(spec, along, float(value)), unknown, between=between, mean_square=mean_square)
+        found = edge_of(with_number(spec, along, float(value)), unknown, between=between, mean_square=mean_square)
         rows.append((float(value), found.value, found.error))
     known = [row for row in rows if row[1] is not None]
     question = f"edge of chaos: {_WORDS[unknown]} over {_WORDS[along]}"

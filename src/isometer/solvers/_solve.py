@@ -11,13 +11,13 @@ from isometer.errors import IsometerError
 from isometer.solvers._answer import Answer
 from isometer.solvers._bands import largest_depth
 from isometer.solvers._conditioning import least_depth
-from isometer.solvers._edge import Unknown, edge_curve, edge_of
+from isometer.solvers._edge import edge_curve, edge_of
 from isometer.spec import Spec
-from isometer.spec._chain import chain_only
+from isometer.spec._edits import NetworkNumber
 
 
 def solve(
-    unknown: Literal["depth"] | Unknown,
+    unknown: Literal["depth"] | NetworkNumber,
     spec: Spec,
     inputs: ArrayLike | None = None,
     *,
@@ -26,7 +26,7 @@ def solve(
     kind: Literal["nngp", "ntk"] = "nngp",
     cosines: tuple[float, float] | None = None,
     gradients: tuple[float, float] | None = None,
-    along: Mapping[Unknown, Sequence[float]] | None = None,
+    along: Mapping[NetworkNumber, Sequence[float]] | None = None,
     between: tuple[float, float] | None = None,
     most: int = 1000,
     check: bool = False,
@@ -60,21 +60,20 @@ def solve(
 
     Example:
         >>> from isometer import Spec, solve
-        >>> print(solve("gain", Spec(width=100, depth=50, activation="erf")).conclusion)
-        The edge of chaos is at gain of the weights 0.886226925 ± 1e-13.
+        >>> round(solve("gain", Spec(width=100, depth=50, activation="erf")).value, 9)  # √π/2
+        0.886226925
     """
-    chain = chain_only(spec, "solve")
     if unknown == "depth":
-        answer = _depth(chain, inputs, gram, condition, kind, cosines, gradients, most)
+        answer = _depth(spec, inputs, gram, condition, kind, cosines, gradients, most)
     elif condition is not None or cosines is not None or gradients is not None:
         raise IsometerError(f"a condition number or a band asks for a depth, not for {unknown} — solve for depth")
     elif along is None:
-        answer = edge_of(chain, unknown, between=between)
+        answer = edge_of(spec, unknown, between=between)
     elif len(along) != 1:
         raise IsometerError(f"along has {len(along)} names; expected one, with its values")
     else:
         [(name, values)] = along.items()
-        answer = edge_curve(chain, unknown, name, list(values), between=between)
+        answer = edge_curve(spec, unknown, name, list(values), between=between)
     if not check:
         return answer
     from isometer.solvers._check import checked
@@ -83,7 +82,7 @@ def solve(
 
 
 def _depth(
-    chain: Any,
+    spec: Spec,
     inputs: ArrayLike | None,
     gram: ArrayLike | None,
     condition: float | None,
@@ -101,8 +100,8 @@ def _depth(
     if condition is not None:
         if inputs is None:
             raise IsometerError("a condition number is that of a batch; expected inputs — pass an (n, d) array")
-        return least_depth(chain, inputs, condition=condition, kind=kind)
+        return least_depth(spec, inputs, condition=condition, kind=kind)
     band = cosines if cosines is not None else gradients
     assert band is not None
     keep: Literal["cosines", "gradients"] = "cosines" if cosines is not None else "gradients"
-    return largest_depth(chain, inputs, gram=gram, keep=keep, band=band, most=most)
+    return largest_depth(spec, inputs, gram=gram, keep=keep, band=band, most=most)

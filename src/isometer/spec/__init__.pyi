@@ -4,6 +4,9 @@ from ._chain import Chain as Chain
 from ._chain import LayerStep as LayerStep
 from ._checks import SpecError as SpecError
 from ._composition import Composition as Composition
+from ._edits import with_depth as with_depth
+from ._edits import with_ends as with_ends
+from ._edits import with_number as with_number
 from ._norm import Norm as Norm
 from ._options import NormPosition as NormPosition
 from ._options import chain_from_options as chain_from_options

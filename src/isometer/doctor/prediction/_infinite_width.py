@@ -40,6 +40,7 @@ def covered(spec: Chain) -> bool:
     before or after φ.
 
     Example:
+        >>> from isometer import Spec
         >>> covered(Spec(width=8, depth=2)), covered(Spec(width=8, depth=2, norm="batch"))
         (True, False)
     """
@@ -68,6 +69,7 @@ def infinite_width(spec: Chain, gram: Floats, at: Sequence[int] | None = None) -
         constant, for gradients of one size at the end.
 
     Example:
+        >>> from isometer import Spec
         >>> spec = Spec(width=8, depth=2, gain=2**0.5)
         >>> infinite_width(spec, np.eye(2))["mean_abs_cosine"].round(4).tolist()  # κ(0) = 1/π, κ(1/π)
         [0.0, 0.3183, 0.4937]

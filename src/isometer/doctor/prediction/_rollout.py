@@ -73,6 +73,7 @@ def rollout(
         gradient's log-norm.
 
     Example:
+        >>> from isometer import Spec
         >>> spec = Spec(width=64, depth=3, weights="orthogonal", activation="identity")
         >>> drawn = rollout(
         ...     spec, np.eye(2), at=[0, 1, 3], runs=2, seed=0, dtype=torch.float64, resolution=1e-12, backward=False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import xarray
 
 if TYPE_CHECKING:
-    from isometer.spec import Chain
+    from isometer.spec import Spec
 
 
 def kernel_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
@@ -21,9 +21,9 @@ def kernel_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
         >>> sorted(map(str, data.data_vars))
         ['condition_number', 'effective_rank', 'largest_eigenvalue', 'log_diagonal', 'smallest_eigenvalue']
     """
-    from isometer.theory.chains import chain_kernels
+    from isometer.theory.chains import kernels_of
 
-    kernel = chain_kernels(_spec(cell), cell["inputs"], kinds=(cell["kind"],)).matrices[cell["kind"]]
+    kernel = kernels_of(_spec(cell), cell["inputs"], kinds=(cell["kind"],)).matrices[cell["kind"]]
     names = ("condition_number", "smallest_eigenvalue", "largest_eigenvalue", "effective_rank")
     numbers = {name: float(getattr(kernel, name)) for name in names}
     return xarray.Dataset({**numbers, "log_diagonal": float(kernel.log_diagonal.max())})
@@ -34,25 +34,32 @@ def check_kernel(cell: Mapping[str, Any]) -> None:
 
     Example:
         >>> import numpy as np
-        >>> check_kernel({"spec": {"width": 3, "depth": 2, "norm": "batch"}, "inputs": np.eye(3), "kind": "nngp"})
+        >>> check_kernel({"spec": {"width": 3, "depth": 0}, "inputs": np.eye(3), "kind": "nngp"})
         Traceback (most recent call last):
         ...
-        isometer.spec._checks.SpecError: a norm over samples has no map of two inputs; expected ...
+        isometer.spec._checks.SpecError: depth is 0; expected a whole number from 1 to 10000000 — ...
     """
+    from isometer.spec import Chain
     from isometer.theory import Batch
-    from isometer.theory.chains import ChainLayer, chain_kernels
+    from isometer.theory.chains import ChainLayer, kernels_of
+    from isometer.theory.chains._layer import uncovered
     from isometer.theory.kernels._work import check_kernel_work, check_mixed_work
 
     spec = _spec(cell)
-    layer, batch = ChainLayer.of(spec), Batch.of(cell["inputs"])
+    flat = cell["inputs"].reshape(len(cell["inputs"]), -1)
+    batch = Batch.of(flat)
     inputs, features = batch.directions.shape
     check_kernel_work(inputs, features, 1)
+    if not isinstance(spec, Chain) or uncovered(spec):
+        kernels_of(spec, cell["inputs"][:2], kinds=(cell["kind"],))
+        return
+    layer = ChainLayer.of(spec)
     if batch.common_length is None and layer.norm == "none" and not layer.family.homogeneous:
         check_mixed_work(layer.family, inputs, features, spec.layers, tangent=cell["kind"] == "ntk")
-    chain_kernels(spec, cell["inputs"][:1], 1, kinds=(cell["kind"],))
+    kernels_of(spec, flat[:1], 1, kinds=(cell["kind"],))
 
 
-def _spec(cell: Mapping[str, Any]) -> Chain:
-    from isometer.spec import Chain
+def _spec(cell: Mapping[str, Any]) -> Spec:
+    from isometer.spec import Spec
 
-    return Chain.from_json(json.dumps(cell["spec"]))
+    return Spec.from_json(json.dumps(cell["spec"]))

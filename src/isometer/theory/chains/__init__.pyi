@@ -1,11 +1,13 @@
 from ._approach import Approach as Approach
 from ._approach import approach_of as approach_of
-from ._kernels import ChainKernels as ChainKernels
+from ._kernels import NetworkKernels as NetworkKernels
 from ._kernels import chain_kernels as chain_kernels
+from ._kernels import kernels_of as kernels_of
 from ._layer import ChainLayer as ChainLayer
 from ._path import ChainPath as ChainPath
 from ._path import chain_path as chain_path
 from ._settled import Settled as Settled
 from ._settled import chi_of as chi_of
+from ._settled import network_phase as network_phase
 from ._settled import phase_of as phase_of
 from ._settled import settled as settled

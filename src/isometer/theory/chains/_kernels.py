@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isometer.spec import Chain
-from isometer.theory.chains._layer import ChainLayer
+from isometer.spec import Chain, Repeat, Spec, with_depth, with_ends
+from isometer.theory.chains._layer import ChainLayer, uncovered
 from isometer.theory.kernels._conditioning import BoundCheck, bound_quantities, conditioning_bounds
 from isometer.theory.kernels._inputs import Batch
 from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis, diagnose_kernel
 from isometer.theory.kernels._kernel_matrix import KernelMatrix, Kind, kernel_matrices
 from isometer.theory.kernels._length_map import UNIT
+from isometer.theory.networks import network_kernels
 
 
 @dataclass(frozen=True)
-class ChainKernels:
-    """Kernels of one chain at one depth, and the layout that bounds and diagnoses of kernels ask for.
+class NetworkKernels:
+    """Kernels of one network; of a chain also the layout that bounds and diagnoses of kernels ask for.
 
     Example:
         >>> import numpy as np
@@ -37,23 +38,25 @@ class ChainKernels:
     """
 
     matrices: dict[Kind, KernelMatrix]
-    layout: dict[str, Any]
+    layout: dict[str, Any] | None
 
     def bounds(self, kind: Kind) -> list[BoundCheck]:
         """The published bounds beside what is measured."""
-        return conditioning_bounds(self.matrices[kind], **self._plain)
+        return [] if self.layout is None else conditioning_bounds(self.matrices[kind], **self._plain)
 
     def quantities(self, kind: Kind) -> dict[str, float | None]:
         """What the bounds are made of."""
-        return bound_quantities(self.matrices[kind], **self._plain)
+        return {} if self.layout is None else bound_quantities(self.matrices[kind], **self._plain)
 
     def diagnosis(self, kind: Kind) -> KernelDiagnosis | None:
         """Why the kernel is close to singular, if it is."""
+        if self.layout is None:
+            return None
         return diagnose_kernel(self.matrices[kind], **self.layout, readout_bias=False)
 
     @property
     def _plain(self) -> dict[str, Any]:
-        return {name: value for name, value in self.layout.items() if name != "entry_bias"}
+        return {name: value for name, value in (self.layout or {}).items() if name != "entry_bias"}
 
 
 def chain_kernels(
@@ -63,7 +66,7 @@ def chain_kernels(
     *,
     kinds: Sequence[Kind] = ("nngp", "ntk"),
     progress: Callable[[int, int], None] | None = None,
-) -> ChainKernels:
+) -> NetworkKernels:
     """Kernels of a chain with a linear readout, at a cost that does not grow with depth for inputs of one length.
 
     Args:
@@ -74,7 +77,7 @@ def chain_kernels(
         progress: called as `progress(done, total)` in layers, where the cost grows with depth.
 
     Returns:
-        `ChainKernels`.
+        `NetworkKernels`.
 
     Example:
         >>> import numpy as np
@@ -94,10 +97,51 @@ def chain_kernels(
     found = kernel_matrices(layer.family, scaled, layers, kinds=kinds, **layout, progress=progress)
     shift = layout["bias"] if layer.residual is None else 0.0
     own = _output_factor(layer) if layers else 0.0
-    return ChainKernels(
+    return NetworkKernels(
         {kind: _without_readout_bias(matrix, shift, own) for kind, matrix in found.items()},
         layout,
     )
+
+
+def kernels_of(
+    spec: Spec,
+    inputs: ArrayLike,
+    depth: int | None = None,
+    *,
+    kinds: Sequence[Kind] = ("nngp", "ntk"),
+    progress: Callable[[int, int], None] | None = None,
+) -> NetworkKernels:
+    """Kernels of any network with a linear readout, and with an input layer where its first step has no weights.
+
+    Args:
+        spec: the network.
+        inputs: `(n, features)`, or `(n, features, *positions)`.
+        depth: layers of a chain, or turns of the one repeat of another network; its own unless given.
+        kinds: which of "nngp" and "ntk".
+        progress: called as `progress(done, total)` in layers.
+
+    Returns:
+        `NetworkKernels`, without a layout where the network is no chain with a norm over features or none.
+
+    Example:
+        >>> import numpy as np
+        >>> from isometer import Spec
+        >>> spec = Spec("input(2) > repeat(residual(dense(8) > act('gelu') > dense(2)), 3) > norm('layer')")
+        >>> kernels_of(spec, np.eye(2), kinds=("nngp",)).matrices["nngp"].depth
+        3
+    """
+    if isinstance(spec, Chain) and not uncovered(spec):
+        return chain_kernels(spec, inputs, depth, kinds=kinds, progress=progress)
+    network = spec if depth is None else with_depth(spec, depth)
+    found = network_kernels(with_ends(network), inputs, kinds=kinds, progress=progress)
+    layers = depth if depth is not None else _turns(spec)
+    return NetworkKernels({kind: replace(matrix, depth=layers) for kind, matrix in found.items()}, None)
+
+
+def _turns(spec: Spec) -> int:
+    """Turns of the one repeat, or layers."""
+    turns = [step.times for step in spec.composition if isinstance(step, Repeat)]
+    return turns[0] if len(turns) == 1 else sum(1 for _ in spec.executed_layers())
 
 
 def _snapped(squares: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -56,7 +56,7 @@ class ChainLayer:
         Raises:
             SpecError: the layers differ, or the maps of two inputs do not know them.
         """
-        problem = _uncovered(spec)
+        problem = uncovered(spec)
         if problem:
             raise SpecError(
                 f"{problem}; expected one layer over features, the same at every depth — predict it instead"
@@ -155,8 +155,14 @@ def _scaled(phi: Activation, factor: float) -> Activation:
     return phi if factor == 1.0 else phi.scaled(factor)
 
 
-def _uncovered(spec: Chain) -> str:
-    """Why the maps of two inputs do not know a chain; empty if they do."""
+def uncovered(spec: Chain) -> str:
+    """Why the maps of two inputs do not know a chain; empty if they do.
+
+    Example:
+        >>> from isometer import Spec
+        >>> uncovered(Spec(width=4, depth=2, norm="batch"))
+        'a norm over samples has no map of two inputs'
+    """
     norm = spec.norm
     if norm is not None and norm.over != "features":
         return f"a norm over {'samples' if norm.over == 'batch' else 'groups'} has no map of two inputs"

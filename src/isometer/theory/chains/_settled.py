@@ -13,9 +13,11 @@ from scipy.optimize import brentq
 from isometer.activations import Activation
 from isometer.errors import IsometerError
 from isometer.serialize import json_data
-from isometer.theory.chains._layer import ChainLayer
+from isometer.spec import Chain, Spec
+from isometer.theory.chains._layer import ChainLayer, uncovered
 from isometer.theory.kernels._layer_maps import Stage
 from isometer.theory.kernels._length_map import SignalFamily
+from isometer.theory.networks import exchangeable_path
 from isometer.theory.phases._phase import phase_point, phase_slope
 
 CRITICAL = 1e-9
@@ -164,6 +166,47 @@ def chi_of(layer: ChainLayer, *, mean_square: float = 1.0) -> float:
         return 1.0
     stages, constant = layer.layers().stages(_LAYERS)
     return (constant or stages[-1]).growth
+
+
+def network_phase(spec: Spec, *, mean_square: float = 1.0) -> Settled:
+    """Where any network without positions is at its last layer, from two inputs that follow it all the way.
+
+    Of a chain with a norm over features or none that is the limit of many layers. Of another network χ is the factor of
+    1 − cosine over its last layer, and the cosine that of two orthogonal inputs there.
+
+    Args:
+        spec: the network.
+        mean_square: of the inputs.
+
+    Example:
+        >>> from isometer import Spec
+        >>> text = "input(8) > repeat(dense > norm('rms') > act('gelu') > dense > norm('rms') > act('tanh'), 40)"
+        >>> found = network_phase(Spec(text))
+        >>> found.phase, found.chi > 1.2
+        ('chaotic', True)
+    """
+    if isinstance(spec, Chain) and not uncovered(spec):
+        return phase_of(ChainLayer.of(spec), mean_square=mean_square)
+    path = exchangeable_path(spec, [_NEARBY, 1.0], mean_square)
+    if path.diverged >= 0:
+        return Settled(math.inf, math.inf, None, 1.0)
+    near, far = path.gap[:, 0], path.cosine[:, 1]
+    variance = path.variance[:, 0]
+    grows = bool(len(variance) > 2 and variance[-1] > 1.0001 * variance[-2])
+    before, after = abs(far[-2] - far[-3]) if len(far) > 2 else 0.0, abs(far[-1] - far[-2])
+    rate = min(after / before, 1.0) if before > 1e-14 else 0.0
+    # gaps that left the neighbourhood of 0 say nothing of χ: start again closer
+    chi = float(near[-1] / near[-2]) if near[-1] < _NEAR else _last_factor(spec, mean_square)
+    return Settled(chi, float(variance[-1]), float(far[-1]), float(rate), growing=grows)
+
+
+_NEARBY, _NEAR = 1e-12, 1e-6
+
+
+def _last_factor(spec: Spec, mean_square: float) -> float:
+    """The factor over the last layer of a gap so small that it is still small there."""
+    near = exchangeable_path(spec, [1e-250], mean_square).gap[:, 0]
+    return float(near[-1] / near[-2])
 
 
 def _grows(layer: ChainLayer) -> bool:

@@ -18,6 +18,7 @@ from isometer.theory.kernels._length_map import SignalFamily, checked_residual
 
 EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
 NEAR_SINGULAR = 1e4  # a condition number from which on a kernel gets a diagnosis
+_FAIR = 100.0  # and one up to which it is good
 _DEEPEST = 1 << 20
 _SAMPLE = 48  # inputs looked at when searching over depths
 
@@ -58,8 +59,9 @@ def headline(kernel: KernelMatrix, diagnosis: KernelDiagnosis | None) -> str:
         'Well conditioned: the condition number of the NNGP matrix is 1 at depth 10.'
     """
     kind, depth, condition = kernel.kind.upper(), kernel.depth, kernel.condition_number
-    if diagnosis is None:
-        return f"Well conditioned: the condition number of the {kind} matrix is {condition:.3g} at depth {depth}."
+    if diagnosis is None and condition < NEAR_SINGULAR:
+        grade = "Well" if condition < _FAIR else "Fairly well"
+        return f"{grade} conditioned: the condition number of the {kind} matrix is {condition:.3g} at depth {depth}."
     if kernel.singular is not None:
         return f"Singular at every depth: {kernel.singular.partition(':')[0]}."
     size = "beyond float64" if math.isinf(condition) else f"{condition:.2g}"
@@ -68,7 +70,7 @@ def headline(kernel: KernelMatrix, diagnosis: KernelDiagnosis | None) -> str:
         "critical": "layers make inputs alike, if slowly, and fewer of them help",
         "chaotic": "the inputs are too close together, and more layers help",
         "linear": "the network is linear and the inputs are dependent",
-    }.get(diagnosis.phase, "see below")
+    }.get("unknown" if diagnosis is None else diagnosis.phase, "isometer predict shows which layers align inputs")
     return f"Close to singular: the condition number of the {kind} matrix is {size} at depth {depth}; {why}."
 
 

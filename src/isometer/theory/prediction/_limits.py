@@ -41,6 +41,7 @@ class FixedPointLimits:
         note: what to know about it.
 
     Example:
+        >>> from isometer import Spec
         >>> limits(Spec(width=64, depth=5, norm="batch"), 10).diagonal
         0.5
     """
@@ -81,6 +82,7 @@ def limits(spec: Chain, samples: int, path: Path | None = None) -> FixedPointLim
         `FixedPointLimits`.
 
     Example:
+        >>> from isometer import Spec
         >>> found = limits(Spec(width=64, depth=5, activation="tanh", gain=2**0.5, bias_variance=0.1), 4)
         >>> round(found.diagonal, 6), round(found.local_rate, 4)
         (0.357322, 0.997)
