@@ -36,6 +36,7 @@ def test_kernel_command_refuses(tmp_path: Path) -> None:
     for arguments in (
         ("--depth", "1", "--inputs", str(tmp_path / "none.npy")),
         ("--depth", "1", "--inputs", bad),
+        ("--network", "input(6) > dense > pool", "--inputs", good),
         ("--depth", "1", "--depths", "1,2", "--inputs", good),
         ("--depths", "1,x", "--inputs", good),
         ("--depth", "1", "--inputs", good, "--out", "k.txt"),
