@@ -89,6 +89,7 @@ class Late:
     """Trainings that learn nothing, with no time for a second one."""
 
     before, tried, late = 0.0, 0, False
+    steps, rates = 40, ()
 
     def race(self, repairs: Sequence[Repair]) -> float:
         self.late = True

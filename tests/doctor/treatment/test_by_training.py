@@ -16,14 +16,17 @@ from torch import nn
 from torch.nn.functional import mse_loss
 
 from isometer.doctor import diagnose
+from isometer.doctor.causes._explanation import CauseExplanation
 from isometer.doctor.causes._repair import Repair
 from isometer.doctor.causes._search import Cause
 from isometer.doctor.diagnosis import Report
+from isometer.doctor.probe._subject import Subject
 from isometer.doctor.stress import Evidence, StressRun
+from isometer.doctor.stress._optimizers import optimizer_choices
 from isometer.doctor.stress._plans import PLANS
 from isometer.doctor.treatment import Step, Treatment, redraw_, reset_norms_, treat, unfreeze_
 from isometer.doctor.treatment._apply import _Room
-from isometer.doctor.treatment._bench import Bench, Progress, _way
+from isometer.doctor.treatment._bench import Bench, Progress, _hints, _way
 from isometer.doctor.treatment._judges import ProgressJudge
 from isometer.doctor.treatment._search import Route, TreatmentSearch
 from isometer.errors import IsometerError
@@ -391,6 +394,18 @@ def test_models_are_trained_where_a_reference_shows_that_something_can_be_learne
     assert way.best == (fit if on == "one batch" else long)
 
 
+def test_what_helped_the_search_for_causes_after_many_steps_is_tried_with_as_many() -> None:
+    stress = healthy()[1].stress
+    found = Evidence(0.01, 0.0, 0.01, 0.0, early=0.0, repaired=0.26)
+    tested = replace(stress, outlooks={"sgd": replace(stress.outlooks["adam"], evidence=found)}, runs=(), plan=PLANS[0])
+    explained = CauseExplanation("sgd", (), (), 0.01, 0.42, "", 4, 1.0, True, steps=160, rates=(0.03, 0.18))
+    way = _way(tested, "sgd", explained)
+    assert (way.on, way.steps, way.start, way.best) == ("fresh batches", 160, 0.01, 0.42)
+    choice = next(one for one in optimizer_choices("sgd", None, None, Subject(mlp())))
+    assert _hints(tested, choice, explained)[:2] == [0.03, 0.18]
+    assert _hints(tested, choice, replace(explained, after=0.0)) == [choice.at(0)], "rates at which nothing helped"
+
+
 @pytest.mark.parametrize(("warm", "advised"), [(0.5, True), (0.22, False)])
 def test_a_warm_up_is_advised_only_if_it_helps(warm: float, advised: bool) -> None:
     one = judge(adam=0.2, warm=warm)
@@ -404,9 +419,7 @@ def test_a_warm_up_is_advised_only_if_it_helps(warm: float, advised: bool) -> No
 
 def test_a_warm_up_begins_with_a_small_rate() -> None:
     _, given, known = case("frozen")
-    from isometer.doctor.probe._subject import Subject
     from isometer.doctor.stress._material import Batches as Given
-    from isometer.doctor.stress._optimizers import optimizer_choices
 
     model = mlp()
     bench = Bench(

@@ -56,6 +56,8 @@ class CauseExplanation:
         tried: how many sets of repairs were tried.
         seconds: that it took.
         complete: whether time was enough.
+        steps: of the short trainings in which the repairs help.
+        rates: at which they were run, the best first.
     """
 
     optimizer: str
@@ -67,6 +69,8 @@ class CauseExplanation:
     tried: int
     seconds: float
     complete: bool
+    steps: int = 0
+    rates: tuple[float, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -247,6 +251,8 @@ def _explained(
         outcome.tried,
         time.perf_counter() - begun,
         outcome.complete,
+        outcome.steps,
+        outcome.rates,
     )
 
 

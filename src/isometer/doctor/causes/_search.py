@@ -94,6 +94,8 @@ class SearchOutcome:
         helpful: other repairs that help by themselves, with their effects: treatments.
         tried: how many short trainings were run.
         complete: whether time was enough to leave out what is not needed.
+        steps: of the last short trainings.
+        rates: at which they were run, the best first.
     """
 
     optimizer: str
@@ -103,6 +105,8 @@ class SearchOutcome:
     helpful: tuple[tuple[Repair, float], ...]
     tried: int
     complete: bool
+    steps: int = 0
+    rates: tuple[float, ...] = ()
 
 
 def made(repairs: Sequence[Repair]) -> Callable[[nn.Module], None]:
@@ -129,6 +133,12 @@ class RepairSearch:
         before: progress of the model as it is, in the first round and after the long one.
         rate: its best rate.
         deadline: by `time.perf_counter`, after which nothing new is begun.
+
+    Attributes:
+        before: progress of the model as it is, after as many steps as are run now.
+        tried: how many sets of repairs were tried.
+        steps: of a run.
+        rates: at which single sets of repairs are run, the best first.
     """
 
     def __init__(
@@ -141,8 +151,8 @@ class RepairSearch:
         rate: float,
         deadline: float,
     ) -> None:
-        self._track, self._choice, self._steps, self._long = track, choice, plan.steps, plan.long
-        self._rates = [rate]
+        self._track, self._choice, self._long = track, choice, plan.long
+        self.steps, self.rates = plan.steps, [rate]
         self._deadline = deadline
         self._on: On = "fresh batches" if track.material.fresh else "one batch"
         self._known: dict[frozenset[int], float] = {}
@@ -167,7 +177,7 @@ class RepairSearch:
         """From now on with as many steps as the long runs of the stress test; whether there are any."""
         if not self._long or self.late:
             return False
-        self._steps, self._long, self.before = self._long, 0, self._later
+        self.steps, self._long, self.before = self._long, 0, self._later
         self._known.clear()
         return True
 
@@ -178,14 +188,14 @@ class RepairSearch:
             who="repaired",
             on=self._on,
             rates=_RATES,
-            steps=self._steps,
+            steps=self.steps,
             beyond=2,
             change=made(repairs),
         )
         self.tried += 1
         best = max(found, key=lambda run: run.progress)
         if best.progress > max(self._known.values(), default=0.0):
-            self._rates = [best.rate, *(rate for rate in self._rates[-1:] if rate != best.rate)]
+            self.rates = [best.rate, *(rate for rate in self.rates[-1:] if rate != best.rate)]
         self._known[_key(repairs)] = best.progress
         return best.progress
 
@@ -196,10 +206,8 @@ class RepairSearch:
         key = _key(repairs)
         if key not in self._known:
             best = 0.0
-            for rate in self._rates:
-                run = self._track.run(
-                    self._choice, rate, self._steps, who="repaired", on=self._on, change=made(repairs)
-                )
+            for rate in self.rates:
+                run = self._track.run(self._choice, rate, self.steps, who="repaired", on=self._on, change=made(repairs))
                 best = max(best, run.progress)
                 if best >= goal:
                     break
@@ -229,7 +237,7 @@ def search(runs: RepairSearch, optimizer: str, repairs: Sequence[Repair]) -> Sea
     if not odd or not runs.helps(best):
         start, best, complete = _elsewhere(runs, order)
     if not runs.helps(best):
-        return SearchOutcome(optimizer, runs.before, max(best, runs.before), (), (), runs.tried, complete)
+        return _outcome(runs, optimizer, max(best, runs.before), complete=complete)
     gain = best - runs.before
     goal = runs.before + _ENOUGH * gain
     needed, complete = _pruned(runs, _prefix(runs, start, goal), goal)
@@ -240,7 +248,20 @@ def search(runs: RepairSearch, optimizer: str, repairs: Sequence[Repair]) -> Sea
         if one not in needed and (effect := runs.progress([one], goal) - runs.before) >= _ENOUGH * gain
     ]
     ranked = sorted(groups, key=lambda one: (-one[1], -one[0][0].deviation))
-    return SearchOutcome(optimizer, runs.before, runs.best, tuple(ranked), tuple(helpful), runs.tried, complete)
+    return _outcome(runs, optimizer, runs.best, tuple(ranked), tuple(helpful), complete=complete)
+
+
+def _outcome(
+    runs: RepairSearch,
+    optimizer: str,
+    repaired: float,
+    needed: tuple[tuple[tuple[Repair, ...], float], ...] = (),
+    helpful: tuple[tuple[Repair, float], ...] = (),
+    *,
+    complete: bool,
+) -> SearchOutcome:
+    how = runs.tried, complete, runs.steps, tuple(runs.rates)
+    return SearchOutcome(optimizer, runs.before, repaired, needed, helpful, *how)
 
 
 def _completed(runs: RepairSearch, needed: list[Repair], odd: list[Repair]) -> list[tuple[Repair, ...]]:

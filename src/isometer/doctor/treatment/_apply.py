@@ -232,6 +232,7 @@ class _Room:
             seed=self.seed,
             deadline=self.deadline - min(_SPARE * tested.seconds, self._left / 2),
             told=self.told,
+            explained=self.report.explanation,
         )
 
     def _judge(self, bench: Bench) -> ProgressJudge:

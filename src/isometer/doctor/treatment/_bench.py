@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from isometer.doctor.causes._explanation import CauseExplanation
 from isometer.doctor.probe._subject import Subject
 from isometer.doctor.stress._material import Batches, Material, material
 from isometer.doctor.stress._optimizers import OptimizerChoice
@@ -58,6 +59,7 @@ class Bench:
         seed: of dropout and a teacher.
         deadline: by `time.perf_counter`, after which nothing new is begun.
         told: called before every run.
+        explained: the search for causes: what helps there has to be seen here too.
 
     Attributes:
         tried: how many short trainings were run.
@@ -75,6 +77,7 @@ class Bench:
         seed: int,
         deadline: float,
         told: Callable[[str], None],
+        explained: CauseExplanation | None = None,
     ) -> None:
         assert tested.plan is not None
         assert tested.cost is not None
@@ -83,8 +86,9 @@ class Bench:
         self._plan: Plan = tested.plan
         self._threads = tested.cost.threads
         self._choices = {one.name: one for one in choices}
-        self._hints = {one.name: _hints(tested, one) for one in choices}
-        self._ways = {one.name: _way(tested, one.name) for one in choices}
+        searched = {} if explained is None else {explained.optimizer: explained}
+        self._hints = {one.name: _hints(tested, one, searched.get(one.name)) for one in choices}
+        self._ways = {one.name: _way(tested, one.name, searched.get(one.name)) for one in choices}
         self.material: Material = material(
             Subject(model, self._beside), batches, loss, samples=tested.samples, mode=mode, seed=seed
         )
@@ -183,11 +187,14 @@ class _Way:
     longer: bool = False
 
 
-def _way(tested: Stress, optimizer: str) -> _Way:
+def _way(tested: Stress, optimizer: str, explained: CauseExplanation | None = None) -> _Way:
     """Fresh batches where something can be learned from them; many steps where few teach nothing; else one batch."""
     plan, evidence = tested.plan, tested.outlooks[optimizer].evidence
     assert plan is not None
     on: On = "one batch" if math.isnan(evidence.fresh) else "fresh batches"
+    if explained is not None and explained.steps > plan.steps and explained.after >= LEARNED:
+        # A repair helped after so many steps, and none after fewer.
+        return _Way(on, explained.steps, evidence.ability, max(evidence.best, explained.after))
     if on == "fresh batches" and evidence.best < LEARNED <= evidence.reference_fit:
         return _Way("one batch", plan.fit, evidence.fit, max(evidence.fit, evidence.reference_fit))
     runs = [run for run in tested.runs if (run.optimizer, run.who, run.on) == (optimizer, "reference", on)]
@@ -199,11 +206,12 @@ def _way(tested: Stress, optimizer: str) -> _Way:
     return _Way(on, plan.steps, evidence.start, evidence.best, plan.long > plan.steps)
 
 
-def _hints(tested: Stress, choice: OptimizerChoice) -> list[float]:
-    """Rates to begin with: the best of the reference, which is initialised by the book, and the usual one."""
+def _hints(tested: Stress, choice: OptimizerChoice, explained: CauseExplanation | None = None) -> list[float]:
+    """Rates to begin with: those at which a repair helped, the best of the reference, and the usual one."""
+    helped = () if explained is None or explained.after < LEARNED else explained.rates
     runs = [run for run in tested.runs if (run.optimizer, run.who) == (choice.name, "reference")]
     best = max(runs, key=lambda run: run.progress, default=None)
-    return list(dict.fromkeys([*([] if best is None else [best.rate]), choice.at(0)]))
+    return list(dict.fromkeys([*helped, *([] if best is None else [best.rate]), choice.at(0)]))
 
 
 def _new(rate: float, found: dict[float, StressRun]) -> bool:
