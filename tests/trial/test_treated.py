@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from isometer.doctor.causes import Repair
+from isometer.doctor.causes._data import ScaledLoss
 from isometer.errors import IsometerError
 from isometer.trial import Blueprint, _treated
 from isometer.trial._faults import FAULTS, SIZES
@@ -24,7 +25,7 @@ from isometer.trial._treated_table import UNTREATABLE, TreatedCase, treatable, t
 from isometer.trial._truth import truth_cell
 
 BLUEPRINT = Blueprint("friedman", 16, 2, 16, {"activation": "ReLU"})
-NEGATE = Repair("loss", ("loss",), "Turn the sign.", "", 3.0, lambda model: None)
+NEGATE = Repair("loss", ("loss",), "Turn the sign.", "", 3.0, ScaledLoss(-1.0))
 
 
 def cell(fault: str | None, **severity: Any) -> dict[str, Any]:

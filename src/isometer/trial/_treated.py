@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 import xarray
 from torch import nn
 
+from isometer.doctor.causes._data import ScaledLoss
 from isometer.doctor.causes._repair import LOSS, Repair
 from isometer.doctor.treatment._apply import treat
+from isometer.doctor.treatment._causes import loss_factor
 from isometer.doctor.treatment._record import Treatment
 from isometer.trial._family import Blueprint
 from isometer.trial._members import specimen
@@ -46,8 +49,10 @@ def decided(made: Specimen, *, optimizer: str, seed: int) -> Sequence[Repair]:
     if found.calls:
         inputs, _ = next(loss_and_batches(made, seed=seed)[1])
         plan.append(Repair("weights", found.applied, found.summary, "", 0.0, Again(found, inputs)))
-    if any(step.id == "turn-loss" for step in found.advice):
-        plan.append(Repair("loss", (LOSS,), "Turn the sign of the loss.", "", 0.0, lambda model: None))
+    factors = {"turn-loss": -1.0, "scale-loss": loss_factor(found.before.causes)}
+    for step in found.advice:
+        if step.id in factors:
+            plan.append(Repair("loss", (LOSS,), step.reason, "", 0.0, ScaledLoss(factors[step.id])))
     return plan
 
 
@@ -66,7 +71,7 @@ def repair_in_place(made: Specimen, repairs: Sequence[Repair], *, seed: int) -> 
     """Make repairs in a model, or in what it is trained on; the specimen that was given.
 
     A repair changes the model, also where it is about inputs or targets: it standardises what comes in, or gives the
-    output the units of the targets. The loss is outside; its repair turns the sign.
+    output the units of the targets. The loss is outside; its repair multiplies it.
 
     Example:
         >>> from torch import nn
@@ -78,8 +83,8 @@ def repair_in_place(made: Specimen, repairs: Sequence[Repair], *, seed: int) -> 
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed + _DRAWS)
         for repair in repairs:
-            if repair.kind == "loss":
-                made.objectives.append(torch.neg)
+            if isinstance(repair.change, ScaledLoss):
+                made.objectives.append(partial(torch.mul, repair.change.factor))
             else:
                 repair.change(made.model)
     return made

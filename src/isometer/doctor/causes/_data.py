@@ -1,4 +1,4 @@
-"""Inputs and targets whose units, offsets or values keep a network from learning, and what puts them right."""
+"""Inputs, targets and losses whose units, offsets or values keep a network from learning, and what puts them right."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from isometer.doctor.causes._repair import INPUT, TARGETS, Repair
+from isometer.doctor.causes._repair import INPUT, LOSS, TARGETS, Repair
 from isometer.doctor.probe._tensor_trees import dense, map_tensors, tensors
+from isometer.doctor.stress._objectives import Loss, usual_loss
 
 Tensor = torch.Tensor
 _UNITS = (0.05, 20.0)  # standard deviations that networks are used to
@@ -19,6 +20,7 @@ _OFFSET = 3.0  # means, in standard deviations
 _OUTLIER = 10.0  # times the middle feature
 _ROWS = 2048
 _FAR = 20.0  # standard deviations at which single values are cut
+_LOSS_SIZE = 1.2  # decades between a loss and the usual one; sums over small batches are within
 
 
 def input_repairs(batches: Sequence[Any]) -> list[Repair]:
@@ -203,5 +205,61 @@ class _InUnits:
     def _after(self, module: nn.Module, args: Any, output: Any) -> Any:
         def one(tensor: Tensor) -> Tensor:
             return self.mean + self.scale * tensor if tensor.is_floating_point() else tensor
+
+        return map_tensors(one, output)
+
+
+def loss_repairs(loss: Loss, target: Any, output: Any) -> list[Repair]:
+    """A loss of another size than the usual one for such targets, put right: at most one repair.
+
+    Both are taken of an output of zeros. What is compared is only the size: a sum in place of a mean, a forgotten or
+    doubled division, a weight of 1e-8.
+
+    Args:
+        loss: of output and target.
+        target: of one batch.
+        output: what the model returns for it.
+
+    Example:
+        >>> labels = torch.tensor([0, 1, 2])
+        >>> tiny = loss_repairs(lambda y, t: 1e-4 * nn.functional.cross_entropy(y, t), labels, torch.randn(3, 4))
+        >>> tiny[0].evidence, f"{tiny[0].change.factor:.3g}"
+        ('the loss is 0.0001 times the usual one', '1e+04')
+        >>> loss_repairs(nn.functional.cross_entropy, labels, torch.randn(3, 4))
+        []
+    """
+    zeros = map_tensors(lambda one: torch.zeros_like(one) if one.is_floating_point() else one, output)
+    try:
+        with torch.no_grad():
+            size = float(loss(zeros, target)) / float(usual_loss(zeros, target))
+    except Exception:  # a loss of the caller's own, of which nothing is known
+        return []
+    if not 0 < size < math.inf or abs(math.log10(size)) <= _LOSS_SIZE:
+        return []
+    advice = f"Multiply the loss by {1 / size:.3g}, or the learning rate of SGD."
+    words = f"the loss is {size:.2g} times the usual one"
+    return [Repair("loss", (LOSS,), advice, words, abs(math.log10(size)), ScaledLoss(1 / size))]
+
+
+@dataclass(frozen=True)
+class ScaledLoss:
+    """Have a model trained as if its loss were so many times as large: by the gradients that reach its output.
+
+    Attributes:
+        factor: of the loss.
+    """
+
+    factor: float
+
+    def __call__(self, model: nn.Module) -> None:
+        model.register_forward_hook(self._after)
+
+    def _after(self, module: nn.Module, args: Any, output: Any) -> Any:
+        def one(tensor: Tensor) -> Tensor:
+            if not tensor.requires_grad:
+                return tensor
+            found = tensor.view_as(tensor)  # hooks of the model's own tensors stay as they are
+            found.register_hook(lambda gradient: self.factor * gradient)
+            return found
 
         return map_tensors(one, output)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from isometer.doctor.causes._activations import activation_repairs, is_linear
-from isometer.doctor.causes._data import input_repairs, same_for_all, target_repairs
+from isometer.doctor.causes._data import input_repairs, loss_repairs, same_for_all, target_repairs
 from isometer.doctor.causes._operations import operation_repairs
 from isometer.doctor.causes._repair import INPUT, LOSS, TARGETS, Repair
 from isometer.doctor.causes._search import ODD, Cause, RepairSearch, SearchOutcome, made, search
@@ -180,6 +180,7 @@ def repairs_of(subject: Subject, found: Material, *, mode: str | None, seed: int
     outside = input_repairs([x for x, _ in pairs])
     if found.kind == "yours":
         outside += target_repairs([y for _, y in pairs], found.output)
+        outside += loss_repairs(found.loss, pairs[0][1], found.output)
     return [*inside, *outside]
 
 

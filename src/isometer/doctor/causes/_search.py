@@ -36,7 +36,7 @@ _SINGLES = 4  # of the oddest parts that are tried one by one
 _KINDS: tuple[tuple[RepairKind, ...], ...] = (
     ("weights", "norm", "frozen"),
     ("operation",),
-    ("input", "targets"),
+    ("input", "targets", "loss"),
     ("activation",),
 )
 """Kinds of repairs that are tried together where all at once do not help."""

@@ -24,7 +24,7 @@ from isometer.doctor.stress._optimizers import OptimizerChoice, optimizer_choice
 from isometer.doctor.stress._outlook import LEARNED, Outlook
 from isometer.doctor.stress._stress import Stress
 from isometer.doctor.treatment._bench import Bench, own_verdict
-from isometer.doctor.treatment._causes import FIXES, advised, candidate
+from isometer.doctor.treatment._causes import FIXES, advised, candidate, loss_factor, outside
 from isometer.doctor.treatment._judges import FindingsJudge, ProgressJudge
 from isometer.doctor.treatment._portable import portable
 from isometer.doctor.treatment._record import Step, Treatment
@@ -217,15 +217,16 @@ class _Room:
         causes = [one for one in self.report.causes if one.fixes or one.kind != "targets" or material.kind == "yours"]
         hopeless = material.chance == -math.inf or (judge.best < LEARNED and _nothing_learns(causes))
         if hopeless:  # no change of the model helps where nothing can be learned
-            return Route(start, [advised(cause) for cause in causes if not cause.fixes])
+            return Route(start, [advised(cause) for cause in causes if outside(cause)])
         explained = self.report.explanation
         return search.recommended(start, causes, () if explained is None else explained.treatments)
 
     def _bench(self, tested: Stress, choices: Sequence[OptimizerChoice]) -> Bench:
+        loss = usual_loss if self.loss is None and self.target is not None else self.loss
         return Bench(
             self.model,
             self.batches,
-            usual_loss if self.loss is None and self.target is not None else self.loss,
+            _times(loss_factor(self.report.causes), loss),
             tested,
             choices,
             mode=self.report.mode,
@@ -241,7 +242,7 @@ class _Room:
         name = explained.optimizer if explained is not None else min(outlooks, key=lambda one: _hope(outlooks[one]))
         others = {one: bench.start(one) for one in outlooks if one != name}
         helpful = () if explained is None else explained.treatments
-        extra = tuple(candidate(one, self.model) for one in helpful if one.fixes)
+        extra = tuple(candidate(one, self.model) for one in helpful if not outside(one))
         kinds = _to_do(self.report) or ("weights", "architecture")  # what is chosen by name may be anything
         return ProgressJudge(bench, name, bench.best(name), others, self.report, extra, (kinds,))
 
@@ -264,6 +265,13 @@ class _Room:
         needed = 5.0 + 2 * tested.seconds
         budget = min(needed, max(1.0, self._left))
         return self.examine(stress=True, predict=before.prediction is not None, budget=budget)
+
+
+def _times(factor: float, loss: Callable[..., torch.Tensor] | None) -> Callable[..., torch.Tensor] | None:
+    """The loss as it is advised to be."""
+    if loss is None or factor == 1:
+        return loss
+    return lambda *given: factor * loss(*given)
 
 
 def _hope(one: Outlook) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from isometer.doctor.causes._data import ScaledLoss
 from isometer.doctor.causes._repair import INPUT, TARGETS, Repair
 from isometer.doctor.causes._search import Cause
 from isometer.doctor.causes._weights import shown
@@ -29,12 +30,16 @@ _FIXES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "activation": ("exchange-activation", "architecture"),
         "input": ("standardise-inputs", "batch"),
         "targets": ("output-units", "batch"),
-        "loss": ("turn-loss", "training"),
+        "loss": ("scale-loss", "training"),
     }
 )
-_ADVICE = {"input": ("distinct-samples", "batch"), "targets": ("check-targets", "batch")}
-FIXES: tuple[str, ...] = tuple(name for name, _ in _FIXES.values())
-"""Ids of the steps that causes ask for."""
+_ADVICE = {
+    "input": ("distinct-samples", "batch"),
+    "targets": ("check-targets", "batch"),
+    "loss": ("turn-loss", "training"),
+}
+FIXES: tuple[str, ...] = tuple(name for name, kind in _FIXES.values() if kind != "training")
+"""Ids of the steps that causes ask for and that change the model."""
 
 
 def named(cause: Cause) -> tuple[str, str]:
@@ -71,9 +76,25 @@ def _located(where: str, advice: str) -> str:
     return f"{where}: {advice}" if where and where not in advice else advice
 
 
+def outside(cause: Cause) -> bool:
+    """Whether only people can put a cause right: nothing in the model is to be changed."""
+    return cause.kind == "loss" or not cause.fixes
+
+
+def loss_factor(causes: Sequence[Cause]) -> float:
+    """What the loss has to be multiplied with.
+
+    Example:
+        >>> loss_factor([])
+        1.0
+    """
+    changes = (repair.change for cause in causes for repair in cause.fixes)
+    return next((one.factor for one in changes if isinstance(one, ScaledLoss)), 1.0)
+
+
 def in_order(causes: Sequence[Cause]) -> list[Cause]:
     """Redraws last: what is put in before them changes what layers are given."""
-    return sorted((one for one in causes if one.fixes), key=lambda one: one.kind in ("weights", "norm"))
+    return sorted((one for one in causes if not outside(one)), key=lambda one: one.kind in ("weights", "norm"))
 
 
 def joined(causes: Sequence[Cause]) -> list[tuple[Cause, tuple[Cause, ...]]]:

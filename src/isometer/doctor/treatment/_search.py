@@ -14,7 +14,7 @@ from isometer.doctor.conditions._prescription import KINDS, Call, Written
 from isometer.doctor.conditions._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.probe._snapshot import Snapshot
-from isometer.doctor.treatment._causes import FIXES, advised, carry_out, in_order, joined, named, told
+from isometer.doctor.treatment._causes import FIXES, advised, carry_out, in_order, joined, named, outside, told
 from isometer.doctor.treatment._judges import Candidate, Judge
 from isometer.doctor.treatment._record import Step
 from isometer.errors import IsometerError
@@ -83,7 +83,7 @@ class TreatmentSearch:
         first = self._mended(Route(look), causes)
         if helpful and not first.calls:
             first = self._mended(Route(look), [*causes, *helpful])
-        first.steps += [advised(cause) for cause in causes if not cause.fixes]
+        first.steps += [advised(cause) for cause in causes if outside(cause)]
         if self.judge.enough(first.look) or self.judge.late():
             return first
         start = Snapshot.of(self.model)
