@@ -53,3 +53,4 @@ def test_a_tiny_loss_is_the_cause_and_only_people_can_mend_it() -> None:
     treated = treat(model, report, batch=None, fresh=pairs, loss=tiny, optimizer="sgd")
     assert treated.applied == ()
     assert [step.id for step in treated.advice][:1] == ["scale-loss"]
+    assert treated.summary.startswith("Sequential needs no treatment. To do: Multiply the loss")

@@ -15,6 +15,10 @@ from isometer.doctor.treatment._trials import TreatmentTrial
 from isometer.serialize import json_data
 
 
+LOSSES = ("turn-loss", "scale-loss")
+"""Ids of advice about the loss: where it holds, the model is not to blame."""
+
+
 @dataclass(frozen=True)
 class Step:
     """One change that was tried, or that is advised.
@@ -140,7 +144,7 @@ class Treatment:
             return f"{self.before.model} trains: nothing to treat."
         advice = " ".join(f"To do: {step.reason}" for step in self.advice[:1])
         if not self.applied:
-            if {step.id for step in self.steps} == {"learning-rate"}:
+            if {step.id for step in self.steps} == {"learning-rate"} or self.advice and self.advice[0].id in LOSSES:
                 return f"{self.before.model} needs no treatment. {advice}"
             more = f" more with {self.optimizer}" if self.before.healthy else ""
             return f"Nothing that was tried makes {self.before.model} learn{more}. {advice}".strip()
