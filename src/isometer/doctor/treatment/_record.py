@@ -14,7 +14,6 @@ from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.treatment._trials import TreatmentTrial
 from isometer.serialize import json_data
 
-
 LOSSES = ("turn-loss", "scale-loss")
 """Ids of advice about the loss: where it holds, the model is not to blame."""
 
@@ -144,7 +143,7 @@ class Treatment:
             return f"{self.before.model} trains: nothing to treat."
         advice = " ".join(f"To do: {step.reason}" for step in self.advice[:1])
         if not self.applied:
-            if {step.id for step in self.steps} == {"learning-rate"} or self.advice and self.advice[0].id in LOSSES:
+            if {step.id for step in self.steps} == {"learning-rate"} or (self.advice and self.advice[0].id in LOSSES):
                 return f"{self.before.model} needs no treatment. {advice}"
             more = f" more with {self.optimizer}" if self.before.healthy else ""
             return f"Nothing that was tried makes {self.before.model} learn{more}. {advice}".strip()
