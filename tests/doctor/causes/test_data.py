@@ -52,6 +52,18 @@ def test_odd_inputs_become_standard(name: str, shape: tuple[int, ...]) -> None:
     assert float(features.max() / features.min()) < 4
 
 
+def test_an_edge_that_is_the_same_in_all_pictures_stands_out_by_its_mean() -> None:
+    pictures = inputs(64, 1, 14, 14)
+    pictures[..., 0] = -500.0
+    (repair,) = input_repairs([pictures])
+    assert "one input feature is" in repair.evidence
+    model = nn.Identity()
+    repair.change(model)
+    seen = model(pictures)
+    assert float(seen[..., 0].abs().max()) < 3
+    assert float(seen[..., 1:].std()) > 0.5, "the rest is not pressed together"
+
+
 @pytest.mark.parametrize("sound", [inputs(64, 10), torch.rand(64, 1, 28, 28), torch.randint(0, 9, (64, 12))])
 def test_sound_inputs_are_left_alone(sound: Tensor) -> None:
     assert input_repairs([sound]) == []
