@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ def test_compositions_are_simulated_as_they_are_predicted() -> None:
     assert simulated["low"][-1] - 0.005 < predicted[-1] < simulated["high"][-1] + 0.005
 
 
-def test_other_commands_take_compositions() -> None:
+def test_other_commands_take_compositions(tmp_path: Path) -> None:
     text = "input(8) > repeat(residual(dense(16) > act('tanh') > dense(8)) > norm('rms'), 6)"
     point = as_json("phase", "--network", text)["point"]
     assert point["phase"] in ("ordered", "chaotic")
@@ -124,6 +125,9 @@ def test_other_commands_take_compositions() -> None:
     assert found["unknown"] == "depth"
     edge = as_json("solve", "gain", "--network", "repeat(dense > act('relu') > dense > act('relu'), 4)")
     assert edge["value"] == pytest.approx(2**0.5, rel=1e-7)
+    sweep = ["--batch", "3", "--metric", "mean_cosine", "--out", str(tmp_path / "out"), "--workers", "1"]
+    swept = as_json("sweep", "predict", "--grid", "seed=0,1", "--network", text, *sweep)
+    assert (swept["done"], swept["failed"]) == (2, 0)
     examined = as_json(
         "doctor", "--network", "input(8) > repeat(dense(gain=1.4) > act('relu'), 3)", "--no-stress", code=0
     )
