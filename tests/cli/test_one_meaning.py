@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.command import as_json
+from support.command import as_json, error
 
 ACTIVATIONS = ("tanh", "relu", "gelu", "softplus", "leaky_relu(0.2)", "sin", "normalized(relu)")
 
@@ -88,6 +88,7 @@ def test_text_and_options_mean_one_network() -> None:
     card = as_json("explain", "--network", text, "--cosine", "0.3", "--depth", "7")
     assert card["path"]["cosine"][-1] == pytest.approx(short[0][-1], abs=1e-12)
     assert card["norm_position"] == "post"
+    assert "--network brings its own gain" in error("explain", "--network", text, "--gain", "2")
 
 
 COMPOSITIONS = (

@@ -147,6 +147,14 @@ class LayerOptions:
     gamma: Gamma = math.inf
     gain: Gain = None
     bias_variance: BiasVariance = 0.0
+    given: frozenset[str] = field(default=frozenset(), kw_only=True)  # the options that were typed
+
+    def check_alone(self, *more: str) -> None:
+        """Raise if a short option was typed beside a network that leaves no room for it."""
+        typed = [name for name in (*SHORT, *more) if name in self.given]
+        if typed:
+            option = typed[0].replace("_", "-")
+            raise IsometerError(f"--network brings its own {option}; expected one of them — drop --{option}")
 
 
 @dataclass(frozen=True)
@@ -165,8 +173,6 @@ class _Frame:
 class NetworkOptions(LayerOptions, _Frame):
     """A network: the short options of a chain, or one of one's own."""
 
-    given: frozenset[str] = field(default=frozenset(), kw_only=True)
-
     @property
     def brings_its_own(self) -> bool:
         """Whether the network is not one of the short options."""
@@ -178,12 +184,7 @@ class NetworkOptions(LayerOptions, _Frame):
             return self.chain(features)
         if self.network is not None and self.spec is not None:
             raise IsometerError("--network and --spec name a network each; expected one of them — drop --spec")
-        typed = [name for name in SHORT if name in self.given]
-        if typed:
-            option = typed[0].replace("_", "-")
-            raise IsometerError(f"--network brings its own {option}; expected one of them — drop --{option}")
-        if "width" in self.given and says_width(str(self.network or self.spec)):
-            raise IsometerError("--network brings its own width; expected one of them — drop --width")
+        self.check_alone(*(["width"] if says_width(str(self.network or self.spec)) else []))
         if self.spec is not None:
             tell("--spec FILE is the older name of --network FILE")
             return network_from(str(self.spec), self.width if features is None else features, file=True)

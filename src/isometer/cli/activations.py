@@ -54,6 +54,8 @@ def explain(
     if (activation is None) == (network is None):
         came = "neither" if network is None else "both"
         raise IsometerError(f"expected an activation or --network, got {came} — isometer explain relu, say")
+    if network is not None:
+        layer.check_alone()
     with status("analysing"):
         source = activation if network is None else _chain(network)
         card = analyse(source, **(keywords(layer) if network is None else {}))
