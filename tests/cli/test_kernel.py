@@ -29,6 +29,17 @@ def test_kernel_command(tmp_path: Path) -> None:
     assert invoke("kernel", "--activation", "tanh", "--depth", "3", "--inputs", str(tmp_path / "x.npy"))
 
 
+def test_a_sampled_kernel_says_so() -> None:
+    options = ("kernel", "--norm", "batch", "--activation", "gelu", "--depth", "2", "--batch", "5", "--width", "8")
+    found = as_json(*options)
+    assert 1e-5 < found["error"] < 0.02
+    assert "sampled" in found["warnings"][0]
+    assert "warning: entries are sampled" in printed(*options)
+    exact = as_json(*options, "--activation", "relu")
+    assert exact["warnings"] == []
+    assert exact["error"] <= 1e-9
+
+
 def test_kernel_command_refuses(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", sphere(40, 6))
     (tmp_path / "text.npy").write_text("no array")

@@ -111,6 +111,8 @@ def kernel(
     page = console()
     page.print(kernel_card(matrices[-1], checks, diagnosis, several, _name(spec)))
     page.print(f"[bold]→ {words}[/]", highlight=False)
+    for told in matrices[-1].warnings:
+        page.print(f"[bold yellow]warning:[/] {told}", highlight=False)
 
 
 @app.command()
@@ -247,6 +249,7 @@ def _summary(
             **{check.reference: check.to_dict() for check in found.bounds(kind)},
         },
         "headline": words,
+        "warnings": list(last.warnings),
         "diagnosis": None
         if diagnosis is None
         else {
@@ -281,6 +284,7 @@ def _numbers(matrix: KernelMatrix) -> dict[str, Any]:
         "largest_eigenvalue": matrix.largest_eigenvalue,
         "effective_rank": matrix.effective_rank,
         "log_diagonal": _diagonal(matrix.log_diagonal),
+        "error": matrix.error,
     }
 
 

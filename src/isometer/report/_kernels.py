@@ -55,7 +55,7 @@ def kernel_card(
          number(kernel.smallest_eigenvalue)),
         ("effective rank", f"{number(kernel.effective_rank, 4)} of {len(kernel.matrix)}", "largest eigenvalue",
          number(kernel.largest_eigenvalue)),
-        ("log of the diagonal", diagonal, "", ""),
+        ("log of the diagonal", diagonal, "error of entries", number(kernel.error, 1)),
     ):  # fmt: skip
         facts.add_row(*(Text(cell, style="dim" if i % 2 == 0 else "bold") for i, cell in enumerate(row)))
     parts: list[RenderableType] = [facts, Text("Eigenvalues are those of the kernel over its largest diagonal entry.")]
