@@ -120,7 +120,10 @@ def test_theory_describes_random_wide_networks() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(20))
 def test_theory_describes_200_random_wide_networks(part: int, record_property: Callable[[str, object], None]) -> None:
-    """Ten networks in each part, which can be run by itself; `--junitxml=FILE -o junit_family=xunit1` keeps departures."""
+    """Ten networks in each part, which can be run by itself.
+
+    `--junitxml=FILE -o junit_family=xunit1` keeps the departures.
+    """
     for seed, spec in covered_networks(10, 160, 4, first=1000 * (part + 1)):
         record_property(f"departure of seed {seed}", round(check_network(seed, spec, 160, 4, 24), 3))
 
