@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 
 from isometer.checks import DEEPEST
 from isometer.errors import IsometerError
-from isometer.files import existing_folder, read_regular
+from isometer.files import existing_folder
 from isometer.metrics import names
 from isometer.metrics._metric import SIMULATED
 
@@ -379,17 +380,16 @@ def network_from(text: str, width: int, *, file: bool = False) -> Spec:
 
 
 def _spec_from_file(path: Path) -> Spec:
-    from isometer.spec import Chain, Spec
+    from isometer.spec import read_spec
 
     try:
-        text = read_regular(path)
-    except OSError as problem:
-        raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            spec = read_spec(path)
     except UnicodeDecodeError as problem:
         raise IsometerError(f"{str(path)!r} is not a text file; expected a network spec as JSON") from problem
-    spec = Spec.from_json(text)
-    if isinstance(spec, Chain) and b'"network"' not in text:
-        tell(f"{path} has the fields of a chain; as a network it reads {spec}")
+    for one in told:
+        tell(str(one.message))
     return spec
 
 
