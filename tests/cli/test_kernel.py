@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from isometer import KernelMap
+from isometer.theory.phases import phase_point
 from support.batches import sphere
 from support.command import as_json, error, invoke, printed
 
@@ -27,6 +28,40 @@ def test_kernel_command(tmp_path: Path) -> None:
     assert np.load(tmp_path / "k.npz")["kernel"].tolist() == found["kernel"]
     assert (tmp_path / "k.png").stat().st_size > 10_000
     assert invoke("kernel", "--activation", "tanh", "--depth", "3", "--inputs", str(tmp_path / "x.npy"))
+
+
+def test_a_sampled_kernel_says_so() -> None:
+    options = ("kernel", "--norm", "batch", "--activation", "gelu", "--depth", "2", "--batch", "5", "--width", "8")
+    found = as_json(*options)
+    assert 1e-5 < found["error"] < 0.02
+    assert "sampled" in found["warnings"][0]
+    assert "warning: entries are sampled" in printed(*options)
+    exact = as_json(*options, "--activation", "relu")
+    assert exact["warnings"] == []
+    assert exact["error"] <= 1e-9
+
+
+def test_phases_over_a_plane_of_any_two_numbers(tmp_path: Path) -> None:
+    """Of a plain chain they are those of the diagram; of a composition those of each of its networks."""
+    options = ("phase", "--activation", "tanh", "--bias", "0.1")
+    plane = as_json(*options, "--x", "sigma_w=0.5:2", "--y", "sigma_b=0.1:0.5", "--points", "2")
+    for value, chi in zip((0.5, 2.0), plane["chi"][1], strict=True):
+        assert chi == pytest.approx(phase_point("tanh", value**2, 0.25).chi, rel=1e-12)
+    text = "input(8) > repeat(residual(dense(gain={}) > act('tanh') > dense(gain={}), {}) > norm('rms'), 5) > dense(1)"
+    picture = str(tmp_path / "p.png")
+    axes = ("--x", "scale=0:0.8", "--y", "gain=0.5:2", "--points", "2", "--plot", picture)
+    plane = as_json("phase", "--network", text.format(1, 1, 0.3), *axes)
+    own = as_json("phase", "--network", text.format(2, 2, 0.8))["point"]
+    assert plane["chi"][1][1] == pytest.approx(own["chi"], rel=1e-12)
+    assert plane["chi"][0][0] == pytest.approx(1.0, abs=1e-9)  # without the branch nothing changes
+    assert plane["phase"][1][1] == own["phase"] == "chaotic"
+    assert Path(picture).stat().st_size > 10_000
+    assert "both" in error(*options, "--x", "gain=1:2")
+    assert "no skip connection" in error(*options, "--x", "gain=1:2", "--y", "gamma=0:1")
+    assert "is no axis" in error(*options, "--x", "gain", "--y", "bias=0:1")
+    assert "the same number" in error(*options, "--x", "gain=1:2", "--y", "sigma_w=1:2")
+    assert "begins at 0" in error(*options, "--x", "gain=0:2", "--y", "bias=0:1")
+    assert "two inputs are no batch" in error("phase", "--norm", "batch")
 
 
 def test_kernel_command_refuses(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from support.command import as_json
+from support.command import as_json, error
 
 ACTIVATIONS = ("tanh", "relu", "gelu", "softplus", "leaky_relu(0.2)", "sin", "normalized(relu)")
 
@@ -87,6 +88,7 @@ def test_text_and_options_mean_one_network() -> None:
     card = as_json("explain", "--network", text, "--cosine", "0.3", "--depth", "7")
     assert card["path"]["cosine"][-1] == pytest.approx(short[0][-1], abs=1e-12)
     assert card["norm_position"] == "post"
+    assert "--network brings its own gain" in error("explain", "--network", text, "--gain", "2")
 
 
 COMPOSITIONS = (
@@ -116,7 +118,7 @@ def test_compositions_are_simulated_as_they_are_predicted() -> None:
     assert simulated["low"][-1] - 0.005 < predicted[-1] < simulated["high"][-1] + 0.005
 
 
-def test_other_commands_take_compositions() -> None:
+def test_other_commands_take_compositions(tmp_path: Path) -> None:
     text = "input(8) > repeat(residual(dense(16) > act('tanh') > dense(8)) > norm('rms'), 6)"
     point = as_json("phase", "--network", text)["point"]
     assert point["phase"] in ("ordered", "chaotic")
@@ -124,6 +126,9 @@ def test_other_commands_take_compositions() -> None:
     assert found["unknown"] == "depth"
     edge = as_json("solve", "gain", "--network", "repeat(dense > act('relu') > dense > act('relu'), 4)")
     assert edge["value"] == pytest.approx(2**0.5, rel=1e-7)
+    sweep = ["--batch", "3", "--metric", "mean_cosine", "--out", str(tmp_path / "out"), "--workers", "1"]
+    swept = as_json("sweep", "predict", "--grid", "seed=0,1", "--network", text, *sweep)
+    assert (swept["done"], swept["failed"]) == (2, 0)
     examined = as_json(
         "doctor", "--network", "input(8) > repeat(dense(gain=1.4) > act('relu'), 3)", "--no-stress", code=0
     )

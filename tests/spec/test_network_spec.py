@@ -1,14 +1,17 @@
 """The network spec: what it accepts, what it refuses and why, and its JSON."""
 
+import json
 import math
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
 from isometer import activation
-from isometer.spec import RECURRENCES, Norm, PowerLaw, Spec, SpecError, recurrence
+from isometer.errors import IsometerError
+from isometer.spec import RECURRENCES, Norm, OldSpecWarning, PowerLaw, Spec, SpecError, read_spec, recurrence
 
 SPECS = [
     Spec(width=8, depth=3),
@@ -168,3 +171,14 @@ def test_repeated_layers_stay_a_count() -> None:
     assert spec.has_skip
     assert tracemalloc.get_traced_memory()[1] < 1_000_000
     tracemalloc.stop()
+
+
+def test_old_files_load_with_a_warning(tmp_path: Path) -> None:
+    old, new, none = tmp_path / "old.json", tmp_path / "new.json", tmp_path / "none.json"
+    old.write_text(Spec(width=4, depth=2).to_json())
+    new.write_text(json.dumps({"network": "input(4) > repeat(dense > act('relu'), 2)"}))
+    with pytest.warns(OldSpecWarning, match=r"reads input\(4\) > repeat\(dense > act\('relu'\), 2\)"):
+        found = read_spec(old)
+    assert found == read_spec(str(new))  # warnings are errors here: the new form has none
+    with pytest.raises(IsometerError, match="cannot read the spec"):
+        read_spec(none)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 
 from isometer.checks import DEEPEST
 from isometer.errors import IsometerError
-from isometer.files import existing_folder, read_regular
+from isometer.files import existing_folder
 from isometer.metrics import names
 from isometer.metrics._metric import SIMULATED
 
@@ -147,6 +148,14 @@ class LayerOptions:
     gamma: Gamma = math.inf
     gain: Gain = None
     bias_variance: BiasVariance = 0.0
+    given: frozenset[str] = field(default=frozenset(), kw_only=True)  # the options that were typed
+
+    def check_alone(self, *more: str) -> None:
+        """Raise if a short option was typed beside a network that leaves no room for it."""
+        typed = [name for name in (*SHORT, *more) if name in self.given]
+        if typed:
+            option = typed[0].replace("_", "-")
+            raise IsometerError(f"--network brings its own {option}; expected one of them — drop --{option}")
 
 
 @dataclass(frozen=True)
@@ -165,8 +174,6 @@ class _Frame:
 class NetworkOptions(LayerOptions, _Frame):
     """A network: the short options of a chain, or one of one's own."""
 
-    given: frozenset[str] = field(default=frozenset(), kw_only=True)
-
     @property
     def brings_its_own(self) -> bool:
         """Whether the network is not one of the short options."""
@@ -178,12 +185,7 @@ class NetworkOptions(LayerOptions, _Frame):
             return self.chain(features)
         if self.network is not None and self.spec is not None:
             raise IsometerError("--network and --spec name a network each; expected one of them — drop --spec")
-        typed = [name for name in SHORT if name in self.given]
-        if typed:
-            option = typed[0].replace("_", "-")
-            raise IsometerError(f"--network brings its own {option}; expected one of them — drop --{option}")
-        if "width" in self.given and says_width(str(self.network or self.spec)):
-            raise IsometerError("--network brings its own width; expected one of them — drop --width")
+        self.check_alone(*(["width"] if says_width(str(self.network or self.spec)) else []))
         if self.spec is not None:
             tell("--spec FILE is the older name of --network FILE")
             return network_from(str(self.spec), self.width if features is None else features, file=True)
@@ -378,17 +380,16 @@ def network_from(text: str, width: int, *, file: bool = False) -> Spec:
 
 
 def _spec_from_file(path: Path) -> Spec:
-    from isometer.spec import Chain, Spec
+    from isometer.spec import read_spec
 
     try:
-        text = read_regular(path)
-    except OSError as problem:
-        raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            spec = read_spec(path)
     except UnicodeDecodeError as problem:
         raise IsometerError(f"{str(path)!r} is not a text file; expected a network spec as JSON") from problem
-    spec = Spec.from_json(text)
-    if isinstance(spec, Chain) and b'"network"' not in text:
-        tell(f"{path} has the fields of a chain; as a network it reads {spec}")
+    for one in told:
+        tell(str(one.message))
     return spec
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from isometer.cli._shared import Json, Plot, app, console, emit, progress_bar, s
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
-    from isometer.theory import Explanation
+    from isometer.theory import Explanation, NetworkExplanation
 
 Start = Annotated[
     float | None,
@@ -23,7 +24,10 @@ Start = Annotated[
         help="Also follow two inputs of unit mean square from this cosine, as cosine:C elsewhere.",
     ),
 ]
-Depth = Annotated[int, typer.Option("--depth", metavar="L", min=0, help="To this depth.")]
+Depth = Annotated[
+    int | None,
+    typer.Option("--depth", metavar="L", min=0, help="To this depth; 50, or that of the network.", show_default=False),
+]
 
 
 @app.command()
@@ -38,25 +42,33 @@ def explain(
     ] = None,
     network: NetworkText = None,
     cosine: Start = None,
-    depth: Depth = 50,
+    depth: Depth = None,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
     """Everything about one activation: moments, gains, kernel map, fixed point, and its fate in a deep network.
 
-    The layer around it is that of the options, as in every command; --network takes a chain instead.
+    The layer around it is that of the options, as in every command. --network takes any network instead; of one that
+    is not a layer repeated the card says what it does to two inputs.
 
     Examples: [bold]isometer explain relu[/], [bold]isometer explain 'x * sigmoid(2*x)' --plot card.png[/],
     [bold]isometer explain tanh --norm layer --gamma 0.5 --cosine 0.5 --depth 20[/]
     """
+    from isometer.theory import NetworkExplanation
     from isometer.theory import explain as analyse
 
     if (activation is None) == (network is None):
         came = "neither" if network is None else "both"
         raise IsometerError(f"expected an activation or --network, got {came} — isometer explain relu, say")
+    if network is not None:
+        layer.check_alone()
     with status("analysing"):
-        source = activation if network is None else _chain(network)
+        source = activation if network is None else network_from(network, 100)
         card = analyse(source, **(keywords(layer) if network is None else {}))
+    if isinstance(card, NetworkExplanation):
+        _explain_network(card, cosine, depth, plot, as_json)
+        return
+    depth = 50 if depth is None else depth
     if plot is not None:
         from isometer.report._pictures import activation_picture, save_figure
 
@@ -75,10 +87,22 @@ def explain(
         page.print(f"picture: {plot}", highlight=False)
 
 
-def _chain(text: str) -> Any:
-    from isometer.spec._chain import chain_only
+def _explain_network(
+    card: NetworkExplanation, cosine: float | None, depth: int | None, plot: Path | None, as_json: bool
+) -> None:
+    if plot is not None:
+        raise IsometerError("--plot draws the kernel map of one layer, and the layers here differ — drop --plot")
+    path = None if cosine is None else [float(value) for value in card.path(cosine, depth).cosine[:, 0]]
+    if as_json:
+        way = {} if path is None else {"path": {"from": cosine, "depth": len(path) - 1, "cosine": path}}
+        emit(card.to_dict() | way)
+        return
+    from isometer.report._cards import network_card
 
-    return chain_only(network_from(text, 100), "explain")
+    page = console()
+    page.print(network_card(card))
+    if path is not None:
+        page.print(f"from cosine {cosine:g} to [bold]{path[-1]:.6g}[/] after {len(path) - 1} layers", highlight=False)
 
 
 def keywords(layer: LayerOptions) -> dict[str, Any]:

@@ -160,7 +160,9 @@ def doctor(
     if code:
         typer.echo(f"note: executing {code} to build the model", err=True)
     with using(threads), running(code) if code else contextlib.nullcontext():
-        if target is not None:
+        if target is not None and target.endswith(".json"):
+            examined = network_target(network_from(target, _FEATURES), Path(target).stem, seed=seed)
+        elif target is not None:
             examined = load_target(target, seed=seed)
         else:
             assert network is not None

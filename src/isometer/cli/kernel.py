@@ -111,6 +111,8 @@ def kernel(
     page = console()
     page.print(kernel_card(matrices[-1], checks, diagnosis, several, _name(spec)))
     page.print(f"[bold]→ {words}[/]", highlight=False)
+    for told in matrices[-1].warnings:
+        page.print(f"[bold yellow]warning:[/] {told}", highlight=False)
 
 
 @app.command()
@@ -123,17 +125,28 @@ def phase(
         typer.Option("--weight-limit", metavar="V", help="Largest σ_w²; by default four times the edge's."),
     ] = None,
     bias_limit: Annotated[float, typer.Option("--bias-limit", metavar="V", help="Largest σ_b².")] = 0.5,
+    x: Annotated[
+        str | None,
+        typer.Option(
+            "--x",
+            metavar="NAME=LOW:HIGH",
+            help="With --y: the plane of two numbers of any network: gain (or sigma_w), gamma (scale), bias_variance "
+            "(its root is sigma_b), activation_gain (alpha).",
+        ),
+    ] = None,
+    y: Annotated[str | None, typer.Option("--y", metavar="NAME=LOW:HIGH", help="The other axis.")] = None,
+    points: Annotated[int, typer.Option("--points", metavar="N", help="Along each of --x and --y.")] = 13,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
     """Order and chaos: where this network is, and the edge of chaos over weight and bias variances.
 
-    The plane of σ_w² = gain² and σ_b² is that of dense > act; networks with a norm or a skip connection have a point
-    in place of it. Inputs have mean square 1 unless --input names some: their size decides where several fixed points
-    compete.
+    The plane of σ_w² = gain² and σ_b² is that of dense > act; --x and --y draw a plane of any network, a norm or a skip
+    connection included. Inputs have mean square 1 unless --input names some: their size decides where several fixed
+    points compete.
 
     Examples: [bold]isometer phase --activation tanh --plot phase.png[/],
-    [bold]isometer phase --activation gelu --norm layer --gamma 0.5 --norm-position sum --json[/]
+    [bold]isometer phase --network 'postln_mlp(blocks=12)' --x scale=0:1 --y sigma_w=0.5:2 --plot plane.png[/]
     """
     from isometer.theory.chains import network_phase
     from isometer.theory.phases._phase import phase_diagram
@@ -145,6 +158,11 @@ def phase(
     square = 1.0
     if samples is not None and not data.is_wide:
         square = float((samples**2).mean())
+    if x is not None or y is not None:
+        if x is None or y is None:
+            raise IsometerError("--x and --y make a plane together; expected both — --x scale=0:1 --y sigma_w=0.5:2")
+        _plane(spec, x, y, points, square, plot, as_json)
+        return
     with status("phase diagram"):
         point = network_phase(spec, mean_square=square)
         diagram = None
@@ -154,7 +172,10 @@ def phase(
             )
     if plot is not None:
         if diagram is None or layer is None:
-            raise IsometerError("--plot draws the plane of dense > act, and here is a norm or a skip — drop --plot")
+            raise IsometerError(
+                "--plot draws the plane of dense > act, and here is a norm or a skip; expected the two numbers to draw "
+                "— add --x gain=0.5:2 --y gamma=0.1:1, say"
+            )
         from isometer.report._kernels import phase_picture
         from isometer.report._pictures import save_figure
 
@@ -170,6 +191,25 @@ def phase(
     if diagram is not None:
         page.print(phase_card(diagram))
     page.print(point_line(str(spec), point), highlight=False)
+
+
+def _plane(spec: Spec, x: str, y: str, points: int, square: float, plot: Path | None, as_json: bool) -> None:
+    """The plane of two numbers of any network."""
+    from isometer.report._kernels import plane_card, plane_picture
+    from isometer.theory.chains import Axis, phase_plane
+
+    axes = Axis.read(x), Axis.read(y)
+    check_folders(plot)
+    with progress_bar("phase plane") as report:
+        plane = phase_plane(spec, *axes, points=points, mean_square=square, progress=report)
+    if plot is not None:
+        from isometer.report._pictures import save_figure
+
+        save_figure(plane_picture(plane), plot)
+    if as_json:
+        emit({**plane.to_dict(), "mean_square": square})
+        return
+    console().print(plane_card(plane))
 
 
 def _plain_layer(spec: Spec) -> ChainLayer | None:
@@ -247,6 +287,7 @@ def _summary(
             **{check.reference: check.to_dict() for check in found.bounds(kind)},
         },
         "headline": words,
+        "warnings": list(last.warnings),
         "diagnosis": None
         if diagnosis is None
         else {
@@ -281,6 +322,7 @@ def _numbers(matrix: KernelMatrix) -> dict[str, Any]:
         "largest_eigenvalue": matrix.largest_eigenvalue,
         "effective_rank": matrix.effective_rank,
         "log_diagonal": _diagonal(matrix.log_diagonal),
+        "error": matrix.error,
     }
 
 

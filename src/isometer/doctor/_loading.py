@@ -26,7 +26,7 @@ from isometer.doctor.patients import PATIENTS, Images, Patient, patient
 from isometer.errors import IsometerError
 from isometer.files import read_regular
 from isometer.report._document import parse_report
-from isometer.spec import Spec
+from isometer.spec import Spec, read_spec
 
 _PATIENT_SIZE = 28
 
@@ -76,7 +76,7 @@ def load_target(text: str, *, seed: int = 0) -> Target:
         built_in = patient(text)
         return Target(text, built_in.model(seed), loss=built_in.loss, patient=built_in)
     if text.endswith(".json"):
-        return _from_spec(Path(text), seed)
+        return network_target(read_spec(text), Path(text).stem, seed=seed)
     # From the right: a path may hold colons of its own.
     where, colon, name = text.rpartition(":")
     if not colon or not where or not name.isidentifier():
@@ -100,14 +100,6 @@ def load_target(text: str, *, seed: int = 0) -> Target:
         made = _made(module, name, text)
     model, batch, target = made
     return Target(text, model, batch, target, executed=where)
-
-
-def _from_spec(path: Path, seed: int) -> Target:
-    try:
-        spec = Spec.from_json(read_regular(path))
-    except OSError as problem:
-        raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
-    return network_target(spec, path.stem, seed=seed)
 
 
 def network_target(spec: Spec, name: str, *, seed: int = 0) -> Target:

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from isometer.activations import ENTRIES, Activation, activation
-from isometer.theory import Explanation, KernelMap
-from isometer.theory._explanation import NEARBY
+from isometer.theory import Explanation, KernelMap, NetworkExplanation
+from isometer.theory._network_explanation import NEARBY
 from isometer.theory.chains import Approach
 
 _CASES = {
@@ -63,6 +63,45 @@ def _kinks(phi: Activation) -> str:
     """Those where the Gaussian has mass."""
     seen = [number(x) for x in phi.kinks if abs(x) < 9]
     return (", ".join(seen[:8]) + (", …" if len(seen) > 8 else "")) or "none"
+
+
+def network_card(card: NetworkExplanation) -> Panel:
+    """The card of `isometer explain --network` for a network whose layers differ.
+
+    Example:
+        >>> import io
+        >>> from rich.console import Console
+        >>> from isometer import Spec
+        >>> from isometer.theory import explain
+        >>> page = io.StringIO()
+        >>> Console(width=100, file=page).print(network_card(explain(Spec("preln_mlp(width=8, blocks=4)"))))
+        >>> "gelu" in page.getvalue()
+        True
+    """
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for column in (
+        "layer",
+        "mean square\nof a feature",
+        "cos of two\northogonal inputs",
+        f"1 − cos of two inputs\nthat start at {NEARBY:g}",
+    ):
+        table.add_column(column, justify="right")
+    for row in card.outlook:
+        table.add_row(
+            str(row["layer"]),
+            number(row["mean_square"], 4),
+            number(row["cosine_of_orthogonal"], 4),
+            number(row["gap_of_nearby"], 3),
+        )
+    facts = (
+        f"{card.layers} layers; activations: {', '.join(card.activations) or 'none'}; χ = {number(card.point.chi, 5)}"
+    )
+    parts = Group(
+        Text(str(card.spec)), Text(facts, style="dim"), Text(), table, Text(), Text(card.conclusion, style="bold")
+    )
+    return Panel(
+        parts, title="Two inputs of unit mean square at infinite width", title_align="left", border_style="blue"
+    )
 
 
 def activation_card(card: Explanation) -> Panel:

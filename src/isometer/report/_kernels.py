@@ -15,7 +15,7 @@ from rich.text import Text
 
 from isometer.report._cards import number
 from isometer.report._pictures import PALETTE, new_figure
-from isometer.theory.chains import Settled
+from isometer.theory.chains import PhasePlane, Settled
 from isometer.theory.kernels._conditioning import BoundCheck
 from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis
 from isometer.theory.kernels._kernel_matrix import KernelMatrix
@@ -55,7 +55,7 @@ def kernel_card(
          number(kernel.smallest_eigenvalue)),
         ("effective rank", f"{number(kernel.effective_rank, 4)} of {len(kernel.matrix)}", "largest eigenvalue",
          number(kernel.largest_eigenvalue)),
-        ("log of the diagonal", diagonal, "", ""),
+        ("log of the diagonal", diagonal, "error of entries", number(kernel.error, 1)),
     ):  # fmt: skip
         facts.add_row(*(Text(cell, style="dim" if i % 2 == 0 else "bold") for i, cell in enumerate(row)))
     parts: list[RenderableType] = [facts, Text("Eigenvalues are those of the kernel over its largest diagonal entry.")]
@@ -179,10 +179,9 @@ def phase_card(diagram: PhaseDiagram) -> Panel:
     table = Table(box=SIMPLE)
     for column in ("σ_w²", "σ_b²", "phase", "q*", "χ", "c*", "ξ of q", "ξ of cosines"):
         table.add_column(column, justify="left" if column == "phase" else "right")
-    colours = {"ordered": "blue", "critical": "green", "chaotic": "yellow", "unbounded": "red"}
     for p in diagram.table:
         table.add_row(
-            number(p.weight_variance, 5), number(p.bias_variance, 5), Text(p.phase, style=colours[p.phase]),
+            number(p.weight_variance, 5), number(p.bias_variance, 5), Text(p.phase, style=_COLOURS[p.phase]),
             number(p.variance, 5), number(p.chi, 5), number(p.cosine, 5), number(p.length_scale, 4),
             number(p.correlation_scale, 4),
         )  # fmt: skip
@@ -207,12 +206,76 @@ def point_line(network: str, point: Settled) -> Text:
     """Where a network is, in a line.
 
     Example:
-        >>> from isometer.theory.chains import Settled
+        >>> from isometer.theory.chains import PhasePlane, Settled
         >>> "χ = 1.2" in point_line("input(8) > dense", Settled(1.2, 1.0, 0.0, 0.9)).plain
         True
     """
     head = f"→ {network}: χ = {number(point.chi, 5)}. " if not point.growing else f"→ {network}: "
     return Text(head + point.verdict, style="bold")
+
+
+_COLOURS = {"ordered": "blue", "critical": "green", "chaotic": "yellow", "unbounded": "red"}
+_COLUMNS = 5  # of a plane in a table
+
+
+def plane_card(plane: PhasePlane) -> Panel:
+    """χ over a plane of two numbers of a network, at a few of its points.
+
+    Example:
+        >>> import io
+        >>> from rich.console import Console
+        >>> from isometer import Spec
+        >>> from isometer.theory.chains import Axis, phase_plane
+        >>> spec, page = Spec(width=8, depth=4, activation="tanh", bias_variance=0.1), io.StringIO()
+        >>> plane = phase_plane(spec, Axis("gain", 0.5, 2.0), Axis("sigma_b", 0.1, 0.5), points=3)
+        >>> Console(width=120, file=page).print(plane_card(plane))
+        >>> "sigma_b" in page.getvalue()
+        True
+    """
+    rows, columns = (np.unique(np.linspace(0, size - 1, _COLUMNS).astype(int)) for size in plane.chi.shape)
+    table = Table(box=SIMPLE, title=f"χ, {plane.x.name} across", title_justify="left")
+    table.add_column(plane.y.name, justify="right")
+    for column in columns:
+        table.add_column(number(float(plane.x_values[column]), 4), justify="right")
+    for row in rows:
+        cells = [plane.points[row][column] for column in columns]
+        values = [Text(number(cell.chi, 4), style=_COLOURS[cell.phase]) for cell in cells]
+        table.add_row(number(float(plane.y_values[row]), 4), *values)
+    legend = Text.assemble(*[part for name, colour in _COLOURS.items() for part in ((name, colour), "  ")])
+    return Panel(
+        Group(table, legend), title=f"Order and chaos of {plane.network}", title_align="left", border_style="blue"
+    )
+
+
+def plane_picture(plane: PhasePlane) -> Figure:
+    """log χ over the plane, with the edge of chaos.
+
+    Example:
+        >>> from isometer import Spec
+        >>> from isometer.theory.chains import Axis, phase_plane
+        >>> spec = Spec(width=8, depth=4, activation="tanh", bias_variance=0.1)
+        >>> plane = phase_plane(spec, Axis("gain", 0.5, 2.0), Axis("sigma_b", 0.1, 0.5), points=3)
+        >>> len(plane_picture(plane).axes)  # a panel and a colour bar
+        2
+    """
+    figure, axes = new_figure(1, width=5.4)
+    axis = axes[0][0]
+    chi = plane.chi
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(np.isfinite(chi) & (chi > 0.0), np.log(np.where(chi > 0.0, chi, 1.0)), np.nan)
+    seen = np.abs(logs[np.isfinite(logs)])
+    reach = float(np.clip(seen.max() if seen.size else 1.0, 0.1, 1.0))
+    axis.set_facecolor("#c8c8c8")  # shows through where variances diverge or die
+    image = axis.pcolormesh(
+        plane.x_values, plane.y_values, logs, cmap="PuOr", vmin=-reach, vmax=reach, shading="nearest"
+    )
+    if seen.size and np.nanmin(logs) < 0.0 < np.nanmax(logs):
+        axis.contour(plane.x_values, plane.y_values, logs, levels=[0.0], colors="black", linewidths=1.5)
+    figure.colorbar(image, ax=axis, label="log χ")
+    axis.set_xlabel(plane.x.name)
+    axis.set_ylabel(plane.y.name)
+    axis.set_title(plane.network if len(plane.network) <= 70 else f"{plane.network[:69]}…", fontsize=9)
+    return figure
 
 
 def phase_picture(diagram: PhaseDiagram, point: tuple[float, float] | None = None) -> Figure:

@@ -12,6 +12,8 @@ from ._options import NormPosition as NormPosition
 from ._options import chain_from_options as chain_from_options
 from ._options import forward_gain as forward_gain
 from ._program import Shape as Shape
+from ._reading import OldSpecWarning as OldSpecWarning
+from ._reading import read_spec as read_spec
 from ._recurrences import RECURRENCES as RECURRENCES
 from ._recurrences import recurrence as recurrence
 from ._schedule import PowerLaw as PowerLaw

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from isometer.errors import IsometerError
+from isometer.files import read_regular
 from isometer.spec._chain import Chain
 from isometer.spec._chain_form import chain_fields
 from isometer.spec._checks import SpecError, whole
@@ -90,6 +94,42 @@ def spec_from_json(text: str | bytes) -> Spec:
             raise SpecError("the spec has a network and fields of a chain; expected one of them")
         return spec_from(found["network"])
     return Chain(**found)
+
+
+class OldSpecWarning(UserWarning):
+    """A file has the fields of a chain, as specs had before networks were written as text; the message has the text."""
+
+
+def read_spec(path: str | Path) -> Spec:
+    """The spec in a JSON file: an object with the `network` as text, or with the fields of a chain.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        The spec. An `OldSpecWarning` tells how the fields of a chain read as a network.
+
+    Raises:
+        SpecError: it is no spec.
+        IsometerError: the file cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "net.json"
+        ...     _ = file.write_text('{"network": "input(4) > dense > dense(2)"}')
+        ...     print(read_spec(file))
+        input(4) > dense(4) > dense(2)
+    """
+    try:
+        text = read_regular(Path(path))
+    except OSError as problem:
+        raise IsometerError(f"cannot read the spec {str(path)!r}: {problem.strerror}") from problem
+    spec = spec_from_json(text)
+    if "network" not in spec_fields(text):
+        words = f"{path} has the fields of a chain, the older form of a spec; as a network it reads {spec}"
+        warnings.warn(words, OldSpecWarning, stacklevel=2)
+    return spec
 
 
 READERS.update(python=spec_from, json=spec_from_json)

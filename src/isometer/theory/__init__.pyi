@@ -2,6 +2,7 @@ from ._explanation import DepthOutlook as DepthOutlook
 from ._explanation import Explanation as Explanation
 from ._explanation import explain as explain
 from ._kernel_matrices import kernel_matrices as kernel_matrices
+from ._network_explanation import NetworkExplanation as NetworkExplanation
 from .batch_norm._gram_maps import GramChain as GramChain
 from .batch_norm._gram_maps import SpectrumMap as SpectrumMap
 from .batch_norm._gram_maps import gram_chain as gram_chain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from isometer.activations import Activation, activation
 from isometer.errors import IsometerError
 from isometer.serialize import json_data
-from isometer.spec import Chain, NormPosition, SpecError
+from isometer.spec import Chain, Composition, NormPosition, Spec, SpecError
 from isometer.spec._options import forward_gain_of, layer_order
+from isometer.theory._network_explanation import NEARBY, NetworkExplanation, explain_network
 from isometer.theory.chains._approach import Approach, approach_of
-from isometer.theory.chains._layer import ChainLayer
+from isometer.theory.chains._layer import ChainLayer, uncovered
 from isometer.theory.chains._path import ChainPath, chain_path
 from isometer.theory.kernels._kernel_map import KernelMap, KernelPath, Norm
 from isometer.theory.kernels._length_map import checked_variance
@@ -24,7 +25,6 @@ from isometer.theory.kernels._shaping import length_slope
 
 DEPTHS = (10, 100, 1000)
 _SLOW = 5  # layers of the outlook that may take long
-NEARBY = 1e-3  # 1 − cos of the nearly equal pair of inputs whose fate is reported
 
 
 @dataclass(frozen=True)
@@ -229,19 +229,25 @@ class Explanation:
         return {key: json_data(value) for key, value in values.items()}
 
 
+@overload
+def explain(source: Chain | str | Activation, **layer: Any) -> Explanation: ...
+@overload
+def explain(source: Composition) -> NetworkExplanation: ...
+@overload
+def explain(source: Any, **layer: Any) -> Any: ...
 def explain(
-    source: str | Activation | Chain | Any,
+    source: str | Activation | Spec | Any,
     *,
     norm: Norm = "none",
     norm_position: NormPosition = "pre",
     residual: float | None = None,
     gain: float | Literal["forward"] | None = None,
     bias_variance: float = 0.0,
-) -> Explanation:
+) -> Explanation | NetworkExplanation:
     """Analyse an activation: moments, gains, Hermite spectrum, kernel map, fixed point, rate, outlook over depth.
 
     Args:
-        source: a name, an expression, a callable, a torch module; or a `Chain`, which brings all the rest.
+        source: a name, an expression, a callable, a torch module; or a network, which brings all the rest.
         norm: "none", "layer" or "rms".
         norm_position: `"pre"` or `"post"` the activation, or after the `"sum"` with the skip, as everywhere.
         residual: γ, the strength of the branch beside a skip connection; None for no skip.
@@ -249,14 +255,16 @@ def explain(
         bias_variance: of the biases.
 
     Returns:
-        An `Explanation`.
+        An `Explanation`; of a network that is not one layer repeated, or whose layers differ, a `NetworkExplanation`.
 
     Example:
         >>> from isometer.theory import explain
         >>> round(explain("gelu").kernel.fixed_point, 6)
         0.760402
     """
-    if isinstance(source, Chain):
+    if isinstance(source, Spec):
+        if not isinstance(source, Chain) or uncovered(source):
+            return explain_network(source)
         layer = ChainLayer.of(source)
     else:
         layer = _layer(activation(source), norm, norm_position, residual, gain, bias_variance)

@@ -9,6 +9,7 @@ import torch
 from isometer import Spec
 from isometer.errors import IsometerError
 from isometer.theory import kernel_matrices
+from isometer.theory.batch_norm import batch_norm_chain
 from isometer.theory.networks import NotCovered, network_kernels
 from isometer.theory.networks._kernels import kernels_by_steps
 from support.references import stored
@@ -48,9 +49,22 @@ def test_kernels_of_chains_equal_those_of_their_own_engine(fields: dict[str, obj
         inputs /= np.sqrt((inputs**2).mean(axis=1, keepdims=True))
     spec = Spec(width=4, depth=5, **fields)
     quick, general = network_kernels(spec, inputs), kernels_by_steps(spec, inputs, ("nngp", "ntk"))
-    for kind, (matrix, logs) in general.items():
+    for kind, (matrix, logs, _) in general.items():
         assert np.abs(quick[kind].matrix - matrix).max() < 1e-10
         assert np.abs(quick[kind].log_diagonal - logs).max() < 1e-10
+
+
+@pytest.mark.parametrize(("name", "least"), [("gelu", 1e-5), ("tanh", 1e-5), ("relu", 0.0)])
+def test_the_error_of_sampled_kernels_is_stated(name: str, least: float) -> None:
+    """Against other points, eight times as many; the kernel of relu is an integral."""
+    inputs = np.random.default_rng(3).standard_normal((6, 9))
+    kernel = network_kernels(Spec(width=9, depth=3, activation=name, norm="batch"), inputs, kinds=("nngp",))["nngp"]
+    reference = batch_norm_chain(inputs @ inputs.T / 9, 3, name, samples=1 << 17)[-1].gram
+    apart = np.abs(kernel.matrix - reference / np.diag(reference).max()).max()
+    assert least < kernel.error < 0.01
+    assert apart < kernel.error + (1e-3 if least else 0.0)
+    assert bool(kernel.warnings) == (least > 0.0)
+    assert not least or "sampled" in kernel.warnings[0]
 
 
 def test_a_spec_and_the_documented_network_are_one_kernel() -> None:

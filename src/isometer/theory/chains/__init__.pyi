@@ -6,6 +6,9 @@ from ._kernels import kernels_of as kernels_of
 from ._layer import ChainLayer as ChainLayer
 from ._path import ChainPath as ChainPath
 from ._path import chain_path as chain_path
+from ._plane import Axis as Axis
+from ._plane import PhasePlane as PhasePlane
+from ._plane import phase_plane as phase_plane
 from ._settled import Settled as Settled
 from ._settled import chi_of as chi_of
 from ._settled import network_phase as network_phase

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from isometer.activations import Activation
 from isometer.errors import IsometerError
 from isometer.serialize import json_data
-from isometer.spec import Chain, Spec
+from isometer.spec import Act, Chain, Norm, Repeat, Spec, Step
+from isometer.spec._program import layers
+from isometer.spec._steps import walk
 from isometer.theory.chains._layer import ChainLayer, uncovered
 from isometer.theory.kernels._layer_maps import Stage
 from isometer.theory.kernels._length_map import SignalFamily
 from isometer.theory.networks import exchangeable_path
-from isometer.theory.phases._phase import phase_point, phase_slope
+from isometer.theory.phases._phase import CRITICAL, Phase, fixed_gap, phase_point, phase_slope, verdict
 
-CRITICAL = 1e-9
-"""|χ − 1| below this is the edge of chaos."""
 _LAYERS = 200  # within which a chain with a norm settles
 
 
@@ -64,24 +64,12 @@ class Settled:
             >>> Settled(1.0, 1.0, 1.0, 1.0).verdict
             'At the edge of chaos: cosines change slower than exponentially, gradients keep their size.'
         """
-        if math.isinf(self.variance):
-            return "The variance grows without bound: signals overflow after finitely many layers."
-        if self.variance == 0.0:
-            return "Signals die out: the variance goes to zero layer by layer."
-        if self.growing:
+        if self.growing and 0.0 < self.variance < math.inf:
             return (
                 "Signals add up with depth, and each layer changes cosines less than the one before: χ approaches 1, "
                 "and nothing decays or grows exponentially."
             )
-        if self.phase == "critical":
-            return "At the edge of chaos: cosines change slower than exponentially, gradients keep their size."
-        scale = "immediately" if self.depth_scale == 0 else f"within about {self.depth_scale:.3g} layers"
-        if self.phase == "ordered":
-            return f"Ordered: all inputs become alike {scale}, and squared gradients fall by ×{self.chi:.4g} per layer."
-        return (
-            f"Chaotic: nearby inputs are driven to cosine {self.cosine:.4g} {scale}, and squared gradients grow by "
-            f"×{self.chi:.4g} per layer."
-        )
+        return verdict(self.phase, self.variance, self.chi, self.cosine, self.depth_scale)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
@@ -90,7 +78,7 @@ class Settled:
         return record
 
     @property
-    def phase(self) -> str:
+    def phase(self) -> Phase:
         """Ordered, critical, chaotic, or unbounded."""
         if math.isinf(self.variance):
             return "unbounded"
@@ -169,10 +157,11 @@ def chi_of(layer: ChainLayer, *, mean_square: float = 1.0) -> float:
 
 
 def network_phase(spec: Spec, *, mean_square: float = 1.0) -> Settled:
-    """Where any network without positions is at its last layer, from two inputs that follow it all the way.
+    """Where any network without positions is at its last turn, from two inputs that follow it all the way.
 
     Of a chain with a norm over features or none that is the limit of many layers. Of another network χ is the factor of
-    1 − cosine over its last layer, and the cosine that of two orthogonal inputs there.
+    1 − cosine over the last turn of its last repeat (its last layer with an activation where it has no repeat), and the
+    cosine that of two orthogonal inputs there.
 
     Args:
         spec: the network.
@@ -187,26 +176,47 @@ def network_phase(spec: Spec, *, mean_square: float = 1.0) -> Settled:
     """
     if isinstance(spec, Chain) and not uncovered(spec):
         return phase_of(ChainLayer.of(spec), mean_square=mean_square)
+    if any(isinstance(step, Norm) and step.over == "batch" for step in walk(spec.composition)):
+        raise IsometerError(
+            "a norm over samples acts on the batch as a whole, and two inputs are no batch; expected norms over "
+            "features — predict it with your batch instead"
+        )
     path = exchangeable_path(spec, [_NEARBY, 1.0], mean_square)
     if path.diverged >= 0:
         return Settled(math.inf, math.inf, None, 1.0)
-    near, far = path.gap[:, 0], path.cosine[:, 1]
-    variance = path.variance[:, 0]
-    grows = bool(len(variance) > 2 and variance[-1] > 1.0001 * variance[-2])
-    before, after = abs(far[-2] - far[-3]) if len(far) > 2 else 0.0, abs(far[-1] - far[-2])
+    end = last_turn(spec) + 1
+    near, far, variance = path.gap[:end, 0], path.cosine[:end, 1], path.variance[:end, 0]
+    if variance[-1] == 0.0:
+        return Settled(0.0, 0.0, None, 0.0)
+    grows = bool(end > 2 and variance[-1] > 1.0001 * variance[-2])
+    before, after = abs(far[-2] - far[-3]) if end > 2 else 0.0, abs(far[-1] - far[-2])
     rate = min(after / before, 1.0) if before > 1e-14 else 0.0
-    # gaps that left the neighbourhood of 0 say nothing of χ: start again closer
-    chi = float(near[-1] / near[-2]) if near[-1] < _NEAR else _last_factor(spec, mean_square)
-    return Settled(chi, float(variance[-1]), float(far[-1]), float(rate), growing=grows)
+    if not near[-1] < _NEAR:  # gaps that left the neighbourhood of 0 say nothing of χ: start again closer
+        near = exchangeable_path(spec, [_CLOSER], mean_square).gap[:end, 0]
+    return Settled(float(near[-1] / near[-2]), float(variance[-1]), float(far[-1]), float(rate), growing=grows)
 
 
-_NEARBY, _NEAR = 1e-12, 1e-6
+_NEARBY, _NEAR, _CLOSER = 1e-12, 1e-6, 1e-250
 
 
-def _last_factor(spec: Spec, mean_square: float) -> float:
-    """The factor over the last layer of a gap so small that it is still small there."""
-    near = exchangeable_path(spec, [1e-250], mean_square).gap[:, 0]
-    return float(near[-1] / near[-2])
+def last_turn(spec: Spec) -> int:
+    """The layer that is the last turn of the last repeat; the last one with an activation where there is no repeat.
+
+    Example:
+        >>> from isometer import Spec
+        >>> last_turn(Spec("input(4) > dense > repeat(act('relu') > dense, 3) > norm('layer') > dense(1)"))
+        4
+    """
+    steps = spec.composition
+    repeats = [place for place, step in enumerate(steps) if isinstance(step, Repeat) and step.times > 1]
+    if repeats:
+        return sum(1 for _ in layers(steps[: repeats[-1] + 1], spec.shape))
+    found = [number for number, (own, _) in enumerate(spec.executed_layers(), start=1) if _acts(own)]
+    return found[-1] if found else sum(1 for _ in spec.executed_layers())
+
+
+def _acts(steps: Sequence[Step]) -> bool:
+    return any(isinstance(step, Act) for step in walk(steps))
 
 
 def _grows(layer: ChainLayer) -> bool:
@@ -234,19 +244,9 @@ def _keeps_cosines(stage: Stage) -> bool:
 def _fixed_gap(stage: Stage) -> tuple[float, float]:
     """(1 − ρ*, slope there) of the attracting fixed point in [0, 1]."""
 
-    def excess(log_gap: float) -> float:
-        gap = math.exp(log_gap)
-        return stage.share * float(stage.dual.deficit(np.array(gap))) / gap + stage.skip - 1.0
-
     if stage.growth <= 1.0 + CRITICAL:
         return 0.0, min(stage.growth, 1.0)
-    if excess(0.0) >= -1e-13:  # κ(0) = 0: orthogonal inputs stay so
-        gap = 1.0
-    else:
-        low = -34.0
-        while excess(low) <= 0.0 and low < -1e-3:
-            low /= 2
-        if low >= -1e-3:
-            return 0.0, 1.0  # no change of sign: χ is 1 up to rounding
-        gap = math.exp(float(brentq(excess, low, 0.0, xtol=1e-14)))
+    gap = fixed_gap(lambda gap: stage.share * float(stage.dual.deficit(np.array(gap))) + stage.skip * gap)
+    if gap == 0.0:
+        return 0.0, 1.0
     return gap, stage.share * float(stage.dual.slope_at_gap(np.array(gap))) + stage.skip

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from isometer.activations import Activation
+from isometer.activations._activation import DOUBTFUL
 from isometer.errors import IsometerError
 from isometer.theory.kernels._depth_free import SphereKernel, checked_depth
 from isometer.theory.kernels._inputs import Batch, blocks
@@ -28,12 +29,17 @@ from isometer.theory.kernels._work import check_kernel_work, check_mixed_work
 
 Floats = NDArray[np.float64]
 Kind = Literal["nngp", "ntk"]
+ACCURACY = 1e-9
+"""Of the entries of a kernel over its largest diagonal entry, where nothing is sampled."""
+_SHARE = 0.1  # of the smallest eigenvalue, beyond which an error leaves nothing of it
 _DIRECT = 3000  # fewer pairs than this are not worth a table
 
 
 @dataclass(frozen=True)
 class KernelMatrix:
     """A kernel over its largest diagonal entry, with the logarithms of the diagonal it was divided by.
+
+    `error` bounds that of an entry: 1e-9, or three standard errors and more where expectations were sampled.
 
     Example:
         >>> import numpy as np
@@ -52,6 +58,7 @@ class KernelMatrix:
     log_diagonal: Floats  # (n,), natural logarithms of the kernel's own diagonal
     batch: Batch
     singular: str | None  # why it is singular by construction, if it is
+    error: float = ACCURACY  # of an entry of `matrix`
 
     @cached_property
     def eigenvalues(self) -> Floats:
@@ -75,6 +82,26 @@ class KernelMatrix:
             1.0
         """
         return float(self.eigenvalues[-1])
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before its numbers are used.
+
+        Example:
+            >>> from isometer.theory.kernels import kernel_matrix
+            >>> kernel_matrix("relu", [[2.0]], 1).warnings
+            ()
+        """
+        found = list(self.activation.warnings)
+        if self.error > DOUBTFUL:
+            found.append(f"entries are sampled, with an error of up to {self.error:.1g} of the largest diagonal entry")
+            shift = len(self.matrix) * self.error  # by Weyl no eigenvalue moves further
+            if self.singular is None and shift > _SHARE * self.smallest_eigenvalue:
+                found.append(
+                    f"eigenvalues have an error of up to {shift:.1g}, and the smallest is "
+                    f"{self.smallest_eigenvalue:.3g}: the condition number is uncertain"
+                )
+        return tuple(found)
 
     @property
     def resolution(self) -> float:

@@ -48,7 +48,7 @@ class Activated:
 class Expectations:
     """Expectations of activations; duals are kept by activation and variance.
 
-    `error` adds up the relative errors of what was computed.
+    `error` adds up the relative errors of what was computed; `sampled` says whether some of it was sampled.
 
     Args:
         same: relative spread of variances that counts as none.
@@ -63,6 +63,7 @@ class Expectations:
 
     def __init__(self, same: float = _SAME, most_entries: float = math.inf) -> None:
         self.error = 0.0
+        self.sampled = False
         self._same, self._most = same, most_entries
         self._named: dict[str, Activation] = {}
         self._families: dict[Activation, SignalFamily] = {}

@@ -161,7 +161,9 @@ def averaged_pullback(operations: tuple[Operation, ...], covariance: Floats, gra
     return None if drawn is None else average_jacobians(gram, *drawn)
 
 
-def drawn_jacobians(operations: tuple[Operation, ...], covariance: Floats) -> tuple[Floats, Floats] | None:
+def drawn_jacobians(
+    operations: tuple[Operation, ...], covariance: Floats, scramble: int = 0
+) -> tuple[Floats, Floats] | None:
     """Jacobians of operations on h ~ N(0, V) and weights of an average over them; None where that is infinite.
 
     Example:
@@ -169,11 +171,13 @@ def drawn_jacobians(operations: tuple[Operation, ...], covariance: Floats) -> tu
         >>> drawn_jacobians((NormalizeBatch(Norm.named("batch-recenter")),), np.eye(2))[0].shape[1:]
         (2, 2)
     """
-    points = _jacobian_points(operations, covariance)
+    points = _jacobian_points(operations, covariance, scramble)
     return None if points is None else (evaluate_with_jacobian(operations, points[0])[1], points[1])
 
 
-def averaged_push(operations: tuple[Operation, ...], covariance: Floats, tangent: Floats) -> Floats | None:
+def averaged_push(
+    operations: tuple[Operation, ...], covariance: Floats, tangent: Floats, scramble: int = 0
+) -> Floats | None:
     """`E JΘJᵀ`, the other way round; None where it is infinite.
 
     Example:
@@ -182,24 +186,26 @@ def averaged_push(operations: tuple[Operation, ...], covariance: Floats, tangent
         >>> averaged_push((norm,), np.eye(2), np.eye(2)).round(12).tolist()
         [[0.5, -0.5], [-0.5, 0.5]]
     """
-    drawn = drawn_jacobians(operations, covariance)
+    drawn = drawn_jacobians(operations, covariance, scramble)
     if drawn is None:
         return None
     jacobian, weight = drawn
     return average_jacobians(tangent, jacobian if jacobian.ndim == 2 else np.swapaxes(jacobian, 1, 2), weight)
 
 
-def _jacobian_points(operations: tuple[Operation, ...], covariance: Floats) -> tuple[Floats, Floats] | None:
+def _jacobian_points(
+    operations: tuple[Operation, ...], covariance: Floats, scramble: int
+) -> tuple[Floats, Floats] | None:
     """Points and weights that an average of products of Jacobians takes; None where that is infinite."""
     covariance = seen_covariance(operations, covariance)
     # Jacobians take n² numbers per point
     number = int(min(1 << 13, max(1 << 10, (1 << 20) // len(covariance) ** 2)))
     norm = next((operation.norm for operation in operations if isinstance(operation, NormalizeBatch)), None)
     if norm is None or not norm.rescale or norm.eps > 0:
-        h = gaussian_batches(covariance, number)[0]
+        h = gaussian_batches(covariance, number, scramble)[0]
         return h, np.ones(len(h))
     # a rescaling norm has the pole 1/‖h‖² at 0, whose plain average converges badly
-    return tilted_batches(covariance, number)
+    return tilted_batches(covariance, number, scramble)
 
 
 def average_jacobians(gram: Floats, jacobian: Floats, weight: Floats) -> Floats:

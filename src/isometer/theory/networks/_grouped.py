@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 from isometer.activations import Activation, activation
 from isometer.activations._closed_forms import as_two_rays
 from isometer.errors import IsometerError
+from isometer.theory.batch_norm._laplace import two_ray_gram
 from isometer.theory.batch_norm._layer_map import batch_norm_map
-from isometer.theory.batch_norm._parts import Position
+from isometer.theory.batch_norm._parts import Kind, Position
 from isometer.theory.networks._columns import (
     Activate,
     Affine,
@@ -31,6 +33,7 @@ Floats = NDArray[np.float64]
 POINTS = 1 << 14
 _UNEVEN = 1e-10  # relative spread of the entries of a Gram matrix that counts as none
 SAMPLED = 1e-3  # relative error of a sampled expectation, about
+_CONTROLLED = 200  # samples up to which an integral per pair costs less than the points
 
 
 def extended(state: FeatureState, operation: Operation) -> Group:
@@ -66,30 +69,32 @@ def process_of(group: Group, sources: frozenset[int], run: Run) -> Process:
     error = 0.0
     for copy in range(size[0]):
         columns = group.columns(copy)
-        second[copy], mean[copy], own = grouped_statistics(columns)
+        second[copy], mean[copy], own = grouped_statistics(columns, run.scramble)
         error = max(error, own)
         if push is not None:
             assert group.tangent is not None
-            pushed = averaged_push(columns.operations, columns.covariance, group.tangent[copy])
+            pushed = averaged_push(columns.operations, columns.covariance, group.tangent[copy], run.scramble)
             if pushed is None:
                 reason = "the tangent kernel of samples of so low a rank is infinite"
                 raise NotCovered("batch norm", reason, "pass samples of rank 3 at least")
             push[copy] = pushed
             error = max(error, SAMPLED)
     run.moments.error += error
+    run.moments.sampled |= error >= SAMPLED
     return Process("operations", mean, without_mean(Covariance.of_gram(second), mean), push, sources, group)
 
 
-def grouped_statistics(columns: Columns) -> tuple[Floats, Floats, float]:
+def grouped_statistics(columns: Columns, scramble: int = 0) -> tuple[Floats, Floats, float]:
     """E yyᵀ, E y and a relative error; exact where there is a formula, sampled otherwise."""
     operations = columns.operations
     last = operations[-1]
     if isinstance(last, Affine):
-        gram, mean, error = grouped_statistics(Columns(columns.covariance, operations[:-1]))
+        gram, mean, error = grouped_statistics(Columns(columns.covariance, operations[:-1]), scramble)
         return affine_gram(gram, mean, last), last(mean), error
     found = batch_norm_formula(columns)
-    gram, mean = sampled_statistics(columns)
-    return (gram, mean, SAMPLED) if found is None else (found, mean, 1e-11)
+    if found is None:
+        return *controlled_statistics(columns, scramble), SAMPLED
+    return found, sampled_statistics(columns, scramble)[1], 1e-11
 
 
 def batch_norm_formula(columns: Columns) -> Floats | None:
@@ -128,11 +133,42 @@ def batch_norm_formula(columns: Columns) -> Floats | None:
     return None if found.method == "quasi-Monte Carlo" else found.gram
 
 
-def sampled_statistics(columns: Columns) -> tuple[Floats, Floats]:
+def sampled_statistics(columns: Columns, scramble: int = 0) -> tuple[Floats, Floats]:
     """E yyᵀ and E y by quasi-Monte Carlo."""
     covariance = seen_covariance(columns.operations, columns.covariance)
-    y = evaluate(columns.operations, gaussian_batches(covariance, POINTS)[0])
+    y = evaluate(columns.operations, gaussian_batches(covariance, POINTS, scramble)[0])
     return y.T @ y / len(y), y.mean(axis=0)
+
+
+def controlled_statistics(columns: Columns, scramble: int = 0) -> tuple[Floats, Floats]:
+    """As `sampled_statistics`, but of φ behind a rescaling batch norm only what the nearest φ of two slopes leaves is
+    sampled, whose own E yyᵀ is an integral: with ten samples the error of gelu falls to a fifth.
+    """
+    operations, kind = columns.operations, _rescaling(columns.operations)
+    if kind is None or len(columns.covariance) > _CONTROLLED:
+        return sampled_statistics(columns, scramble)
+    x = evaluate(operations[:1], gaussian_batches(seen_covariance(operations, columns.covariance), POINTS, scramble)[0])
+    y = evaluate(operations[1:], x)
+    gram, mean = y.T @ y / len(y), y.mean(axis=0)
+    up, down = np.maximum(x, 0.0), np.minimum(x, 0.0)
+    right, left = (float(np.vdot(side, y) / max(np.vdot(side, side), 1e-300)) for side in (up, down))
+    near = right * up + left * down
+    try:
+        exact = two_ray_gram(columns.covariance, (right, left), kind)[0]
+    except IsometerError:  # no second moment
+        return gram, mean
+    return gram + (exact - near.T @ near / len(near)), mean
+
+
+def _rescaling(operations: tuple[Operation, ...]) -> Kind | None:
+    """Of a plain rescaling batch norm with one activation behind it; None of other operations."""
+    match operations:
+        case (NormalizeBatch(norm), Activate()) if norm == replace(norm, eps=0.0, scale=1.0, shift=0.0):
+            if norm.rescale and norm.size == "mean-square" and not norm.whiten:
+                if norm.recenter:
+                    return "full" if norm.divisor == "std" else None
+                return "rms" if norm.divisor == "rms" else "std"
+    return None
 
 
 def affine_gram(gram: Floats, mean: Floats, own: Affine) -> Floats:

@@ -15,16 +15,19 @@ from isometer.spec._activation import resolved
 from isometer.spec._steps import walk as every_step
 from isometer.theory.kernels._inputs import Batch
 from isometer.theory.kernels._kernel_map import Norm as NormName
-from isometer.theory.kernels._kernel_matrix import KernelMatrix, Kind, kernel_matrices, singular_reason
+from isometer.theory.kernels._kernel_matrix import ACCURACY, KernelMatrix, Kind, kernel_matrices, singular_reason
 from isometer.theory.kernels._length_map import diverging
 from isometer.theory.networks._expectations import Expectations
 from isometer.theory.networks._inputs import checked_inputs, input_state
-from isometer.theory.networks._interpreter import passage, sample_gram
+from isometer.theory.networks._interpreter import Layers, passage, sample_gram
+from isometer.theory.networks._state import FeatureState
 from isometer.theory.networks._weights import Run, weight_variance
 from isometer.theory.networks._work import check_network_work
 
 Floats = NDArray[np.float64]
 _FEW_DIGITS = 1e-4  # share of the diagonal that must be left
+_SCRAMBLES = 4  # sets of points
+_STUDENT = 3.18  # standard errors of four: 95 %
 
 
 def network_kernels(
@@ -41,7 +44,8 @@ def network_kernels(
     trained, in the parametrisation W = σ·N(0, 1)/√fan_in, b = σ_b·N(0, 1): a dense step takes (K, Θ) to
     σ²(K, Θ + K), an activation multiplies Θ by E φ′φ′. No input layer and no readout are added.
 
-    A batch norm has kernels of the batch as a whole; where no formula covers them they have about three digits.
+    A batch norm has kernels of the batch as a whole. Where no formula covers them they are sampled: `error` is the
+    estimate, of the order of 1e-3, and `warnings` says so.
 
     Args:
         spec: the network; its widths enter by the laws of weights only.
@@ -74,13 +78,20 @@ def network_kernels(
     reason = singular_reason(batch, by_direction=False, silent=silent)
     phi = _activation(spec)
     depth = sum(1 for _ in spec.executed_layers())
-    return {kind: KernelMatrix(kind, depth, phi, *matrices[kind], batch, reason) for kind in kinds}
+    out: dict[Kind, KernelMatrix] = {}
+    for kind in kinds:
+        matrix, logs, error = matrices[kind]
+        out[kind] = KernelMatrix(kind, depth, phi, matrix, logs, batch, reason, error)
+    return out
 
 
 def kernels_by_steps(
     spec: Spec, inputs: ArrayLike, kinds: Sequence[Kind], progress: Callable[[int, int], None] | None = None
-) -> dict[Kind, tuple[Floats, Floats]]:
-    """(matrix over its largest diagonal entry, logarithms of the diagonal) of each kind, by the general interpreter.
+) -> dict[Kind, tuple[Floats, Floats, float]]:
+    """(matrix over its largest diagonal entry, logarithms of the diagonal, error) of each kind, by the interpreter.
+
+    Where expectations are sampled the matrix is the mean over independent sets of points, and the error is that of the
+    mean by Student's law: errors of early layers are carried through all later ones, as they should be.
 
     Example:
         >>> spec = Spec("input(2) > dense(gain=2**0.5) > act('relu') > dense(1)")
@@ -91,22 +102,40 @@ def kernels_by_steps(
     layers = list(spec.executed_layers())
     start = input_state(spec, inputs, tangent=tangent)
     check_network_work(layers, start.layout, slopes=tangent)
-    found = passage(layers, start, Run(Expectations(), tangent=tangent), progress=progress)
+    run = Run(Expectations(), tangent=tangent)
+    passes = [_kernel_grams(layers, start, run, kinds, progress)]
+    if run.moments.sampled:
+        for scramble in range(1, _SCRAMBLES):
+            own = Run(Expectations(), tangent=tangent, scramble=scramble)
+            passes.append(_kernel_grams(layers, start, own, kinds, progress))
+    out: dict[Kind, tuple[Floats, Floats, float]] = {}
+    for kind in kinds:
+        drawn = np.stack([grams[kind][0] for grams in passes])
+        gram, log_scale = drawn.mean(axis=0), passes[0][kind][1]
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.diag(gram)) + 2 * log_scale
+        largest = float(np.diag(gram).max())
+        size = largest if largest > 0.0 else 1.0
+        error = run.moments.error
+        if len(drawn) > 1:
+            error = _STUDENT * float(drawn.std(axis=0, ddof=1).max()) / math.sqrt(len(drawn)) / size
+        out[kind] = gram / size, logs, max(ACCURACY, error)
+    return out
+
+
+def _kernel_grams(
+    layers: Layers, start: FeatureState, run: Run, kinds: Sequence[Kind], progress: Callable[[int, int], None] | None
+) -> dict[Kind, tuple[Floats, float]]:
+    """Of each kind the matrix `(n, n)` and the logarithm of the scale of features that it leaves out."""
+    found = passage(layers, start, run, progress=progress)
     if found.diverged >= 0:
         raise diverging("the network", found.diverged)
     last = found.last
-    out: dict[Kind, tuple[Floats, Floats]] = {}
+    out: dict[Kind, tuple[Floats, float]] = {}
     for kind in kinds:
-        if kind == "nngp":
-            gram = sample_gram(last.second().gram(), last.layout)
-        else:
-            own = last.tangent()
-            assert own is not None
-            gram = sample_gram(own, last.layout)
-        with np.errstate(divide="ignore"):
-            logs = np.log(np.diag(gram)) + 2 * last.log_scale
-        largest = float(np.diag(gram).max())
-        out[kind] = gram / (largest if largest > 0.0 else 1.0), logs
+        own = last.second().gram() if kind == "nngp" else last.tangent()
+        assert own is not None
+        out[kind] = sample_gram(own, last.layout), last.log_scale
     return out
 
 

@@ -17,8 +17,10 @@ _SINGULAR = 1e-12  # eigenvalues below this share of the largest are rounding
 
 
 @lru_cache(maxsize=8)
-def standard_points(count: int, dimensions: int) -> Floats:
+def standard_points(count: int, dimensions: int, scramble: int = 0) -> Floats:
     """Scrambled Sobol points of a standard Gaussian and their negatives, `(count, dimensions)`.
+
+    Every `scramble` is an independent set: what several of them differ by is their error.
 
     Example:
         >>> bool(np.abs(standard_points(1024, 3).mean(axis=0)).max() < 1e-12)
@@ -27,7 +29,7 @@ def standard_points(count: int, dimensions: int) -> Floats:
     from scipy.stats import qmc  # slow to import, seldom needed
 
     level = max(2, int(count - 1).bit_length() - 1)
-    uniform = qmc.Sobol(dimensions, rng=np.random.default_rng(2024)).random_base2(level)
+    uniform = qmc.Sobol(dimensions, rng=np.random.default_rng(2024 + scramble)).random_base2(level)
     half = ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))  # ndtri is infinite at 0 and 1
     half = half / np.sqrt((half**2).mean(axis=0))  # unit variance in every coordinate, exactly
     points = np.concatenate([half, -half])
@@ -47,7 +49,7 @@ def spectrum_of(covariance: Floats) -> tuple[Floats, Floats]:
     return values[kept], vectors[:, kept]
 
 
-def gaussian_batches(covariance: Floats, count: int) -> tuple[Floats, Floats]:
+def gaussian_batches(covariance: Floats, count: int, scramble: int = 0) -> tuple[Floats, Floats]:
     """Points h `(count, n)` of N(0, V), and V⁺h.
 
     Example:
@@ -58,11 +60,11 @@ def gaussian_batches(covariance: Floats, count: int) -> tuple[Floats, Floats]:
     values, vectors = spectrum_of(covariance)
     if not len(values):
         return np.zeros((1, len(covariance))), np.zeros((1, len(covariance)))
-    z = standard_points(count, len(values))
+    z = standard_points(count, len(values), scramble)
     return z @ (vectors * np.sqrt(values)).T, z @ (vectors / np.sqrt(values)).T
 
 
-def tilted_batches(covariance: Floats, count: int) -> tuple[Floats, Floats] | None:
+def tilted_batches(covariance: Floats, count: int, scramble: int = 0) -> tuple[Floats, Floats] | None:
     """Points h and weights for expectations of functions with a pole 1/‖h‖² at 0; None if those are infinite.
 
     With r the rank of V and ρ the length of V^{−1/2}h, `E f = E' ρ² f/(r − 2)` under a law of ρ² with two degrees of
@@ -77,7 +79,7 @@ def tilted_batches(covariance: Floats, count: int) -> tuple[Floats, Floats] | No
     rank = len(values)
     if rank < 3:
         return None
-    z = standard_points(count, rank)
+    z = standard_points(count, rank, scramble)
     square = np.maximum((z * z).sum(axis=1), 1e-300)
     # the same quantile of the law with two degrees of freedom less
     shorter = 2 * gammaincinv((rank - 2) / 2, gammainc(rank / 2, square / 2))

@@ -23,7 +23,7 @@ class Run:
     """What is asked for: tangent kernels, a way back for gradients; and the expectations that have been computed.
 
     `watched` collects the states that enter activations. A `dry` run computes no expectation: it finds out what is
-    covered.
+    covered. `scramble` numbers the set of points at which expectations are sampled that no formula covers.
     """
 
     moments: Expectations
@@ -31,6 +31,7 @@ class Run:
     backward: bool = False
     watched: list[FeatureState] | None = None
     dry: bool = False
+    scramble: int = 0
 
     @property
     def slopes(self) -> bool:

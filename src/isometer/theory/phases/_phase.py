@@ -7,6 +7,7 @@ inputs are drawn together (ordered), above one apart (chaotic); the curve χ = 1
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,7 +23,8 @@ from isometer.theory.kernels._length_map import UNIT, LengthMap, SignalFamily, c
 
 Floats = NDArray[np.float64]
 Phase = Literal["ordered", "critical", "chaotic", "unbounded"]
-_CRITICAL = 1e-9  # |χ − 1| below this is the edge
+CRITICAL = 1e-9
+"""|χ − 1| below this is the edge of chaos."""
 
 
 @dataclass(frozen=True)
@@ -55,19 +57,29 @@ class PhasePoint:
             >>> phase_point("relu", 2.0, 0.0).verdict
             'At the edge of chaos: cosines change slower than exponentially, gradients keep their size.'
         """
-        if self.phase == "unbounded":
-            return "The variance grows without bound: signals overflow after finitely many layers."
-        if self.variance == 0.0:
-            return "Signals die out: the variance goes to zero layer by layer."
-        if self.phase == "critical":
-            return "At the edge of chaos: cosines change slower than exponentially, gradients keep their size."
-        scale = "immediately" if self.correlation_scale == 0 else f"within about {self.correlation_scale:.3g} layers"
-        if self.phase == "ordered":
-            return f"Ordered: all inputs become alike {scale}, and gradients vanish by ×{self.chi:.4g} per layer."
-        return (
-            f"Chaotic: nearby inputs are driven to cosine {self.cosine:.4g} {scale}, and gradients grow by "
-            f"×{self.chi:.4g} per layer."
-        )
+        return verdict(self.phase, self.variance, self.chi, self.cosine, self.correlation_scale)
+
+
+def verdict(phase: Phase, variance: float, chi: float, cosine: float | None, depth_scale: float) -> str:
+    """One sentence on where depth leads.
+
+    Example:
+        >>> verdict("unbounded", math.inf, 3.0, None, math.inf)
+        'The variance grows without bound: signals overflow after finitely many layers.'
+    """
+    if phase == "unbounded":
+        return "The variance grows without bound: signals overflow after finitely many layers."
+    if variance == 0.0:
+        return "Signals die out: the variance goes to zero layer by layer."
+    if phase == "critical":
+        return "At the edge of chaos: cosines change slower than exponentially, gradients keep their size."
+    scale = "immediately" if depth_scale == 0 else f"within about {depth_scale:.3g} layers"
+    if phase == "ordered":
+        return f"Ordered: all inputs become alike {scale}, and squared gradients fall by ×{chi:.4g} per layer."
+    return (
+        f"Chaotic: nearby inputs are driven to cosine {cosine:.4g} {scale}, and squared gradients grow by "
+        f"×{chi:.4g} per layer."
+    )
 
 
 def phase_point(
@@ -98,9 +110,9 @@ def phase_point(
     chi = sigma * family.slope_second(variance)
     length_scale = _scale(length_slope)
     if variance == 0.0:
-        phase: Phase = "critical" if abs(chi - 1.0) <= _CRITICAL else "ordered"
+        phase: Phase = "critical" if abs(chi - 1.0) <= CRITICAL else "ordered"
         return PhasePoint(name, sigma, shift, 0.0, chi, phase, None, length_scale, math.inf)
-    if abs(chi - 1.0) <= _CRITICAL:
+    if abs(chi - 1.0) <= CRITICAL:
         linear = family.activation.is_affine
         kept = None if linear else _limit(family, variance, sigma, shift)[0]
         return PhasePoint(name, sigma, shift, variance, chi, "critical", kept, length_scale, math.inf)
@@ -165,21 +177,33 @@ def _limit(family: SignalFamily, variance: float, sigma: float, shift: float) ->
     def after(gap: float) -> float:
         return share * float(view.dual.deficit(np.array(gap))) / whole
 
+    gap = fixed_gap(after)
+    if gap == 0.0:
+        return 1.0, 1.0  # χ is 1 up to rounding, and so is c*
+    slope = share * float(view.dual.slope_at_gap(np.array(gap))) / whole
+    return 1.0 - gap, slope
+
+
+def fixed_gap(after: Callable[[float], float]) -> float:
+    """The attracting fixed point in [0, 1] of a map of 1 − ρ that drives nearby inputs apart; 0 where it does not.
+
+    Example:
+        >>> round(fixed_gap(lambda gap: 2.0 * gap / (1.0 + 2.0 * gap)), 12)
+        0.5
+    """
+
     def excess(log_gap: float) -> float:
         gap = math.exp(log_gap)
         return after(gap) / gap - 1.0
 
     if excess(0.0) >= -1e-13:  # κ(0) = 0: orthogonal inputs stay so
-        gap = 1.0
-    else:
-        low = -34.0
-        while excess(low) <= 0.0 and low < -1e-3:
-            low /= 2
-        if low >= -1e-3:
-            return 1.0, 1.0  # no change of sign: χ is 1 up to rounding, and so is c*
-        gap = math.exp(float(brentq(excess, low, 0.0, xtol=1e-14)))
-    slope = share * float(view.dual.slope_at_gap(np.array(gap))) / whole
-    return 1.0 - gap, slope
+        return 1.0
+    low = -34.0
+    while excess(low) <= 0.0 and low < -1e-3:
+        low /= 2
+    if low >= -1e-3:
+        return 0.0  # no change of sign: the slope at one is 1 up to rounding
+    return math.exp(float(brentq(excess, low, 0.0, xtol=1e-14)))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from isometer.theory.networks._columns import (
     Activate,
     Affine,
-    Columns,
     NormalizeBatch,
     Operation,
     evaluate_with_jacobian,
@@ -151,7 +150,8 @@ def _skip_layer(
         if layer == 1:
             back = _through_input(pull, path, back, given)
         else:
-            back = _through_early(pull, path.layers[layer - 2].output, layer, back)
+            before = path.layers[layer - 2]
+            back = _through_early(pull, before.output, before.mean, layer, back)
     if math.isinf(gamma):
         return at_weights, back
     top = max(total.log, back.log)
@@ -167,18 +167,14 @@ def _late_scales(forward: Forward, path: Path, layer: int) -> Floats:
     return np.asarray(own * forward.spec.output_scale(layer))
 
 
-def _through_early(pull: Pullback, gram: Floats, layer: int, gradient: _Gradient) -> _Gradient:
-    operations: list[Operation] = []
-    columns = Columns(gram)
-    for step in pull.forward.early:
-        operations.append(pull.forward.operation(step, columns, layer))
-        columns = columns.then(operations[-1])
-    return pull(tuple(operations), gram, gradient)
+def _through_early(pull: Pullback, gram: Floats, mean: Floats, layer: int, gradient: _Gradient) -> _Gradient:
+    base, operations = pull.forward.early_operations(gram, mean, layer)
+    return pull(operations, base.covariance, gradient)
 
 
 def _through_input(pull: Pullback, path: Path, gradient: _Gradient, given: Floats | None) -> _Gradient:
     if given is None:
-        return _through_early(pull, path.start, 1, gradient)
+        return _through_early(pull, path.start, path.start_mean, 1, gradient)
     x = given * math.exp(-path.start_log_scale)
     operations = pull.forward.operations_of_given(x)
     return gradient.times(average_jacobians(gradient.gram, evaluate_with_jacobian(operations, x)[1], np.ones(len(x))))

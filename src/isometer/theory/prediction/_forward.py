@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ class LayerMoments:
 
     `entering`: Gram matrix of what enters the weights. `pre`: the Gaussians behind it. `output`: Gram matrix of what
     the layer hands on, `exp(log_scale)` left out of its features. `before`: Gram matrix of what enters the activation.
-    `late`: a norm over features after a skip.
+    `mean`: of the output's features, which a skip keeps. `late`: a norm over features after a skip.
     """
 
     entering: Floats
@@ -44,6 +44,7 @@ class LayerMoments:
     before: Floats
     log_scale: float
     before_log_scale: float
+    mean: Floats
     late: Affine | None = None
 
 
@@ -56,6 +57,7 @@ class Path:
 
     start: Floats
     start_log_scale: float
+    start_mean: Floats
     layers: list[LayerMoments] = field(default_factory=list)
     diverged: int = -1
 
@@ -205,10 +207,10 @@ class Forward:
         if self.spec.homogeneity == 1 and gram.max() > 0:
             # the chain has no scale of its own: carried as a logarithm it cannot overflow
             scale = math.sqrt(float(np.diag(gram).max()))
-        path = Path(gram / scale**2, math.log(scale))
         given = None if is_gram else batch.T / scale
-        state = Columns(path.start)
         mean = np.zeros(len(gram)) if given is None else given.mean(axis=0)
+        path = Path(gram / scale**2, math.log(scale), mean)
+        state = Columns(path.start)
         step = self._skip_step if self.spec.has_skip else self._step
         for layer in range(1, self.spec.layers + 1):
             log_scale = path.layers[-1].log_scale if path.layers else path.start_log_scale
@@ -230,14 +232,40 @@ class Forward:
                 break
         return path
 
-    def _entering(self, state: Columns, given: Floats | None, layer: int) -> tuple[Floats, Columns]:
+    def _entering(self, state: Columns, mean: Floats, given: Floats | None, layer: int) -> tuple[Floats, Columns]:
         """The Gram matrix that enters the weights, and the features behind it."""
         if given is None or not self.early:
-            columns = self.after(state, self.early, layer)
+            if not self.spec.has_skip:
+                columns = self.after(state, self.early, layer)
+            else:
+                columns, operations = self.early_operations(state.covariance, mean, layer)
+                for operation in operations:
+                    columns = columns.then(operation)
             return self.statistics(columns)[0], columns
         operations = self.operations_of_given(given)
         values = evaluate(operations, given)
         return values.T @ values / len(values), Columns(state.covariance, operations)
+
+    def early_operations(self, gram: Floats, mean: Floats, layer: int) -> tuple[Columns, tuple[Operation, ...]]:
+        """The steps between a skip's sum and the weights behind it, and the Gaussians that they see.
+
+        What the sum hands on has Gram matrix and means that are known, and counts as Gaussian of that Gram matrix;
+        only a norm over features that comes first tells means from deviations.
+        """
+        norm, base = self.spec.norm, Columns(gram)
+        first = () if norm is None or norm.over == "batch" or self.early[:1] != ("norm",) else self.early[:1]
+        found: list[Operation] = []
+        if first:
+            assert norm is not None
+            own = feature_norm(norm, np.diag(gram), mean, self.spec.widths[layer - 1])
+            if norm.recenter:
+                base, own = Columns(gram - np.outer(mean, mean)), replace(own, shift=np.zeros_like(mean))
+            found.append(own)
+        columns = base.then(found[0]) if found else base
+        for step in self.early[len(first) :]:
+            found.append(self.operation(step, columns, layer))
+            columns = columns.then(found[-1])
+        return base, tuple(found)
 
     def operations_of_given(self, given: Floats) -> tuple[Operation, ...]:
         """The steps before the first weights, for an input whose features `(d, n)` are known."""
@@ -256,7 +284,7 @@ class Forward:
     def _step(
         self, layer: int, state: Columns, mean: Floats, given: Floats | None, log_scale: float
     ) -> tuple[LayerMoments, Columns, Floats]:
-        entering, early = self._entering(state, given, layer)
+        entering, early = self._entering(state, mean, given, layer)
         pre = Columns(self.weight_variance(layer) * entering + self.spec.bias_variance)
         out = self.output(pre, layer)
         gram = self.statistics(out)[0]
@@ -271,7 +299,7 @@ class Forward:
             size = math.sqrt(float(np.diag(gram).max()))
             gram, after_log = gram / size**2, log_scale + math.log(size)
             out = scaled(out, 1 / size)
-        return LayerMoments(entering, pre, gram, before, after_log, after_scale), out, mean
+        return LayerMoments(entering, pre, gram, before, after_log, after_scale, mean), out, mean
 
     def _before_early(self, early: Columns, given: Floats | None) -> Floats:
         place = next((k for k, o in enumerate(early.operations) if isinstance(o, Activate)), len(early.operations))
@@ -285,7 +313,7 @@ class Forward:
         self, layer: int, state: Columns, mean: Floats, given: Floats | None, log_scale: float
     ) -> tuple[LayerMoments, Columns, Floats]:
         """H + γ·branch: the Gram matrices add up, and with branches of mean m so do γ(μmᵀ + mμᵀ)."""
-        entering, early = self._entering(state, given, layer)
+        entering, early = self._entering(state, mean, given, layer)
         pre = Columns(self.weight_variance(layer) * entering + self.spec.bias_variance)
         branch, shift = self.statistics(self.after(pre, self.branch, layer))
         gamma = self.spec.at("residual", layer)
@@ -311,7 +339,7 @@ class Forward:
         if self.spec.homogeneity == 1 and float(np.diag(total).max()) > 0:
             own_size = math.sqrt(float(np.diag(total).max()))
             total, mean, log_scale = total / own_size**2, mean / own_size, log_scale + math.log(own_size)
-        return LayerMoments(entering, pre, total, before, log_scale, before_log, own), Columns(total), mean
+        return LayerMoments(entering, pre, total, before, log_scale, before_log, mean, own), Columns(total), mean
 
 
 def scaled(columns: Columns, factor: float) -> Columns:

@@ -44,7 +44,8 @@ def predict(
     Features that leave the weights are Gaussian at infinite width; their covariance follows from the Gram matrix that
     enters, layer by layer, exactly where there is a formula and otherwise by quasi-Monte Carlo (about three digits).
     Gradients are those of a Gaussian cotangent at the output, with backward weights taken as independent of forward
-    ones. Where features pass a skip connection the input's features count as Gaussian too.
+    ones. Where features pass a skip connection the input's features count as Gaussian without mean too, except at a
+    norm over features, which sees their mean.
 
     With positions, metrics are those of samples with all positions side by side, and `gradient_log_norm` is that of
     all weights of a layer together.
