@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.errors import IsometerError
+
+if TYPE_CHECKING:
+    from isometer.empirical._result import EmpiricalKernel
 
 Floats = NDArray[np.float64]
 
@@ -52,6 +57,57 @@ def kernel_distance(first: ArrayLike, second: ArrayLike) -> float:
     # The difference itself, and not 1 − cos², which rounding takes over near 0.
     rest = a / norm - (np.sum(a * b) / (norm * other)) * (b / other)
     return float(np.linalg.norm(rest))
+
+
+@dataclass(frozen=True)
+class KernelDrift:
+    """How far a kernel, or its part of one layer, moved.
+
+    Attributes:
+        relative: ‖after − before‖/‖before‖.
+        turned: the same at the scale that fits best, so that growth alone is 0.
+        growth: the norm after over the norm before.
+    """
+
+    relative: float
+    turned: float
+    growth: float
+
+
+def kernel_drift(before: EmpiricalKernel, after: EmpiricalKernel) -> dict[str, KernelDrift]:
+    """How far a kernel moved between two checkpoints, by the parts that both have; the whole is under "total".
+
+    Args:
+        before: a kernel, with parts if `by` was given.
+        after: that of the other checkpoint, on the same batch.
+
+    Example:
+        >>> import torch
+        >>> from isometer import empirical_kernel
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3, bias=False), torch.nn.Linear(3, 1, bias=False))
+        >>> first = empirical_kernel(model, torch.eye(2), by="layer")
+        >>> model[1].weight.data *= 2
+        >>> found = kernel_drift(first, empirical_kernel(model, torch.eye(2), by="layer"))
+        >>> round(found["0"].growth, 5), round(found["1"].relative, 5)  # the first layer's gradient has the factor 2
+        (4.0, 0.0)
+    """
+    if before.matrix.shape != after.matrix.shape or before.kind != after.kind:
+        raise IsometerError(
+            f"the kernels are {before.kind} {before.matrix.shape} and {after.kind} {after.matrix.shape}; expected the "
+            "same kind on the same samples — pass the same batch and options"
+        )
+    found = {"total": _drift(before.flat, after.flat)}
+    for name, part in before.parts.items():
+        if name in after.parts:
+            found[name] = _drift(part.reshape(before.flat.shape), after.parts[name].reshape(before.flat.shape))
+    return found
+
+
+def _drift(before: Floats, after: Floats) -> KernelDrift:
+    first, last = float(np.linalg.norm(before)), float(np.linalg.norm(after))
+    if first == 0.0:
+        return KernelDrift(0.0, 0.0, 1.0) if last == 0.0 else KernelDrift(math.inf, 1.0, math.inf)
+    return KernelDrift(float(np.linalg.norm(after - before)) / first, kernel_distance(after, before), last / first)
 
 
 def label_gram(labels: ArrayLike, samples: int) -> Floats:

@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional
 
 from isometer.empirical._linearisation import Axis, Linearisation, Parameter, arranged
-from isometer.empirical._taps import TapSite, Tap, patches
+from isometer.empirical._taps import Tap, TapSite, patches
 
 Tensor = torch.Tensor
 _BLOCK = 1 << 24  # numbers in a temporary

@@ -15,10 +15,10 @@ from isometer.checks import whole_number
 from isometer.doctor.probe._examine import checked
 from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import map_tensors
-from isometer.empirical._assembly import Floats, PassPair, Parts, full_kernel, trace_kernel
+from isometer.empirical._assembly import Floats, Parts, PassPair, full_kernel, trace_kernel
 from isometer.empirical._conjugate import conjugate_kernel
 from isometer.empirical._linearisation import Linearisation
-from isometer.empirical._result import EmpiricalKernel, Kind, Method, KernelRun
+from isometer.empirical._result import EmpiricalKernel, KernelRun, Kind, Method
 from isometer.errors import IsometerError
 from isometer.work import Work, check_work
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from isometer.doctor.probe._examine import call
 from isometer.doctor.probe._tensor_trees import dense, map_tensors, tensors
-from isometer.empirical._taps import TapSite, Tap, Tapping
+from isometer.empirical._taps import Tap, Tapping, TapSite
 from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
