@@ -42,7 +42,7 @@ def test_the_curvature_of_cross_entropy_weights_the_kernel() -> None:
     assert found.rate == pytest.approx(3.0 / exact, rel=2e-4)
 
 
-def _last_loss(x: Any, y: Any, rate: float, momentum: float, scale: Any, steps: int = 2000) -> float:
+def _last_loss(x: Any, y: Any, rate: float, momentum: float, scale: Any, steps: int = 300) -> float:
     """The loss after heavy-ball steps m ← βm + g, w ← w − η m/scale of a linear model with a constant feature."""
     x = np.hstack([x.numpy(), np.ones((len(x), 1))])
     w, m = np.zeros(x.shape[1]), np.zeros(x.shape[1])
