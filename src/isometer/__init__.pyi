@@ -7,6 +7,8 @@ from .doctor.probe._examination import Examination as Examination
 from .doctor.probe._examine import probe as probe
 from .doctor.treatment._apply import treat as treat
 from .doctor.treatment._record import Treatment as Treatment
+from .empirical._kernel import empirical_kernel as empirical_kernel
+from .empirical._result import EmpiricalKernel as EmpiricalKernel
 from .errors import ActivationError as ActivationError
 from .errors import InfiniteMomentError as InfiniteMomentError
 from .errors import IsometerError as IsometerError

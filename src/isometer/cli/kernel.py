@@ -1,4 +1,4 @@
-"""`isometer kernel` and `isometer phase`: kernels of infinitely wide networks, and order and chaos."""
+"""`isometer kernel` and `isometer phase`: kernels of infinitely wide networks and of models, and order and chaos."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from isometer.cli._model_kernel import ModelKernel, model_kernel
 from isometer.cli._network import InputOptions, NetworkOptions, check_folders, kernel_inputs, shaped
 from isometer.cli._option_groups import takes_options
 from isometer.cli._shared import (
@@ -53,8 +54,27 @@ def kernel(
         str | None, typer.Option("--depths", metavar="1,2,4,…", help="Several depths: the whole curve.")
     ] = None,
     kind: Annotated[
-        KindChoice, typer.Option("--kind", help="nngp: the top layer's kernel; ntk: all weights trained.")
-    ] = KindChoice.nngp,
+        KindChoice | None,
+        typer.Option(
+            "--kind", help="nngp: the top layer's kernel; ntk: all weights trained. nngp, of a --model ntk, by default."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="FILE:FACTORY",
+            help="A PyTorch model as it is, instead of a network at infinite width; a target of `isometer doctor`. A "
+            "file or package is executed.",
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", metavar="FILE", help="Weights for the --model: .safetensors or a state dict."),
+    ] = None,
+    evaluate: Annotated[
+        bool, typer.Option("--eval", help="The --model in evaluation mode instead of training mode.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Save the matrix: .npy, or .npz with its diagonal.")
     ] = None,
@@ -70,16 +90,57 @@ def kernel(
     the NNGP is the Gram matrix that `predict` follows. The cost does not grow with depth, up to millions, for inputs of
     one length.
 
+    With --model it is the kernel of that model on that batch: all outputs of the batch by all trained parameters, so
+    that batch norm in training mode couples the samples. It comes with the largest stable learning rates.
+
     Examples: [bold]isometer kernel --activation 'normalized(relu)' --input data:fashion-mnist:scale=norm[/],
-    [bold]isometer kernel --depths 1,10,100,1000 --input x.npy --kind ntk --plot k.png[/]
+    [bold]isometer kernel --depths 1,10,100,1000 --input x.npy --kind ntk --plot k.png[/],
+    [bold]isometer kernel --model my_model.py:make --input data:cifar10[/]
     """
+    check_folders(plot, out)
+    if out is not None and out.suffix not in (".npy", ".npz"):
+        raise IsometerError(f"a kernel is saved as .npy or .npz; got {str(out)!r} — add one of these endings")
+    if model is not None:
+        if network.given or depths is not None:
+            option = "depths" if not network.given else min(network.given).replace("_", "-")
+            raise IsometerError(f"--model brings its own network; expected no other — drop --{option}")
+        with allowing(memory, time):
+            _show_model(
+                model_kernel(
+                    model,
+                    data,
+                    "ntk" if kind is None else kind.value,
+                    checkpoint=checkpoint,
+                    evaluate=evaluate,
+                    threads=threads,
+                ),
+                out,
+                plot,
+                as_json,
+            )
+        return
+    if checkpoint is not None or evaluate:
+        raise IsometerError("--checkpoint and --eval are about a --model; expected one — pass --model FILE:FACTORY")
+    _wide_kernel(network, data, depths, kind or KindChoice.nngp, out, plot, memory, time, threads, as_json)
+
+
+def _wide_kernel(
+    network: NetworkOptions,
+    data: InputOptions,
+    depths: str | None,
+    kind: KindChoice,
+    out: Path | None,
+    plot: Path | None,
+    memory: str | None,
+    time: str | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """The kernels of a network at infinite width."""
     from isometer.theory.chains import kernels_of
     from isometer.theory.kernels._kernel_diagnosis import headline
 
     wanted = _depths(network, depths)
-    check_folders(plot, out)
-    if out is not None and out.suffix not in (".npy", ".npz"):
-        raise IsometerError(f"a kernel is saved as .npy or .npz; got {str(out)!r} — add one of these endings")
     samples = kernel_inputs(network, data)
     spec = network.stack(samples.shape[-1])
     batch = shaped(samples, spec) if network.brings_its_own else samples
@@ -97,7 +158,7 @@ def kernel(
     words = headline(matrices[-1], diagnosis)
     several = matrices if len(matrices) > 1 else []
     if out is not None:
-        _save(matrices[-1], out)
+        _save(out, matrices[-1].matrix, log_diagonal=matrices[-1].log_diagonal)
     if plot is not None:
         from isometer.report._kernels import kernel_picture
         from isometer.report._pictures import save_figure
@@ -249,17 +310,35 @@ def _name(spec: Spec) -> str:
     return text if len(text) <= 50 else f"{text[:49]}…"
 
 
-def _save(matrix: KernelMatrix, path: Path) -> None:
-    """Written whole or not at all."""
+def _show_model(found: ModelKernel, out: Path | None, plot: Path | None, as_json: bool) -> None:
+    """Print, save and draw the kernel of a model."""
+    matrix = found.kernel.matrix
+    if out is not None:
+        _save(out, matrix, spectrum=found.kernel.spectrum, **{f"part:{k}": v for k, v in found.kernel.parts.items()})
+    if plot is not None:
+        from isometer.report._model_kernels import model_kernel_picture
+        from isometer.report._pictures import save_figure
+
+        save_figure(model_kernel_picture(found.document, matrix), plot)
+    if as_json:
+        emit({**found.document, "kernel": matrix if len(matrix) <= _LISTED else None})
+        return
+    from isometer.report._model_kernels import model_kernel_card
+
+    console().print(model_kernel_card(found.document))
+
+
+def _save(path: Path, matrix: np.ndarray[Any, Any], **beside: Any) -> None:
+    """Written whole or not at all; what stands beside the matrix has room in .npz only."""
     import numpy as np
 
     def write(partial: Path) -> None:
         # Given a path, NumPy would append its own ending to the temporary name.
         with partial.open("wb") as file:
             if path.suffix == ".npy":
-                np.save(file, matrix.matrix)
+                np.save(file, matrix)
             else:
-                np.savez(file, kernel=matrix.matrix, log_diagonal=matrix.log_diagonal)
+                np.savez(file, kernel=matrix, **beside)
 
     write_whole(path, write)
 

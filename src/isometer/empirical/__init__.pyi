@@ -1,0 +1,11 @@
+from ._comparison import KernelDrift as KernelDrift
+from ._comparison import kernel_alignment as kernel_alignment
+from ._comparison import kernel_distance as kernel_distance
+from ._comparison import kernel_drift as kernel_drift
+from ._comparison import label_gram as label_gram
+from ._curvature import StableRate as StableRate
+from ._curvature import largest_stable_rate as largest_stable_rate
+from ._descent import Descent as Descent
+from ._descent import descent as descent
+from ._kernel import empirical_kernel as empirical_kernel
+from ._result import EmpiricalKernel as EmpiricalKernel

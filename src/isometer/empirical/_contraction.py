@@ -1,0 +1,241 @@
+"""From derivatives at taps to inner products of parameter gradients.
+
+The gradient of one row (an output of a sample) by the weights of a layer is Σ_t g_t ⊗ x_t over positions t. The inner
+product of two rows is Σ_{t,t′} ⟨g_t, g′_t′⟩⟨x_t, x′_t′⟩: a product of two Gram matrices, cheap for few positions. For
+many positions the gradients themselves are cheaper. Where samples act on each other all of the batch are positions of
+one row, and x is replaced by its coordinates in its own span. Weights used several times have more positions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional
+
+from isometer.empirical._linearisation import Axis, Linearisation, Parameter, arranged
+from isometer.empirical._taps import Tap, TapSite, patches
+
+Tensor = torch.Tensor
+_BLOCK = 1 << 24  # numbers in a temporary
+
+
+@dataclass(frozen=True, eq=False)
+class GradientFactors:
+    """Gradients Σ_t g_t ⊗ x_t: g (k, n, T, o), and x (n, T, i) or the index (n, T) of the only entry of x that is 1."""
+
+    signal: Tensor
+    read: Tensor
+
+    @property
+    def is_index(self) -> bool:
+        return not self.read.is_floating_point()
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """Gradients of k·n rows by one parameter: as factors, or whole (k, n, numbers)."""
+
+    factors: GradientFactors | None
+    whole: Tensor | None
+    shape: torch.Size  # of the parameter
+    turned: bool = False  # the parameter is Σ x_t ⊗ g_t
+
+    def written_out(self) -> Tensor:
+        """The gradients whole."""
+        if self.whole is not None:
+            return self.whole
+        assert self.factors is not None
+        return _outer(self.factors, self.shape, self.turned).flatten(2)
+
+
+def gradients_by(
+    at: Linearisation, parameter: Parameter, found: Mapping[TapSite, Tensor], direct: Tensor | None, *, joint: bool
+) -> Gradients:
+    """Gradients by one parameter from the derivatives at its sites.
+
+    Args:
+        at: the pass.
+        parameter: one of its parameters.
+        found: (k, *site) for its sites.
+        direct: (k, *parameter) of uses that no tap covers.
+        joint: every cotangent is a row of its own; otherwise each has one row per sample.
+    """
+    factors: list[tuple[bool, GradientFactors]] = []
+    whole = None if direct is None else direct.reshape(len(direct), 1, -1)
+    for tap in parameter.taps:
+        gradient = found[tap.site]
+        axis = None if joint else at.axes[tap.site]
+        made = _factors(tap, gradient, axis, at.samples)
+        if made is not None and tap.constant is parameter.tensor:
+            factors.append((tap.rule in ("transposed", "embedding"), made))
+            continue
+        rows = _to_parameter(_rows(tap, gradient, axis, at.samples), tap.constant, parameter)
+        whole = rows if whole is None else whole + rows
+    shape = parameter.tensor.shape
+    kinds = {(turned, one.is_index) for turned, one in factors}
+    if whole is None and len(kinds) == 1:
+        return Gradients(_joined([one for _, one in factors]), None, shape, turned=factors[0][0])
+    for turned, one in factors:
+        rows = _outer(one, shape, turned).flatten(2)
+        whole = rows if whole is None else whole + rows
+    return Gradients(None, whole, shape)
+
+
+def _joined(factors: Sequence[GradientFactors]) -> GradientFactors:
+    if len(factors) == 1:
+        return factors[0]
+    return GradientFactors(torch.cat([one.signal for one in factors], 2), torch.cat([one.read for one in factors], 1))
+
+
+def _factors(tap: Tap, gradient: Tensor, axis: Axis, samples: int) -> GradientFactors | None:
+    """None where a tap's derivative is no sum of products."""
+    if tap.rule == "sum" or tap.read is None or (tap.window is not None and tap.window.groups > 1):
+        return None
+    signal = arranged(gradient, axis, samples, lead=1)  # (k, n, m, …)
+    if tap.rule == "convolution":
+        signal, read = _convolution_parts(tap, signal, axis, samples)
+        return GradientFactors(signal.flatten(3), read.flatten(2))
+    read = arranged(tap.read, axis, samples)
+    if tap.rule == "embedding":
+        index = read.flatten(1)
+        signal = signal.flatten(2, -2)
+        if tap.padding_index is not None:
+            signal = signal * (index != tap.padding_index)[..., None]
+        return GradientFactors(signal, index)
+    return GradientFactors(signal.flatten(2, -2), read.flatten(1, -2))
+
+
+def _convolution_parts(tap: Tap, signal: Tensor, axis: Axis, samples: int) -> tuple[Tensor, Tensor]:
+    """(k, n, T, groups, o) and (n, T, groups, i)."""
+    assert tap.window is not None
+    assert tap.read is not None
+    k, n, m, channels = signal.shape[:4]
+    groups = tap.window.groups
+    signal = signal.reshape(k, n, m, groups, channels // groups, -1).movedim(-1, 3)
+    read = arranged(patches(tap.read, tap.window), axis, samples)
+    return signal.flatten(2, 3), read.flatten(1, 2)
+
+
+def _rows(tap: Tap, gradient: Tensor, axis: Axis, samples: int) -> Tensor:
+    """(k, n, *constant): the derivatives by what a tap applies."""
+    signal = arranged(gradient, axis, samples, lead=1)
+    k, n = signal.shape[:2]
+    if tap.rule == "convolution":
+        parts = _convolution_parts(tap, signal, axis, samples)
+        return torch.einsum("kntgo,ntgi->kngoi", *parts).reshape(k, n, *tap.constant.shape)
+    made = _factors(tap, gradient, axis, samples)
+    if made is not None:
+        return _outer(made, tap.constant.shape, tap.rule in ("transposed", "embedding"))
+    if tap.read is not None:
+        signal = signal * arranged(tap.read.expand(tap.site.shape), axis, samples)
+    sizes = tap.aligned if axis is None else (tap.aligned[0] if axis == 1 else 1, *tap.aligned[axis + 1 :])
+    over = [place + 2 for place, size in enumerate(sizes) if size == 1 and signal.shape[place + 2] > 1]
+    summed = signal.sum(over) if over else signal
+    return tap.sign * summed.reshape(k, n, *tap.constant.shape)
+
+
+def _outer(factors: GradientFactors, shape: Sequence[int], turned: bool) -> Tensor:
+    k, n, t, o = factors.signal.shape
+    if factors.is_index:
+        rows = factors.signal.new_zeros(k, n * shape[0], o)
+        offset = torch.arange(n, device=rows.device)[:, None] * shape[0]
+        rows.index_add_(1, (factors.read + offset).flatten(), factors.signal.reshape(k, n * t, o))
+        return rows.reshape(k, n, *shape)
+    letters = "kntj,nti->knij" if turned else "kntj,nti->knji"
+    return torch.einsum(letters, factors.signal, factors.read).reshape(k, n, *shape)
+
+
+def _to_parameter(rows: Tensor, constant: Tensor, parameter: Parameter) -> Tensor:
+    """Derivatives by a constant taken on to a parameter it is calculated from: (k, n, numbers)."""
+    if constant is parameter.tensor:
+        return rows.reshape(*rows.shape[:2], -1)
+    stack = rows.flatten(0, 1)
+    (found,) = torch.autograd.grad(constant, [parameter.tensor], stack, retain_graph=True, is_grads_batched=True)
+    return found.reshape(*rows.shape[:2], -1)
+
+
+# --- inner products ---------------------------------------------------------------------------------------------------
+
+
+def inner_products(left: Gradients, right: Gradients, *, trace: bool) -> Tensor:
+    """Inner products of gradients: (n, n′) summed over equal cotangents, or (k, n, k′, n′) for all pairs."""
+    first, second = left.factors, right.factors
+    if first is not None and second is not None and first.is_index == second.is_index:
+        return _of_factors(*_same_read(first, second), trace=trace)
+    whole = left.written_out()
+    return _of_whole(whole, whole if right is left else right.written_out(), trace=trace)
+
+
+def _of_whole(left: Tensor, right: Tensor, *, trace: bool) -> Tensor:
+    if trace:
+        return left.transpose(0, 1).flatten(1) @ right.transpose(0, 1).flatten(1).T
+    product = left.flatten(0, 1) @ right.flatten(0, 1).T
+    return product.reshape(*left.shape[:2], *right.shape[:2])
+
+
+def _same_read(left: GradientFactors, right: GradientFactors) -> tuple[GradientFactors, GradientFactors]:
+    """Indices as rows of the identity, over those that occur; reads in the span of the left ones if that is small."""
+    same = right is left
+    if left.is_index:
+        used, place = torch.cat([left.read.flatten(), right.read.flatten()]).unique(return_inverse=True)
+        ones = functional.one_hot(place, len(used)).to(left.signal)
+        split = left.read.numel()
+        left = GradientFactors(left.signal, ones[:split].reshape(*left.read.shape, -1))
+        right = left if same else GradientFactors(right.signal, ones[split:].reshape(*right.read.shape, -1))
+    n, t, width = left.read.shape
+    if n > 1 or 2 * t > width:
+        return left, right
+    basis, triangle = torch.linalg.qr(left.read[0].T)  # x = triangleᵀ basisᵀ, basis (i, T)
+    left = GradientFactors(left.signal, triangle.T[None])
+    return left, left if same else GradientFactors(right.signal, right.read @ basis)
+
+
+def _of_factors(left: GradientFactors, right: GradientFactors, *, trace: bool) -> Tensor:
+    (k, n, t, o), i = left.signal.shape, left.read.shape[-1]
+    h, m, s, _ = right.signal.shape
+    pairs = float(n * t * m * s)
+    if trace:
+        as_grams, as_rows = pairs * (i + k * o), float(k * o * i) * (n * t + m * s + n * m)
+    else:
+        as_grams, as_rows = pairs * (i + k * h * o), float(o * i) * (k * n * t + h * m * s + k * n * h * m)
+    if as_grams <= as_rows:
+        return _by_grams(left, right, trace=trace)
+    return _by_rows(left, right, trace=trace)
+
+
+def _by_grams(left: GradientFactors, right: GradientFactors, *, trace: bool) -> Tensor:
+    (k, n, t, _), (h, m, s, _) = left.signal.shape, right.signal.shape
+    size = t * m * s * (1 if trace else k * h)
+    step = max(1, _BLOCK // max(1, size))
+    found = []
+    for first in range(0, n, step):
+        g, x = left.signal[:, first : first + step], left.read[first : first + step]
+        b = x.shape[0]
+        reads = (x.flatten(0, 1) @ right.read.flatten(0, 1).T).reshape(b, t, m, s)
+        if trace:
+            a, c = (one.permute(1, 2, 0, 3).flatten(2).flatten(0, 1) for one in (g, right.signal))
+            found.append(((a @ c.T).reshape(b, t, m, s) * reads).sum((1, 3)))
+        else:
+            product = (g.flatten(0, 2) @ right.signal.flatten(0, 2).T).reshape(k, b, t, h, m, s)
+            found.append((product * reads[None, :, :, None]).sum((2, 5)))
+    return torch.cat(found, 0 if trace else 1)
+
+
+def _by_rows(left: GradientFactors, right: GradientFactors, *, trace: bool) -> Tensor:
+    """A slice of the layer's outputs at a time, so that the gradients of a large layer are never whole."""
+    o, i = left.signal.shape[-1], left.read.shape[-1]
+    rows = max(math.prod(one.signal.shape[:2]) for one in (left, right))
+    step = max(1, _BLOCK // max(1, rows * i))
+    total: Tensor | None = None
+    for first in range(0, o, step):
+        part = slice(first, first + step)
+        a = torch.einsum("kntj,nti->knji", left.signal[..., part], left.read).flatten(2)
+        same = right is left
+        b = a if same else torch.einsum("kntj,nti->knji", right.signal[..., part], right.read).flatten(2)
+        product = _of_whole(a, b, trace=trace)
+        total = product if total is None else total + product
+    assert total is not None
+    return total
