@@ -120,7 +120,7 @@ _floors = cases({"F": "normalized(relu)", "m": 64, "L": 40, "rho": 0.5})
 
 def _away_from_floor(i: Instance, rng: Rng) -> Estimate:
     """|log₂| of the mean over its floor."""
-    sample = unit_cosines(i["F"], i["m"], i["L"], i["rho"], 10_000)[-1]
+    sample = unit_cosines(i["F"], i["m"], i["L"], i["rho"], 16_000)[-1]
     mean = Estimate.of(sample)
     floor = cosine_floor(i["F"], i["m"]).mean
     error = mean.error / (mean.value * math.log(2))
@@ -223,7 +223,7 @@ CLAIMS = (
         at_most(Sampled(_away_from_floor), 1.0),
         {"networks": _floors},
         counts=(1, 1),
-        resolution=0.6,
+        resolution=0.5,
     ),
     expectation(
         "004/thm-52:odd",

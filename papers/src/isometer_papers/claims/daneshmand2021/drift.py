@@ -63,7 +63,8 @@ def _deviation(i: Instance, rng: Rng) -> Estimate:
     """(V̂(H_{ℓ+1}) − (1/n − p_n))²."""
     n = len(i["squares"])
     expected = 1 / n - float(spectrum_map(i["squares"]).eigenvalues[-1])
-    found = gram_statistics(i["squares"], i["width"], lyapunov_of_grams, draws=_draws(i), rng=rng)
+    # squares of deviations have heavy tails: twice the draws of a mean
+    found = gram_statistics(i["squares"], i["width"], lyapunov_of_grams, draws=2 * _draws(i), rng=rng)
     return Estimate.of((found - expected) ** 2)
 
 

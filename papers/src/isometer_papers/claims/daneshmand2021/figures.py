@@ -319,7 +319,7 @@ def _independence(s: Source) -> tuple[Claim, ...]:
     return (
         *s.probability(
             "independence:rank",
-            above(Sampled(least_ratio), 0.0),
+            above(Sampled(least_ratio), 0.1),
             {"squares": SQUARES},
             counts=(2, 3),
             resolution=0.5,

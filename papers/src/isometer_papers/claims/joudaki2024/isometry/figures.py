@@ -23,7 +23,7 @@ from isometer_papers.claims._statements import (
     vanishes,
 )
 from isometer_papers.claims.joudaki2024.isometry.draws import chain_of, chains
-from isometer_papers.claims.joudaki2024.isometry.networks import growth, growth_again, measured
+from isometer_papers.claims.joudaki2024.isometry.networks import excess_again, excess_over_power_law, growth, growth_again, measured
 from isometer_papers.theory.isometry import gradient_bound
 
 DENSE = "weights drawn out instead of frames, other weights and inputs"
@@ -47,6 +47,9 @@ _BOUNDED = cases(
     {"d": 5, "depth": 160, "input": "correlated:0.95"},
     {"d": 20, "depth": 100, "runs": 16},
 )
+
+
+_GAUSSIAN = {"d": 16, "depth": 320, "distances": [20, 100, 300], "weights": "gaussian", "runs": 448}
 
 
 _TEN = {"d": 10, "depths": [80, 240], "runs": 48}
@@ -93,7 +96,8 @@ def _growing(
 
 
 GROWTH = Sampled(growth, growth_again, DENSE)
-grows = partial(_growing, above(GROWTH, 0), 0.5)  # E log‖∂𝓛/∂W_1‖ grows with depth
+# exponential growth towards the input: faster than any power of the distance from the output
+explodes = partial(_growing, above(Sampled(excess_over_power_law, excess_again, DENSE), 0), 0.5)
 _flat = partial(_growing, vanishes(GROWTH), 0.006)  # it does not
 
 
@@ -131,16 +135,16 @@ CLAIMS = (
         {"networks": _BOUNDED},
         counts=(3, 5),
     ),
-    grows(
+    explodes(
         "claim-6.degen",
-        {"d": 10, "depths": [40, 120], "input": "degenerate:2"},
-        {"d": 6, "depths": [40, 120], "input": "degenerate:3", "runs": 64},
+        {"d": 10, "depth": 120, "distances": [10, 40, 110], "input": "degenerate:2", "runs": 64},
+        {"d": 6, "depth": 120, "distances": [10, 40, 110], "input": "degenerate:3", "runs": 512},
         counts=(2, 2),
     ),
-    grows(
+    explodes(
         "claim-6.gauss",
-        {"d": 64, "n": 8, "depths": [30, 90], "weights": "gaussian"},
-        {"d": 16, "depths": [50, 150], "weights": "gaussian", "runs": 64},
+        {"d": 64, "n": 8, "depth": 100, "distances": [10, 30, 90], "weights": "gaussian"},
+        _GAUSSIAN,
     ),
     empirical(
         "001/fig-6.1:exponential",
@@ -161,10 +165,10 @@ CLAIMS = (
         counts=(1, 1),
         resolution=0.5,
     ),
-    grows(
+    explodes(
         "fig-6.2:degenerate",
-        {"d": 10, "depths": [40, 120], "input": "degenerate:5"},
-        {"d": 20, "depths": [40, 120], "input": "degenerate:10", "runs": 16},
+        {"d": 10, "depth": 120, "distances": [10, 40, 110], "input": "degenerate:5", "runs": 96},
+        {"d": 20, "depth": 120, "distances": [10, 40, 110], "input": "degenerate:10", "runs": 48},
     ),
     _flat(
         "fig-6.2:regular",
@@ -174,9 +178,9 @@ CLAIMS = (
         "fig-6.3:orthogonal",
         {"d": 32, "depths": [60, 140], "runs": 16},
     ),
-    grows(
+    explodes(
         "fig-6.3:gaussian",
-        {"d": 16, "depths": [50, 150], "weights": "gaussian", "runs": 64},
+        _GAUSSIAN,
     ),
     _flat(
         "fig-C.10:simplified",

@@ -20,7 +20,7 @@ from isometer_papers.claims._statements import (
     equal,
     vanishes,
 )
-from isometer_papers.claims.joudaki2024.isometry.figures import DENSE, grows
+from isometer_papers.claims.joudaki2024.isometry.figures import DENSE, explodes
 from isometer_papers.claims.joudaki2024.isometry.networks import final_gap, growth, measured, rate_again, rate_at
 
 
@@ -86,16 +86,16 @@ def _local_exponent(i: Instance) -> float:
 
 
 CLAIMS = (
-    grows(
+    explodes(
         "fig-6.5:without-gain",
-        _shaped("tanh", 0.0),
-        _shaped("sin", 0.0),
+        {**_shaped("tanh", 0.0), "depth": 100, "distances": [5, 25, 80]},
+        {**_shaped("sin", 0.0), "depth": 100, "distances": [5, 25, 80]},
         counts=(2, 2),
     ),
     empirical(
         "001/fig-6.5:with-gain",
         at_most(Sampled(growth), 0.02),
-        {"networks": cases(_shaped("tanh", 0.4), _shaped("sin", 0.4))},
+        {"networks": cases(_shaped("tanh", 0.4, runs=48), _shaped("sin", 0.4, runs=48))},
         counts=(2, 2),
         resolution=0.5,
     ),
@@ -146,7 +146,7 @@ CLAIMS = (
     empirical(
         "001/fig-C.2",
         above(Sampled(_change({"fall": 0.0}, {"fall": 0.4}, rate_at(20))), 0),
-        {"networks": cases({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
+        {"networks": cases(_shaped("tanh", 0.0, depth=100, runs=96), _shaped("sin", 0.0, depth=100, runs=96))},
         counts=(1, 2),
         resolution=0.5,
     ),
@@ -164,10 +164,10 @@ CLAIMS = (
         counts=(2, 2),
         resolution=0.15,
     ),
-    grows(
+    explodes(
         "fig-C.9:explosion",
-        _shaped("tanh", 0.0),
-        _shaped("sin", 0.0),
+        {**_shaped("tanh", 0.0), "depth": 100, "distances": [5, 25, 80]},
+        {**_shaped("sin", 0.0), "depth": 100, "distances": [5, 25, 80]},
         counts=(2, 2),
     ),
 )

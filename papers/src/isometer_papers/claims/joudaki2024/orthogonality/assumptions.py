@@ -10,6 +10,7 @@ import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims._families import Rng, cases
+from isometer_papers.claims._fits import beyond_power_law
 from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.claims._statements import (
     Sampled,
@@ -89,20 +90,25 @@ CURVE = cases(
 
 
 def _norm_slope(gain: float) -> Callable[[Instance, Rng], Estimate]:
-    """Change per layer of the log-norm of a gradient that passes linear layers of weights N(0, gain²/d)."""
+    """Change per layer of the log-norm of a gradient that passes linear layers of weights N(0, gain²/d).
+
+    It is that of the later layers, less what a power law through the earlier ones predicts.
+    """
 
     def estimate(i: Instance, rng: Rng) -> Estimate:
-        d, layers, found = i["width"], 40, []
+        d, places, found = i["width"], (4, 12, 40), []
         for _ in range(40):
             vector = np.eye(d)[0]
-            total = 0.0
-            for _layer in range(layers):
+            total, logs = 0.0, []
+            for layer in range(1, places[-1] + 1):
                 vector = gain * rng.standard_normal((d, d)).T @ vector / math.sqrt(d)
                 size = float(np.linalg.norm(vector))
                 # kept as a logarithm: norms of 40 layers grow or fall exponentially
                 total += math.log(size)
                 vector /= size
-            found.append(total / layers)
+                if layer in places:
+                    logs.append(total)
+            found.append(float(beyond_power_law(places, logs)))
         return Estimate.of(found)
 
     return estimate
