@@ -23,8 +23,23 @@ def missing(number: str) -> Iterator[str]:
             for name, value in (("class", row.failure), ("quotation", row.quotation), ("snippet", row.snippet)):
                 if not value:
                     yield f"{row.id}: no {name}"
+            if not certified_twice(row):
+                yield f"{row.id}: not certified by a second formula or an independent estimator"
         if row.id in without_power(number):
             yield f"{row.id}: no power (resolution {row.resolution:g}, power {row.power:.4g})"
+
+
+def certified_twice(row: Statement) -> bool:
+    """Whether the refutation of a result rests on more than one formula; other statements need no second one.
+
+    Example:
+        >>> from isometer_papers.claims import ledger
+        >>> all(certified_twice(row) for row in ledger("000"))
+        True
+    """
+    if row.failure != "result" or row.verdict != "refuted":
+        return True
+    return any(words in (row.certified_by or "") for words in ("second formula", "independent estimator"))
 
 
 def without_power(number: str) -> set[str]:

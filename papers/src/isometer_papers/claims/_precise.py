@@ -12,6 +12,7 @@ from isometer_papers.claims._claim import Claim, Instance, slack
 
 DIGITS = 50
 _EQUAL = 40  # agreement to so many digits is equality
+_SEEN = 1e-3  # of the larger side: a violation that a second formula confirms
 
 
 def mpmath() -> Any:
@@ -81,7 +82,20 @@ def certified(claim: Claim, instance: Instance) -> str | None:
         room = slack(claim.relation, value, bound) / (size if size > 0 else 1)
         # a tie refutes a strict statement; the others keep their tolerance, which may stand for a limit
         violated = room <= library.mpf(10) ** -_EQUAL if claim.relation in ("<", ">") else room < -claim.tolerance
-    return f"mpmath, {DIGITS} digits" if violated else None
+    if not violated or not _confirmed(claim, instance):
+        return None
+    told = f"mpmath, {DIGITS} digits"
+    return told if claim.second is None else f"{told}; second formula ({claim.second.how})"
+
+
+def _confirmed(claim: Claim, instance: Instance) -> bool:
+    """Whether the second formula, if there is one, sees the violation, too."""
+    if claim.second is None:
+        return True
+    value, bound = claim.second.sides(instance)
+    room = slack(claim.relation, value, bound)
+    # a second formula may be a quadrature or a simulation: what it confirms is beyond its errors
+    return bool(room <= 0 if claim.relation in ("<", ">") else room < -_SEEN * max(abs(value), abs(bound)))
 
 
 def eigenvalues(matrix: Any) -> np.ndarray[Any, Any]:
