@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import special
 
 __all__ = [
+    "Number",
     "absolute_determinant",
     "acos",
     "angle_of_cosine",
@@ -37,7 +38,10 @@ __all__ = [
     "tanh",
 ]
 
-Function = Callable[[Any], Any]
+Number: TypeAlias = Any
+"""A float, or an mpmath number, which has no types; a formula of both gives back the kind that it was given."""
+
+Function = Callable[[Number], Number]
 
 
 def is_precise(*values: Any) -> bool:

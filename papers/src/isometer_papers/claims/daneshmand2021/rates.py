@@ -256,14 +256,10 @@ def _theorem(s: Source) -> tuple[Claim, ...]:
             at_most(_twice_the_induction, _last_line(1.5)),
             {"bounds": _last_lines},
         ),
-        *(
-            s.deterministic(
-                "theorem:last-line#corrected",
-                at_most(_twice_the_induction, _last_line(3)),
-                {"bounds": _last_lines},
-            )
-            if s.paper == "003"
-            else ()
+        *s.deterministic(
+            "theorem:last-line#corrected",
+            at_most(_twice_the_induction, _last_line(3)),
+            {"bounds": _last_lines},
         ),
     )
 
