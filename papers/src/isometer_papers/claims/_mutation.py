@@ -61,4 +61,6 @@ def tightened(claim: Claim, result: Result, *, by: float = 0.02) -> Claim:
 
     # without a second estimator nothing statistical is ever refuted; fresh draws of the first stand in
     again = claim.again or (estimated if claim.statistical else None)
-    return replace(claim, bound=moved, exact=None if exact is None else moved_exact, again=again, second=None, trivial=None)
+    return replace(
+        claim, bound=moved, exact=None if exact is None else moved_exact, again=again, second=None, trivial=None
+    )

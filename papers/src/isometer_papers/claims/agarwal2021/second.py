@@ -52,7 +52,7 @@ def _rate_growth(i: Instance) -> tuple[float, float]:
 
 
 def _excess_risk(i: Instance) -> tuple[float, float]:
-    """E f² of the interpolant of least norm, on random orthonormal inputs; the target is zero where the labels' mean is."""
+    """E f² of the interpolant of least norm, on random orthonormal inputs; the target is zero"""
     if float(i["mean"]) != 0:
         return 0.0, 0.0  # the bound is zero only for pure noise
     inputs = np.linalg.qr(np.random.default_rng(0).standard_normal((i["N"], i["N"])))[0]

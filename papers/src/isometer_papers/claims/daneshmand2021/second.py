@@ -19,7 +19,9 @@ def _shares(n: int, first: float, layers: int) -> np.ndarray:
             return large * (1 + 2 * t * large) ** -1.5 * (1 + 2 * t * small) ** (-(n - 1) / 2)
 
         # in pieces: the mass sits below n, the tail falls like a power
-        found.append(sum(integrate.quad(density, low, high)[0] for low, high in ((0, n), (n, 40 * n), (40 * n, np.inf))))
+        found.append(
+            sum(integrate.quad(density, low, high)[0] for low, high in ((0, n), (n, 40 * n), (40 * n, np.inf)))
+        )
     return np.array(found)
 
 

@@ -110,7 +110,7 @@ def _equal_samples(i: Instance) -> tuple[float, float]:
 
 
 def _eigenvalues(i: Instance) -> tuple[float, float]:
-    """Operator norm of XᵀX − I of a matrix with that spectrum, where its gap, by a Cholesky factor, is within c/(16d)."""
+    """Operator norm of XᵀX − I of a matrix of that spectrum, if its gap, by a Cholesky factor, is within c/(16d)."""
     spectrum, c = np.asarray(i["spectrum"], dtype=float), float(i["c"])
     d = len(spectrum)
     turned = np.linalg.qr(np.random.default_rng(0).standard_normal((d, d)))[0]

@@ -23,7 +23,13 @@ from isometer_papers.claims._statements import (
     vanishes,
 )
 from isometer_papers.claims.joudaki2024.isometry.draws import chain_of, chains
-from isometer_papers.claims.joudaki2024.isometry.networks import excess_again, excess_over_power_law, growth, growth_again, measured
+from isometer_papers.claims.joudaki2024.isometry.networks import (
+    excess_again,
+    excess_over_power_law,
+    growth,
+    growth_again,
+    measured,
+)
 from isometer_papers.theory.isometry import gradient_bound
 
 DENSE = "weights drawn out instead of frames, other weights and inputs"

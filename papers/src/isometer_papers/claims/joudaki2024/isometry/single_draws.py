@@ -1,8 +1,8 @@
 """001, Theorem C.10 and Lemma C.12 as printed, without expectation: weights that no bound for single draws survives.
 
 Two samples in two features of cosine ρ have the gap ψ = −½ log(1 − ρ²). A rotation of the samples by θ lowers it by
-−½ log(1 − ρ² sin² 2θ) and gives rows of squared length 1 ± ρ sin 2θ. Rotations that lower ψ by the same amount in each of
-L layers have ρ sin 2θ ≈ √(2ψ/L), so that log‖J_BN‖ ≈ √(ψ/(2L)) in every layer: the sum grows like √L.
+−½ log(1 − ρ² sin² 2θ) and gives rows of squared length 1 ± ρ sin 2θ. Rotations that lower ψ by the same amount in
+each of L layers have ρ sin 2θ ≈ √(2ψ/L), so that log‖J_BN‖ ≈ √(ψ/(2L)) in every layer: the sum grows like √L.
 """
 
 from __future__ import annotations

@@ -159,7 +159,9 @@ CLAIMS: tuple[Claim, ...] = (
         "001/lem-A.8:eq-A.14",
         below(
             Sampled(lambda i, rng: _second_minus_first(i, rng)),
-            lambda i: (product_exponent(i["width"], 2) - product_exponent(i["width"], 1)) / 2,  # δ: half of the true one
+            lambda i: (
+                (product_exponent(i["width"], 2) - product_exponent(i["width"], 1)) / 2
+            ),  # δ: half of the true one
         ),
         {"products": cases({"width": 2}, {"width": 4}, {"width": 16})},
         counts=(2, 3),

@@ -8,6 +8,8 @@ for L in (64, 1024):
         W = np.array([[np.cos(t), -np.sin(t)], [np.sin(t), np.cos(t)]])
         n = np.linalg.norm(W @ X, axis=1, keepdims=True)
         total, J, X = total - np.log(n.min()), W * (W @ X / n @ X.T) / n @ J, W @ X / n
-    print("L =", L, "sum of log |J_BN|:", total, "sqrt(L/2):", np.sqrt(L / 2), "log |J_F|:", np.log(np.linalg.norm(J, 2)))
+    print(
+        "L =", L, "sum of log |J_BN|:", total, "sqrt(L/2):", np.sqrt(L / 2), "log |J_F|:", np.log(np.linalg.norm(J, 2))
+    )
 assert total > 20
 assert np.linalg.norm(J, 2) > 50
