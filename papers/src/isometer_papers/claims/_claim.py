@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from isometer.errors import IsometerError, unknown_name
+from isometer_papers.float_or_mpmath import Numeric
 
 Kind = Literal["deterministic", "expectation", "probability", "asymptotic", "empirical"]
 Relation = Literal["<", "<=", "==", ">=", ">"]
@@ -138,20 +139,20 @@ class Claim:
     id: str
     kind: Kind
     relation: Relation
-    bound: Callable[[Instance], Any]
+    bound: Callable[[Instance], Numeric]
     generators: Mapping[str, Generator]
-    quantity: Callable[[Instance], Any] | None = None
+    quantity: Callable[[Instance], Numeric] | None = None
     estimate: Callable[[Instance, np.random.Generator], Estimate] | None = None
     hypotheses: Callable[[Instance], bool] = always
     witness: Callable[[Instance], str] | None = None
     search: Search | None = None
-    trivial: Callable[[Instance], Any] | None = None
-    exact: Callable[[Instance], tuple[Any, Any]] | None = None
+    trivial: Callable[[Instance], Numeric] | None = None
+    exact: Callable[[Instance], tuple[Numeric, Numeric]] | None = None
     again: Callable[[Instance, np.random.Generator], Estimate] | None = None
     second: SecondFormula | None = None
     independence: str = ""
     tolerance: float = 1e-9
-    scale: Callable[[Instance], Any] | None = None
+    scale: Callable[[Instance], Numeric] | None = None
     counts: tuple[int, int] = (100, 1000)
     resolution: float = 0.05
     inventory: str = field(init=False, default="")

@@ -52,9 +52,12 @@ def _rate_growth(i: Instance) -> tuple[float, float]:
 
 
 def _excess_risk(i: Instance) -> tuple[float, float]:
-    """E f² of the interpolant of least norm, on random orthonormal inputs; the target is zero"""
+    """E f² of the interpolant of least norm, on random orthonormal inputs; the target is zero.
+
+    The bound is zero only where the labels are pure noise.
+    """
     if float(i["mean"]) != 0:
-        return 0.0, 0.0  # the bound is zero only for pure noise
+        return 0.0, 0.0
     inputs = np.linalg.qr(np.random.default_rng(0).standard_normal((i["N"], i["N"])))[0]
     weights = np.linalg.lstsq(inputs[: i["n"]], np.asarray(i["labels"], dtype=float), rcond=None)[0]
     return float(((inputs @ weights) ** 2).mean()), 0.0

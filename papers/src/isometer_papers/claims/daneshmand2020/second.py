@@ -15,7 +15,7 @@ def _largest_minor(matrix: np.ndarray) -> float:
 
 def _rectified(i: Instance) -> np.ndarray:
     """max(H, 0) of H = u aᵀ, samples in columns."""
-    return np.maximum(np.outer(i["u"], i["a"]).astype(float), 0.0)
+    return np.asarray(np.maximum(np.outer(i["u"], i["a"]).astype(float), 0.0))
 
 
 SECOND = {

@@ -16,7 +16,7 @@ def _shares(n: int, first: float, layers: int) -> np.ndarray:
         large, small = found[-1], (1 - found[-1]) / (n - 1)
 
         def density(t: float, large: float = large, small: float = small) -> float:
-            return large * (1 + 2 * t * large) ** -1.5 * (1 + 2 * t * small) ** (-(n - 1) / 2)
+            return float(large * (1 + 2 * t * large) ** -1.5 * (1 + 2 * t * small) ** (-(n - 1) / 2))
 
         # in pieces: the mass sits below n, the tail falls like a power
         found.append(

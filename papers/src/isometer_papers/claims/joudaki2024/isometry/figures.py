@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from isometer_papers.claims.joudaki2024.isometry.networks import (
     growth_again,
     measured,
 )
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.isometry import gradient_bound
 
 DENSE = "weights drawn out instead of frames, other weights and inputs"
@@ -64,7 +65,7 @@ _TEN = {"d": 10, "depths": [80, 240], "runs": 48}
 _FLAT = (_TEN, {"d": 5, "depths": [60, 260], "runs": 64}, {"d": 20, "depths": [120, 200], "runs": 16})
 
 
-def _log_slope(i: Instance, span: tuple[int, int]) -> Any:
+def _log_slope(i: Instance, span: tuple[int, int]) -> Numeric:
     chain = chain_of(i)
     return (np.log(chain.gap[:, span[1]]) - np.log(chain.gap[:, span[0]])) / (span[1] - span[0])
 

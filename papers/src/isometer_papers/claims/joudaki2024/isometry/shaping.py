@@ -22,6 +22,7 @@ from isometer_papers.claims._statements import (
 )
 from isometer_papers.claims.joudaki2024.isometry.figures import DENSE, explodes
 from isometer_papers.claims.joudaki2024.isometry.networks import final_gap, growth, measured, rate_again, rate_at
+from isometer_papers.float_or_mpmath import Numeric, library_of
 
 
 def _drift_of_gap(i: Instance, rng: Rng) -> Estimate:
@@ -60,13 +61,13 @@ def _total(i: Instance) -> float:
     return measured_gain_schedule(gains, [float(rate) for rate in rates], i["depth"], 1e6, k=float(i["k"])).total
 
 
-def _exact_total(i: Instance) -> tuple[Any, Any]:
-    library = i["c1"].context
+def _exact_total(i: Instance) -> tuple[Numeric, Numeric]:
+    library = library_of(i["c1"])
     k = i["k"]
     return i["c1"] * (library.zeta(k) - library.zeta(k, i["depth"] + 1)), _total_bound(i)
 
 
-def _total_bound(i: Instance) -> Any:
+def _total_bound(i: Instance) -> Numeric:
     """c₁ k/(k − 1)."""
     return i["c1"] * i["k"] / (i["k"] - 1)
 

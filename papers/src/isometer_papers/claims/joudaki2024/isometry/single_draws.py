@@ -13,7 +13,7 @@ from typing import NamedTuple
 from isometer_papers.claims._claim import Instance
 from isometer_papers.claims._families import cases
 from isometer_papers.claims._statements import asymptotic, at_most
-from isometer_papers.float_or_mpmath import Number, exp, log, sqrt
+from isometer_papers.float_or_mpmath import Numeric, exp, log, sqrt
 
 
 class EvenPath(NamedTuple):
@@ -24,11 +24,11 @@ class EvenPath(NamedTuple):
         turn: derivative of the mean direction of both samples in the last layer by the angle between them in the first.
     """
 
-    log_jacobians: Number
-    turn: Number
+    log_jacobians: Numeric
+    turn: Numeric
 
 
-def even_path(gap: Number, layers: int) -> EvenPath:
+def even_path(gap: Numeric, layers: int) -> EvenPath:
     """All layers but the last, in which the samples become orthogonal."""
     square = 1 - exp(-2 * gap / layers)  # (ρ sin 2θ)², the same in each layer
     log_jacobian = -log(1 - sqrt(square)) / 2
@@ -46,10 +46,10 @@ def even_path(gap: Number, layers: int) -> EvenPath:
     return EvenPath((layers - 1) * log_jacobian, turn)
 
 
-def _growth(read: Callable[[EvenPath], Number]) -> Callable[[Instance], Number]:
+def _growth(read: Callable[[EvenPath], Numeric]) -> Callable[[Instance], Numeric]:
     """d log(what is read)/d log L between two depths, both so deep that the printed bound is constant."""
 
-    def exponent(i: Instance) -> Number:
+    def exponent(i: Instance) -> Numeric:
         low, high = (read(even_path(i["gap"], depth)) for depth in i["depths"])
         return log(high / low) / log(i["gap"] * 0 + i["depths"][1] / i["depths"][0])
 
