@@ -8,7 +8,7 @@ from isometer_papers.claims._ledger import ledger
 from isometer_papers.claims._policy import BROKEN, REPAIRED
 from isometer_papers.claims._statement import FAILING, Statement
 from isometer_papers.claims._text import causes, folder, texts_of
-from isometer_papers.claims._verdict import lacks_power
+from isometer_papers.claims._verdict import TOO_LITTLE
 
 
 def missing(number: str) -> Iterator[str]:
@@ -49,11 +49,7 @@ def without_power(number: str) -> set[str]:
         >>> without_power("000")
         set()
     """
-    return {
-        row.id
-        for row in ledger(number)
-        if row.verdict == "inconclusive" and lacks_power(row.power, row.resolution, row.relation)
-    }
+    return {row.id for row in ledger(number) if row.verdict == "inconclusive" and row.note.startswith(TOO_LITTLE)}
 
 
 def contradictions(number: str) -> Iterator[str]:
@@ -86,7 +82,7 @@ def _contradictions(row: Statement) -> Iterator[str]:
 
 
 def unequal_twins() -> Iterator[str]:
-    """Twins whose verdicts differ, a line each.
+    """Twins whose verdicts or classes differ, a line each.
 
     Example:
         >>> list(unequal_twins())
@@ -95,10 +91,10 @@ def unequal_twins() -> Iterator[str]:
     rows = {row.id: row for row in ledger()}
     for row in rows.values():
         for other in (rows[name] for name in row.twins if name > row.id):
-            if (row.as_printed, row.as_intended) != (other.as_printed, other.as_intended):
+            if (row.as_printed, row.as_intended, row.failure) != (other.as_printed, other.as_intended, other.failure):
                 yield (
-                    f"{row.id} is {row.as_printed} (as intended {row.as_intended}), "
-                    f"its twin {other.id} {other.as_printed} ({other.as_intended})"
+                    f"{row.id} is {row.as_printed} (as intended {row.as_intended}, class {row.failure}), "
+                    f"its twin {other.id} {other.as_printed} ({other.as_intended}, {other.failure})"
                 )
 
 

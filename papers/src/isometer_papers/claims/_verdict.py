@@ -22,6 +22,7 @@ LEVEL = 1e-6  # chance of calling a true statistical statement refuted
 POWER = 0.99  # a statistical statement holds only if a violation of the stated size would be seen with this chance
 COARSEST = 0.5  # a check that sees only violations above half of the larger side says little
 COARSEST_EQUALITY = 0.3  # the same for an equality, which has no safe side
+TOO_LITTLE = "no violation, but too little power"
 _POINTS = 60  # kept for the picture
 _STARTS, _TRIES = 4, 8  # of the adversary: descents, and random points of which the best starts one
 _CERTIFY = 25  # candidates that are tried before a violation counts as rounding
@@ -209,7 +210,7 @@ def _statistical(claim: Claim, seen: list[Observation], rng: np.random.Generator
     if not clear:
         text = f"the confidence interval meets the bound; {note}"
     elif lacks_power(power, claim.resolution, claim.relation):
-        text = f"no violation, but too little power; {note}"
+        text = f"{TOO_LITTLE}; {note}"
     else:
         return _Judged("holds", f"{_tightness(claim, seen)}; {note}", power=power, sees=sees)
     return _Judged("inconclusive", text, power=power, sees=sees)
