@@ -85,14 +85,6 @@ def test_no_statistical_check_holds_without_power() -> None:
     assert all(row.excludes for row in held)
 
 
-@pytest.mark.parametrize(
-    ("power", "resolution", "relation", "lacking"),
-    [(0.999, 0.5, ">", False), (0.98, 0.5, ">", True), (0.999, 0.51, "<=", True), (0.999, 0.31, "==", True)],
-)
-def test_what_power_a_check_needs(power: float, resolution: float, relation: str, lacking: bool) -> None:
-    assert lacks_power(power, resolution, relation) is lacking
-
-
 def test_every_cause_explains_several_statements() -> None:
     groups = by_cause(ledger())
     assert {name: len(groups.get(name, ())) for name in causes() if len(groups.get(name, ())) < 2} == {}
