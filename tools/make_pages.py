@@ -22,12 +22,13 @@ from isometer_papers.claims import counted, findings, ledger
 from isometer_papers.claims._counts import UNCLASSIFIED
 from isometer_papers.claims._policy import CLASSES
 from isometer_papers.report.ledger_markdown import findings_markdown
+from isometer_papers.report.ledger_power import power_markdown
 from trial_parts import doctor_parts, fitted, reliability, trial_parts, trial_sentence
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "papers" / "docs"
 PAGES = (ROOT / "README.md", ROOT / "papers" / "README.md", DOCS / "index.md", DOCS / "notation.md")
-PAGES += (DOCS / "findings.md", *sorted((DOCS / "ledger").glob("*.md")))
+PAGES += (DOCS / "findings.md", DOCS / "power.md", *sorted((DOCS / "ledger").glob("*.md")))
 TRIAL = ROOT / "docs" / "trial.md"
 DOCTOR = ROOT / "docs" / "doctor.md"
 RELIABILITY_PAGE, FUZZ = ROOT / "docs" / "reliability.md", ROOT / "docs" / "reliability.json"
@@ -77,8 +78,7 @@ def findings_list(page: Path) -> str:
     """The titles of the findings that matter, each with a link to its text."""
     target = _link(DOCS / "findings.md", page)
     return "\n".join(
-        f"{number}. [{one.title}]({target}#{_anchor(f'{number}. {one.title}')})"
-        for number, one in enumerate(findings(), 1)
+        f"{number}. [{one.title}]({target}#{_anchor(one.title)})" for number, one in enumerate(findings(), 1)
     )
 
 
@@ -134,6 +134,7 @@ def parts(page: Path) -> dict[str, str]:
     made = {"papers": papers_table(page), "ledger": ledger_table(page), "figures": figures_list(page)}
     made["trial sentence"] = trial_sentence()
     made |= {"findings": findings_list(page), "findings in full": findings_markdown(findings(), level=2)}
+    made["power"] = power_markdown(ledger())
     return made | {f"title {number}": title(paper) for number, paper in papers().items()}
 
 

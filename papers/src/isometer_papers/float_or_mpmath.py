@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import special
 
 __all__ = [
+    "Numeric",
     "absolute_determinant",
     "acos",
     "angle_of_cosine",
@@ -26,6 +27,7 @@ __all__ = [
     "expm1",
     "gamma",
     "is_precise",
+    "library_of",
     "log",
     "log1p",
     "ncdf",
@@ -37,7 +39,10 @@ __all__ = [
     "tanh",
 ]
 
-Function = Callable[[Any], Any]
+Numeric: TypeAlias = Any
+"""A number or an array, float64 or mpmath, which has no types: a formula gives back the kind that it was given."""
+
+Function = Callable[[Numeric], Numeric]
 
 
 def is_precise(*values: Any) -> bool:
@@ -48,6 +53,17 @@ def is_precise(*values: Any) -> bool:
         (False, True)
     """
     return any(hasattr(v, "context") or getattr(v, "dtype", None) == np.dtype(object) for v in values)
+
+
+def library_of(value: Numeric) -> Any:
+    """mpmath's context, for an mpmath number or an array of them; the module `math` otherwise.
+
+    Example:
+        >>> library_of(1.0).sqrt(4.0), library_of(np.ones(2)) is math
+        (2.0, True)
+    """
+    items = value.flat if isinstance(value, np.ndarray) and value.dtype == object else (value,)
+    return next((item.context for item in items if hasattr(item, "context")), math)
 
 
 def _either(name: str, plain: Function) -> Function:
@@ -114,12 +130,7 @@ def pi_like(*values: Any) -> Any:
         >>> pi_like(1.0, np.ones(2)) == math.pi
         True
     """
-    for value in values:
-        items = value.flat if isinstance(value, np.ndarray) and value.dtype == object else (value,)
-        for item in items:
-            if hasattr(item, "context"):
-                return +item.context.pi
-    return math.pi
+    return +next((one for one in map(library_of, values) if one is not math), math).pi
 
 
 def absolute_determinant(matrix: Any) -> Any:

@@ -7,6 +7,7 @@ import contextlib
 import io
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,12 @@ import pytest
 from check_quotations import found, normal, problems
 from isometer.errors import IsometerError
 from isometer_papers import papers
-from isometer_papers.claims import causes, counted, findings, ledger, text_of
+from isometer_papers.claims import Statement, causes, counted, findings, ledger, text_of
 from isometer_papers.claims._counts import by_cause, failing
-from isometer_papers.claims._evidence import contradictions, missing, unequal_twins, unused_snippets
+from isometer_papers.claims._evidence import certified_twice, contradictions, missing, unequal_twins, unused_snippets
 from isometer_papers.claims._policy import CHARITY, CLASSES
 from isometer_papers.claims._text import _check, folder, order, texts_of
+from isometer_papers.claims._verdict import lacks_power
 from support import ROOT
 
 TEXTS = os.environ.get("ISOMETER_PAPERS")
@@ -55,6 +57,32 @@ def test_complete_papers_lack_nothing(paper: str) -> None:
 
 def test_twins_have_equal_verdicts() -> None:
     assert list(unequal_twins()) == []
+
+
+def test_the_same_words_in_two_papers_are_twins() -> None:
+    """Equal readings in different papers are one statement, so that their verdicts are held equal."""
+    groups: dict[str, list[Statement]] = {}
+    for row in ledger():
+        if row.origin == "paper":
+            groups.setdefault(row.reading, []).append(row)
+    for rows in groups.values():
+        for row in rows:
+            others = {one.id for one in rows if one.paper != row.paper}
+            assert others <= set(row.twins), (row.id, others)
+
+
+def test_results_that_fail_are_certified_twice() -> None:
+    refuted = [row for row in ledger() if row.failure == "result" and row.verdict == "refuted"]
+    assert len(refuted) > 20
+    assert [row.id for row in refuted if not certified_twice(row)] == []
+    assert not certified_twice(replace(refuted[0], certified_by="mpmath, 50 digits"))
+
+
+def test_no_statistical_check_holds_without_power() -> None:
+    held = [row for row in ledger() if row.verdict == "holds" and row.power is not None]
+    assert len(held) > 200
+    assert [row.id for row in held if lacks_power(row.power, row.resolution, row.relation)] == []
+    assert all(row.excludes for row in held)
 
 
 def test_every_cause_explains_several_statements() -> None:

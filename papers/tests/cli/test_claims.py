@@ -87,10 +87,13 @@ def test_check_needs_one_choice() -> None:
 
 def test_report(tmp_path: Path) -> None:
     html, markdown = tmp_path / "c.html", tmp_path / "c.md"
-    invoke("claims", "report", "--html", str(html), "--markdown", str(markdown))
+    invoke("claims", "report", "--html", str(html), "--markdown", str(markdown), "--json", str(tmp_path / "c.json"))
     page = html.read_text(encoding="utf-8")
     assert page.count("<tr id=") == len(ledger())
-    assert "<script" not in page
+    assert page.count("<script") == 1
     assert "http" not in page.replace("http-equiv", "")
     assert "002/lem-1#corrected" in markdown.read_text(encoding="utf-8")
     assert "--html FILE" in error("claims", "report")
+    assert "leave out one" in error("claims", "report", "--folder", str(tmp_path), "--paper", "002")
+    invoke("claims", "report", "--html", str(html), "--paper", "002")
+    assert html.read_text(encoding="utf-8").count("<tr id=") == len(ledger("002"))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from isometer.errors import IsometerError, unknown_name
+from isometer_papers.float_or_mpmath import Numeric
 
 Kind = Literal["deterministic", "expectation", "probability", "asymptotic", "empirical"]
 Relation = Literal["<", "<=", "==", ">=", ">"]
@@ -70,6 +71,23 @@ class Search:
     evaluations: tuple[int, int] = (200, 2000)
 
 
+@dataclass(frozen=True)
+class SecondFormula:
+    """Both sides of a deterministic statement again, by other means than the claim's own.
+
+    Args:
+        sides: quantity and bound of an instance, in float64; nothing of the project's theory in it.
+        how: what it does otherwise, in a few words.
+
+    Example:
+        >>> SecondFormula(lambda i: (i["x"] * i["x"], i["x"]), "a product instead of a power").sides({"x": 3.0})
+        (9.0, 3.0)
+    """
+
+    sides: Callable[[Instance], tuple[float, float]]
+    how: str
+
+
 def always(instance: Instance) -> bool:
     """Hypotheses that every instance satisfies.
 
@@ -102,6 +120,7 @@ class Claim:
         trivial: the bound that holds without the statement; a claim never better than it is vacuous.
         exact: quantity and bound again, in mpmath, for certification; by default the same functions on mpmath numbers.
         again: an independent estimator that certifies a statistical refutation.
+        second: a second formula that has to confirm a refutation of a deterministic statement.
         independence: what `again` does otherwise than `estimate`, in a few words.
         tolerance: rounding of quantity and bound, relative to the larger.
         scale: of an instance, the size against which differences count; the larger of both sides unless given.
@@ -120,19 +139,20 @@ class Claim:
     id: str
     kind: Kind
     relation: Relation
-    bound: Callable[[Instance], Any]
+    bound: Callable[[Instance], Numeric]
     generators: Mapping[str, Generator]
-    quantity: Callable[[Instance], Any] | None = None
+    quantity: Callable[[Instance], Numeric] | None = None
     estimate: Callable[[Instance, np.random.Generator], Estimate] | None = None
     hypotheses: Callable[[Instance], bool] = always
     witness: Callable[[Instance], str] | None = None
     search: Search | None = None
-    trivial: Callable[[Instance], Any] | None = None
-    exact: Callable[[Instance], tuple[Any, Any]] | None = None
+    trivial: Callable[[Instance], Numeric] | None = None
+    exact: Callable[[Instance], tuple[Numeric, Numeric]] | None = None
     again: Callable[[Instance, np.random.Generator], Estimate] | None = None
+    second: SecondFormula | None = None
     independence: str = ""
     tolerance: float = 1e-9
-    scale: Callable[[Instance], Any] | None = None
+    scale: Callable[[Instance], Numeric] | None = None
     counts: tuple[int, int] = (100, 1000)
     resolution: float = 0.05
     inventory: str = field(init=False, default="")
@@ -155,6 +175,21 @@ class Claim:
     def statistical(self) -> bool:
         """Whether the quantity is read off random draws."""
         return self.estimate is not None
+
+
+def with_second(claims: Iterable[Claim], formulas: Mapping[str, SecondFormula]) -> tuple[Claim, ...]:
+    """The claims, those that have one with their second formula.
+
+    Example:
+        >>> with_second([], {"000/x": SecondFormula(lambda i: (0.0, 0.0), "")})
+        Traceback (most recent call last):
+        ...
+        isometer.errors.IsometerError: a second formula is for '000/x', which is no claim — correct the ID
+    """
+    found = tuple(replace(one, second=formulas[one.id]) if one.id in formulas else one for one in claims)
+    for identifier in sorted(set(formulas) - {claim.id for claim in found}):
+        raise IsometerError(f"a second formula is for {identifier!r}, which is no claim — correct the ID")
+    return found
 
 
 def slack(relation: Relation, value: Any, bound: Any) -> Any:

@@ -8,7 +8,7 @@ from isometer_papers.claims._ledger import ledger
 from isometer_papers.claims._policy import BROKEN, REPAIRED
 from isometer_papers.claims._statement import FAILING, Statement
 from isometer_papers.claims._text import causes, folder, texts_of
-from isometer_papers.claims._verdict import lacks_power
+from isometer_papers.claims._verdict import TOO_LITTLE
 
 
 def missing(number: str) -> Iterator[str]:
@@ -23,8 +23,23 @@ def missing(number: str) -> Iterator[str]:
             for name, value in (("class", row.failure), ("quotation", row.quotation), ("snippet", row.snippet)):
                 if not value:
                     yield f"{row.id}: no {name}"
+            if not certified_twice(row):
+                yield f"{row.id}: not certified by a second formula or an independent estimator"
         if row.id in without_power(number):
             yield f"{row.id}: no power (resolution {row.resolution:g}, power {row.power:.4g})"
+
+
+def certified_twice(row: Statement) -> bool:
+    """Whether the refutation of a result rests on more than one formula; other statements need no second one.
+
+    Example:
+        >>> from isometer_papers.claims import ledger
+        >>> all(certified_twice(row) for row in ledger("000"))
+        True
+    """
+    if row.failure != "result" or row.verdict != "refuted":
+        return True
+    return any(words in (row.certified_by or "") for words in ("second formula", "independent estimator"))
 
 
 def without_power(number: str) -> set[str]:
@@ -34,11 +49,7 @@ def without_power(number: str) -> set[str]:
         >>> without_power("000")
         set()
     """
-    return {
-        row.id
-        for row in ledger(number)
-        if row.verdict == "inconclusive" and lacks_power(row.power, row.resolution, row.relation)
-    }
+    return {row.id for row in ledger(number) if row.verdict == "inconclusive" and row.note.startswith(TOO_LITTLE)}
 
 
 def contradictions(number: str) -> Iterator[str]:
@@ -71,7 +82,7 @@ def _contradictions(row: Statement) -> Iterator[str]:
 
 
 def unequal_twins() -> Iterator[str]:
-    """Twins whose verdicts differ, a line each.
+    """Twins whose verdicts or classes differ, a line each.
 
     Example:
         >>> list(unequal_twins())
@@ -80,10 +91,10 @@ def unequal_twins() -> Iterator[str]:
     rows = {row.id: row for row in ledger()}
     for row in rows.values():
         for other in (rows[name] for name in row.twins if name > row.id):
-            if (row.as_printed, row.as_intended) != (other.as_printed, other.as_intended):
+            if (row.as_printed, row.as_intended, row.failure) != (other.as_printed, other.as_intended, other.failure):
                 yield (
-                    f"{row.id} is {row.as_printed} (as intended {row.as_intended}), "
-                    f"its twin {other.id} {other.as_printed} ({other.as_intended})"
+                    f"{row.id} is {row.as_printed} (as intended {row.as_intended}, class {row.failure}), "
+                    f"its twin {other.id} {other.as_printed} ({other.as_intended}, {other.failure})"
                 )
 
 

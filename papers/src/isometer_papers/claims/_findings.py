@@ -21,7 +21,7 @@ class LedgerFinding:
         breaks: what fails.
         holds: what still holds.
         instead: what replaces it.
-        known: since when it is known, if that is published; otherwise empty.
+        known: since when it is known, if that is published; empty where we know of no note.
         claims: IDs of the statements behind it.
 
     Example:
@@ -45,7 +45,7 @@ class LedgerFinding:
             ['what breaks', 'what still holds', 'what replaces it']
         """
         told = {"what breaks": self.breaks, "what still holds": self.holds, "what replaces it": self.instead}
-        return told | ({"known since": self.known} if self.known else {})
+        return told | {"known since": self.known or "no published note of it is known to us."}
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,34 @@ def exponent(abscissae: Sequence[float], values: Sequence[Estimate]) -> Estimate
         raise IsometerError("an exponent needs positive values — check the signs")
     logs = [Estimate(math.log(v.value), v.error / v.value, v.freedom, v.draws) for v in values]
     return slope([math.log(x) for x in abscissae], logs)
+
+
+def beyond_power_law(places: Sequence[float], logarithms: Any) -> Any:
+    """Slope of a logarithm between the last two of three places, less the slope that a power law predicts there.
+
+    The power law is the one through the first two places. The result is positive for exponential growth, zero for
+    growth by a power and for none, and negative for exponential decay.
+
+    Args:
+        places: three, ascending and positive.
+        logarithms: of the quantity there, `(3, …)`.
+
+    Returns:
+        One number per column.
+
+    Example:
+        >>> places = [10.0, 20.0, 40.0]
+        >>> round(float(beyond_power_law(places, [0.3 * x for x in places])), 12)  # e^{0.3 x}
+        0.15
+        >>> round(float(beyond_power_law(places, [3 * math.log(x) for x in places])), 12)  # x³
+        0.0
+    """
+    near, middle, far = places
+    if not 0 < near < middle < far:
+        raise IsometerError(f"places are {list(places)}; expected three ascending positive numbers")
+    values = np.asarray(logarithms, dtype=float)
+    power = (values[1] - values[0]) / math.log(middle / near)
+    return (values[2] - values[1] - power * math.log(far / middle)) / (far - middle)
 
 
 def combined(parts: Sequence[tuple[float, Estimate]], value: float) -> Estimate:

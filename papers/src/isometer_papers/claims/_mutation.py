@@ -10,6 +10,7 @@ import numpy as np
 from isometer.errors import IsometerError
 from isometer_papers.claims._claim import Claim, Estimate, Instance, slack
 from isometer_papers.claims._result import Result
+from isometer_papers.float_or_mpmath import Numeric
 
 
 def tightened(claim: Claim, result: Result, *, by: float = 0.02) -> Claim:
@@ -50,7 +51,7 @@ def tightened(claim: Claim, result: Result, *, by: float = 0.02) -> Claim:
     def moved(instance: Instance) -> Any:
         return claim.bound(instance) + shift(instance)
 
-    def moved_exact(instance: Instance) -> tuple[Any, Any]:
+    def moved_exact(instance: Instance) -> tuple[Numeric, Numeric]:
         assert exact is not None
         left, right = exact(instance)
         return left, right + shift(instance)
@@ -61,4 +62,6 @@ def tightened(claim: Claim, result: Result, *, by: float = 0.02) -> Claim:
 
     # without a second estimator nothing statistical is ever refuted; fresh draws of the first stand in
     again = claim.again or (estimated if claim.statistical else None)
-    return replace(claim, bound=moved, exact=None if exact is None else moved_exact, again=again, trivial=None)
+    return replace(
+        claim, bound=moved, exact=None if exact is None else moved_exact, again=again, second=None, trivial=None
+    )

@@ -42,6 +42,7 @@ class Statement:
         snippet: a few lines of Python that show the failure without this package.
         source_note: what the source may have lost.
         scope: box of parameters that was tried.
+        excludes: of a statistical check, what it would have told apart from the statement.
         remark: what a reader should know.
         note: what the check tells, and remark and scope.
         margin: see `Result`, like all that follows.
@@ -83,6 +84,7 @@ class Statement:
     snippet: str | None
     source_note: str
     scope: str
+    excludes: str
     remark: str
     note: str
     margin: float | None
@@ -211,6 +213,7 @@ def joined(
         snippet=None if text.snippet is None else snippet(text.id.partition("/")[0], text.snippet),
         source_note=text.source_note,
         scope=text.scope,
+        excludes=text.excludes or _excluded(result),
         remark=text.remark,
         note=". ".join(note for note in notes if note),
         margin=result.margin,
@@ -224,6 +227,18 @@ def joined(
         relation=result.relation,
         points=result.points,
     )
+
+
+def _excluded(result: Result) -> str:
+    """What a statistical check tells apart from its statement, where the text says nothing more telling."""
+    if result.resolution is None:
+        return ""
+    size = f"{result.resolution * 100:g} %"
+    if result.relation == "==":
+        return f"values off by {size} of the larger side"
+    if all(bound == 0 for _, _, bound in result.points):
+        return f"no effect, or one of the other sign and {size} of the size"
+    return f"values beyond the bound by {size} of the larger side"
 
 
 def _turned(found: Mapping[str, Any] | None, columns: tuple[str, ...]) -> Mapping[str, Any] | None:

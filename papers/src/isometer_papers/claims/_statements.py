@@ -17,8 +17,9 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Generator, Instance, Kind, Relation, Search
+from isometer_papers.float_or_mpmath import Numeric
 
-Side = Callable[[Instance], Any]
+Side = Callable[[Instance], Numeric]
 Sampler = Callable[[Instance, np.random.Generator], Estimate]
 
 
@@ -61,7 +62,7 @@ class Comparison:
     left: Side | Sampled
     right: Side
     scale: Side | None = None
-    exact: Callable[[Instance], tuple[Any, Any]] | None = None
+    exact: Callable[[Instance], tuple[Numeric, Numeric]] | None = None
 
 
 class ClaimSettings(TypedDict, total=False):
@@ -71,7 +72,7 @@ class ClaimSettings(TypedDict, total=False):
     witness: Callable[[Instance], str] | None
     search: Search | None
     trivial: Side | None
-    exact: Callable[[Instance], tuple[Any, Any]] | None
+    exact: Callable[[Instance], tuple[Numeric, Numeric]] | None
     tolerance: float
     scale: Side | float | None
     counts: tuple[int, int]

@@ -33,6 +33,7 @@ class ClaimText:
         quotation: the words of the paper, verbatim; `…` stands for what is left out.
         hypotheses: what the statement supposes, where the reading does not say it.
         scope: box of parameters, and for limits which finite consequence is tested.
+        excludes: of a statistical check, what it would have told apart from the statement.
         remark: what a reader of the verdict should know; no verdicts here.
         failure: class of the failure (`class` in the file), where the statement fails.
         charity: why another reading than the printed one is the evident one.
@@ -57,6 +58,7 @@ class ClaimText:
     quotation: str = ""
     hypotheses: str = ""
     scope: str = ""
+    excludes: str = ""
     remark: str = ""
     failure: FailureClass | None = None
     charity: Charity | None = None

@@ -20,7 +20,9 @@ from isometer_papers.claims._result import Result, Verdict
 
 LEVEL = 1e-6  # chance of calling a true statistical statement refuted
 POWER = 0.99  # a statistical statement holds only if a violation of the stated size would be seen with this chance
-EMPTY = 1.0  # a resolution of so much: only a violation as large as the quantity itself would be seen
+COARSEST = 0.5  # a check that sees only violations above half of the larger side says little
+COARSEST_EQUALITY = 0.3  # the same for an equality, which has no safe side
+TOO_LITTLE = "no violation, but too little power"
 _POINTS = 60  # kept for the picture
 _STARTS, _TRIES = 4, 8  # of the adversary: descents, and random points of which the best starts one
 _CERTIFY = 25  # candidates that are tried before a violation counts as rounding
@@ -208,20 +210,17 @@ def _statistical(claim: Claim, seen: list[Observation], rng: np.random.Generator
     if not clear:
         text = f"the confidence interval meets the bound; {note}"
     elif lacks_power(power, claim.resolution, claim.relation):
-        text = f"no violation, but too little power; {note}"
+        text = f"{TOO_LITTLE}; {note}"
     else:
         return _Judged("holds", f"{_tightness(claim, seen)}; {note}", power=power, sees=sees)
     return _Judged("inconclusive", text, power=power, sees=sees)
 
 
 def lacks_power(power: float | None, resolution: float | None, relation: str) -> bool:
-    """Whether a statistical check that found no violation says nothing: it would have missed a telling one.
-
-    An inequality whose confidence interval stays clear of the bound needs no more than a resolution below 1.
-    """
+    """Whether a statistical check that found no violation says little: it would have missed a telling one."""
     if power is None or resolution is None:
         return False
-    return resolution >= EMPTY or (relation == "==" and power < POWER)
+    return power < POWER or resolution > (COARSEST_EQUALITY if relation == "==" else COARSEST)
 
 
 def _excess(claim: Claim, seen: Observation) -> float:

@@ -235,24 +235,39 @@ def check(
 def report(
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="A page that opens offline.")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Markdown tables.")] = None,
+    json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Everything as JSON.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", metavar="DIR", help="All of these, a page per paper, and BibTeX.")
+    ] = None,
+    paper: Paper = None,
 ) -> None:
     """The ledger as a page: findings, statements, verdicts, quotations and counterexamples.
 
-    Example: [bold]isometer claims report --html claims.html[/]
+    Examples: [bold]isometer claims report --html claims.html[/], [bold]isometer claims report --folder ledger[/]
     """
     from isometer_papers.claims import findings, ledger
+    from isometer_papers.report.ledger_files import claims_json, write_ledger
     from isometer_papers.report.ledger_markdown import claims_markdown
     from isometer_papers.report.ledger_page import claims_html
 
-    if html is None and markdown is None:
-        raise IsometerError("no file is named for the report — give --html FILE or --markdown FILE")
-    rows = ledger()
-    for path, write in ((html, claims_html), (markdown, claims_markdown)):
+    if html is None and markdown is None and json is None and folder is None:
+        raise IsometerError(
+            "no file is named for the report — give --html FILE, --markdown FILE, --json FILE or --folder DIR"
+        )
+    if folder is not None and paper is not None:
+        raise IsometerError("--folder writes all papers, and --paper chooses one — leave out one of them")
+    rows = ledger(paper)
+    known = {row.id for row in rows}
+    told = [one for one in findings() if known & set(one.claims)]
+    for path, write in ((html, claims_html), (markdown, claims_markdown), (json, claims_json)):
         if path is None:
             continue
         existing_folder(path.parent)
-        write_whole(path, write(rows, findings()))
+        write_whole(path, write(rows, told))
         console().print(f"report: {path}", highlight=False, soft_wrap=True)
+    if folder is not None:
+        for path in write_ledger(folder):
+            console().print(f"report: {path}", highlight=False, soft_wrap=True)
 
 
 def _shipped(claims: tuple[Claim, ...]) -> list[Statement]:

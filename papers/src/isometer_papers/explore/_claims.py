@@ -67,6 +67,7 @@ def claim_card(row: Row) -> html.Section:
         ("Tried", tried),
         ("Smallest margin", "–" if row["margin"] is None else _number(row["margin"])),
         ("Power", "–" if row["power"] is None else _number(row["power"])),
+        ("Excludes", row["excludes"] or "–"),
         ("Corrected by", row["corrected"] or "–"),
         ("Seconds", _number(row["seconds"])),
     ]

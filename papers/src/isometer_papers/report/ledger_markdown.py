@@ -59,10 +59,10 @@ def findings_markdown(findings: Sequence[LedgerFinding], *, level: int = 3) -> s
         ''
     """
     found = []
-    for number, one in enumerate(findings, 1):
+    for one in findings:
         told = "\n".join(f"- **{name.capitalize()}**: {text}" for name, text in one.parts().items())
         named = ", ".join(f"`{name}`" for name in one.claims)
-        found.append(f"{'#' * level} {number}. {one.title}\n\n{told}\n- **Statements**: {named}")
+        found.append(f"{'#' * level} {one.title}\n\n{told}\n- **Statements**: {named}")
     return "\n\n".join(found)
 
 

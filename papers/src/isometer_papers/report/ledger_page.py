@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from html import escape
 from typing import Any
 
 from isometer.serialize import json_text
 from isometer_papers._papers import papers
 from isometer_papers.claims import LedgerFinding, Statement, causes, counted
-from isometer_papers.claims._policy import CLASSES
-from isometer_papers.claims._result import VERDICTS
 from isometer_papers.claims._text import texts_of
+from isometer_papers.report._ledger_filters import POLICY, SCRIPT, filter_form, filter_style
 
-__all__ = ["claims_html"]
+__all__ = ["claims_html", "front_html"]
 
 _WIDTH, _HEIGHT, _PAD = 132, 84, 6
 _ROUNDING = 1e-9
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_FILTERS = {"class": tuple(CLASSES), "printed": VERDICTS, "intended": VERDICTS}
 
 _STYLE = """
 :root { --page: #fff; --text: #171b22; --soft: #535c6b; --line: #d8dce4; --holds: #00705a; --refuted: #b3261e;
@@ -45,14 +42,19 @@ svg rect { fill: none; stroke: var(--line); }
 
 
 def claims_html(
-    statements: Iterable[Statement], findings: Sequence[LedgerFinding] = (), *, title: str = "Ledger of claims"
+    statements: Iterable[Statement],
+    findings: Sequence[LedgerFinding] = (),
+    *,
+    title: str = "Ledger of claims",
+    pages: bool = False,
 ) -> str:
-    """The ledger as one self-contained HTML document; nothing is loaded and no script runs.
+    """The ledger as one self-contained HTML document: nothing is loaded, and the only script searches its rows.
 
     Args:
         statements: what to show.
         findings: those that matter, told first.
         title: of the document.
+        pages: whether each paper has its own document beside this one, to which links go.
 
     Returns:
         The document.
@@ -64,30 +66,80 @@ def claims_html(
         (True, 3)
     """
     rows = list(statements)
+    papers_of = by_chapter(rows)
+    chapters = {
+        _anchor(paper, one): _titled(paper, one, len(papers_of)) for paper in papers_of for one in papers_of[paper]
+    }
     parts = [
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(title)}</title><style>{_STYLE}{_filter_style()}</style></head><body>",
+        _head(title, filter_style(chapters), POLICY),
         f"<h1>{escape(title)}</h1>{_counts(rows)}",
         '<p class="small">A statement has a verdict as printed and one as intended, by its evident reading; '
         "a correction stands beside it as ID#corrected. Pictures: value across, bound up, with the line where both "
-        "are equal.</p>",
-        _finding_list(findings),
-        _filters(),
+        "are equal. The ID of a statement is a permanent link to it.</p>",
+        _finding_list(findings, {row.id for row in rows}, pages=pages),
+        filter_form(chapters),
         _contents(rows),
     ]
-    for paper, chapters in by_chapter(rows).items():
-        members = [row for inner in chapters.values() for row in inner]
-        parts.append(f"<h2>{escape(heading(paper))}</h2>{_counts(members)}")
-        for chapter, inner in chapters.items():
-            parts.append(f"<h3 id='{_anchor(paper, chapter)}'>{escape(chapter)}</h3>")
-            parts.append('<div class="scroll"><table><thead><tr><th>Statement</th><th>Verdict</th>')
-            parts.append("<th>Bound and value</th><th>Evidence</th></tr></thead><tbody>")
-            parts += [_row(row) for row in inner]
-            parts.append("</tbody></table></div>")
-    parts.append("</body></html>\n")
+    for paper, inner in papers_of.items():
+        members = [row for group in inner.values() for row in group]
+        parts.append(f"<h2>{escape(heading(paper))}</h2>{_counts(members)}" if len(papers_of) > 1 else "")
+        parts += [_chapter(paper, chapter, group) for chapter, group in inner.items()]
+    parts.append(f"<script>{SCRIPT}</script></body></html>\n")
     return "".join(parts)
+
+
+def front_html(statements: Sequence[Statement], findings: Sequence[LedgerFinding]) -> str:
+    """The front page of a ledger whose papers have a page each, `KEY.html`: findings, and counts by class.
+
+    Args:
+        statements: all of them.
+        findings: those that matter.
+
+    Returns:
+        The document.
+
+    Example:
+        >>> from isometer_papers.claims import findings, ledger
+        >>> "<a href='daneshmand2020.html'>" in front_html(ledger("002"), findings())
+        True
+    """
+    title = "Ledger of claims"
+    lines = []
+    for paper in by_chapter(statements):
+        found = counted(row for row in statements if row.paper == paper)
+        name = f"<a href='{papers()[paper].key}.html'>{escape(heading(paper))}</a>"
+        lines.append(f"<li>{name}<br><span class='small'>{escape(' '.join(found.lines()))}</span></li>")
+    files = "<a href='ledger.json'>JSON</a>, <a href='ledger.md'>Markdown</a>, <a href='ledger.bib'>BibTeX</a>"
+    return "".join(
+        [
+            _head(title, "", "default-src 'none'; style-src 'unsafe-inline'"),
+            f"<h1>{title}</h1>{_finding_list(findings, set(), pages=True)}<h2>The papers</h2>{_counts(statements)}",
+            f"<ul>{''.join(lines)}</ul><p>All of it as {files}.</p></body></html>\n",
+        ]
+    )
+
+
+def _head(title: str, style: str, policy: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}{style}</style></head><body>"
+    )
+
+
+def _chapter(paper: str, chapter: str, rows: Sequence[Statement]) -> str:
+    name = _anchor(paper, chapter)
+    head = "<th>Statement</th><th>Verdict</th><th>Bound and value</th><th>Evidence</th>"
+    return (
+        f"<section data-chapter='{name}'><h3 id='{name}'>{escape(chapter)}</h3>"
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>'
+        f"{''.join(_row(row) for row in rows)}</tbody></table></div></section>"
+    )
+
+
+def _titled(paper: str, chapter: str, count: int) -> str:
+    return chapter if count == 1 else f"{papers()[paper].cited}: {chapter}"
 
 
 def by_chapter(rows: Iterable[Statement]) -> dict[str, dict[str, list[Statement]]]:
@@ -155,39 +207,23 @@ def _counts(rows: Sequence[Statement]) -> str:
     return "".join(f"<p>{escape(line)}</p>" for line in counted(rows).lines())
 
 
-def _finding_list(findings: Sequence[LedgerFinding]) -> str:
+def _finding_list(findings: Sequence[LedgerFinding], here: Set[str], *, pages: bool) -> str:
     if not findings:
         return ""
     items = []
     for one in findings:
-        links = ", ".join(
-            f"<a href='#{escape(name, quote=True)}'><code>{escape(name)}</code></a>" for name in one.claims
-        )
+        links = ", ".join(_link(name, here, pages) for name in one.claims)
         told = " ".join(f"<b>{escape(name.capitalize())}:</b> {escape(text)}" for name, text in one.parts().items())
         items.append(f"<li id='finding-{escape(one.id, quote=True)}'><b>{escape(one.title)}.</b> {told} {links}</li>")
     return f"<h2>The findings that matter</h2><ol>{''.join(items)}</ol>"
 
 
-def _filter_style() -> str:
-    """Rows that a chosen filter leaves out are hidden; no script is needed for that."""
-    rules = [
-        f"body:has(#{name}-{value}:checked) tr[data-{name}]:not([data-{name}='{value}']) {{ display: none; }}"
-        for name, values in _FILTERS.items()
-        for value in values
-    ]
-    return "\n".join(rules)
-
-
-def _filters() -> str:
-    found = []
-    for name, values in _FILTERS.items():
-        told = {"class": "class of failure", "printed": "as printed", "intended": "as intended"}[name]
-        choices = [f"<label><input type='radio' name='{name}' checked> any</label>"]
-        choices += [
-            f"<label><input type='radio' name='{name}' id='{name}-{value}'> {value}</label>" for value in values
-        ]
-        found.append(f"<fieldset><legend>{told}</legend>{''.join(choices)}</fieldset>")
-    return f"<form>{''.join(found)}</form>"
+def _link(identifier: str, here: Set[str], pages: bool) -> str:
+    """To the statement's row in this document, or in that of its paper; no link where there is neither."""
+    if not pages and identifier not in here:
+        return f"<code>{escape(identifier)}</code>"
+    file = f"{papers()[identifier.partition('/')[0]].key}.html" if pages else ""
+    return f"<a href='{file}#{escape(identifier, quote=True)}'><code>{escape(identifier)}</code></a>"
 
 
 def _contents(rows: Sequence[Statement]) -> str:
@@ -251,6 +287,8 @@ def _evidence(row: Statement) -> str:
         texts.append(f"the same statement: {', '.join(row.twins)}")
     if row.corrected:
         texts.append(f"corrected: {row.corrected}")
+    if row.excludes:
+        texts.append(f"the check excludes {row.excludes}")
     found = f"<span class='counterexample'>{escape('. '.join(texts))}</span>"
     if row.snippet:
         found += f"<details><summary>in plain Python</summary><pre>{escape(row.snippet)}</pre></details>"

@@ -1,6 +1,6 @@
 """Paper 004, "A Deep Conditioning Treatment of Neural Networks", claim by claim."""
 
-from isometer_papers.claims._claim import Claim
+from isometer_papers.claims._claim import Claim, with_second
 from isometer_papers.claims.agarwal2021 import (
     activation_facts,
     interpolation,
@@ -11,6 +11,7 @@ from isometer_papers.claims.agarwal2021 import (
     one_layer,
     optimization,
     queries,
+    second,
     sentences,
     table,
     tangent,
@@ -19,20 +20,23 @@ from isometer_papers.claims.agarwal2021 import (
     uncentred_limits,
 )
 
-CLAIMS: tuple[Claim, ...] = (
-    *normalization.CLAIMS,
-    *activation_facts.CLAIMS,
-    *table.CLAIMS,
-    *top_layer.CLAIMS,
-    *tangent.CLAIMS,
-    *uncentred.CLAIMS,
-    *uncentred_limits.CLAIMS,
-    *lengths.CLAIMS,
-    *length_cosines.CLAIMS,
-    *optimization.CLAIMS,
-    *queries.CLAIMS,
-    *interpolation.CLAIMS,
-    *one_layer.CLAIMS,
-    *normrelu.CLAIMS,
-    *sentences.CLAIMS,
+CLAIMS: tuple[Claim, ...] = with_second(
+    (
+        *normalization.CLAIMS,
+        *activation_facts.CLAIMS,
+        *table.CLAIMS,
+        *top_layer.CLAIMS,
+        *tangent.CLAIMS,
+        *uncentred.CLAIMS,
+        *uncentred_limits.CLAIMS,
+        *lengths.CLAIMS,
+        *length_cosines.CLAIMS,
+        *optimization.CLAIMS,
+        *queries.CLAIMS,
+        *interpolation.CLAIMS,
+        *one_layer.CLAIMS,
+        *normrelu.CLAIMS,
+        *sentences.CLAIMS,
+    ),
+    second.SECOND,
 )

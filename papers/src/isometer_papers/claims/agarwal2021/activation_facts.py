@@ -14,7 +14,7 @@ from isometer_papers.claims._fits import exponent
 from isometer_papers.claims._statements import Sampled, above, asymptotic, at_most, deterministic, equal, vanishes
 from isometer_papers.claims.agarwal2021.instances import nonaffinity, nonlinearity, random_squares, simple_duals
 from isometer_papers.claims.agarwal2021.simulations import kernel_draws
-from isometer_papers.float_or_mpmath import sqrt
+from isometer_papers.float_or_mpmath import Numeric, sqrt
 from isometer_papers.theory.duals.exact_duals import dual_slope, dual_value
 from isometer_papers.theory.duals.kernel_tables import parameter_count
 
@@ -37,12 +37,12 @@ def _polynomial(a: Any, x: Any) -> Any:
     return sum(c * h for c, h in zip(a, _hermite_values(x), strict=True))
 
 
-def _gauss(order: int = 12) -> tuple[Any, Any]:
+def _gauss(order: int = 12) -> tuple[Numeric, Numeric]:
     x, w = np.polynomial.hermite_e.hermegauss(order)
     return x, w / math.sqrt(2 * math.pi)
 
 
-def _expectation(i: Instance, function: Callable[[Any, Any], Any]) -> Any:
+def _expectation(i: Instance, function: Callable[[Any, Any], Any]) -> Numeric:
     """E f(X, X′) by tensor Gauss–Hermite, exact for these polynomials."""
     x, w = _gauss()
     rho = float(i["rho"])
@@ -50,12 +50,12 @@ def _expectation(i: Instance, function: Callable[[Any, Any], Any]) -> Any:
     return float(w @ function(first + 0 * second, second) @ w)
 
 
-def _dual_by_definition(i: Instance) -> Any:
+def _dual_by_definition(i: Instance) -> Numeric:
     a = np.asarray(i["a"], dtype=float)
     return _expectation(i, lambda x, y: _polynomial(a, x) * _polynomial(a, y))
 
 
-def _derivative_dual(i: Instance) -> Any:
+def _derivative_dual(i: Instance) -> Numeric:
     """E σ̇(X)σ̇(X′), with h_i′ = √i h_{i−1}."""
     a = np.asarray(i["a"], dtype=float)
     lowered = np.append(a[1:] * np.sqrt(np.arange(1, 5)), 0.0)
@@ -69,7 +69,7 @@ def _vectors(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"a": instance["a"], "x": x / np.linalg.norm(x), "y": y / np.linalg.norm(y)}
 
 
-def _rotated(i: Instance) -> Any:
+def _rotated(i: Instance) -> Numeric:
     """E σ(w·x)σ(w·x′) over w in R^d by tensor Gauss–Hermite."""
     x, w = _gauss(8)
     a, u, v = (np.asarray(i[k], dtype=float) for k in ("a", "x", "y"))
@@ -80,17 +80,17 @@ def _rotated(i: Instance) -> Any:
     return float((weight * _polynomial(a, grid @ u) * _polynomial(a, grid @ v)).sum())
 
 
-def _squares(i: Instance) -> Any:
+def _squares(i: Instance) -> Numeric:
     return i["a"] ** 2
 
 
-def _total(i: Instance) -> Any:
+def _total(i: Instance) -> Numeric:
     """E σ² by quadrature."""
     x, w = _gauss()
     return float(w @ _polynomial(np.asarray(i["a"], dtype=float), x) ** 2)
 
 
-def _mean(i: Instance) -> Any:
+def _mean(i: Instance) -> Numeric:
     x, w = _gauss()
     return float(w @ _polynomial(np.asarray(i["a"], dtype=float), x))
 
@@ -101,7 +101,7 @@ def _duals(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"squares": random_squares(rng)}
 
 
-def _mu(i: Instance) -> Any:
+def _mu(i: Instance) -> Numeric:
     return nonlinearity(i)
 
 
@@ -112,7 +112,7 @@ def _raw_polynomials(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"a": rng.standard_normal(5)}
 
 
-def _normalized_moments(i: Instance) -> tuple[Any, Any]:
+def _normalized_moments(i: Instance) -> tuple[Numeric, Numeric]:
     """Mean and mean square of (σ − E σ)/√Var σ, by Gauss–Hermite sums of the values."""
     x, w = _gauss()
     values = _polynomial(i["a"], x + 0 * i["a"][0])
@@ -121,7 +121,7 @@ def _normalized_moments(i: Instance) -> tuple[Any, Any]:
     return moved @ w, moved**2 @ w
 
 
-def _mu_by_dual(i: Instance) -> Any:
+def _mu_by_dual(i: Instance) -> Numeric:
     squares = _squares(i)
     zero = squares[0] * 0
     total = squares.sum()

@@ -13,32 +13,33 @@ import numpy as np
 from isometer_papers.claims._claim import Instance, Search
 from isometer_papers.claims._families import Family, Rng
 from isometer_papers.claims._precise import eigenvalues
+from isometer_papers.float_or_mpmath import Numeric, is_precise
 from isometer_papers.theory.duals.exact_duals import dual_slope, dual_value
 
 NAMES = ("relu", "exp", "sin", "erf")
 
 
-def dual_of(i: Instance) -> Any:
+def dual_of(i: Instance) -> Numeric:
     """The dual of an instance."""
     return i["squares"] if "squares" in i else i["dual"]
 
 
-def like(i: Instance) -> Any:
+def like(i: Instance) -> Numeric:
     """0 in the precision of the instance."""
     for value in i.values():
         if hasattr(value, "_mpf_"):
             return value * 0
-        if isinstance(value, np.ndarray) and value.dtype == object:
+        if isinstance(value, np.ndarray) and is_precise(value):
             return value.ravel()[0] * 0
     return 0.0
 
 
-def nonlinearity(i: Instance) -> Any:
+def nonlinearity(i: Instance) -> Numeric:
     """μ = 1 − a_1² for E σ = 0, E σ² = 1 (Definition 2)."""
     return 1 - dual_slope(dual_of(i), like(i))
 
 
-def nonaffinity(i: Instance) -> Any:
+def nonaffinity(i: Instance) -> Numeric:
     """μ̃ = 1 − a_0² − a_1²."""
     nought = like(i)
     return 1 - dual_value(dual_of(i), nought) - dual_slope(dual_of(i), nought)

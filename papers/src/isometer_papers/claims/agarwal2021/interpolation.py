@@ -13,6 +13,7 @@ from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.claims._statements import at_most, deterministic, vanishes
 from isometer_papers.claims.agarwal2021.instances import correlations
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.exact_duals import dual_slope, iterated_dual
 from isometer_papers.theory.duals.small_interpolation import distinct_probability, interpolant_risk
 from isometer_papers.theory.kernel_learning.interpolation import (
@@ -40,7 +41,7 @@ def _found(i: Instance) -> dict[str, Any]:
     return interpolant_risk(i["K"], i["means"], range(i["n"]), i["labels"])
 
 
-def _covariance(i: Instance) -> Any:
+def _covariance(i: Instance) -> Numeric:
     """‖Σ‖."""
     return eigenvalues(i["K"])[-1] / len(i["K"])
 
@@ -81,7 +82,7 @@ def _printed_risk(i: Instance) -> float:
     return 1000 * excess_risk_bound(i["n"], _FAILURE, float(_orthonormal(i)["norm"]))["printed"]
 
 
-def _proved_risk(i: Instance) -> Any:
+def _proved_risk(i: Instance) -> Numeric:
     """2‖Σ‖‖v*‖² + 8n(1 + ‖v*‖²)‖Σ‖ with ‖Σ‖ ≤ 16 ln n/n²; residuals are at most 2(1 + ‖v*‖²) each."""
     norm, n = _orthonormal(i)["norm"], i["n"]
     return 16 * math.log(n) / n**2 * (2 * norm + 8 * n * (1 + norm))
@@ -115,7 +116,7 @@ def _depth_54(i: Instance) -> int:
     return interpolation_depth(1, mu, 1 - float(i["rho"])) + math.ceil(math.log(i["N"]) / -math.log1p(-mu / 2))
 
 
-def _norm_54(i: Instance) -> Any:
+def _norm_54(i: Instance) -> Numeric:
     """‖Σ‖ = (1 + (M − 1)k)/M, k the kernel of the common cosine."""
     k = iterated_dual(i["dual"], i["rho"], _depth_54(i))
     return (1 + (i["M"] - 1) * k) / i["M"]
@@ -125,7 +126,7 @@ def _draws_apart(i: Instance) -> bool:
     return distinct_probability(i["M"], i["N"]) >= 1 - _FAILURE
 
 
-def _interpolation_gap(i: Instance) -> Any:
+def _interpolation_gap(i: Instance) -> Numeric:
     from isometer_papers.theory.duals.small_interpolation import solved
 
     own = i["K"][: i["n"], : i["n"]]

@@ -13,7 +13,7 @@ from isometer_papers.claims._families import Family, Rng, extended
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims._statements import at_least, at_most, deterministic, equal
 from isometer_papers.claims.agarwal2021.lengths import contraction, mixture, sigma, simple
-from isometer_papers.float_or_mpmath import log, sqrt
+from isometer_papers.float_or_mpmath import Numeric, log, sqrt
 from isometer_papers.theory.duals.odd_mixtures import as_printed_hermite_pairing, mixture_step
 from isometer_papers.theory.duals.soft_clip import SoftClip
 
@@ -39,19 +39,19 @@ def _search_pairs(kind: str) -> Search:
     return Search(build, 5)
 
 
-def _cosine_after(i: Instance) -> Any:
+def _cosine_after(i: Instance) -> Numeric:
     p, q, s = i["p"], i["q"], sigma(i)
     cross = s.pair(p, q, i["rho"] * sqrt(p * q))
     return abs(cross) / sqrt(s.second_moment(p) * s.second_moment(q))
 
 
-def _cosine_bound(i: Instance) -> Any:
+def _cosine_bound(i: Instance) -> Numeric:
     delta, s = 1 - abs(i["rho"]), sigma(i)
     factors = [one_layer_bound(delta, s.nonlinearity(z)) for z in (i["p"], i["q"])]
     return (factors[0] * factors[1]) ** 0.5
 
 
-def _series(i: Instance) -> Any:
+def _series(i: Instance) -> Numeric:
     """Σ_j a_j^{γ₁} a_j^{γ₂} ρ^j up to degree 60, from Hermite coefficients of the library's own quadrature."""
     s = sigma(i)
     root = float(s._square) ** 0.5
@@ -68,7 +68,7 @@ def _gentle(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"a": a, "b": 1.0, "t": t, "g": "erf", "p": float(p), "q": float(q), "rho": float(rho)}
 
 
-def _squared_sum(i: Instance) -> Any:
+def _squared_sum(i: Instance) -> Numeric:
     return _series({**i, "q": i["p"], "rho": 1.0})
 
 
@@ -80,7 +80,7 @@ def _near_one(rng: Rng, count: int) -> Iterator[Instance]:
         yield {**mixture(rng), "place": float(rng.uniform(-1, 1))}
 
 
-def _mu(i: Instance) -> Any:
+def _mu(i: Instance) -> Numeric:
     return sigma(i).nonlinearity(i["a"] * 0 + 1)
 
 
@@ -117,8 +117,8 @@ def _depth(i: Instance, prefactor: str) -> int:
     return int(np.ceil(_settling(i, prefactor) - 1e-12)) + int(i["more"])
 
 
-def _cosine_path(prefactor: str) -> Callable[[Instance], Any]:
-    def value(i: Instance) -> Any:
+def _cosine_path(prefactor: str) -> Callable[[Instance], Numeric]:
+    def value(i: Instance) -> Numeric:
         state = i["p"], i["q"], i["rho"] * sqrt(i["p"] * i["q"])
         for _ in range(_depth(i, prefactor)):
             state = mixture_step(sigma(i), state)
@@ -127,8 +127,8 @@ def _cosine_path(prefactor: str) -> Callable[[Instance], Any]:
     return value
 
 
-def _path_bound(prefactor: str) -> Callable[[Instance], Any]:
-    def bound(i: Instance) -> Any:
+def _path_bound(prefactor: str) -> Callable[[Instance], Numeric]:
+    def bound(i: Instance) -> Numeric:
         left = max(_depth(i, prefactor) - _settling(i, prefactor), 0.0)
         return correlation_bound(left, 1 - abs(i["rho"]), _mu(i) / 2)
 
@@ -152,25 +152,25 @@ def _clips(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"T": threshold, "k": sharpness, "p": 0.5, "rho": rho, "L": int(rng.integers(1, 6))}
 
 
-def _clip_start(i: Instance, prefactor: str) -> Any:
+def _clip_start(i: Instance, prefactor: str) -> Numeric:
     clip, half = _clip(i), i["p"] * 0 + 0.5
     mu, alpha = clip.nonlinearity(half * 2), clip.contraction(half)
     travel = log(4 * max(abs(i["p"] - 1), mu / 4) / mu)
     return travel * alpha if prefactor == "alpha" else travel / alpha
 
 
-def _clip_bound(prefactor: str) -> Callable[[Instance], Any]:
-    def bound(i: Instance) -> Any:
+def _clip_bound(prefactor: str) -> Callable[[Instance], Numeric]:
+    def bound(i: Instance) -> Numeric:
         left = i["L"] - _clip_start(i, prefactor)
         return correlation_bound(float(left), 1 - i["rho"], _clip(i).nonlinearity(i["p"] * 0 + 1) / 2)
 
     return bound
 
 
-def _clip_exact(prefactor: str) -> Callable[[Instance], tuple[Any, Any]]:
+def _clip_exact(prefactor: str) -> Callable[[Instance], tuple[Numeric, Numeric]]:
     """Both sides in 16 digits: every one of many layers is an integral."""
 
-    def sides(i: Instance) -> tuple[Any, Any]:
+    def sides(i: Instance) -> tuple[Numeric, Numeric]:
         with mpmath().workdps(16):
             return _clip(i).cosine_floor(i["p"], i["rho"], i["L"]), _clip_bound(prefactor)(i)
 
@@ -193,11 +193,11 @@ def _hermite_cases(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"i": int(rng.integers(0, 4)), "j": int(rng.integers(0, 4)), "p": float(p), "q": float(q), "c": c}
 
 
-def _pairing(printed: bool) -> Callable[[Instance], Any]:
+def _pairing(printed: bool) -> Callable[[Instance], Numeric]:
     return lambda i: as_printed_hermite_pairing(i["i"], i["j"], (i["p"], i["q"]), i["c"], printed=printed)
 
 
-def _pairing_claimed(i: Instance) -> Any:
+def _pairing_claimed(i: Instance) -> Numeric:
     return (i["c"] / sqrt(i["p"] * i["q"])) ** i["j"] if i["i"] == i["j"] else i["c"] * 0
 
 

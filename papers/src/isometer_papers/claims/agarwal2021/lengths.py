@@ -12,6 +12,7 @@ from isometer_papers.claims._claim import Instance, Search
 from isometer_papers.claims._families import Rng, cases, drawn
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims._statements import at_least, at_most, deterministic, equal, vanishes
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.length_counterexamples import hinge_length, sigmoid_at_zero, staircase_length
 from isometer_papers.theory.duals.odd_mixtures import OddMixture
 
@@ -53,18 +54,18 @@ def _search_lengths(low: float = 0.5) -> Search:
 LENGTHS: dict[str, Any] = {"mixtures": _lengths}
 
 
-def _length_after(i: Instance) -> Any:
+def _length_after(i: Instance) -> Numeric:
     gamma = i["gamma"]
     for _ in range(i["L"]):
         gamma = sigma(i).second_moment(gamma)
     return abs(gamma - 1)
 
 
-def contraction(i: Instance) -> Any:
+def contraction(i: Instance) -> Numeric:
     return sigma(i).contraction(i["a"] * 0 + 0.5)
 
 
-def _printed_length(i: Instance, power: int) -> Any:
+def _printed_length(i: Instance, power: int) -> Numeric:
     return (1 - contraction(i)) ** i["L"] * abs(i["gamma"] - 1) ** power
 
 
@@ -90,7 +91,7 @@ def _named_sides(i: Instance) -> tuple[float, float]:
     return abs(SignalFamily(unit).second_moment(float(i["gamma"])) - 1), (1 - rate) * abs(i["gamma"] - 1)
 
 
-def _named_exact(i: Instance) -> tuple[Any, Any]:
+def _named_exact(i: Instance) -> tuple[Numeric, Numeric]:
     lib = mpmath()
     one = _exact_moment(i["name"], lib.mpf(1))
 
@@ -118,7 +119,7 @@ def _starts(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"scale": str(rng.choice(["unit", "plain"])), "gamma": float(10 ** rng.uniform(-4, 4))}
 
 
-def _hinge_distance(i: Instance) -> Any:
+def _hinge_distance(i: Instance) -> Numeric:
     """How far two starts are apart after 60 layers."""
     gamma, other = i["gamma"], i["gamma"] * 0 + 1
     for _ in range(60):
@@ -126,7 +127,7 @@ def _hinge_distance(i: Instance) -> Any:
     return abs(gamma - other)
 
 
-def _stair_distance(i: Instance) -> Any:
+def _stair_distance(i: Instance) -> Numeric:
     low, high = i["gamma"] * 0 + 0.01, i["gamma"] * 0 + 100
     for _ in range(60):
         low, high = staircase_length(low), staircase_length(high)
@@ -136,12 +137,12 @@ def _stair_distance(i: Instance) -> Any:
 _other_starts = drawn(lambda rng: {**mixture(rng), "gamma": 1.0, "L": 1, "gamma0": float(rng.uniform(0.05, 0.95))})
 
 
-def _rem_38(i: Instance) -> Any:
+def _rem_38(i: Instance) -> Numeric:
     start = i["gamma0"]
     return abs(sigma(i).second_moment(start) - 1)
 
 
-def _difference_slope(i: Instance) -> Any:
+def _difference_slope(i: Instance) -> Numeric:
     step = i["a"] * 0 + 1e-4
     return (sigma(i).second_moment(1 + step) - sigma(i).second_moment(1 - step)) / (2 * step)
 

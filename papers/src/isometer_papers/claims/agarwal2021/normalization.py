@@ -11,7 +11,7 @@ from isometer_papers.claims._claim import Instance
 from isometer_papers.claims._families import Rng
 from isometer_papers.claims._precise import elementwise
 from isometer_papers.claims._statements import deterministic, equal, vanishes
-from isometer_papers.float_or_mpmath import sqrt
+from isometer_papers.float_or_mpmath import Numeric, sqrt
 from isometer_papers.theory.duals.normalized_networks import batch_norm_network, layer_norm_network, printed_mean_gap
 
 FUNCTIONS = ("tanh", "sin", "relu", "arctan")
@@ -51,10 +51,10 @@ def _moved(i: Instance) -> Callable[[Any], Any]:
     return lambda z: (function(z) - i["c"]) / i["s"]
 
 
-def _difference(network: Callable[..., Any], **options: Any) -> Callable[[Instance], Any]:
+def _difference(network: Callable[..., Any], **options: Any) -> Callable[[Instance], Numeric]:
     """max |f − f̃|, σ against (σ − c)/s."""
 
-    def gap(i: Instance) -> Any:
+    def gap(i: Instance) -> Numeric:
         plain = network(i["X"], _weights(i), elementwise(i["F"]), **options)
         return abs(plain - network(i["X"], _weights(i), _moved(i), **options)).max()
 
@@ -84,7 +84,7 @@ def _batches(rng: Rng, count: int) -> Iterator[Instance]:
         }
 
 
-def _layer_mean(i: Instance) -> tuple[Any, Any]:
+def _layer_mean(i: Instance) -> tuple[Numeric, Numeric]:
     """The same for layer norm: v = σ/√m over the units of one sample."""
     m = i["V"].shape[1]
     root = sqrt(i["V"][0, 0] * 0 + m)
@@ -92,17 +92,17 @@ def _layer_mean(i: Instance) -> tuple[Any, Any]:
     return ((i["V"][0] - i["c"]) / (i["s"] * root)).sum() / m, (plain - i["c"]) / i["s"]
 
 
-def _layer_mean_right(i: Instance) -> tuple[Any, Any]:
+def _layer_mean_right(i: Instance) -> tuple[Numeric, Numeric]:
     m = i["V"].shape[1]
     root = sqrt(i["V"][0, 0] * 0 + m)
     return _layer_mean(i)[0], ((i["V"][0] / root).sum() / m - i["c"] / root) / i["s"]
 
 
-def _batch_mean(i: Instance) -> tuple[Any, Any]:
+def _batch_mean(i: Instance) -> tuple[Numeric, Numeric]:
     return printed_mean_gap(i["V"], i["w"], i["c"], i["s"])
 
 
-def _batch_mean_right(i: Instance) -> Any:
+def _batch_mean_right(i: Instance) -> Numeric:
     root = sqrt(i["V"][0, 0] * 0 + i["V"].shape[1])
     mean = (i["V"] @ i["w"] / root).sum() / len(i["V"])
     return (mean - i["c"] * i["w"].sum() / root) / i["s"]

@@ -19,7 +19,7 @@ from isometer_papers.claims._statements import (
     equal,
     vanishes,
 )
-from isometer_papers.float_or_mpmath import exp, ncdf, npdf, sqrt
+from isometer_papers.float_or_mpmath import Numeric, exp, ncdf, npdf, sqrt
 from isometer_papers.theory.duals.normrelu_pairs import normrelu_constants, normrelu_correlations
 
 _paper = cases({"c": NORMRELU_KINK})
@@ -32,7 +32,7 @@ def _kinks(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"c": float(rng.uniform(-2.5, 1.5))}
 
 
-def _constant(name: str) -> Callable[[Instance], Any]:
+def _constant(name: str) -> Callable[[Instance], Numeric]:
     return lambda i: normrelu_constants(i["c"])[name]
 
 
@@ -47,7 +47,7 @@ def _printed(part: str, name: str, value: float, unit: float, fixed: float | Non
     return found if fixed is None else [*found, claim(f"004/{part}#corrected", fixed)]
 
 
-def _moment(power: int) -> Callable[[Instance], Any]:
+def _moment(power: int) -> Callable[[Instance], Numeric]:
     """E σ or E σ² of λ(max(x − c, 0) + b) with the printed b and λ, by the library's quadrature."""
 
     def value(i: Instance) -> float:
@@ -59,8 +59,8 @@ def _moment(power: int) -> Callable[[Instance], Any]:
     return value
 
 
-def _exact_moment(power: int) -> Callable[[Instance], tuple[Any, Any]]:
-    def sides(i: Instance) -> tuple[Any, Any]:
+def _exact_moment(power: int) -> Callable[[Instance], tuple[Numeric, Numeric]]:
+    def sides(i: Instance) -> tuple[Numeric, Numeric]:
         lib = mpmath()
         c = i["c"]
         below, peak = lib.ncdf(c), lib.npdf(c)
@@ -80,10 +80,10 @@ def _variances(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"c": float(rng.choice([NORMRELU_KINK, rng.uniform(-2, 1)])), "gamma": float(rng.uniform(0.2, 4))}
 
 
-def _closed_form(which: str) -> Callable[[Instance], tuple[Any, Any]]:
+def _closed_form(which: str) -> Callable[[Instance], tuple[Numeric, Numeric]]:
     """A quantity at variance γ by quadrature, and the closed form of Appendix I.1 (over λ or λ²)."""
 
-    def sides(i: Instance) -> tuple[Any, Any]:
+    def sides(i: Instance) -> tuple[Numeric, Numeric]:
         lib = mpmath()
         with lib.workdps(25):
             c, gamma = lib.mpf(i["c"]), lib.mpf(i["gamma"])
@@ -109,7 +109,7 @@ def _closed_form(which: str) -> Callable[[Instance], tuple[Any, Any]]:
     return sides
 
 
-def _library(which: str) -> tuple[Callable[[Instance], Any], Callable[[Instance], Any]]:
+def _library(which: str) -> tuple[Callable[[Instance], Numeric], Callable[[Instance], Numeric]]:
     """The same two sides in float64: the library's quadrature, and `NormReLUMoments`."""
 
     def measured(i: Instance) -> float:
@@ -156,7 +156,7 @@ def _length(variance: Any, kink: Any) -> Any:
     return scale**2 * (second + 2 * b * first + b * b), scale**2 * (first + b) ** 2
 
 
-def _sigma_l(i: Instance, key: str) -> Any:
+def _sigma_l(i: Instance, key: str) -> Numeric:
     return _length(i[key], i[key] * 0 + NORMRELU_KINK)[0]
 
 
@@ -178,7 +178,7 @@ INTERVALS = {"random": _intervals}
 _SEARCH = Search(lambda p: {"u": 0.5 + 1.5 * float(min(p[:2])), "v": 0.5 + 1.5 * float(max(p[:2]))}, 2)
 
 
-def _chord(i: Instance) -> Any:
+def _chord(i: Instance) -> Numeric:
     gamma = i["u"]
     if gamma <= 1:
         return 2 * _bias_at(gamma * 0 + 0.5) * (1 - gamma)
@@ -204,7 +204,7 @@ def _depth(i: Instance) -> int:
     return math.ceil(normrelu_settling_depth(float(i["epsilon"]))) + int(i["more"])
 
 
-def _after(i: Instance) -> Any:
+def _after(i: Instance) -> Numeric:
     return normrelu_correlations((i["p"], i["q"]), i["rho"], _depth(i))
 
 
@@ -212,7 +212,7 @@ def _theorem(i: Instance) -> float:
     return normrelu_bound(_depth(i), min(1.0, float(1 - abs(i["rho"]))), float(i["epsilon"]))
 
 
-def _theorem_exact(i: Instance) -> tuple[Any, Any]:
+def _theorem_exact(i: Instance) -> tuple[Numeric, Numeric]:
     # every layer is an integral; the tolerance is 1e-7
     with mpmath().workdps(16):
         return _after(i), _theorem(i)

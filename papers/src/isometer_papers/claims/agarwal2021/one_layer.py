@@ -12,7 +12,7 @@ from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.claims._statements import Sampled, above, asymptotic, at_least, deterministic, probability
-from isometer_papers.float_or_mpmath import cos, cosh, exp, log, ncdf, pi_like, sqrt
+from isometer_papers.float_or_mpmath import Numeric, cos, cosh, exp, log, ncdf, pi_like, sqrt
 from isometer_papers.theory.duals.kernel_tables import relu_dual
 from isometer_papers.theory.duals.one_layer_relu import (
     circle_spectrum,
@@ -37,12 +37,12 @@ def _angles(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"angles": angles}
 
 
-def _cosines(i: Instance) -> Any:
+def _cosines(i: Instance) -> Numeric:
     a = i["angles"]
     return cos(a[:, None] - a[None, :])
 
 
-def _relu_kernel(i: Instance) -> Any:
+def _relu_kernel(i: Instance) -> Numeric:
     c = _cosines(i)
     inside = np.where(abs(c) < 1, c, c * 0)  # the diagonal is ½ by itself
     values = relu_dual(inside)
@@ -72,7 +72,7 @@ def _log_rate(i: Instance) -> float:
     return (level(i["high"]) - level(i["low"])) / math.log(i["high"] / i["low"])
 
 
-def _log_rate_exact(i: Instance) -> tuple[Any, Any]:
+def _log_rate_exact(i: Instance) -> tuple[Numeric, Numeric]:
     """The smallest eigenvalue again from the Fourier coefficients 2/(π²(k² − 1)²), k even, folded modulo n."""
     pi = pi_like(sqrt(_number(1)))
 
@@ -119,7 +119,7 @@ def _good(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"angles": rng.uniform(0, math.pi, n)}
 
 
-def _points(i: Instance) -> Any:
+def _points(i: Instance) -> Numeric:
     return np.stack([np.cos(i["angles"]), np.sin(i["angles"])], axis=1)
 
 
@@ -136,7 +136,7 @@ def _event(theta: bool) -> Callable[[Instance, Rng], Estimate]:
     return estimate
 
 
-def _inside(i: Instance) -> Any:
+def _inside(i: Instance) -> Numeric:
     """P(|w·x₁| < √δ/10n), w·x₁ ~ N(0, 1 − θ²)."""
     delta, n = i["delta"], i["n"]
     theta = sqrt(sqrt(delta)) / (5 * n)
@@ -150,7 +150,7 @@ def _sizes(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"delta": float(10 ** -rng.uniform(0, 6)), "n": int(rng.integers(1, 50))}
 
 
-def _transcendental(i: Instance) -> Any:
+def _transcendental(i: Instance) -> Numeric:
     """K̄ of one layer of e^u: e^{ρ + 1}, all Hermite coefficients non-zero."""
     return exp(_cosines(i) + 1)
 
@@ -158,7 +158,7 @@ def _transcendental(i: Instance) -> Any:
 _parity_names = cases({"F": "relu"})
 
 
-def _even_kernel(i: Instance) -> Any:
+def _even_kernel(i: Instance) -> Numeric:
     """K̄ of one layer of cos: cosh(ρ)/e, even coefficients only."""
     return cosh(_cosines(i)) / exp(_cosines(i)[0, 0] * 0 + 1)
 

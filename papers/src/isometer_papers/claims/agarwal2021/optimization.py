@@ -15,7 +15,7 @@ from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.claims._statements import Sampled, at_least, at_most, deterministic, probability, vanishes
 from isometer_papers.claims.agarwal2021.instances import correlations
-from isometer_papers.float_or_mpmath import log
+from isometer_papers.float_or_mpmath import Numeric, log
 from isometer_papers.theory.duals.exact_duals import dual_slope, iterated_dual, relative_tangent
 from isometer_papers.theory.duals.small_interpolation import least_squares_path, residual_floor, stochastic_path
 from isometer_papers.theory.kernel_learning.optimization import (
@@ -35,7 +35,7 @@ def _orthonormal(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"low": low, "high": high, "theta": 0.3}
 
 
-def _printed_exponent(i: Instance) -> Any:
+def _printed_exponent(i: Instance) -> Numeric:
     """d log(−log(𝓛_{t+1}/𝓛_t))/d log n for η = θ/λ_max(K), K = I, 𝓛 = (1/n)Σ(f − y)²: a step is 1 − 2θ/n."""
 
     def rate(n: int) -> Any:
@@ -56,10 +56,10 @@ def _depth(i: Instance) -> int:
     return conditioning_depth(len(i["K"]), gap, 1 - float(dual_slope(i["dual"], 0.0)))
 
 
-def _steps(kind: str) -> Callable[[Instance], Any]:
+def _steps(kind: str) -> Callable[[Instance], Numeric]:
     """Steps of gradient descent to 1e-6 of the loss over log(1e6), with the best constant step size."""
 
-    def value(i: Instance) -> Any:
+    def value(i: Instance) -> Numeric:
         kernel = np.asarray(i["K"], dtype=float)
         deep = iterated_dual if kind == "top" else relative_tangent
         depth = _depth(i) if kind == "top" else 2 * _depth(i)
@@ -68,8 +68,8 @@ def _steps(kind: str) -> Callable[[Instance], Any]:
     return value
 
 
-def _steps_exact(kind: str) -> Callable[[Instance], tuple[Any, Any]]:
-    def sides(i: Instance) -> tuple[Any, Any]:
+def _steps_exact(kind: str) -> Callable[[Instance], tuple[Numeric, Numeric]]:
+    def sides(i: Instance) -> tuple[Numeric, Numeric]:
         deep = iterated_dual if kind == "top" else relative_tangent
         values = eigenvalues(deep(i["dual"], i["K"], _depth(i) if kind == "top" else 2 * _depth(i)))
         kappa = values[-1] / values[0]
@@ -82,14 +82,14 @@ def _steps_exact(kind: str) -> Callable[[Instance], tuple[Any, Any]]:
 _singles = cases(*({"n": n, "theta": theta} for n in (8, 16, 64) for theta in (0.5, 0.25)))
 
 
-def _single_steps(i: Instance) -> Any:
+def _single_steps(i: Instance) -> Numeric:
     """Steps that single-sample descent needs for ε = 0.01 on K = I: (1 − 4η(1 − η)/n)^t ≤ ε, over log(1/ε)."""
     eta, n = i["theta"], i["n"]
     fall = -log(1 - 4 * eta * (1 - eta) / (eta * 0 + n))
     return 1 / fall
 
 
-def _growth_in_samples(i: Instance) -> Any:
+def _growth_in_samples(i: Instance) -> Numeric:
     """d log(steps)/d log n between two numbers of samples."""
     low, high = ({"n": i[key], "theta": i["theta"]} for key in ("low", "high"))
     ratio = log(_single_steps(high) / _single_steps(low))
@@ -116,17 +116,17 @@ def _features(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"A": rng.standard_normal((n, m)) * scales, "w": rng.standard_normal(m), "t": int(rng.integers(1, 30))}
 
 
-def _spectrum(i: Instance) -> Any:
+def _spectrum(i: Instance) -> Numeric:
     return eigenvalues(i["A"].T @ i["A"])
 
 
-def _path(i: Instance) -> Any:
+def _path(i: Instance) -> Numeric:
     values = _spectrum(i)
     rate = len(i["A"]) / (values[0] + values[-1])
     return least_squares_path(i["A"], i["A"] @ i["w"], i["t"], rate)
 
 
-def _path_bound(i: Instance) -> Any:
+def _path_bound(i: Instance) -> Numeric:
     values = _spectrum(i)
     return float(least_squares_bound(float(values[-1] / values[0]), i["t"]))
 
@@ -150,7 +150,7 @@ def _wide(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"A": rng.standard_normal((n, n + int(rng.integers(0, 3)))), "y": rng.standard_normal(n)}
 
 
-def _wide_floor(i: Instance) -> Any:
+def _wide_floor(i: Instance) -> Numeric:
     """The loss of w = Aᵀ(AAᵀ)⁻¹y."""
     from isometer_papers.theory.duals.small_interpolation import solved
 
@@ -170,7 +170,7 @@ def _kernels(rng: Rng, count: int) -> Iterator[Instance]:
         }
 
 
-def _stochastic(i: Instance, part: str) -> Any:
+def _stochastic(i: Instance, part: str) -> Numeric:
     """Mean loss over T = 8nβ/λ_min steps, or the last loss after (8nβ/λ_min)log(1/ε) steps over ε."""
     kernel = i["A"] @ i["A"].T
     beta = max(np.diag(kernel))
@@ -186,7 +186,7 @@ def _stochastic(i: Instance, part: str) -> Any:
 _trace_kernels = cases(*({"n": n, "share": 1.0} for n in (10, 100, 1000)))
 
 
-def _smallest_over_n(i: Instance) -> Any:
+def _smallest_over_n(i: Instance) -> Numeric:
     """The most that λ_min(K)/n can be for a kernel with unit diagonal: the trace gives λ_min ≤ 1."""
     return i["share"] / (i["share"] * 0 + i["n"])
 
@@ -222,7 +222,7 @@ def _within(i: Instance, rng: Rng) -> Estimate:
 _all_layers = cases(*({"low": low, "high": high, "theta": 1.0} for low, high in ((10, 100), (10, 1000))))
 
 
-def _tangent_exponent(i: Instance) -> Any:
+def _tangent_exponent(i: Instance) -> Numeric:
     """The same for η = 2/(λ_min + λ_max) and 𝒦̄ = D·I: a step is 1 − 2/n, whatever D."""
     return _printed_exponent(i)
 

@@ -17,12 +17,12 @@ from isometer_papers.claims._fits import exponent
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims._statements import Sampled, at_most, deterministic, expectation, probability, vanishes
 from isometer_papers.claims.agarwal2021.simulations import dense_cosines, kernel_draws, unit_cosines
-from isometer_papers.float_or_mpmath import asin, cosh, exp, log, ncdf, pi_like, sqrt
+from isometer_papers.float_or_mpmath import Numeric, asin, cosh, exp, log, ncdf, pi_like, sqrt
 from isometer_papers.theory.duals.exact_duals import dual_slope, iterated_dual
 from isometer_papers.theory.kernel_learning.queries import cosine_floor, half_cube, subgaussian_norm
 
 
-def _generating(i: Instance) -> Any:
+def _generating(i: Instance) -> Numeric:
     """log E e^{tσ(X)} of sign, unit tanh or normalised ReLU."""
     t, pi = i["t"], pi_like(i["t"])
     if i["F"] == "sign":
@@ -120,7 +120,7 @@ _floors = cases({"F": "normalized(relu)", "m": 64, "L": 40, "rho": 0.5})
 
 def _away_from_floor(i: Instance, rng: Rng) -> Estimate:
     """|log₂| of the mean over its floor."""
-    sample = unit_cosines(i["F"], i["m"], i["L"], i["rho"], 10_000)[-1]
+    sample = unit_cosines(i["F"], i["m"], i["L"], i["rho"], 16_000)[-1]
     mean = Estimate.of(sample)
     floor = cosine_floor(i["F"], i["m"]).mean
     error = mean.error / (mean.value * math.log(2))
@@ -152,7 +152,7 @@ def _cubes(rng: Rng, count: int) -> Iterator[Instance]:
     yield {"dual": "sin", "d": 3, "L": 200}
 
 
-def _query(i: Instance) -> Any:
+def _query(i: Instance) -> Numeric:
     """E_W(E_x g(x) sgn f_W(x))² for g = 1 at infinite width: the mean of (2/π) arcsin ρ(x, y)."""
     d = i["d"]
     signs = np.rint(half_cube(d) * math.sqrt(d)).astype(int)
@@ -163,8 +163,8 @@ def _query(i: Instance) -> Any:
     return total / len(signs) ** 2
 
 
-def _query_exact(bound: Callable[[Instance], Any]) -> Callable[[Instance], tuple[Any, Any]]:
-    def sides(i: Instance) -> tuple[Any, Any]:
+def _query_exact(bound: Callable[[Instance], Numeric]) -> Callable[[Instance], tuple[Numeric, Numeric]]:
+    def sides(i: Instance) -> tuple[Numeric, Numeric]:
         return _query({**i, "one": mpmath().mpf(1)}), bound(i)
 
     return sides
@@ -223,7 +223,7 @@ CLAIMS = (
         at_most(Sampled(_away_from_floor), 1.0),
         {"networks": _floors},
         counts=(1, 1),
-        resolution=0.6,
+        resolution=0.5,
     ),
     expectation(
         "004/thm-52:odd",

@@ -25,7 +25,7 @@ from isometer_papers.claims._statements import (
 from isometer_papers.claims.agarwal2021.instances import correlations, dual_of, nonlinearity, random_squares
 from isometer_papers.claims.agarwal2021.lengths import mixture, sigma, simple
 from isometer_papers.claims.agarwal2021.simulations import dense_cosines, unit_cosines
-from isometer_papers.float_or_mpmath import log, ncdf, npdf, sqrt
+from isometer_papers.float_or_mpmath import Numeric, log, ncdf, npdf, sqrt
 from isometer_papers.theory.duals.exact_duals import dual_slope, dual_value, iterated_dual, tangent_by_layers
 from isometer_papers.theory.duals.normrelu_pairs import normrelu_constants
 
@@ -40,11 +40,11 @@ _shallow = cases(
 )
 
 
-def _one_layer_less(i: Instance) -> Any:
+def _one_layer_less(i: Instance) -> Numeric:
     return abs(iterated_dual(dual_of(i), i["rho"], i["L"] - 1))
 
 
-def _decay_bound(i: Instance) -> Any:
+def _decay_bound(i: Instance) -> Numeric:
     return correlation_bound(i["L"], 1 - abs(i["rho"]), nonlinearity(i))
 
 
@@ -63,7 +63,7 @@ def _noisy(more: int) -> Callable[[Rng, int], Iterator[Instance]]:
     return generator
 
 
-def _smallest_gram(i: Instance) -> Any:
+def _smallest_gram(i: Instance) -> Numeric:
     return eigenvalues(correlations(i["X"]))[0]
 
 
@@ -79,15 +79,15 @@ def _simple_slopes(rng: Rng, count: int) -> Iterator[Instance]:
     yield from _slopes(rng, count)
 
 
-def _difference(i: Instance) -> Any:
+def _difference(i: Instance) -> Numeric:
     step = i["rho"] * 0 + 1e-5
     return (dual_value(dual_of(i), i["rho"] + step) - dual_value(dual_of(i), i["rho"] - step)) / (2 * step)
 
 
-def _numerator(shift: int) -> Callable[[Instance], Any]:
+def _numerator(shift: int) -> Callable[[Instance], Numeric]:
     """a_1² + Σ_{i ≥ 2} i a_i² ρ^{i − shift}."""
 
-    def value(i: Instance) -> Any:
+    def value(i: Instance) -> Numeric:
         squares = i["squares"]
         return squares[1] + sum(k * squares[k] * i["rho"] ** (k - shift) for k in range(2, len(squares)))
 
@@ -104,7 +104,7 @@ def _deep_jumps(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"dual": "sign", "rho": rho, "L": start + int(rng.integers(1, 9))}
 
 
-def _gradient_kernel(i: Instance) -> Any:
+def _gradient_kernel(i: Instance) -> Numeric:
     """∂f·∂f where σ′ = 0 almost everywhere: only v has a gradient, so it is the top-layer kernel."""
     return iterated_dual(i["dual"], i["rho"], i["L"])
 
@@ -129,12 +129,12 @@ def _start(i: Instance) -> int:
     return separation_depth(float(i["delta"]), float(i["nu"]))
 
 
-def _product(i: Instance) -> Any:
+def _product(i: Instance) -> Numeric:
     """(1 − μ/2)^{L/2 − L₀(δ)} for L = 2L₀(δ) + more."""
     return (1 - i["nu"] / 2) ** (i["more"] / (i["nu"] * 0 + 2))
 
 
-def _twice_bound(i: Instance) -> Any:
+def _twice_bound(i: Instance) -> Numeric:
     return 2 * correlation_bound(_start(i) + i["more"] / 2, i["delta"], i["nu"])
 
 
@@ -149,10 +149,10 @@ def _units(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"V": rng.standard_normal((b, m)), "w": rng.standard_normal(m), "c": c, "s": s}
 
 
-def _deviation(own_mean: bool) -> Callable[[Instance], Any]:
+def _deviation(own_mean: bool) -> Callable[[Instance], Numeric]:
     """√(‖ṽ − μ1‖²/b), with μ of v as printed or μ̃ of ṽ."""
 
-    def value(i: Instance) -> Any:
+    def value(i: Instance) -> Numeric:
         b, root = len(i["V"]), sqrt(i["V"][0, 0] * 0 + i["V"].shape[1])
         plain, moved = i["V"] @ i["w"] / root, (i["V"] - i["c"]) @ i["w"] / (i["s"] * root)
         mean = (moved if own_mean else plain).sum() / b
@@ -161,7 +161,7 @@ def _deviation(own_mean: bool) -> Callable[[Instance], Any]:
     return value
 
 
-def _scaled_deviation(i: Instance) -> Any:
+def _scaled_deviation(i: Instance) -> Numeric:
     return _deviation(True)({**i, "c": i["c"] * 0, "s": i["s"] * 0 + 1}) / i["s"]
 
 
@@ -172,7 +172,7 @@ _bends = drawn(
 )
 
 
-def _bend(i: Instance) -> Any:
+def _bend(i: Instance) -> Numeric:
     """(σ′z)² − σσ′z for σ = z/√(1 + tz²), which is concave for z > 0 and convex for z < 0."""
     inside = 1 + i["t"] * i["z"] ** 2
     value, slope = i["z"] / sqrt(inside), 1 / (inside * sqrt(inside))
@@ -187,11 +187,11 @@ def _near_one(rng: Rng, count: int) -> Iterator[Instance]:
         yield {**mixture(rng), "place": float(rng.uniform(-1, 1))}
 
 
-def _mu(i: Instance) -> Any:
+def _mu(i: Instance) -> Numeric:
     return sigma(i).nonlinearity(i["a"] * 0 + 1)
 
 
-def _linear_square(i: Instance) -> Any:
+def _linear_square(i: Instance) -> Numeric:
     """(a_1^{γ})² at γ = 1 + place·μ/4."""
     gamma = 1 + i["place"] * _mu(i) / 4
     return (1 - sigma(i).nonlinearity(gamma)) * sigma(i).second_moment(gamma)
@@ -218,18 +218,18 @@ def _single_step(i: Instance) -> dict[str, Any]:
     return {"loss": loss, "weighted": weighted, "beta": norms.max(), "rate": rate, "change": change}
 
 
-def _second_line(i: Instance) -> Any:
+def _second_line(i: Instance) -> Numeric:
     """−η(w − w*)ᵀ∇𝓛 + η²E‖∇̃𝓛‖², with the gradients of squares."""
     found = _single_step(i)
     return -2 * found["rate"] * found["loss"] + 4 * found["rate"] ** 2 * found["weighted"]
 
 
-def _third_line(i: Instance) -> Any:
+def _third_line(i: Instance) -> Numeric:
     found = _single_step(i)
     return -found["rate"] * found["loss"] + found["rate"] ** 2 * found["weighted"]
 
 
-def _last_line(i: Instance) -> Any:
+def _last_line(i: Instance) -> Numeric:
     found = _single_step(i)
     return (-found["rate"] + found["rate"] ** 2 * found["beta"]) * found["loss"]
 
@@ -273,7 +273,7 @@ def _queries(dimension: int) -> float:
     return inputs if (np.sign(answers) == labels).all() else math.inf
 
 
-def _query_growth(i: Instance) -> Any:
+def _query_growth(i: Instance) -> Numeric:
     """d log log p/d log L for L = 2^d."""
     low, high = (log(i["one"] * _queries(i[key])) for key in ("low", "high"))
     return log(high / low) / ((i["high"] - i["low"]) * log(i["one"] * 2))
@@ -308,7 +308,7 @@ def _modulus_size(i: Instance, rng: Rng) -> Estimate:
 _samples = cases({"low": 1e2, "high": 1e8}, {"low": 1e3, "high": 1e12})
 
 
-def _risk_bound(power: float, key: str) -> Callable[[Instance], Any]:
+def _risk_bound(power: float, key: str) -> Callable[[Instance], Numeric]:
     """(log n/n)‖v*‖² for ‖v*‖² = n/(log n)^power."""
     return lambda i: log(i[key]) ** (1 - power)
 
@@ -323,7 +323,7 @@ def _neighbours(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"n": int(rng.integers(2, 40)), "delta": delta, "place": place}
 
 
-def _clear(i: Instance) -> Any:
+def _clear(i: Instance) -> Numeric:
     """P(|w·x_i| > √δ/4n | w·x_1 = place·√δ/10n) for x_1·x_i = 1 − δ: variance 1 − (1 − δ)²."""
     root, n, rho = sqrt(i["delta"]), i["n"], 1 - i["delta"]
     mean, deviation, edge = i["place"] * rho * root / (10 * n), sqrt(1 - rho * rho), root / (4 * n)
@@ -337,7 +337,7 @@ _second_part = cases({"low": 5 / 9, "high": 1.0})  # θ|z₂| between √δ/9n a
 _unit_length = cases({"gamma": 1.0})
 
 
-def _constant_square(gamma: Any) -> tuple[Any, Any]:
+def _constant_square(gamma: Any) -> tuple[Numeric, Numeric]:
     """(a_0^{γ})² and σ̂_l(γ)."""
     c = gamma * 0 + NORMRELU_KINK
     found, root = normrelu_constants(c), sqrt(gamma)
@@ -352,11 +352,11 @@ def _bias(gamma: Any) -> Any:
     return square / length
 
 
-def _rate(i: Instance) -> Any:
+def _rate(i: Instance) -> Numeric:
     return 2 * _constant_square(i["start"])[1] - 1
 
 
-def _bias_sum(i: Instance) -> Any:
+def _bias_sum(i: Instance) -> Numeric:
     """Σ_l bias(γ_l⁻) with 1 − γ_l⁻ = (1 − α⁻)^l/2; what 600 terms leave out is below 1e-20."""
     keep, away, total = 1 - _rate(i), 1 - i["start"], i["start"] * 0
     for _ in range(600):
@@ -368,7 +368,7 @@ _half = cases({"start": 0.5})
 _rates = cases({"rate": 0.0009, "depth": 32}, {"rate": 0.0009, "depth": 64})
 
 
-def _orders(power: int) -> Callable[[Instance], Any]:
+def _orders(power: int) -> Callable[[Instance], Numeric]:
     """Distance of a learning rate from 10^{−power}, in powers of ten."""
     return lambda i: abs(log(i["rate"]) / log(i["rate"] * 0 + 10) + power)
 

@@ -12,7 +12,7 @@ from isometer_papers.claims._claim import Claim, Instance
 from isometer_papers.claims._families import Family, cases
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims._statements import deterministic, equal, vanishes
-from isometer_papers.float_or_mpmath import exp, pi_like
+from isometer_papers.float_or_mpmath import Numeric, exp, pi_like
 from isometer_papers.theory.duals.kernel_tables import (
     EXPONENTIAL_PRINTED,
     RELU_SQUARE_PRINTED,
@@ -27,14 +27,14 @@ def _table(name: str) -> Family:
     return cases(*({"sigma": name, "rho": rho} for rho in (0.5, 0.0, -0.5, 0.9)))
 
 
-def _raw_dual(name: str) -> Callable[[Instance], Any]:
+def _raw_dual(name: str) -> Callable[[Instance], Numeric]:
     return lambda i: table_dual(name, i["rho"])
 
 
-def _exact_table(name: str) -> Callable[[Instance], Any]:
+def _exact_table(name: str) -> Callable[[Instance], Numeric]:
     """E σ(X)E[σ(X′)|X] by an mpmath integral; X′ given X is N(ρX, 1 − ρ²)."""
 
-    def value(i: Instance) -> Any:
+    def value(i: Instance) -> Numeric:
         lib = mpmath()
         rho = lib.mpf(i["rho"])
         rest = lib.sqrt(1 - rho**2)
@@ -51,7 +51,7 @@ def _exact_table(name: str) -> Callable[[Instance], Any]:
     return value
 
 
-def _table_sides(name: str) -> Callable[[Instance], tuple[Any, Any]]:
+def _table_sides(name: str) -> Callable[[Instance], tuple[Numeric, Numeric]]:
     return lambda i: (_exact_table(name)(i), table_dual(name, i["rho"]))
 
 
@@ -62,16 +62,16 @@ def _one_row(name: str) -> Family:
 _LIBRARY = {"identity": "x", "hermite": "(x**2 - 1)/sqrt(2)", "relu": "relu", "step": "step", "exp": "exp"}
 
 
-def _library_dual(i: Instance) -> Any:
+def _library_dual(i: Instance) -> Numeric:
     """The library's own dual, by quadrature and Hermite coefficients."""
     return float(activation(_LIBRARY[i["sigma"]]).dual.value(np.array(float(i["rho"]))))
 
 
-def _library_mu(i: Instance) -> Any:
+def _library_mu(i: Instance) -> Numeric:
     return activation(_LIBRARY[i["sigma"]]).nonlinearity
 
 
-def _coefficients(i: Instance) -> Any:
+def _coefficients(i: Instance) -> Numeric:
     """1 − σ̂′(0)/(σ̂(1) − σ̂(0)) of the closed forms."""
     name, zero = i["sigma"], i["rho"] * 0
     step = zero + 1e-6
@@ -106,12 +106,12 @@ def _table_claims() -> list[Claim]:
     return found
 
 
-def _relu_square(i: Instance) -> Any:
+def _relu_square(i: Instance) -> Numeric:
     """The coefficient of ρ² of σ̂ for ReLU: E[max(X, 0)(X² − 1)]²/2."""
     return 1 / (4 * pi_like(i["rho"]))
 
 
-def _relu_second(i: Instance) -> Any:
+def _relu_second(i: Instance) -> Numeric:
     h = i["rho"]
     return (relu_dual(h) + relu_dual(-h) - 2 * relu_dual(h * 0)) / (2 * h * h)
 
@@ -119,7 +119,7 @@ def _relu_second(i: Instance) -> Any:
 _small = cases({"rho": 0.001})
 
 
-def _series_gap(name: str) -> Callable[[Instance], Any]:
+def _series_gap(name: str) -> Callable[[Instance], Numeric]:
     """Closed form minus the printed first terms, over the next power."""
     if name == "step":
         return lambda i: (

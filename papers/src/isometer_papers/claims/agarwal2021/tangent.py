@@ -32,6 +32,7 @@ from isometer_papers.claims.agarwal2021.instances import (
     smallest,
     some_dual,
 )
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.exact_duals import (
     dual_slope,
     relative_tangent,
@@ -70,7 +71,7 @@ def _after_two(rng: Rng | float, i: Instance) -> int:
     return start + (round(10 * rng) if isinstance(rng, float) else int(rng.choice([0, 1, 3, 10])))
 
 
-def _tangent(i: Instance) -> Any:
+def _tangent(i: Instance) -> Numeric:
     """𝒦̄ over its diagonal."""
     return relative_tangent(dual_of(i), i["K"], i["L"])
 
@@ -95,12 +96,12 @@ _random_cosines = drawn(lambda rng: {**some_dual(rng), "rho": float(rng.uniform(
 COSINES: dict[str, Any] = {"simple": _cosines, "random": _random_cosines}
 
 
-def _slope_ratio(i: Instance) -> Any:
+def _slope_ratio(i: Instance) -> Numeric:
     dual, rho = dual_of(i), i["rho"]
     return dual_slope(dual, rho) / dual_slope(dual, rho * 0 + 1)
 
 
-def _sharp_slope(i: Instance) -> Any:
+def _sharp_slope(i: Instance) -> Numeric:
     mu = nonlinearity(i)
     return 1 - 2 * mu / (1 + mu) * (1 - abs(i["rho"]))
 
@@ -113,7 +114,7 @@ def _search_slope() -> Search:
     return Search(build, 4)
 
 
-def _quotient(i: Instance) -> Any:
+def _quotient(i: Instance) -> Numeric:
     """((σ̂)′(1)^{L+1} − 1)/((σ̂)′(1) − 1)."""
     slope = dual_slope(dual_of(i), i["rho"] * 0 + 1)
     return (slope ** (i["L"] + 1) - 1) / (slope - 1)

@@ -38,6 +38,7 @@ from isometer_papers.claims.agarwal2021.instances import (
     smallest,
     some_dual,
 )
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.exact_duals import dual_value, iterated_dual
 
 ALL_NAMES = (*NAMES, "sign")
@@ -58,7 +59,7 @@ def depth_after(rng: Rng | float, i: Instance) -> int:
     return start + (round(10 * rng) if isinstance(rng, float) else int(rng.choice([0, 1, 3, 10])))
 
 
-def kernel(i: Instance) -> Any:
+def kernel(i: Instance) -> Numeric:
     """K̄ = σ̂^{(L)}[K]."""
     return iterated_dual(dual_of(i), i["K"], i["L"])
 
@@ -107,15 +108,15 @@ def _shares(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"delta": float(10 ** -rng.uniform(0, 8)), "nu": float(rng.uniform(0.001, 1))}
 
 
-def _order_bound(i: Instance) -> Any:
+def _order_bound(i: Instance) -> Numeric:
     return -math.log(float(i["delta"])) / (float(i["nu"]) * math.log(1.5))
 
 
-def _delta_b(i: Instance) -> Any:
+def _delta_b(i: Instance) -> Numeric:
     return smallest(i["K"])
 
 
-def _gershgorin(i: Instance) -> Any:
+def _gershgorin(i: Instance) -> Numeric:
     spread = (len(i["K"]) - 1) * correlation_bound(i["L"], separation(i["K"]), nonlinearity(i))
     return (1 + spread) / (1 - spread) if spread < 1 else math.inf
 

@@ -11,10 +11,11 @@ from isometer_papers.claims._claim import Instance, Search
 from isometer_papers.claims._families import Rng
 from isometer_papers.claims._statements import above, at_least, at_most, below, deterministic
 from isometer_papers.claims.agarwal2021.instances import dual_of, like, nonaffinity, random_squares
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.exact_duals import UNCENTRED, dual_slope, dual_value, smallest_fixed_point
 
 
-def fixed_point(i: Instance) -> Any:
+def fixed_point(i: Instance) -> Numeric:
     """ρ̄."""
     return smallest_fixed_point(dual_of(i), precise=hasattr(like(i), "_mpf_"))
 
@@ -58,17 +59,17 @@ def _search(name: str, low: float, high: float) -> Search:
 COSINES = {"random": _with("rho", -1, 1, 0.25, 0.5, 0.95, -0.5)}
 
 
-def _pull(i: Instance) -> Any:
+def _pull(i: Instance) -> Numeric:
     """(μ̃/2)(1 − ρ̄)."""
     return nonaffinity(i) / 2 * (1 - fixed_point(i))
 
 
-def _on_chord(i: Instance) -> Any:
+def _on_chord(i: Instance) -> Numeric:
     rho = i["share"] + (1 - i["share"]) * fixed_point(i)
     return rho - dual_value(dual_of(i), rho)
 
 
-def _away(i: Instance) -> Any:
+def _away(i: Instance) -> Numeric:
     return abs(dual_value(dual_of(i), i["rho"]) - fixed_point(i))
 
 
@@ -102,17 +103,17 @@ def critical_cases(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"squares": squares, "epsilon": float(rng.uniform(0.05, 0.499)), "rho": rho}
 
 
-def fixed_slope(i: Instance) -> Any:
+def fixed_slope(i: Instance) -> Numeric:
     return dual_slope(dual_of(i), fixed_point(i))
 
 
-def _convex(i: Instance) -> Any:
+def _convex(i: Instance) -> Numeric:
     """σ̂ in the middle of [u, v] against the chord."""
     dual, u, v = dual_of(i), i["u"], i["v"]
     return dual_value(dual, (u + v) / 2)
 
 
-def _chord(i: Instance) -> Any:
+def _chord(i: Instance) -> Numeric:
     dual = dual_of(i)
     return (dual_value(dual, i["u"]) + dual_value(dual, i["v"])) / 2
 

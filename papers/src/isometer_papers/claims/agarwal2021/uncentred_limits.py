@@ -13,6 +13,7 @@ from isometer_papers.claims._families import Rng
 from isometer_papers.claims._statements import asymptotic, at_least, at_most, deterministic
 from isometer_papers.claims.agarwal2021.instances import dual_of, like, nonaffinity, random_squares
 from isometer_papers.claims.agarwal2021.uncentred import critical, critical_cases, fixed_point, fixed_slope, simple
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.exact_duals import dual_slope, dual_value, iterated_dual
 
 
@@ -26,12 +27,12 @@ def _start(i: Instance) -> int:
     return uncentred_depth(float(1 - abs(i["rho"])), float(nonaffinity(i)), float(fixed_point(i)), at_zero)
 
 
-def _rate(i: Instance) -> Any:
+def _rate(i: Instance) -> Numeric:
     fixed = fixed_point(i)
     return max(1 - nonaffinity(i) * (1 - fixed) / 2, dual_slope(dual_of(i), fixed))
 
 
-def _converged(i: Instance) -> Any:
+def _converged(i: Instance) -> Numeric:
     return abs(iterated_dual(dual_of(i), i["rho"], _start(i) + i["more"]) - fixed_point(i))
 
 
@@ -65,7 +66,7 @@ def _search_critical() -> Search:
 def _knife_edge(part: str) -> Any:
     """Depth of Lemma 36 with μ̃, or with μ = 1 − a_1² as it is printed."""
 
-    def reached(i: Instance) -> Any:
+    def reached(i: Instance) -> Numeric:
         at_zero = float(dual_value(dual_of(i), like(i)))
         mu = 1 - float(dual_slope(dual_of(i), like(i))) if part == "printed" else float(nonaffinity(i))
         return iterated_dual(dual_of(i), i["rho"], knife_edge_depth(float(i["epsilon"]), mu, at_zero))
@@ -73,16 +74,16 @@ def _knife_edge(part: str) -> Any:
     return reached
 
 
-def _derivative_step(i: Instance) -> Any:
+def _derivative_step(i: Instance) -> Numeric:
     return 1 - dual_slope(dual_of(i), 1 - i["epsilon"])
 
 
-def _contraction_step(i: Instance) -> Any:
+def _contraction_step(i: Instance) -> Numeric:
     alpha = i["epsilon"]
     return 2 * alpha**2 * nonaffinity(i) + (1 - 2 * alpha * nonaffinity(i)) * (1 - i["rho"])
 
 
-def _limit(i: Instance) -> Any:
+def _limit(i: Instance) -> Numeric:
     return abs(iterated_dual(dual_of(i), i["rho"], i["depth"]) - fixed_point(i))
 
 

@@ -1,6 +1,6 @@
 """Paper 002, "Theoretical understanding of batch-normalization: a Markov chain perspective", claim by claim."""
 
-from isometer_papers.claims._claim import Claim
+from isometer_papers.claims._claim import Claim, with_second
 from isometer_papers.claims.daneshmand2020 import (
     expansion,
     expansion_steps,
@@ -10,19 +10,23 @@ from isometer_papers.claims.daneshmand2020 import (
     operators,
     ranks,
     regularity,
+    second,
     stationary,
     vanilla,
 )
 
-CLAIMS: tuple[Claim, ...] = (
-    *operators.CLAIMS,
-    *ranks.CLAIMS,
-    *stationary.CLAIMS,
-    *regularity.CLAIMS,
-    *vanilla.CLAIMS,
-    *invariance.CLAIMS,
-    *expansion.CLAIMS,
-    *expansion_steps.CLAIMS,
-    *gradients.CLAIMS,
-    *figures.CLAIMS,
+CLAIMS: tuple[Claim, ...] = with_second(
+    (
+        *operators.CLAIMS,
+        *ranks.CLAIMS,
+        *stationary.CLAIMS,
+        *regularity.CLAIMS,
+        *vanilla.CLAIMS,
+        *invariance.CLAIMS,
+        *expansion.CLAIMS,
+        *expansion_steps.CLAIMS,
+        *gradients.CLAIMS,
+        *figures.CLAIMS,
+    ),
+    second.SECOND,
 )

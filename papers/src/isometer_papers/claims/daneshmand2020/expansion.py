@@ -24,6 +24,7 @@ from isometer_papers.claims._statements import (
     vanishes,
 )
 from isometer_papers.claims.daneshmand2020.instances import equal_spectra, extreme_unit, random_unit, spectra
+from isometer_papers.float_or_mpmath import Numeric, is_precise
 from isometer_papers.simulate.rank_steps import weak_layer_change, weak_layer_statistics
 from isometer_papers.theory.rank.bounds import (
     equal_row_drift,
@@ -114,7 +115,7 @@ def _norm_claims() -> Iterator[Claim]:
             )
 
 
-def _norm_error(i: Instance, k: int, power: int, approximate: Any) -> Any:
+def _norm_error(i: Instance, k: int, power: int, approximate: Any) -> Numeric:
     small = i["gamma"] ** 2
     values = two_level_spectrum(i["width"], small)
     square = (values**2).sum()
@@ -122,14 +123,14 @@ def _norm_error(i: Instance, k: int, power: int, approximate: Any) -> Any:
     return abs(true - approximate(i["width"], small)[k]) / (small * i["width"] ** power)
 
 
-def _equal_row_sums(i: Instance) -> Any:
+def _equal_row_sums(i: Instance) -> Numeric:
     return power_sums(equal_row_moments(i["spectrum"]))
 
 
 def drift(m: Any) -> Any:
     """δ_F from the four traces, in any precision."""
     d, sums = len(m), power_sums(m)
-    if np.asarray(m).dtype != object:
+    if not is_precise(np.asarray(m)):
         return float(frobenius_drift(m))
     return 2 * d**2 - 2 * sums.square - 8 * sums.cube + 8 * sums.diagonal
 

@@ -13,6 +13,7 @@ from isometer_papers.claims._fits import intercept
 from isometer_papers.claims._statements import Sampled, deterministic, equal, expectation, vanishes
 from isometer_papers.claims.daneshmand2020.expansion import DRAWS, GAMMAS, drift, small_moments
 from isometer_papers.claims.daneshmand2020.instances import extreme_unit, random_unit, steps
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.rank_steps import uniform_weights, weak_layer_statistics
 from isometer_papers.theory.rank.bounds import entry_drift, second_moments
 from isometer_papers.theory.rank.chain import moment_change, moment_change_expansion, second_order_moments
@@ -27,7 +28,7 @@ def _entry_extrapolated(i: Instance, rng: Rng) -> Estimate:
     return intercept([gamma**2 for gamma in GAMMAS], values)
 
 
-def _change(i: Instance) -> Any:
+def _change(i: Instance) -> Numeric:
     return abs(moment_change(i["H"], i["W"], i["gamma"]) - moment_change_expansion(i["H"], i["W"], i["gamma"])).max()
 
 
@@ -60,7 +61,7 @@ def _ratio(x: Any) -> Any:
     return x[1] ** 2 / (x[0] * x[2])
 
 
-def _derivative(i: Instance, first: int, second: int | None = None) -> Any:
+def _derivative(i: Instance, first: int, second: int | None = None) -> Numeric:
     """Derivatives of g at (1, M_12, 1) by differences in 50 digits."""
     from isometer_papers.claims._precise import mpmath
 
@@ -120,7 +121,7 @@ def _step_claims() -> Iterator[Claim]:
         )
 
 
-def _second_term(i: Instance) -> Any:
+def _second_term(i: Instance) -> Numeric:
     """T₂ from its definition: half the second derivatives times E ΔM ΔM = γ² K."""
     r, m = i["M"][0, 1], i["M"]
     places, second = ((0, 0), (0, 1), (1, 1)), {(0, 0): 2 * r**2, (1, 1): 2, (2, 2): 2 * r**2, (0, 2): r**2}
@@ -132,7 +133,7 @@ def _second_term(i: Instance) -> Any:
     return i["gamma"] ** 2 * total
 
 
-def _second_term_printed(i: Instance) -> Any:
+def _second_term_printed(i: Instance) -> Numeric:
     return entry_drift(i["M"])[0, 1] + 2 * len(i["M"]) * i["M"][0, 1] ** 2
 
 

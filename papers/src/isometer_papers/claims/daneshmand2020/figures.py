@@ -24,6 +24,7 @@ from isometer_papers.claims._statements import (
 )
 from isometer_papers.claims.daneshmand2020.chains import averages, growth_cases, growth_of, run_of
 from isometer_papers.claims.daneshmand2020.instances import shapes
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.rank_steps import plain_chain
 from isometer_papers.theory.rank.bounds import second_moments, soft_rank_bound
 from isometer_papers.theory.rank.chain import normalized_step
@@ -44,7 +45,7 @@ def _final_ranks(normalize: bool, function: str | None) -> Callable[[Instance, R
     return estimate
 
 
-def _last(i: Instance, rng: Rng, normalize: bool, function: str | None) -> Any:
+def _last(i: Instance, rng: Rng, normalize: bool, function: str | None) -> Numeric:
     start = rng.standard_normal((i["width"], i["width"]))
     applied = None if function is None else elementwise(function)
     layers = i["layers"]

@@ -12,6 +12,7 @@ from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._precise import elementwise
 from isometer_papers.claims._statements import Sampled, deterministic, equal, expectation, vanishes
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.rank_steps import uniform_weights
 from isometer_papers.theory.rank.chain import multiple_residual, neuron_gradient
 
@@ -35,7 +36,7 @@ def _law(name: str, width: int, rng: Rng) -> Any:
     return (draw_weights(name, streams, rows, width)[0] * weight_factor(spec, 1)).numpy().ravel()
 
 
-def _uniform(i: Instance, rng: Rng) -> Any:
+def _uniform(i: Instance, rng: Rng) -> Numeric:
     return uniform_weights(rng, _DRAWS)
 
 
@@ -50,11 +51,11 @@ def _moment(
     return estimate
 
 
-def _asymmetric(i: Instance, rng: Rng) -> Any:
+def _asymmetric(i: Instance, rng: Rng) -> Numeric:
     return _law("asymmetric", i["width"], rng)
 
 
-def _default(i: Instance, rng: Rng) -> Any:
+def _default(i: Instance, rng: Rng) -> Numeric:
     return _law("pytorch", i["width"], rng)
 
 
@@ -86,16 +87,16 @@ def _families(function: str) -> dict[str, Any]:
     return {"special": _rank_one(function, special=True), "random": _rank_one(function, special=False)}
 
 
-def _hidden(i: Instance) -> tuple[Any, Any]:
+def _hidden(i: Instance) -> tuple[Numeric, Numeric]:
     function = elementwise(i["F"])
     return function(i["a"][0] * i["u"]), function(i["a"][1] * i["u"])
 
 
-def _representations(i: Instance) -> Any:
+def _representations(i: Instance) -> Numeric:
     return multiple_residual(*_hidden(i))
 
 
-def _gradients(i: Instance) -> Any:
+def _gradients(i: Instance) -> Numeric:
     hidden = _hidden(i)
     return multiple_residual(*(neuron_gradient(hidden[k], i["cotangents"][k]) for k in (0, 1)))
 

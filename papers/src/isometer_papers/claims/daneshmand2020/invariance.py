@@ -22,6 +22,7 @@ from isometer_papers.claims._statements import (
     vanishes,
 )
 from isometer_papers.claims.daneshmand2020.instances import ODD_FUNCTIONS, shapes, steps, unit_features
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.rank_steps import plain_chain, uniform_weights
 from isometer_papers.theory.rank.bounds import second_moments
 from isometer_papers.theory.rank.chain import normalized_step, residual_step, several_invariant_laws
@@ -62,7 +63,7 @@ def weak_chains(functions: tuple[str, ...]) -> Family:
     return generator
 
 
-def _flip_gap(i: Instance) -> Any:
+def _flip_gap(i: Instance) -> Numeric:
     """FBN(SH, W) against S FBN(H, SWS); signs act on features."""
     s = np.where(np.arange(i["H"].shape[1]) % 2, 1, -1)
     function = elementwise(i["F"])
@@ -70,7 +71,7 @@ def _flip_gap(i: Instance) -> Any:
     return abs(left - normalized_step(i["H"], i["W"] * np.outer(s, s), i["gamma"], function) * s).max()
 
 
-def _flipped_products(i: Instance) -> tuple[Any, Any]:
+def _flipped_products(i: Instance) -> tuple[Numeric, Numeric]:
     """H_½ H_½ᵀ/N and H̃_½ H̃_½ᵀ/N of eq. 37 and 38."""
     s = np.where(np.arange(i["H"].shape[1]) % 2, 1, -1)
     function = elementwise(i["F"])
@@ -78,14 +79,14 @@ def _flipped_products(i: Instance) -> tuple[Any, Any]:
     return second_moments(first), second_moments(residual_step(i["H"] * s, i["W"], i["gamma"], function))
 
 
-def _eq_44(i: Instance, *, diagonal: bool) -> Any:
+def _eq_44(i: Instance, *, diagonal: bool) -> Numeric:
     """The left side of eq. 39 against the right side of eq. 44, as printed or with its diag."""
     left, right = _flipped_products(i)
     ones = np.eye(len(left), dtype=int)
     return abs(left * ones - (right * ones if diagonal else right)).max()
 
 
-def _permutation_gap(i: Instance) -> Any:
+def _permutation_gap(i: Instance) -> Numeric:
     """FBN(ΠH, W) against Π FBN(H, ΠᵀWΠ)."""
     order = np.roll(np.arange(i["H"].shape[1]), 1)
     back = np.argsort(order)
@@ -165,7 +166,7 @@ def _odd_rank_one(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"H": h, "W": uniform_weights(rng, 1, d, d), "gamma": 1 / (8 * ODD_FUNCTIONS[name] * d), "F": name}
 
 
-def _drift_of_rank_one(i: Instance) -> Any:
+def _drift_of_rank_one(i: Instance) -> Numeric:
     """max |M(H_ℓ) − M(H_k)| over the layers, and how far entries are from ±1."""
     h, start, worst = i["H"], second_moments(i["H"]), 0
     for w in i["W"]:
@@ -175,7 +176,7 @@ def _drift_of_rank_one(i: Instance) -> Any:
     return worst
 
 
-def _frobenius(i: Instance) -> Any:
+def _frobenius(i: Instance) -> Numeric:
     """‖M(H)‖_F²."""
     return (second_moments(i["H"]) ** 2).sum()
 
@@ -220,7 +221,7 @@ def _sign_states(rng: Rng, count: int) -> Iterator[Instance]:
         }
 
 
-def _left_the_signs(i: Instance) -> Any:
+def _left_the_signs(i: Instance) -> Numeric:
     """How far features are from ±h after six layers, h the first feature at the start."""
     state, h, worst = i["H"], i["H"][:, :1], 0
     for w in i["W"]:

@@ -14,6 +14,7 @@ from isometer_papers.claims._precise import elementwise, numerical_rank
 from isometer_papers.claims._statements import deterministic, equal, vanishes
 from isometer_papers.claims.daneshmand2020.instances import random_any, steps
 from isometer_papers.claims.daneshmand2020.ranks import square_gap
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.rank.chain import batch_norm_as_printed, normalized_step, residual_step, whitened
 
 
@@ -35,7 +36,7 @@ _zero_steps = cases(
 )
 
 
-def _step(i: Instance) -> Any:
+def _step(i: Instance) -> Numeric:
     return normalized_step(i["H"], i["W"], i["gamma"], elementwise(i["F"]))
 
 
@@ -49,7 +50,7 @@ def _full_rank(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"H": rng.standard_normal((int(rng.integers(d, 12)), d))}
 
 
-def _linear_gap(i: Instance) -> Any:
+def _linear_gap(i: Instance) -> Numeric:
     h, w = i["H"], i["W"]
     d = h.shape[1]
     left = residual_step(h, w, i["gamma"])

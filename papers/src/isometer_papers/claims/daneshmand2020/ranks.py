@@ -19,12 +19,13 @@ from isometer_papers.claims.daneshmand2020.instances import (
     search_unit,
     with_threshold,
 )
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.rank.bounds import power_sums, second_moments, soft_rank_bound
 
 UNIT = {"random": random_unit, "extreme": extreme_unit}
 
 
-def _offdiagonal(i: Instance) -> Any:
+def _offdiagonal(i: Instance) -> Numeric:
     m = second_moments(i["H"])
     return abs(m * (1 - np.eye(len(m), dtype=int))).max()
 
@@ -49,7 +50,7 @@ def _above_threshold(i: Instance) -> int:
     return int((values > math.sqrt(len(i["H"]) * i["tau"]) * (1 + 1e-12)).sum())
 
 
-def _upper_mass(i: Instance) -> Any:
+def _upper_mass(i: Instance) -> Numeric:
     values = eigenvalues(second_moments(i["H"]))
     return sum(value for value in values if value >= i["tau"] * (1 - 1e-12))
 
@@ -66,7 +67,7 @@ def _positive(i: Instance) -> bool:
     return bool(i["tau"] > 0)
 
 
-def _spectral_rank(i: Instance) -> Any:
+def _spectral_rank(i: Instance) -> Numeric:
     values = eigenvalues(second_moments(i["H"]))
     return values.sum() ** 2 / (values**2).sum()
 

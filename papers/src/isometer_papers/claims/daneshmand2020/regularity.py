@@ -13,6 +13,7 @@ from isometer_papers.claims._statements import asymptotic, at_most, below, deter
 from isometer_papers.claims.daneshmand2020.instances import equal_spectra, search_unit, spectra
 from isometer_papers.claims.daneshmand2020.invariance import unique_law, weak_chains, why_not_unique
 from isometer_papers.claims.daneshmand2020.stationary import UNIT
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.rank.bounds import (
     power_sums,
     second_moments,
@@ -23,7 +24,7 @@ from isometer_papers.theory.rank.bounds import (
 _singles = cases(*({"n": 1, "d": d, "gamma": 1.0, "F": "identity"} for d in range(2, 7)))
 
 
-def _single_regularity(i: Instance) -> Any:
+def _single_regularity(i: Instance) -> Numeric:
     """α of the only invariant law for one sample: all states are sign vectors, M = ssᵀ."""
     s = mpmath().mpf(1) * np.ones((1, i["d"]), dtype=int)
     sums = power_sums(second_moments(s))
@@ -35,15 +36,15 @@ def _unequal(i: Instance) -> bool:
     return bool(values.max() > 1.05 * values.min())
 
 
-def _spectral_cauchy(i: Instance) -> Any:
+def _spectral_cauchy(i: Instance) -> Numeric:
     return (i["spectrum"] ** 2).sum() ** 2
 
 
-def _spectral_cauchy_bound(i: Instance) -> Any:
+def _spectral_cauchy_bound(i: Instance) -> Numeric:
     return i["spectrum"].sum() * (i["spectrum"] ** 3).sum()
 
 
-def _levels(i: Instance) -> Any:
+def _levels(i: Instance) -> Numeric:
     """α for d = 2^k: one eigenvalue d^β, `count` equal ones that take the rest of the trace, zeros."""
     number = mpmath().mpf
     d, beta = number(2) ** i["log2_width"], number(i["beta"])

@@ -33,6 +33,7 @@ from isometer_papers.claims.daneshmand2020.chains import (
 )
 from isometer_papers.claims.daneshmand2020.instances import extreme_unit, random_unit, search_unit, unit_features
 from isometer_papers.claims.daneshmand2020.invariance import unique_law, weak_chains, why_not_unique
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.rank_steps import plain_chain
 from isometer_papers.theory.rank.bounds import (
     cube_bound,
@@ -89,11 +90,11 @@ def _squares(i: Instance) -> list[Any]:
     return [power_sums(second_moments(h)).square for h in i["H"]]
 
 
-def _mean_rank(i: Instance) -> Any:
+def _mean_rank(i: Instance) -> Numeric:
     return sum(i["H"].shape[-1] ** 2 / square for square in _squares(i)) / len(i["H"])
 
 
-def _rank_of_mean(i: Instance) -> Any:
+def _rank_of_mean(i: Instance) -> Numeric:
     return i["H"].shape[-1] ** 2 * len(i["H"]) / sum(_squares(i))
 
 
@@ -119,7 +120,7 @@ def _sum_drift(m: Any) -> Any:
 _with_regularity = extended(random_unit, lambda rng, i: {"alpha": float(rng.uniform())})
 
 
-def _eq_58(i: Instance) -> Any:
+def _eq_58(i: Instance) -> Numeric:
     sums = power_sums(second_moments(i["H"]))
     return 2 * sums.square - 8 * (1 - i["alpha"]) * sums.cube
 

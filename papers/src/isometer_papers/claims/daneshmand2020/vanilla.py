@@ -22,6 +22,7 @@ from isometer_papers.claims._statements import (
 )
 from isometer_papers.claims.daneshmand2020.instances import ODD_FUNCTIONS, random_matrix, steps, unit_features
 from isometer_papers.claims.daneshmand2020.invariance import CORNER
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.rank_steps import growth_exponents, plain_chain
 from isometer_papers.theory.rank.bounds import moment_change_bound
 from isometer_papers.theory.rank.chain import (
@@ -32,11 +33,11 @@ from isometer_papers.theory.rank.chain import (
 )
 
 
-def _slope_bound(i: Instance) -> Any:
+def _slope_bound(i: Instance) -> Numeric:
     return moment_change_bound(i["H"].shape[1], ODD_FUNCTIONS[i["F"]], i["gamma"])
 
 
-def _largest_change(i: Instance) -> Any:
+def _largest_change(i: Instance) -> Numeric:
     return abs(moment_change(i["H"], i["W"], i["gamma"], elementwise(i["F"]))).max()
 
 
@@ -54,7 +55,7 @@ def _change_search(point: Any) -> Instance:
     return {"H": h, "W": CORNER * (2 * point[4:8].reshape(2, 2) - 1), "gamma": float(point[8]) + 1e-3, "F": "identity"}
 
 
-def _expansion_gap(i: Instance, *, as_printed: bool) -> Any:
+def _expansion_gap(i: Instance, *, as_printed: bool) -> Numeric:
     function = elementwise(i["F"])
     left = moment_change(i["H"], i["W"], i["gamma"], function)
     right = moment_change_expansion(i["H"], i["W"], i["gamma"], function, as_printed=as_printed)
@@ -74,7 +75,7 @@ def _swaps(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"a": float(a)}
 
 
-def _outside(i: Instance) -> Any:
+def _outside(i: Instance) -> Numeric:
     """αTv₁ outside span(e₁) and αTv₂ outside span(e₂), for T the swap."""
     swap = np.array([[0, 1], [1, 0]])
     first, second = i["a"] * (swap @ np.array([0, 1])), i["a"] * (swap @ np.array([1, 0]))
@@ -86,7 +87,7 @@ def _powers(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"d": int(rng.integers(2, 7)), "gamma": float(rng.uniform(0.05, 1)), "power": int(rng.integers(1, 60))}
 
 
-def _power_ratio(i: Instance) -> Any:
+def _power_ratio(i: Instance) -> Numeric:
     matrix = np.eye(i["d"])
     matrix[0, 0] = 1 + float(i["gamma"])
     values = np.linalg.svd(np.linalg.matrix_power(matrix, i["power"]), compute_uv=False)
@@ -101,7 +102,7 @@ def _directions(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"v": v, "a": rng.uniform(-1, 1, d) if rng.integers(2) else np.ones(d), "gamma": float(rng.uniform(0, 1))}
 
 
-def _filled_gap(i: Instance) -> Any:
+def _filled_gap(i: Instance) -> Numeric:
     expected = i["v"] + i["gamma"] / len(i["v"]) * i["a"]
     return abs(fill_neighbourhood(i["v"], i["a"], i["gamma"]) - expected).max()
 

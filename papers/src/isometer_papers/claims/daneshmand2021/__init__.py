@@ -4,7 +4,7 @@ The thesis (001, chapter 2 and Appendix A) prints nearly the same statements: mo
 makes the claims of either paper, each to its letter.
 """
 
-from isometer_papers.claims._claim import Claim
+from isometer_papers.claims._claim import Claim, with_second
 from isometer_papers.claims.daneshmand2021 import (
     contraction,
     definitions,
@@ -14,16 +14,20 @@ from isometer_papers.claims.daneshmand2021 import (
     initialisation,
     networks,
     rates,
+    second,
 )
 from isometer_papers.claims.daneshmand2021.source import PAPER
 
-CLAIMS: tuple[Claim, ...] = (
-    *definitions.claims(PAPER),
-    *rates.claims(PAPER),
-    *gaussian.claims(PAPER),
-    *drift.claims(PAPER),
-    *contraction.claims(PAPER),
-    *figures.claims(PAPER),
-    *initialisation.claims(PAPER),
-    *networks.CLAIMS,
+CLAIMS: tuple[Claim, ...] = with_second(
+    (
+        *definitions.claims(PAPER),
+        *rates.claims(PAPER),
+        *gaussian.claims(PAPER),
+        *drift.claims(PAPER),
+        *contraction.claims(PAPER),
+        *figures.claims(PAPER),
+        *initialisation.claims(PAPER),
+        *networks.CLAIMS,
+    ),
+    second.SECOND,
 )

@@ -16,6 +16,7 @@ from isometer_papers.claims._statements import Sampled, at_least, at_most, equal
 from isometer_papers.claims.daneshmand2021.instances import SPECTRA, spectrum_search
 from isometer_papers.claims.daneshmand2021.shares import derivative, precise_share, sides
 from isometer_papers.claims.daneshmand2021.source import Source
+from isometer_papers.float_or_mpmath import Numeric, is_precise, library_of
 from isometer_papers.theory.orthogonality.bounds import share_contraction, spectral_gap, unit_trace
 from isometer_papers.theory.orthogonality.spectrum_shares import (
     share_integrand,
@@ -35,11 +36,11 @@ def _deficit(i: Instance) -> float:
     return 1 / len(i["squares"]) - _share(i)
 
 
-def _inverse(i: Instance) -> Any:
+def _inverse(i: Instance) -> Numeric:
     return (i["squares"][0] * 0 + 1) / len(i["squares"])
 
 
-def _exact_deficit(bound: Callable[[Instance], Any]) -> Callable[[Instance], tuple[Any, Any]]:
+def _exact_deficit(bound: Callable[[Instance], Numeric]) -> Callable[[Instance], tuple[Numeric, Numeric]]:
     return lambda i: (_inverse(i) - precise_share(i["squares"]), bound(i))
 
 
@@ -52,7 +53,7 @@ def _bound_of_smallest(i: Instance) -> float:
     return float(two_level_share(len(i["squares"]), smallest)) / smallest
 
 
-def _exact_smallest(i: Instance) -> tuple[Any, Any]:
+def _exact_smallest(i: Instance) -> tuple[Numeric, Numeric]:
     values = unit_trace(i["squares"])
     smallest = values[-1]
     return precise_share(values) / smallest, two_level_share(len(values), smallest) / smallest
@@ -82,41 +83,41 @@ def _pairs(rng: Rng, count: int) -> Iterator[Instance]:
 
 def _integral(n: int, delta: Any) -> Any:
     """∫ g dθ."""
-    if hasattr(delta, "context"):
-        smallest = delta.context.mpf(1) / n - delta
+    if is_precise(delta):
+        smallest = library_of(delta).mpf(1) / n - delta
         return two_level_share(n, smallest) / smallest
     return smallest_share_bound(delta, n)
 
 
-def _midpoint(i: Instance) -> Any:
+def _midpoint(i: Instance) -> Numeric:
     a, b = i["deltas"]
     return _integral(i["n"], (a + b) / 2)
 
 
-def _chord(i: Instance) -> Any:
+def _chord(i: Instance) -> Numeric:
     a, b = i["deltas"]
     return (_integral(i["n"], a) + _integral(i["n"], b)) / 2
 
 
-def _lifted_pairs(i: Instance) -> tuple[Any, Any]:
+def _lifted_pairs(i: Instance) -> tuple[Numeric, Numeric]:
     high = {**i, "deltas": [mpmath().mpf(v) for v in i["deltas"]]}
     return _midpoint(high), _chord(high)
 
 
-def _scaled_slope(function: Callable[..., Any]) -> Callable[[Instance], Any]:
+def _scaled_slope(function: Callable[..., Any]) -> Callable[[Instance], Numeric]:
     """The derivative by δ at the point of an instance."""
     return lambda i: derivative(lambda x: function(x, i["theta"], i["n"]), i["delta"])
 
 
-def _h1_slope(version: str) -> Callable[[Instance], Any]:
-    def slope(i: Instance) -> Any:
+def _h1_slope(version: str) -> Callable[[Instance], Numeric]:
+    def slope(i: Instance) -> Numeric:
         point = (i["delta"], i["theta"], i["n"])
         return i["theta"] * slope_helper(*point, steps=2) * slope_helper_brackets(*point)[version]
 
     return slope
 
 
-def _bracket(version: str) -> Callable[[Instance], Any]:
+def _bracket(version: str) -> Callable[[Instance], Numeric]:
     return lambda i: slope_helper_brackets(i["delta"], i["theta"], i["n"])[version]
 
 
@@ -134,8 +135,8 @@ def _slope_integral(i: Instance) -> float:
     return float(ratio_expectation(lambda t: -2 * t * (1 - 2 * t / n) ** (-n / 2 - 2)).value)
 
 
-def _exact_integral(slope: bool) -> Callable[[Instance], tuple[Any, Any]]:
-    def exact(i: Instance) -> tuple[Any, Any]:
+def _exact_integral(slope: bool) -> Callable[[Instance], tuple[Numeric, Numeric]]:
+    def exact(i: Instance) -> tuple[Numeric, Numeric]:
         library, n = mpmath(), i["n"]
         power = -library.mpf(n) / 2 - (2 if slope else 1)
         value = library.quad(
@@ -171,7 +172,7 @@ def _known_ratio(i: Instance) -> float:
     return float(i["k"] / (i["m"] if i["kind"] == "part" else i["m"] - 2))
 
 
-def _exact_sawa(i: Instance) -> tuple[Any, Any]:
+def _exact_sawa(i: Instance) -> tuple[Numeric, Numeric]:
     library, m, k = mpmath(), i["m"], i["k"]
     power = -library.mpf(m) / 2 - (1 if i["kind"] == "part" else 0)
     value = library.quad(lambda t: k * (1 + 2 * t) ** power, [0, 1, library.inf])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from isometer_papers.claims.daneshmand2021.instances import (
     with_weights,
 )
 from isometer_papers.claims.daneshmand2021.source import Source
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.orthogonality.bounds import gap_of, lyapunov_of, spectral_gap, unit_features, unit_trace
 from isometer_papers.theory.rank.chain import whitened
 
@@ -36,7 +36,7 @@ def _sparse(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"H": rng.standard_normal((n, d)) * (rng.uniform(size=(n, d)) < 0.6)}
 
 
-def _longest_row(i: Instance) -> Any:
+def _longest_row(i: Instance) -> Numeric:
     return abs((unit_features(i["H"]) ** 2).sum(axis=0) - 1).max()
 
 
@@ -46,7 +46,7 @@ def _layers(rng: Rng, count: int) -> Iterator[Instance]:
         yield {**instance, "layer": 1}
 
 
-def _norm(i: Instance) -> Any:
+def _norm(i: Instance) -> Numeric:
     """‖H_0‖_F² or ‖H_1‖_F²."""
     if i["layer"] == 0:
         return (i["H"] ** 2).sum()
@@ -60,7 +60,7 @@ def _independent(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"H": rng.standard_normal((n, int(rng.integers(n, 8)))) + rng.uniform(0, 2)}
 
 
-def _precise_polar(i: Instance) -> tuple[Any, Any]:
+def _precise_polar(i: Instance) -> tuple[Numeric, Numeric]:
     """The gap of (HHᵀ)^{−1/2}H from an eigendecomposition in 50 digits."""
     library = mpmath()
     h = i["H"]
@@ -83,7 +83,7 @@ def _rectified_gap(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of(np.asarray(orthogonality_gap(np.swapaxes(np.maximum(frames, 0.0), 1, 2))))
 
 
-def _spike(i: Instance) -> Any:
+def _spike(i: Instance) -> Numeric:
     """Σσ⁴ − 1/n at σ_1² = 1 − (n−1)σ_n², all others σ_n²."""
     values = unit_trace(i["squares"])
     n, smallest = len(values), min(values)

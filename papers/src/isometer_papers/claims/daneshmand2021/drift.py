@@ -17,6 +17,7 @@ from isometer_papers.claims.daneshmand2021.chains import spectra_along, squares_
 from isometer_papers.claims.daneshmand2021.instances import SPECTRA, batches, widths
 from isometer_papers.claims.daneshmand2021.shares import precise_share
 from isometer_papers.claims.daneshmand2021.source import Source
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.orthogonality_steps import gram_statistics
 from isometer_papers.theory.orthogonality.bounds import (
     averaged_drift_bound,
@@ -63,7 +64,8 @@ def _deviation(i: Instance, rng: Rng) -> Estimate:
     """(V̂(H_{ℓ+1}) − (1/n − p_n))²."""
     n = len(i["squares"])
     expected = 1 / n - float(spectrum_map(i["squares"]).eigenvalues[-1])
-    found = gram_statistics(i["squares"], i["width"], lyapunov_of_grams, draws=_draws(i), rng=rng)
+    # squares of deviations have heavy tails: twice the draws of a mean
+    found = gram_statistics(i["squares"], i["width"], lyapunov_of_grams, draws=2 * _draws(i), rng=rng)
     return Estimate.of((found - expected) ** 2)
 
 
@@ -81,11 +83,11 @@ def _entry(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of(gram_statistics(i["squares"], i["width"], lambda c: c[..., -1, -1], draws=draws, rng=rng))
 
 
-def _spread(i: Instance) -> Any:
+def _spread(i: Instance) -> Numeric:
     return gram_spread(spectrum_map(i["squares"]).eigenvalues, i["width"])
 
 
-def _exact_spread(i: Instance) -> tuple[Any, Any]:
+def _exact_spread(i: Instance) -> tuple[Numeric, Numeric]:
     squares, one = i["squares"], i["squares"][0] * 0 + 1
     shares = np.array([precise_share(squares, k) for k in range(len(squares))], dtype=object)
     return gram_spread(shares, i["width"]), one / i["width"]
@@ -113,7 +115,7 @@ def _unit_rows(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"A": a / np.linalg.norm(a, axis=1, keepdims=True)}
 
 
-def _last_line(i: Instance, paper: str) -> Any:
+def _last_line(i: Instance, paper: str) -> Numeric:
     a = i["A"]
     total = (a[0] ** 2).sum() if paper == "003" else sum(a[k, k] ** 2 for k in range(a.shape[1]))
     return total**2 / len(a) ** 2
@@ -127,11 +129,11 @@ def _symmetric_pairs(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"A": a + a.T, "B": b + b.T + float(rng.integers(2)) * (a + a.T)}
 
 
-def _eigenvalue_gap(i: Instance) -> Any:
+def _eigenvalue_gap(i: Instance) -> Numeric:
     return abs(eigenvalues(i["A"])[0] - eigenvalues(i["B"])[0])
 
 
-def _distance(i: Instance) -> Any:
+def _distance(i: Instance) -> Numeric:
     return ((i["A"] - i["B"]) ** 2).sum() ** 0.5
 
 
@@ -145,7 +147,7 @@ def _factored(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"sigma": rng.uniform(0.1, 1, n), "V": v, "W": rng.standard_normal((d, d))}
 
 
-def _after(i: Instance) -> tuple[Any, Any]:
+def _after(i: Instance) -> tuple[Numeric, Numeric]:
     """H_{ℓ+1}ᵀH_{ℓ+1}, and the average of the (w ⊙ σ/‖w ⊙ σ‖)^{⊗2}."""
     n, d = len(i["sigma"]), len(i["W"])
     rows = i["W"][:, :n] * i["sigma"]
@@ -154,12 +156,12 @@ def _after(i: Instance) -> tuple[Any, Any]:
     return mixed @ mixed.T / d, plain @ plain.T / d
 
 
-def _literal(i: Instance) -> Any:
+def _literal(i: Instance) -> Numeric:
     left, right = _after(i)
     return abs(left - right).max()
 
 
-def _conjugated(i: Instance) -> Any:
+def _conjugated(i: Instance) -> Numeric:
     left, right = _after(i)
     return abs(left - i["V"] @ right @ i["V"].T).max()
 
@@ -171,7 +173,7 @@ def _variances(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"U": np.linalg.qr(rng.standard_normal((d, d)))[0]}
 
 
-def _variance_gap(i: Instance, times: bool) -> Any:
+def _variance_gap(i: Instance, times: bool) -> Numeric:
     """Largest |Var(W_ℓU)_ij − 1|, entries of W_ℓ of variance 1/d; or of the same times d."""
     d = len(i["U"])
     return abs((i["U"] ** 2).sum(axis=0) * (d if times else 1) / (i["U"][0, 0] * 0 + d) - 1).max()

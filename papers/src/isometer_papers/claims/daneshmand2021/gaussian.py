@@ -12,10 +12,11 @@ from isometer_papers.claims._statements import at_most, equal, vanishes
 from isometer_papers.claims.daneshmand2021.definitions import WITH_ZEROS
 from isometer_papers.claims.daneshmand2021.instances import spectrum_search
 from isometer_papers.claims.daneshmand2021.source import Source
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.orthogonality.bounds import gaussian_distance, spectral_gap, unit_trace
 
 
-def _quotients(i: Instance) -> Any:
+def _quotients(i: Instance) -> Numeric:
     """Σ(σ_i² − 1/n)²/(σ_i + 1/√n)²."""
     values = unit_trace(i["squares"])
     n, one = len(values), values[0] * 0 + 1

@@ -11,6 +11,7 @@ from isometer_papers.claims._claim import Claim, Instance, Search
 from isometer_papers.claims._families import Rng
 from isometer_papers.claims._statements import above, at_most, below, equal, vanishes
 from isometer_papers.claims.daneshmand2021.source import Source
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.orthogonality.bounds import gap_of
 from isometer_papers.theory.orthogonality.iterative_gap import (
     cauchy_steps,
@@ -57,14 +58,14 @@ def _sigma_search(x: Any) -> Instance:
 SEARCH = Search(_sigma_search, 3)
 
 
-def _product(i: Instance) -> Any:
+def _product(i: Instance) -> Numeric:
     """Largest entry of V′V′ᵀ − I."""
     d = i["V"].shape[1]
     part = i["V"][:d]
     return abs(part @ part.T - np.eye(d, dtype=int)).max()
 
 
-def _before(i: Instance) -> Any:
+def _before(i: Instance) -> Numeric:
     square = gap_before(i["sigma"], i["n"])
     return (square if square > 0 else square * 0) ** 0.5
 
@@ -79,7 +80,7 @@ def _unequal(i: Instance) -> bool:
     return bool(sigma.max() > sigma.min() * (1 + 1e-6))
 
 
-def _least_gap(i: Instance) -> Any:
+def _least_gap(i: Instance) -> Numeric:
     """√(1/d − 1/n): the gap of n ≥ d samples in d features is never smaller."""
     n, d = i["V"].shape
     one = i["V"][0, 0] * 0 + 1

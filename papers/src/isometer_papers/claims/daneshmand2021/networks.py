@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from isometer_papers.claims.daneshmand2021.chains import (
     over_chains,
     path,
 )
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.orthogonality_steps import dense_chain, read_gram
 
 LAYERS, CHAINS = 300, 24
@@ -186,7 +186,7 @@ def _unfolded_gap(i: Instance) -> float:
     return float((product - direct).abs().max())
 
 
-def _exact_unfolded(i: Instance) -> tuple[Any, Any]:
+def _exact_unfolded(i: Instance) -> tuple[Numeric, Numeric]:
     kernel, image = i["kernel"], i["image"]
     out, _, side, _ = kernel.shape
     rows, columns = image.shape[1] - side + 1, image.shape[2] - side + 1

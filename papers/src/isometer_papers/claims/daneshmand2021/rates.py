@@ -19,6 +19,7 @@ from isometer_papers.claims._statements import Sampled, at_most, equal
 from isometer_papers.claims.daneshmand2021.chains import gaps, spectra_along, squares_of
 from isometer_papers.claims.daneshmand2021.drift import lyapunov_of_grams
 from isometer_papers.claims.daneshmand2021.source import Source
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.orthogonality_steps import gram_statistics
 from isometer_papers.theory.orthogonality.bounds import (
     gap_bound,
@@ -65,12 +66,12 @@ def _alpha(chain: TwoLevels, layers: int) -> Any:
     return min(chain.smallest[1 : layers + 1])
 
 
-def _gap(i: Instance) -> Any:
+def _gap(i: Instance) -> Numeric:
     return _chain(i).gap[i["layers"] + 1]
 
 
-def _gap_limit(power: int) -> Callable[[Instance], Any]:
-    def bound(i: Instance) -> Any:
+def _gap_limit(power: int) -> Callable[[Instance], Numeric]:
+    def bound(i: Instance) -> Numeric:
         alpha = _alpha(_chain(i), i["layers"])
         return gap_bound(i["layers"], alpha, i["n"], math.inf, power=power)
 
@@ -91,12 +92,12 @@ def _last_lines(rng: Rng, count: int) -> Iterator[Instance]:
         }
 
 
-def _twice_the_induction(i: Instance) -> Any:
+def _twice_the_induction(i: Instance) -> Numeric:
     """2n E V̂(H_{ℓ+1}), as the induction bounds it."""
     return 2 * i["n"] * lyapunov_bound(i["layers"], i["alpha"], i["first"], i["width"])
 
 
-def _last_line(spread: Any) -> Callable[[Instance], Any]:
+def _last_line(spread: Any) -> Callable[[Instance], Numeric]:
     return lambda i: gap_bound(i["layers"], i["alpha"], i["n"], i["width"], spread=spread)
 
 
@@ -105,12 +106,12 @@ def _lyapunov_of_layer(chain: TwoLevels, n: int, layer: int) -> Any:
     return (smallest * 0 + 1) / n - smallest**2
 
 
-def _last_lyapunov(i: Instance) -> Any:
+def _last_lyapunov(i: Instance) -> Numeric:
     return _lyapunov_of_layer(_chain(i), i["n"], i["layers"] + 1)
 
 
-def _lyapunov_limit(power: int) -> Callable[[Instance], Any]:
-    def bound(i: Instance) -> Any:
+def _lyapunov_limit(power: int) -> Callable[[Instance], Numeric]:
+    def bound(i: Instance) -> Numeric:
         chain = _chain(i)
         first = _lyapunov_of_layer(chain, i["n"], 1)
         return lyapunov_bound(i["layers"], _alpha(chain, i["layers"]), first, math.inf, power=power)
@@ -118,14 +119,14 @@ def _lyapunov_limit(power: int) -> Callable[[Instance], Any]:
     return bound
 
 
-def _gaussian(i: Instance) -> Any:
+def _gaussian(i: Instance) -> Numeric:
     first = _chain(i).first[i["layers"]]
     n = i["n"]
     return gaussian_distance(np.array([first] + [(1 - first) / (n - 1)] * (n - 1)))
 
 
-def _gaussian_limit(power: int, layer: int) -> Callable[[Instance], Any]:
-    def bound(i: Instance) -> Any:
+def _gaussian_limit(power: int, layer: int) -> Callable[[Instance], Numeric]:
+    def bound(i: Instance) -> Numeric:
         alpha = _alpha(_chain(i), i["layers"])
         return gaussian_distance_bound(i["layers"] - layer, alpha, i["n"], math.inf, power=power)
 
@@ -149,12 +150,12 @@ def _steps(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"n": n, "first": float(rng.uniform(0.01, 0.99)) / n, "width": int(10.0 ** rng.uniform(2, 7))}
 
 
-def _step_value(i: Instance) -> Any:
+def _step_value(i: Instance) -> Numeric:
     return (i["first"] * 0 + 1) / i["n"] - two_level_share(i["n"], i["first"])
 
 
-def _step_bound(power: int) -> Callable[[Instance], Any]:
-    def bound(i: Instance) -> Any:
+def _step_bound(power: int) -> Callable[[Instance], Numeric]:
+    def bound(i: Instance) -> Numeric:
         lyapunov = (i["first"] * 0 + 1) / i["n"] - i["first"]
         rate = (i["first"] ** 0.5) ** power
         return (1 - 2 * rate / 3) * lyapunov + 1 / (i["first"] * 0 + i["width"]) ** 0.5
@@ -178,7 +179,7 @@ STEPS = cases(
 )
 
 
-def _surviving(i: Instance) -> Any:
+def _surviving(i: Instance) -> Numeric:
     """Runs in which σ_n(H_k) ≥ α for k = 1, …, ℓ."""
     values = spectra_along(squares_of(i), i["width"], i["layers"] + 1, i["chains"])
     kept = (values[:, : i["layers"], 0] >= i["alpha"] ** 2).all(axis=1)
@@ -217,7 +218,7 @@ FINITE = cases(
 )
 
 
-def _rate(i: Instance) -> Any:
+def _rate(i: Instance) -> Numeric:
     chain = _chain(i)
     return chain.gap[i["layers"] + 1] / chain.gap[i["layers"]]
 
@@ -256,14 +257,10 @@ def _theorem(s: Source) -> tuple[Claim, ...]:
             at_most(_twice_the_induction, _last_line(1.5)),
             {"bounds": _last_lines},
         ),
-        *(
-            s.deterministic(
-                "theorem:last-line#corrected",
-                at_most(_twice_the_induction, _last_line(3)),
-                {"bounds": _last_lines},
-            )
-            if s.paper == "003"
-            else ()
+        *s.deterministic(
+            "theorem:last-line#corrected",
+            at_most(_twice_the_induction, _last_line(3)),
+            {"bounds": _last_lines},
         ),
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from isometer_papers.claims._claim import Instance
 from isometer_papers.claims._precise import mpmath
+from isometer_papers.float_or_mpmath import Numeric, is_precise, library_of
 from isometer_papers.theory.orthogonality.bounds import unit_trace
 
 
@@ -33,12 +34,14 @@ def precise_share(squares: Any, index: int = -1) -> Any:
 
 def derivative(function: Callable[[Any], Any], at: Any) -> Any:
     """Of an analytic function: by a complex step, or in the precision of an mpmath number."""
-    if hasattr(at, "context"):
-        return at.context.diff(function, at)
+    if is_precise(at):
+        return library_of(at).diff(function, at)
     step = 1e-40  # nothing is subtracted, and squares of the step vanish in float64
     return function(complex(at, step)).imag / step
 
 
-def sides(left: Callable[[Any], Any], right: Callable[[Instance], Any]) -> Callable[[Instance], tuple[Any, Any]]:
+def sides(
+    left: Callable[[Any], Any], right: Callable[[Instance], Numeric]
+) -> Callable[[Instance], tuple[Numeric, Numeric]]:
     """`exact` of a claim whose left side is a function of the smallest share."""
     return lambda i: (left(precise_share(i["squares"])), right(i))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from isometer_papers.claims.joudaki2024 import isometry, mean_field, orthogonality
+from isometer_papers.claims._claim import Claim, with_second
+from isometer_papers.claims.joudaki2024 import isometry, mean_field, orthogonality, second
 
-CLAIMS = (*orthogonality.CLAIMS, *mean_field.CLAIMS, *isometry.CLAIMS)
+CLAIMS: tuple[Claim, ...] = with_second((*orthogonality.CLAIMS, *mean_field.CLAIMS, *isometry.CLAIMS), second.SECOND)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isometer_papers.claims._claim import Claim
+from isometer_papers.claims._claim import Claim, with_second
 from isometer_papers.claims.nachum2024 import (
     figures,
     full_rank,
@@ -12,6 +12,7 @@ from isometer_papers.claims.nachum2024 import (
     rank,
     rank_steps,
     recentring,
+    second,
     stability,
     tree,
     tree_angles,
@@ -21,20 +22,23 @@ from isometer_papers.claims.nachum2024 import (
     tree_two,
 )
 
-CLAIMS: tuple[Claim, ...] = (
-    *layers.CLAIMS,
-    *rank.CLAIMS,
-    *full_rank.CLAIMS,
-    *rank_steps.CLAIMS,
-    *recentring.CLAIMS,
-    *odd_point.CLAIMS,
-    *tree.CLAIMS,
-    *tree_clusters.CLAIMS,
-    *tree_limits.CLAIMS,
-    *tree_two.CLAIMS,
-    *tree_three.CLAIMS,
-    *tree_angles.CLAIMS,
-    *invariant.CLAIMS,
-    *stability.CLAIMS,
-    *figures.CLAIMS,
+CLAIMS: tuple[Claim, ...] = with_second(
+    (
+        *layers.CLAIMS,
+        *rank.CLAIMS,
+        *full_rank.CLAIMS,
+        *rank_steps.CLAIMS,
+        *recentring.CLAIMS,
+        *odd_point.CLAIMS,
+        *tree.CLAIMS,
+        *tree_clusters.CLAIMS,
+        *tree_limits.CLAIMS,
+        *tree_two.CLAIMS,
+        *tree_three.CLAIMS,
+        *tree_angles.CLAIMS,
+        *invariant.CLAIMS,
+        *stability.CLAIMS,
+        *figures.CLAIMS,
+    ),
+    second.SECOND,
 )

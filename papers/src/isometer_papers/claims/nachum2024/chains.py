@@ -13,6 +13,7 @@ from isometer.theory.batch_norm import gram_chain
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Rng
 from isometer_papers.claims.nachum2024.instances import proportion
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.odd_point.chain import cluster_spread, sampled_last_layer
 from isometer_papers.theory.odd_point.layer import recentred_relu_gram
 
@@ -43,7 +44,7 @@ def last_layers(n: int, width: int, depth: int, runs: int, parts: str = "RC", st
     return x, sampled_last_layer(x, width=width, depth=depth, rng=rng, **PARTS[parts])
 
 
-def _of(i: Instance, parts: str) -> Any:
+def _of(i: Instance, parts: str) -> Numeric:
     return last_layers(i["n"], i["width"], i["depth"], i["runs"], parts, i.get("start", "gaussian"))
 
 
@@ -109,33 +110,33 @@ def fresh_hits(i: Instance, rng: Rng) -> Estimate:
     return proportion(int((last == np.argmax((x**2).sum(-1), axis=1)).sum()), runs)
 
 
-def hits(i: Instance) -> Any:
+def hits(i: Instance) -> Numeric:
     """In which runs the odd point is the longest input."""
     x, last = _of(i, "RC")
     return np.argmax((x**2).sum(-1), axis=1) == np.argmax((last**2).sum(-1), axis=1)
 
 
-def mean_angle(i: Instance, parts: str) -> Any:
+def mean_angle(i: Instance, parts: str) -> Numeric:
     """Mean angle of each run."""
     return np.asarray(mean_angle_deg(_of(i, parts)[1]))
 
 
-def widely_active(i: Instance, parts: str) -> Any:
+def widely_active(i: Instance, parts: str) -> Numeric:
     """Share of neurons that respond to more than 80 % of the samples, of each run."""
     return np.asarray(activity_sparsity(_of(i, parts)[1]).widely_active_share)
 
 
-def mostly_quiet(i: Instance, parts: str) -> Any:
+def mostly_quiet(i: Instance, parts: str) -> Numeric:
     """Share of neurons whose response is negligible for more than half of the samples, of each run."""
     return (np.asarray(activity_sparsity(_of(i, parts)[1]).active_fraction) < 0.5).mean(axis=1)
 
 
-def stable_ranks(i: Instance, parts: str) -> Any:
+def stable_ranks(i: Instance, parts: str) -> Numeric:
     """Of each run."""
     return np.asarray(stable_rank(_of(i, parts)[1]))
 
 
-def infinite(i: Instance) -> Any:
+def infinite(i: Instance) -> Numeric:
     """Gram matrix of layer `depth` at infinite width."""
     x = np.asarray(i["X"], dtype=float)
     return _infinite(np.ascontiguousarray(x).tobytes(), x.shape, i["depth"])
@@ -147,7 +148,7 @@ def _infinite(key: bytes, shape: tuple[int, int], depth: int) -> Any:
     return gram_chain(x @ x.T, depth).gram[-1]
 
 
-def exact_infinite(i: Instance) -> Any:
+def exact_infinite(i: Instance) -> Numeric:
     """The same entry by entry in mpmath numbers."""
     gram = i["X"] @ i["X"].T
     for _ in range(i["depth"]):

@@ -56,7 +56,7 @@ def _angles(identifier: str, norm: str, degrees: float) -> Claim:
         below(Sampled(_away(norm, degrees)), 5.0),
         {"layer 30": LAYER_30},
         counts=(2, 3),
-        resolution=0.9,
+        resolution=0.5,
     )
 
 
@@ -80,7 +80,7 @@ CLAIMS = (
         below(Sampled(odd_value("spread")), 0.1),
         {"final": LAST},
         counts=(1, 2),
-        resolution=0.9,
+        resolution=0.5,
     ),
     empirical(
         "000/fig-3b:escaped",

@@ -21,6 +21,7 @@ from isometer_papers.claims._statements import (
     probability,
 )
 from isometer_papers.claims.nachum2024.instances import collinear, fan, proportion
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.rank.relu import (
     circle_batch,
     expected_neurons_bound,
@@ -33,7 +34,7 @@ from isometer_papers.theory.rank.relu import (
 )
 
 
-def counts_of_neurons(i: Instance, rng: Rng, *, recenter: bool = False) -> Any:
+def counts_of_neurons(i: Instance, rng: Rng, *, recenter: bool = False) -> Numeric:
     """Draws of y, cut off far beyond the bound."""
     limit = min(20_000, math.ceil(20 * i["n/gamma"]))
     return np.array(
@@ -82,7 +83,7 @@ def _full_rank_share(i: Instance, rng: Rng, *, recenter: bool = False) -> Estima
     return proportion(sum(counts), len(counts))
 
 
-def _gamma(i: Instance) -> Any:
+def _gamma(i: Instance) -> Numeric:
     return len(i["X"]) / i["n/gamma"]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Rng, cases, extended
 from isometer_papers.claims._statements import Sampled, deterministic, equal, expectation, vanishes
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.odd_point.layer import (
     centred_batch,
     expected_square,
@@ -52,12 +53,12 @@ def clusters(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"X": np.concatenate([odd[None], centre + spread])}
 
 
-def _energy13(i: Instance) -> Any:
+def _energy13(i: Instance) -> Numeric:
     """dσ² = 2α of Theorem 13."""
     return 2 * invariance_factor(len(i["X"]), i["X"].sum() * 0 + 1)
 
 
-def image_product(i: Instance) -> Any:
+def image_product(i: Instance) -> Numeric:
     """x_1⁺ · ν̂_c for given weights."""
     z = centred_batch(i["X"]) @ i["W"].T
     return rectified(z[0]) @ rectified(z[-1])
@@ -79,7 +80,7 @@ def _sizes(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"n": n, "x": 1.0}
 
 
-def _tilde_norm(i: Instance, row: int) -> Any:
+def _tilde_norm(i: Instance, row: int) -> Numeric:
     tilde = centred_batch(invariant_batch(i["n"]))[row]
     return tilde @ tilde
 
@@ -91,7 +92,7 @@ def _exact_invariant(n: int, one: Any) -> Any:
     return centred_batch(batch)
 
 
-def _exact_norm(i: Instance, row: int) -> Any:
+def _exact_norm(i: Instance, row: int) -> Numeric:
     tilde = _exact_invariant(i["n"], i["x"])[row]
     return tilde @ tilde
 
@@ -112,15 +113,15 @@ def _anti(tilde: Any) -> Any:
     return max(abs(v) for v in (n - 1) * tilde[-1] + tilde[0])
 
 
-def _item13(row: int) -> Callable[[Instance], Any]:
-    def quantity(i: Instance) -> Any:
+def _item13(row: int) -> Callable[[Instance], Numeric]:
+    def quantity(i: Instance) -> Numeric:
         tilde = centred_batch(i["X"])
         return mean_image_product(tilde[row], tilde[row], _energy13(i))
 
     return quantity
 
 
-def _columns_gap(i: Instance) -> Any:
+def _columns_gap(i: Instance) -> Numeric:
     """Largest difference between the images of x_2 … x_n and of ν_c, for given weights."""
     image = rectified(centred_batch(i["X"]) @ i["W"].T)
     return abs(image[1:] - image[-1]).max()

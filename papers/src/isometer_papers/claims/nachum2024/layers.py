@@ -22,6 +22,7 @@ from isometer_papers.claims._statements import (
     expectation,
     vanishes,
 )
+from isometer_papers.float_or_mpmath import Numeric, is_precise
 from isometer_papers.theory.odd_point.layer import centred_batch, expected_square, invariant_batch
 from isometer_papers.theory.rank.relu import rectified
 
@@ -40,9 +41,9 @@ def _varies(i: Instance) -> bool:
     return bool((z.std(axis=0) > 1e-9 * np.abs(z).max()).all())
 
 
-def _normalized(i: Instance) -> Any:
+def _normalized(i: Instance) -> Numeric:
     z = i["X"] @ i["W"].T
-    if z.dtype != object:
+    if not is_precise(z):
         return batch_normalize(z)
     centred = z - z.sum(axis=0) / len(z)
     return centred / ((centred * centred).sum(axis=0) / len(z)) ** 0.5
@@ -60,7 +61,7 @@ def _centred(z: Any) -> Any:
     return z - z.sum(axis=0) / len(z)
 
 
-def _network_gap(i: Instance) -> Any:
+def _network_gap(i: Instance) -> Numeric:
     """RC at every layer against RC at the first only, the largest difference."""
     every = once = _centred(i["X"] @ i["W1"].T)
     for name in ("W2", "W3"):
@@ -68,7 +69,7 @@ def _network_gap(i: Instance) -> Any:
     return abs(every - once).max()
 
 
-def _sum_gap(i: Instance) -> Any:
+def _sum_gap(i: Instance) -> Numeric:
     return abs((_centred(i["X"]) @ i["W1"].T).sum(axis=0)).max()
 
 
@@ -125,7 +126,7 @@ def _distinct_points(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"X": x / np.linalg.norm(x, axis=1, keepdims=True)}
 
 
-def _responses(i: Instance) -> Any:
+def _responses(i: Instance) -> Numeric:
     import torch
 
     from isometer.init import one_neuron_per_sample_
@@ -153,7 +154,7 @@ def _lines(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"x": x, "index": int(rng.integers(len(x)))}
 
 
-def _lead(i: Instance) -> Any:
+def _lead(i: Instance) -> Numeric:
     """How far a sample of one feature lies beyond all others: a neuron can answer to it alone if that is positive."""
     own = i["x"][i["index"]]
     others = [value for j, value in enumerate(i["x"]) if j != i["index"]]

@@ -12,6 +12,7 @@ from isometer_papers.claims._families import Rng
 from isometer_papers.claims._precise import numerical_rank
 from isometer_papers.claims._statements import Sampled, at_least, at_most, below, deterministic, equal, probability
 from isometer_papers.claims.nachum2024.instances import collinear, plane_batches, proportion
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.rank.relu import (
     circle_batch,
     circle_cell_volumes,
@@ -122,7 +123,7 @@ def _flips_apart(i: Instance) -> bool:
     return bool(np.abs(np.asarray(i["X"] @ i["w"], dtype=float)).min() > 1e-3)
 
 
-def _flipped(i: Instance, normalized: bool, squared: bool) -> Any:
+def _flipped(i: Instance, normalized: bool, squared: bool) -> Numeric:
     """The product of the chosen sample after the step, times its sign before."""
     index = nearest_column(i["X"], i["w"], normalized=normalized)
     before = i["X"] @ i["w"]

@@ -22,7 +22,7 @@ from isometer_papers.claims._statements import (
     probability,
 )
 from isometer_papers.claims.nachum2024.instances import fan, plane_batches, proportion
-from isometer_papers.float_or_mpmath import log
+from isometer_papers.float_or_mpmath import Numeric, log
 from isometer_papers.theory.rank.relu import (
     chernoff_exponent,
     chernoff_point,
@@ -70,7 +70,7 @@ def _prefixes(rng: Rng, count: int) -> Iterator[Instance]:
         yield {**instance, "t": int(rng.integers(1, len(instance["X"])))}
 
 
-def _sum_of_inverses(i: Instance) -> Any:
+def _sum_of_inverses(i: Instance) -> Numeric:
     return sum(1 / least_cell_volume(i["X"][:t]) for t in range(1, len(i["X"]) + 1))
 
 
@@ -92,13 +92,13 @@ def _draws(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"n": n, "gamma": gamma, "d": math.ceil(float(rng.uniform(2.01, 6)) * n / gamma)}
 
 
-def _binomial_tail(i: Instance) -> Any:
+def _binomial_tail(i: Instance) -> Numeric:
     """P(Σ of n geometric numbers > d) = P(fewer than n successes in d trials)."""
     n, gamma, d = i["n"], i["gamma"], i["d"]
     return sum(math.comb(d, j) * gamma**j * (1 - gamma) ** (d - j) for j in range(n))
 
 
-def _log_tail(i: Instance) -> Any:
+def _log_tail(i: Instance) -> Numeric:
     return log(_binomial_tail(i))
 
 
@@ -111,7 +111,7 @@ _points = drawn(
 )
 
 
-def _at(i: Instance) -> Any:
+def _at(i: Instance) -> Numeric:
     """The exponent at a point of (0, −log(1 − γ))."""
     return chernoff_exponent(i["alpha"], i["gamma"], -i["part"] * log(1 - i["gamma"]))
 

@@ -11,13 +11,14 @@ from isometer.theory.batch_norm import gram_map
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Rng, cases, drawn
 from isometer_papers.claims._statements import Sampled, above, below, deterministic, empirical, equal, expectation
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.odd_point.layer import cluster_centre, expected_product
 from isometer_papers.theory.rank.relu import rectified
 
 _pairs = drawn(lambda rng: {"X": rng.standard_normal((3, 3)), "draws": 200_000})
 
 
-def _centred(i: Instance) -> Any:
+def _centred(i: Instance) -> Numeric:
     return i["X"] - i["X"].mean(axis=0)
 
 
@@ -52,7 +53,7 @@ def _projections(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"X": rng.standard_normal((n, k)) + 2, "w": rng.standard_normal(k)}
 
 
-def _sides(i: Instance) -> tuple[Any, Any]:
+def _sides(i: Instance) -> tuple[Numeric, Numeric]:
     """w ν − μ and w x_1 − μ."""
     z = i["X"] @ i["w"]
     mean = z.sum() / len(z)

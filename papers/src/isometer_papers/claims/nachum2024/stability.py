@@ -24,6 +24,7 @@ from isometer_papers.claims._statements import (
     vanishes,
 )
 from isometer_papers.claims.nachum2024.invariant import INVARIANT, clusters, image_product, rotated
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.odd_point.layer import (
     centred_batch,
     cluster_centre,
@@ -60,7 +61,7 @@ def _empty(i: Instance) -> str:
     )
 
 
-def _energy14(i: Instance) -> Any:
+def _energy14(i: Instance) -> Numeric:
     return 2 * stability_factor(len(i["X"]), odd_distance(i["X"]))
 
 
@@ -83,7 +84,7 @@ def _widths(generate: Family) -> Family:
     return generator
 
 
-def _length14(i: Instance, row: int) -> Any:
+def _length14(i: Instance, row: int) -> Numeric:
     """E‖·‖ of the image of a centred row with the variance of Theorem 14."""
     return expected_length(centred_batch(i["X"])[row], i["d"], _energy14(i) / i["d"])
 
@@ -112,30 +113,30 @@ def _differ(i: Instance) -> bool:
     return bool(np.abs(tilde[i["i"]] - tilde[i["j"]]).max() > 1e-12)
 
 
-def _input_distance(i: Instance) -> Any:
+def _input_distance(i: Instance) -> Numeric:
     tilde = centred_batch(i["X"])
     difference = tilde[i["i"]] - tilde[i["j"]]
     return difference @ difference
 
 
-def _output_distance(i: Instance, energy: Any) -> Any:
+def _output_distance(i: Instance, energy: Any) -> Numeric:
     tilde = centred_batch(i["X"])
     return expected_squared_distance(tilde[i["i"]], tilde[i["j"]], energy)
 
 
-def _cluster_before(i: Instance) -> Any:
+def _cluster_before(i: Instance) -> Numeric:
     """Σ ‖x_i − ν_c‖² over the cluster."""
     tilde = centred_batch(i["X"])
     return sum(((row - tilde[-1]) ** 2).sum() for row in tilde[1:-1])
 
 
-def _cluster_after(i: Instance) -> Any:
+def _cluster_after(i: Instance) -> Numeric:
     """Σ E‖x_i⁺ − ν̂_c‖² over the cluster."""
     tilde = centred_batch(i["X"])
     return sum(expected_squared_distance(row, tilde[-1], _energy14(i)) for row in tilde[1:-1])
 
 
-def _odd_distance_after(i: Instance) -> Any:
+def _odd_distance_after(i: Instance) -> Numeric:
     """E‖x_1⁺ − ν̂_c‖², which is 1 + 1/(n−1)²."""
     tilde = centred_batch(i["X"])
     return expected_squared_distance(tilde[0], tilde[-1], _energy14(i))

@@ -22,6 +22,7 @@ from isometer_papers.claims.nachum2024.tree_instances import (
     rows_at,
     whole_rows,
 )
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.tree import (
     cluster_values,
     negative_transformation,
@@ -32,7 +33,7 @@ from isometer_papers.simulate.tree import (
 shallow = extended(whole_rows, lambda rng, i: {"t": int(rng.integers(0, 5))})
 
 
-def _model_gap(i: Instance) -> Any:
+def _model_gap(i: Instance) -> Numeric:
     """relu([I; −I](X − x̄)) against the two transformations of every row."""
     rows = rows_at(i)
     size = len(rows)
@@ -43,14 +44,14 @@ def _model_gap(i: Instance) -> Any:
     return abs(product_ - children).max()
 
 
-def _order_gap(i: Instance) -> Any:
+def _order_gap(i: Instance) -> Numeric:
     """Least step of the positive child and of the reversed negative child of a sorted row."""
     row = fractions(i["x"])
     up, down = positive_transformation(row), negative_transformation(row)[::-1]
     return min(min(np.diff(up)), min(np.diff(down)))
 
 
-def _least_entry(i: Instance) -> Any:
+def _least_entry(i: Instance) -> Numeric:
     row = fractions(i["x"])
     return max(min(positive_transformation(row)), min(negative_transformation(row)))
 
@@ -72,15 +73,15 @@ def _splits(rng: Rng, count: int) -> Iterator[Instance]:
         }
 
 
-def _two(i: Instance) -> Any:
+def _two(i: Instance) -> Numeric:
     return [0] * i["zeros"] + [i["c"]] * (i["n"] - i["zeros"])
 
 
-def _height_after(i: Instance, signs: list[int]) -> Any:
+def _height_after(i: Instance, signs: list[int]) -> Numeric:
     return max(path(_two(i), signs)[-1])
 
 
-def _eq_38(i: Instance) -> Any:
+def _eq_38(i: Instance) -> Numeric:
     """c (n₀/n)^k ((n − n₀)/n)^(T−k), k counted along the way."""
     rows = path(_two(i), i["signs"])[1:]
     k = sum(row[0] == 0 for row in rows)
@@ -88,7 +89,7 @@ def _eq_38(i: Instance) -> Any:
     return i["c"] * (zeros / n) ** k * ((n - zeros) / n) ** (len(rows) - k)
 
 
-def _formula_38(i: Instance) -> Any:
+def _formula_38(i: Instance) -> Numeric:
     return two_cluster_row(fractions([i["c"]])[0], i["zeros"], i["n"], i["signs"])[0]
 
 
@@ -183,13 +184,13 @@ def _reaches_single(row: Any) -> bool:
     return False
 
 
-def _largest_three(i: Instance) -> Any:
+def _largest_three(i: Instance) -> Numeric:
     """Largest entry of the descendants with three clusters."""
     rows = (path(i["x"], signs)[-1] for signs in product((1, -1), repeat=i["T"]))
     return max([max(row) for row in rows if clusters(row) == 3] or [fractions([0.0])[0]])
 
 
-def _decay_bound(i: Instance) -> Any:
+def _decay_bound(i: Instance) -> Numeric:
     n = len(i["x"])
     return (fractions([n - 1.0])[0] / n) ** i["T"] * fractions([max(i["x"])])[0]
 

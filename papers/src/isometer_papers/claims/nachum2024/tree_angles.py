@@ -25,11 +25,11 @@ from isometer_papers.claims.nachum2024.tree_three import (
     settles,
     to_first,
 )
-from isometer_papers.float_or_mpmath import angle_of_cosine
+from isometer_papers.float_or_mpmath import Numeric, angle_of_cosine
 from isometer_papers.theory.odd_point.tree import angle_bound, cosine_limit, extreme_cosine_bound
 
 
-def _second_cosine(i: Instance, norm: str) -> Any:
+def _second_cosine(i: Instance, norm: str) -> Numeric:
     """⟨x_2, x_n⟩/(‖x_2‖‖·‖) of eq. 74–76, 90."""
     first, last = i["A"] + i["C"], i["B"] + i["D"]
     n = i["n"]
@@ -37,13 +37,13 @@ def _second_cosine(i: Instance, norm: str) -> Any:
     return first / ((first + last) * length) ** 0.5
 
 
-def _second_first(i: Instance) -> Any:
+def _second_first(i: Instance) -> Numeric:
     """⟨x_2, x_1⟩/(‖x_2‖‖x_1‖) of eq. 74, 75, 89."""
     first, last = i["A"] + i["C"], i["B"] + i["D"]
     return last / ((first + last) * ((i["n"] - 1) ** 2 * first + last)) ** 0.5
 
 
-def _inner_cosine(i: Instance, product: Any, square: Any) -> Any:
+def _inner_cosine(i: Instance, product: Any, square: Any) -> Numeric:
     return product / (middle_square(i) * square) ** 0.5
 
 
@@ -52,7 +52,7 @@ def _many(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"n": n, "r": 1.0}
 
 
-def _proof_angle(i: Instance) -> Any:
+def _proof_angle(i: Instance) -> Numeric:
     """arccos of the bound of eq. 85 or 86, whichever case applies."""
     return angle_of_cosine(min(extreme_cosine_bound(i["r"], i["n"]), extreme_cosine_bound(1 / i["r"], i["n"]), 1))
 

@@ -26,6 +26,7 @@ from isometer_papers.claims.nachum2024.tree_instances import (
     tree,
     whole_rows,
 )
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.tree import cluster_values
 from isometer_papers.theory.odd_point.tree import inner_gaps
 
@@ -70,7 +71,7 @@ POSITIVE = {"kept": kept_paths(_positive_signs)}
 MIXED = {"kept": _mixed}
 
 
-def _gap_change(i: Instance) -> Any:
+def _gap_change(i: Instance) -> Numeric:
     """c_3 − c_2 at the end minus at layer 1."""
     rows = path(i["x"], i["signs"])
     return abs(_third_gap(rows[-1]) - _third_gap(rows[1]))
@@ -81,25 +82,25 @@ def _count_change(i: Instance) -> int:
     return abs(_positive_count(rows[-1]) - _positive_count(rows[1]))
 
 
-def _inner_change(i: Instance) -> Any:
+def _inner_change(i: Instance) -> Numeric:
     rows = path(i["x"], i["signs"])
     first, last = inner_gaps(list(rows[0])), inner_gaps(list(rows[-1]))
     return max(abs(a - b) for a, b in zip(first, last, strict=True))
 
 
-def _mean_side(i: Instance) -> Any:
+def _mean_side(i: Instance) -> Numeric:
     return min(mean(row) for row in path(i["x"], i["signs"])[1:])
 
 
-def _gap_side(i: Instance) -> Any:
+def _gap_side(i: Instance) -> Numeric:
     return _third_gap(path(i["x"], i["signs"])[1]) / len(i["x"])
 
 
-def _last_mean(i: Instance) -> Any:
+def _last_mean(i: Instance) -> Numeric:
     return mean(path(i["x"], i["signs"])[-1])
 
 
-def _predicted_mean(i: Instance) -> Any:
+def _predicted_mean(i: Instance) -> Numeric:
     before = path(i["x"], i["signs"])[-2]
     return mean(before) * (len(before) - _positive_count(before)) / len(before)
 
@@ -108,7 +109,7 @@ def _spread(row: Any) -> Any:
     return max(row) - mean(row)
 
 
-def _eq_35(i: Instance, stage: str) -> Any:
+def _eq_35(i: Instance, stage: str) -> Numeric:
     rows = path(i["x"], i["signs"])
     n = len(rows[0])
     factor = (n - _positive_count(rows[-1]) + fractions([0.0])[0]) / n

@@ -14,6 +14,7 @@ from isometer_papers.claims._claim import Claim, Generator, Instance
 from isometer_papers.claims._families import Family, Rng, extended
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims._statements import ClaimSettings, Comparison, Sampled, deterministic
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.tree import (
     brute_force_tree,
     cluster_values,
@@ -182,7 +183,7 @@ def tree(row: Any, layers: int) -> Any:
     return _tree(values.tobytes(), len(values), layers)
 
 
-def gram_of(i: Instance) -> Any:
+def gram_of(i: Instance) -> Numeric:
     """Inner products at layer T, summed over features, up to a factor."""
     rows = np.atleast_2d(np.asarray(i["x"], dtype=float))
     trees = [tree(row, i["T"]) for row in rows]
@@ -191,7 +192,7 @@ def gram_of(i: Instance) -> Any:
     return sum(item.gram(i["T"]) * np.exp(s - scales.max()) for item, s in zip(trees, scales, strict=True))
 
 
-def exact_gram_of(i: Instance) -> Any:
+def exact_gram_of(i: Instance) -> Numeric:
     """The same from fractions, as mpmath numbers."""
     rows = np.atleast_2d(i["x"])
     total: Any = 0
@@ -200,6 +201,6 @@ def exact_gram_of(i: Instance) -> Any:
     return np.frompyfunc(precise, 1, 1)(total)
 
 
-def rows_at(i: Instance) -> Any:
+def rows_at(i: Instance) -> Numeric:
     """All rows of layer t in fractions."""
     return brute_force_tree(fractions(i["x"]), i["t"])

@@ -26,7 +26,7 @@ from isometer_papers.claims.nachum2024.tree_instances import (
     higher_rows,
     whole_rows,
 )
-from isometer_papers.float_or_mpmath import angle_of_cosine
+from isometer_papers.float_or_mpmath import Numeric, angle_of_cosine
 from isometer_papers.theory.odd_point.tree import angle_bound
 
 
@@ -82,7 +82,7 @@ WIDE = {"rows": _at_least(4), "whole": deep(lambda rng, count: whole_rows(rng, c
 FEATURES = {"features": deep(higher_rows)}
 
 
-def _theorem(prefix: str, generators: tuple[Any, Any], counts: tuple[int, int] = (12, 36)) -> tuple[Claim, ...]:
+def _theorem(prefix: str, generators: tuple[Numeric, Numeric], counts: tuple[int, int] = (12, 36)) -> tuple[Claim, ...]:
     """The four items of Theorem 11."""
     every, wide = generators
 

@@ -11,6 +11,7 @@ from isometer_papers.claims._statements import above, asymptotic, at_most, deter
 from isometer_papers.claims.nachum2024.tree_instances import deep, distinct_rows, first_stable, tree, whole_rows
 from isometer_papers.claims.nachum2024.tree_limits import length_ratio, on_trees, samples, size
 from isometer_papers.claims.nachum2024.tree_two import better, energies
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.odd_point.tree import (
     extreme_ratio_bound,
     norm_ratio_limit,
@@ -35,16 +36,16 @@ def _three(rng: Rng, count: int) -> Iterator[Instance]:
         }
 
 
-def _pair_part(i: Instance) -> Any:
+def _pair_part(i: Instance) -> Numeric:
     """The larger part of rows (2, n−2), (n−2, 2) in ‖x_2‖² or ‖x_j‖²."""
     return max(three_cluster_energies(i["a"], i["c"], i["n"], i["T"])[:2])
 
 
-def _pair_bound(i: Instance) -> Any:
+def _pair_bound(i: Instance) -> Numeric:
     return i["c"] ** 2 * pair_energy_bound(i["n"], i["T"], i["c"] * 0 + 1)
 
 
-def _pair_sum(i: Instance) -> Any:
+def _pair_sum(i: Instance) -> Numeric:
     return i["c"] ** 2 * pair_energy_sum(i["n"], i["T"], i["c"] * 0 + 1)
 
 
@@ -54,7 +55,7 @@ THREE = Search(lambda p: {"a": 0.01 + 0.98 * float(p[0]), "c": 1.0, "n": 4 + int
 _sizes = cases(*({"n": n, "T": layers, "c": 1.0} for n in range(4, 24) for layers in (1, 2, 3, 10, 50)))
 
 
-def _state(i: Instance) -> tuple[Any, Any]:
+def _state(i: Instance) -> tuple[Numeric, Numeric]:
     """Energies of the splits at layer t + T − 1."""
     return split_energies_after(i["lower"], i["upper"], i["T"] - 1)
 
@@ -65,14 +66,14 @@ def _sums(i: Instance) -> tuple[Any, Any, Any, Any]:
     return total[0], total[-1], total[1], total[-2]
 
 
-def _settled(i: Instance) -> Any:
+def _settled(i: Instance) -> Numeric:
     return split_gram(*split_energies_after(*_state(i), 1))
 
 
-def _formula(weights: Callable[[int], tuple[int, int, int, int]]) -> Callable[[Instance], Any]:
+def _formula(weights: Callable[[int], tuple[int, int, int, int]]) -> Callable[[Instance], Numeric]:
     """(wA·A + wB·B + wC·C + wD·D)/n²."""
 
-    def value(i: Instance) -> Any:
+    def value(i: Instance) -> Numeric:
         n = samples(i)
         return sum(w * part for w, part in zip(weights(n), _sums(i), strict=True)) / n**2
 
@@ -108,26 +109,26 @@ def _quadruple(p: Any) -> Instance:
 QUADRUPLES = Search(_quadruple, 5)
 
 
-def to_first(i: Instance) -> Any:
+def to_first(i: Instance) -> Numeric:
     """r = (A + C)/(B + D)."""
     return (i["A"] + i["C"]) / (i["B"] + i["D"])
 
 
-def middle_square(i: Instance) -> Any:
+def middle_square(i: Instance) -> Numeric:
     return i["A"] + i["B"] + 4 * i["C"] + 4 * i["D"]
 
 
-def first_square(i: Instance) -> Any:
+def first_square(i: Instance) -> Numeric:
     n = i["n"]
     return (n - 1) ** 2 * i["A"] + i["B"] + (n - 2) ** 2 * i["C"] + 4 * i["D"]
 
 
-def last_square(i: Instance) -> Any:
+def last_square(i: Instance) -> Numeric:
     n = i["n"]
     return i["A"] + (n - 1) ** 2 * i["B"] + 4 * i["C"] + (n - 2) ** 2 * i["D"]
 
 
-def _second_ratio(i: Instance) -> Any:
+def _second_ratio(i: Instance) -> Numeric:
     """‖x_2‖²/‖x_1‖² of eq. 74, 75."""
     first, last = i["A"] + i["C"], i["B"] + i["D"]
     return (first + last) / ((i["n"] - 1) ** 2 * first + last)

@@ -24,7 +24,7 @@ from isometer_papers.claims._statements import (
 )
 from isometer_papers.claims.nachum2024.tree_instances import first_stable, fractions, path, rational, tree
 from isometer_papers.claims.nachum2024.tree_limits import TREES, cosine, samples
-from isometer_papers.float_or_mpmath import angle_of_cosine, pi_like
+from isometer_papers.float_or_mpmath import Numeric, angle_of_cosine, pi_like
 from isometer_papers.simulate.tree import two_cluster_energy
 from isometer_papers.theory.odd_point.tree import (
     cosine_limit,
@@ -43,17 +43,17 @@ def _heights(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"c": int(rng.integers(1, 9)), "members": int(rng.integers(1, n)), "n": n, "T": int(rng.integers(1, 8))}
 
 
-def _by_words(i: Instance) -> Any:
+def _by_words(i: Instance) -> Numeric:
     """Sum of squares over all words of T signs of an entry of the cluster with `members` samples."""
     row = [i["c"]] * i["members"] + [0] * (i["n"] - i["members"])
     return sum(path(row, signs)[-1][0] ** 2 for signs in product((1, -1), repeat=i["T"]))
 
 
-def _sum_39(i: Instance) -> Any:
+def _sum_39(i: Instance) -> Numeric:
     return two_cluster_sum(fractions([i["c"]])[0], i["members"], i["n"], i["T"])
 
 
-def _closed_40(i: Instance) -> Any:
+def _closed_40(i: Instance) -> Numeric:
     return two_cluster_energy(fractions([i["c"]])[0], i["members"], i["n"], i["T"])
 
 
@@ -82,7 +82,7 @@ def _leaves(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"n": n, "leaves": leaves, "T": int(rng.integers(1, 6))}
 
 
-def _leaf_sum(i: Instance) -> Any:
+def _leaf_sum(i: Instance) -> Numeric:
     """⟨x_i, x_j⟩ of two middle samples over all descendants of the given rows (height, size of the zero cluster)."""
     total = fractions([0.0])[0]
     for height, zeros in i["leaves"]:
@@ -92,7 +92,7 @@ def _leaf_sum(i: Instance) -> Any:
     return total
 
 
-def _leaf_formula(i: Instance) -> Any:
+def _leaf_formula(i: Instance) -> Numeric:
     n = i["n"]
     one = fractions([1.0])[0]
     return one / n**2 * split_contraction(1, n, one) ** (i["T"] - 1) * sum(height**2 for height, _ in i["leaves"])
@@ -121,22 +121,22 @@ def energies(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"lower": low, "upper": high, "T": 60 * n}
 
 
-def settled(i: Instance) -> Any:
+def settled(i: Instance) -> Numeric:
     """Gram matrix after T layers in units of λ₁^(T−1)."""
     return split_gram(*split_energies_after(i["lower"], i["upper"], i["T"]))
 
 
-def first_sum(i: Instance) -> Any:
+def first_sum(i: Instance) -> Numeric:
     """Σ over L_1 of c²."""
     return i["lower"][0] + i["upper"][0]
 
 
-def second_sum(i: Instance) -> Any:
+def second_sum(i: Instance) -> Numeric:
     """Σ over L_2 of c²."""
     return i["lower"][-1] + i["upper"][-1]
 
 
-def ratio(i: Instance) -> Any:
+def ratio(i: Instance) -> Numeric:
     """Σ_{L_2} c² / Σ_{L_1} c²."""
     return second_sum(i) / first_sum(i)
 
@@ -161,16 +161,16 @@ def _ratios(rng: Rng, count: int) -> Iterator[Instance]:
 RATIO = Search(lambda p: {"r": float(10 ** (6 * p[0] - 3)), "n": 3 + int(10 * p[1])}, 2)
 
 
-def better(function: Callable[[Any, int], Any], choose: Callable[..., Any]) -> Callable[[Instance], Any]:
+def better(function: Callable[[Any, int], Any], choose: Callable[..., Any]) -> Callable[[Instance], Numeric]:
     """The better of both alternatives of an 'either … or'."""
     return lambda i: choose(function(i["r"], i["n"]), function(1 / i["r"], i["n"]))
 
 
-def _two_angles(i: Instance) -> Any:
+def _two_angles(i: Instance) -> Numeric:
     return max(angle_of_cosine(cosine_limit(i["r"], i["n"])), angle_of_cosine(cosine_limit(1 / i["r"], i["n"])))
 
 
-def _cluster_angle(i: Instance) -> Any:
+def _cluster_angle(i: Instance) -> Numeric:
     one = i["r"] * 0 + 1
     return pi_like(one) / 2 - pi_like(one) / ((one * 8) ** 0.5 * (i["n"] - 1))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import log, log1p
+from isometer_papers.float_or_mpmath import is_precise, log, log1p
 
 __all__ = [
     "deviation_root",
@@ -44,7 +44,7 @@ def spectrum_gap(values: Any) -> Any:
     relative = array / (array.sum() / len(array))
     if any(value == 0 for value in relative):
         return np.inf
-    if array.dtype == object:
+    if is_precise(array):
         return -log(relative).sum() / len(array)
     # the ε sum to 0: ψ = −mean(log(1 + ε) − ε), whose terms have one sign
     excess = relative - 1

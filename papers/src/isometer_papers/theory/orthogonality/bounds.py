@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import library_of
 from isometer_papers.theory.rank.bounds import numeric
 
 __all__ = [
@@ -272,7 +273,7 @@ def survival_bound(width: int, alpha: Any, layers: Any) -> Any:
     """
     if not 0 < alpha < math.sqrt(0.5):
         raise IsometerError(f"alpha is {alpha}; expected a number between 0 and √½, the largest that two samples allow")
-    library = getattr(alpha, "context", math)  # an mpmath number knows the context that made it
+    library = library_of(alpha)
     angle = library.asin(alpha)
     chance = (2 * angle * alpha / (library.pi * library.sqrt(1 - alpha**2))) ** width
     # the chance is a d-th power, which 1 − q would lose

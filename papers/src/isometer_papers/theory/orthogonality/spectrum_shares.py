@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from scipy.special import hyp2f1
 
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import is_precise, library_of
 
 __all__ = [
     "TwoLevels",
@@ -138,8 +139,8 @@ def two_level_share(n: int, first: Any) -> Any:
     if n < 2 or not 0 < first < 1:
         raise IsometerError(f"first is {first} with n = {n}; expected a share between 0 and 1 and n ≥ 2")
     ratio = first * (n - 1) / (1 - first)
-    library = getattr(first, "context", None)
-    if library is not None:
+    if is_precise(first):
+        library = library_of(first)
         return ratio * library.hyp2f1(1, library.mpf(3) / 2, library.mpf(n) / 2 + 1, 1 - ratio) / n
     if n == 2:
         return float(ratio**0.5 / (1 + ratio**0.5))

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import hadamard
 
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import is_precise
 
 __all__ = [
     "PowerSums",
@@ -45,7 +46,7 @@ def numeric(values: Any) -> np.ndarray[Any, Any]:
         dtype('float64')
     """
     array = np.asarray(values)
-    return array if array.dtype == object else array.astype(np.float64)
+    return array if is_precise(array) else array.astype(np.float64)
 
 
 def second_moments(representation: ArrayLike) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from isometer_papers.float_or_mpmath import is_precise
 from isometer_papers.theory.rank.bounds import numeric, second_moments
 
 __all__ = [
@@ -150,7 +151,7 @@ def second_order_moments(moments: ArrayLike, first: tuple[int, int], second: tup
     m = numeric(moments)
 
     def coefficients(p: int, q: int) -> Any:
-        found = np.zeros_like(m) if m.dtype != object else m * 0
+        found = np.zeros_like(m) if not is_precise(m) else m * 0
         found[p] = found[p] + m[:, q]  # [WM]_pq = Σ_k W_pk M_kq
         found[q] = found[q] + m[:, p]  # [MWᵀ]_pq = Σ_k W_qk M_pk
         return found

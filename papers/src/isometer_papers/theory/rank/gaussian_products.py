@@ -5,12 +5,12 @@ The exponents are those of squared singular values, as Lemma A.8 of the thesis h
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from scipy.special import digamma
 
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import is_precise, library_of
 from isometer_papers.theory.orthogonality.bounds import unit_trace
 
 __all__ = [
@@ -25,8 +25,7 @@ __all__ = [
 
 
 def _psi(value: Any) -> Any:
-    library = getattr(value, "context", None)
-    return float(digamma(value)) if library is None else library.psi(0, value)
+    return library_of(value).psi(0, value) if is_precise(value) else float(digamma(value))
 
 
 def product_exponent(width: int, index: int, variance: Any = 1.0) -> Any:
@@ -45,7 +44,7 @@ def product_exponent(width: int, index: int, variance: Any = 1.0) -> Any:
     """
     if not 1 <= index <= width:
         raise IsometerError(f"index is {index} with width {width}; expected 1 to the width")
-    library: Any = getattr(variance, "context", math)
+    library: Any = library_of(variance)
     half = (variance * 0 + width - index + 1) / 2
     return library.log(2) + _psi(half) + library.log(variance)
 
@@ -125,7 +124,7 @@ def first_share_bound_as_printed(layers: int, ratio_log: Any, n: int) -> tuple[A
 
     Implements: 001/lem-A.8 (A.16).
     """
-    library: Any = getattr(ratio_log, "context", math)
+    library: Any = library_of(ratio_log)
     rest = (n - 1) * library.exp(ratio_log)
     return library.log(rest / (1 + rest)) / (2 * layers), (library.log(n + ratio_log * 0) + ratio_log) / layers
 
@@ -142,7 +141,7 @@ def rank_one_exponent_as_printed(layers: int, ratio_log: Any, n: int) -> tuple[A
 
     Implements: 001/lem-A.8 (A.18).
     """
-    library: Any = getattr(ratio_log, "context", math)
+    library: Any = library_of(ratio_log)
     # 1 − p_1 in logarithms: at depth the ratio of the squares underflows
     log_rest = library.log(n - 1 + ratio_log * 0) + ratio_log - library.log(1 + (n - 1) * library.exp(ratio_log))
     log_second = log_rest - library.log(n - 1 + ratio_log * 0)

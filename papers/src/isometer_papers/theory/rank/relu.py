@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import atan2, log, pi_like
+from isometer_papers.float_or_mpmath import atan2, is_precise, log, pi_like
 from isometer_papers.theory.rank.bounds import numeric
 
 __all__ = [
@@ -89,13 +89,13 @@ def plane_cells(batch: ArrayLike) -> Cells:
         raise IsometerError(f"batch has shape {x.shape}; expected (n, 2) without a zero sample")
     turns = _turns(x)
     # parallel samples share directions up to rounding; the sliver between them is no cell
-    least = 1e-13 if x.dtype != object else 1e-40
+    least = 1e-13 if not is_precise(x) else 1e-40
     volumes, inside = [], []
     for first, second in zip(turns, [*turns[1:], turns[0] + 1], strict=True):
         if second - first > least:
             volumes.append(second - first)
             inside.append(_unit((first + second) / 2))
-    kind = object if x.dtype == object else float
+    kind = object if is_precise(x) else float
     return Cells(np.array(volumes, dtype=kind), np.array(inside, dtype=kind))
 
 
@@ -187,14 +187,14 @@ def rank_gain_probability(batch: ArrayLike, weights: ArrayLike) -> Any:
     hidden = rectified(x @ w.T)  # samples × neurons
     t = len(x) - 1
     coefficients = _combination(hidden)
-    small = 1e-9 if x.dtype != object else 1e-30
+    small = 1e-9 if not is_precise(x) else 1e-30
     if t > 0 or w.shape[0]:
         rest = hidden[t] - (coefficients @ hidden[:t] if t else 0)
         size = max([1e-300, *(abs(v) for v in hidden[t])]) if w.shape[0] else 1
         if w.shape[0] and max(abs(v) for v in rest) > small * size:
-            return 1.0 if x.dtype != object else hidden.sum() * 0 + 1
+            return 1.0 if not is_precise(x) else hidden.sum() * 0 + 1
     combination = np.append(coefficients, [-1])
-    total = 0.0 if x.dtype != object else x.sum() * 0
+    total = 0.0 if not is_precise(x) else x.sum() * 0
     cells = plane_cells(x)
     for volume, inner in zip(cells.volumes, cells.inside, strict=True):
         # Σ a_i relu(w·x_i) = w · Σ_active a_i x_i inside a cell: zero throughout, or almost nowhere
@@ -209,7 +209,7 @@ def _combination(hidden: Any) -> Any:
     t = len(hidden) - 1
     if t == 0 or hidden.shape[1] == 0:
         return np.zeros(t)
-    if hidden.dtype != object:
+    if not is_precise(hidden):
         return np.linalg.lstsq(hidden[:t].T, hidden[t], rcond=None)[0]
     import mpmath
 

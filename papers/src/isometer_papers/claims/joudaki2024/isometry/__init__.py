@@ -17,6 +17,7 @@ from isometer_papers.claims.joudaki2024.isometry import (
     rotations,
     second_phase,
     shaping,
+    single_draws,
     tables,
     weingarten,
 )
@@ -30,6 +31,7 @@ CLAIMS: tuple[Claim, ...] = (
     *gap_steps.CLAIMS,
     *paths.CLAIMS,
     *hitting.CLAIMS,
+    *single_draws.CLAIMS,
     *second_phase.CLAIMS,
     *losses.CLAIMS,
     *jacobians.CLAIMS,

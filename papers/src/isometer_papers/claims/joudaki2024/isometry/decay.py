@@ -26,7 +26,7 @@ from isometer_papers.claims.joudaki2024.isometry.instances import (
     small_spectra,
     with_gap,
 )
-from isometer_papers.float_or_mpmath import exp
+from isometer_papers.float_or_mpmath import Numeric, exp
 from isometer_papers.theory.isometry import (
     decay_time,
     deviation_root,
@@ -37,7 +37,7 @@ from isometer_papers.theory.isometry import (
 )
 
 
-def gap(i: Instance) -> Any:
+def gap(i: Instance) -> Numeric:
     """ψ."""
     return spectrum_gap(i["spectrum"])
 
@@ -47,7 +47,7 @@ def size(i: Instance) -> int:
     return len(i["spectrum"])
 
 
-def deviation(i: Instance) -> Any:
+def deviation(i: Instance) -> Numeric:
     """max|λ − 1|."""
     return abs(excess(i)).max()
 
@@ -99,13 +99,13 @@ STARTED = {"small": _with_start(small_spectra), "random": _with_start(random_spe
 NEAR_STARTED = {**STARTED, "near": _with_start(near_spectra)}
 
 
-def _rate(i: Instance) -> Any:
+def _rate(i: Instance) -> Numeric:
     """1 − min(1/(2d²), 1/(32d³ψ₀))."""
     d = size(i)
     return 1 - min(1 / (2 * d**2), 1 / (32 * d**3 * i["start"])) if i["start"] > 0 else 1 - 1 / (2 * d**2)
 
 
-def _decaying(i: Instance) -> Any:
+def _decaying(i: Instance) -> Numeric:
     return exp(-1 / (decay_time(i["start"], size(i)) + 0 * i["start"]))
 
 

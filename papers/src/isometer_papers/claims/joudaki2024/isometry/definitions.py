@@ -23,6 +23,7 @@ from isometer_papers.claims.joudaki2024.isometry.instances import (
     search_matrix,
     singular,
 )
+from isometer_papers.float_or_mpmath import Numeric, is_precise
 from isometer_papers.theory.isometry import (
     column_gap,
     gain_factor,
@@ -69,7 +70,7 @@ def _largest(difference: Any) -> Any:
 def _scaling(x: Any) -> Any:
     n = x.shape[1]
     root = n**0.5
-    if np.asarray(x).dtype != object:
+    if not is_precise(np.asarray(x)):
         return _largest(batch_normalize(x.T, recenter=False).T - root * normalized_rows(x))
     return _largest(x / ((x * x).sum(axis=1) / n)[:, None] ** 0.5 - mpmath().sqrt(n) * normalized_rows(x))
 
@@ -96,7 +97,7 @@ def _slope(i: Instance) -> float:
     return float(activation(i["phi"]).derivative(i["x"]))
 
 
-def _exact_slope(i: Instance) -> Any:
+def _exact_slope(i: Instance) -> Numeric:
     library = mpmath()
     return library.cos(i["x"]) if i["phi"] == "sin" else 1 - library.tanh(i["x"]) ** 2
 

@@ -13,6 +13,7 @@ from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._statements import Sampled
 from isometer_papers.claims.joudaki2024.isometry.instances import with_gap
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.rotations import RotationChain, rotated_row_norms, rotation_chain
 from isometer_papers.theory.isometry import spectrum_gap
 
@@ -50,12 +51,12 @@ def _row_norms(values: tuple[float, ...], draws: int) -> Any:
     return rotated_row_norms(values, draws, rng)
 
 
-def row_norms_of(i: Instance, draws: int = 20_000) -> Any:
+def row_norms_of(i: Instance, draws: int = 20_000) -> Numeric:
     """‖X'_j‖², `(draws, d)`."""
     return _row_norms(tuple(float(value) for value in i["spectrum"]), draws)
 
 
-def polar_row_norms(i: Instance, rng: Rng, draws: int = 20_000) -> Any:
+def polar_row_norms(i: Instance, rng: Rng, draws: int = 20_000) -> Numeric:
     """The same from polar factors of Gaussian matrices."""
     values = np.asarray(i["spectrum"], dtype=float)
     w = polar_factors(draws, len(values), rng)
@@ -119,7 +120,7 @@ def chains(*given: tuple[int, float, int], **extra: Any) -> Family:
     return cases(*({"d": d, "rho": rho, "layers": layers, **extra} for d, rho, layers in given))
 
 
-def hitting_times(i: Instance, chain: RotationChain) -> Any:
+def hitting_times(i: Instance, chain: RotationChain) -> Numeric:
     """S, the first ℓ with ψ_ℓ ≤ 1/(16d); the chain has to be long enough."""
     below = chain.gap <= 1 / (16 * i["d"])
     if not below[:, -1].all():

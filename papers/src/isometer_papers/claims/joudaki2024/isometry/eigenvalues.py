@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from isometer_papers.claims._claim import Instance
 from isometer_papers.claims._statements import at_least, at_most, deterministic, equal
 from isometer_papers.claims.joudaki2024.isometry.decay import gap, implied, size
 from isometer_papers.claims.joudaki2024.isometry.instances import NEAR, grid, is_near, search_spectrum
-from isometer_papers.float_or_mpmath import log
+from isometer_papers.float_or_mpmath import Numeric, log
 from isometer_papers.theory.isometry import (
     eigenvalue_product_bound,
     smallest_eigenvalue_bound,
@@ -16,7 +14,7 @@ from isometer_papers.theory.isometry import (
 )
 
 
-def _least(i: Instance) -> Any:
+def _least(i: Instance) -> Numeric:
     return min(i["spectrum"])
 
 

@@ -35,7 +35,7 @@ from isometer_papers.claims.joudaki2024.isometry.instances import (
     rotation,
     search_spectrum,
 )
-from isometer_papers.float_or_mpmath import log
+from isometer_papers.float_or_mpmath import Numeric, log
 from isometer_papers.theory.isometry import (
     eigenvalue_variance,
     gain_factor,
@@ -106,24 +106,24 @@ def _full_rank(i: Instance) -> bool:
     return bool(min(i["spectrum"]) > 0)
 
 
-def _sums(i: Instance) -> tuple[Any, Any]:
+def _sums(i: Instance) -> tuple[Numeric, Numeric]:
     own = (excess(i) ** 2).sum()
     return excess(i).sum() ** 2 - own, own
 
 
-def _between(i: Instance) -> Any:
+def _between(i: Instance) -> Numeric:
     """C.34."""
     d, (across, own) = len(i["spectrum"]), _sums(i)
     return 1 + (across - own) / (4 * d * (d + 2) * (d - 1))
 
 
-def _relative_sum(i: Instance) -> Any:
+def _relative_sum(i: Instance) -> Numeric:
     """Σ(λ_k − 1)²/(2d²(d+2)) · d."""
     d = len(i["spectrum"])
     return eigenvalue_variance(i["spectrum"]) / (2 * (d + 2))
 
 
-def _printed_step(i: Instance) -> Any:
+def _printed_step(i: Instance) -> Numeric:
     return layer_gap(i["X"]) + gap_step_bound(gram_spectrum(i))
 
 

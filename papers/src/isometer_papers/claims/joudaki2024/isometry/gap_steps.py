@@ -17,7 +17,7 @@ from isometer_papers.claims.joudaki2024.isometry.instances import (
     is_near,
     search_spectrum,
 )
-from isometer_papers.float_or_mpmath import log
+from isometer_papers.float_or_mpmath import Numeric, log
 from isometer_papers.theory.isometry import (
     deviation_root,
     deviation_root_as_printed,
@@ -29,7 +29,7 @@ from isometer_papers.theory.isometry import (
 )
 
 
-def _variance(i: Instance) -> Any:
+def _variance(i: Instance) -> Numeric:
     return eigenvalue_variance(i["spectrum"])
 
 

@@ -11,7 +11,7 @@ from isometer_papers.claims._claim import Claim, Instance
 from isometer_papers.claims._families import Family, Rng, cases, drawn
 from isometer_papers.claims._statements import Sampled, at_most, deterministic, equal, probability, stated, vanishes
 from isometer_papers.claims.joudaki2024.isometry.draws import chain_of, chains, hitting_times, of_chain, start_gap
-from isometer_papers.float_or_mpmath import exp
+from isometer_papers.float_or_mpmath import Numeric, exp
 from isometer_papers.simulate.rotations import RotationChain
 from isometer_papers.theory.isometry import decay_time, gap_bound, hitting_bound, tail_bound
 from isometer_papers.theory.isometry.hitting_times import printed_hitting_bound
@@ -31,17 +31,17 @@ _TAILS = _layered((2, 0.5, 80, 30), (2, 0.9, 80, 79), (2, 0.3, 80, 20), (2, 0.3,
 ANY = chains((2, 0.2, 1), (2, 0.5, 1), (2, 0.9, 80), (3, 0.95, 80), (5, 0.05, 80), (5, 0.9, 80), (5, 0.99, 80))
 
 
-def _contraction(i: Instance, chain: RotationChain) -> Any:
+def _contraction(i: Instance, chain: RotationChain) -> Numeric:
     """ψ^{ℓ+1} − e^{−1/k} ψ^ℓ."""
     kept = float(np.exp(-1 / decay_time(start_gap(i), i["d"])))
     return chain.gap[:, i["layer"] + 1] - kept * chain.gap[:, i["layer"]]
 
 
-def _above(i: Instance, chain: RotationChain) -> Any:
+def _above(i: Instance, chain: RotationChain) -> Numeric:
     return (chain.gap[:, i["layer"]] >= 1 / (16 * i["d"])).astype(float)
 
 
-def _not_hit(i: Instance, chain: RotationChain) -> Any:
+def _not_hit(i: Instance, chain: RotationChain) -> Numeric:
     """1 where S ≥ ℓ: the gap of layer ℓ − 1 is above 1/(16d)."""
     return (chain.gap[:, i["layer"] - 1] > 1 / (16 * i["d"])).astype(float)
 
@@ -73,7 +73,7 @@ def _survival(i: Instance) -> float:
     return float(sum((times >= layer).mean() for layer in range(1, int(times.max()) + 1)))
 
 
-def _summed_tail(i: Instance) -> Any:
+def _summed_tail(i: Instance) -> Numeric:
     """16dψ₀ Σ_{ℓ=1}^{N} e^{−ℓ/k}, in blocks of equal length."""
     k = decay_time(i["gap"], i["d"]) + 0 * i["gap"]
     block = sum(exp(-layer / k) for layer in range(1, 1001))

@@ -11,7 +11,7 @@ import numpy as np
 from isometer_papers.claims._claim import Instance, Search
 from isometer_papers.claims._families import Family, Rng, cases, extended
 from isometer_papers.claims._precise import eigenvalues, mpmath
-from isometer_papers.float_or_mpmath import log
+from isometer_papers.float_or_mpmath import Numeric, log
 from isometer_papers.theory.isometry import isometry_of, normalized_rows, spectrum_gap
 
 
@@ -190,7 +190,7 @@ def is_far(i: Instance) -> bool:
     return not is_near(i)
 
 
-def excess(i: Instance) -> Any:
+def excess(i: Instance) -> Numeric:
     """ε = λ − 1."""
     return i["spectrum"] - 1
 
@@ -241,6 +241,6 @@ def layer_gap(x: Any) -> Any:
     return -log(isometry_of(x))
 
 
-def gram_spectrum(i: Instance) -> Any:
+def gram_spectrum(i: Instance) -> Numeric:
     """Eigenvalues of XXᵀ."""
     return eigenvalues(i["X"] @ i["X"].T)

@@ -19,7 +19,7 @@ from isometer_papers.claims.joudaki2024.isometry.instances import (
     rotation,
     search_matrix,
 )
-from isometer_papers.float_or_mpmath import log
+from isometer_papers.float_or_mpmath import Numeric, is_precise, library_of, log
 from isometer_papers.theory.isometry import (
     chain_jacobian,
     log_jacobian_norm,
@@ -44,9 +44,9 @@ def _several(i: Instance) -> bool:
 
 def _differentiated(x: Any) -> Any:
     """The Jacobian of x/‖x‖ by complex steps."""
-    precise = np.asarray(x).dtype == object
+    precise = is_precise(np.asarray(x))
     # a complex step subtracts nothing: its error, of order 1e-60, is below 50 digits
-    step = (x[0].context.mpc(0, 1) if precise else 1j) * 1e-30
+    step = (library_of(x[0]).mpc(0, 1) if precise else 1j) * 1e-30
     columns = []
     for k in range(len(x)):
         moved = np.array(x, dtype=object if precise else complex)
@@ -66,11 +66,11 @@ def _squared_norm(matrix: Any) -> Any:
     return max(eigenvalues(matrix.T @ matrix))
 
 
-def _smallest(i: Instance) -> Any:
+def _smallest(i: Instance) -> Numeric:
     return min(eigenvalues(i["X"] @ i["X"].T))
 
 
-def _union_gap(i: Instance) -> Any:
+def _union_gap(i: Instance) -> Numeric:
     """Eigenvalues of J_BN against those of its rows, 1/‖X_i‖ n − 1 times each and zeros."""
     d, n = i["X"].shape
     inverse = 1 / row_norms(i["X"])
@@ -80,8 +80,8 @@ def _union_gap(i: Instance) -> Any:
 
 def _differentiated_layer(x: Any) -> Any:
     """The Jacobian of X ↦ BN(X) by complex steps, the rows of X one after the other."""
-    precise = np.asarray(x).dtype == object
-    step = (x[0, 0].context.mpc(0, 1) if precise else 1j) * 1e-30
+    precise = is_precise(np.asarray(x))
+    step = (library_of(x[0, 0]).mpc(0, 1) if precise else 1j) * 1e-30
     columns = []
     for k in range(x.size):
         moved = np.array(x, dtype=object if precise else complex).ravel()
@@ -92,14 +92,14 @@ def _differentiated_layer(x: Any) -> Any:
     return np.array(columns, dtype=object if precise else float).T
 
 
-def _off_blocks(i: Instance) -> Any:
+def _off_blocks(i: Instance) -> Numeric:
     """The largest derivative between different rows."""
     d, n = i["X"].shape
     mask = np.kron(1 - np.eye(d, dtype=int), np.ones((n, n), dtype=int))
     return abs(_differentiated_layer(i["X"]) * mask).max()
 
 
-def _block_gap(i: Instance) -> Any:
+def _block_gap(i: Instance) -> Numeric:
     return abs(_differentiated_layer(i["X"]) - normalization_jacobian(i["X"])).max()
 
 

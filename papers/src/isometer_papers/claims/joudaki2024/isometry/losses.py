@@ -11,7 +11,7 @@ from isometer_papers.claims._claim import Claim, Instance, Search
 from isometer_papers.claims._families import Rng
 from isometer_papers.claims._statements import at_most, deterministic, equal, vanishes
 from isometer_papers.claims.joudaki2024.isometry.instances import singular
-from isometer_papers.float_or_mpmath import exp, log
+from isometer_papers.float_or_mpmath import Numeric, exp, is_precise, library_of, log
 from isometer_papers.theory.isometry import (
     cross_entropy_gradient,
     isometry_of,
@@ -41,7 +41,7 @@ _SEARCH = Search(_build, 3)
 
 
 def _imaginary(z: Any) -> Any:
-    return z[0].context.mpc(0, 1) if np.asarray(z).dtype == object else 1j
+    return library_of(z[0]).mpc(0, 1) if is_precise(np.asarray(z)) else 1j
 
 
 def _plain_softmax(z: Any, shift: Any) -> Any:
@@ -51,7 +51,7 @@ def _plain_softmax(z: Any, shift: Any) -> Any:
 
 def _step(z: Any, k: int) -> Any:
     """z with an imaginary step in one place, scaled so that its imaginary part is the derivative."""
-    moved = np.array(z, dtype=object if np.asarray(z).dtype == object else complex)
+    moved = np.array(z, dtype=object if is_precise(np.asarray(z)) else complex)
     moved[k] = moved[k] + _imaginary(z) * 1e-30
     return moved
 
@@ -62,33 +62,33 @@ def _derivative(z: Any, function: Any) -> Any:
     return [function(_plain_softmax(_step(z, k), shift)) for k in range(len(z))]
 
 
-def _jacobian_gap(i: Instance) -> Any:
+def _jacobian_gap(i: Instance) -> Numeric:
     columns = _derivative(i["z"], lambda p: [entry.imag / 1e-30 for entry in p])
     difference = np.array(columns).T - softmax_jacobian(i["z"])
     return abs(difference).max()
 
 
-def _cross_entropy_gap(i: Instance) -> Any:
+def _cross_entropy_gap(i: Instance) -> Numeric:
     label = int(np.argmax(i["y"].astype(float)))
     values = _derivative(i["z"], lambda p: -log(p[label]))
     return max(abs(v.imag / 1e-30 - g) for v, g in zip(values, _cross_entropy(i), strict=True))
 
 
-def _squared(i: Instance) -> Any:
+def _squared(i: Instance) -> Numeric:
     """∂/∂z of (1/C) Σ (y − p)², by complex steps."""
     values = _derivative(i["z"], lambda p: ((i["y"] - p) ** 2).sum() / len(p))
     return [value.imag / 1e-30 for value in values]
 
 
-def _cross_entropy(i: Instance) -> Any:
+def _cross_entropy(i: Instance) -> Numeric:
     return cross_entropy_gradient(i["z"], i["y"])
 
 
-def _squared_formula(i: Instance) -> Any:
+def _squared_formula(i: Instance) -> Numeric:
     return squared_loss_gradient(i["z"], i["y"])
 
 
-def _absolute_sum(i: Instance) -> Any:
+def _absolute_sum(i: Instance) -> Numeric:
     """(2/C) Σ_i |y_i − p_i||∂p_i/∂z_k|, the largest over k."""
     jacobian = softmax_jacobian(i["z"])
     p = _plain_softmax(i["z"], max(i["z"]))

@@ -11,6 +11,7 @@ import numpy as np
 from isometer.run import seed_of
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Rng
+from isometer_papers.claims._fits import beyond_power_law
 
 _DEFAULTS: dict[str, Any] = {
     "n": None,
@@ -80,6 +81,19 @@ def growth(i: Instance, rng: Rng, *, engine: str = "auto", shift: int = 0) -> Es
 def growth_again(i: Instance, rng: Rng) -> Estimate:
     """The same with the weights drawn out (dense engine), other weights and inputs."""
     return growth(i, rng, engine="dense", shift=1)
+
+
+def excess_over_power_law(i: Instance, rng: Rng, *, engine: str = "auto", shift: int = 0) -> Estimate:
+    """Growth per layer of log‖∂𝓛/∂W‖ towards the input, less what a power law through the outer layers predicts."""
+    gradient = measured(i, i["depth"], engine=engine, shift=shift).gradient
+    near, middle, far = i["distances"]  # from the output
+    values = np.stack([gradient[:, i["depth"] - one] for one in (near, middle, far)])
+    return Estimate.of(beyond_power_law((near, middle, far), values))
+
+
+def excess_again(i: Instance, rng: Rng) -> Estimate:
+    """The same with the weights drawn out (dense engine), other weights and inputs."""
+    return excess_over_power_law(i, rng, engine="dense", shift=1)
 
 
 def rate_at(layer: int) -> Callable[[Instance, Rng], Estimate]:

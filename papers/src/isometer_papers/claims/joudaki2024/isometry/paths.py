@@ -12,7 +12,7 @@ from isometer_papers.claims._families import Rng
 from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.claims._statements import at_most, deterministic, equal
 from isometer_papers.claims.joudaki2024.isometry.instances import UNIT, rotation, small_matrices
-from isometer_papers.float_or_mpmath import log
+from isometer_papers.float_or_mpmath import Numeric, log
 from isometer_papers.theory.isometry import (
     chain_jacobian,
     gradient_through_layers,
@@ -53,12 +53,12 @@ def _states(i: Instance) -> list[Any]:
     return [i["X"], *(normalized_rows(h) for h in pre_activations(list(i["W"]), i["X"])[:-1])]
 
 
-def _all_layers(i: Instance) -> Any:
+def _all_layers(i: Instance) -> Numeric:
     """log‖J_F‖."""
     return log(_operator(chain_jacobian(list(i["W"]), i["X"])))
 
 
-def _summed_inputs(i: Instance) -> Any:
+def _summed_inputs(i: Instance) -> Numeric:
     return sum(log_jacobian_norm(h) for h in pre_activations(list(i["W"]), i["X"]))
 
 
@@ -69,7 +69,7 @@ def _gaps(i: Instance) -> list[Any]:
     return [values[0], *values]
 
 
-def _chain_rule(i: Instance) -> Any:
+def _chain_rule(i: Instance) -> Numeric:
     found = gradient_through_layers(list(i["W"]), i["X"], i["G"])
     logits = pre_activations(list(i["W"]), i["X"])[-1]
     return log(found.loss) + sum(found.log_jacobians) + log_jacobian_norm(logits) + log(_operator(i["X"]))

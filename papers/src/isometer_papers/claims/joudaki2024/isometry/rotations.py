@@ -10,24 +10,24 @@ from isometer_papers.claims._claim import Instance
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims._statements import above, at_least, at_most, deterministic, equal, vanishes
 from isometer_papers.claims.joudaki2024.isometry.instances import MATRICES, layer_gap, search_matrix, singular
-from isometer_papers.float_or_mpmath import absolute_determinant
+from isometer_papers.float_or_mpmath import Numeric, absolute_determinant, is_precise
 from isometer_papers.theory.isometry import isometry_of, normalized_rows, row_norms, variation_bound
 
 
-def _turned(i: Instance) -> Any:
+def _turned(i: Instance) -> Numeric:
     return i["W"] @ i["X"]
 
 
 def _left_factor(x: Any) -> Any:
     """U of X = U S Vᵀ, in any precision."""
-    if np.asarray(x).dtype != object:
+    if not is_precise(np.asarray(x)):
         return np.linalg.svd(x)[0]
     library = mpmath()
     u = library.svd_r(library.matrix(x.tolist()))[0]
     return np.array(u.tolist(), dtype=object)
 
 
-def _best(i: Instance) -> Any:
+def _best(i: Instance) -> Numeric:
     return isometry_of(normalized_rows(_left_factor(i["X"]).T @ i["X"]))
 
 
@@ -47,7 +47,7 @@ def _regular(i: Instance) -> bool:
 def _row_difference(x: Any) -> Any:
     """Lengths of the rows of UᵀX against singular values, both sorted, relative to the largest."""
     rows = np.sort(row_norms(_left_factor(x).T @ x))
-    if np.asarray(x).dtype != object:
+    if not is_precise(np.asarray(x)):
         values = np.sort(np.linalg.svd(x, compute_uv=False))
     else:
         library = mpmath()

@@ -21,6 +21,7 @@ from isometer_papers.claims._statements import (
 from isometer_papers.claims.joudaki2024.isometry.draws import chains, edge_spectra, hitting_times, rotated, start_gap
 from isometer_papers.claims.joudaki2024.isometry.hitting import far_start, near_start, phase
 from isometer_papers.claims.joudaki2024.isometry.instances import whole
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.rotations import RotationChain
 from isometer_papers.theory.isometry import (
     failure_bound,
@@ -37,7 +38,7 @@ from isometer_papers.theory.isometry import (
 _CONSTANT = 4.0  # in place of ≲
 
 
-def _late_roots(i: Instance, chain: RotationChain) -> Any:
+def _late_roots(i: Instance, chain: RotationChain) -> Numeric:
     """Σ_{ℓ=S+1}^L √(dψ_ℓ)."""
     below = chain.gap <= 1 / (16 * i["d"])
     # argmax of a row without True is 0
@@ -46,12 +47,12 @@ def _late_roots(i: Instance, chain: RotationChain) -> Any:
     return (np.sqrt(i["d"] * chain.gap) * late).sum(axis=1)
 
 
-def _log_sum(i: Instance, chain: RotationChain) -> Any:
+def _log_sum(i: Instance, chain: RotationChain) -> Numeric:
     """Σ log‖J_BN(H)‖ over all layers; X_0 = BN(·) in law, so that the first counts."""
     return chain.log_jacobian.sum(axis=1)
 
 
-def _against_phases(i: Instance, chain: RotationChain) -> Any:
+def _against_phases(i: Instance, chain: RotationChain) -> Numeric:
     """Left less right of C.91, for the layers 1 … L − 1 of the chain."""
     inner = RotationChain(chain.gap[:, :-1], chain.log_jacobian)
     early = (i["d"] * start_gap(i) + 1) * hitting_times(i, inner)
@@ -83,7 +84,7 @@ def _geometric(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"d": int(rng.integers(1, 5)), "L": int(10.0 ** rng.uniform(0, 3))}
 
 
-def _partial_sum(i: Instance) -> Any:
+def _partial_sum(i: Instance) -> Numeric:
     ratio = root_gap_factor(i["d"])
     return sum(ratio**k for k in range(i["L"] + 1))
 
@@ -153,7 +154,7 @@ CLAIMS = (
         scale=lambda i: max(1.0, float(i["L"])),
     ),
     phase(
-        "lem-C.12",
+        "lem-C.12#intended",
         lambda i: float(gradient_bound(start_gap(i), i["d"], i["layers"], _CONSTANT)),
         _log_sum,
     ),

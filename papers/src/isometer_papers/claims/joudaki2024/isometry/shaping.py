@@ -20,8 +20,9 @@ from isometer_papers.claims._statements import (
     equal,
     vanishes,
 )
-from isometer_papers.claims.joudaki2024.isometry.figures import DENSE, grows
+from isometer_papers.claims.joudaki2024.isometry.figures import DENSE, explodes
 from isometer_papers.claims.joudaki2024.isometry.networks import final_gap, growth, measured, rate_again, rate_at
+from isometer_papers.float_or_mpmath import Numeric, library_of
 
 
 def _drift_of_gap(i: Instance, rng: Rng) -> Estimate:
@@ -60,13 +61,13 @@ def _total(i: Instance) -> float:
     return measured_gain_schedule(gains, [float(rate) for rate in rates], i["depth"], 1e6, k=float(i["k"])).total
 
 
-def _exact_total(i: Instance) -> tuple[Any, Any]:
-    library = i["c1"].context
+def _exact_total(i: Instance) -> tuple[Numeric, Numeric]:
+    library = library_of(i["c1"])
     k = i["k"]
     return i["c1"] * (library.zeta(k) - library.zeta(k, i["depth"] + 1)), _total_bound(i)
 
 
-def _total_bound(i: Instance) -> Any:
+def _total_bound(i: Instance) -> Numeric:
     """c₁ k/(k − 1)."""
     return i["c1"] * i["k"] / (i["k"] - 1)
 
@@ -86,16 +87,16 @@ def _local_exponent(i: Instance) -> float:
 
 
 CLAIMS = (
-    grows(
+    explodes(
         "fig-6.5:without-gain",
-        _shaped("tanh", 0.0),
-        _shaped("sin", 0.0),
+        {**_shaped("tanh", 0.0), "depth": 100, "distances": [5, 25, 80]},
+        {**_shaped("sin", 0.0), "depth": 100, "distances": [5, 25, 80]},
         counts=(2, 2),
     ),
     empirical(
         "001/fig-6.5:with-gain",
         at_most(Sampled(growth), 0.02),
-        {"networks": cases(_shaped("tanh", 0.4), _shaped("sin", 0.4))},
+        {"networks": cases(_shaped("tanh", 0.4, runs=48), _shaped("sin", 0.4, runs=48))},
         counts=(2, 2),
         resolution=0.5,
     ),
@@ -146,7 +147,7 @@ CLAIMS = (
     empirical(
         "001/fig-C.2",
         above(Sampled(_change({"fall": 0.0}, {"fall": 0.4}, rate_at(20))), 0),
-        {"networks": cases({**_shaped("tanh", 0.0), "depth": 100}, {**_shaped("sin", 0.0), "depth": 100})},
+        {"networks": cases(_shaped("tanh", 0.0, depth=100, runs=96), _shaped("sin", 0.0, depth=100, runs=96))},
         counts=(1, 2),
         resolution=0.5,
     ),
@@ -164,10 +165,10 @@ CLAIMS = (
         counts=(2, 2),
         resolution=0.15,
     ),
-    grows(
+    explodes(
         "fig-C.9:explosion",
-        _shaped("tanh", 0.0),
-        _shaped("sin", 0.0),
+        {**_shaped("tanh", 0.0), "depth": 100, "distances": [5, 25, 80]},
+        {**_shaped("sin", 0.0), "depth": 100, "distances": [5, 25, 80]},
         counts=(2, 2),
     ),
 )

@@ -14,6 +14,7 @@ from isometer.theory.batch_norm import batch_norm_fixed_point, gram_fluctuations
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._precise import mpmath
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.mean_field.total_variation import scale_tv
 from isometer_papers.theory.mean_field.two_samples import image_statistic, mixing_limit, tv_bound
 
@@ -56,7 +57,7 @@ def distances(phi: str, n: int, width: int, depth: int, runs: int, start: str = 
     return np.asarray(simulate(spec, batch, runs=runs, metrics=[distance], seed=seed)["distance"].values)
 
 
-def distances_of(i: Instance) -> Any:
+def distances_of(i: Instance) -> Numeric:
     """The distances of an instance's networks."""
     return distances(i["phi"], i["n"], i["width"], i["depth"], i["runs"], i.get("start", "gaussian"), i.get("bn", True))
 

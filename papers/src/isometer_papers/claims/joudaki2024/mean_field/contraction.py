@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from isometer_papers.claims._claim import Instance
@@ -29,10 +27,11 @@ from isometer_papers.claims.joudaki2024.mean_field.rates import (
     potential,
     seen,
 )
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.global_convergence import centred_rate_of, potential_of
 
 
-def _signed_bound(i: Instance) -> Any:
+def _signed_bound(i: Instance) -> Numeric:
     return i["rho"] / (1 - abs(i["rho"])) * centred_rate_of(kernel(i)) ** i["depth"]
 
 
@@ -54,7 +53,7 @@ _unit_slopes = cases(
 )
 
 
-def _rest(i: Instance) -> Any:
+def _rest(i: Instance) -> Numeric:
     return sum(kernel(i).coefficients[2:])
 
 

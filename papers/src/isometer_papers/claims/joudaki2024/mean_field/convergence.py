@@ -32,6 +32,7 @@ from isometer_papers.claims.joudaki2024.mean_field.rates import (
     potential,
     seen,
 )
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.global_convergence import (
     distance_bound,
     fixed_point_rate,
@@ -45,24 +46,24 @@ from isometer_papers.theory.duals.global_convergence import (
 )
 
 
-def _by_slope(i: Instance) -> Any:
+def _by_slope(i: Instance) -> Numeric:
     return potential_bound(i["rho"], i["depth"], slope_rate(kernel(i)))
 
 
-def _distance(i: Instance) -> Any:
+def _distance(i: Instance) -> Numeric:
     return abs(after(i) - kernel(i).fixed_point)
 
 
-def _case_2(i: Instance) -> Any:
+def _case_2(i: Instance) -> Numeric:
     return distance_bound(i["rho"], i["depth"], kernel(i).slope_at_one)
 
 
-def _case_3(i: Instance) -> Any:
+def _case_3(i: Instance) -> Numeric:
     return knife_edge_bound(i["rho"], i["depth"], knife_edge_rate(kernel(i)))
 
 
-def _case_4(rate: Callable[[Any], Any]) -> Callable[[Instance], Any]:
-    def bound(i: Instance) -> Any:
+def _case_4(rate: Callable[[Any], Any]) -> Callable[[Instance], Numeric]:
+    def bound(i: Instance) -> Numeric:
         chosen = kernel(i)
         return interior_bound(chosen, i["rho"], i["depth"], rate(chosen))
 

@@ -12,6 +12,7 @@ from isometer_papers.claims._claim import Estimate, Instance, Search
 from isometer_papers.claims._families import Rng, cases, drawn
 from isometer_papers.claims._statements import Sampled, at_most, deterministic, equal, probability
 from isometer_papers.claims.joudaki2024.mean_field.chains import precise_library
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.mean_field.covariance_concentration import (
     bernstein_as_printed,
     bernstein_bound,
@@ -46,7 +47,7 @@ _signs = drawn(lambda rng: {"d": int(rng.integers(1, 60)), "t": float(rng.unifor
 _spheres = cases(*({"n": n, "d": d, "t": 1.0} for n in (2, 3, 10) for d in (200, 1000)))
 
 
-def _certain(i: Instance) -> Any:
+def _certain(i: Instance) -> Numeric:
     """P of the mean of ‖x xᵀ − C‖_F, which is a constant on the sphere."""
     return 1 if sphere_distance(i["n"], 1 + 0 * i["t"]) >= i["t"] else 0
 
@@ -60,13 +61,13 @@ def _vectors(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"x": x / np.linalg.norm(x) * math.sqrt(len(x))}
 
 
-def _excess(i: Instance) -> Any:
+def _excess(i: Instance) -> Numeric:
     """‖x xᵀ − I‖_F²."""
     x = i["x"]
     return ((np.outer(x, x) - np.eye(len(x), dtype=int)) ** 2).sum()
 
 
-def _norms(i: Instance) -> Any:
+def _norms(i: Instance) -> Numeric:
     """‖x xᵀ‖_F + ‖I‖_F."""
     n = len(i["x"])
     return (i["x"] ** 2).sum() + (0 * i["x"][0] + n) ** 0.5
@@ -101,7 +102,7 @@ def _coins(rng: Rng, count: int) -> Iterator[Instance]:
             yield {"d": d, "c": c, "t": 0.5}
 
 
-def _coin_tail(i: Instance) -> Any:
+def _coin_tail(i: Instance) -> Numeric:
     one = 1 + 0 * i["t"]
     return coin_tail(i["d"], i["c"] * i["t"] / (one * i["d"]) ** 0.5, one)
 
@@ -126,7 +127,7 @@ def _matrices(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"C": np.exp(rng.uniform(-2, 2, n)), "S": x.T @ x / (n + 2)}
 
 
-def _whitened(i: Instance) -> Any:
+def _whitened(i: Instance) -> Numeric:
     """‖C^{−1/2} S C^{−1/2} − I‖_F."""
     root = i["C"] ** 0.5
     scaled = i["S"] / root[:, None] / root[None, :]

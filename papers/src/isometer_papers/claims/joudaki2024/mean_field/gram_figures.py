@@ -79,7 +79,7 @@ CLAIMS = (
         WIDTH,
         counts=(1, 2),
         tolerance=0.03,
-        resolution=0.4,
+        resolution=0.3,
     ),
     empirical(
         "001/fig-3.4:increasing",

@@ -23,6 +23,7 @@ from isometer_papers.claims._statements import (
     vanishes,
 )
 from isometer_papers.claims.joudaki2024.mean_field.chains import equal_samples
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.isometry.gap_steps import batch_norm_rows
 from isometer_papers.theory.mean_field.power_rates import power_local_rate
 
@@ -68,7 +69,7 @@ def _rows(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"x": rng.standard_normal((1, int(rng.integers(2, 9))))}
 
 
-def _along(i: Instance) -> Any:
+def _along(i: Instance) -> Numeric:
     """1ᵀ BN(x)ᵀBN(x) 1: the same for every x, hence for G*."""
     return batch_norm_rows(i["x"], True).sum() ** 2
 
@@ -82,7 +83,7 @@ def _starts(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"G": x @ x.T}
 
 
-def _final_distance(i: Instance) -> Any:
+def _final_distance(i: Instance) -> Numeric:
     n = len(i["G"])
     last = batch_norm_chain(np.asarray(i["G"], dtype=float), 80, "identity")[-1].gram
     return float(np.linalg.norm(last - batch_norm_fixed_point("identity", n).gram))

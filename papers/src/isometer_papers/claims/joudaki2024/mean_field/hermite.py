@@ -13,6 +13,7 @@ from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._statements import above, at_most, deterministic, equal
 from isometer_papers.claims.joudaki2024.mean_field.chains import precise_library
 from isometer_papers.claims.joudaki2024.mean_field.kernels import ALL, affine_too, kernel, search
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.hermite_identities import (
     gaussian_moment,
     hermite_coefficients,
@@ -41,7 +42,7 @@ def _points(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"k": int(rng.integers(0, 5)), "x": float(rng.normal() * 2)}
 
 
-def _rodrigues(i: Instance) -> Any:
+def _rodrigues(i: Instance) -> Numeric:
     """(−1)^k e^{x²/2} d^k/dx^k e^{−x²/2}, the derivatives taken one after the other: p ↦ x p − p′."""
     polynomial = [1]
     for _ in range(i["k"]):
@@ -52,7 +53,7 @@ def _rodrigues(i: Instance) -> Any:
     return polynomial_value(polynomial, i["x"])
 
 
-def _size(i: Instance) -> Any:
+def _size(i: Instance) -> Numeric:
     return 1 + abs(i["x"]) ** i["k"]
 
 
@@ -77,11 +78,11 @@ def _mehler_points(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"x": x, "y": y, "rho": float(rng.uniform(-0.6, 0.6))}
 
 
-def _left(i: Instance) -> Any:
+def _left(i: Instance) -> Numeric:
     return mehler_kernel(i["x"], i["y"], i["rho"], precise_library(i["rho"]))
 
 
-def _left_at_zero(i: Instance) -> Any:
+def _left_at_zero(i: Instance) -> Numeric:
     return mehler_kernel(i["x"], i["y"], 0 * i["rho"], precise_library(i["rho"]))
 
 
@@ -100,7 +101,7 @@ def _polynomials(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"phi": p, "rho": float(rng.uniform(-1, 1))}
 
 
-def _expectation(i: Instance, rho: Any) -> Any:
+def _expectation(i: Instance, rho: Any) -> Numeric:
     """E φ(X)φ(Y) from moments, without Hermite polynomials."""
     total = 0 * rho
     for j, a in enumerate(i["phi"]):
@@ -109,7 +110,7 @@ def _expectation(i: Instance, rho: Any) -> Any:
     return total
 
 
-def _mean(i: Instance) -> Any:
+def _mean(i: Instance) -> Numeric:
     return sum(a * gaussian_moment(j) for j, a in enumerate(i["phi"]))
 
 
@@ -117,11 +118,11 @@ def _coefficients(i: Instance) -> list[Any]:
     return hermite_coefficients(i["phi"].tolist(), 1 + 0 * i["rho"])
 
 
-def _series(i: Instance, power: int = 2) -> Any:
+def _series(i: Instance, power: int = 2) -> Numeric:
     return sum(c**power * i["rho"] ** k for k, c in enumerate(_coefficients(i)))
 
 
-def _second(i: Instance) -> Any:
+def _second(i: Instance) -> Numeric:
     return _expectation(i, 1 + 0 * i["rho"])
 
 

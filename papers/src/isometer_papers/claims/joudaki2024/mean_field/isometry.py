@@ -10,6 +10,7 @@ import numpy as np
 from isometer_papers.claims._claim import Instance, Search
 from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._statements import above, at_least, at_most, below, deterministic, equal, vanishes
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.isometry.gap_steps import isometry_of, parallelogram_ratio
 
 
@@ -43,7 +44,7 @@ def _multiple(i: Instance) -> bool:
     return bool((m == m[0, 0] * np.eye(len(m))).all())
 
 
-def _identity_distance(i: Instance) -> Any:
+def _identity_distance(i: Instance) -> Numeric:
     m = i["M"]
     return ((m - np.eye(len(m), dtype=int)) ** 2).sum() ** 0.5
 
@@ -55,7 +56,7 @@ def _angles(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"a": a, "b": b, "sine": float(rng.uniform())}
 
 
-def _plane(i: Instance) -> Any:
+def _plane(i: Instance) -> Numeric:
     """½ I of the Gram matrix of two vectors with these lengths and this angle."""
     a, b, s = i["a"], i["b"], i["sine"]
     cosine = (1 - s * s) ** 0.5

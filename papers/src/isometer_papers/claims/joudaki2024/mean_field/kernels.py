@@ -12,6 +12,7 @@ import numpy as np
 from isometer_papers.claims._claim import Instance, Search
 from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._precise import mpmath
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.global_convergence import case_of
 from isometer_papers.theory.duals.kernel_series import KernelSeries, as_series
 from isometer_papers.theory.duals.precise_kernels import CLOSED, precise_kernel
@@ -45,7 +46,7 @@ def _plain(name: str, centred: bool) -> _Plain:
     return _Plain(name, centred)
 
 
-def kernel(i: Instance) -> Any:
+def kernel(i: Instance) -> Numeric:
     """The kernel of an instance, in the precision of its ρ."""
     if "weights" in i:
         return as_series(i["weights"])
@@ -55,7 +56,7 @@ def kernel(i: Instance) -> Any:
     return precise_kernel(name, math, centred) if name in CLOSED else _plain(name, centred)
 
 
-def after(i: Instance) -> Any:
+def after(i: Instance) -> Numeric:
     """ρ_ℓ."""
     return kernel(i).iterate(i["rho"], i["depth"])
 

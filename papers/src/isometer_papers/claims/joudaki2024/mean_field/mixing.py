@@ -35,6 +35,7 @@ from isometer_papers.claims.joudaki2024.mean_field.chains import (
     unique,
     why_several,
 )
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.isometry.gap_steps import batch_norm_rows
 from isometer_papers.theory.mean_field.total_variation import contraction, finite_tv, scale_tv
 from isometer_papers.theory.mean_field.two_samples import (
@@ -55,7 +56,7 @@ def _squares(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of((values[:, half:] ** 2).mean(axis=1) / fluctuation(i["phi"], i["n"], i["width"]))
 
 
-def _sample_gap(i: Instance) -> Any:
+def _sample_gap(i: Instance) -> Numeric:
     h, phi = i["X"], elementwise(i["phi"])
     for w in i["W"]:
         h = w @ phi(batch_norm_rows(h, True))
@@ -115,7 +116,7 @@ _layers = cases(
 )
 
 
-def _exact_joint(i: Instance) -> tuple[Any, Any]:
+def _exact_joint(i: Instance) -> tuple[Numeric, Numeric]:
     tail = precise_library(i["t"]).mpf(two_sample_tail(i["width"], float(i["t"]), 1.0, 0.0))  # hits/2^d: no rounding
     return joint_tail(tail, i["layers"]), tail
 

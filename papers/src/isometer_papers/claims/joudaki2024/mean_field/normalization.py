@@ -10,6 +10,7 @@ import numpy as np
 from isometer_papers.claims._claim import Instance, Search
 from isometer_papers.claims._families import Rng
 from isometer_papers.claims._statements import at_least, deterministic, equal
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.isometry.gap_steps import (
     batch_norm_bound,
     batch_norm_rows,
@@ -59,15 +60,15 @@ def _box(d: int, n: int) -> Search:
     return Search(lambda p: {"X": np.tan(3.0 * (np.asarray(p) - 0.5)).reshape(d, n)}, d * n)
 
 
-def _before(i: Instance) -> Any:
+def _before(i: Instance) -> Numeric:
     return isometry_of(gram_of(i["X"]))
 
 
-def _bounded(i: Instance) -> Any:
+def _bounded(i: Instance) -> Numeric:
     return _before(i) * length_bound(column_lengths(i["X"]))
 
 
-def _ratio(i: Instance) -> Any:
+def _ratio(i: Instance) -> Numeric:
     return isometry_of(gram_of(unit_columns(i["X"]))) / _before(i)
 
 
@@ -97,16 +98,16 @@ def _varied(i: Instance) -> bool:
     return _rows(i) and bool((np.ptp(i["X"], axis=1) > 1e-6).all())
 
 
-def _after_bn(recentre: bool) -> Callable[[Instance], Any]:
+def _after_bn(recentre: bool) -> Callable[[Instance], Numeric]:
     return lambda i: _covariance(batch_norm_rows(i["X"], recentre))
 
 
-def _printed_bn(i: Instance) -> Any:
+def _printed_bn(i: Instance) -> Numeric:
     x = i["X"]
     return _covariance(x) * batch_norm_bound(column_lengths(x.T), x.shape[1])
 
 
-def _true_bn(i: Instance) -> Any:
+def _true_bn(i: Instance) -> Numeric:
     return _covariance(i["X"]) * length_bound(column_lengths(i["X"].T))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from isometer_papers.claims._claim import Claim, Instance
 from isometer_papers.claims._statements import at_most, below, deterministic
 from isometer_papers.claims.joudaki2024.mean_field.kernels import (
@@ -21,10 +19,11 @@ from isometer_papers.claims.joudaki2024.mean_field.kernels import (
     search,
 )
 from isometer_papers.claims.joudaki2024.mean_field.rates import by_centred_rate, potential, seen
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.global_convergence import normalized_rate_of, potential_bound, potential_of
 
 
-def _by_normalized(i: Instance) -> Any:
+def _by_normalized(i: Instance) -> Numeric:
     """κ(0) and κ′(1) of φ itself: of the centred kernel they give the same quotient."""
     return potential_bound(i["rho"], i["depth"], normalized_rate_of(kernel(i)))
 

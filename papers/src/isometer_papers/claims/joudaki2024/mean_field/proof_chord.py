@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from isometer_papers.claims._claim import Instance, Search
 from isometer_papers.claims._families import Rng
@@ -18,6 +17,7 @@ from isometer_papers.claims.joudaki2024.mean_field.kernels import (
     search,
     series,
 )
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.global_convergence import (
     centred_rate_of,
     chord_terms,
@@ -34,18 +34,18 @@ def _terms(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"rho": float(rng.uniform(-1, 1)), "k": int(rng.integers(1, 20))}
 
 
-def _chord_ratio(i: Instance) -> Any:
+def _chord_ratio(i: Instance) -> Numeric:
     return abs(kernel(i)(i["rho"]) - 1) / abs(i["rho"] - 1)
 
 
-def _chord_as_printed(i: Instance) -> Any:
+def _chord_as_printed(i: Instance) -> Numeric:
     """κ′(1) − Σ c_k² (k − Σ_{i≥k} ρ^i), the inner sum as a geometric series."""
     rho = i["rho"]
     tails = (a * (k - rho**k / (1 - rho)) for k, a in enumerate(series(i).coefficients) if k)
     return kernel(i).slope_at_one - sum(tails)
 
 
-def _chord(i: Instance) -> Any:
+def _chord(i: Instance) -> Numeric:
     terms = (a * chord_terms(i["rho"], k) for k, a in enumerate(series(i).coefficients) if k)
     return kernel(i).slope_at_one - sum(terms)
 
@@ -61,7 +61,7 @@ def _sequences(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"x": x, "alpha": alpha, "depth": int(rng.integers(1, 60))}
 
 
-def _last(i: Instance) -> Any:
+def _last(i: Instance) -> Numeric:
     x = i["x"]
     for _ in range(i["depth"]):
         x = x * (1 - i["alpha"] * x)

@@ -24,6 +24,7 @@ from isometer_papers.claims.joudaki2024.mean_field.kernels import (
     search,
     series,
 )
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.global_convergence import combined_rate_as_printed, interior_bound, potential_step
 
 FOUR = families(4)
@@ -45,7 +46,7 @@ def _negative(i: Instance) -> bool:
     return in_case(2, 3, 4)(i) and -1 <= i["rho"] <= 0
 
 
-def _ratio(i: Instance) -> Any:
+def _ratio(i: Instance) -> Numeric:
     left, right = potential_step(kernel(i), i["rho"])
     return left / right
 
@@ -57,7 +58,7 @@ def _middle(rng: Rng, count: int) -> Iterator[Instance]:
         yield {**instance, "rho": float(rng.uniform(0, 1) * star)}
 
 
-def _in_b(i: Instance, shift: int) -> Any:
+def _in_b(i: Instance, shift: int) -> Numeric:
     """1 − b₀ + Σ (b_k − b_{k+1}) ρ^{k+shift}."""
     b = [*series(i).chord, 0]
     return 1 - b[0] + sum((b[k] - b[k + 1]) * i["rho"] ** (k + shift) for k in range(len(b) - 1))
@@ -67,7 +68,7 @@ def _has_terms(i: Instance) -> bool:
     return len(i["weights"]) > 1
 
 
-def _q(i: Instance) -> Any:
+def _q(i: Instance) -> Numeric:
     return (1 - kernel(i)(i["rho"])) / (1 - i["rho"])
 
 
@@ -88,7 +89,7 @@ def _starts(rng: Rng, count: int) -> Iterator[Instance]:
         yield {**instance, "rho": -abs(instance["rho"])}
 
 
-def _first_positive(i: Instance) -> Any:
+def _first_positive(i: Instance) -> Numeric:
     """ρ_ℓ at the first ℓ with ρ_ℓ ≥ 0."""
     rho, chosen = i["rho"], kernel(i)
     for _ in range(1000):

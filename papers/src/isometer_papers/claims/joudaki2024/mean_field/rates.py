@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -18,26 +17,27 @@ from isometer_papers.claims.joudaki2024.mean_field.kernels import (
     kernel,
     nonlinear,
 )
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.global_convergence import centred_rate_of, potential_bound, potential_of
 
 
-def potential(i: Instance) -> Any:
+def potential(i: Instance) -> Numeric:
     """Ψ(ρ_ℓ)."""
     return potential_of(after(i))
 
 
-def seen(bound: Callable[[Instance], Any], *cases: int) -> Callable[[Instance], bool]:
+def seen(bound: Callable[[Instance], Numeric], *cases: int) -> Callable[[Instance], bool]:
     """In one of the cases, and with a bound that rounding does not touch."""
     inside = in_case(*cases)
     return lambda i: inner(i) and inside(i) and bound(i) >= VISIBLE
 
 
-def by_centred_rate(i: Instance) -> Any:
+def by_centred_rate(i: Instance) -> Numeric:
     """Ψ(ρ₀)(2 − κ′(0))^{−ℓ}."""
     return potential_bound(i["rho"], i["depth"], centred_rate_of(kernel(i)))
 
 
-def move(i: Instance) -> Any:
+def move(i: Instance) -> Numeric:
     """|κ(ρ) − ρ|."""
     return abs(kernel(i)(i["rho"]) - i["rho"])
 

@@ -32,6 +32,7 @@ from isometer_papers.claims.joudaki2024.mean_field.chains import (
     two_sample_tv_bound,
     why_excluded,
 )
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.isometry.gap_steps import batch_norm_rows
 from isometer_papers.theory.mean_field.covariance_concentration import deviation_tail_as_printed
 from isometer_papers.theory.mean_field.total_variation import (
@@ -68,11 +69,11 @@ def _ratios(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"m": int(rng.integers(1, 200)), "g": float(1 + rng.choice([-1, 1]) * 10 ** rng.uniform(-4, -0.05))}
 
 
-def _scale_tv(i: Instance) -> Any:
+def _scale_tv(i: Instance) -> Numeric:
     return scale_tv(i["m"], i["g"], precise_library(i["g"]))
 
 
-def _distance(i: Instance) -> Any:
+def _distance(i: Instance) -> Numeric:
     return scale_distance(i["m"], i["g"])
 
 
@@ -84,7 +85,7 @@ def _stacked(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"m": int(rng.integers(1, 500)), "g": float(1 + 10 ** rng.uniform(-4, -0.3))}
 
 
-def _row_distance(i: Instance) -> Any:
+def _row_distance(i: Instance) -> Numeric:
     """‖G_*^{-1}G − I‖_F of one row."""
     return abs(i["g"] - 1)
 
@@ -93,7 +94,7 @@ def _row_distance(i: Instance) -> Any:
 _correlated = cases(*({"delta": delta, "s": s} for delta, s in ((0.01, 0.008), (0.1, 0.05), (0.02, 0.015))))
 
 
-def _frobenius_square(i: Instance) -> Any:
+def _frobenius_square(i: Instance) -> Numeric:
     """t = ‖G_*^{-1}G − I‖_F²."""
     delta, s = i["delta"], i["s"]
     reference = np.array([1 + 0 * delta, delta * delta])

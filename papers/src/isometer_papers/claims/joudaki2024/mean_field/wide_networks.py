@@ -15,6 +15,7 @@ from isometer_papers.claims._fits import exponent
 from isometer_papers.claims._precise import elementwise, mpmath
 from isometer_papers.claims._statements import Sampled, asymptotic, at_most, empirical, equal
 from isometer_papers.claims.joudaki2024.mean_field.kernels import kernel
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.global_convergence import case_of
 from isometer_papers.theory.duals.hermite_identities import cosine_after_sparse_input, sine_kernel_at
 
@@ -106,14 +107,14 @@ NORMED = [
 _lengths = cases(*({"rho": rho, "square": square} for rho in (0.5, 0.9, -0.5) for square in (4.0, 0.25, 1.0)))
 
 
-def _library(i: Instance) -> Any:
+def _library(i: Instance) -> Numeric:
     return math if isinstance(i["rho"], float) else mpmath()
 
 
 _one_hot = cases(*({"phi": name, "rho": 0.0, "one": 1.0} for name in ("relu", "identity", "tanh")))
 
 
-def _sparse(i: Instance) -> Any:
+def _sparse(i: Instance) -> Numeric:
     phi = elementwise(i["phi"])
     at = [phi(np.array([sign * i["one"]]))[0] for sign in (1, -1)]
     return cosine_after_sparse_input(*at)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims._families import Rng, cases
+from isometer_papers.claims._fits import beyond_power_law
 from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.claims._statements import (
     Sampled,
@@ -25,18 +25,19 @@ from isometer_papers.claims._statements import (
 )
 from isometer_papers.claims.daneshmand2021.chains import path
 from isometer_papers.claims.daneshmand2021.figures import SQUARES, dense_least_ratio, least_ratio
+from isometer_papers.float_or_mpmath import Numeric, is_precise, library_of
 from isometer_papers.simulate.orthogonality_steps import singular_value_gap
 from isometer_papers.theory.orthogonality.spectrum_shares import two_level_chain
 
 
-def _smallest(i: Instance) -> Any:
+def _smallest(i: Instance) -> Numeric:
     """σ_min of H_0, `(n, d)` here."""
-    if np.asarray(i["H"]).dtype != object:
+    if not is_precise(np.asarray(i["H"])):
         return float(np.linalg.svd(np.asarray(i["H"]), compute_uv=False)[-1])
     return max(eigenvalues(i["H"] @ i["H"].T)[0], 0) ** 0.5
 
 
-def _edge(i: Instance) -> Any:
+def _edge(i: Instance) -> Numeric:
     n, d = i["H"].shape
     one = i["H"][0, 0] * 0 + 1
     return (one * d) ** 0.5 - (one * n) ** 0.5
@@ -58,15 +59,15 @@ def _gaussian_smallest(i: Instance, rng: Rng) -> Estimate:
 EDGES = cases(*({"samples": n, "width": d} for n, d in ((1, 1), (2, 4), (2, 32), (4, 16), (8, 8), (8, 128))))
 
 
-def _along(i: Instance, layer: int) -> Any:
+def _along(i: Instance, layer: int) -> Numeric:
     """φ(λ) = (λ − ½)(λ − c) of the first eigenvalue of two samples."""
     first = two_level_chain(2, i["first"], layer).first[layer]
     return abs((first - (first * 0 + 1) / 2) * (first - i["c"]))
 
 
-def _lipschitz_bound(i: Instance) -> Any:
+def _lipschitz_bound(i: Instance) -> Numeric:
     """(x_0/4) 2^{−ℓ}, x_0 = log(λ_1/λ_2) of the input, times the Lipschitz constant of φ on [½, 1]."""
-    library = getattr(i["first"], "context", math)
+    library = library_of(i["first"])
     slope = max(abs(i["c"] - i["first"] * 0 - 0.5), abs(i["first"] * 0 + 1.5 - i["c"]))
     return slope * library.log(i["first"] / (1 - i["first"])) / 4 / 2 ** i["layers"]
 
@@ -89,20 +90,25 @@ CURVE = cases(
 
 
 def _norm_slope(gain: float) -> Callable[[Instance, Rng], Estimate]:
-    """Change per layer of the log-norm of a gradient that passes linear layers of weights N(0, gain²/d)."""
+    """Change per layer of the log-norm of a gradient that passes linear layers of weights N(0, gain²/d).
+
+    It is that of the later layers, less what a power law through the earlier ones predicts.
+    """
 
     def estimate(i: Instance, rng: Rng) -> Estimate:
-        d, layers, found = i["width"], 40, []
+        d, places, found = i["width"], (4, 12, 40), []
         for _ in range(40):
             vector = np.eye(d)[0]
-            total = 0.0
-            for _layer in range(layers):
+            total, logs = 0.0, []
+            for layer in range(1, places[-1] + 1):
                 vector = gain * rng.standard_normal((d, d)).T @ vector / math.sqrt(d)
                 size = float(np.linalg.norm(vector))
                 # kept as a logarithm: norms of 40 layers grow or fall exponentially
                 total += math.log(size)
                 vector /= size
-            found.append(total / layers)
+                if layer in places:
+                    logs.append(total)
+            found.append(float(beyond_power_law(places, logs)))
         return Estimate.of(found)
 
     return estimate
@@ -121,9 +127,9 @@ def _weights(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"a": a, "b": a * float(rng.uniform(0, 0.9)), "c": math.cos(angle), "s": math.sin(angle)}
 
 
-def _orthogonality(i: Instance, version: int) -> Any:
+def _orthogonality(i: Instance, version: int) -> Numeric:
     """Largest entry of QQᵀ − I, Q = (mean σ) UVᵀ or UVᵀ."""
-    if hasattr(i["a"], "context"):
+    if is_precise(i["a"]):
         polar = np.array([[i["c"], -i["s"]], [i["s"], i["c"]]], dtype=object)
         mean = i["a"]
     else:

@@ -14,6 +14,7 @@ from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
 from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims._statements import Sampled, above, asymptotic, at_most, below, deterministic, equal
+from isometer_papers.float_or_mpmath import Numeric, is_precise, library_of
 from isometer_papers.simulate.orthogonality_steps import product_exponents_sample
 from isometer_papers.theory.rank.gaussian_products import (
     distance_from_rank_one,
@@ -32,8 +33,8 @@ def _log_square(i: Instance) -> float:
     return float(found)
 
 
-def _exact_log_square(printed: bool) -> Callable[[Instance], tuple[Any, Any]]:
-    def exact(i: Instance) -> tuple[Any, Any]:
+def _exact_log_square(printed: bool) -> Callable[[Instance], tuple[Numeric, Numeric]]:
+    def exact(i: Instance) -> tuple[Numeric, Numeric]:
         library = mpmath()
         value = library.quad(
             # E log X² in t = log |X|, which takes out the singularity at 0
@@ -63,8 +64,8 @@ def _arguments(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 def _digamma(x: Any) -> Any:
-    if hasattr(x, "context"):
-        return x.context.psi(0, x)
+    if is_precise(x):
+        return library_of(x).psi(0, x)
     from scipy.special import digamma
 
     return float(digamma(x))
@@ -105,7 +106,7 @@ RATES = cases({"width": 4, "layers": 400}, {"width": 8, "layers": 400}, {"width"
 CLAIMS: tuple[Claim, ...] = (
     asymptotic(
         "001/lem-A.8",
-        below(Sampled(_rate_of_gap), 0.0),
+        below(Sampled(_rate_of_gap), lambda i: -rank_one_rate(i["width"]) / 4),  # δ: half of the true rate
         {"products": RATES},
         counts=(3, 3),
         resolution=0.5,
@@ -129,7 +130,7 @@ CLAIMS: tuple[Claim, ...] = (
         {"products": RATES},
         counts=(3, 3),
         tolerance=0.006,
-        resolution=0.5,
+        resolution=0.3,
     ),
     asymptotic(
         "001/lem-A.8:eq-A.13",
@@ -157,7 +158,12 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     asymptotic(
         "001/lem-A.8:eq-A.14",
-        below(Sampled(lambda i, rng: _second_minus_first(i, rng)), 0.0),
+        below(
+            Sampled(lambda i, rng: _second_minus_first(i, rng)),
+            lambda i: (
+                (product_exponent(i["width"], 2) - product_exponent(i["width"], 1)) / 2
+            ),  # δ: half of the true one
+        ),
         {"products": cases({"width": 2}, {"width": 4}, {"width": 16})},
         counts=(2, 3),
         resolution=0.5,
