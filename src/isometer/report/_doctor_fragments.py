@@ -42,7 +42,9 @@ def verdict(report: Mapping[str, Any]) -> str:
     counts = [(word, sum(f["severity"] == word for f in findings)) for word in ("severe", "moderate")]
     parts = [f"{count} {word}" for word, count in counts if count]
     if not parts:
-        return "nothing found" if not findings else _counted(len(findings), "finding")
+        notes = len(report.get("notes") or ())
+        nothing = f"{_counted(notes, 'note')}, harmless here" if notes else "nothing found"
+        return nothing if not findings else _counted(len(findings), "finding")
     return f"{', '.join(parts)} finding{'s' if len(findings) != 1 else ''}"
 
 
@@ -122,13 +124,15 @@ class Vital:
 def vitals(report: Mapping[str, Any]) -> list[Vital]:
     """The vital signs that were measured."""
     table = columns(report)
+    tokens = any(layer["kind"] == "attention" for layer in report["layers"])
     rows = []
     for name, heading in VITALS:
-        if name not in table:
+        if name not in table or (name.startswith("token_") and not tokens):  # positions of images are no tokens
             continue
         known = describe(name)
         defined = [v for v in table[name] if not math.isnan(v)]
-        first, last = (reading(v, known.unit, 3) for v in (defined[0], defined[-1]))
+        # Close to 1 it is the distance to 1 that matters.
+        first, last = (reading(v, known.unit, 6 if 0.999 < v < 1 else 3) for v in (defined[0], defined[-1]))
         curve = sparkline(table[name], log=known.axis == "log")
         rows.append(Vital(name, heading, f"{first} → {last}", curve, *_state(name, report)))
     return rows

@@ -34,9 +34,9 @@ OVERVIEW = (
 
 VITALS = (
     ("rms", "Signal size"),
-    ("mean_abs_cosine", "Likeness of samples"),
-    ("effective_rank", "Directions in use"),
-    ("token_mean_abs_cosine", "Likeness of tokens"),
+    ("mean_abs_cosine", "Similarity of samples"),
+    ("effective_rank", "Directions used"),
+    ("token_mean_abs_cosine", "Similarity of tokens"),
     ("output_gradient_log_norm", "Gradient size"),
 )
 """What the small curves at the top show."""

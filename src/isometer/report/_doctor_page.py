@@ -51,6 +51,7 @@ from isometer.report._outlook_words import (
     next_step,
     note_words,
     nothing_found,
+    remarks,
     symptoms,
 )
 from isometer.report._similarity_words import similarity_words
@@ -103,7 +104,7 @@ def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
         mark=told.mark or "–",
         word=escape(told.word),
         counts=escape(verdict(report)),
-        summary=marked(because(report) or str(report["summary"])),
+        summary=marked(_told_first(report)),
         setting=escape(setting(report)),
         reliability="" if has_verdicts(report) or not trust else f'<p class="setting">{trust}</p>',
         next=f'<p class="next">{marked(advice)}</p>{_first_code(report)}' if advice else "",
@@ -193,6 +194,12 @@ def _policy(*scripts: str) -> str:
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
         "connect-src 'none'; base-uri 'none'; form-action 'none'"
     )
+
+
+def _told_first(report: Mapping[str, Any]) -> str:
+    """Why it does not train, after why that is not known; what there is to say otherwise."""
+    unclear = remarks(report) if headline(report).state == "undecided" else []
+    return " ".join([*unclear, because(report)]).strip() or str(report["summary"])
 
 
 def _first_code(report: Mapping[str, Any]) -> str:

@@ -323,6 +323,8 @@ def symptoms(report: Mapping[str, Any]) -> str:
     slow = any(_verdict(one) == "slow" for one in (report.get("trains") or {}).values())
     if state == "untested":
         return "Findings"
+    if report.get("notes") and not report["findings"]:
+        return "Notes: unusual, but harmless here"
     if state == "unhealthy" or (state == "healthy" and slow):
         return "Findings: symptoms that may explain the verdict"
     return "Findings: symptoms, though it trains" if state == "healthy" else "Findings: symptoms"
@@ -341,7 +343,7 @@ def note_words(report: Mapping[str, Any]) -> list[str]:
 def nothing_found(report: Mapping[str, Any]) -> str:
     """What to say where the probe found nothing, or nothing that matters."""
     if report.get("notes"):
-        return "The probe noted what is harmless here, since the model trains."
+        return "No findings. The probe notes what is unusual; it does no harm here, because the model trains."
     return {
         "untested": "The probe found nothing that harms training at this depth. The curves below show why.",
         "healthy": "The probe found nothing that harms training at this depth. The curves below show why.",
@@ -442,7 +444,7 @@ def _reference(one: Mapping[str, Any]) -> float:
 def _more_to_go_by(report: Mapping[str, Any]) -> str:
     stress = report.get("stress") or {}
     if stress.get("skipped"):  # where time is short, it says itself what to do
-        return "" if "—" in str(stress["skipped"]) else "Pass a smaller batch."
+        return _cure(report) if report["findings"] else "" if "—" in str(stress["skipped"]) else "Pass a smaller batch."
     wanted = [
         *(["labels"] if stress.get("targets") == "a random teacher" else []),
         *(["more batches"] if stress.get("batches", 1) == 1 else []),

@@ -194,7 +194,7 @@ function drawCurves() {
   const outside = report.prediction && report.prediction.outside[metric.name];
   byId('about').textContent = [
     metric.about,
-    metric.limits.length ? `Dashed lines: harm begins at ${plain(metric.limits[0])}, severe from ${plain(metric.limits[1])}.` : '',
+    metric.limits.length ? `Dashed lines: harm begins at ${exact(metric.limits[0])}, severe from ${exact(metric.limits[1])}.` : '',
     defined < count ? `Defined at ${defined} of ${count} layers.` : '',
     outside ? `The measured curve leaves the predicted band: ${outside}.` : '',
   ].filter(Boolean).join(' ');

@@ -44,6 +44,11 @@ function plain(value) {
   return text.replaceAll('-', '−');
 }
 
+// A limit close to 1 keeps its distance to 1.
+function exact(value) {
+  return String(Number(value.toPrecision(6)));
+}
+
 // 10^value, also where that is not a number of JavaScript any more.
 function powerOfTen(value) {
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '0';
