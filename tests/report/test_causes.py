@@ -21,7 +21,7 @@ def cause(**more: Any) -> dict[str, Any]:
     """One cause, as `Cause.to_dict` gives it."""
     return {
         "modules": ["blocks.3"],
-        "repair": "Draw anew the weights of `blocks.3`.",
+        "repair": "Redraw the weights of `blocks.3`.",
         "effect": 0.59,
         "evidence": "its weights are 98 times as large as those of its siblings",
         "kind": "weights",
@@ -88,9 +88,9 @@ def test_causes_come_right_under_the_verdict_and_before_the_findings() -> None:
     places = [text.index(word) for word in ("Does not train", "Causes", "rank-collapse")]
     assert places == sorted(places)
     assert "1 `blocks.3` — its weights are 98 times as large as those of its siblings" in text
-    assert "→ Draw anew the weights of `blocks.3`. (progress 0.02 → 0.61 with sgd)" in text
+    assert "→ Redraw the weights of `blocks.3`. (progress 0.02 → 0.61 with sgd)" in text
     page = doctor_page(report())
-    places = [page.index(word) for word in ('class="verdict', 'id="causes"', 'id="training"', 'id="findings"')]
+    places = [page.index(word) for word in ('class="verdict', 'id="causes"', 'id="findings"', 'id="training"')]
     assert places == sorted(places)
     assert "<code>blocks.3</code> — its weights are 98 times" in page
     assert "progress 0.02 → 0.61 with sgd" in page
@@ -141,4 +141,4 @@ def test_conclusions_name_the_first_cause() -> None:
         "the targets, the input — nothing learns from them"
     )
     assert first_cause([]) == ""
-    assert next_step(report()).endswith("start with this: Draw anew the weights of `blocks.3`.")
+    assert next_step(report()).startswith("First step: Redraw the weights of `blocks.3`.")

@@ -29,6 +29,7 @@ from isometer.errors import IsometerError
 from isometer.metrics import METRICS
 from isometer.metrics._catalogue import describe
 from isometer.report import doctor_page, print_report, save_page
+from isometer.report._citations import PAPERS
 from isometer.report._doctor_fragments import notebook_html, setting, sparkline
 from isometer.report._doctor_metrics import columns, evidence_rows, layer_runs, reading, where
 from isometer.report._doctor_page import embedded
@@ -99,10 +100,10 @@ def test_page_is_closed_to_the_world(measured: dict[str, Any]) -> None:
     hashes = {base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in page.scripts[1:]}
     assert set(policy["script-src"].split()) == {f"'sha256-{value}'" for value in hashes}
     assert page.count("script") == 3
-    outside = [
-        a for _, a in page.elements if "src" in a or "srcset" in a or not str(a.get("href", "#")).startswith("#")
-    ]
-    assert outside == []
+    links = {paper.link for paper in PAPERS.values()}
+    outside = [a for _, a in page.elements if "src" in a or "srcset" in a]
+    outside += [a for _, a in page.elements if not str(a.get("href", "#")).startswith("#") and a["href"] not in links]
+    assert outside == [], "nothing is loaded, and links lead to papers only"
     assert page.count("link") == page.count("iframe") == page.count("img") == page.count("base") == 0
 
 
@@ -113,14 +114,20 @@ def test_page_tells_verdict_findings_and_prescriptions(measured: dict[str, Any])
         "my title",
         "No stress test",
         "1 severe, 1 moderate findings",
-        measured["summary"],
+        "The samples of the batch become nearly parallel, so that later layers see one input.",
+        "First step: Replace ReLU by its normalised form.",
+        "On a Mathematical Understanding of Deep Neural Networks",
+        "severe: rank collapse",
+        "within its limits",
         "97",
         "4.2°",
         "∞",
     ):
         assert expected in text
     assert text.index("Rank collapse") < text.index("Wrong gain"), "severe findings come first"
-    assert text.index("Architecture") < text.index("Weights"), "groups come in the order of their best prescription"
+    advice = text[text.index("What to change") : text.index("Evidence")]
+    assert advice.index("Replace ReLU by") < advice.index("Put batch norm before") < advice.index("Draw the weights as")
+    assert advice.count("Replace ReLU by its normalised form.") == 1, "two findings recommend it"
     links = [int(str(a["data-layer"])) for tag, a in page.elements if tag == "a" and "data-layer" in a]
     assert links[-2:] == measured["findings"][0]["layers"]
     assert set(links) <= {*measured["findings"][0]["layers"], *measured["findings"][1]["layers"]}
@@ -320,7 +327,7 @@ def test_terminal_tells_it_in_a_few_lines(measured: dict[str, Any]) -> None:
     assert lines[0] == "No stress test · a ReLU network of depth 40 · 1 severe, 1 moderate findings"
     assert max(map(len, lines)) <= 80
     assert "1 SEVERE rank-collapse · layers 21–79 (30 of them) · 20 … 78" in text
-    assert "→ Replace ReLU by its normalised form. (or 2 more)" in text
+    assert "1. Replace ReLU by its normalised form. (wrong-gain, rank-collapse)" in text
     assert "▼ worse: mean |cos| at the output" in text
     assert "… 57 more, use --json or --html" in text
     table = [line.split() for line in lines if re.match(r" *\d+ +\S+ +(input|Linear|ReLU) ", line)]
@@ -349,7 +356,7 @@ def test_findings_about_tokens_show_tokens() -> None:
     report["findings"] = [finding("rank-collapse", "severe", [5], of="tokens", factor_per_layer=0.5)]
     text = printed(report)
     assert re.search(r"^ *7 .* 0\.320 ", text, flags=re.MULTILINE)
-    assert "factor per layer ×0.5" in text
+    assert "rms per layer ×0.5" in text
     assert data_of(doctor_page(report))["findings"][0]["metric"] == "token_mean_abs_cosine"
 
 

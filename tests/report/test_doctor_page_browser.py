@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from isometer.doctor import PRESCRIPTIONS
 from isometer.report import save_page
 from support.browser import listen
 from support.doctor_reports import HOSTILE, hostile_report, long_report, measured_report, outlook, stressed
@@ -97,8 +98,18 @@ def test_opens_from_disk_alone(measured: Opened, report: dict[str, Any]) -> None
     page = measured.page
     assert {"measured", "predicted", "95 % band"} <= set(page.evaluate(TRACES))
     assert page.input_value("#metric") == "mean_abs_cosine", "the curve of the worst finding comes first"
+    assert page.input_value("#kind") == "activation", "one kind of site, that of the prediction"
+    kinds = [row["kind"] for row in report["layers"]]
     drawn = measured.trace("measured")
-    np.testing.assert_allclose(drawn["y"], report["metrics"]["mean_abs_cosine"], rtol=6e-6)
+    wanted = [v for v, kind in zip(report["metrics"]["mean_abs_cosine"], kinds, strict=True) if kind == "activation"]
+    np.testing.assert_allclose(drawn["y"], wanted, rtol=6e-6)
+    limits = page.evaluate("document.getElementById('curve').layout.shapes.filter(s => /limit/.test(s.name))")
+    assert [line["y0"] for line in limits] == pytest.approx([0.975, 0.995])
+    guilty = report["findings"][1]["layers"][0]
+    assert measured.marked() == [guilty]
+    assert page.text_content("#inspector-title") == f"Layer {guilty}"
+    page.select_option("#kind", "")
+    np.testing.assert_allclose(measured.trace("measured")["y"], report["metrics"]["mean_abs_cosine"], rtol=6e-6)
     assert page.locator("#curve .scatterlayer .trace").count() >= 4
     assert page.locator("#gram-first .heatmaplayer image, #gram-first .hm image").count() == 1
     titles = page.eval_on_selector_all("#curve .modebar-btn", "b => b.map(e => e.dataset.title)")
@@ -141,6 +152,7 @@ def test_axis_and_operations(measured: Opened, report: dict[str, Any]) -> None:
 def test_finding_leads_to_its_layer(measured: Opened, report: dict[str, Any]) -> None:
     page = measured.page
     layers = report["findings"][1]["layers"]
+    assert page.locator("#finding-0 a[href='#advice-0']").count() == 1
     page.click(f"#finding-0 a[data-layer='{layers[-1]}']")
     assert page.input_value("#metric") == "mean_abs_cosine"
     assert measured.marked() == [layers[-1]]
@@ -311,6 +323,7 @@ def test_a_thousand_layers_stay_usable(long: Opened) -> None:
 
 def test_infinite_values_sit_at_the_edge(long: Opened) -> None:
     long.page.select_option("#metric", "isometry_gap")
+    long.page.select_option("#kind", "")
     edge = long.trace("off the scale")
     assert edge["layers"] == list(range(501, 1000))
     assert set(edge["symbols"]) == {"triangle-up"}
@@ -350,6 +363,19 @@ def test_texts_have_contrast(measured: Opened, scheme: str) -> None:
     for ink, paper in pairs:
         first, second = sorted((_luminance(_variable(page, name)) for name in (ink, paper)), reverse=True)
         assert (first + 0.05) / (second + 0.05) >= 4.5, (ink, paper)
+
+
+def test_code_is_copied(show: Callable[..., Opened], report: dict[str, Any]) -> None:
+    listed = [PRESCRIPTIONS["zero-bias"].to_dict()]
+    opened = show({**report, "findings": [{**report["findings"][1], "prescriptions": listed}]}, "with-code")
+    page = opened.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click("header [data-copy]")
+    page.wait_for_function("document.querySelector('header [data-copy]').textContent === 'Copied'")
+    assert page.evaluate("navigator.clipboard.readText()") == (
+        "from isometer.doctor.treatment import zero_biases_\n\nzero_biases_(model)"
+    )
+    assert opened.trouble == []
 
 
 @pytest.mark.parametrize("layers", [0, 1])

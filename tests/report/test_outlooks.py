@@ -167,13 +167,13 @@ def test_next_step() -> None:
         "Change the learning rate: adam trains at 0.004, not at 0.1."
     )
     sick = stressed(BASE, False, adam=outlook("sick"))
-    assert next_step(sick) == "Run again with --treat, or start with this: Replace ReLU by its normalised form."
+    assert next_step(sick).startswith("First step: Replace ReLU by its normalised form. Or run the doctor with --treat")
     assert next_step({**sick, "treatment": {"cured": True}}) == ""
     assert "by the book" in next_step(stressed(clean, False, adam=outlook("sick")))
     lost = stressed(clean, False, adam=outlook("sick"))
     lost["trains"]["adam"]["evidence"]["reference_fit"] = 0.0
     assert "the data and the loss" in next_step(lost)
-    assert "run again with --treat" in next_step(stressed(BASE, True, adam=outlook("slow")))
+    assert "is 0.004. First step: Replace ReLU" in next_step(stressed(BASE, True, adam=outlook("slow")))
     unknown = stressed(BASE, None, adam=outlook("unknown"))
     assert next_step(unknown).endswith("pass a larger --budget.")
     unknown["stress"].update(targets="a random teacher", batches=1)
@@ -268,5 +268,5 @@ def test_page_and_notebook_hold_everything() -> None:
     assert "<script" not in fragment
     assert fragment.count("<figure") == 0
     assert len(fragment) < 30_000
-    assert page.index('id="training"') < page.index('id="findings"')
+    assert page.index('id="advice"') < page.index('id="findings"') < page.index('id="training"')
     json.dumps(mixed())

@@ -26,14 +26,15 @@ def causes_section(report: Mapping[str, Any]) -> str:
     if causes:
         parts.append(f'<ol class="causes">{"".join(map(_item, causes))}</ol>')
     if helping:
-        heading = "What else helps" if causes else "What helps"
-        parts.append(f'<h3>{heading}</h3><ul class="causes">{"".join(map(_item, helping))}</ul>')
+        heading = "<h3>What else helps</h3>" if causes else ""
+        parts.append(f'{heading}<ul class="causes">{"".join(map(_item, helping))}</ul>')
     if together(report):
         parts.append(f"<p>{marked(together(report))}</p>")
     if rest:
         parts.append(f"<h3>{_UNEXPLAINED}</h3><p>{marked(rest)}</p>")
     return (
-        '<section id="causes" class="why" aria-labelledby="causes-title"><h2 id="causes-title">Causes</h2>'
+        '<section id="causes" class="why" aria-labelledby="causes-title">'
+        f'<h2 id="causes-title">{"Causes" if causes or not helping else "What helps in short trainings"}</h2>'
         f'<div class="panel">{"".join(parts)}</div></section>'
     )
 

@@ -37,7 +37,7 @@ def cause_words(report: Mapping[str, Any]) -> list[CauseWords]:
     """The causes of a report, most effective repair first.
 
     Example:
-        >>> cause = {"modules": ["blocks.3"], "repair": "Draw anew the weights of `blocks.3`.", "effect": 0.59,
+        >>> cause = {"modules": ["blocks.3"], "repair": "Redraw the weights of `blocks.3`.", "effect": 0.59,
         ...          "evidence": "its weights are 98 times as large as those of its siblings", "where": ""}
         >>> told = cause_words({"causes": [cause], "explanation": {"before": 0.02, "optimizer": "sgd"}})[0]
         >>> print(told.what)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from isometer.doctor.conditions._conditions import CONDITIONS
 from isometer.metrics._catalogue import describe
+from isometer.report._advice import ranked_advice
+from isometer.report._advice_page import addressed_by
 from isometer.report._cause_page import marked, notebook_causes
+from isometer.report._citations import citations_html
 from isometer.report._doctor_metrics import (
     VITALS,
     checked,
     columns,
+    concerns_tokens,
     elided,
     evidence_rows,
     layer_names,
@@ -21,13 +26,13 @@ from isometer.report._doctor_metrics import (
     ordered,
     reading,
     shown,
+    title_of,
     where,
 )
 from isometer.report._outlook_page import notebook_training
-from isometer.report._outlook_words import headline, next_step
+from isometer.report._outlook_words import because, headline, next_step
 
 _COLOURS = {"healthy": "#00795c", "unhealthy": "#c0362c", "undecided": "#8a5a00", "untested": "#5b6573"}
-_KINDS = {"weights": "Weights", "architecture": "Architecture", "batch": "Batch", "training": "Training"}
 _LINKS = 6  # layers of a finding that get a link of their own
 
 
@@ -37,7 +42,9 @@ def verdict(report: Mapping[str, Any]) -> str:
     counts = [(word, sum(f["severity"] == word for f in findings)) for word in ("severe", "moderate")]
     parts = [f"{count} {word}" for word, count in counts if count]
     if not parts:
-        return "nothing found" if not findings else _counted(len(findings), "finding")
+        notes = len(report.get("notes") or ())
+        nothing = f"{_counted(notes, 'note')}, harmless here" if notes else "nothing found"
+        return nothing if not findings else _counted(len(findings), "finding")
     return f"{', '.join(parts)} finding{'s' if len(findings) != 1 else ''}"
 
 
@@ -93,18 +100,59 @@ def sparkline(values: Sequence[float], *, log: bool, width: int = 200, height: i
     )
 
 
-def vitals(report: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Metric, heading, first → last value, and small curve of each vital sign that was measured."""
+@dataclass(frozen=True)
+class Vital:
+    """One vital sign, from the first layer to the last.
+
+    Attributes:
+        metric: its name.
+        heading: what people call it.
+        reading: first → last value.
+        curve: a small picture, SVG.
+        state: `severe`, `moderate`, `noted` or `good`: what the findings say about it.
+        word: the same for reading.
+    """
+
+    metric: str
+    heading: str
+    reading: str
+    curve: str
+    state: str
+    word: str
+
+
+def vitals(report: Mapping[str, Any]) -> list[Vital]:
+    """The vital signs that were measured."""
     table = columns(report)
+    tokens = any(layer["kind"] == "attention" for layer in report["layers"])
     rows = []
     for name, heading in VITALS:
-        if name not in table:
+        if name not in table or (name.startswith("token_") and not tokens):  # positions of images are no tokens
             continue
         known = describe(name)
         defined = [v for v in table[name] if not math.isnan(v)]
-        first, last = (reading(v, known.unit, 3) for v in (defined[0], defined[-1]))
-        rows.append((name, heading, f"{first} → {last}", sparkline(table[name], log=known.axis == "log")))
+        # Close to 1 it is the distance to 1 that matters.
+        first, last = (reading(v, known.unit, 6 if 0.999 < v < 1 else 3) for v in (defined[0], defined[-1]))
+        curve = sparkline(table[name], log=known.axis == "log")
+        rows.append(Vital(name, heading, f"{first} → {last}", curve, *_state(name, report)))
     return rows
+
+
+def _state(name: str, report: Mapping[str, Any]) -> tuple[str, str]:
+    """What the worst finding that this quantity shows says about it."""
+    for finding in ordered(report["findings"]):
+        if _shows(name, finding):
+            severity = "severe" if finding["severity"] == "severe" else "moderate"
+            return severity, f"{severity}: {title_of(finding).lower()}"
+    if any(_shows(name, note) for note in report.get("notes") or ()):
+        return "noted", "notable, harmless here"
+    return "good", "within its limits"
+
+
+def _shows(name: str, finding: Mapping[str, Any]) -> bool:
+    condition = CONDITIONS.get(finding["id"])
+    lead = "token_" if concerns_tokens(finding) else ""
+    return condition is not None and name in {f"{lead}{metric}" for metric in condition.metrics}
 
 
 def compared(comparison: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -119,15 +167,17 @@ def compared(comparison: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def finding_cards(report: Mapping[str, Any]) -> str:
     """One card per finding, severe ones first, in the page's own markup."""
-    available = list(columns(report))
-    names = layer_names(report)
-    cards = [_card(i, f, names, available) for i, f in enumerate(ordered(report["findings"]))]
+    available, names = list(columns(report)), layer_names(report)
+    advice = [] if report.get("treatment") else ranked_advice(report)
+    cards = [
+        _card(i, f, names, look_at(f, available) or "", addressed_by(f, advice))
+        for i, f in enumerate(ordered(report["findings"]))
+    ]
     return "\n".join(cards)
 
 
-def _card(index: int, finding: Mapping[str, Any], names: Sequence[str], available: Sequence[str]) -> str:
+def _card(index: int, finding: Mapping[str, Any], names: Sequence[str], metric: str, addressed: str) -> str:
     severity = "severe" if finding["severity"] == "severe" else "moderate"
-    metric = look_at(finding, available) or ""
     rows = "".join(
         f'<tr><th scope="row">{escape(label)}</th><td>{escape(text)}</td></tr>'
         for label, text in evidence_rows(finding["evidence"])
@@ -139,19 +189,12 @@ def _card(index: int, finding: Mapping[str, Any], names: Sequence[str], availabl
         f'<article class="card {severity}" id="finding-{index}" aria-labelledby="finding-{index}-title">'
         f'<header><span class="badge {severity}">{escape(str(finding["severity"]))}</span>'
         f'<h3 id="finding-{index}-title">{escape(title_of(finding))}</h3>'
-        f'<p class="where">{escape(where(finding["layers"]))}</p></header>'
-        f'<p class="explanation">{escape(str(finding["explanation"]))}</p>'
-        f'<div class="columns">{prescriptions(finding)}{table}</div>'
+        f'<p class="where">{escape(where(finding["layers"]))}</p></header><div class="columns">'
+        f'<div><p class="explanation">{escape(str(finding["explanation"]))}</p>{addressed}</div>{table}</div>'
         f'<footer><p class="links">{_links(index, finding["layers"], names)}</p><p class="actions">'
         f'<button type="button" data-finding="{index}" data-metric="{escape(metric)}">Show on the curves</button>'
         f"{to_table if count else ''}</p>{references(finding['references'])}</footer></article>"
     )
-
-
-def title_of(finding: Mapping[str, Any]) -> str:
-    """What a finding is called; one of a condition that is not known here is called by its id."""
-    text = str(finding["id"])
-    return CONDITIONS[text].title if text in CONDITIONS else (text[:1].upper() + text[1:]).replace("-", " ")
 
 
 def _links(index: int, layers: Sequence[int], names: Sequence[str]) -> str:
@@ -170,28 +213,8 @@ def _links(index: int, layers: Sequence[int], names: Sequence[str]) -> str:
 
 
 def references(ids: Sequence[str]) -> str:
-    """Inventory IDs as small print."""
-    if not ids:
-        return ""
-    return f'<p class="references">Behind it: {", ".join(f"<cite>{escape(str(i))}</cite>" for i in ids)}</p>'
-
-
-def prescriptions(finding: Mapping[str, Any]) -> str:
-    """What to change, grouped by what it touches; the groups come in the order of their best prescription."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for item in finding["prescriptions"]:
-        groups.setdefault(str(item["kind"]), []).append(item)
-    if not groups:
-        return ""
-    parts = []
-    for kind, items in groups.items():
-        lines = "".join(f"<li>{escape(str(item['text']))}{_sources(item['references'])}</li>" for item in items)
-        parts.append(f"<dt>{escape(_KINDS.get(kind, kind))}</dt><dd><ul>{lines}</ul></dd>")
-    return f'<section class="prescriptions"><h4>What to change</h4><dl>{"".join(parts)}</dl></section>'
-
-
-def _sources(ids: Sequence[str]) -> str:
-    return f" <small>[{', '.join(f'<cite>{escape(str(i))}</cite>' for i in ids)}]</small>" if ids else ""
+    """The papers behind a finding as small print."""
+    return f'<p class="references">Theory: {citations_html(ids)}</p>' if ids else ""
 
 
 def notebook_html(report: Mapping[str, Any]) -> str:
@@ -213,25 +236,24 @@ def notebook_html(report: Mapping[str, Any]) -> str:
     told = headline(report)
     colour = _COLOURS[told.state]
     advice = next_step(report)
-    items = []
-    for finding in ordered(report["findings"]):
-        first = next((f"<br>→ {escape(str(p['text']))}" for p in finding["prescriptions"]), "")
-        items.append(
-            f"<li><b>{escape(title_of(finding))}</b> ({escape(str(finding['severity']))}, "
-            f"{escape(where(finding['layers']))}). {escape(str(finding['explanation']))}{first}</li>"
-        )
+    items = [
+        f"<li><b>{escape(title_of(finding))}</b> ({escape(str(finding['severity']))}, "
+        f"{escape(where(finding['layers']))}). {escape(str(finding['explanation']))}</li>"
+        for finding in ordered(report["findings"])
+    ]
     tiles = [
-        f'<div style="flex:1 1 150px;max-width:240px"><div style="font-size:85%;opacity:.8">{escape(heading)} '
-        f'<b>{escape(text)}</b></div><div style="color:#3987c9;max-width:220px">{curve}</div></div>'
-        for name, heading, text, curve in vitals(report)
-        if name != "effective_rank"
+        f'<div style="flex:1 1 150px;max-width:240px"><div style="font-size:85%;opacity:.8">{escape(one.heading)} '
+        f'<b>{escape(one.reading)}</b></div><div style="color:#3987c9;max-width:220px">{one.curve}</div></div>'
+        for one in vitals(report)
+        if one.metric != "effective_rank"
     ]
     listed = f'<ul style="margin:.4em 0;padding-left:1.3em">{"".join(items)}</ul>' if items else ""
     return (
         f'<div style="border-left:4px solid {colour};padding:.4em .9em;margin:.4em 0;max-width:860px">'
         f'<div><b style="color:{colour}">{escape(f"{told.mark} {told.word}".strip())}</b> · '
         f"{escape(str(report['model']))} · {verdict(report)}</div>"
-        f'<div>{marked(str(report["summary"]))}</div><div style="font-size:85%;opacity:.8">{escape(setting(report))}'
+        f"<div>{marked(because(report) or str(report['summary']))}</div>"
+        f'<div style="font-size:85%;opacity:.8">{escape(setting(report))}'
         f"</div>{f'<div>→ {marked(advice)}</div>' if advice else ''}{notebook_causes(report)}"
         f"{notebook_training(report)}"
         f'{listed}<div style="display:flex;flex-wrap:wrap;gap:1em">{"".join(tiles)}</div></div>'

@@ -13,6 +13,7 @@ from isometer.metrics._catalogue import added, describe
 from isometer.metrics._metric import GAIN_RATIO, GROUPS
 from isometer.report._cards import number
 from isometer.report._document import SCHEMA, WRITE
+from isometer.report._evidence_words import evidence_label
 
 _SEVERITY = {"severe": 0, "moderate": 1}
 
@@ -33,20 +34,14 @@ OVERVIEW = (
 
 VITALS = (
     ("rms", "Signal size"),
-    ("mean_abs_cosine", "Likeness of samples"),
-    ("effective_rank", "Directions in use"),
-    ("token_mean_abs_cosine", "Likeness of tokens"),
+    ("mean_abs_cosine", "Similarity of samples"),
+    ("effective_rank", "Directions used"),
+    ("token_mean_abs_cosine", "Similarity of tokens"),
     ("output_gradient_log_norm", "Gradient size"),
 )
 """What the small curves at the top show."""
 
-_BETTER = (
-    ("p value", "p-value"),
-    ("abs cosine", "|cosine|"),
-    ("log10", "log₁₀"),
-    ("times root fan in", "· √fan-in"),
-    ("mean over std", "mean/std"),
-)
+_LEAST = 1e-12  # of a p-value that is worth its digits
 
 
 def checked(report: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -166,16 +161,7 @@ def evidence_rows(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
         >>> evidence_rows({"dead_fraction": 0.97, "p_value": 1e-6, "first_layers": [1, 2]})
         [('dead units', '97 %'), ('p-value', '1e−06'), ('first layers', '1, 2')]
     """
-    return [(_label(key), _evidence(key, value)) for key, value in evidence.items() if value is not None]
-
-
-def _label(key: str) -> str:
-    if key in METRICS:
-        return METRICS[key].title
-    text = key.replace("_", " ").removesuffix(" deg")
-    for plain, better in _BETTER:
-        text = text.replace(plain, better)
-    return text
+    return [(evidence_label(key), _evidence(key, value)) for key, value in evidence.items() if value is not None]
 
 
 def _evidence(key: str, value: Any) -> str:
@@ -190,6 +176,10 @@ def _evidence(key: str, value: Any) -> str:
         return value
     if key in METRICS:
         return reading(shown(key, [value])[0], METRICS[key].unit)
+    if key == "p_value" and real(value) < _LEAST:
+        return f"below {number(_LEAST, 1)}"
+    if "cosine" in key and 0.999 < real(value) < 1:
+        return number(real(value), 6)  # it is the distance to 1 that matters
     if "factor" in key.split("_"):
         return f"×{reading(real(value))}"
     unit = "%" if key.endswith(("_fraction", "_share")) else "°" if key.endswith("_deg") else ""
@@ -197,8 +187,20 @@ def _evidence(key: str, value: Any) -> str:
 
 
 def ordered(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Severe findings first, otherwise as they came."""
-    return sorted(findings, key=lambda finding: _SEVERITY.get(finding["severity"], len(_SEVERITY)))
+    """Severe findings first, among equals those that name a cause, otherwise as they came."""
+    return sorted(findings, key=lambda one: (_SEVERITY.get(one["severity"], len(_SEVERITY)), not names_cause(one)))
+
+
+def names_cause(finding: Mapping[str, Any]) -> bool:
+    """Whether a finding is about something that was set, such as weights, and not about a symptom in the signal."""
+    condition = CONDITIONS.get(finding["id"])
+    return condition is not None and condition.cause
+
+
+def title_of(finding: Mapping[str, Any]) -> str:
+    """What a finding is called; one of a condition that is not known here is called by its id."""
+    text = str(finding["id"])
+    return CONDITIONS[text].title if text in CONDITIONS else (text[:1].upper() + text[1:]).replace("-", " ")
 
 
 def look_at(finding: Mapping[str, Any], available: Iterable[str]) -> str | None:

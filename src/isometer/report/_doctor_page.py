@@ -15,17 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isometer.doctor.conditions._conditions import CONDITIONS
 from isometer.errors import IsometerError
 from isometer.files import existing_folder, write_whole
 from isometer.metrics._catalogue import describe
 from isometer.metrics._metric import GROUPS
+from isometer.report._advice import ranked_advice
+from isometer.report._advice_page import advice_section, code_html
 from isometer.report._cause_page import causes_section, marked
 from isometer.report._doctor_fragments import (
     compared,
     finding_cards,
     notebook_html,
     setting,
-    title_of,
     verdict,
     vitals,
 )
@@ -37,11 +39,22 @@ from isometer.report._doctor_metrics import (
     overview,
     real,
     shown,
+    title_of,
     where,
 )
 from isometer.report._document import checked_page
 from isometer.report._outlook_page import training_section
-from isometer.report._outlook_words import has_verdicts, headline, next_step, note_words, nothing_found, symptoms
+from isometer.report._outlook_words import (
+    because,
+    has_verdicts,
+    headline,
+    next_step,
+    note_words,
+    nothing_found,
+    remarks,
+    symptoms,
+)
+from isometer.report._similarity_words import similarity_words
 from isometer.report._treatment import treatment_section
 from isometer.serialize import json_data, json_text
 
@@ -91,16 +104,18 @@ def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
         mark=told.mark or "–",
         word=escape(told.word),
         counts=escape(verdict(report)),
-        summary=marked(str(report["summary"])),
+        summary=marked(_told_first(report)),
         setting=escape(setting(report)),
-        reliability="" if has_verdicts(report) else trust,
-        next=f'<p class="next">→ {marked(advice)}</p>' if advice else "",
+        reliability="" if has_verdicts(report) or not trust else f'<p class="setting">{trust}</p>',
+        next=f'<p class="next">{marked(advice)}</p>{_first_code(report)}' if advice else "",
         causes=causes_section(report),
         training=training_section(report),
         symptoms=escape(symptoms(report)),
         trust=f'<p class="about">{trust}</p>' if trust and has_verdicts(report) and report["findings"] else "",
         comparison=_comparison(report.get("comparison")) + treatment_section(report.get("treatment")),
         vitals=_vitals(report),
+        similarity=escape(similarity_words(report)),
+        advice=advice_section(report),
         findings=finding_cards(report) or _no_findings(report, told.state),
         data=embedded(_payload(report)),
         plotly=plotly,
@@ -181,6 +196,19 @@ def _policy(*scripts: str) -> str:
     )
 
 
+def _told_first(report: Mapping[str, Any]) -> str:
+    """Why it does not train, after why that is not known; what there is to say otherwise."""
+    unclear = remarks(report) if headline(report).state == "undecided" else []
+    return " ".join([*unclear, because(report)]).strip() or str(report["summary"])
+
+
+def _first_code(report: Mapping[str, Any]) -> str:
+    """The lines of the first step, where it is a change that the findings recommend."""
+    if report.get("causes") or headline(report).state == "healthy":
+        return ""
+    return next((code_html(one.code) for one in ranked_advice(report)), "")
+
+
 def _no_findings(report: Mapping[str, Any], state: str) -> str:
     listed = "".join(f"<li>{escape(line)}</li>" for line in note_words(report))
     return f'<p class="clean {state}">{escape(nothing_found(report))}</p>' + (f"<ul>{listed}</ul>" if listed else "")
@@ -210,17 +238,42 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
 
 def _vitals(report: Mapping[str, Any]) -> str:
     return "".join(
-        f'<button type="button" class="vital" data-vital="{escape(name)}" aria-pressed="false">'
-        f'<span class="label">{escape(heading)}</span><span class="value">{escape(text)}</span>{curve}'
-        f'<span class="label small">{escape(describe(name).title)}</span></button>'
-        for name, heading, text, curve in vitals(report)
+        f'<button type="button" class="vital {one.state}" data-vital="{escape(one.metric)}" aria-pressed="false">'
+        f'<span class="label">{escape(one.heading)}</span><span class="value">{escape(one.reading)}</span>{one.curve}'
+        f'<span class="label small">{escape(describe(one.metric).title)}</span>'
+        f'<span class="judged">{escape(one.word)}</span></button>'
+        for one in vitals(report)
     )
+
+
+def _guilty(report: Mapping[str, Any]) -> int | None:
+    """The layer to look at first: that of the first cause, or the first one of the leading finding."""
+    names = [str(layer["name"]) for layer in report["layers"]]
+    modules = [str(name) for cause in report.get("causes") or () for name in cause["modules"]]
+    named = next((names.index(module) for module in modules if module and module in names), None)
+    if named is not None:
+        return named
+    layers = (layer for finding in ordered(report["findings"]) for layer in finding["layers"])
+    return next((int(layer) for layer in layers if 0 <= layer < len(names)), None)
+
+
+def _levels() -> dict[str, list[float]]:
+    """Where harm begins and where it is severe, for the quantities that have such a level."""
+    collapse = CONDITIONS["rank-collapse"]
+    tokens = collapse.variants["tokens"].limits or collapse.limits
+    ones = {"mean_abs_cosine": collapse.limits, "token_mean_abs_cosine": tokens}
+    shares = {"dead_fraction": "dead-units", "saturated_fraction": "saturation"}
+    levels = {name: [1 - limits.moderate, 1 - limits.severe] for name, limits in ones.items()}
+    for name, condition in shares.items():
+        limits = CONDITIONS[condition].limits
+        levels[name] = shown(name, [limits.moderate, limits.severe])
+    return levels
 
 
 def _payload(report: Mapping[str, Any]) -> dict[str, Any]:
     """Everything the scripts need, numbers in the units in which they are shown."""
     layers = report["layers"]
-    table = columns(report)
+    table, levels = columns(report), _levels()
     metrics = []
     for name, values in table.items():
         known = describe(name)
@@ -234,6 +287,7 @@ def _payload(report: Mapping[str, Any]) -> dict[str, Any]:
                 "about": known.sentence,
                 "companion": known.companion if known.companion in table else None,
                 "reference": known.reference,
+                "limits": levels.get(name, []),
                 "values": _rounded(values),
             }
         )
@@ -246,6 +300,7 @@ def _payload(report: Mapping[str, Any]) -> dict[str, Any]:
         "shape": ["×".join(map(str, layer["shape"])) for layer in layers],
         "groups": list(GROUPS),
         "overview": overview(table),
+        "guilty": _guilty(report),
         "metrics": metrics,
         "findings": [
             {

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from isometer.metrics._catalogue import added
 from isometer.metrics._metric import GAIN_RATIO
+from isometer.report._advice import ranked_advice
 from isometer.report._cards import number
 from isometer.report._cause_words import CauseWords, also_helps, cause_words, together, unexplained
 from isometer.report._doctor_fragments import compared, setting, verdict
@@ -29,6 +30,7 @@ from isometer.report._doctor_metrics import (
 )
 from isometer.report._outlook_words import (
     after_words,
+    because,
     has_verdicts,
     headline,
     next_step,
@@ -40,12 +42,14 @@ from isometer.report._outlook_words import (
     symptoms,
     trained,
 )
-from isometer.report._treatment import print_treatment
+from isometer.report._similarity_words import similarity_words
+from isometer.report._treatment import print_treatment, printable_lines
 
 _STYLES = {"severe": "bold red", "moderate": "bold yellow"}
 _STATES = {"healthy": "bold green", "unhealthy": "bold red", "undecided": "bold yellow", "untested": "bold"}
 _VERDICTS = {"trains": "green", "slow": "yellow", "sick": "red", "unknown": "yellow"}
 _KEY_NUMBERS = 4
+_ADVICE = 3
 _TOKENS = "token_mean_abs_cosine"  # shown where a finding is about tokens
 _COLUMNS = (
     ("rms", "rms"),
@@ -95,10 +99,11 @@ def print_report(console: Console, report: Mapping[str, Any], *, layers: int | N
         _print_dim(console, [report.get("reliability", "")])
     for index, finding in enumerate(findings, start=1):
         _print_finding(console, index, finding, names)
+    _print_advice(console, report)
     harmless = note_words(report)
     if harmless:
         console.print(Text("\nNoted, harmless here: the model trains", style="dim"))
-        _print_dim(console, harmless)
+        _print_dim(console, [*harmless, similarity_words(report)])
     _print_comparison(console, report.get("comparison"))
     print_treatment(console, report.get("treatment"))
     if report["layers"] and layers != 0:
@@ -116,6 +121,8 @@ def _print_verdict(console: Console, report: Mapping[str, Any]) -> None:
     head.append(f" · {printable(report['model'])} · {verdict(report)}", style="default not bold")
     console.print(head)
     console.print(Padding(Text(printable(report["summary"]), style="bold"), (0, 0, 0, 2)))
+    if not report.get("causes") and because(report):  # the summary names causes
+        console.print(Padding(Text(printable(because(report))), (0, 0, 0, 2)))
     _print_dim(console, [setting(report), "" if has_verdicts(report) else report.get("reliability", "")])
     if trained(report):
         _print_outlooks(console, report)
@@ -208,12 +215,22 @@ def _print_finding(console: Console, index: int, finding: Mapping[str, Any], nam
             line.append(printable(value))
         console.print(Padding(line, (0, 0, 0, 2)))
     console.print(Padding(Text(printable(finding["explanation"])), (0, 0, 0, 2)))
-    for prescription in finding["prescriptions"][:1]:
-        advice = Text.assemble(("→ ", "bold green"), printable(prescription["text"]))
-        others = len(finding["prescriptions"]) - 1
-        if others:
-            advice.append(f" (or {others} more)", style="dim")
-        console.print(Padding(advice, (0, 0, 0, 2)))
+
+
+def _print_advice(console: Console, report: Mapping[str, Any]) -> None:
+    """The most promising changes over all findings, with the lines of the first."""
+    every = [] if report.get("treatment") else ranked_advice(report)
+    if not every:
+        return
+    console.print(Text("\nWhat to change, most promising first", style="bold"))
+    for index, one in enumerate(every[:_ADVICE], start=1):
+        lead = Text.assemble((f"{index}. ", "bold green"), printable(one.text))
+        lead.append(f" ({printable(', '.join(one.findings))})", style="dim")
+        console.print(Padding(lead, (0, 0, 0, 2)))
+        if index == 1 and one.code:
+            console.print(Padding(Text(printable_lines(one.code), style="cyan"), (0, 0, 0, 6)))
+    if len(every) > _ADVICE:
+        _print_dim(console, [f"{len(every) - _ADVICE} more in the report of --html"])
 
 
 def _print_comparison(console: Console, comparison: Mapping[str, Any] | None) -> None:

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from isometer.report._advice import ranked_advice
 from isometer.report._cards import number
+from isometer.report._cause_words import first_cause
 from isometer.report._doctor_metrics import elided, ordered, real
 
 ANSWERS = {"trains": "yes", "slow": "slowly", "sick": "no", "unknown": "unclear"}
@@ -321,6 +323,8 @@ def symptoms(report: Mapping[str, Any]) -> str:
     slow = any(_verdict(one) == "slow" for one in (report.get("trains") or {}).values())
     if state == "untested":
         return "Findings"
+    if report.get("notes") and not report["findings"]:
+        return "Notes: unusual, but harmless here"
     if state == "unhealthy" or (state == "healthy" and slow):
         return "Findings: symptoms that may explain the verdict"
     return "Findings: symptoms, though it trains" if state == "healthy" else "Findings: symptoms"
@@ -333,13 +337,13 @@ def note_words(report: Mapping[str, Any]) -> list[str]:
         >>> note_words({"notes": [{"id": "rank-collapse", "explanation": "Samples look alike. They cannot be told."}]})
         ['rank-collapse: Samples look alike.']
     """
-    return [f"{one['id']}: {str(one['explanation']).split('. ')[0].rstrip('.')}." for one in report.get("notes") or ()]
+    return [f"{one['id']}: {first_sentence(str(one['explanation']))}" for one in report.get("notes") or ()]
 
 
 def nothing_found(report: Mapping[str, Any]) -> str:
     """What to say where the probe found nothing, or nothing that matters."""
     if report.get("notes"):
-        return "The probe noted what is harmless here, since the model trains."
+        return "No findings. The probe notes what is unusual; it does no harm here, because the model trains."
     return {
         "untested": "The probe found nothing that harms training at this depth. The curves below show why.",
         "healthy": "The probe found nothing that harms training at this depth. The curves below show why.",
@@ -360,7 +364,8 @@ def next_step(report: Mapping[str, Any]) -> str:
     if report.get("treatment"):
         return ""
     if not has_verdicts(report):
-        return "Examine it with the stress test to know whether it trains."
+        first = next((f"First step: {one.text} " for one in ranked_advice(report)), "")
+        return f"{first}Examine it with the stress test to know whether it trains."
     state = headline(report).state
     if state == "undecided":
         return _cure(report) if report.get("causes") else _more_to_go_by(report)
@@ -372,7 +377,7 @@ def next_step(report: Mapping[str, Any]) -> str:
     name, one = _best(report)
     at = one.get("at_rate")
     if _verdict(one) == "slow":
-        return f"The best learning rate found for {name} is {rate_text(one['best_rate'])}; {_cure(report, lead='')}"
+        return f"The best learning rate found for {name} is {rate_text(one['best_rate'])}. {_cure(report)}"
     if at is not None:
         return f"Train it with {name}: your rate {rate_text(at['rate'])} works, the best found is " + (
             f"{rate_text(one['best_rate'])}."
@@ -401,17 +406,34 @@ def _better_rate(report: Mapping[str, Any]) -> str:
     return f"Change the learning rate: {name} trains at {rate_text(one['best_rate'])}, not at {rate_text(at['rate'])}."
 
 
-def _cure(report: Mapping[str, Any], lead: str = "Run again with --treat") -> str:
-    """What the first cause asks for, else what the first finding does."""
-    advice = next((str(one["repair"]) for one in report.get("causes") or ()), "") or next(
-        (one["prescriptions"][0]["text"] for one in ordered(report["findings"]) if one["prescriptions"]), ""
-    )
-    if advice:
-        return f"{lead or 'run again with --treat'}, or start with this: {advice}"
-    text = "Look at what a step does, and at the data and the loss."
-    if any(_reference(one) >= _LEARNS for one in report["trains"].values()):
-        text = "Initialise it by the book: the same architecture learns then."
-    return text if lead else text[:1].lower() + text[1:]
+def _cure(report: Mapping[str, Any]) -> str:
+    """What the first cause needs, else the most promising change that the findings recommend."""
+    repair = next((str(one["repair"]) for one in report.get("causes") or ()), "")
+    text = repair or next((one.text for one in ranked_advice(report)), "")
+    if text:
+        return f"First step: {text} Or run the doctor with --treat, which tries repairs on a copy."
+    if any(_reference(one) >= _LEARNS for one in (report.get("trains") or {}).values()):
+        return "First step: initialise it by the book (`redraw_`): the same architecture then learns."
+    return "First step: check the data and the loss, and what one step does."
+
+
+def because(report: Mapping[str, Any]) -> str:
+    """Why a model does not train, one sentence: its first cause, or else what the leading finding saw.
+
+    Example:
+        >>> found = {"id": "wrong-gain", "severity": "severe", "explanation": "The gain is 0.5; ReLU needs 1.41. So."}
+        >>> because({"healthy": False, "findings": [found]})
+        'The gain is 0.5; ReLU needs 1.41.'
+    """
+    text = first_cause(report.get("causes") or ())
+    if not text and report["findings"]:
+        text = first_sentence(str(ordered(report["findings"])[0]["explanation"]))
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+
+
+def first_sentence(text: str) -> str:
+    """What stands before the first full stop that ends a sentence."""
+    return f"{text.split('. ')[0].rstrip('.')}."
 
 
 def _reference(one: Mapping[str, Any]) -> float:
@@ -422,7 +444,7 @@ def _reference(one: Mapping[str, Any]) -> float:
 def _more_to_go_by(report: Mapping[str, Any]) -> str:
     stress = report.get("stress") or {}
     if stress.get("skipped"):  # where time is short, it says itself what to do
-        return "" if "—" in str(stress["skipped"]) else "Pass a smaller batch."
+        return _cure(report) if report["findings"] else "" if "—" in str(stress["skipped"]) else "Pass a smaller batch."
     wanted = [
         *(["labels"] if stress.get("targets") == "a random teacher" else []),
         *(["more batches"] if stress.get("batches", 1) == 1 else []),
@@ -431,8 +453,11 @@ def _more_to_go_by(report: Mapping[str, Any]) -> str:
     fits = [real(one["evidence"].get(key)) for one in report["trains"].values() for key in ("fit", "reference_fit")]
     severe = any(one["severity"] == "severe" for one in report["findings"])
     if severe and all(value < _LEARNS for value in fits if not math.isnan(value)):
-        # Any sound network fits one batch, so the architecture itself is suspect.
-        return f"Not even one batch is fitted, by the book or not; the findings may say why: {_cure(report, lead='')}"
+        # Any sound network fits one batch.
+        return (
+            "Neither the model nor its reference fits even one batch, so the architecture itself is suspect. "
+            f"{_cure(report)}"
+        )
     return f"Neither the model nor its reference learned enough to tell: pass {_or(wanted)}."
 
 

@@ -352,7 +352,7 @@ def test_weights_that_are_drawn_twice_are_written_down_once(trained: bool) -> No
     one = judge(adam=0.9)
     values = iter([0.2, 0.9])
     one.bench.progress = lambda *_, **__: look(next(values))  # type: ignore[method-assign]
-    fix = Repair("weights", ("2",), "Draw anew the weights of `2`.", "they are large", 3.0, lambda model: None)
+    fix = Repair("weights", ("2",), "Redraw the weights of `2`.", "they are large", 3.0, lambda model: None)
     cause = Cause(("2",), fix.advice, 0.2, fix.evidence, "weights", fixes=(fix,))
     route = TreatmentSearch(model, inputs, 0, one).recommended(look(0.0), [cause])
     # What was frozen is drawn anew by its name only.

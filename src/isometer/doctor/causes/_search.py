@@ -47,7 +47,7 @@ class Cause:
     """A part of a model that keeps it from learning: returned to its reference, the model learns.
 
     Example:
-        >>> cause = Cause(("blocks.3",), "Draw anew the weights of `blocks.3`.", 0.4, "its weights are zero", "weights")
+        >>> cause = Cause(("blocks.3",), "Redraw the weights of `blocks.3`.", 0.4, "its weights are zero", "weights")
         >>> cause.to_dict()["modules"], cause.effect
         (['blocks.3'], 0.4)
 

@@ -55,7 +55,7 @@ def weight_repairs(model: nn.Module, forward: Forward, *, seed: int) -> list[Rep
     for name, module in modules.items():
         odd = max(_oddities(module, typical), key=lambda one: one.deviation, default=_Oddity(0.0, ""))
         kind: RepairKind = "norm" if _is_norm(module) else "weights"
-        verb = "Reset" if kind == "norm" else "Draw anew the weights of"
+        verb = "Reset" if kind == "norm" else "Redraw the weights of"
         redraw = Redraw(frozenset({name}), forward, seed)
         found.append(Repair(kind, (name,), f"{verb} {shown(name)}.", odd.words, odd.deviation, redraw))
         if not all(p.requires_grad for p in module.parameters(recurse=False) if p.is_floating_point()):

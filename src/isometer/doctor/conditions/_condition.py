@@ -105,6 +105,8 @@ class Condition:
         check: looks at a case and yields a `Sign` for each finding: a function, or `module:function`, which is imported
             when a model is diagnosed, so that tables and pages do without torch.
         order: checks are made from small to large; each sees what those before it found.
+        cause: whether it names something that was set (weights, batch) and not a symptom in the signal. Reports tell
+            causes first.
         variants: forms in which limits, harm, references or prescriptions differ, by the name that a `Sign` gives.
 
     Raises:
@@ -121,6 +123,7 @@ class Condition:
     prescriptions: tuple[str, ...]
     check: Check | str
     order: int = 100
+    cause: bool = False
     variants: Mapping[str, Variant] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:

@@ -44,7 +44,7 @@ CONDITIONS = Registry(
                 "steps.",
                 _CALIBRATED,
             ),
-            harm="Training along what tells samples apart is slower than along what they share.",
+            harm="Training is slower along what distinguishes the samples than along what they share.",
             references=("002/lem-4", "001/thm-5.11"),
             prescriptions=(
                 "normalize-activation",
@@ -64,7 +64,7 @@ CONDITIONS = Registry(
                     Limits(
                         1e-4,
                         1e-5,
-                        "A readout over tokens needs less: post-norm transformers train at 5e-4.",
+                        "A readout over tokens tolerates more: post-norm transformers train at 5e-4.",
                         _PATIENTS,
                     ),
                     references=("002/lem-4",),
@@ -112,7 +112,7 @@ CONDITIONS = Registry(
             reads="slope of log ‖∂loss/∂(trunk)‖ toward the input, times the depth",
             metrics=("output_gradient_log_norm",),
             limits=_GRADIENT,
-            harm="A learning rate small enough for the first layers leaves the last ones where they are.",
+            harm="A learning rate small enough for the first layers hardly moves the last ones.",
             references=("001/eq-6.1-6.2",),
             prescriptions=(
                 "principled-gain",
@@ -144,7 +144,7 @@ CONDITIONS = Registry(
             reads="slope of log ‖∂loss/∂(trunk)‖ toward the input, times the depth, with the other sign",
             metrics=("output_gradient_log_norm",),
             limits=_GRADIENT,
-            harm="The first layers do not move at any learning rate the last ones can bear.",
+            harm="No learning rate that the last layers tolerate moves the first ones.",
             references=("001/eq-6.1-6.2",),
             prescriptions=("principled-gain", "normalize-activation", "shape-activation", "add-residual"),
             check=f"{_CHECKS}._gradients:gradient_vanishing",
@@ -154,12 +154,12 @@ CONDITIONS = Registry(
         Condition(
             "gradient-alignment",
             "Gradient alignment",
-            reads="1 − mean |cos| of the gradients of pairs that ask for the same change of output",
+            reads="1 − mean |cos| of the gradients of pairs that need the same change of the output",
             metrics=("gradient_alignment",),
             limits=Limits(
-                0.05, 0.005, "The share of a step that tells samples apart: the tangent kernel is nearly constant."
+                0.05, 0.005, "The share of a step that distinguishes samples: the tangent kernel is nearly constant."
             ),
-            harm="A step then moves all outputs together, whatever the samples are.",
+            harm="A step then moves all outputs together, whatever the inputs are.",
             references=("002/prop-8", "002/fig-8"),
             prescriptions=(
                 "add-batch-norm",
@@ -179,8 +179,8 @@ CONDITIONS = Registry(
             limits=Limits(
                 0.5, 0.8, "In the invariant geometry of recentring and ReLU the share tends to (n − 1)/n.", _PATIENTS
             ),
-            harm="Recentring without rescaling lets ReLU single out one sample, and what tells the others apart is "
-            "lost beside it.",
+            harm="Recentring without rescaling lets ReLU single out one sample, and the differences between the "
+            "others become negligible.",
             references=("000/def-12", "000/odd-emergence", "000/thm-11"),
             prescriptions=("full-batch-norm", "normalize-activation"),
             check=f"{_CHECKS}._signal:odd_point",
@@ -192,18 +192,19 @@ CONDITIONS = Registry(
             reads="share of samples that repeat another or are zero",
             metrics=("effective_rank",),
             limits=Limits(
-                0.0, 0.5, "Any repeat is worth a word; half of the batch is half of what a step could learn from."
+                0.0, 0.5, "Any repeat is worth knowing; half of the batch is half of what a step could learn from."
             ),
-            harm="Equal samples stay equal at every depth, and add nothing to a step.",
+            harm="Equal samples stay equal at every depth and add nothing to a step.",
             references=("001/claim-6.rank", "001/claim-6.degen"),
             prescriptions=("distinct-samples",),
             check=f"{_CHECKS}._batch:degenerate_batch",
             order=10,
+            cause=True,
             variants={
                 "batch-statistics": Variant(
                     "with batch norm",
-                    harm="Batch norm keeps equal samples equal at every depth, so the batch never gets more than "
-                    "that many directions, and gradients through it grow faster.",
+                    harm="Batch norm keeps equal samples equal at every depth, so the batch spans at most that many "
+                    "directions, and gradients through it grow faster.",
                 )
             },
         ),
@@ -219,11 +220,12 @@ CONDITIONS = Registry(
                 "exp(−3.8 Σ 1/n²): three quarters and one half at the limits.",
                 f"{_CALIBRATED}, n = 4 … 16 and 4 or 10 layers",
             ),
-            harm="What a sample becomes depends on the few others it is with, and gradients grow faster.",
+            harm="The output for a sample depends on the few others in its batch, and gradients grow faster.",
             references=("001/claim-6.gauss", "001/map-3.3"),
             prescriptions=("larger-batch", "batch-free-norm"),
             check=f"{_CHECKS}._batch:small_batch",
             order=90,
+            cause=True,
         ),
         Condition(
             "asymmetric-init",
@@ -235,11 +237,12 @@ CONDITIONS = Registry(
                 4.0,
                 "For inputs of one sign, the part of a pre-activation common to all units over the part that differs.",
             ),
-            harm="Every layer then pushes all samples toward one direction, with batch norm as well as without.",
+            harm="Every layer then pushes all samples toward one direction, with or without batch norm.",
             references=("002/init-asym", "002/alg-asym-init", "002/fig-6"),
             prescriptions=("symmetric-init", "orthogonal-init"),
             check=f"{_CHECKS}._weights:asymmetric_weights",
             order=100,
+            cause=True,
         ),
         Condition(
             "wrong-gain",
@@ -247,33 +250,33 @@ CONDITIONS = Registry(
             reads="Σ log(gain / principled gain) over layers with nothing to normalise in between",
             metrics=("weight_gain",),
             limits=_GROWTH,
-            harm="Gains multiply up over the depth; named only beside a symptom that they explain.",
+            harm="Errors of the gain compound over the depth; reported only beside a symptom that they explain.",
             references=("001/act-gain", "004/fact-1"),
             prescriptions=("principled-gain", "add-layer-norm", "add-batch-norm"),
             check=f"{_CHECKS}._weights:wrong_gain",
             order=140,  # last: it explains what the others found
+            cause=True,
         ),
         Condition(
             "dead-units",
             "Dead units",
             reads="share of units that are zero on the whole batch",
             metrics=("dead_fraction",),
-            limits=Limits(
-                0.75, 0.95, "Weights with a symmetric law leave at most half of them so; the rest is lost width."
-            ),
+            limits=Limits(0.75, 0.95, "Symmetric weights silence at most half of the units; the rest is lost width."),
             harm="Silent units get no gradient and stay silent.",
             references=("000/metric-activity",),
             prescriptions=("zero-bias", "symmetric-init", "add-batch-norm"),
             check=f"{_CHECKS}._units:dead_units",
             order=110,
+            cause=True,
         ),
         Condition(
             "saturation",
             "Saturation",
             reads="share of entries with slope below 5 % of the largest, in most layers",
             metrics=("saturated_fraction",),
-            limits=Limits(0.35, 0.6, "The gradient through a layer has at most the rest."),
-            harm="Gradients pass through the rest only, and what comes out is close to a sign.",
+            limits=Limits(0.35, 0.6, "Only the remaining entries pass a gradient."),
+            harm="Gradients pass only through the rest, and the output is close to a sign.",
             references=("001/thm-5.11",),
             prescriptions=("principled-gain", "add-batch-norm", "add-layer-norm"),
             check=f"{_CHECKS}._units:saturation",
@@ -285,7 +288,7 @@ CONDITIONS = Registry(
             reads="Σ over activations of the share of variance that no linear function explains",
             metrics=("mean_abs_cosine",),
             limits=Limits(1e-4, 1e-6, "The network computes what its linear part computes, up to this share."),
-            harm="The network can do what its linear part can do and no more.",
+            harm="The network can compute only what its linear part can.",
             references=("001/tab-5.2",),
             prescriptions=("principled-gain", "zero-bias", "add-layer-norm"),
             check=f"{_CHECKS}._units:effectively_linear",

@@ -67,7 +67,7 @@ class Prescription:
         >>> PRESCRIPTIONS["zero-bias"].kind, PRESCRIPTIONS["zero-bias"].calls[0][0].line(0)
         ('weights', 'zero_biases_(model)')
         >>> PRESCRIPTIONS["fewer-layers"].elsewhere
-        'which layers to leave out is for you to decide'
+        'only you can decide which layers to leave out'
 
     Attributes:
         id: short name, the same wherever the same change is meant.

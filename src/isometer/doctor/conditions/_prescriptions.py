@@ -28,14 +28,14 @@ _PASS = "one forward and backward pass"
 _WEIGHTS = (
     Prescription(
         "principled-gain",
-        "Scale the weights so that the second moment is kept: standard deviation gain/√fan_in with the gain "
-        "1/√E[φ(z)²] of the activation that follows (√2 for ReLU).",
+        "Scale the weights so that every layer preserves the second moment: standard deviation gain/√fan_in, where "
+        "gain = 1/√E[φ(z)²] for the activation φ that follows (√2 for ReLU).",
         "weights",
         ("001/act-gain",),
         calls=((_gain("keep"),),),
-        theory="With variance gain²/fan_in and gain = 1/√E φ(z)² every layer keeps the second moment of its input.",
+        theory="With variance gain²/fan_in and gain = 1/√E φ(z)², layers preserve the second moment of their input.",
         cost=_PASS,
-        side_effects="Weights are rescaled layer by layer; a trained model no longer computes what it did.",
+        side_effects="Weights are rescaled layer by layer, so a trained model computes something else.",
         cannot="No activation follows any weights, or one is not in the registry; all weights of a layer zero; "
         f"{_REFUSED}.",
     ),
@@ -97,11 +97,11 @@ _WEIGHTS = (
     ),
     Prescription(
         "iterative-orthogonalization",
-        "Set each layer's weights from the singular values of what reaches it, on a batch larger than the width.",
+        "Set each layer's weights from the singular values of its input, on a batch larger than the width.",
         "weights",
         ("003/alg-iter-mlp", "001/alg-2.6"),
         calls=((Call(_INIT, "iterative_orthogonalization_", batch=True, seeded=True), _gain("keep")),),
-        theory="Each layer takes the root of the singular values of what reaches it, so the orthogonality gap falls.",
+        theory="Each layer takes the square root of its input's singular values, so the orthogonality gap falls.",
         cost="one forward pass and an eigendecomposition per layer",
         side_effects="Weights of square layers come from the batch, their biases are zero.",
         cannot=f"Fewer samples than features, no square layer, a layer that runs twice; {_REFUSED}.",
@@ -119,10 +119,10 @@ _WEIGHTS = (
     ),
     Prescription(
         "by-the-book",
-        "Draw all weights anew: Gaussian, scaled so that every layer returns values of size 1, biases zero, norms 1.",
+        "Redraw all weights: Gaussian, scaled so that every layer returns values of size 1, biases zero, norms 1.",
         "weights",
         calls=((Call(_HERE, "redraw_", batch=True, seeded=True),),),
-        theory="Every layer returns what the next one expects, whatever stands between them.",
+        theory="Every layer returns values of the size that the next one expects, whatever lies between them.",
         cost="one forward pass",
         side_effects="All weights are redrawn, the last layer starts small; a trained model loses what it learned.",
         cannot="Everything is frozen. Parameters that belong to no known kind of layer stay as they are.",
@@ -131,7 +131,7 @@ _WEIGHTS = (
         "finite-weights",
         "Restore the weights from a checkpoint in which they are finite.",
         "weights",
-        elsewhere="only a checkpoint has the weights that were lost; load it, or choose symmetric-init",
+        elsewhere="only a checkpoint holds the lost weights; load one, or choose symmetric-init",
     ),
 )
 _ARCHITECTURE = (
@@ -161,25 +161,25 @@ _ARCHITECTURE = (
     ),
     Prescription(
         "add-batch-norm",
-        "Normalise pre-activations over the batch (of at least 16 samples): it keeps the samples apart at any depth.",
+        "Normalise pre-activations over the batch (at least 16 samples): this keeps the samples distinct at any depth.",
         "architecture",
         ("002/thm-3", "001/thm-A.2"),
         calls=((_own("add_norm_", norm="batch"),),),
         theory="Batch norm keeps the rank of a batch up at any depth.",
         cost="two passes over each pre-activation in every step",
-        side_effects="Samples of a batch depend on each other, running statistics in evaluation; with Gaussian weights "
-        "gradients grow with depth.",
+        side_effects="Samples of a batch depend on each other; evaluation uses running statistics; with Gaussian "
+        "weights gradients grow with depth.",
         cannot="No weights followed by an activation without a normalisation between; modules used twice; tokens.",
     ),
     Prescription(
         "add-layer-norm",
-        "Put a layer norm (or RMS norm) before every layer of weights, so that scales no longer multiply up.",
+        "Put a layer norm (or RMS norm) before every layer of weights, so that errors of scale do not compound.",
         "architecture",
         ("001/thm-4.3",),
         calls=((_own("add_norm_", norm="layer"),),),
-        theory="The size of every pre-activation is 1 whatever the weights.",
+        theory="Every pre-activation has size 1, whatever the weights.",
         cost="two passes over each pre-activation in every step",
-        side_effects="The gain of the weights no longer matters, only their direction.",
+        side_effects="Only the direction of the weights matters then, not their gain.",
         cannot="No weights followed by an activation without a normalisation between; modules used twice.",
     ),
     Prescription(
@@ -200,7 +200,7 @@ _ARCHITECTURE = (
         calls=((Call(_HERE, "batch_free_norm_"),),),
         theory="Each sample is normalised by itself, so the batch may be of any size.",
         cost="as before",
-        side_effects="What batch norm did against rank collapse is lost; trained statistics are dropped.",
+        side_effects="The protection of batch norm against rank collapse is lost, and so are trained statistics.",
         cannot="The model has no batch norm module.",
     ),
     Prescription(
@@ -215,10 +215,10 @@ _ARCHITECTURE = (
     ),
     Prescription(
         "pre-norm",
-        "Move the normalisation inside the residual branch, x + f(norm(x)), so that the sum is handed on unscaled.",
+        "Move the normalisation inside the residual branch, x + f(norm(x)), so that the sum is passed on unscaled.",
         "architecture",
         calls=((_own("pre_norm_"),),),
-        theory="The sum is handed on unscaled, so the gradient reaches every block undivided.",
+        theory="The sum is passed on unscaled, so the gradient reaches every block undiminished.",
         cost="none",
         side_effects="The sum grows like √depth; parameter names change in sequential models.",
         cannot="No normalisation directly behind an addition in an nn.Sequential or a layer of torch's transformer.",
@@ -227,7 +227,7 @@ _ARCHITECTURE = (
         "fewer-layers",
         "Use fewer layers.",
         "architecture",
-        elsewhere="which layers to leave out is for you to decide",
+        elsewhere="only you can decide which layers to leave out",
     ),
 )
 _OUTSIDE = (

@@ -159,7 +159,7 @@ class Treatment:
         left = ", ".join(finding.id for finding in self.after.findings)
         if not self.applied:
             return f"Nothing that was tried helps {self.before.model}; still there: {left}."
-        end = "nothing is found any more" if not self.after.findings else f"still there: {left}"
+        end = "no findings remain" if not self.after.findings else f"still there: {left}"
         return f"{', '.join(self.applied)}: {end}."
 
     def to_dict(self) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from isometer.explore.jobs._clinic import EXAMPLES
 from isometer.explore.labs import parts
 from isometer.metrics._catalogue import describe
 from isometer.metrics._metric import GROUPS
-from isometer.report._doctor_fragments import setting, title_of, verdict
-from isometer.report._doctor_metrics import columns, evidence_rows, look_at, overview, reading, where
+from isometer.report._doctor_fragments import setting, verdict
+from isometer.report._doctor_metrics import columns, evidence_rows, look_at, overview, reading, title_of, where
 from isometer.report._outlook_words import (
     after_words,
     headline,

@@ -84,7 +84,7 @@ function predicted(metric) {
   if (band.infinite) {
     traces.push(line(metric, mine, at(band.infinite), {
       ...drawn, name: 'infinite width', hovertemplate: 'infinite width: %{customdata[1]}<extra></extra>',
-      line: { color: colour('infinite'), width: 1.5, dash: 'dot' },
+      line: { color: colour('infinite'), width: 2.5, dash: 'dot' },
     }));
   }
   return traces;
@@ -124,6 +124,13 @@ function shapes(metric) {
   if (metric.reference !== null && !(chosen.log && metric.reference <= 0)) {
     made.push({ type: 'line', xref: 'paper', x0: 0, x1: 1, y0: metric.reference, y1: metric.reference, layer: 'below', line: { color: colour('soft'), width: 1, dash: 'dot' } });
   }
+  metric.limits.forEach((level, i) => {
+    const name = i ? 'severe' : 'moderate';
+    made.push({
+      type: 'line', name: `${name} limit`, xref: 'paper', x0: 0, x1: 1, y0: level, y1: level, layer: 'below',
+      line: { color: colour(name), width: 1, dash: 'dash' },
+    });
+  });
   if (chosen.layer !== null) {
     const x = place(chosen.layer);
     made.push({ type: 'line', name: 'marked layer', x0: x, x1: x, yref: 'y2', y0: 0, y1: 1, line: { color: colour('mark'), width: 2 } });
@@ -187,6 +194,7 @@ function drawCurves() {
   const outside = report.prediction && report.prediction.outside[metric.name];
   byId('about').textContent = [
     metric.about,
+    metric.limits.length ? `Dashed lines: harm begins at ${exact(metric.limits[0])}, severe from ${exact(metric.limits[1])}.` : '',
     defined < count ? `Defined at ${defined} of ${count} layers.` : '',
     outside ? `The measured curve leaves the predicted band: ${outside}.` : '',
   ].filter(Boolean).join(' ');
@@ -197,6 +205,8 @@ function drawCurves() {
 function chooseMetric(name) {
   if (!metrics.has(name)) return;
   chosen.metric = name;
+  if (chosen.free) chosen.kind = usualKind(metrics.get(name));
+  byId('kind').value = chosen.kind;
   chosen.log = needsLog(metrics.get(name));
   byId('metric').value = name;
   byId('log').checked = chosen.log;

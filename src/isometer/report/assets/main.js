@@ -19,16 +19,35 @@ function chooseFinding(index) {
 
 function showFinding(index, metric) {
   chooseFinding(index);
+  chosen.free = true;
   if (metric) chooseMetric(metric);
-  chosen.kind = '';
-  byId('kind').value = '';
 }
 
 function scrollTo(id) {
   byId(id).scrollIntoView({ block: 'start' });
 }
 
+function copyCode(button) {
+  const code = button.parentElement.querySelector('code');
+  const done = () => { button.textContent = 'Copied'; };
+  const byHand = () => {
+    getSelection().selectAllChildren(code);
+    if (document.execCommand('copy')) done();
+  };
+  if (navigator.clipboard) navigator.clipboard.writeText(code.textContent).then(done, byHand);
+  else byHand();
+}
+
+function openAdvice(event) {
+  const link = event.target.closest('a[href^="#advice-"]');
+  const folded = link && document.querySelector(link.getAttribute('href')).closest('details');
+  if (folded) folded.open = true;
+}
+
 function onClick(event) {
+  const copied = event.target.closest('[data-copy]');
+  if (copied) copyCode(copied);
+  openAdvice(event);
   const target = event.target.closest('[data-layer][data-of], [data-finding], [data-finding-table], [data-vital]');
   if (!target) return;
   const { layer, of, finding, findingTable, vital } = target.dataset;
@@ -78,7 +97,7 @@ function startControls() {
     drawCurves();
   };
   select.addEventListener('change', redraw((target) => chooseMetric(target.value)));
-  byId('kind').addEventListener('change', redraw((target) => { chosen.kind = target.value; }));
+  byId('kind').addEventListener('change', redraw((target) => { Object.assign(chosen, { kind: target.value, free: false }); }));
   byId('finding').addEventListener('change', redraw((target) => chooseFinding(target.value === '' ? null : Number(target.value))));
   byId('log').addEventListener('change', redraw((target) => { chosen.log = target.checked; }));
   for (const radio of document.querySelectorAll('input[name="axis"]')) radio.addEventListener('change', redraw((target) => { chosen.axis = target.value; }));
@@ -98,6 +117,7 @@ function start() {
   const worst = report.findings[0];
   if (worst) chooseFinding(0);
   chooseMetric((worst && worst.metric) || (metrics.has('mean_abs_cosine') ? 'mean_abs_cosine' : (report.metrics[0] || {}).name));
+  chosen.layer = report.guilty;
   inspect();
   drawCurves();
   drawGrams();

@@ -2,7 +2,7 @@
 const report = JSON.parse(document.getElementById('report').textContent);
 const count = report.name.length;
 const metrics = new Map(report.metrics.map((metric) => [metric.name, metric]));
-const chosen = { metric: null, kind: '', axis: 'layer', log: false, finding: null, layer: null };
+const chosen = { metric: null, kind: '', free: true, axis: 'layer', log: false, finding: null, layer: null };
 
 for (const metric of report.metrics) metric.values = metric.values.map(real);
 if (report.prediction) {
@@ -44,6 +44,11 @@ function plain(value) {
   return text.replaceAll('-', '−');
 }
 
+// A limit close to 1 keeps its distance to 1.
+function exact(value) {
+  return String(Number(value.toPrecision(6)));
+}
+
 // 10^value, also where that is not a number of JavaScript any more.
 function powerOfTen(value) {
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '0';
@@ -77,6 +82,20 @@ function kinds() {
   const tally = new Map();
   for (const kind of report.kind) tally.set(kind, (tally.get(kind) || 0) + 1);
   return [...tally.entries()].sort((a, b) => b[1] - a[1]);
+}
+
+// The kind of site that a curve is about: that of its prediction, of its finding, or the most common one. Sites of
+// several kinds on one line zigzag.
+function usualKind(metric) {
+  const finding = chosen.finding === null ? null : report.findings[chosen.finding];
+  const about = (layer) => layer < count && report.kind[layer] !== 'input' && !Number.isNaN(metric.values[layer]);
+  const predicted = report.prediction && report.prediction.metrics[metric.name] ? report.prediction.layers : [];
+  const shown = finding && finding.metric === metric.name ? finding.layers : [];
+  const pools = [predicted, shown, report.kind.map((_, layer) => layer)];
+  const pool = pools.map((layers) => layers.filter(about)).find((layers) => layers.length) || [];
+  const tally = new Map();
+  for (const layer of pool) tally.set(report.kind[layer], (tally.get(report.kind[layer]) || 0) + 1);
+  return [...tally.entries()].sort((a, b) => b[1] - a[1]).map((entry) => entry[0])[0] || '';
 }
 
 function fillKinds(select) {

@@ -31,7 +31,7 @@ def degenerate_batch(case: Case, condition: Condition) -> Iterator[Sign]:
         condition.limits.severity((n - distinct) / n) or "moderate",
         (view.first, *statistics),
         {"samples": n, "distinct_samples": distinct, "layers_with_batch_statistics": len(statistics)},
-        f"Only {distinct} of the {n} samples are different.",
+        f"Only {distinct} of the {n} samples are distinct.",
         variant="batch-statistics" if statistics else "",
     )
 
@@ -78,10 +78,10 @@ def small_batch(case: Case, condition: Condition) -> Iterator[Sign]:
             "predicted_gradient_factor_per_layer_large_batch": large,
             "measured_gradient_factor_per_layer": math.exp(view.gradient_rate),
         },
-        f"Batch statistics are taken over {smallest} values in {len(few)} layers, so that what a sample becomes "
-        "depends on the few others it is with.",
-        f"Gradients are predicted to grow by a factor of {own:.3g} per layer toward the input, against {large:.3g} for "
-        "a large batch.",
+        f"Batch statistics come from only {smallest} values in {len(few)} layers, so the output for a sample depends "
+        "on the few other samples in its batch.",
+        f"Theory predicts that gradients grow by a factor of {own:.3g} per layer toward the input, against {large:.3g} "
+        "for a large batch.",
     )
 
 

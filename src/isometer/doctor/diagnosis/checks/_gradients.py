@@ -54,8 +54,9 @@ def _gradient(case: Case, condition: Condition, explodes: bool) -> Iterator[Sign
         # A slope can pass the limit while no single layer does; it is then the whole trunk's.
         tuple(int(layer) for layer in beyond) or view.trunk,
         evidence,
-        f"Going back to the input, the gradient's norm {'grows' if explodes else 'shrinks'} by a factor of "
-        f"{math.exp(abs(view.gradient_rate)):.3g} per layer, {_exp(abs(growth)):.2g} in total.",
+        f"The gradient's norm {'grows' if explodes else 'shrinks'} by a factor of "
+        f"{math.exp(abs(view.gradient_rate)):.3g} per layer on its way back to the input, {_exp(abs(growth)):.2g} in "
+        "total.",
         variant="batch-statistics" if any(site.statistics for site in view.sites) else "",
     )
 
@@ -95,8 +96,8 @@ def gradient_alignment(case: Case, condition: Condition) -> Iterator[Sign]:
             "limit": 1.0 - limits.moderate,
             "p_value": p,
         },
-        "Different samples that ask for the same change of the output have parallel gradients: their mean |cosine| is "
-        f"{1.0 - math.exp(value):.4f}.",
+        "Gradients of different samples are nearly parallel where both need the same change of the output: their mean "
+        f"|cosine| is {1.0 - math.exp(value):.4f}.",
     )
 
 

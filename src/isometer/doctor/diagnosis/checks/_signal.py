@@ -1,4 +1,4 @@
-"""Whether samples, and tokens, can still be told apart."""
+"""Whether samples, and tokens, can still be distinguished."""
 
 from __future__ import annotations
 
@@ -56,12 +56,23 @@ def _collapse(case: Case, of: str, statistic: Statistic, limits: Limits) -> Iter
             "depth_of_collapse": depth,
             "p_value": p,
         },
-        f"From depth {depth} on all {of} point in nearly the same direction: their mean |cosine| rises from "
-        f"{float(cosines[start]):.3f} to {1.0 - math.exp(value):.5f} before the readout.",
-        f"What tells {of} apart is a part of {math.exp(value):.1g} of the signal, and training along it is slower by "
+        f"From depth {depth} on, all {of} point in nearly the same direction: their mean |cosine| rises from "
+        f"{float(cosines[start]):.3f} at the input to {_near_one(math.exp(value))} before the readout.",
+        f"Only {100 * math.exp(value):.2g} % of the signal distinguishes the {of}, and training along it is slower by "
         "that factor than along what they share.",
         variant="" if of == "samples" else "tokens",
     )
+
+
+def _near_one(gap: float) -> str:
+    """1 − gap, with as many digits as show the gap.
+
+    Example:
+        >>> _near_one(0.0213), _near_one(8e-7)
+        ('0.979', '0.9999992')
+    """
+    digits = math.ceil(-math.log10(max(gap, 1e-9)))
+    return f"{1.0 - gap:.{max(3, digits)}f}"
 
 
 def odd_point(case: Case, condition: Condition) -> Iterator[Sign]:
@@ -94,6 +105,6 @@ def odd_point(case: Case, condition: Condition) -> Iterator[Sign]:
             "limit_of_share": limits.moderate,
             "p_value": p,
         },
-        f"Sample {int(odd.index)} has {share:.0%} of the batch's squared length before the readout, at "
-        f"{odd.angle_to_rest_mean:.0f}° to the others, which are {float(odd.rest_norm_ratio):.2g} times as long.",
+        f"Sample {int(odd.index)} holds {share:.0%} of the batch's squared length before the readout, at "
+        f"{odd.angle_to_rest_mean:.0f}° to the others, whose length is {float(odd.rest_norm_ratio):.2g} times its own.",
     )

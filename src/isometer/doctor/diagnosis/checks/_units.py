@@ -49,8 +49,8 @@ def dead_units(case: Case, condition: Condition) -> Iterator[Sign]:
             "expected_at_most": 0.5,
             "p_value": max(p for _, p in chosen),
         },
-        f"Up to {worst:.0%} of the units of {case.where(layers)} are zero on every sample; weights with a symmetric "
-        "law and no bias leave at most half of them so.",
+        f"Up to {worst:.0%} of the units of {case.where(layers)} are zero on every sample; symmetric weights without "
+        "bias silence at most half of them.",
     )
 
 
@@ -67,8 +67,8 @@ def saturation(case: Case, condition: Condition) -> Iterator[Sign]:
         limits.severity(typical) or "moderate",
         tuple(layers),
         {"typical_saturated_fraction": typical, "layers_affected": len(layers), "limit": limits.moderate},
-        f"{typical:.0%} of the entries of {case.where(layers)} lie where the activation is flat (slope below 5 % of "
-        "the largest).",
+        f"{typical:.0%} of the entries of {case.where(layers)} are in the flat part of the activation (slope below 5 % "
+        "of the largest).",
     )
 
 
@@ -92,8 +92,8 @@ def effectively_linear(case: Case, condition: Condition) -> Iterator[Sign]:
             "limit": condition.limits.moderate,
             "typical_rms": float(np.median(sizes)),
         },
-        f"All activations together turn {total:.1g} of the signal's variance into something a linear map does not "
-        "give, since they are used on a stretch where they are straight.",
+        f"All activations together make only {100 * total:.1g} % of the signal's variance nonlinear, because their "
+        "inputs stay where the activation is straight.",
     )
 
 

@@ -54,8 +54,8 @@ def asymmetric_weights(case: Case, condition: Condition) -> Iterator[Sign]:
             "limit": limits.moderate,
             "p_value": least,
         },
-        f"The weights of {case.where(chosen)} have a mean: for inputs of one sign it adds a part common to all units "
-        f"that is {typical:.2g} times their differences.",
+        f"The weights of {case.where(chosen)} do not average to zero: for inputs of one sign, what all units share is "
+        f"{typical:.2g} times as large as what differs between them.",
     )
 
 
@@ -64,7 +64,7 @@ def wrong_gain(case: Case, condition: Condition) -> Iterator[Sign]:
     view, limits = case.view, condition.limits
     norms = sum(site.kind == "norm" for site in view.sites)
     if not case.has(*_SYMPTOMS) or view.has("add") or 3 * norms > len(view.weights):
-        return  # sums and norms keep gains from multiplying up
+        return  # sums and norms keep errors of the gain from compounding
     gains, principled = view.values["weight_gain"], view.values["principled_gain"]
     # Only where an activation follows directly does a principled gain say anything about the weights.
     free = [
@@ -94,7 +94,7 @@ def wrong_gain(case: Case, condition: Condition) -> Iterator[Sign]:
             "total_factor": math.exp(total) if total < 700 else math.inf,
             "limit_per_layer": math.exp(_OFF),
         },
-        f"The weights of {case.where(off)} have gain {typical:.3g} where {view.sites[off[0]].activation} asks for "
+        f"The weights of {case.where(off)} have gain {typical:.3g}; {view.sites[off[0]].activation} needs "
         f"{wanted:.3g}.",
-        f"With nothing to normalise in between, the {len(free)} layers multiply this up.",
+        f"Nothing normalises the signal in between, so the error compounds over {len(free)} layers.",
     )
