@@ -85,7 +85,7 @@ print([prescription.id for prescription in cause.prescriptions])
 treatment = isometer.treat(model, report, batch=batch, choose=["principled-gain"], stress=False)
 print(treatment.summary)
 print(treatment.code)
-# → principled-gain: nothing is found any more.
+# → principled-gain: no findings remain.
 # → from isometer.init import principled_gain_
 # →
 # → principled_gain_(model, batch, law='keep', seed=0)

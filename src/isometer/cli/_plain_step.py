@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from isometer.doctor.diagnosis._made_up import refusal
-from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._calling import call
+from isometer.doctor.probe._made_up import refusal
 from isometer.doctor.probe._subject import examined
 from isometer.doctor.probe._tensor_trees import tensors
 from isometer.errors import IsometerError

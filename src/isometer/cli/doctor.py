@@ -231,7 +231,7 @@ def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, sh
     import torch
 
     from isometer.doctor._loading import load_batch, make_batch_for
-    from isometer.doctor.diagnosis._made_up import with_offsets
+    from isometer.doctor.probe._made_up import with_offsets
     from isometer.doctor.stress._objectives import usual_loss
 
     if n is not None and n < 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -17,6 +18,8 @@ from isometer.errors import IsometerError
 from isometer.work import check_batch
 
 Floats = NDArray[np.float64]
+SAMPLES = 10
+"""Samples of a batch of which nobody said how many it has."""
 _KINDS = (
     "gaussian, orthogonal, correlated:COSINE, collinear:ANGLE, degenerate:DISTINCT, power-law:EXPONENT, data:NAME or "
     "the path of a .npy, .npz, .csv or .safetensors file[:scale=norm]"
@@ -81,6 +84,29 @@ def make_batch(
         return draw(np.random.default_rng(np.random.SeedSequence(seed)))
     spawned = [np.random.SeedSequence(seed, spawn_key=(run,)) for run in range(runs)]
     return np.stack([draw(np.random.default_rng(s)) for s in spawned])
+
+
+def batch_for(width: int, axes: tuple[int, ...] = (), kind: str | None = None, *, seed: int = 0) -> Floats:
+    """Ten samples for a network, by name, Gaussian unless named; a file or a data set brings its own number.
+
+    Args:
+        width: features that the network takes.
+        axes: sizes of its axes of positions.
+        kind: as for `make_batch`.
+        seed: of the draw.
+
+    Returns:
+        `(n, width, *axes)`.
+
+    Example:
+        >>> batch_for(8).shape, batch_for(3, (4, 4), "correlated:0.5").shape
+        ((10, 8), (10, 3, 4, 4))
+    """
+    kind = "gaussian" if kind is None else kind
+    own = file_source(kind) is not None
+    drawn = make_batch(kind, None if own else SAMPLES, None if own else width * math.prod(axes), seed=seed)
+    fits = drawn.ndim == 2 and drawn.shape[1] == width * math.prod(axes)
+    return drawn.reshape(len(drawn), width, *axes) if fits else drawn
 
 
 def _whole(value: int | None, what: str) -> int:

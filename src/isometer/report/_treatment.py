@@ -31,10 +31,10 @@ def print_treatment(console: Console, treatment: Mapping[str, Any] | None) -> No
     Example:
         >>> import io
         >>> page = io.StringIO()
-        >>> print_treatment(Console(width=80, file=page), {"summary": "zero-bias: nothing is found any more.",
+        >>> print_treatment(Console(width=80, file=page), {"summary": "zero-bias: no findings remain.",
         ...     "cured": True, "steps": [], "better": [], "worse": [], "numbers": [], "code": "", "trial": None})
         >>> print(page.getvalue().strip())
-        Treatment · zero-bias: nothing is found any more.
+        Treatment · zero-bias: no findings remain.
     """
     if treatment is None:
         return

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
+from isometer._display import Drawn
 from isometer.activations import Activation
 from isometer.errors import IsometerError
 from isometer.theory.kernels._depth_free import SphereKernel, checked_depth
@@ -31,8 +32,8 @@ Kind = Literal["nngp", "ntk"]
 _DIRECT = 3000  # fewer pairs than this are not worth a table
 
 
-@dataclass(frozen=True)
-class KernelMatrix:
+@dataclass(frozen=True, repr=False)
+class KernelMatrix(Drawn):
     """A kernel over its largest diagonal entry, with the logarithms of the diagonal it was divided by.
 
     Example:
@@ -52,6 +53,9 @@ class KernelMatrix:
     log_diagonal: Floats  # (n,), natural logarithms of the kernel's own diagonal
     batch: Batch
     singular: str | None  # why it is singular by construction, if it is
+
+    def __repr__(self) -> str:
+        return f"KernelMatrix({self.activation.name!r}, {self.kind}, depth {self.depth}, {len(self.matrix)} inputs)"
 
     @cached_property
     def eigenvalues(self) -> Floats:
