@@ -32,7 +32,7 @@ def model_error(model: nn.Module, inputs: Any, description: str) -> IsometerErro
     reason = refusal(model, inputs)
     if reason is not None:
         fix = (
-            "pass --shape with the shape of one sample, or --batch FILE.npz with arrays named as the arguments of "
+            "pass --shape with the shape of one sample, or --input FILE.npz with arrays named as the arguments of "
             "forward, or let the factory return (model, batch)"
         )
         found = IsometerError(f"the model fails on {batch}: {type(reason).__name__}: {reason} — {fix}")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from isometer.checks import MOST_RUNS, WIDEST, seed_number, whole_number
 from isometer.data import _synthetic as synthetic
 from isometer.data._arrays import SUFFIXES, read_numbers
+from isometer.data._catalog import CATALOG
 from isometer.data._datasets import source_from_text
 from isometer.errors import IsometerError
 from isometer.work import check_batch
@@ -47,9 +48,9 @@ def make_batch(
     - `collinear:ANGLE`: lengths √features, every sample at ANGLE radians from one direction;
     - `degenerate:DISTINCT`: Gaussian samples of which only the first DISTINCT differ, repeated in turn;
     - `power-law:EXPONENT`: eigenvalues k^(−EXPONENT) of the Gram matrix, up to a factor;
-    - `data:NAME` or `data:NAME:centre=pixel,scale=unit`: random images of a data set of this computer, flattened,
-      standardised by channel unless told otherwise (`isometer.data.source_from_text`). They bring their own number of
-      features, whatever `features` says: give the network `input_width=batch.shape[-1]`;
+    - a data set, `NAME`, `data:NAME` or `data:NAME:centre=pixel,scale=unit`: random images of a data set of this
+      computer, flattened, standardised by channel unless told otherwise (`isometer.data.source_from_text`). They bring
+      their own number of features, whatever `features` says: give the network `input_width=batch.shape[-1]`;
     - a path: the only array in a `.npy`, `.npz`, `.csv` or `.safetensors` file, `samples` rows of it if given;
       `FILE:scale=norm` scales every sample to mean square 1.
 
@@ -71,6 +72,7 @@ def make_batch(
     Implements: the data-free substitutes of 001 (a, b) and of 001/fig-6.2.
     """
     seed = seed_number(seed)
+    kind = f"data:{kind}" if kind in CATALOG else kind
     copies = 1 if runs is None else whole_number(runs, "runs", high=MOST_RUNS, fix="pass the number of networks")
     if kind.startswith("data:"):
         draw = _images(kind.removeprefix("data:"), _whole(samples, "samples"))

@@ -277,7 +277,7 @@ def make_batch_for(
     if shape is not None and int(np.prod(shape)) == batch[0].numel():
         batch = batch.reshape(size, *shape)
     elif shape is not None:
-        raise IsometerError(f"images of {data} have {batch[0].numel()} numbers; expected {shape} — pass --batch FILE")
+        raise IsometerError(f"images of {data} have {batch[0].numel()} numbers; expected {shape} — pass --input FILE")
     return batch, torch.from_numpy(labels[chosen].astype(np.int64))
 
 

@@ -102,8 +102,12 @@ def print_report(console: Console, report: Mapping[str, Any], *, layers: int | N
         _print_dim(console, harmless)
     _print_comparison(console, report.get("comparison"))
     print_treatment(console, report.get("treatment"))
-    if report["layers"] and layers != 0:
-        _print_layers(console, report, findings, layers)
+    table, flagged = report, findings
+    if report.get("treated"):
+        table, flagged = {**report, **report["treated"]}, ordered(report["treated"]["findings"])
+        console.print(Text("\nThe layers of the treated model", style="bold"))
+    if table["layers"] and layers != 0:
+        _print_layers(console, table, flagged, layers)
     notes = run_notes(report)
     if notes:
         console.print(Text("\nWhat was run", style="dim"))

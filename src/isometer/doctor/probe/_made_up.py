@@ -96,7 +96,7 @@ def _told_shape(model: nn.Module, first: nn.Module | None, config: Any, like: to
     raise IsometerError(
         "the layers of the model do not tell the shape of its input; expected one that begins with a linear layer, a "
         "convolution, a recurrent cell or an embedding — pass the shape of one sample as the batch, (3, 32, 32) say, "
-        "or a batch (on the command line: --shape 3,32,32 or --batch FILE, or a factory that returns (model, batch))"
+        "or a batch (on the command line: --shape 3,32,32 or --input FILE, or a factory that returns (model, batch))"
     )
 
 
