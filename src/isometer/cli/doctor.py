@@ -470,11 +470,11 @@ def _gallery(source: str, n: int | None, seed: int, as_json: bool) -> None:
     for column in ("model", "worst", "findings"):
         table.add_column(column, no_wrap=column != "model")
     for row in rows:
-        verdict = "[green]none[/]" if row["healthy"] else f"[red]{row['findings'][0]['severity']}[/]"
+        verdict = "[green]nothing found[/]" if row["healthy"] else f"[red]{row['findings'][0]['severity']}[/]"
         found = "\n".join(finding["id"] for finding in row["findings"]) or "—"
         table.add_row(f"[bold]{row['model']}[/]\n[dim]{PATIENTS[row['model']].description}[/]", verdict, found)
     page.print(table)
-    next_step(page, "isometer doctor mlp-relu-100 --html report.html, or your own my_model.py:make")
+    next_step(page, "isometer doctor mlp-relu-100 --html report.html")
 
 
 def _essentials(report: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.box import SIMPLE
 from rich.table import Table
+from rich.text import Text
 
 from isometer.cli._application import CommandGroup
 from isometer.cli._interruption import INTERRUPTED, keeps, tell_interruption
@@ -78,11 +79,12 @@ def list_families(as_json: Json = False) -> None:
         )
         return
     table = Table(title="Families", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in ("family", "round", "half", "source", "faults of its own"):
+    for column in ("family", "round", "half", "source, and faults of its own"):
         table.add_column(column, no_wrap=column in ("family", "half"))
     for one in known.values():
         half = "sealed" if one.sealed else "development"
-        table.add_row(one.name, str(one.round), half, one.source, ", ".join(sorted(one.structural)))
+        own = "\n".join([one.source, *sorted(one.structural)])
+        table.add_row(one.name, str(one.round), half, Text(own))
     page = console()
     page.print(table)
     faults = Table(title="Faults of any family", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)

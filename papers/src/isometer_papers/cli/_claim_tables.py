@@ -17,25 +17,34 @@ from isometer_papers.claims._findings import LedgerFinding
 from isometer_papers.claims._policy import CHARITY, CLASSES
 from isometer_papers.claims._statement import cited
 
+_WIDEST = 0.45  # of a line, for IDs in a table
 _COLOURS = {"holds": "green", "refuted": "bold red", "vacuous": "yellow", "inconclusive": "dim"}
 
 
 def print_table(rows: Sequence[Statement]) -> None:
-    """One line per statement, and the counts."""
-    table = Table(box=SIMPLE, pad_edge=False)
-    table.add_column("ID", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("statement", overflow="fold")
-    for row in rows:
-        told = [_coloured(row.verdict)]
-        if row.as_intended not in (None, row.as_printed):
-            told.append(f"meant: {_coloured(row.as_intended)}")
-        table.add_row(escape(row.id), "\n".join([*told, *([row.failure] if row.failure else [])]), escape(row.reading))
+    """One entry per statement, and the counts; an ID that would leave a table no room stands on a line of its own."""
     page = console()
-    page.print(table)
+    if max((len(row.id) for row in rows), default=0) > page.width * _WIDEST:
+        for row in rows:
+            page.print(f"[bold]{escape(row.id)}[/] {', '.join(_told(row))}", highlight=False)
+            page.print(Padding(escape(row.reading), (0, 0, 0, 4)), highlight=False)
+    else:
+        table = Table(box=SIMPLE, pad_edge=False)
+        table.add_column("ID", no_wrap=True)
+        table.add_column("verdict", no_wrap=True)
+        table.add_column("statement", overflow="fold")
+        for row in rows:
+            table.add_row(escape(row.id), "\n".join(_told(row)), escape(row.reading))
+        page.print(table)
     for line in counted(rows).lines():
         page.print(line, highlight=False)
     next_step(page, f"isometer claims show {rows[0].id}" if rows else "isometer claims list")
+
+
+def _told(row: Statement) -> list[str]:
+    """The verdict, the one as intended where that is another, and the class of a failure."""
+    meant = [f"meant: {_coloured(row.as_intended)}"] if row.as_intended not in (None, row.as_printed) else []
+    return [_coloured(row.verdict), *meant, *([row.failure] if row.failure else [])]
 
 
 def print_checked(rows: Sequence[Statement]) -> None:
