@@ -53,7 +53,7 @@ def trajectory(values: Mapping[str, NDArray[np.float64]], spec: Spec, *, at: str
         >>> dict(data.sizes), data["name"].values.tolist()
         ({'run': 2, 'layer': 4}, ['input', 'layer 1', 'layer 2', 'layer 3'])
     """
-    import xarray
+    from isometer._trajectory_dataset import Trajectory  # xarray is slow to load
 
     depths, operations = _layer_table(spec)
     layers = np.arange(len(depths))
@@ -69,7 +69,7 @@ def trajectory(values: Mapping[str, NDArray[np.float64]], spec: Spec, *, at: str
     }
     data = {name: (("run", "layer"), array) for name, array in values.items()}
     common = {"spec": spec.to_json(), "at": at, "versions": versions()}
-    return xarray.Dataset(data, coords=coordinates, attrs={**common, **attrs})
+    return Trajectory(data, coords=coordinates, attrs={**common, **attrs})
 
 
 def _layer_table(spec: Spec) -> tuple[list[int], list[str]]:

@@ -80,7 +80,7 @@ def test_shapes_are_guessed(model_file: Path) -> None:
 def test_a_model_that_does_not_take_the_batch(model_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = error("doctor", f"{model_file}:Two")
     assert "'other'" in told
-    assert "--batch FILE.npz" in told
+    assert "--input FILE.npz" in told
     assert "(32, 1, 9, 9)" in error("doctor", f"{model_file}:small_images", "--shape", "1,9,9")
 
     def broken(*_: object, **__: object) -> None:

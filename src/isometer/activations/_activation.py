@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from isometer._display import Drawn
 from isometer.activations import _gaussian as gaussian
 from isometer.activations._analysis import Analysis, parity
 from isometer.activations._dual import AffineDual, Dual
@@ -50,7 +51,7 @@ class _Scaled:
     moments: dict[str, NumericalEstimate]
 
 
-class Activation:
+class Activation(Drawn):
     """A scalar nonlinearity and everything that can be said about it under Gaussian signals.
 
     Obtain one from `isometer.activation`: by registry name, expression, Python callable or torch module. Calling it

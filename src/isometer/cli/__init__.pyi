@@ -1,3 +1,5 @@
+from ._application import CommandGroup as CommandGroup
+from ._application import listed as listed
 from ._commands import app as app
 from ._interruption import INTERRUPTED as INTERRUPTED
 from ._interruption import keeps as keeps
@@ -14,3 +16,4 @@ from ._progress import duration as duration
 from ._progress import progress_bar as progress_bar
 from ._shared import console as console
 from ._shared import emit as emit
+from ._shared import next_step as next_step

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from isometer._version import __version__
+from isometer.cli._application import CommandGroup
 from isometer.extras import MissingExtraError, missing
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Commands(TyperGroup):
 
 def _stand_in(name: str) -> Command:
     """A command of the companion where it is not installed: it says what installs it."""
-    alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    alone = CommandGroup(no_args_is_help=False)
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
 
     @alone.command(name, help=f"{_COMPANION[name]} (needs isometer-papers)", context_settings=anything)
@@ -96,13 +97,9 @@ def _stand_in(name: str) -> Command:
     return typer.main.get_command(alone)
 
 
-app = typer.Typer(
+app = CommandGroup(
     name="isometer",
     cls=Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
     help="Signal propagation in deep networks: what depth does to a batch of signals, predicted and explained.",
 )
 """The typer application behind `isometer`; commands add themselves to it."""

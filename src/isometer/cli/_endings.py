@@ -58,7 +58,7 @@ def ended(problem: BaseException, interruption: Interruption) -> int:
     if interruption.arrived:  # whatever came of it: an interrupted import may fail in any way
         tell_interruption()
         code = INTERRUPTED
-    elif isinstance(problem, OSError) and problem.errno == errno.EPIPE and not own_code(problem):
+    elif _unread(problem) and not own_code(problem):
         _let_go_of_output()
         return UNREAD
     else:
@@ -67,6 +67,12 @@ def ended(problem: BaseException, interruption: Interruption) -> int:
     if _debug:
         say(_whole(problem))
     return code
+
+
+def _unread(problem: BaseException) -> bool:
+    """Whether the reader of the output is gone; Rich makes an exit of it."""
+    cause = problem.__context__ if isinstance(problem, SystemExit) else problem
+    return isinstance(cause, OSError) and cause.errno == errno.EPIPE
 
 
 def _explained(problem: BaseException) -> tuple[list[str], int]:

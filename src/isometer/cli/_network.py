@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from isometer.checks import DEEPEST
+from isometer.cli._application import listed
+from isometer.cli._shared import INPUT, MEASUREMENT, NETWORK, OUTPUT
 from isometer.errors import IsometerError
 from isometer.files import existing_folder
 from isometer.metrics import names
@@ -58,17 +60,24 @@ NetworkText = Annotated[
         metavar="FILE|PRESET|TEXT",
         help="A network instead of the short options: a JSON file, a preset such as preln_mlp(blocks=24), or an "
         "expression such as repeat(dense > act('relu'), 10). Parsed, never executed.",
+        rich_help_panel=NETWORK,
     ),
 ]
-SpecFile = Annotated[Path | None, typer.Option("--spec", metavar="FILE.json", help="The older name of --network FILE.")]
-Width = Annotated[int, typer.Option("--width", metavar="D", help="Features per layer.")]
-Depth = Annotated[int, typer.Option("--depth", metavar="L", help="Number of layers.")]
-ActivationText = Annotated[str, typer.Option("--activation", metavar="A", help="As for `isometer explain`.")]
+SpecFile = Annotated[
+    Path | None,
+    typer.Option("--spec", metavar="FILE.json", help="The older name of --network FILE.", hidden=True),
+]
+Width = Annotated[int, typer.Option("--width", metavar="D", help="Features per layer.", rich_help_panel=NETWORK)]
+Depth = Annotated[int, typer.Option("--depth", metavar="L", help="Number of layers.", rich_help_panel=NETWORK)]
+ActivationText = Annotated[
+    str, typer.Option("--activation", metavar="A", help="As for `isometer explain`.", rich_help_panel=NETWORK)
+]
 NormName = Annotated[
     str,
     typer.Option(
         "--norm",
         help="none, layer, rms, batch, batch-rescale, batch-recenter (and unit, whiten, group:K) in each layer.",
+        rich_help_panel=NETWORK,
     ),
 ]
 PositionOption = Annotated[
@@ -78,15 +87,25 @@ PositionOption = Annotated[
         help="Of the norm relative to the activation: pre is dense > norm > act, post is dense > act > norm. With "
         "--gamma it is inside the branch, residual(norm > act > dense) or residual(act > norm > dense); sum puts it "
         "after the addition, residual(act > dense) > norm.",
+        rich_help_panel=NETWORK,
     ),
 ]
 WeightLaw = Annotated[
-    str, typer.Option("--weights", metavar="LAW", help="gaussian, orthogonal, uniform, he, pytorch, asymmetric, …")
+    str,
+    typer.Option(
+        "--weights",
+        metavar="LAW",
+        help="gaussian, orthogonal, uniform, he, pytorch, asymmetric, …",
+        rich_help_panel=NETWORK,
+    ),
 ]
 Gamma = Annotated[
     float,
     typer.Option(
-        "--gamma", "--residual", metavar="G", help="Strength of the branch beside a skip connection; inf: no skip."
+        "--gamma",
+        metavar="G",
+        help="Strength of the branch beside a skip connection; inf: no skip.",
+        rich_help_panel=NETWORK,
     ),
 ]
 Gain = Annotated[
@@ -96,42 +115,60 @@ Gain = Annotated[
         metavar="G",
         help="Factor of the weights. forward, the default, keeps signals of unit variance: 1/√E φ², or 1 where a norm "
         "follows the activation. Laws with a size of their own (he, pytorch, …) have 1.",
+        rich_help_panel=NETWORK,
     ),
 ]
 BiasVariance = Annotated[
-    float, typer.Option("--bias-variance", "--bias", metavar="V", help="Variance of Gaussian biases.")
+    float, typer.Option("--bias-variance", metavar="V", help="Variance of Gaussian biases.", rich_help_panel=NETWORK)
 ]
 Source = Annotated[
     str,
     typer.Option(
         "--input",
-        "--inputs",
-        help="gaussian, orthogonal, correlated:COSINE, collinear:ANGLE, degenerate:DISTINCT, power-law:EXPONENT, "
-        "data:NAME[:centre=…,scale=…], a .npy/.npz/.csv/.safetensors file (FILE:scale=norm for samples of mean square "
-        "1), or cosine:C, which is correlated:C at infinite width.",
+        metavar="SOURCE",
+        help="gaussian, orthogonal, correlated:COSINE, collinear:ANGLE, degenerate:DISTINCT, power-law:EXPONENT, a "
+        "data set such as fashion-mnist or data:fashion-mnist:centre=pixel,scale=norm, a .npy/.npz/.csv/.safetensors "
+        "file (FILE:scale=norm for samples of mean square 1), or cosine:C, which is correlated:C at infinite width.",
+        rich_help_panel=INPUT,
     ),
 ]
 BatchSize = Annotated[
-    int | None, typer.Option("--batch", metavar="N", help="Samples in the batch; 10, or all of a file.")
+    int | None,
+    typer.Option("--batch", metavar="N", help="Samples in the batch; 10, or all of a file.", rich_help_panel=INPUT),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="S", help="Seed of weights and input.")]
-Runs = Annotated[int, typer.Option("--runs", metavar="R", help="Independent networks.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="S", help="Seed of weights and input.", rich_help_panel=INPUT)]
+Runs = Annotated[int, typer.Option("--runs", metavar="R", help="Independent networks.", rich_help_panel=MEASUREMENT)]
 MetricNames = Annotated[
     list[str] | None,
     typer.Option(
         "--metric",
         metavar="M",
-        help=f"Repeat for several; the default is the common ones. {', '.join(names(*SIMULATED))}.",
+        help=f"Repeat it, or put commas between several; the common ones by default. {', '.join(names(*SIMULATED))}.",
+        rich_help_panel=MEASUREMENT,
     ),
 ]
-Backward = Annotated[bool, typer.Option("--backward", help="Also measure gradients, by a backward pass.")]
-Loss = Annotated[LossChoice, typer.Option("--loss", help="What the gradients are of.")]
-Site = Annotated[SiteChoice, typer.Option("--at", help="Measure after the layer, or before its activation.")]
-EngineOption = Annotated[
-    EngineChoice, typer.Option("--engine", help="gram draws no weight matrix (fast, exact in law); dense draws it.")
+Backward = Annotated[
+    bool, typer.Option("--backward", help="Also measure gradients, by a backward pass.", rich_help_panel=MEASUREMENT)
 ]
-Dtype = Annotated[DtypeChoice, typer.Option("--dtype", help="Precision of the computation.")]
-Out = Annotated[Path | None, typer.Option("--out", metavar="FILE.nc", help="Save every run as netCDF.")]
+Loss = Annotated[LossChoice, typer.Option("--loss", help="What the gradients are of.", rich_help_panel=MEASUREMENT)]
+Site = Annotated[
+    SiteChoice,
+    typer.Option("--at", help="Measure after the layer, or before its activation.", rich_help_panel=MEASUREMENT),
+]
+EngineOption = Annotated[
+    EngineChoice,
+    typer.Option(
+        "--engine",
+        help="gram draws no weight matrix (fast, exact in law); dense draws it.",
+        rich_help_panel=MEASUREMENT,
+    ),
+]
+Dtype = Annotated[
+    DtypeChoice, typer.Option("--dtype", help="Precision of the computation.", rich_help_panel=MEASUREMENT)
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE.nc", help="Save every run as netCDF.", rich_help_panel=OUTPUT)
+]
 
 SHORT = ("depth", "activation", "norm", "norm_position", "weights", "gamma", "gain", "bias_variance")
 """The short options that a network of one's own leaves no room for."""
@@ -350,14 +387,16 @@ def is_file(source: str) -> bool:
 
 def brings_features(source: str) -> bool:
     """Whether an input has features of its own: a file or a data set."""
-    return source.startswith("data:") or is_file(source)
+    from isometer.data import CATALOG
+
+    return source.startswith("data:") or source in CATALOG or is_file(source)
 
 
 def chosen_metrics(metric: list[str] | None, backward: bool) -> list[str]:
     """The metrics asked for, or the common ones; with gradients if asked for."""
     from isometer.trajectory import DEFAULT_METRICS
 
-    metrics = list(metric) if metric else list(DEFAULT_METRICS)
+    metrics = listed(metric) or list(DEFAULT_METRICS)
     if backward and "gradient_log_norm" not in metrics:
         metrics.append("gradient_log_norm")
     return metrics

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from isometer.doctor.diagnosis._made_up import refusal
-from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._calling import call
+from isometer.doctor.probe._made_up import refusal
 from isometer.doctor.probe._subject import examined
 from isometer.doctor.probe._tensor_trees import tensors
 from isometer.errors import IsometerError
@@ -32,7 +32,7 @@ def model_error(model: nn.Module, inputs: Any, description: str) -> IsometerErro
     reason = refusal(model, inputs)
     if reason is not None:
         fix = (
-            "pass --shape with the shape of one sample, or --batch FILE.npz with arrays named as the arguments of "
+            "pass --shape with the shape of one sample, or --input FILE.npz with arrays named as the arguments of "
             "forward, or let the factory return (model, batch)"
         )
         found = IsometerError(f"the model fails on {batch}: {type(reason).__name__}: {reason} — {fix}")

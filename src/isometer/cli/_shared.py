@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from isometer.cli._commands import app
 from isometer.cli._progress import progress_bar, status
@@ -16,6 +17,12 @@ from isometer.cli._threads import MOST, OPTION
 from isometer.serialize import json_text
 
 __all__ = [
+    "INPUT",
+    "LIMITS",
+    "MEASUREMENT",
+    "MODEL",
+    "NETWORK",
+    "OUTPUT",
     "Json",
     "Memory",
     "Plot",
@@ -25,19 +32,39 @@ __all__ = [
     "app",
     "console",
     "emit",
+    "next_step",
     "progress_bar",
     "status",
+    "tell_file",
 ]
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Also draw a picture (.png, .pdf or .svg).")]
+NETWORK, MODEL, INPUT, MEASUREMENT = "Network", "Model", "Input", "Measurement"
+OUTPUT, LIMITS = "Output", "Limits"
+"""Panels of the help."""
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.", rich_help_panel=OUTPUT)]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Also draw a picture (.png, .pdf or .svg).", rich_help_panel=OUTPUT),
+]
 Memory = Annotated[
-    str | None, typer.Option("--memory", metavar="SIZE", help="Memory that may be used, such as 4GiB; 2GiB by default.")
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        help="Memory that may be used, such as 4GiB; 2GiB by default.",
+        rich_help_panel=LIMITS,
+    ),
 ]
 """The option `--memory` of commands whose work is estimated before it starts."""
 Time = Annotated[
-    str | None, typer.Option("--time", metavar="TIME", help="Time that may be taken, such as 3h; an hour by default.")
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="TIME",
+        help="Time that may be taken, such as 3h; an hour by default.",
+        rich_help_panel=LIMITS,
+    ),
 ]
 """The option `--time` of the same."""
 Threads = Annotated[
@@ -48,6 +75,7 @@ Threads = Annotated[
         min=1,
         max=MOST,
         help="Threads that compute; 1, or for large work all idle cores, unless given.",
+        rich_help_panel=LIMITS,
     ),
 ]
 
@@ -55,6 +83,16 @@ Threads = Annotated[
 def console() -> Console:
     """Where people read."""
     return Console(soft_wrap=False)
+
+
+def next_step(page: Console, command: str) -> None:
+    """The last line of a command: one thing to do next."""
+    page.print(Text(f"next: {command}", style="dim"), soft_wrap=True)
+
+
+def tell_file(page: Console, what: str, path: Path) -> None:
+    """Where something was written; a long path stays in one piece."""
+    page.print(Text(f"{what}: {path}"), soft_wrap=True)
 
 
 def emit(value: Any) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from typer.core import TyperCommand
-
+from isometer.cli._application import Command
 from isometer.cli._shared import progress_bar, status
 from isometer.errors import IsometerError
 from isometer.files import existing_folder, write_whole
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 _POOL = 4096  # samples that a trial draws its batches from
 
 
-class OptionalTreat(TyperCommand):
+class OptionalTreat(Command):
     """`--treat` alone means `--treat recommended`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -49,7 +48,6 @@ def treated(
     report: Any,
     choose: str,
     trial: int | None,
-    data: str,
     seed: int,
     test: StressOptions,
 ) -> Any:
@@ -60,7 +58,7 @@ def treated(
 
     if trial is not None and prepared.loss is None:
         raise IsometerError(
-            "--trial needs labels to train on — pass --data fashion-mnist, or let the factory return (model, batch, "
+            "--trial needs labels to train on — pass --input fashion-mnist, or let the factory return (model, batch, "
             "target)"
         )
     with status("treating", test.budget if test.run else None) as told:
@@ -80,18 +78,18 @@ def treated(
         )
     if trial is None:
         return treatment
-    return replace(treatment, trial=_trial(examined, prepared, treatment, trial, data, seed))
+    return replace(treatment, trial=_trial(examined, prepared, treatment, trial, seed))
 
 
-def _trial(examined: Target, prepared: Prepared, treatment: Any, steps: int, data: str, seed: int) -> Any:
+def _trial(examined: Target, prepared: Prepared, treatment: Any, steps: int, seed: int) -> Any:
     from isometer.doctor._loading import make_batch_for
     from isometer.doctor.probe._tensor_trees import tensors
     from isometer.doctor.treatment import trial
 
     count = next(tensors(prepared.inputs)).shape[0]
     inputs, labels = prepared.inputs, prepared.labels
-    if prepared.made and data != "gaussian":
-        inputs, labels = make_batch_for(examined, data, _POOL, shape=prepared.shape, seed=seed)
+    if prepared.made and prepared.data != "gaussian":
+        inputs, labels = make_batch_for(examined, prepared.data, _POOL, shape=prepared.shape, seed=seed)
     optimizer = examined.patient.optimizer if examined.patient is not None else "sgd"
     with progress_bar("training both") as report:
         return trial(

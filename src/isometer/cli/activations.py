@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from isometer.cli._network import LayerOptions, NetworkText, gain_from, network_from
 from isometer.cli._option_groups import takes_options
-from isometer.cli._shared import Json, Plot, app, console, emit, progress_bar, status
+from isometer.cli._shared import Json, Plot, app, console, emit, next_step, progress_bar, status, tell_file
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -84,7 +86,8 @@ def explain(
     if path is not None:
         page.print(f"from cosine {cosine:g} to [bold]{path[-1]:.6g}[/] after {depth} layers", highlight=False)
     if plot is not None:
-        page.print(f"picture: {plot}", highlight=False)
+        tell_file(page, "picture", plot)
+    next_step(page, f"isometer predict --activation {shlex.quote(card.activation.name)}")
 
 
 def _explain_network(
@@ -147,11 +150,12 @@ def compare(
     page = console()
     page.print(comparison_table(cards))
     for card in cards:
-        page.print(f"[bold]{card.activation.name}[/]: {card.conclusion}", highlight=False)
+        page.print(Text.assemble((card.activation.name, "bold"), f": {card.conclusion}"))
         for words in card.kernel.warnings:
-            page.print(f"[bold yellow]warning:[/] {words}", highlight=False)
+            page.print(Text.assemble(("warning: ", "bold yellow"), words))
     if plot is not None:
-        page.print(f"picture: {plot}", highlight=False)
+        tell_file(page, "picture", plot)
+    next_step(page, f"isometer explain {shlex.quote(cards[0].activation.name)} --plot card.png")
 
 
 @app.command()
@@ -164,4 +168,6 @@ def activations(as_json: Json = False) -> None:
     if as_json:
         emit(rows)
         return
-    print_registry(console(), rows)
+    page = console()
+    print_registry(page, rows)
+    next_step(page, "isometer explain gelu")

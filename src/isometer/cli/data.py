@@ -1,4 +1,4 @@
-"""`isometer data`: real data sets, what is here, what can be had, and what a batch of them looks like."""
+"""`isometer data`: real data sets, which are here, how to download others, and what a batch of them looks like."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isometer.cli._shared import Json, Plot, app, console, emit, progress_bar, status
+from isometer.cli._application import CommandGroup
+from isometer.cli._shared import Json, Plot, app, console, emit, next_step, progress_bar, status, tell_file
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _BATCH = 64
 _SHOWN = 10  # classes and images per class in the picture
 
-group = typer.Typer(no_args_is_help=True, help="Real data sets: list what is here, get what can be had, show one.")
+group = CommandGroup(help="Real data sets: list them, download what is available, show one.")
 app.add_typer(group, name="data")
 
 
@@ -38,7 +39,7 @@ Root = Annotated[
 
 @group.command("list")
 def list_sets(root: Root = None, as_json: Json = False) -> None:
-    """What is known, where it lies on this computer, and how to get what does not."""
+    """The known data sets, where they are on this computer, and how to download the others."""
     from isometer.data import CATALOG, cache_folder, find
 
     rows = []
@@ -60,6 +61,7 @@ def list_sets(root: Root = None, as_json: Json = False) -> None:
         return
     from rich.box import SIMPLE
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=SIMPLE, show_edge=False)
     for column in ("name", "classes", "images", "shape", "where"):
@@ -71,8 +73,13 @@ def list_sets(root: Root = None, as_json: Json = False) -> None:
         shape: Any = row["shape"]
         where = str(row["found"]) if row["found"] else f"not here — {row['get']}"
         size = "×".join(str(side) for side in shape)
-        table.add_row(str(row["name"]), str(row["classes"]), f"{images['train']} + {images['test']}", size, where)
-    console().print(table)
+        # As text: Rich would take the brackets of isometer[data] for markup.
+        counted = f"{images['train']} + {images['test']}"
+        table.add_row(str(row["name"]), str(row["classes"]), counted, size, Text(where))
+    page = console()
+    page.print(table)
+    here = next((str(row["name"]) for row in rows if row["found"]), None)
+    next_step(page, f"isometer data show {here}" if here else f"isometer data get {rows[0]['name']}")
 
 
 @group.command("get")
@@ -110,7 +117,9 @@ def get_set(
     if as_json:
         emit({"name": path.stem, "path": str(path), "bytes": path.stat().st_size})
         return
-    console().print(f"{path.stem}: {path}", highlight=False, soft_wrap=True)
+    page = console()
+    tell_file(page, path.stem, path)
+    next_step(page, f"isometer data show {path.stem}")
 
 
 @group.command("show")
@@ -148,8 +157,10 @@ def show_set(name: Name, root: Root = None, plot: Plot = None, as_json: Json = F
         emit(record)
         return
     _print_card(record)
+    page = console()
     if plot is not None:
-        console().print(f"picture: {plot}", highlight=False)
+        tell_file(page, "picture", plot)
+    next_step(page, f"isometer simulate --input {facts.name}")
 
 
 def _how(facts: Facts) -> str:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from isometer.cli._network import NetworkText, check_folders, network_from
-from isometer.cli._shared import Json, Threads, app, console, emit, progress_bar, status
+from isometer.cli._shared import INPUT, OUTPUT, Json, Threads, app, console, emit, next_step, progress_bar, status
 from isometer.cli._threads import threads as using
 from isometer.cli._treatment import OptionalTreat, check_options, save_treated, treated
 from isometer.cli._user_code import running
@@ -40,94 +41,171 @@ UNHEALTHY, UNDECIDED = 1, 3
 _FEATURES = 100  # of the input of a network that does not say
 
 
-@app.command(cls=OptionalTreat)
+EXAMINATION, TREATMENT = "Examination", "Treatment"
+
+
+class DoctorCommand(OptionalTreat):
+    """`--batch FILE` is an older name of `--input FILE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, with a file after --batch taken for what it is."""
+        named = list(args)
+        for index, (name, value) in enumerate(itertools.pairwise(args)):
+            if name == "--batch" and not value.lstrip("+-").isdecimal():
+                named[index] = "--input"
+        return super().parse_args(ctx, named)
+
+
+@app.command(cls=DoctorCommand)
 def doctor(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TARGET]",
+            metavar="TARGET",
             help="path/to/file.py:factory or package.module:factory (both are executed), a spec in FILE.json, or a "
             "built-in patient. Without one, a small gallery is examined.",
             show_default=False,
         ),
     ] = None,
     network: NetworkText = None,
-    batch: Annotated[
-        Path | None,
-        typer.Option("--batch", metavar="FILE", help="Inputs: .npy, .npz, .csv, .safetensors, or torch tensors."),
-    ] = None,
-    data: Annotated[
+    source: Annotated[
         str,
-        typer.Option("--data", metavar="NAME", help="gaussian, or a data set: fashion-mnist, cifar10, mnist, digits."),
+        typer.Option(
+            "--input",
+            metavar="SOURCE",
+            help="gaussian, a data set (fashion-mnist, cifar10, mnist, digits), or a file: .npy, .npz, .csv, "
+            ".safetensors or torch tensors.",
+            rich_help_panel=INPUT,
+        ),
     ] = "gaussian",
-    n: Annotated[int | None, typer.Option("--n", metavar="N", help="Samples in the batch; 32 unless given.")] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option("--batch", metavar="N", help="Samples in the batch; 32 unless given.", rich_help_panel=INPUT),
+    ] = None,
     shape: Annotated[
-        str | None, typer.Option("--shape", metavar="C,H,W", help="Shape of one sample, where it cannot be guessed.")
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option("--checkpoint", metavar="FILE", help="Weights to load first: .safetensors or a torch state dict."),
-    ] = None,
-    evaluate: Annotated[
-        bool, typer.Option("--eval", help="Examine in evaluation mode instead of training mode.")
-    ] = False,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the interactive report.")] = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option("--compare", metavar="FILE.json", help="Say what got better or worse since this --json report."),
-    ] = None,
-    treat: Annotated[
         str | None,
         typer.Option(
-            "--treat",
-            metavar="[all|ID,…]",
-            help="Put right on a copy what keeps it from training, judged by short trainings: what is recommended, all "
-            "that is listed, or these ids.",
+            "--shape",
+            metavar="C,H,W",
+            help="Shape of one sample, where the model does not tell it.",
+            rich_help_panel=INPUT,
         ),
     ] = None,
-    trial: Annotated[
-        int | None,
-        typer.Option("--trial", metavar="STEPS", help="Train both briefly: three learning rates, three seeds."),
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="S", help="Seed of batch, gradients and redraws.", rich_help_panel=INPUT)
+    ] = 0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="Weights to load first: .safetensors or a torch state dict.",
+            rich_help_panel=EXAMINATION,
+        ),
     ] = None,
-    save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE.safetensors", help="Write the treated model's weights.")
-    ] = None,
+    evaluate: Annotated[
+        bool,
+        typer.Option(
+            "--eval", help="Examine in evaluation mode instead of training mode.", rich_help_panel=EXAMINATION
+        ),
+    ] = False,
     optimizer: Annotated[
         str | None,
         typer.Option(
             "--optimizer",
             metavar="NAME",
             help="What you train with: adam, sgd, adamw, …; adam and sgd unless given.",
+            rich_help_panel=EXAMINATION,
         ),
     ] = None,
     lr: Annotated[
-        float | None, typer.Option("--lr", metavar="RATE", help="Your learning rate, judged beside the best one found.")
+        float | None,
+        typer.Option(
+            "--lr",
+            metavar="RATE",
+            help="Your learning rate, judged beside the best one found.",
+            rich_help_panel=EXAMINATION,
+        ),
     ] = None,
     no_stress: Annotated[
-        bool, typer.Option("--no-stress", help="No training of a copy: a quick look that lists findings only.")
+        bool,
+        typer.Option(
+            "--no-stress",
+            help="No training of a copy: a quick look that lists findings only.",
+            rich_help_panel=EXAMINATION,
+        ),
     ] = False,
     budget: Annotated[
         float,
         typer.Option(
-            "--budget", metavar="SECONDS", help="For all of it, and again for --treat; small models need less."
+            "--budget",
+            metavar="SECONDS",
+            help="For the diagnosis, and again for --treat; small models need less.",
+            rich_help_panel=EXAMINATION,
         ),
     ] = 60.0,
-    layers: Annotated[int, typer.Option("--layers", metavar="K", help="Rows of the per-layer table; 0 for all.")] = 24,
-    seed: Annotated[int, typer.Option("--seed", metavar="S", help="Seed of batch, gradients and redraws.")] = 0,
+    treat: Annotated[
+        str | None,
+        typer.Option(
+            "--treat",
+            metavar="all|ID,…",
+            help="Repair a copy and keep what helps it train: what is recommended, all that is listed, or these ids.",
+            rich_help_panel=TREATMENT,
+        ),
+    ] = None,
+    trial: Annotated[
+        int | None,
+        typer.Option(
+            "--trial",
+            metavar="STEPS",
+            help="Train both briefly: three learning rates, three seeds.",
+            rich_help_panel=TREATMENT,
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            metavar="FILE.safetensors",
+            help="Write the treated model's weights.",
+            rich_help_panel=TREATMENT,
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write the interactive report.", rich_help_panel=OUTPUT),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--compare",
+            metavar="FILE.json",
+            help="Say what got better or worse since this --json report.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    layers: Annotated[
+        int,
+        typer.Option("--layers", metavar="K", help="Rows of the per-layer table; 0 for all.", rich_help_panel=OUTPUT),
+    ] = 24,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Does a PyTorch model train? Which layer loses the signal, why, and what to change.
 
-    First one forward and one backward pass are measured, then a copy is trained for a few dozen steps at several
-    rates, beside the same architecture initialised by the book. The model is not changed. The exit code is 0 if it
-    trains (with --optimizer: with that one, else with Adam or SGD; with --no-stress: if nothing is found), 1 if not,
-    3 if that could not be decided, 2 for an error, of the model's code too; with --treat it is about the treated model.
+    The doctor measures one forward and one backward pass, then trains a copy for a few dozen steps at several rates,
+    beside the same architecture initialised by the book. The model is not changed.
+
+    The exit code is 0 if it trains (with --optimizer: with that one, else with Adam or SGD; with --no-stress: if
+    nothing is found), 1 if not, 3 if that could not be decided, 2 for an error, of the model's code too; with --treat
+    it is about the treated model.
+
     A TARGET in a Python file or package is executed: examine only code that you would run. What it prints goes to
     standard error, and there is nothing on its standard input.
 
     Examples: [bold]isometer doctor my_model.py:make --html report.html[/],
-    [bold]isometer doctor my_model.py:make --data fashion-mnist --optimizer adamw --lr 3e-4[/],
+    [bold]isometer doctor my_model.py:make --input fashion-mnist --optimizer adamw[/],
+    [bold]isometer doctor my_model.py:make --no-stress --input x.npy[/],
     [bold]isometer doctor mlp-relu-100 --treat[/]
     """
     check_options(treat, trial, save)
@@ -140,12 +218,13 @@ def doctor(
     if network is not None and target is not None:
         raise IsometerError("a TARGET and --network name a model each; expected one of them — drop one")
     if target is None and network is None:
-        if any(option is not None for option in (batch, checkpoint, baseline, html, treat)):
+        if any(option is not None for option in (checkpoint, baseline, html, treat)) or _file(source) is not None:
             raise IsometerError(
-                "--batch, --checkpoint, --compare, --html and --treat need a TARGET — name the model to examine"
+                "--checkpoint, --compare, --html, --treat and a file as --input need a TARGET — name the model to "
+                "examine"
             )
         with using(threads):
-            _gallery(data, n, seed, as_json)
+            _gallery(source, batch, seed, as_json)
         return
     need("torch", "this part of isometer")
     from isometer.doctor._loading import load_baseline, load_target, load_weights, network_target
@@ -170,18 +249,19 @@ def doctor(
             examined = network_target(spec, str(spec), seed=seed)
         if checkpoint is not None:
             load_weights(examined.model, checkpoint)
-        prepared = _prepared(examined, batch, data, n, shape, seed)
+        prepared = _prepared(examined, source, batch, shape, seed)
         with using(threads, large=_large(examined, prepared)):
             report = _diagnose(examined, prepared, evaluate, seed, test)
             treatment = None
             if treat is not None:
                 treatment = _told(
-                    examined, prepared, lambda: treated(examined, prepared, report, treat, trial, data, seed, test)
+                    examined, prepared, lambda: treated(examined, prepared, report, treat, trial, seed, test)
                 )
     document = report.to_dict(grams=html is not None)
     outcome = report
     if treatment is not None:
         document["treatment"], outcome = treatment.to_dict(), treatment.after
+        document["treated"] = _layers(treatment.after) if treatment.calls else None
         if save is not None:
             save_treated(treatment.model, save)
     if earlier is not None and baseline is not None:
@@ -194,7 +274,7 @@ def doctor(
         document["grams"] = None
         emit(document)
     else:
-        _show(document, layers, html)
+        _show(document, target, layers, html)
     if outcome.healthy is not True:
         raise typer.Exit(UNDECIDED if outcome.healthy is None else UNHEALTHY)
 
@@ -213,7 +293,8 @@ class StressOptions:
 class Prepared:
     """What a model is examined with.
 
-    `made` says whether it was made for it, of samples of this shape; `more` then makes other batches, by seed.
+    `made` says whether it was made for it, of samples of this shape and of this data set; `more` then makes other
+    batches, by seed.
     """
 
     inputs: Any
@@ -223,32 +304,47 @@ class Prepared:
     made: bool
     shape: tuple[int, ...] | None
     more: Callable[[int], tuple[Any, Any]] | None = None
+    data: str = "gaussian"
 
     def fresh(self) -> Any:
         """Batches for the stress test, `None` where no others than the one can be made."""
         return None if self.more is None else map(self.more, itertools.count(1))
 
 
-def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, shape: str | None, seed: int) -> Prepared:
+def _data_set(source: str) -> str | None:
+    """The name of the data set that an input is, if it is one."""
+    from isometer.data import CATALOG
+
+    if source.startswith("data:"):
+        return source.removeprefix("data:")
+    return source if source in CATALOG else None
+
+
+def _file(source: str) -> Path | None:
+    """The file that an input is: whatever is neither made nor a data set."""
+    return None if source == "gaussian" or _data_set(source) is not None else Path(source)
+
+
+def _prepared(examined: Target, source: str, n: int | None, shape: str | None, seed: int) -> Prepared:
     import torch
 
     from isometer.doctor._loading import load_batch, make_batch_for
-    from isometer.doctor.diagnosis._made_up import with_offsets
+    from isometer.doctor.probe._made_up import made_up_words, with_offsets
     from isometer.doctor.stress._objectives import usual_loss
 
     if n is not None and n < 1:
-        raise IsometerError(f"--n is {n}; expected at least 1")
+        raise IsometerError(f"--batch is {n}; expected at least 1 sample")
     labels, description, made, size = examined.target, "the factory's own batch", False, _shape(shape)
-    if batch is not None:
-        inputs, labels, description = load_batch(batch, examined.model), None, batch.name
+    file, data = _file(source), _data_set(source) or "gaussian"
+    if file is not None:
+        inputs, labels, description = load_batch(file, examined.model), None, file.name
     elif examined.batch is not None:
         inputs = examined.batch
     else:
         inputs, labels = make_batch_for(examined, data, n, shape=size, seed=seed)
         # Labels of made-up inputs are random: the doctor has better ones.
-        labels, description, made = None if data == "gaussian" else labels, data, True
-        if isinstance(inputs, torch.Tensor) and not inputs.is_floating_point():
-            description = "random tokens"
+        labels = None if data == "gaussian" else labels
+        description, made = made_up_words(inputs) if data == "gaussian" else data, True
     loss = examined.loss
     if labels is None:
         loss = None
@@ -261,7 +357,7 @@ def _prepared(examined: Target, batch: Path | None, data: str, n: int | None, sh
         inputs, targets = make_batch_for(examined, data, n, shape=size, seed=seed + number)
         return (inputs, targets) if labels is not None else (with_offsets(inputs, seed=number), None)
 
-    return Prepared(inputs, labels, loss, description, made, size, more if made else None)
+    return Prepared(inputs, labels, loss, description, made, size, more if made else None, data)
 
 
 def _diagnose(
@@ -325,17 +421,36 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
     return shape
 
 
-def _show(document: dict[str, Any], layers: int, html: Path | None) -> None:
+def _layers(report: Any) -> dict[str, Any]:
+    """The table of the layers of a report: what a treated model has in place of that of the model that was given."""
+    document = report.to_dict()
+    return {key: document[key] for key in ("layers", "metrics", "findings")}
+
+
+def _show(document: dict[str, Any], target: str | None, layers: int, html: Path | None) -> None:
     from isometer.report._doctor_terminal import print_report
 
     page = console()
     print_report(page, document, layers=layers or None)
     if html is not None:
-        page.print(f"report: [bold]{html}[/] (open it in a browser)", highlight=False)
+        page.print(Text.assemble("report: ", (str(html), "bold"), " (open it in a browser)"), soft_wrap=True)
+    next_step(page, _next(document, target or "--network …", html))
 
 
-def _gallery(data: str, n: int | None, seed: int, as_json: bool) -> None:
+def _next(document: dict[str, Any], target: str, html: Path | None) -> str:
+    """One thing to do about a report."""
+    if document.get("treatment") is not None:
+        return "put the lines above into your code, or add --save treated.safetensors"
+    if not document["trains"]:
+        return f"isometer doctor {target}"
+    if document["healthy"] is not True:
+        return f"isometer doctor {target} --treat"
+    return "train it" if html is not None else f"isometer doctor {target} --html report.html"
+
+
+def _gallery(source: str, n: int | None, seed: int, as_json: bool) -> None:
     """A table of patients with what was found in each."""
+    from rich.box import SIMPLE
     from rich.table import Table
 
     from isometer.doctor._loading import load_target
@@ -346,25 +461,22 @@ def _gallery(data: str, n: int | None, seed: int, as_json: bool) -> None:
         for index, name in enumerate(GALLERY):
             report_progress(index, len(GALLERY))
             examined = load_target(name, seed=seed)
-            prepared = _prepared(examined, None, data, n, None, seed)
+            prepared = _prepared(examined, source, n, None, seed)
             report = _diagnose(examined, prepared, False, seed, StressOptions(False), predict=False)
             rows.append({"model": name, "expected": list(PATIENTS[name].findings), **_essentials(report)})
     if as_json:
         emit({"gallery": rows, "healthy": None, "findings": [], "layers": [], "metrics": {}, "prediction": None})
         return
     page = console()
-    table = Table(title="The gallery: built-in patients, examined now", title_justify="left")
-    for column in ("model", "findings", "found"):
-        table.add_column(column)
+    table = Table(title="The gallery: built-in patients, examined now", title_justify="left", box=SIMPLE)
+    for column in ("model", "worst", "findings"):
+        table.add_column(column, no_wrap=column != "model")
     for row in rows:
         verdict = "[green]nothing found[/]" if row["healthy"] else f"[red]{row['findings'][0]['severity']}[/]"
         found = "\n".join(finding["id"] for finding in row["findings"]) or "—"
         table.add_row(f"[bold]{row['model']}[/]\n[dim]{PATIENTS[row['model']].description}[/]", verdict, found)
     page.print(table)
-    page.print(
-        "next: isometer doctor mlp-relu-100 --html report.html    your own: isometer doctor my_model.py:make",
-        highlight=False,
-    )
+    next_step(page, "isometer doctor mlp-relu-100 --html report.html")
 
 
 def _essentials(report: Any) -> dict[str, Any]:

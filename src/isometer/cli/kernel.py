@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.text import Text
 
+from isometer.cli._application import listed
 from isometer.cli._model_kernel import ModelKernel, model_kernel
 from isometer.cli._network import InputOptions, NetworkOptions, check_folders, kernel_inputs, shaped
 from isometer.cli._option_groups import takes_options
 from isometer.cli._shared import (
+    MEASUREMENT,
+    MODEL,
+    OUTPUT,
     Json,
     Memory,
     Plot,
@@ -21,8 +26,10 @@ from isometer.cli._shared import (
     app,
     console,
     emit,
+    next_step,
     progress_bar,
     status,
+    tell_file,
 )
 from isometer.cli._threads import threads as using
 from isometer.errors import IsometerError
@@ -51,12 +58,17 @@ def kernel(
     network: NetworkOptions,
     data: InputOptions,
     depths: Annotated[
-        str | None, typer.Option("--depths", metavar="1,2,4,…", help="Several depths: the whole curve.")
+        list[str] | None,
+        typer.Option(
+            "--depths", metavar="1,2,4,…", help="Several depths: the whole curve.", rich_help_panel=MEASUREMENT
+        ),
     ] = None,
     kind: Annotated[
         KindChoice | None,
         typer.Option(
-            "--kind", help="nngp: the top layer's kernel; ntk: all weights trained. nngp, of a --model ntk, by default."
+            "--kind",
+            help="nngp: the top layer's kernel; ntk: all weights trained. nngp, of a --model ntk, by default.",
+            rich_help_panel=MEASUREMENT,
         ),
     ] = None,
     model: Annotated[
@@ -66,17 +78,30 @@ def kernel(
             metavar="FILE:FACTORY",
             help="A PyTorch model as it is, instead of a network at infinite width; a target of `isometer doctor`. A "
             "file or package is executed.",
+            rich_help_panel=MODEL,
         ),
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option("--checkpoint", metavar="FILE", help="Weights for the --model: .safetensors or a state dict."),
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="Weights for the --model: .safetensors or a state dict.",
+            rich_help_panel=MODEL,
+        ),
     ] = None,
     evaluate: Annotated[
-        bool, typer.Option("--eval", help="The --model in evaluation mode instead of training mode.")
+        bool,
+        typer.Option("--eval", help="The --model in evaluation mode instead of training mode.", rich_help_panel=MODEL),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Save the matrix: .npy, or .npz with its diagonal.")
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Save the matrix: .npy, or .npz with its diagonal.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     plot: Plot = None,
     memory: Memory = None,
@@ -127,7 +152,7 @@ def kernel(
 def _wide_kernel(
     network: NetworkOptions,
     data: InputOptions,
-    depths: str | None,
+    depths: list[str] | None,
     kind: KindChoice,
     out: Path | None,
     plot: Path | None,
@@ -171,9 +196,13 @@ def _wide_kernel(
 
     page = console()
     page.print(kernel_card(matrices[-1], checks, diagnosis, several, _name(spec)))
-    page.print(f"[bold]→ {words}[/]", highlight=False)
+    page.print(Text(f"→ {words}", style="bold"))
     for told in matrices[-1].warnings:
         page.print(f"[bold yellow]warning:[/] {told}", highlight=False)
+    for label, target in (("picture", plot), ("kernel", out)):
+        if target is not None:
+            tell_file(page, label, target)
+    next_step(page, "the same with --depths 1,10,100,1000" if not several else "the same with --kind ntk")
 
 
 @app.command()
@@ -252,6 +281,12 @@ def phase(
     if diagram is not None:
         page.print(phase_card(diagram))
     page.print(point_line(str(spec), point), highlight=False)
+    if plot is not None:
+        tell_file(page, "picture", plot)
+    if diagram is not None and plot is None:
+        next_step(page, "the same with --plot phase.png")
+    else:
+        next_step(page, "isometer solve gain --help: the gain at the edge of chaos")
 
 
 def _plane(spec: Spec, x: str, y: str, points: int, square: float, plot: Path | None, as_json: bool) -> None:
@@ -285,18 +320,20 @@ def _plain_layer(spec: Spec) -> ChainLayer | None:
     return layer if layer.is_plain else None
 
 
-def _depths(network: NetworkOptions, depths: str | None) -> list[int | None]:
+def _depths(network: NetworkOptions, depths: list[str] | None) -> list[int | None]:
     """The depths asked for; None is that of the network."""
-    if depths is None:
+    if not depths:
         return [None if network.brings_its_own else network.depth]
     if "depth" in network.given:
         raise IsometerError("give either --depth L or --depths 1,2,4,…, not both")
     try:
-        found = sorted({int(part) for part in depths.split(",") if part.strip()})
+        found = sorted(set(map(int, listed(depths))))
     except ValueError:
         found = []
     if not found:
-        raise IsometerError(f"--depths takes whole numbers with commas between them; got {depths[:60]!r} — 1,2,4, say")
+        raise IsometerError(
+            f"--depths takes whole numbers with commas between them; got {','.join(depths)[:60]!r} — 1,2,4, say"
+        )
     return [*found]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from isometer.cli._shared import Json, app, console, emit
+from isometer.cli._shared import Json, app, console, emit, next_step
 from isometer.errors import unknown_name
 
 
@@ -29,18 +29,19 @@ def patients(
     if as_json:
         emit({"patients": rows})
         return
+    from rich.box import SIMPLE
     from rich.table import Table
 
-    table = Table(title="Built-in patients", title_justify="left")
-    for column in ("name", "condition", "trains", "treatment", "loss"):
-        table.add_column(column, no_wrap=column in ("name", "condition"), overflow="fold")
+    table = Table(title="Built-in patients", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    for column in ("name", "condition", "trains", "treatment and loss"):
+        table.add_column(column, no_wrap=True)
     for row in rows:
         condition = "[green]healthy[/]" if not row["condition"] else "\n".join(row["condition"])
         trains = {True: "yes", False: "[red]no[/]", None: "—"}[row["trains"]]
-        table.add_row(row["name"], condition, trains, _treatment(row["treatment"]), _losses(row["treatment"]))
+        table.add_row(row["name"], condition, trains, _treatment(row["treatment"]))
     page = console()
     page.print(table)
-    page.print("next: isometer doctor mlp-relu-default-10 --treat", highlight=False)
+    next_step(page, "isometer doctor mlp-relu-default-10 --treat")
 
 
 def _rows(family: str | None) -> list[dict[str, Any]]:
@@ -73,16 +74,16 @@ def _treatment(treatment: dict[str, Any] | None) -> str:
         return "—"
     if not treatment["applied"]:
         return "none applies"
-    left = f"; left: {', '.join(treatment['left'])}" if treatment["left"] else ""
-    return "\n".join(treatment["applied"]) + left
+    left = [f"left: {', '.join(treatment['left'])}"] if treatment["left"] else []
+    return "\n".join([*treatment["applied"], *left, *_losses(treatment)])
 
 
-def _losses(treatment: dict[str, Any] | None) -> str:
-    if treatment is None or "loss_before" not in treatment:
-        return "—"
+def _losses(treatment: dict[str, Any]) -> list[str]:
+    if "loss_before" not in treatment:
+        return []
     before, after = (_mean(treatment[key]) for key in ("loss_before", "loss_after"))
     mark = "[green]✓[/]" if treatment["better"] else "[red]✗[/]" if treatment["worse"] else "="
-    return f"{before} → {after} {mark}"
+    return [f"{before} → {after} {mark}"]
 
 
 def _mean(losses: list[float | str]) -> str:

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from isometer.cli._application import listed
 from isometer.cli._network import LossChoice, Out, Setting, check_folders
 from isometer.cli._option_groups import takes_options
-from isometer.cli._shared import Json, Memory, Plot, Threads, Time, allowing, app, console, emit, progress_bar
+from isometer.cli._shared import (
+    MEASUREMENT,
+    Json,
+    Memory,
+    Plot,
+    Threads,
+    Time,
+    allowing,
+    app,
+    console,
+    emit,
+    next_step,
+    progress_bar,
+    tell_file,
+)
 from isometer.cli._threads import threads as using
 from isometer.errors import IsometerError
 
@@ -25,11 +41,21 @@ if TYPE_CHECKING:
 _LARGE = 1000  # samples from which on several threads are worth it
 
 Against = Annotated[
-    bool, typer.Option("--against-simulation", help="Simulate too; draw both and say where theory leaves the interval.")
+    bool,
+    typer.Option(
+        "--against-simulation",
+        help="Simulate too; draw both and say where theory leaves the interval.",
+        rich_help_panel=MEASUREMENT,
+    ),
 ]
 Compare = Annotated[
-    str | None,
-    typer.Option("--compare", metavar="A,B,…", help="Several activations against simulations, one panel each."),
+    list[str] | None,
+    typer.Option(
+        "--compare",
+        metavar="A,B,…",
+        help="Several activations against simulations, one panel each.",
+        rich_help_panel=MEASUREMENT,
+    ),
 ]
 
 
@@ -76,7 +102,7 @@ def predict(
             f"loss is {setting.loss.value}; expected gaussian, the one cotangent that theory covers — simulate"
         )
     check_folders(plot, out)
-    if compare is not None:
+    if compare:
         if out is not None:
             raise IsometerError(
                 "--compare has several predictions and --out one file; expected one of them — use --json"
@@ -104,7 +130,11 @@ def predict(
     print_prediction(page, answer.predicted, answer.band, answer.simulated, answer.departures, answer.missing)
     for label, target in (("picture", plot), ("data", out)):
         if target is not None:
-            page.print(f"{label}: {target}", highlight=False)
+            tell_file(page, label, target)
+    if not against_simulation:
+        next_step(page, "the same with --against-simulation")
+    else:
+        next_step(page, "the same with --plot both.png" if plot is None else "isometer solve depth --help")
 
 
 def ask(setting: Setting, metrics: list[str], simulated: bool, threads: int | None = None) -> Forecast:
@@ -154,19 +184,12 @@ def _simulation(setting: Setting, metrics: list[str], network: Spec, data: np.nd
         )
 
 
-def _names(compare: str, setting: Setting) -> list[str]:
+def _names(compare: list[str], setting: Setting) -> list[str]:
     if setting.brings_its_own:
         raise IsometerError("--compare names activations and --network brings its own; expected one of them — drop one")
-    depth, names = 0, [""]
-    for letter in compare:  # commas inside parentheses belong to an activation
-        depth += {"(": 1, ")": -1}.get(letter, 0)
-        if letter == "," and depth == 0:
-            names.append("")
-        else:
-            names[-1] += letter
-    found = [name.strip() for name in names if name.strip()]
+    found = listed(compare)
     if not found:
-        raise IsometerError(f"--compare is {compare!r}; expected activations — pass --compare relu,tanh")
+        raise IsometerError(f"--compare is {','.join(compare)!r}; expected activations — pass --compare relu,tanh")
     return list(dict.fromkeys(found))
 
 
@@ -189,7 +212,8 @@ def _compare(setting: Setting, names: list[str], plot: Path | None, threads: int
     page = console()
     print_comparison(page, {name: (answer.predicted, answer.departures) for name, answer in answers.items()})
     if plot is not None:
-        page.print(f"picture: {plot}", highlight=False)
+        tell_file(page, "picture", plot)
+    next_step(page, f"isometer explain {shlex.quote(names[0])}")
 
 
 def as_record(answer: Forecast, setting: Setting) -> dict[str, Any]:

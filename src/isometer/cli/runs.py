@@ -9,15 +9,16 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Table
 
+from isometer.cli._application import CommandGroup
 from isometer.cli._long_work import DaskAddress, Workers, tell_failures
-from isometer.cli._shared import Json, app, console, emit, status
+from isometer.cli._shared import Json, app, console, emit, next_step, status
 from isometer.cli.sweep import execute
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
     from isometer.run import FileReport, Store
 
-runs_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Stores of long work: look, go on, tidy up.")
+runs_app = CommandGroup(help="Stores of long work: look, resume, tidy up.")
 app.add_typer(runs_app, name="runs")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a sweep.")]
@@ -65,17 +66,21 @@ def list_runs(
         emit(rows)
         return
     if not rows:
-        console().print(f"no runs in {folder} — `isometer sweep` makes some", highlight=False)
+        page = console()
+        page.print(f"no runs in {folder}", highlight=False, markup=False)
+        next_step(page, "isometer sweep simulate --grid width=64,128,256 --depth 20")
         return
     table = Table(box=SIMPLE, padding=(0, 1))
     for column in ("folder", "what", "grid", "done", "failed", ""):
-        table.add_column(column, justify="right" if column in ("done", "failed") else "left")
+        table.add_column(column, justify="right" if column in ("done", "failed") else "left", overflow="fold")
     for row in rows:
         grid = " × ".join(f"{axis} {size}" for axis, size in row["grid"].items())
         state = "code changed" if not row["current"] else "complete" if row["missing"] == 0 else "resume it"
         done = "?" if row["done"] is None else f"{row['done']}/{row['cells']}"
         table.add_row(row["folder"], row["target"], grid, done, str(row["failed"] or ""), state)
-    console().print(table)
+    page = console()
+    page.print(table)
+    next_step(page, f"isometer runs show {rows[0]['folder']}")
 
 
 @runs_app.command()
@@ -113,9 +118,9 @@ def show(folder: Folder, as_json: Json = False) -> None:
         page.print(f"  {row['done']} of {row['cells']} cells done, {row['failed']} failed; code {row['code']}")
         if not row["current"]:
             page.print("  [yellow]the code has changed since: `resume` computes the cells again[/]")
-        elif row["missing"]:
-            page.print(f"  go on with: isometer runs resume {store.path}", highlight=False)
     tell_failures(failures)
+    whole = all(row["current"] and not row["missing"] for row in rows)
+    next_step(page, f"isometer runs {'verify' if whole else 'resume'} {store.path}")
 
 
 @runs_app.command()

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from isometer.cli._network import Out, Setting, check_folders
 from isometer.cli._option_groups import takes_options
-from isometer.cli._shared import Json, Memory, Plot, Time, allowing, app, console, emit, progress_bar
+from isometer.cli._shared import (
+    Json,
+    Memory,
+    Plot,
+    Time,
+    allowing,
+    app,
+    console,
+    emit,
+    next_step,
+    progress_bar,
+    tell_file,
+)
 from isometer.files import write_whole
 
 if TYPE_CHECKING:
@@ -67,7 +79,8 @@ def simulate(
     print_trajectory(page, dataset)
     for label, target in (("picture", plot), ("data", out)):
         if target is not None:
-            page.print(f"{label}: {target}", highlight=False)
+            tell_file(page, label, target)
+    next_step(page, "isometer predict with the same options: what theory says")
 
 
 def save_dataset(dataset: xarray.Dataset, path: Path) -> None:

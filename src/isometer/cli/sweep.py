@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from isometer.cli._application import CommandGroup
 from isometer.cli._interruption import INTERRUPTED, keeps, tell_interruption
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, duration, tell_failures
 from isometer.cli._network import SHORT, says_width
-from isometer.cli._shared import Json, Memory, Time, allowing, app, console, emit
+from isometer.cli._shared import Json, Memory, Time, allowing, app, console, emit, next_step, tell_file
 from isometer.cli._targets import TARGETS, SweepTarget, converted
 from isometer.errors import IsometerError
 
@@ -43,7 +44,7 @@ _EXAMPLES = {
     "kernel": "kernel --grid depth=log:1:1000:7 'activation=relu,normalized(relu)' --input x.npy",
 }
 
-sweep_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="A command over a grid of its options.")
+sweep_app = CommandGroup(help="A command over a grid of its options.")
 app.add_typer(sweep_app, name="sweep")
 
 
@@ -220,8 +221,9 @@ def _report(outcome: Outcome, slopes: list[Slope], paths: Mapping[str, Path]) ->
     if slopes:
         page.print(slope_table(slopes))
     for kind, path in paths.items():
-        page.print(f"{kind}: {path}", highlight=False, soft_wrap=True)
+        tell_file(page, kind, path)
     tell_failures(outcome.failures)
+    next_step(page, f"isometer runs show {paths['result'].parent}")
 
 
 for _name, _target in TARGETS.items():

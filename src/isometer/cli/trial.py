@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.box import SIMPLE
 from rich.table import Table
+from rich.text import Text
 
+from isometer.cli._application import CommandGroup
 from isometer.cli._interruption import INTERRUPTED, keeps, tell_interruption
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, tell_failures
 from isometer.cli._shared import Json, Plot, app, console, emit, status
@@ -27,7 +30,7 @@ _HELP = (
     "second are sealed: the doctor's findings about them are not computed until the rules are final.\n\n"
     "Example: [bold]isometer trial run mine --families moe-mlp,llama-like --per-family 6[/]"
 )
-trial_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=_HELP)
+trial_app = CommandGroup(help=_HELP)
 app.add_typer(trial_app, name="trial")
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the trial lies, or will lie.")]
@@ -75,17 +78,18 @@ def list_families(as_json: Json = False) -> None:
             }
         )
         return
-    table = Table(title="Families", title_justify="left")
-    for column in ("family", "round", "half", "source", "faults of its own"):
-        table.add_column(column, overflow="fold")
+    table = Table(title="Families", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    for column in ("family", "round", "half", "source, and faults of its own"):
+        table.add_column(column, no_wrap=column in ("family", "half"))
     for one in known.values():
         half = "sealed" if one.sealed else "development"
-        table.add_row(one.name, str(one.round), half, one.source, ", ".join(sorted(one.structural)))
+        own = "\n".join([one.source, *sorted(one.structural)])
+        table.add_row(one.name, str(one.round), half, Text(own))
     page = console()
     page.print(table)
-    faults = Table(title="Faults of any family", title_justify="left")
+    faults = Table(title="Faults of any family", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
     for column in ("fault", "group", "what it is"):
-        faults.add_column(column, overflow="fold")
+        faults.add_column(column, no_wrap=column == "fault")
     for fault in FAULTS.values():
         faults.add_row(fault.name, fault.group, fault.about)
     for name, about in SIZES.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -12,11 +13,14 @@ from numpy.typing import NDArray
 from isometer.checks import MOST_RUNS, WIDEST, seed_number, whole_number
 from isometer.data import _synthetic as synthetic
 from isometer.data._arrays import SUFFIXES, read_numbers
+from isometer.data._catalog import CATALOG
 from isometer.data._datasets import source_from_text
 from isometer.errors import IsometerError
 from isometer.work import check_batch
 
 Floats = NDArray[np.float64]
+SAMPLES = 10
+"""Samples of a batch of which nobody said how many it has."""
 _KINDS = (
     "gaussian, orthogonal, correlated:COSINE, collinear:ANGLE, degenerate:DISTINCT, power-law:EXPONENT, data:NAME or "
     "the path of a .npy, .npz, .csv or .safetensors file[:scale=norm]"
@@ -44,9 +48,9 @@ def make_batch(
     - `collinear:ANGLE`: lengths √features, every sample at ANGLE radians from one direction;
     - `degenerate:DISTINCT`: Gaussian samples of which only the first DISTINCT differ, repeated in turn;
     - `power-law:EXPONENT`: eigenvalues k^(−EXPONENT) of the Gram matrix, up to a factor;
-    - `data:NAME` or `data:NAME:centre=pixel,scale=unit`: random images of a data set of this computer, flattened,
-      standardised by channel unless told otherwise (`isometer.data.source_from_text`). They bring their own number of
-      features, whatever `features` says: give the network `input_width=batch.shape[-1]`;
+    - a data set, `NAME`, `data:NAME` or `data:NAME:centre=pixel,scale=unit`: random images of a data set of this
+      computer, flattened, standardised by channel unless told otherwise (`isometer.data.source_from_text`). They bring
+      their own number of features, whatever `features` says: give the network `input_width=batch.shape[-1]`;
     - a path: the only array in a `.npy`, `.npz`, `.csv` or `.safetensors` file, `samples` rows of it if given;
       `FILE:scale=norm` scales every sample to mean square 1.
 
@@ -68,6 +72,7 @@ def make_batch(
     Implements: the data-free substitutes of 001 (a, b) and of 001/fig-6.2.
     """
     seed = seed_number(seed)
+    kind = f"data:{kind}" if kind in CATALOG else kind
     copies = 1 if runs is None else whole_number(runs, "runs", high=MOST_RUNS, fix="pass the number of networks")
     if kind.startswith("data:"):
         draw = _images(kind.removeprefix("data:"), _whole(samples, "samples"))
@@ -81,6 +86,29 @@ def make_batch(
         return draw(np.random.default_rng(np.random.SeedSequence(seed)))
     spawned = [np.random.SeedSequence(seed, spawn_key=(run,)) for run in range(runs)]
     return np.stack([draw(np.random.default_rng(s)) for s in spawned])
+
+
+def batch_for(width: int, axes: tuple[int, ...] = (), kind: str | None = None, *, seed: int = 0) -> Floats:
+    """Ten samples for a network, by name, Gaussian unless named; a file or a data set brings its own number.
+
+    Args:
+        width: features that the network takes.
+        axes: sizes of its axes of positions.
+        kind: as for `make_batch`.
+        seed: of the draw.
+
+    Returns:
+        `(n, width, *axes)`.
+
+    Example:
+        >>> batch_for(8).shape, batch_for(3, (4, 4), "correlated:0.5").shape
+        ((10, 8), (10, 3, 4, 4))
+    """
+    kind = "gaussian" if kind is None else kind
+    own = file_source(kind) is not None
+    drawn = make_batch(kind, None if own else SAMPLES, None if own else width * math.prod(axes), seed=seed)
+    fits = drawn.ndim == 2 and drawn.shape[1] == width * math.prod(axes)
+    return drawn.reshape(len(drawn), width, *axes) if fits else drawn
 
 
 def _whole(value: int | None, what: str) -> int:

@@ -21,8 +21,9 @@ from torch import nn
 
 from isometer.data._user_file import memory_limit
 from isometer.doctor._tensors import read_batch, read_tensors
-from isometer.doctor.diagnosis._made_up import first_layer, made_up_batch, refusal
 from isometer.doctor.patients import PATIENTS, Images, Patient, patient
+from isometer.doctor.probe._given import BatchReader
+from isometer.doctor.probe._made_up import first_layer, made_up_batch
 from isometer.errors import IsometerError
 from isometer.files import read_regular
 from isometer.report._document import parse_report
@@ -232,21 +233,7 @@ def load_batch(path: Path, model: nn.Module) -> Any:
         ...     load_batch(Path(folder) / "x.npy", nn.Linear(3, 1)).dtype
         torch.float32
     """
-    batch = read_batch(path)
-    dtype = next((one.dtype for one in model.parameters() if one.is_floating_point()), torch.float32)
-    if not isinstance(batch, torch.Tensor) or batch.is_complex() or batch.dtype == dtype:
-        return batch
-    if refusal(model, batch) is None:
-        return batch
-    converted = batch.to(dtype)
-    if refusal(model, converted) is not None:
-        return batch
-    if not batch.is_floating_point() and not torch.equal(converted.to(batch.dtype), batch):
-        came, needed = (str(one).removeprefix("torch.") for one in (batch.dtype, dtype))
-        raise IsometerError(
-            f"{path.name!r} holds {came} numbers; the model computes in {needed}, which rounds them — save them so"
-        )
-    return converted
+    return BatchReader(model).inputs(read_batch(path), name=repr(path.name))
 
 
 def make_batch_for(
@@ -282,7 +269,7 @@ def make_batch_for(
     if shape is not None and int(np.prod(shape)) == batch[0].numel():
         batch = batch.reshape(size, *shape)
     elif shape is not None:
-        raise IsometerError(f"images of {data} have {batch[0].numel()} numbers; expected {shape} — pass --batch FILE")
+        raise IsometerError(f"images of {data} have {batch[0].numel()} numbers; expected {shape} — pass --input FILE")
     return batch, torch.from_numpy(labels[chosen].astype(np.int64))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -106,12 +107,41 @@ def print_report(console: Console, report: Mapping[str, Any], *, layers: int | N
         _print_dim(console, [*harmless, similarity_words(report)])
     _print_comparison(console, report.get("comparison"))
     print_treatment(console, report.get("treatment"))
-    if report["layers"] and layers != 0:
-        _print_layers(console, report, findings, layers)
+    table, flagged = report, findings
+    if report.get("treated"):
+        table, flagged = {**report, **report["treated"]}, ordered(report["treated"]["findings"])
+        console.print(Text("\nThe layers of the treated model", style="bold"))
+    if table["layers"] and layers != 0:
+        _print_layers(console, table, flagged, layers)
     notes = run_notes(report)
     if notes:
         console.print(Text("\nWhat was run", style="dim"))
         _print_dim(console, notes)
+
+
+def report_screen(report: Mapping[str, Any], *, lines: int = 22) -> str:
+    """What `repr` says of a report: verdict, causes and the names of findings, a screen of 80 columns at most.
+
+    Example:
+        >>> print(report_screen({"schema": 1, "model": "tiny", "mode": "eval", "healthy": True, "summary": "Fine.",
+        ...     "batch": {"samples": 2, "description": ""}, "findings": [], "layers": [], "metrics": {}}))
+        No stress test · tiny · nothing found
+          Fine.
+          eval mode · 2 samples · depth 0
+          → Examine it with the stress test to know whether it trains.
+          more: report.plot(), report.findings, report.to_html("report.html")
+    """
+    checked(report)
+    page = io.StringIO()
+    console = Console(file=page, width=80, force_terminal=False, color_system=None)
+    _print_verdict(console, report)
+    _print_causes(console, report)
+    findings = ordered(report["findings"])
+    for index, finding in enumerate(findings, start=1):
+        console.print(Text(f"  {index} {finding['severity']}: {printable(finding['id'])} · {where(finding['layers'])}"))
+    written = [line.rstrip() for line in page.getvalue().splitlines() if line.strip()]
+    kept = written if len(written) < lines else [*written[: lines - 2], f"  … {len(written) - lines + 2} lines more"]
+    return "\n".join([*kept, '  more: report.plot(), report.findings, report.to_html("report.html")'])
 
 
 def _print_verdict(console: Console, report: Mapping[str, Any]) -> None:

@@ -25,11 +25,9 @@ _UNDATED: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"
 
 def new_figure(columns: int, rows: int = 1, *, width: float = 4.6, height: float = 4.0) -> tuple[Figure, Any]:
     """A figure on the off-screen canvas with the project's look."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from isometer.report._picture import Picture
 
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    FigureCanvasAgg(figure)  # attaches itself; pyplot would keep global state
+    figure = Picture(width * columns, height * rows)
     axes = figure.subplots(rows, columns, squeeze=False)
     for axis in axes.ravel():
         axis.grid(True, color="#dddddd", linewidth=0.6)

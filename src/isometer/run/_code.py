@@ -181,7 +181,8 @@ def _stub(package: str) -> dict[str, str]:
     if stub is None or not stub.is_file():
         return {}
     nodes = [node for node in ast.parse(stub.read_bytes()).body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: f"{package}.{node.module}" for node in nodes for alias in node.names}
+    # `from . import name` hands on a module of the package
+    return {alias.name: f"{package}.{node.module or alias.name}" for node in nodes for alias in node.names}
 
 
 @lru_cache(maxsize=1)

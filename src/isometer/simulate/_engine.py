@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from isometer.checks import MOST_RUNS, check_entries, seed_number, whole_number
+from isometer.data._batches import batch_for
 from isometer.errors import IsometerError, unknown_name
 from isometer.metrics._catalogue import describe
 from isometer.simulate._chain import Engine, LayerChain
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 def simulate(
     spec: Spec,
-    batch: Any,
+    batch: Any = None,
     *,
     runs: int = 16,
     metrics: Sequence[Measured] = DEFAULT_METRICS,
@@ -61,6 +62,7 @@ def simulate(
         spec: the network.
         batch: the input, `(n, d)` for all runs or `(runs, n, d)`, `(n, features, *positions)` for a network with
             positions, as torch has images, or the same flattened; half precision and integers are converted to `dtype`.
+            Or ten samples by name, `"correlated:0.9"` (see `isometer.data.make_batch`); Gaussian ones unless given.
         runs: number of independent networks.
         metrics: names of `isometer.metrics.METRICS`, those of sites and tokens excepted, or functions of a tensor
             `(runs, n, d)` with one number per run.
@@ -98,6 +100,8 @@ def simulate(
         004/eq-3 and every other spec.
     """
     check_covered(spec)
+    if batch is None or isinstance(batch, str):
+        batch = batch_for(spec.shape.width, spec.shape.axes, batch, seed=seed)
     inputs = checked_batch(spec, batch, runs, device, dtype)
     chosen = checked_engine(spec, engine)
     check_loss(loss)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from isometer._display import Displayed
 from isometer.serialize import json_data
 
 
@@ -66,7 +67,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Displayed):
     """An answer of `isometer.solve`.
 
     Args:

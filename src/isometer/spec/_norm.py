@@ -79,12 +79,13 @@ class Norm:
 
         `batch`, `batch-rescale` (by the root mean square), `batch-rescale-std` (by the centred deviation, mean kept),
         `batch-recenter`, `batch-unit` (features of length 1, no mean removal), `whiten`, `layer`, `rms`, `unit`
-        (samples of length 1), `group:K`.
+        (samples of length 1), `group:K`. Case does not matter, and torch's names will do: `BatchNorm1d`, `LayerNorm`.
 
         Example:
             >>> Norm.named("layer").over
             'features'
         """
+        name = _plain(name)
         if name == "none":
             return None
         if name.startswith("group:") and name[6:].isdecimal() and len(name) <= _LONGEST:
@@ -92,6 +93,15 @@ class Norm:
         if name not in _NORMS:
             raise unknown_name("norm", name, ["none", "group:K", *_NORMS], error=SpecError, fix="pass one of them")
         return cls(**_NORMS[name])
+
+
+def _plain(name: str) -> str:
+    """A name as the table has it, from torch's or in any case."""
+    plain = name.casefold().replace("_", "-").removesuffix("1d").removesuffix("2d")
+    for kind in ("batch", "layer", "rms"):
+        if plain in (f"{kind}norm", f"{kind}-norm"):
+            return kind
+    return plain
 
 
 _NORMS: dict[str, dict[str, Any]] = {

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from isometer._display import Displayed
 from isometer.spec._checks import SpecError
 from isometer.spec._normal_form import normal_form
 from isometer.spec._program import Shape, layers
@@ -28,7 +29,7 @@ class _SpecType(type):
         return super().__call__(*given, **fields) if cls is not Spec else READERS["python"](*given, **fields)
 
 
-class Spec(metaclass=_SpecType):
+class Spec(Displayed, metaclass=_SpecType):
     """A random network: one immutable value that theory, simulation, `nn.build` and the doctor all interpret.
 
     A spec is a composition of steps. Write it

@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from isometer._display import Drawn
 from isometer.activations import Activation, activation
 from isometer.errors import IsometerError
 from isometer.serialize import json_data
@@ -37,8 +38,8 @@ class DepthOutlook:
     log10_gradient_factor: float | None  # gradient norm at the input over that at the output
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Drawn):
     """An activation's Gaussian analysis and the fate of signals in a deep network of it.
 
     Example:
@@ -54,6 +55,9 @@ class Explanation:
     length_slope: float  # Q'(1) of the unit-second-moment version
     outlook: tuple[DepthOutlook, ...]
     layer: ChainLayer
+
+    def __repr__(self) -> str:
+        return f"Explanation({self.activation.name!r}: {self.conclusion} {self.gradient_sentence})"
 
     @property
     def conclusion(self) -> str:

@@ -13,7 +13,7 @@ import xarray
 from torch import nn
 
 from isometer.doctor.causes._explanation import CauseFinder
-from isometer.doctor.diagnosis._made_up import with_offsets
+from isometer.doctor.probe._made_up import with_offsets
 from isometer.doctor.probe._subject import examined
 from isometer.doctor.stress._material import Batches
 from isometer.doctor.stress._optimizers import optimizer_choices

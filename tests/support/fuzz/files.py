@@ -32,7 +32,7 @@ from isometer.data._batches import make_batch
 from isometer.doctor import diagnose
 from isometer.doctor._loading import load_batch, load_weights
 from isometer.doctor._tensors import tensors_in
-from isometer.doctor.diagnosis._made_up import refusal
+from isometer.doctor.probe._made_up import refusal
 from isometer.errors import IsometerError
 from isometer.simulate import simulate
 from isometer.spec import Spec

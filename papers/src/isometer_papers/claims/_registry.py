@@ -95,8 +95,8 @@ def find(identifier: str) -> tuple[Claim, ...]:
     family = tuple(claim for claim in known if claim.inventory == identifier)
     if family:
         return family
-    identifiers = [claim.id for claim in all_claims()]
-    raise unknown_name("claim", identifier, identifiers, fix="`isometer claims list` shows all")
+    listing = f"isometer claims list --paper {number}" if number in papers() else "isometer claims list"
+    raise unknown_name("claim", identifier, [claim.id for claim in known], fix=f"`{listing}` shows all")
 
 
 def check_consistent(claims: Iterable[Claim], texts: Mapping[str, ClaimText]) -> None:

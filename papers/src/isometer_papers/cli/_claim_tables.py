@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
-from isometer.cli import console
+from isometer.cli import console, next_step
 from isometer.serialize import json_text
 from isometer_papers.claims import Statement, causes, counted
 from isometer_papers.claims._counts import by_cause
@@ -18,24 +17,34 @@ from isometer_papers.claims._findings import LedgerFinding
 from isometer_papers.claims._policy import CHARITY, CLASSES
 from isometer_papers.claims._statement import cited
 
+_WIDEST = 0.45  # of a line, for IDs in a table
 _COLOURS = {"holds": "green", "refuted": "bold red", "vacuous": "yellow", "inconclusive": "dim"}
 
 
 def print_table(rows: Sequence[Statement]) -> None:
-    """One line per statement, and the counts."""
-    table = Table(box=SIMPLE, pad_edge=False)
-    table.add_column("ID", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("statement", overflow="fold")
-    for row in rows:
-        told = [_coloured(row.verdict)]
-        if row.as_intended not in (None, row.as_printed):
-            told.append(f"meant: {_coloured(row.as_intended)}")
-        table.add_row(escape(row.id), "\n".join([*told, *([row.failure] if row.failure else [])]), escape(row.reading))
+    """One entry per statement, and the counts; an ID that would leave a table no room stands on a line of its own."""
     page = console()
-    page.print(table)
+    if max((len(row.id) for row in rows), default=0) > page.width * _WIDEST:
+        for row in rows:
+            page.print(f"[bold]{escape(row.id)}[/] {', '.join(_told(row))}", highlight=False)
+            page.print(Padding(escape(row.reading), (0, 0, 0, 4)), highlight=False)
+    else:
+        table = Table(box=SIMPLE, pad_edge=False)
+        table.add_column("ID", no_wrap=True)
+        table.add_column("verdict", no_wrap=True)
+        table.add_column("statement", overflow="fold")
+        for row in rows:
+            table.add_row(escape(row.id), "\n".join(_told(row)), escape(row.reading))
+        page.print(table)
     for line in counted(rows).lines():
         page.print(line, highlight=False)
+    next_step(page, f"isometer claims show {rows[0].id}" if rows else "isometer claims list")
+
+
+def _told(row: Statement) -> list[str]:
+    """The verdict, the one as intended where that is another, and the class of a failure."""
+    meant = [f"meant: {_coloured(row.as_intended)}"] if row.as_intended not in (None, row.as_printed) else []
+    return [_coloured(row.verdict), *meant, *([row.failure] if row.failure else [])]
 
 
 def print_checked(rows: Sequence[Statement]) -> None:
@@ -52,18 +61,20 @@ def print_checked(rows: Sequence[Statement]) -> None:
     for row in rows:
         tally[row.verdict] += 1
     page.print(", ".join(f"{number} {verdict}" for verdict, number in tally.items()), highlight=False)
+    if rows:
+        next_step(page, f"isometer claims show {rows[0].id}")
 
 
 def print_one(row: Statement) -> None:
     """Everything a reader needs to judge one statement."""
-    page = Console(soft_wrap=True)
-    page.print(f"[bold]{escape(row.id)}[/] ({escape(f'{cited(row)}; {row.kind}')})")
+    page = console()
+    page.print(f"[bold]{escape(row.id)}[/] ({escape(f'{cited(row)}; {row.kind}')})", highlight=False)
     for name, value in _facts(row).items():
-        page.print(f"  [bold]{name}[/]: {value}", highlight=False)
+        page.print(Padding(f"[bold]{name}[/]: {value}", (0, 0, 0, 2)), highlight=False)
     if row.snippet:
         page.print("  [bold]in plain Python[/]:")
-        for line in row.snippet.rstrip().splitlines():
-            page.print(f"    {escape(line)}", highlight=False)
+        for line in row.snippet.rstrip().splitlines():  # to be copied: no line is broken
+            page.print(f"    {escape(line)}", highlight=False, soft_wrap=True)
 
 
 def _facts(row: Statement) -> Mapping[str, str]:
@@ -107,21 +118,26 @@ def print_causes(rows: Sequence[Statement]) -> None:
         if name in causes():
             cause = causes()[name]
             page.print(f"[bold]{escape(name)}[/]: {escape(cause.title)}", highlight=False)
-            page.print(f"  {escape(cause.text)}", highlight=False)
+            page.print(Padding(escape(cause.text), (0, 0, 0, 2)), highlight=False)
             told = ", ".join(f"{row.id} ({row.failure or 'not classified'})" for row in members)
-            page.print(f"  {len(members)}: {escape(told)}", highlight=False)
+            page.print(Padding(f"{len(members)}: {escape(told)}", (0, 0, 0, 2)), highlight=False)
     alone = sum(name not in causes() for name in groups)
     total = sum(map(len, groups.values()))
     page.print(f"{total} failures; {len(groups) - alone} groups, {alone} alone.", highlight=False)
+    first = next((members[0].id for members in groups.values() if members), None)
+    if first is not None:
+        next_step(page, f"isometer claims show {first}")
 
 
 def print_findings(findings: Sequence[LedgerFinding]) -> None:
     """The results that a researcher must know."""
-    page = Console(soft_wrap=True, width=min(100, shutil.get_terminal_size().columns))
+    page = console()
+    page.width = min(100, page.width)
     for number, one in enumerate(findings, 1):
         page.print(f"[bold]{number}. {escape(one.title)}[/] ({escape(', '.join(one.claims))})", highlight=False)
         for name, text in one.parts().items():
-            page.print(f"   [bold]{name}[/]: {escape(text)}", highlight=False)
+            page.print(Padding(f"[bold]{name}[/]: {escape(text)}", (0, 0, 0, 3)), highlight=False)
+    next_step(page, f"isometer claims show {findings[0].claims[0]}")
 
 
 def _coloured(verdict: str | None) -> str:

@@ -12,7 +12,17 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from isometer.cli import INTERRUPTED, app, console, emit, keeps, progress_bar, tell_interruption
+from isometer.cli import (
+    INTERRUPTED,
+    CommandGroup,
+    app,
+    console,
+    emit,
+    keeps,
+    next_step,
+    progress_bar,
+    tell_interruption,
+)
 from isometer.errors import IsometerError
 from isometer.files import existing_folder, write_whole
 
@@ -21,9 +31,7 @@ if TYPE_CHECKING:
 
 _HERE = 12  # up to so many claims are checked in this process when nothing is asked of workers
 
-claims_app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode="rich", help="Published statements as checks: what holds, what does not."
-)
+claims_app = CommandGroup(help="Published statements as checks: what holds, what does not.")
 app.add_typer(claims_app, name="claims")
 
 
@@ -116,6 +124,7 @@ def show(
         return
     for row in rows:
         print_one(row)
+    next_step(console(), f"isometer claims check {identifier}")
 
 
 @claims_app.command("causes")

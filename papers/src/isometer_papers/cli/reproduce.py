@@ -27,6 +27,7 @@ from isometer.cli import (
     emit,
     in_a_log,
     keeps,
+    next_step,
     tell_failures,
     tell_interruption,
 )
@@ -249,19 +250,19 @@ def _list(studies: list[Study], paper: str | None, as_json: bool) -> None:
         return
     table = Table(box=SIMPLE)
     for name in ("study", "what it shows", "data", "quick", "paper"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=name == "study")
     for study in chosen:
         data = f"[red]{study.data}[/]" if study.data in missing else study.data or ""
         title = f"{escape(study.title)}[dim] · trains[/]" if study.medium is not None else escape(study.title)
         table.add_row(study.id, title, data, *(duration(seconds) for seconds in study.seconds))
     page = console()
     page.print(table)
-    page.print(
-        f"{len(chosen)} studies; [bold]isometer reproduce ID[/] reproduces one, --all all of them.", highlight=False
-    )
+    page.print(f"{len(chosen)} studies; --all reproduces all of them.", highlight=False)
     page.print("Times are on two cores; at paper size, training wants [bold]--device cuda[/].", highlight=False)
     for name in sorted(missing):
         page.print(f"[red]{name}[/] is not on this computer: [bold]isometer data get {name}[/]", highlight=False)
+    if chosen:
+        next_step(page, f"isometer reproduce {chosen[0].id}")
 
 
 def _report(made: list[Made], folder: Path) -> None:
@@ -289,3 +290,4 @@ def _report(made: list[Made], folder: Path) -> None:
             page.print(f"  {escape(record['why'])}", highlight=False)
     page.print(f"\n{tally_text([one.record for one in made])}", highlight=False)
     page.print(f"gallery: {folder / 'index.html'}", highlight=False, soft_wrap=True)
+    next_step(page, f"open {folder / 'index.html'} in a browser")

@@ -65,7 +65,9 @@ def find(identifier: str) -> Study:
         ...
         isometer.errors.IsometerError: unknown study '003/fig2b'; did you mean '003/fig-2b'? ...
     """
-    known = {study.id: study for study in all_studies()}
+    number = identifier.partition("/")[0]
+    known = {study.id: study for study in (studies_of(number) if number in papers() else all_studies())}
     if identifier in known:
         return known[identifier]
-    raise unknown_name("study", identifier, known, fix="`isometer reproduce list` shows all")
+    listing = f"isometer reproduce list --paper {number}" if number in papers() else "isometer reproduce list"
+    raise unknown_name("study", identifier, known, fix=f"`{listing}` shows all")

@@ -11,7 +11,7 @@ from torch import nn
 
 from isometer.doctor.causes._repair import Repair
 from isometer.doctor.causes._weights import shown
-from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._tensor_trees import dense
 
 Tensor = torch.Tensor

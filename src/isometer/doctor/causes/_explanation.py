@@ -17,7 +17,7 @@ from isometer.doctor.causes._operations import operation_repairs
 from isometer.doctor.causes._repair import INPUT, LOSS, TARGETS, Repair
 from isometer.doctor.causes._search import ODD, Cause, RepairSearch, SearchOutcome, made, search
 from isometer.doctor.causes._weights import weight_repairs
-from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._subject import Subject
 from isometer.doctor.stress._material import Material, material, owned
 from isometer.doctor.stress._optimizers import OptimizerChoice

@@ -29,8 +29,8 @@ from isometer.errors import IsometerError
 def diagnose(
     model: nn.Module,
     batch: Any = None,
-    *,
     target: Any = None,
+    *,
     loss: Callable[..., torch.Tensor] | None = None,
     fresh: Iterable[Any] | None = None,
     optimizer: Any = None,
@@ -55,8 +55,9 @@ def diagnose(
 
     Args:
         model: any module.
-        batch: what it is called with, as for `probe`; or an iterable of `(inputs, targets)` such as a DataLoader, from
-            which batches are read. Gaussian inputs, or random tokens, unless given.
+        batch: what it is called with, as for `probe`: tensors, NumPy arrays, or the shape of one sample; or many
+            batches, an iterable of `(inputs, targets)` such as a DataLoader, or a torch data set. Made from the model's
+            first layer unless given, Gaussian inputs or random tokens; the report says so.
         target: second argument of the loss.
         loss: a function of the output (and the target) that returns a scalar. Cross-entropy for whole numbers and mean
             squared error for values unless given; without targets, the probe has a Gaussian cotangent, and the stress
@@ -102,9 +103,8 @@ def diagnose(
         raise IsometerError(f"budget is {budget}; expected a positive number of seconds")
     begun = time.perf_counter()
     model = checked(model, target=None, loss=loss, mode=mode)
-    if batch is None and fresh is None:
-        description = description or "made up: Gaussian inputs or random tokens"
-    (batch, target), batches = given_batches(model, batch, target, fresh, seed)
+    given = replace(given_batches(model, batch, target, fresh, seed), loss=loss)
+    batch, target, batches = given.inputs, given.target, given.batches
     if target is not None and loss is None:
         loss = usual_loss
     with examined(model, loss, target) as subject:
@@ -113,8 +113,8 @@ def diagnose(
         cotangents = _paired(seed) if loss is None else loss
 
         def again(prepare: Callable[[nn.Module], None] | None = None, **how: Any) -> Examination:
-            given = {"target": target, "loss": cotangents, "mode": mode, "seed": seed, "prepare": prepare}
-            return examine(subject, batch, **given, **how)
+            common = {"target": target, "loss": cotangents, "mode": mode, "seed": seed, "prepare": prepare}
+            return examine(subject, batch, **common, **how)
 
         examination = again()
 
@@ -148,10 +148,11 @@ def diagnose(
         () if harmless else found,
         prediction,
         reason,
-        description,
+        description or given.made,
         tested,
         optimizer is not None,
         tuple(replace(one, severity=NOTE) for one in found) if harmless else (),
+        given,
     )
 
 

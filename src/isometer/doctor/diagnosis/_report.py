@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from isometer.doctor.conditions._findings import Finding
+from isometer.doctor.diagnosis._batches import GivenBatches
 from isometer.doctor.diagnosis._reliability import reliability
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examination import Examination
@@ -20,6 +21,7 @@ from isometer.serialize import json_data
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.figure import Figure
 
     from isometer.doctor.causes._explanation import CauseExplanation
     from isometer.doctor.causes._search import Cause
@@ -32,7 +34,7 @@ _MOST_GRAMS = 48
 VERDICTS = ("sick", "slow", "trains", "unknown")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """Findings of one model on one batch, with the measurements behind them.
 
@@ -57,6 +59,7 @@ class Report:
         stress: what the stress test ran, `None` without one.
         asked: whether the caller named an optimizer.
         notes: what was found though the model trains with every optimizer that was tried: it is harmless here.
+        given: the batches that it was examined with, for a treatment.
     """
 
     model: str
@@ -69,6 +72,7 @@ class Report:
     stress: Stress | None = None
     asked: bool = False
     notes: tuple[Finding, ...] = ()
+    given: GivenBatches | None = None
 
     @property
     def unseen(self) -> tuple[Unseen, ...]:
@@ -215,6 +219,28 @@ class Report:
         if path is not None:
             return save_page(document, Path(path)).read_text(encoding="utf-8")
         return doctor_page(document)
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw size, cosines and gradients over the layers.
+
+        Args:
+            path: also write the picture to this file, .png, .pdf or .svg.
+
+        Returns:
+            A matplotlib figure, which notebooks display.
+        """
+        from isometer.report._doctor_picture import doctor_picture
+        from isometer.report._pictures import save_figure
+
+        figure = doctor_picture(self.to_dict())
+        if path is not None:
+            save_figure(figure, path)
+        return figure
+
+    def __repr__(self) -> str:
+        from isometer.report._doctor_terminal import report_screen
+
+        return report_screen(self.to_dict())
 
     def _repr_html_(self) -> str:
         from isometer.report._doctor_page import notebook_html

@@ -172,7 +172,7 @@ def _stepper(model: nn.Module, optimizer: str, rate: float) -> torch.optim.Optim
 def _train(
     model: nn.Module, batch: Any, target: Any, loss: Callable[..., torch.Tensor], stepper: torch.optim.Optimizer
 ) -> None:
-    from isometer.doctor.probe._examine import call
+    from isometer.doctor.probe._calling import call
 
     stepper.zero_grad()
     output = call(model, batch)

@@ -31,7 +31,7 @@ _BLOCK = 1 << 18  # entries of Gram matrices of tokens at a time, so that interm
 _PARALLEL = 0.99  # |cosine| of gradients by the output from which on two samples ask for the same change
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Examination:
     """Numbers of every site of a model on one batch, in the order of execution; layer 0 is the input.
 
@@ -86,6 +86,10 @@ class Examination:
 
     def __len__(self) -> int:
         return len(self.sites)
+
+    def __repr__(self) -> str:
+        lost = "" if self.nonfinite_layer is None else f", not finite from layer {self.nonfinite_layer} on"
+        return f"Examination({len(self)} sites, {self.samples} samples{lost}; to_dataset() has every number)"
 
     @property
     def names(self) -> tuple[str, ...]:

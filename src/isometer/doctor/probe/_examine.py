@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -13,9 +13,12 @@ import torch
 from torch import nn
 
 from isometer.doctor.probe._backward import Backward
+from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._capture import Capture
 from isometer.doctor.probe._examination import Examination, LazyColumns, tabulate
+from isometer.doctor.probe._given import BatchReader
 from isometer.doctor.probe._loss import LossReading
+from isometer.doctor.probe._made_up import made_up_batch
 from isometer.doctor.probe._reachability import all_on_the_way
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._subject import Subject, examined
@@ -33,9 +36,9 @@ _SEQUENCE_MODULES = (nn.RNNBase, nn.MultiheadAttention, nn.TransformerEncoderLay
 
 def probe(
     model: nn.Module,
-    batch: Any,
-    *,
+    batch: Any = None,
     target: Any = None,
+    *,
     loss: Callable[..., Tensor] | None = None,
     layers: Sequence[str] | None = None,
     spectra: bool = False,
@@ -58,8 +61,10 @@ def probe(
 
     Args:
         model: any module; of a compiled one, the module it was made from.
-        batch: what the model is called with: a tensor, a tuple or list of positional arguments, or a mapping of keyword
-            arguments. Tensors are copied, so that a model which writes to its input does not write to yours.
+        batch: what the model is called with: a tensor or array, a tuple or list of positional arguments, or a mapping
+            of keyword arguments; or the shape of one sample, `(3, 32, 32)`, for Gaussian inputs. Made from the model's
+            first layer unless given. Tensors are copied, so that a model which writes to its input does not write to
+            yours.
         target: second argument of the loss.
         loss: a function of the model's output (and the target, if given) that returns a scalar. Without one, the
             gradients are those of a standard Gaussian cotangent on every floating point output.
@@ -87,6 +92,10 @@ def probe(
     Implements: the measured side of 001/metric-isogap, 002/eq-3, 001/metric-cos; 002/prop-8 for gradient alignment.
     """
     model = checked(model, target=target, loss=loss, mode=mode)
+    if batch is None:
+        batch = made_up_batch(model, seed=seed)
+    batch, target = BatchReader(model).read(batch, target, seed=seed)
+    target = None if loss is None else target
     if isinstance(layers, str):
         layers = [layers]
     with examined(model, loss, target) as subject:
@@ -317,20 +326,6 @@ def _unhooked(capture: Capture, backward: Backward) -> Iterator[None]:
         backward.detach()
 
 
-def call(model: nn.Module, inputs: Any) -> Any:
-    """The model's output: a mapping is passed by name, a tuple or list by position.
-
-    Example:
-        >>> call(nn.Bilinear(1, 1, 2), (torch.ones(3, 1), torch.ones(3, 1))).shape
-        torch.Size([3, 2])
-    """
-    if isinstance(inputs, Mapping):
-        return model(**inputs)
-    if isinstance(inputs, (tuple, list)) and not hasattr(inputs, "_fields"):  # a named tuple is one argument
-        return model(*inputs)
-    return model(inputs)
-
-
 def _loss(
     output: Any, target: Any, loss: Callable[..., Tensor] | None, exponent: int, seed: int
 ) -> tuple[list[Tensor], list[Tensor | None], float]:
@@ -395,7 +390,9 @@ def _filled(found: list[Site], again: list[Site]) -> list[Site]:
 
 def _checked_model(model: nn.Module) -> nn.Module:
     if not isinstance(model, nn.Module):
-        raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass an instance of one")
+        made = f"{model.__name__}(…)" if isinstance(model, type) else "an instance of one"
+        fix = "build it with isometer.nn.build(spec)" if hasattr(model, "to_json") else f"pass {made}"
+        raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — {fix}")
     model = getattr(model, "_orig_mod", model)
     if any(p is not None and nn.parameter.is_lazy(p) for part in model.modules() for p in part._parameters.values()):
         lazy = next(name for name, p in model.named_parameters() if nn.parameter.is_lazy(p))

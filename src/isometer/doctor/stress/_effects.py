@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._tensor_trees import dense
 from isometer.doctor.stress._material import owned
 from isometer.doctor.stress._optimizers import OptimizerChoice

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._calling import call
+from isometer.doctor.probe._given import BatchReader
 from isometer.doctor.probe._subject import Subject
 from isometer.doctor.probe._tensor_trees import map_tensors, tensors
 from isometer.doctor.probe._world import World
@@ -45,11 +46,13 @@ def is_stream(batch: Any) -> bool:
         (True, True)
     """
     if isinstance(batch, list):
-        return bool(batch) and all(
-            isinstance(one, (tuple, list)) and len(one) == 2 and next(tensors(one[0]), None) is not None
-            for one in batch
-        )
+        return bool(batch) and all(isinstance(one, (tuple, list)) and len(one) == 2 and _has(one[0]) for one in batch)
     return isinstance(batch, Iterable) and not isinstance(batch, (Tensor, Mapping, tuple, str, bytes))
+
+
+def _has(inputs: Any) -> bool:
+    """Whether inputs hold a tensor, or are an array."""
+    return next(tensors(inputs), None) is not None or hasattr(inputs, "__array__")
 
 
 class Batches:
@@ -59,6 +62,7 @@ class Batches:
 
     Args:
         stream: gives batches; each is inputs, or a pair of inputs and targets.
+        reader: makes tensors of arrays, in the model's precision.
 
     Raises:
         IsometerError: there is none, or one is no pair.
@@ -69,8 +73,9 @@ class Batches:
         (1, 5, 2, 6)
     """
 
-    def __init__(self, stream: Iterable[Any]) -> None:
+    def __init__(self, stream: Iterable[Any], reader: BatchReader | None = None) -> None:
         self._size, self._ended = 0, False
+        self._reader = reader
         self._found: list[Pair] = []
         self._generators = _generators_of(stream)
         with self._left_alone():
@@ -84,12 +89,18 @@ class Batches:
             return len(self._found)
         with self._left_alone():
             for item in itertools.islice(self._stream, count - len(self._found)):
-                self._found.append(_pair(item))
+                self._found.append(self._read(item))
                 self._size += sum(t.numel() * t.element_size() for t in tensors(self._found[-1]))
                 if self._size > MEMORY:
                     break
             self._ended = len(self._found) < count
         return len(self._found)
+
+    def _read(self, item: Any) -> Pair:
+        if self._reader is None:
+            return _pair(item)
+        inputs, target = _pair(self._reader.tensors(item))
+        return self._reader.inputs(inputs), target
 
     @contextmanager
     def _left_alone(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._calling import call
 from isometer.errors import unknown_name
 
 Tensor = torch.Tensor

@@ -39,10 +39,10 @@ _SPARE = 1.3  # times what the first stress test took, for the last one
 
 def treat(
     model: nn.Module,
-    report: Report,
-    *,
-    batch: Any,
+    report: Report | None = None,
+    batch: Any = None,
     target: Any = None,
+    *,
     loss: Callable[..., torch.Tensor] | None = None,
     fresh: Iterable[Any] | None = None,
     optimizer: Any = None,
@@ -62,9 +62,10 @@ def treat(
 
     Args:
         model: the model of the report; of a compiled or distributed one, the model within.
-        report: what `diagnose` said about it. One without a stress test, or with other optimizers, is made anew.
-        batch: as for `diagnose`; schemes that set weights from data take the first of many batches, and need more
-            samples than features.
+        report: what `diagnose` said about it; diagnosed here unless given. One without a stress test, or with other
+            optimizers, is made anew.
+        batch: as for `diagnose`, the batches of the report unless given; schemes that set weights from data take the
+            first of many batches, and need more samples than features.
         target: as for `diagnose`.
         loss: as for `diagnose`.
         fresh: as for `diagnose`.
@@ -91,7 +92,7 @@ def treat(
         >>> layers = [m for _ in range(4) for m in (nn.Linear(16, 16), nn.Softmax(-1))]
         >>> model, x = nn.Sequential(*layers, nn.Linear(16, 2)), torch.randn(256, 16)
         >>> batches = [(x[k : k + 32], (x[k : k + 32, 0] > 0).long()) for k in range(0, 256, 32)]
-        >>> treatment = treat(model, diagnose(model, batches, optimizer="sgd"), batch=batches)
+        >>> treatment = treat(model, diagnose(model, batches, optimizer="sgd"))
         >>> treatment.applied[0], treatment.cured
         ('exchange-activation', True)
     """
@@ -100,11 +101,20 @@ def treat(
         raise IsometerError(f"budget is {budget}; expected a positive number of seconds")
     chosen = chosen_ids(choose)
     working = inner(model) if isinstance(model, nn.Module) else model
+    if report is None:
+        first = {"target": target, "loss": loss, "fresh": fresh, "optimizer": optimizer, "seed": seed, "told": told}
+        report = diagnose(working, batch, stress=stress, budget=budget / 3, **first)
+        batch, target, fresh = None, None, None
     _check(working, report)
     working = working if inplace else _copied(working)
-    (inputs, target), batches = given_batches(working, batch, target, fresh, seed)
+    if batch is None and fresh is None and target is None and report.given is not None:
+        given, loss = report.given, report.given.loss if loss is None else loss
+    else:
+        given = given_batches(working, batch, target, fresh, seed)
     asked, rate = portable(optimizer, report)
-    room = _Room(working, inputs, target, loss, batches, asked, rate, report, seed, begun + budget, told)
+    room = _Room(
+        working, given.inputs, given.target, loss, given.batches, asked, rate, report, seed, begun + budget, told
+    )
 
     def work() -> Treatment:
         treated = room.by_training(choose, chosen) if stress else None

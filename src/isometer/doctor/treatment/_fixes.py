@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from isometer.doctor.causes._data import input_repairs
-from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._subject import all_or_nothing
 from isometer.doctor.probe._tensor_trees import map_tensors
 from isometer.doctor.probe._world import World

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from isometer.serialize import json_data
 
 LOSSES = ("turn-loss", "scale-loss")
 """Ids of advice about the loss: where it holds, the model is not to blame."""
+_SHOWN = 6  # steps and lines of code that `repr` shows
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Step:
         return {**told, **json_data(numbers, digits=4)}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Treatment:
     """A treated model, with the reports before and after.
 
@@ -187,6 +189,19 @@ class Treatment:
 
     def __str__(self) -> str:
         return self.summary
+
+    def __repr__(self) -> str:
+        steps = [f"  {step.status} {step.id}: {step.reason}" for step in self.steps[:_SHOWN]]
+        more = len(self.steps) - len(steps)
+        code = [f"    {line}" for line in self.code.splitlines() if line.strip()][:_SHOWN]
+        lines = [f"Treatment · {self.summary}", *steps, *([f"  … {more} steps more"] if more else [])]
+        lines += [*code, "  more: treatment.model, treatment.code, treatment.before, treatment.after"]
+        return "\n".join(textwrap.fill(line, 80, subsequent_indent="    ") for line in lines)
+
+    def _repr_html_(self) -> str:
+        from isometer.report._displays import treatment_html
+
+        return treatment_html(self.to_dict())
 
 
 def _essentials(document: dict[str, Any]) -> dict[str, Any]:

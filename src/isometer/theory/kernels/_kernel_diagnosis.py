@@ -19,6 +19,7 @@ from isometer.theory.kernels._length_map import SignalFamily, checked_residual
 EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
 NEAR_SINGULAR = 1e4  # a condition number from which on a kernel gets a diagnosis
 _FAIR = 100.0  # and one up to which it is good
+_COLLAPSED = 0.1  # of the ranks that a kernel could have beyond one, below which inputs are nearly one
 _DEEPEST = 1 << 20
 _SAMPLE = 48  # inputs looked at when searching over depths
 
@@ -60,6 +61,12 @@ def headline(kernel: KernelMatrix, diagnosis: KernelDiagnosis | None) -> str:
     """
     kind, depth, condition = kernel.kind.upper(), kernel.depth, kernel.condition_number
     if diagnosis is None and condition < NEAR_SINGULAR:
+        rank, inputs = kernel.effective_rank, len(kernel.matrix)
+        if inputs > 1 and (rank - 1) / (inputs - 1) < _COLLAPSED:
+            return (
+                f"Nearly collapsed: the {kind} matrix has effective rank {rank:.3g} of {inputs} at depth {depth} "
+                f"(condition number {condition:.3g}); inputs are hard to tell apart."
+            )
         grade = "Well" if condition < _FAIR else "Fairly well"
         return f"{grade} conditioned: the condition number of the {kind} matrix is {condition:.3g} at depth {depth}."
     if kernel.singular is not None:

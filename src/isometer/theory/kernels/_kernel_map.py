@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from isometer._display import Drawn
 from isometer.activations import Activation, activation, checked_correlation
 from isometer.activations._activation import DOUBTFUL
 from isometer.activations._dual import AffineDual
@@ -49,7 +50,7 @@ class KernelPath:
     distance: Floats  # |ρ − ρ*|; nan when every point is fixed
 
 
-class KernelMap:
+class KernelMap(Drawn):
     """κ of one layer, normalised so that κ(1) = 1, with its fixed points and rates.
 
     Args:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
+from isometer._display import Drawn
 from isometer.activations import Activation
 from isometer.activations._activation import DOUBTFUL
 from isometer.errors import IsometerError
@@ -35,8 +36,8 @@ _SHARE = 0.1  # of the smallest eigenvalue, beyond which an error leaves nothing
 _DIRECT = 3000  # fewer pairs than this are not worth a table
 
 
-@dataclass(frozen=True)
-class KernelMatrix:
+@dataclass(frozen=True, repr=False)
+class KernelMatrix(Drawn):
     """A kernel over its largest diagonal entry, with the logarithms of the diagonal it was divided by.
 
     `error` bounds that of an entry: 1e-9, or three standard errors and more where expectations were sampled.
@@ -59,6 +60,9 @@ class KernelMatrix:
     batch: Batch
     singular: str | None  # why it is singular by construction, if it is
     error: float = ACCURACY  # of an entry of `matrix`
+
+    def __repr__(self) -> str:
+        return f"KernelMatrix({self.activation.name!r}, {self.kind}, depth {self.depth}, {len(self.matrix)} inputs)"
 
     @cached_property
     def eigenvalues(self) -> Floats:

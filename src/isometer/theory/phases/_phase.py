@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
 
+from isometer._display import Drawn
 from isometer.activations import Activation
 from isometer.errors import ActivationError, IsometerError
 from isometer.serialize import json_data
@@ -298,8 +299,8 @@ def _tabulated(family: SignalFamily) -> tuple[Floats, Floats, Floats]:
     return cached
 
 
-@dataclass(frozen=True)
-class PhaseDiagram:
+@dataclass(frozen=True, repr=False)
+class PhaseDiagram(Drawn):
     """q* and χ over a grid of σ_w² (columns) and σ_b² (rows), with the edge of chaos.
 
     Example:
@@ -316,6 +317,11 @@ class PhaseDiagram:
     chi: Floats  # (rows, columns)
     edge: EdgeOfChaos
     table: tuple[PhasePoint, ...]  # a few exact points along σ_w² at σ_b² = 0 and in the middle
+
+    def __repr__(self) -> str:
+        rows, columns = self.chi.shape
+        reach = f"σ_w² up to {self.weight_variances[-1]:.4g}, σ_b² up to {self.bias_variances[-1]:.4g}"
+        return f"PhaseDiagram({self.activation!r}, {columns} × {rows} points, {reach})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON; infinities as text.

@@ -12,6 +12,7 @@ import xarray
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.checks import MOST_RUNS, check_entries, whole_number
+from isometer.data._batches import batch_for
 from isometer.errors import IsometerError
 from isometer.spec import Chain, Spec
 from isometer.spec._chain import chain_only
@@ -31,7 +32,7 @@ _DRAWS = 384
 
 def predict(
     spec: Spec,
-    batch: ArrayLike | None = None,
+    batch: ArrayLike | str | None = None,
     *,
     gram: ArrayLike | None = None,
     metrics: Sequence[str] | None = None,
@@ -52,7 +53,8 @@ def predict(
 
     Args:
         spec: the network; its widths enter scales only.
-        batch: the input `(n, d)`, or `(n, d, *positions)`.
+        batch: the input `(n, d)`, or `(n, d, *positions)`; or ten samples by name, `"correlated:0.9"` (see
+            `isometer.data.make_batch`), Gaussian ones where neither is given.
         gram: or its Gram matrix `H Hᵀ / d`, which suffices unless steps precede the first weights; Gaussian features
             are assumed then.
         metrics: names of `isometer.theory.prediction.predicted_metrics()`; the common ones unless given.
@@ -82,6 +84,8 @@ def predict(
     wanted = GRADIENT in names
     if at not in ("post", "pre"):
         raise IsometerError(f"at is {at!r}; expected 'post' or 'pre' — pass one of them")
+    if isinstance(batch, str) or (batch is None and gram is None):
+        batch = batch_for(spec.shape.width, spec.shape.axes, batch)
     if not isinstance(spec, Chain):
         return _of_network(spec, batch, gram, names, at, progress)
     start, is_gram = checked_start(spec, batch, gram)
