@@ -34,6 +34,7 @@ from isometer.metrics._ranks import (
     effective_rank,
     effective_rank_of,
     rank,
+    rank_of,
     soft_rank,
     stable_rank,
     stable_rank_of,
@@ -163,6 +164,7 @@ _BUILT_IN = (
         heading="rank",
         sentence="Singular values above rounding.",
         lower=0.0,
+        shared=lambda s: rank_of(s.scaled),
     ),
     Metric(
         "effective_rank",

@@ -3,7 +3,7 @@
 import math
 
 from isometer.errors import IsometerError
-from isometer.metrics._arrays import Array, count, epsilon, result
+from isometer.metrics._arrays import Array, epsilon, filled, result
 from isometer.metrics._batch import MetricInput
 
 
@@ -38,12 +38,17 @@ def rank(
     Implements: 000/metric-rank, 001/tab-C.1, 002/alg-soft-rank-monitor (tolerance=1e-9).
     """
     batch, attainable = _prepared(representation, gram, centered)
+    number = rank_of(batch, tolerance)
+    return result(number * filled(batch.data, (), 1.0) / attainable if relative else number)
+
+
+def rank_of(batch: MetricInput, tolerance: float | None = None) -> Array:
+    """The numerical rank of a scaled batch."""
     values = batch.singular_values()
     if batch.given_gram is not None:
         values = values * values
     threshold = max(batch.data.shape[-2:]) * epsilon(batch.data) if tolerance is None else tolerance
-    above = values > threshold * values[..., -1:]
-    return result(count(above, -1, values) / attainable if relative else batch.xp.sum(above, axis=-1))
+    return batch.xp.sum(values > threshold * values[..., -1:], axis=-1)
 
 
 def soft_rank(representation: Array, *, tau: float = 0.5) -> Array:

@@ -1,4 +1,4 @@
-"""Several metrics of the same Gram matrices, for those who have many and know that they are sound."""
+"""Several metrics of the same matrices, for those who have many and know that they are sound."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Shared:
-    """Gram matrices with what several metrics need of them, each part computed once."""
+    """Batches or Gram matrices with what several metrics need of them, each part computed once."""
 
-    def __init__(self, gram: Array) -> None:
-        self.batch = MetricInput(None, gram)
+    def __init__(self, batch: MetricInput) -> None:
+        self.batch = batch
 
     @cached_property
     def scaled(self) -> MetricInput:
@@ -48,7 +48,7 @@ def several(gram: Array, metrics: Sequence[Metric]) -> dict[str, Array]:
         >>> {name: float(value) for name, value in found.items()}
         {'stable_rank': 1.6, 'mean_abs_cosine': 0.0}
     """
-    shared = Shared(gram)
+    shared = Shared(MetricInput(None, gram))
     return {one.name: one.of_gram(gram) if one.shared is None else one.shared(shared) for one in metrics}
 
 

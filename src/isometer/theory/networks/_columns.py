@@ -8,6 +8,7 @@ make them affine per sample.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,18 @@ class NormalizeBatch:
     def __call__(self, x: Floats) -> Floats:
         numerator, _, inverse = self._parts(x)
         return np.asarray(numerator * inverse * self._size(x.shape[-1]) + self.norm.shift)
+
+    def split_jacobian(self, x: Floats) -> SplitJacobian:
+        """The Jacobian as a diagonal less products of a column and a row."""
+        n = x.shape[-1]
+        numerator, base, inverse = self._parts(x)
+        diagonal = np.broadcast_to(inverse * self._size(n), x.shape)
+        parts: list[tuple[Floats, Floats]] = []
+        if self.norm.recenter:
+            parts.append((diagonal, np.full(n, 1.0 / n)))
+        if self.norm.rescale:
+            parts.append((numerator * inverse**3 * (self._size(n) / n), base))
+        return SplitJacobian(diagonal, parts)
 
     def jacobian(self, x: Floats) -> Floats:
         """∂y_i/∂x_a, `(points, n, n)`: `C_ia/s − c_i b_a/(n s³)`."""
@@ -167,3 +180,39 @@ def evaluate_with_jacobian(operations: tuple[Operation, ...], x: Floats) -> tupl
             slope = own * slope if slope.ndim == 2 else own[:, :, None] * slope
         x = operation(x)
     return x, slope
+
+
+class SplitJacobian(NamedTuple):
+    """Derivatives `J_ia = δ_ia D_i − Σ L_i R_a` at points."""
+
+    diagonal: Floats  # D, (points, n)
+    parts: list[tuple[Floats, Floats]]  # L, (points, n), and R, (points, n), or (n,) if the same at every point
+
+
+def evaluate_with_split_jacobian(operations: tuple[Operation, ...], x: Floats) -> tuple[Floats, SplitJacobian]:
+    """As `evaluate_with_jacobian`, without n² numbers per point; for at most one batch norm among the operations.
+
+    Example:
+        >>> x = np.array([[0.3, -1.0, 2.0]])
+        >>> operations = (NormalizeBatch(Norm()),)
+        >>> value, (diagonal, parts) = evaluate_with_split_jacobian(operations, x)
+        >>> whole = np.diag(diagonal[0]) - sum(np.outer(left[0], np.atleast_2d(row)[0]) for left, row in parts)
+        >>> bool(np.allclose(whole, evaluate_with_jacobian(operations, x)[1][0]))
+        True
+    """
+    split = SplitJacobian(np.ones_like(x), [])
+    for operation in operations:
+        if isinstance(operation, NormalizeBatch):
+            assert not split.parts
+            before = split.diagonal
+            split = operation.split_jacobian(x)
+            if not (before == 1.0).all():
+                split = SplitJacobian(split.diagonal * before, [(left, row * before) for left, row in split.parts])
+        else:
+            own = operation.slope(x) if isinstance(operation, Activate) else np.broadcast_to(operation.scale, x.shape)
+            diagonal = own * split.diagonal
+            # recentring has the diagonal as its column, and keeps it
+            lefts = [diagonal if left is split.diagonal else own * left for left, _ in split.parts]
+            split = SplitJacobian(diagonal, [(left, row) for left, (_, row) in zip(lefts, split.parts, strict=True)])
+        x = operation(x)
+    return x, split

@@ -203,8 +203,8 @@ def finite_width(
             for name in names:
                 table[name][:, layer] = table[name][:, layer - 1]
             continue
-        grams, scales = law.draws(_DRAWS)
-        drawn = measured(names, grams, scales, np.full(len(grams), float(features[layer] or 1)))
+        factors, scales = law.draws(_DRAWS)
+        drawn = measured(names, factors, scales, np.full(len(factors), float(features[layer] or 1)))
         if any(np.isnan(values).any() for values in drawn.values()):
             until = layer - 1
             break
