@@ -36,6 +36,7 @@ from isometer.metrics._ranks import (
     rank,
     rank_of,
     soft_rank,
+    soft_rank_of,
     stable_rank,
     stable_rank_of,
 )
@@ -155,6 +156,7 @@ _BUILT_IN = (
         "absolute",
         sentence="Eigenvalues of the second moments of at least ½.",
         lower=0.0,
+        shared=lambda s: soft_rank_of(s.scaled, s.scale),
     ),
     _more(
         "rank",

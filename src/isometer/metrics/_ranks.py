@@ -74,9 +74,14 @@ def soft_rank(representation: Array, *, tau: float = 0.5) -> Array:
     if not tau >= 0:
         raise IsometerError(f"tau is {tau}; expected a number of at least 0 — the papers use 0.5")
     batch = MetricInput.of(representation)
+    d = int(batch.data.shape[-1])
+    return result(soft_rank_of(batch, batch.full(1.0), tau) + (d - batch.largest_rank if tau == 0 else 0))
+
+
+def soft_rank_of(batch: MetricInput, scale: Array, tau: float = 0.5) -> Array:
+    """The soft rank of `scale` times a batch, τ > 0."""
     n, d = (int(length) for length in batch.data.shape[-2:])
-    number = batch.xp.sum(batch.eigenvalues() * (d / n) >= tau, axis=-1)
-    return result(number + (d - batch.largest_rank if tau == 0 else 0))
+    return batch.xp.sum(batch.eigenvalues() * (d / n) >= (tau / scale / scale)[..., None], axis=-1)
 
 
 def stable_rank(

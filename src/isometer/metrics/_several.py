@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from isometer.metrics._angles import cosine_matrix
-from isometer.metrics._arrays import Array
+from isometer.metrics._arrays import Array, binary_scale
 from isometer.metrics._batch import MetricInput
 from isometer.metrics._gradients import alignment_of
 
@@ -24,6 +24,11 @@ class Shared:
     @cached_property
     def scaled(self) -> MetricInput:
         return self.batch.scaled()
+
+    @cached_property
+    def scale(self) -> Array:
+        """What `scaled` was divided by, `(…)`: powers of two."""
+        return binary_scale(self.batch.data, (-2, -1))[..., 0, 0]
 
     @cached_property
     def cosines(self) -> tuple[Array, Array]:

@@ -44,12 +44,14 @@ class NormalizeBatch:
 
     def _parts(self, x: Floats) -> tuple[Floats, Floats, Floats]:
         """What is divided, the vector whose size divides it, and one over the size."""
-        centred = x - x.mean(axis=-1, keepdims=True)
+        n = x.shape[-1]
+        # products with vectors: sums over a short last axis are slow
+        centred = x - (x @ np.full((n, 1), 1.0 / n))
         numerator = centred if self.norm.recenter else x
         if not self.norm.rescale:
             return numerator, numerator, np.ones_like(x[..., :1])
         base = centred if self.norm.divisor == "std" else x
-        square = (base * base).mean(axis=-1, keepdims=True)
+        square = np.einsum("...i,...i->...", base, base)[..., None] / n
         safe = np.where(square > 0, square, 1.0)
         return numerator, base, np.where(square > 0, 1.0, 0.0) / np.sqrt(safe + self.norm.eps)
 
@@ -147,6 +149,22 @@ def seen_covariance(operations: tuple[Operation, ...], covariance: Floats) -> Fl
         return covariance
     rows = covariance - covariance.mean(axis=0)
     return np.asarray(rows - rows.mean(axis=1, keepdims=True))
+
+
+def odd_operations(operations: tuple[Operation, ...]) -> int:
+    """How many of the first operations change sign with what they act on.
+
+    Example:
+        >>> odd_operations((NormalizeBatch(Norm()), Affine(np.zeros(2), np.ones(2)), Affine(np.ones(2), np.ones(2))))
+        2
+    """
+    number = 0
+    for operation in operations:
+        plain = isinstance(operation, Affine) and not operation.shift.any() and operation.offset == 0.0
+        if not plain and not (isinstance(operation, NormalizeBatch) and operation.norm.shift == 0.0):
+            break
+        number += 1
+    return number
 
 
 def evaluate(operations: tuple[Operation, ...], x: Floats) -> Floats:

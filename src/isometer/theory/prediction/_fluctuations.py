@@ -192,7 +192,7 @@ class _Responses:
 
     def _shift(self, law: GramLaw, weight: float, layer: int, site: Site) -> Floats:
         """E T(m + Δ) − T(m), by the same points for both."""
-        forward, spec = self.forward, self.forward.spec
+        spec = self.forward.spec
         n = len(law.mean)
         # a linear T has no shift
         if not law.covariance.any() or (spec.is_linear and spec.norm is None):
@@ -228,7 +228,10 @@ class _Responses:
             if isinstance(first := given[0][0] if given[0] else None, NormalizeBatch) and first.norm.recenter:
                 roots = roots - roots.mean(axis=-2, keepdims=True)
             h = z @ np.swapaxes(roots, -1, -2)
-            y = evaluate(given[0], h) if len(given) == 1 else np.stack([evaluate(o, x) for o, x in zip(given, h)])
+            if len(given) == 1:
+                y = evaluate(given[0], h)
+            else:
+                y = np.stack([evaluate(own, x) for own, x in zip(given, h, strict=True)])
             flat = y.reshape(-1, n)
             return np.asarray(flat.T @ flat / len(flat))
 
@@ -411,7 +414,7 @@ def _mixed_moments(left: Floats, y: Floats, row: Floats, score: Floats, *, odd: 
 
 
 def _by_statistics(operations: tuple[Operation, ...], norm: Affine, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Derivatives `(n(n+1)/2, n)` of E y_i y_j, packed, by the means and mean squares that a norm over features has read.
+    """Derivatives `(n(n+1)/2, n)` of E yyᵀ, packed, by the means and mean squares that a norm over features has read.
 
     With u = (x − m)c/s: `du = −(c/s) dm − u ds²/(2s²)`, ds² = d(mean square), less 2m dm where the mean is taken out.
     """

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
-from isometer.metrics import METRICS, Metric, metric, names
+from isometer.metrics import METRICS, metric, names
 from isometer.metrics._batch import MetricInput
 from isometer.metrics._several import Shared
 
@@ -94,23 +94,26 @@ def measured(chosen: Sequence[str], factors: Floats, log_scale: Floats, features
         [1.791759]
     """
     out = {}
-    shared = Shared(MetricInput.of(factors))
-    several = factors.shape[-2] > 1  # what metrics share is for more than one sample
+    at_scale = MetricInput.of(factors * _size(features, log_scale))
+    # for more than one sample; one by one, metrics say what they need
+    shared = Shared(at_scale) if factors.shape[-2] > 1 else None
     for name in chosen:
         entry = METRICS[name]
         if name in _OF_TRACES:
             out[name] = _OF_TRACES[name](factors, log_scale, features)
-        elif several and entry.shared is not None and entry.scaling == "invariant":
+        elif shared is not None and entry.shared is not None:
             out[name] = np.asarray(entry.shared(shared), dtype=np.float64)
+        elif entry.reads == "products":
+            out[name] = np.asarray(entry.of(_square(at_scale.data)), dtype=np.float64)
         elif name != GRADIENT:
-            of = factors if entry.reads == "gram" else _square(factors)
-            of = of if entry.scaling == "invariant" else of * _size(entry, of, log_scale, features)
+            columns = np.full_like(log_scale, factors.shape[-1])
+            of = factors if entry.scaling == "invariant" else factors * _size(columns, log_scale)
             out[name] = np.asarray(entry.of(of), dtype=np.float64)
     return out
 
 
 def _square(factors: Floats) -> Floats:
-    """With columns of zeros up to n: a representation has at least as many features, and singular values are counted."""
+    """With columns of zeros up to n: a representation has as many features, and singular values are counted."""
     n, k = factors.shape[-2:]
     return factors if n == k else np.concatenate([factors, np.zeros((*factors.shape[:-1], n - k))], axis=-1)
 
@@ -129,9 +132,8 @@ def measured_by_layer(
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _size(entry: Metric, factors: Floats, log_scale: Floats, features: Floats) -> Floats:
-    """What makes factors a representation at its own scale: with the same `H Hᵀ`, or the same `H Hᵀ / d`."""
-    columns = features if entry.reads == "products" else np.full_like(log_scale, factors.shape[-1])
+def _size(columns: Floats, log_scale: Floats) -> Floats:
+    """What makes factors a representation of so many columns at its own scale."""
     return np.asarray(np.exp(np.clip(log_scale + 0.5 * np.log(columns), -300.0, 300.0))[..., None, None])
 
 
