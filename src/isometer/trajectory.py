@@ -166,6 +166,35 @@ def summarize(dataset: xarray.Dataset, *, level: float = 0.95) -> xarray.Dataset
     return xarray.Dataset(summary, coords=coordinates, attrs={**dataset.attrs, "runs": runs, "level": level})
 
 
+def spread(dataset: xarray.Dataset, *, level: float = 0.95) -> xarray.Dataset:
+    """Mean over the runs, and the quantiles between which `level` of single runs are, for every variable.
+
+    Where some runs are infinite or not defined, so are all three numbers.
+
+    Args:
+        dataset: a trajectory with a dimension `run`.
+        level: coverage of the interval.
+
+    Returns:
+        The same variables with `run` replaced by `statistic`: `mean`, `low`, `high`.
+
+    Example:
+        >>> runs = np.stack([np.zeros(101), np.arange(101.0)], axis=1)
+        >>> data = spread(trajectory({"rank": runs}, Spec(width=8, depth=1), at="post"), level=0.9)
+        >>> data["rank"].sel(layer=1).values.tolist()
+        [50.0, 5.0, 95.0]
+    """
+    summary = summarize(dataset, level=level)
+    ends = (1 - level) / 2, (1 + level) / 2
+    for name, variable in dataset.data_vars.items():
+        values = np.moveaxis(np.asarray(variable.values, dtype=float), variable.get_axis_num("run"), 0)
+        finite = np.isfinite(values).all(0)
+        low, high = np.quantile(np.where(finite, values, 0.0), ends, axis=0)
+        mean = summary[name].sel(statistic="mean").values
+        summary[name].values[1:] = np.where(finite, (low, high), mean)
+    return summary
+
+
 def _interval(values: NDArray[np.float64], quantile: float) -> list[NDArray[np.float64]]:
     runs = values.shape[0]
     finite = np.isfinite(values).all(0)

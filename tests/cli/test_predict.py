@@ -44,9 +44,9 @@ def test_json_has_the_keys_of_simulate_and_its_own() -> None:
         np.testing.assert_array_equal(record["metrics"]["orthogonality_gap"][key], band.sel(statistic=statistic).values)
     assert record["metrics"]["orthogonality_gap"]["band"] == 0.95
     gradient = record["metrics"]["gradient_log_norm"]
-    assert gradient["low"] is None
-    assert gradient["band"] is None
-    assert "not derived" in gradient["no_band_because"]
+    assert gradient["band_from"] == "simulation"
+    assert gradient["draws"] == 100
+    assert gradient["low"][-1] < gradient["finite_width_mean"][-1] < gradient["high"][-1]
 
 
 @pytest.mark.torch
@@ -67,11 +67,27 @@ def test_against_simulation_says_where_theory_leaves(tmp_path: Path) -> None:
     )
 
 
-def test_what_has_no_band_says_why() -> None:
+@pytest.mark.torch
+def test_what_theory_has_no_band_of_is_simulated() -> None:
     out = " ".join(printed(*SMALL, "--gamma", "0.5", "--norm", "layer", "--metric", "rank").split())
-    assert "no band of this width for rank: with skip connections" in out
-    wide = ["predict", "--width", "30", "--depth", "2", "--batch", "40", "--metric", "rank", "--json"]
-    assert "followed up to 24" in json.loads(printed(*wide))["metrics"]["rank"]["no_band_because"]
+    assert "this width by simulation, not theory: 100 networks, for rank" in out
+    block = "repeat(residual(norm('layer') > dense > act('gelu') > dense, scale=0.3), 3)"
+    for options in (["--batch", "40"], ["--network", block, "--batch", "4"]):
+        own = printed("predict", "--width", "30", "--depth", "2", *options, "--metric", "log_norm", "--json")
+        found = json.loads(own)["metrics"]["log_norm"]
+        assert (found["band_from"], found["draws"], found["no_band_because"]) == ("simulation", 100, None)
+        assert found["low"][-1] < found["finite_width_mean"][-1] < found["high"][-1]
+
+
+def test_what_has_no_band_says_why() -> None:
+    wide = ["predict", "--input", "cosine:0.5", "--depth", "2", "--batch", "40", "--metric", "rank"]
+    assert "no band of this width for rank: the batch has 40 samples" in " ".join(printed(*wide).split())
+    found = json.loads(printed(*wide, "--json"))["metrics"]["rank"]
+    assert "followed up to 24" in found["no_band_because"]
+    assert (found["band"], found["band_from"]) == (None, None)
+
+
+def test_bands_before_activations() -> None:
     pre = json.loads(printed(*SMALL, "--metric", "mean_cosine", "--at", "pre", "--json"))["metrics"]["mean_cosine"]
     assert pre["low"][-1] < pre["finite_width_mean"][-1] < pre["high"][-1]
 

@@ -61,12 +61,21 @@ Compare = Annotated[
 
 @dataclass(frozen=True)
 class Forecast:
-    """A prediction, the band of finite width where there is one or why there is none, the simulation if asked for."""
+    """A prediction, bands of finite width or why there is none, the simulation if asked for.
+
+    `band` is that of theory, `drawn` that of simulated networks, for metrics that theory has no band of.
+    """
 
     predicted: xarray.Dataset
     band: xarray.Dataset | None
+    drawn: xarray.Dataset | None
     simulated: xarray.Dataset | None
     missing: dict[str, str]
+
+    @property
+    def bands(self) -> list[xarray.Dataset]:
+        """Both."""
+        return [band for band in (self.band, self.drawn) if band is not None]
 
     @property
     def departures(self) -> list[Departure]:
@@ -120,14 +129,14 @@ def predict(
         from isometer.report._pictures import save_figure
         from isometer.report._predictions import prediction_picture
 
-        save_figure(prediction_picture(answer.predicted, answer.band, answer.simulated), plot)
+        save_figure(prediction_picture(answer.predicted, answer.bands, answer.simulated), plot)
     if as_json:
         emit(as_record(answer, setting))
         return
     from isometer.report._predictions import print_prediction
 
     page = console()
-    print_prediction(page, answer.predicted, answer.band, answer.simulated, answer.departures, answer.missing)
+    print_prediction(page, answer.predicted, answer.bands, answer.simulated, answer.departures, answer.missing)
     for label, target in (("picture", plot), ("data", out)):
         if target is not None:
             tell_file(page, label, target)
@@ -154,9 +163,29 @@ def ask(setting: Setting, metrics: list[str], simulated: bool, threads: int | No
         if known:
             with progress_bar("band of this width") as report:
                 band = finite_width(network, **start, metrics=known, at=site, progress=report)
+        drawn = None
+        if missing and not setting.is_wide:
+            drawn, missing = _drawn_band(network, data, missing, site)
         if simulated and setting.is_wide:
             setting.samples(None)  # says that there is nothing to simulate
-        return Forecast(predicted, band, _simulation(setting, metrics, network, data) if simulated else None, missing)
+        runs = _simulation(setting, metrics, network, data) if simulated else None
+        return Forecast(predicted, band, drawn, runs, missing)
+
+
+def _drawn_band(
+    network: Spec, data: np.ndarray[Any, Any], missing: dict[str, str], site: Any
+) -> tuple[xarray.Dataset | None, dict[str, str]]:
+    """A band by simulation of the metrics that theory has none of; or why there is neither."""
+    try:
+        try:
+            from isometer.simulate import simulated_band
+        except ImportError as problem:
+            raise IsometerError("simulations need torch — pip install 'isometer[torch]'") from problem
+        with progress_bar("band of this width, simulated") as report:
+            return simulated_band(network, data, metrics=[*missing], at=site, progress=report), {}
+    except IsometerError as problem:
+        why = str(problem).partition(" — ")[0]
+        return None, {name: f"{reason}; nor is there one by simulation: {why}" for name, reason in missing.items()}
 
 
 def _network_and_start(setting: Setting) -> tuple[Spec, dict[str, Any]]:
@@ -202,7 +231,7 @@ def _compare(setting: Setting, names: list[str], plot: Path | None, threads: int
         from isometer.report._pictures import save_figure
         from isometer.report._predictions import comparison_picture
 
-        panels = {name: (a.predicted, a.band, a.simulated) for name, a in answers.items()}
+        panels = {name: (a.predicted, a.bands, a.simulated) for name, a in answers.items()}
         save_figure(comparison_picture(panels, metrics), plot)
     if as_json:
         emit({"compare": {name: as_record(answer, setting) for name, answer in answers.items()}})
@@ -222,10 +251,12 @@ def as_record(answer: Forecast, setting: Setting) -> dict[str, Any]:
     metrics: dict[str, Any] = {}
     for name in map(str, data.data_vars):
         own: dict[str, Any] = {"mean": data[name].values[0], "low": None, "high": None}
-        own |= {"band": None, "no_band_because": answer.missing.get(name)}
-        if answer.band is not None and name in answer.band:
-            rows = {s: answer.band[name].sel(statistic=s).values for s in _STATISTICS}
-            own |= {"low": rows["low"], "high": rows["high"], "finite_width_mean": rows["mean"], "band": 0.95}
+        own |= {"band": None, "band_from": None, "no_band_because": answer.missing.get(name)}
+        for band in answer.bands:
+            if name in band:
+                rows = {s: band[name].sel(statistic=s).values for s in _STATISTICS}
+                own |= {"low": rows["low"], "high": rows["high"], "finite_width_mean": rows["mean"], "band": 0.95}
+                own |= {"band_from": band.attrs["band_from"], "draws": band.attrs.get("draws")}
         metrics[name] = own
     record = {
         "engine": "theory",

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 from isometer.errors import IsometerError
@@ -131,6 +132,10 @@ class MetricInput:
 
     def eigenvalues(self) -> Array:
         """The `min(n, d)` largest eigenvalues of the Gram matrix, ascending, to absolute precision."""
+        return self._eigenvalues
+
+    @cached_property
+    def _eigenvalues(self) -> Array:
         return self.xp.clip(eigvalsh(self.smaller_gram()), 0.0, None)
 
     def singular_values(self) -> Array:

@@ -34,7 +34,9 @@ from isometer.metrics._ranks import (
     effective_rank,
     effective_rank_of,
     rank,
+    rank_of,
     soft_rank,
+    soft_rank_of,
     stable_rank,
     stable_rank_of,
 )
@@ -154,6 +156,7 @@ _BUILT_IN = (
         "absolute",
         sentence="Eigenvalues of the second moments of at least ½.",
         lower=0.0,
+        shared=lambda s: soft_rank_of(s.scaled, s.scale),
     ),
     _more(
         "rank",
@@ -163,6 +166,7 @@ _BUILT_IN = (
         heading="rank",
         sentence="Singular values above rounding.",
         lower=0.0,
+        shared=lambda s: rank_of(s.scaled),
     ),
     Metric(
         "effective_rank",

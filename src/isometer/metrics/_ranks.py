@@ -3,7 +3,7 @@
 import math
 
 from isometer.errors import IsometerError
-from isometer.metrics._arrays import Array, count, epsilon, result
+from isometer.metrics._arrays import Array, epsilon, filled, result
 from isometer.metrics._batch import MetricInput
 
 
@@ -38,12 +38,17 @@ def rank(
     Implements: 000/metric-rank, 001/tab-C.1, 002/alg-soft-rank-monitor (tolerance=1e-9).
     """
     batch, attainable = _prepared(representation, gram, centered)
+    number = rank_of(batch, tolerance)
+    return result(number * filled(batch.data, (), 1.0) / attainable if relative else number)
+
+
+def rank_of(batch: MetricInput, tolerance: float | None = None) -> Array:
+    """The numerical rank of a scaled batch."""
     values = batch.singular_values()
     if batch.given_gram is not None:
         values = values * values
     threshold = max(batch.data.shape[-2:]) * epsilon(batch.data) if tolerance is None else tolerance
-    above = values > threshold * values[..., -1:]
-    return result(count(above, -1, values) / attainable if relative else batch.xp.sum(above, axis=-1))
+    return batch.xp.sum(values > threshold * values[..., -1:], axis=-1)
 
 
 def soft_rank(representation: Array, *, tau: float = 0.5) -> Array:
@@ -69,9 +74,14 @@ def soft_rank(representation: Array, *, tau: float = 0.5) -> Array:
     if not tau >= 0:
         raise IsometerError(f"tau is {tau}; expected a number of at least 0 — the papers use 0.5")
     batch = MetricInput.of(representation)
+    d = int(batch.data.shape[-1])
+    return result(soft_rank_of(batch, batch.full(1.0), tau) + (d - batch.largest_rank if tau == 0 else 0))
+
+
+def soft_rank_of(batch: MetricInput, scale: Array, tau: float = 0.5) -> Array:
+    """The soft rank of `scale` times a batch, τ > 0."""
     n, d = (int(length) for length in batch.data.shape[-2:])
-    number = batch.xp.sum(batch.eigenvalues() * (d / n) >= tau, axis=-1)
-    return result(number + (d - batch.largest_rank if tau == 0 else 0))
+    return batch.xp.sum(batch.eigenvalues() * (d / n) >= (tau / scale / scale)[..., None], axis=-1)
 
 
 def stable_rank(

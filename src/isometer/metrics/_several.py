@@ -1,4 +1,4 @@
-"""Several metrics of the same Gram matrices, for those who have many and know that they are sound."""
+"""Several metrics of the same matrices, for those who have many and know that they are sound."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from isometer.metrics._angles import cosine_matrix
-from isometer.metrics._arrays import Array
+from isometer.metrics._arrays import Array, binary_scale
 from isometer.metrics._batch import MetricInput
 from isometer.metrics._gradients import alignment_of
 
@@ -16,14 +16,19 @@ if TYPE_CHECKING:
 
 
 class Shared:
-    """Gram matrices with what several metrics need of them, each part computed once."""
+    """Batches or Gram matrices with what several metrics need of them, each part computed once."""
 
-    def __init__(self, gram: Array) -> None:
-        self.batch = MetricInput(None, gram)
+    def __init__(self, batch: MetricInput) -> None:
+        self.batch = batch
 
     @cached_property
     def scaled(self) -> MetricInput:
         return self.batch.scaled()
+
+    @cached_property
+    def scale(self) -> Array:
+        """What `scaled` was divided by, `(…)`: powers of two."""
+        return binary_scale(self.batch.data, (-2, -1))[..., 0, 0]
 
     @cached_property
     def cosines(self) -> tuple[Array, Array]:
@@ -48,7 +53,7 @@ def several(gram: Array, metrics: Sequence[Metric]) -> dict[str, Array]:
         >>> {name: float(value) for name, value in found.items()}
         {'stable_rank': 1.6, 'mean_abs_cosine': 0.0}
     """
-    shared = Shared(gram)
+    shared = Shared(MetricInput(None, gram))
     return {one.name: one.of_gram(gram) if one.shared is None else one.shared(shared) for one in metrics}
 
 

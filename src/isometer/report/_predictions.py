@@ -30,26 +30,25 @@ _MATTERS = math.log(10.0)  # a factor of ten over the whole depth is worth a wor
 def print_prediction(
     console: Console,
     predicted: xarray.Dataset,
-    band: xarray.Dataset | None,
+    bands: Sequence[xarray.Dataset],
     simulated: xarray.Dataset | None,
     departures: Sequence[Departure],
     missing: Mapping[str, str] | None = None,
 ) -> None:
     """The tables of `isometer predict`: infinite width, the band of single runs of this width, the simulated mean.
 
-    `missing` says which metrics have no band, and why.
+    `bands` are those of theory and of simulation; `missing` says which metrics have none, and why.
     """
     console.print(f"[bold]{setting(predicted)}[/]", highlight=False)
     summary = None if simulated is None else summarize(simulated)
     names = [str(name) for name in predicted.data_vars]
-    together = (4 if band is None else 2) if summary is None else (2 if band is None else 1)  # what fits 80 columns
+    together = (2 if bands else 4) if summary is None else (1 if bands else 2)  # what fits 80 columns
     for start in range(0, len(names), together):
-        _print_table(console, names[start : start + together], predicted, band, summary)
-    if band is not None:
+        _print_table(console, names[start : start + together], predicted, bands, summary)
+    if bands:
         console.print("∞: infinite width; this width: where 95 % of single networks of this width are", style="dim")
-        if band.attrs["band_until"] < predicted.sizes["layer"] - 1:
-            text = f"the bands end at layer {band.attrs['band_until']}: beyond it fluctuations are as large as what "
-            console.print(text + "fluctuates, and the expansion in 1/width says nothing", style="dim")
+    for line in band_lines(bands, predicted.sizes["layer"]):
+        console.print(line, style="dim")
     for line in missing_lines(missing or {}):
         console.print(line, style="dim")
     for line in statements(predicted):
@@ -62,13 +61,13 @@ def _print_table(
     console: Console,
     names: Sequence[str],
     predicted: xarray.Dataset,
-    band: xarray.Dataset | None,
+    bands: Sequence[xarray.Dataset],
     summary: xarray.Dataset | None,
 ) -> None:
     table = Table(box=SIMPLE, padding=(0, 1), header_style="bold")
     table.add_column("layer", justify="right")
     for name in names:
-        banded = band is not None and name in band
+        banded = _band_of(bands, name) is not None
         table.add_column(describe(name).heading + (", ∞" if banded else ""), justify="right")
         if banded:  # the two are different things: the value of infinite width may lie outside the band of this one
             table.add_column("this width", justify="right")
@@ -78,7 +77,8 @@ def _print_table(
         cells = []
         for name in names:
             cells.append(_cell(float(predicted[name].values[0, layer])))
-            if band is not None and name in band:
+            band = _band_of(bands, name)
+            if band is not None:
                 cells.append(_band_cell(band, name, layer))
             if summary is not None:
                 mean = float(summary[name].sel(statistic="mean").values[layer])
@@ -89,9 +89,28 @@ def _print_table(
     console.print(table)
 
 
+def _band_of(bands: Sequence[xarray.Dataset], name: str) -> xarray.Dataset | None:
+    return next((band for band in bands if name in band), None)
+
+
+def band_lines(bands: Sequence[xarray.Dataset], layers: int) -> list[str]:
+    """What to know about bands: where those of theory end, and how many networks are behind those of simulation."""
+    lines = []
+    for band in bands:
+        if band.attrs["band_from"] == "simulation":
+            names = ", ".join(describe(str(name)).heading for name in band.data_vars)
+            lines.append(f"this width by simulation, not theory: {band.attrs['draws']} networks, for {names}")
+        elif band.attrs["band_until"] < layers - 1:
+            lines.append(
+                f"the bands end at layer {band.attrs['band_until']}: beyond it fluctuations are as large as what "
+                "fluctuates, and the expansion in 1/width says nothing"
+            )
+    return lines
+
+
 def _band_cell(band: xarray.Dataset, name: str, layer: int) -> str:
     """Where single networks of this width are; one number where they all agree."""
-    if layer == 0:  # the input, which is given
+    if layer == 0 and describe(name).reads != "gradient":  # the input, which is given
         return ""
     low, high = (float(band[name].sel(statistic=s).values[layer]) for s in ("low", "high"))
     if not math.isfinite(low) or not math.isfinite(high):
@@ -170,7 +189,7 @@ def _leaves(outside: Sequence[int], layers: int) -> str:
 
 
 def prediction_picture(
-    predicted: xarray.Dataset, band: xarray.Dataset | None = None, simulated: xarray.Dataset | None = None
+    predicted: xarray.Dataset, bands: Sequence[xarray.Dataset] = (), simulated: xarray.Dataset | None = None
 ) -> Figure:
     """One panel per metric: infinite width as a line, the band of single runs, and simulated means with their interval.
 
@@ -184,7 +203,7 @@ def prediction_picture(
     columns = min(3, len(names))
     figure, axes = new_figure(columns, math.ceil(len(names) / columns), width=4.2, height=2.9)
     for axis, name in zip(axes.ravel(), names, strict=False):
-        _draw(axis, name, predicted, band, simulated)
+        _draw(axis, name, predicted, bands, simulated)
         axis.set_title(describe(name).heading, fontsize=10)
         axis.set_xlabel("layer")
     for axis in axes.ravel()[len(names) :]:
@@ -195,7 +214,7 @@ def prediction_picture(
 
 
 def comparison_picture(
-    panels: Mapping[str, tuple[xarray.Dataset, xarray.Dataset | None, xarray.Dataset | None]], metrics: Sequence[str]
+    panels: Mapping[str, tuple[xarray.Dataset, Sequence[xarray.Dataset], xarray.Dataset | None]], metrics: Sequence[str]
 ) -> Figure:
     """One panel per name and metric: prediction, band and simulation, the metrics below each other.
 
@@ -203,7 +222,7 @@ def comparison_picture(
         >>> from isometer import Spec
         >>> from isometer.theory.prediction import predict
         >>> data = predict(Spec(width=8, depth=3), gram=np.eye(2), metrics=["rank"])
-        >>> len([axis for axis in comparison_picture({"relu": (data, None, None)}, ["rank"]).axes if axis.axison])
+        >>> len([axis for axis in comparison_picture({"relu": (data, [], None)}, ["rank"]).axes if axis.axison])
         1
     """
     columns = min(4, len(panels))
@@ -234,16 +253,18 @@ def _without_activation(predicted: xarray.Dataset) -> str:
 
 
 def _draw(
-    axis: Any, name: str, predicted: xarray.Dataset, band: xarray.Dataset | None, simulated: xarray.Dataset | None
+    axis: Any, name: str, predicted: xarray.Dataset, bands: Sequence[xarray.Dataset], simulated: xarray.Dataset | None
 ) -> None:
     layers = predicted["layer"].values
-    if band is not None and name in band:
+    band = _band_of(bands, name)
+    if band is not None:
+        by = "theory" if band.attrs["band_from"] == "theory" else f"{band.attrs['draws']} simulated"
         low, high, mean = (band[name].sel(statistic=s).values for s in ("low", "high", "mean"))
         finite = np.isfinite(low) & np.isfinite(high)
         shown = (np.where(finite, low, np.nan), np.where(finite, high, np.nan))
-        axis.fill_between(layers, *shown, color=PALETTE[5], alpha=0.3, linewidth=0, label="95 % of networks, theory")
+        axis.fill_between(layers, *shown, color=PALETTE[5], alpha=0.3, linewidth=0, label=f"95 % of networks, {by}")
         axis.plot(layers, np.where(finite, mean, np.nan), color=PALETTE[0], linewidth=1, linestyle="--",
-                  label="their mean, theory")  # fmt: skip
+                  label=f"their mean, {by}")  # fmt: skip
     line = predicted[name].values[0]
     axis.plot(layers, np.where(np.isfinite(line), line, np.nan), color=PALETTE[0], label="infinite width")
     if simulated is not None:

@@ -1,3 +1,4 @@
+from ._bands import simulated_band as simulated_band
 from ._chain import LayerChain as LayerChain
 from ._convolution import ConvolutionSpec as ConvolutionSpec
 from ._convolution import simulate_convolution as simulate_convolution

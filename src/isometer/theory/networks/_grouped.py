@@ -21,11 +21,12 @@ from isometer.theory.networks._columns import (
     NormalizeBatch,
     Operation,
     evaluate,
+    odd_operations,
     seen_covariance,
 )
 from isometer.theory.networks._covariance import Covariance, without_mean
 from isometer.theory.networks._gradient import averaged_push
-from isometer.theory.networks._points import gaussian_batches
+from isometer.theory.networks._points import gaussian_batches, half_batches
 from isometer.theory.networks._state import FeatureState, Group, NotCovered, Process
 from isometer.theory.networks._weights import Run
 
@@ -136,8 +137,16 @@ def batch_norm_formula(columns: Columns) -> Floats | None:
 def sampled_statistics(columns: Columns, scramble: int = 0) -> tuple[Floats, Floats]:
     """E yyᵀ and E y by quasi-Monte Carlo."""
     covariance = seen_covariance(columns.operations, columns.covariance)
-    y = evaluate(columns.operations, gaussian_batches(covariance, POINTS, scramble)[0])
-    return y.T @ y / len(y), y.mean(axis=0)
+    n, count = len(covariance), 0
+    gram, mean = np.zeros((n, n)), np.zeros(n)
+    odd = odd_operations(columns.operations)
+    first, rest = columns.operations[:odd], columns.operations[odd:]
+    for half in half_batches(covariance, POINTS, scramble):
+        x = evaluate(first, half)
+        for side in (x, -x):
+            y = evaluate(rest, side)
+            gram, mean, count = gram + y.T @ y, mean + y.sum(axis=0), count + len(y)
+    return gram / count, mean / count
 
 
 def controlled_statistics(columns: Columns, scramble: int = 0) -> tuple[Floats, Floats]:

@@ -6,6 +6,7 @@ its values near each other are not noise.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincinv, ndtri
 
 Floats = NDArray[np.float64]
+_NUMBERS = 1 << 15  # of a block
 _SINGULAR = 1e-12  # eigenvalues below this share of the largest are rounding
 
 
@@ -62,6 +64,24 @@ def gaussian_batches(covariance: Floats, count: int, scramble: int = 0) -> tuple
         return np.zeros((1, len(covariance))), np.zeros((1, len(covariance)))
     z = standard_points(count, len(values), scramble)
     return z @ (vectors * np.sqrt(values)).T, z @ (vectors / np.sqrt(values)).T
+
+
+def half_batches(covariance: Floats, count: int, scramble: int = 0) -> Iterator[Floats]:
+    """The points of `gaussian_batches` without their negatives, a block that stays in the cache at a time.
+
+    Example:
+        >>> sum(len(block) for block in half_batches(np.eye(2), 1 << 12))
+        2048
+    """
+    values, vectors = spectrum_of(covariance)
+    if not len(values):
+        yield np.zeros((1, len(covariance)))
+        return
+    z, root = standard_points(count, len(values), scramble), (vectors * np.sqrt(values)).T
+    z = z[: len(z) // 2]
+    block = max(64, _NUMBERS // len(covariance))
+    for start in range(0, len(z), block):
+        yield z[start : start + block] @ root
 
 
 def tilted_batches(covariance: Floats, count: int, scramble: int = 0) -> tuple[Floats, Floats] | None:

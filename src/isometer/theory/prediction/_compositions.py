@@ -16,9 +16,9 @@ from isometer.theory.networks._interpreter import gradient_log_norms, passage
 from isometer.theory.networks._weights import Run
 from isometer.theory.networks._work import check_network_work
 from isometer.theory.prediction._measures import GRADIENT, measured_by_layer
+from isometer.theory.prediction._repeated_block import block_limits
 
 Floats = NDArray[np.float64]
-_NOTE = "the fixed point is derived for one layer repeated"
 
 
 class NetworkValues(NamedTuple):
@@ -65,12 +65,9 @@ def network_values(
         else:
             full[0, : len(pairs)] = measured[name]
         values[name] = full
-    rates = dict.fromkeys(("local_rate", "gradient_growth_per_layer", "depth_scale"), math.nan)
     attributes = {
         "first_nonfinite_layer": np.array([found.diverged]),
-        "fixed_point": "null",
-        **rates,
-        "note": _NOTE,
+        **block_limits(spec, pairs[0][0] * math.exp(2 * pairs[0][1])).attributes(),
         "relative_error": run.moments.error,
     }
     return NetworkValues(values, attributes)

@@ -10,7 +10,7 @@ added to ξ and to 𝒥. Haar weights keep `Σ hhᵀ`: the part of ξ that is li
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -24,13 +24,16 @@ from isometer.theory.networks._columns import (
     Columns,
     NormalizeBatch,
     Operation,
+    SplitJacobian,
     evaluate,
     evaluate_with_jacobian,
+    evaluate_with_split_jacobian,
     seen_covariance,
 )
 from isometer.theory.networks._points import gaussian_batches, standard_points
 from isometer.theory.prediction._forward import Forward
 from isometer.theory.prediction._laws import GramLaw, resembles
+from isometer.theory.prediction._symmetric import packed, packed_operator, pairs_of
 
 Floats = NDArray[np.float64]
 LARGEST = 24
@@ -39,16 +42,17 @@ LARGEST = 24
 Site = tuple[bool, bool]
 _POINTS = 1 << 12
 _JUMP_POINTS = 1 << 14  # derivatives of the density are noisier than those along paths
-_SHIFT_POINTS = 1 << 11
-_SHIFT_DRAWS = 32
+_BLOCK = 1 << 9
+_SHIFT_PAIRS = 64  # opposite Gram matrices behind a shift,
+_SHIFT_POINTS = 1 << 12  # and points, each with one pair
 
 
 @dataclass(frozen=True)
 class Response:
-    """𝒥 and C of a layer, over matrices flattened to n² entries."""
+    """𝒥 and C of a layer, over packed matrices (`_symmetric.py`)."""
 
-    derivative: Floats  # (n², n²), by V
-    noise: Floats  # (n², n²), for one feature
+    derivative: Floats  # by V
+    noise: Floats  # for one feature
 
 
 def gram_laws(
@@ -158,8 +162,11 @@ class _Responses:
         width = spec.widths[layer - 1]
         moved = weight * response.derivative
         spread = moved @ law.covariance @ moved.T + response.noise / width
-        mean = forward.statistics(_folded(pre, operations))[0] + self._shift(law, weight, layer, site)
-        law = GramLaw(mean, spread, law.log_scale, law.log_covariance, moved @ law.cross, _exact(operations))
+        shift, exact = self._shift(law, weight, layer, site), _exact(operations)
+        if exact == "diagonal":
+            shift = shift - np.diag(np.diag(shift))  # what a norm fixes does not move
+        mean = forward.statistics(_folded(pre, operations))[0] + shift
+        law = GramLaw(mean, spread, law.log_scale, law.log_covariance, moved @ law.cross, exact)
         return self.unscaled(law)
 
     def unscaled(self, law: GramLaw) -> GramLaw:
@@ -185,7 +192,7 @@ class _Responses:
 
     def _shift(self, law: GramLaw, weight: float, layer: int, site: Site) -> Floats:
         """E T(m + Δ) − T(m), by the same points for both."""
-        forward, spec = self.forward, self.forward.spec
+        spec = self.forward.spec
         n = len(law.mean)
         # a linear T has no shift
         if not law.covariance.any() or (spec.is_linear and spec.norm is None):
@@ -194,22 +201,42 @@ class _Responses:
         known = self._shifts.get(site)
         if known is not None and known[1] == setting and known[0].resembles(law):
             return known[2]
-        z = standard_points(_SHIFT_POINTS, n)
-
-        def sampled(gram: Floats) -> Floats:
-            covariance = weight * gram + spec.bias_variance
-            columns = Columns(covariance)
-            operations = forward.operations(columns, layer, early=site[0], until_activation=site[1])
-            values, vectors = np.linalg.eigh(seen_covariance(operations, covariance))
-            # the symmetric root is smooth in the matrix, eigenvectors are not
-            y = evaluate(operations, z @ ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T))
-            return np.asarray(y.T @ y / len(y))
-
-        plain = replace(GramLaw.certain(law.mean), covariance=law.covariance)
-        base = sampled(law.mean)
-        found = np.asarray(np.mean([sampled(draw) - base for draw in plain.draws(_SHIFT_DRAWS)[0]], axis=0))
+        found = self._sampled_shift(law, weight, layer, site)
         self._shifts[site] = law, setting, found
         return found
+
+    def _sampled_shift(self, law: GramLaw, weight: float, layer: int, site: Site) -> Floats:
+        """Mean of T at opposite Gram matrices around m less T(m), every pair with points of its own."""
+        forward, bias = self.forward, self.forward.spec.bias_variance
+        middle, *sides = law.opposite_draws(_SHIFT_PAIRS)
+        n, k = middle.shape
+        points = _SHIFT_POINTS // _SHIFT_PAIRS
+        # consecutive points of a Sobol sequence are spread well; their negatives stay with them
+        z = standard_points(_SHIFT_POINTS, k + (bias > 0)).reshape(2, _SHIFT_PAIRS, points // 2, -1)
+        z = np.concatenate([z[0], z[1]], axis=1)  # (pairs, points, dimensions)
+
+        def sampled(factors: Floats) -> Floats:
+            """E yyᵀ for Gram matrices FFᵀ `(pairs, n, k)`, over all pairs."""
+            roots = np.sqrt(weight) * factors
+            if bias > 0:
+                roots = np.concatenate([roots, np.full((*roots.shape[:-1], 1), np.sqrt(bias))], axis=-1)
+            given = [forward.operations(Columns(roots[0] @ roots[0].T), layer, early=site[0], until_activation=site[1])]
+            if any(_is_norm(operation) for operation in given[0]):  # its statistics are those of each Gram matrix
+                for root in roots[1:]:
+                    covariance = Columns(root @ root.T)
+                    given.append(forward.operations(covariance, layer, early=site[0], until_activation=site[1]))
+            if isinstance(first := given[0][0] if given[0] else None, NormalizeBatch) and first.norm.recenter:
+                roots = roots - roots.mean(axis=-2, keepdims=True)
+            h = z @ np.swapaxes(roots, -1, -2)
+            if len(given) == 1:
+                y = evaluate(given[0], h)
+            else:
+                y = np.stack([evaluate(own, x) for own, x in zip(given, h, strict=True)])
+            flat = y.reshape(-1, n)
+            return np.asarray(flat.T @ flat / len(flat))
+
+        at_mean = sampled(np.broadcast_to(middle, sides[0].shape))
+        return np.asarray((sampled(sides[0]) + sampled(sides[1])) / 2 - at_mean)
 
 
 def _exact(operations: tuple[Operation, ...]) -> Literal["trace", "diagonal"] | None:
@@ -247,37 +274,89 @@ def response_of(operations: tuple[Operation, ...], covariance: Floats, haar: flo
     """
     jumps = any(isinstance(operation, Activate) and operation.phi.jumps for operation in operations)
     h, score = gaussian_batches(seen_covariance(operations, covariance), _JUMP_POINTS if jumps else _POINTS)
-    count, n = h.shape
-    y, slope = evaluate_with_jacobian(operations, h)
-    products = (y[:, :, None] * y[:, None, :]).reshape(count, n * n)
-    derivative = _by_score(products, score) if jumps else _pathwise(slope, y, score, count, n)
-    influence = products - products.mean(axis=0)
+    count = len(h)
+    if jumps:
+        y = evaluate(operations, h)
+        derivative = _by_score(y, score)
+    else:
+        y, jacobian = evaluate_with_split_jacobian(operations, h)
+        # points come with their negatives; what a norm that acts first divides by changes sign with them
+        odd = count > 1 and bool(operations) and isinstance(operations[0], NormalizeBatch)
+        derivative = _pathwise(jacobian, y, score, odd=odd)
+    influences = _Influences(y)
     place = next((k for k, operation in enumerate(operations) if _is_norm(operation)), None)
     if place is not None:
         norm = operations[place]
         assert isinstance(norm, Affine)
         x, x_slope = evaluate_with_jacobian(operations[:place], h)
         by_mean, by_square = _by_statistics(operations[place:], norm, x, y)
-        square = x * x
-        influence = influence + (x - x.mean(axis=0)) @ by_mean.T + (square - square.mean(axis=0)) @ by_square.T
+        influences.add(by_mean, x)
+        influences.add(by_square, x * x)
         # how V moves the statistics themselves: E dx_a and E d(x_a²), dx_a = ½ x′_a dV_ab s_b
-        first = np.zeros((n, n, n))
-        second = np.zeros((n, n, n))
-        each = np.arange(n)
-        first[each, each] = 0.5 * x_slope.T @ score / count
-        second[each, each] = (x_slope * x).T @ score / count
-        derivative = derivative + by_mean @ first.reshape(n, n * n) + by_square @ second.reshape(n, n * n)
-    derivative = derivative.reshape(n * n, n, n)
-    # only symmetric dV occur: (a, b) and (b, a) count alike
-    derivative = ((derivative + np.swapaxes(derivative, 1, 2)) / 2).reshape(n * n, n * n)
-    noise = influence.T @ influence / count
+        derivative = derivative + by_mean @ _on_row(0.5 * x_slope.T @ score / count)
+        derivative = derivative + by_square @ _on_row((x_slope * x).T @ score / count)
+    noise = influences.mean_product(influences)
     if haar > 0.0:
-        own = (h[:, :, None] * h[:, None, :]).reshape(count, n * n)
-        own = own - own.mean(axis=0)
-        cross = influence.T @ own / count
-        # regression on hhᵀ; its n² entries repeat by symmetry, and their covariance is singular
-        noise = noise - haar * cross @ np.linalg.pinv(own.T @ own / count, rcond=1e-10, hermitian=True) @ cross.T
+        own = _Influences(h)
+        cross, inner = influences.mean_product(own), own.mean_product(own)
+        # regression on hhᵀ, whose covariance is singular where V is
+        noise = noise - haar * cross @ np.linalg.pinv(inner, rcond=1e-10, hermitian=True) @ cross.T
     return Response(derivative, (noise + noise.T) / 2)
+
+
+class _Influences:
+    """What each point contributes to the fluctuation of E yyᵀ: yyᵀ less its mean, and statistics that it moves."""
+
+    def __init__(self, y: Floats) -> None:
+        self.y = y
+        self.mean = packed(y.T @ y / len(y))[:, None]
+        self.terms: list[tuple[Floats, Floats]] = []
+
+    def add(self, by: Floats, x: Floats) -> None:
+        """What E yyᵀ does with the mean of x `(points, n)`, times x less that mean."""
+        self.terms.append((by, x - x.mean(axis=0)))
+
+    def at(self, points: slice) -> Floats:
+        """Packed, `(n(n+1)/2, points)`."""
+        found = _products(self.y[points], self.y[points])
+        found -= self.mean
+        for by, x in self.terms:
+            found += by @ x[points].T
+        return found
+
+    def mean_product(self, other: _Influences) -> Floats:
+        """The mean over points of one times the other."""
+        total = 0.0
+        for points in _blocks(len(self.y)):
+            left = self.at(points)
+            total = total + left @ (left if other is self else other.at(points)).T
+        return np.asarray(total / len(self.y))
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    """Points in blocks that stay in the cache."""
+    return (slice(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK))
+
+
+def _products(one: Floats, other: Floats) -> Floats:
+    """The symmetric part of xyᵀ at every point, packed: `(n(n+1)/2, points)`."""
+    rows, columns, factors = pairs_of(one.shape[1])
+    left, right = np.ascontiguousarray(one.T), np.ascontiguousarray(other.T)  # rows are gathered whole
+    found = left[rows] * right[columns]
+    if one is not other:
+        found += left[columns] * right[rows]
+        factors = factors / 2
+    found *= factors[:, None]
+    return found
+
+
+def _on_row(forms: Floats) -> Floats:
+    """The forms `dV ↦ Σ_b f_ab dV_ab` `(n, n)`, one per a, over packed matrices."""
+    n = len(forms)
+    whole = np.zeros((n, n, n))
+    each = np.arange(n)
+    whole[each, each] = forms
+    return packed((whole + np.swapaxes(whole, 1, 2)) / 2)
 
 
 def _is_norm(operation: Operation) -> bool:
@@ -285,28 +364,57 @@ def _is_norm(operation: Operation) -> bool:
     return isinstance(operation, Affine) and operation.statistics is not None
 
 
-def _by_score(products: Floats, score: Floats) -> Floats:
+def _by_score(y: Floats, score: Floats) -> Floats:
     """∂E y_i y_j/∂V_ab = ½ E y_i y_j (s_a s_b − E s_a s_b), s = V⁻¹h: also for functions that jump."""
-    count, n = score.shape
-    squares = (score[:, :, None] * score[:, None, :]).reshape(count, n * n)
-    return np.asarray(0.5 * products.T @ (squares - squares.mean(axis=0)) / count)
+    return np.asarray(0.5 * _Influences(y).mean_product(_Influences(score)))
 
 
-def _pathwise(slope: Floats, y: Floats, score: Floats, count: int, n: int) -> Floats:
-    """∂E y_i y_j/∂V_ab = ½ E J_ia y_j s_b + ½ E J_ja y_i s_b, `(n², n²)`."""
-    right = (y[:, :, None] * score[:, None, :]).reshape(count, n * n)  # (j, b)
-    if slope.ndim == 2:
-        moments = (slope.T @ right).reshape(n, n, n) / count  # (i, j, b)
-        half = np.zeros((n, n, n, n))  # (i, a, j, b)
-        each = np.arange(n)
-        half[each, each] = 0.5 * moments
-    else:
-        half = 0.5 * (slope.reshape(count, n * n).T @ right).reshape(n, n, n, n) / count
-    return np.asarray((half.transpose(0, 2, 1, 3) + half.transpose(2, 0, 1, 3)).reshape(n * n, n * n))
+def _pathwise(jacobian: SplitJacobian, y: Floats, score: Floats, *, odd: bool) -> Floats:
+    """∂E y_i y_j/∂V_ab = ½ E J_ia y_j s_b + ½ E J_ja y_i s_b.
+
+    J is a diagonal less few products L_i R_a. The diagonal takes moments of three indices, and of four only their
+    symmetric part is needed: `E (L_i y_j)(R_a s_b)`, symmetric in i, j and in a, b; with `odd` R changes sign from the
+    first half of the points to the second.
+    """
+    n = y.shape[1]
+    each = np.arange(n)
+    whole = np.zeros((n, n, n, n))  # (i, j, a, b)
+    moments = _triple_moments(jacobian.diagonal, y, score)
+    whole[each, :, each] = moments
+    found = np.zeros((1, 1))
+    for left, row in jacobian.parts:
+        if row.ndim == 1:  # the same at every point
+            own = moments if left is jacobian.diagonal else _triple_moments(left, y, score)
+            whole -= own[:, :, None, :] * row[:, None]
+        else:
+            found = found - _mixed_moments(left, y, row, score, odd=odd)
+    return found + packed_operator(whole)
+
+
+def _triple_moments(left: Floats, y: Floats, score: Floats) -> Floats:
+    """E L_i y_j s_b, `(n, n, n)`."""
+    n, total = y.shape[1], np.zeros((1, 1))
+    for points in _blocks(len(y)):
+        right = y[points, :, None] * score[points, None, :]
+        total = total + left[points].T @ right.reshape(-1, n * n)
+    return np.asarray(total.reshape(n, n, n) / len(y))
+
+
+def _mixed_moments(left: Floats, y: Floats, row: Floats, score: Floats, *, odd: bool) -> Floats:
+    """E (L_i y_j)(R_a s_b), packed on both sides."""
+    count, total = len(y), np.zeros((1, 1))
+    half = count // 2 if odd else 0
+    for points in _blocks(half or count):
+        both = _products(left[points], y[points])
+        if odd:
+            behind = slice(points.start + half, points.stop + half)
+            both += _products(left[behind], y[behind])
+        total = total + both @ _products(row[points], score[points]).T
+    return np.asarray(total / count)
 
 
 def _by_statistics(operations: tuple[Operation, ...], norm: Affine, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Derivatives `(n², n)` of E y_i y_j by the means and mean squares that a norm over features has read.
+    """Derivatives `(n(n+1)/2, n)` of E yyᵀ, packed, by the means and mean squares that a norm over features has read.
 
     With u = (x − m)c/s: `du = −(c/s) dm − u ds²/(2s²)`, ds² = d(mean square), less 2m dm where the mean is taken out.
     """
@@ -319,9 +427,9 @@ def _by_statistics(operations: tuple[Operation, ...], norm: Affine, x: Floats, y
     stretched = -(rest * u).T @ y / len(x) / (2 * safe) * float(read.rescales)
     if read.deviates:
         moved = moved - 2 * read.mean[:, None] * stretched
-    by_mean, by_square = np.zeros((n, n, n)), np.zeros((n, n, n))  # (i, j, a)
+    by_mean, by_square = np.zeros((n, n, n)), np.zeros((n, n, n))  # (a, i, j)
     each = np.arange(n)
     for table, part in ((by_mean, moved), (by_square, stretched)):
+        table[each, each, :] += part
         table[each, :, each] += part
-        table[:, each, each] += part.T
-    return by_mean.reshape(n * n, n), by_square.reshape(n * n, n)
+    return packed(by_mean).T, packed(by_square).T

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal
+from functools import cached_property, lru_cache
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isometer.theory.networks._points import spectrum_of
+from isometer.theory.prediction._symmetric import (
+    congruence,
+    exponential,
+    packed,
+    packed_operator,
+    unpacked,
+    unpacked_operator,
+)
 
 Floats = NDArray[np.float64]
 _SAME = 2e-2  # relative change, in any direction, below which two Gram matrices count as one
+
+
+class _Whitened(NamedTuple):
+    """Deviations Δ of a Gram matrix of mean m as `S = m^{−1/2} Δ m^{−1/2}`, on the k directions in which m is not 0."""
+
+    root: Floats  # (n, k): m^{1/2}
+    covariance: Floats  # of S, packed
+    cross: Floats  # of S and the log-scales, (k(k+1)/2, n)
 
 
 @dataclass(frozen=True)
@@ -25,10 +41,10 @@ class GramLaw:
     """
 
     mean: Floats  # (n, n)
-    covariance: Floats  # (n², n²)
+    covariance: Floats  # of packed matrices, (n(n+1)/2, n(n+1)/2); its trace is E ‖C − E C‖_F²
     log_scale: Floats  # (n,)
     log_covariance: Floats  # (n, n)
-    cross: Floats  # (n², n)
+    cross: Floats  # (n(n+1)/2, n)
     exact: Literal["trace", "diagonal"] | None = None  # what a norm keeps in every draw
 
     @classmethod
@@ -37,10 +53,11 @@ class GramLaw:
 
         Example:
             >>> GramLaw.certain(np.eye(2)).covariance.shape
-            (4, 4)
+            (3, 3)
         """
         n = len(gram)
-        return cls(gram, np.zeros((n * n, n * n)), np.zeros(n), np.zeros((n, n)), np.zeros((n * n, n)))
+        entries = n * (n + 1) // 2
+        return cls(gram, np.zeros((entries, entries)), np.zeros(n), np.zeros((n, n)), np.zeros((entries, n)))
 
     def resembles(self, other: GramLaw) -> bool:
         """Whether mean and covariance differ by little."""
@@ -58,64 +75,87 @@ class GramLaw:
             >>> GramLaw.certain(np.eye(2)).reach()
             0.0
         """
+        if not self._whitened.root.size:
+            return 0.0
+        return max(0.0, float(self._spectrum[0][-1]))
+
+    @cached_property
+    def _whitened(self) -> _Whitened:
         values, vectors = np.linalg.eigh(self.mean)
         kept = values > 1e-12 * max(float(values[-1]), 0.0)
-        if not kept.any():
-            return 0.0
-        inverse = vectors[:, kept] / np.sqrt(values[kept])
-        # (A ⊗ A)ᵀ vec Δ = vec(AᵀΔA)
-        both = np.kron(inverse, inverse)
-        return max(0.0, float(np.linalg.eigvalsh(both.T @ self.covariance @ both)[-1]))
+        into = congruence(vectors[:, kept] / np.sqrt(values[kept]))
+        covariance = into @ self.covariance @ into.T
+        root = vectors[:, kept] * np.sqrt(values[kept])
+        return _Whitened(root, (covariance + covariance.T) / 2, into @ self.cross)
+
+    @cached_property
+    def _spectrum(self) -> tuple[Floats, Floats]:
+        """Eigenvalues and eigenvectors of the covariance of S."""
+        values, vectors = np.linalg.eigh(self._whitened.covariance)
+        return values, vectors
+
+    @cached_property
+    def _deviations(self) -> Floats:
+        """R with RRᵀ the covariance of S, packed, and behind it of the log-scales where there are any."""
+        size, directions = self._spectrum
+        if self.log_covariance.any():
+            own, cross = self._whitened.covariance, self._whitened.cross
+            joint = np.block([[own, cross], [cross.T, (self.log_covariance + self.log_covariance.T) / 2]])
+            size, directions = np.linalg.eigh(joint)
+        alive = size > 1e-10 * max(float(size[-1]), 1e-290)
+        return np.asarray(directions[:, alive] * np.sqrt(size[alive]))
 
     def draws(self, count: int) -> tuple[Floats, Floats]:
-        """Matrices of this law `(count, n, n)`, and the mean of s `(count,)`, which they leave out.
+        """Factors F `(count, n, k)` of matrices `FFᵀ` of this law, and the mean of s `(count,)`, which they leave out.
 
-        Positive semi-definite ones: `m^{1/2} exp(S) m^{1/2}`, S Gaussian, which is Gaussian to leading order.
+        The matrices are `m^{1/2} exp(S) m^{1/2}`, S Gaussian: positive semi-definite, and Gaussian to leading order.
 
         Example:
             >>> GramLaw.certain(np.eye(2)).draws(4)[0].shape
             (4, 2, 2)
         """
-        n = len(self.mean)
-        values, vectors = np.linalg.eigh(self.mean)
-        kept = values > 1e-12 * max(float(values[-1]), 0.0)
-        if not kept.any():
-            return np.zeros((count, n, n)), np.full(count, float(self.log_scale.mean()))
-        k = int(kept.sum())
-        root = vectors[:, kept] * np.sqrt(values[kept])
-        inverse = vectors[:, kept] / np.sqrt(values[kept])
-        both = np.kron(inverse, inverse)  # S = root⁺ Δ root⁺ᵀ, flattened
-        joint = np.block(
-            [
-                [both.T @ self.covariance @ both, both.T @ self.cross],
-                [self.cross.T @ both, self.log_covariance],
-            ]
-        )
-        size, directions = np.linalg.eigh((joint + joint.T) / 2)
-        alive = size > 1e-10 * max(float(size[-1]), 1e-290)
-        drawn = _normals(count, int(alive.sum())) @ (directions[:, alive] * np.sqrt(size[alive])).T
-        s = drawn[:, : k * k].reshape(count, k, k)
-        s = (s + np.swapaxes(s, 1, 2)) / 2
+        n, k = self._whitened.root.shape
+        if not k:
+            return np.zeros((count, n, 1)), np.full(count, float(self.log_scale.mean()))
+        drawn = _normals(count, self._deviations.shape[1]) @ self._deviations.T
+        entries = k * (k + 1) // 2
+        s = unpacked(drawn[:, :entries])
         s = s - np.mean(s @ s, axis=0) / 2  # so that the mean stays, to second order
-        eigenvalues, turned = np.linalg.eigh(s)
-        grown = np.exp(np.clip(eigenvalues, -300.0, 300.0))
-        left = root @ turned
-        shapes = self._kept((left * grown[:, None, :]) @ np.swapaxes(left, 1, 2))
-        scales = self.log_scale + drawn[:, k * k :]
+        factors = self._kept(self._whitened.root @ exponential(s / 2))
+        scales = self.log_scale + (drawn[:, entries:] if drawn.shape[1] > entries else np.zeros((count, n)))
         common = scales.mean(axis=1)
         own = np.exp(np.clip(scales - common[:, None], -300.0, 300.0))
-        return shapes * own[:, :, None] * own[:, None, :], common
+        return factors * own[:, :, None], common
 
-    def _kept(self, shapes: Floats) -> Floats:
-        """Draws with the trace or the diagonal of the mean, where a norm fixes it."""
+    def opposite_draws(self, count: int) -> tuple[Floats, Floats, Floats]:
+        """A factor of the mean `(n, k)`, and factors `(count, n, k)` of matrices at opposite places around it.
+
+        `m^{1/2} exp(±S − S²/2) m^{1/2}`, whose mean over both signs is m up to fourth order, pair by pair.
+
+        Example:
+            >>> middle, above, below = GramLaw.certain(np.eye(2)).opposite_draws(3)
+            >>> middle.shape, above.shape, bool((above == below).all())
+            ((2, 2), (3, 2, 2), True)
+        """
+        n, k = self._whitened.root.shape
+        if not k:
+            return np.zeros((n, 1)), np.zeros((count, n, 1)), np.zeros((count, n, 1))
+        root = self._whitened.root
+        normals = _normals(2 * count, self._deviations.shape[1])[:count]  # without their negatives
+        s = unpacked(normals @ self._deviations[: k * (k + 1) // 2].T)
+        lowered = s @ s / 2
+        above, below = (self._kept(root @ exponential((sign * s - lowered) / 2)) for sign in (1.0, -1.0))
+        return root, above, below
+
+    def _kept(self, factors: Floats) -> Floats:
+        """Factors of matrices with the trace or the diagonal of the mean, where a norm fixes it."""
+        if self.exact is None:
+            return factors
+        own = (factors * factors).sum(axis=-1)  # the diagonal
+        wanted = np.diag(self.mean)
         if self.exact == "trace":
-            traces = np.trace(shapes, axis1=1, axis2=2)
-            return np.asarray(shapes * (np.trace(self.mean) / np.where(traces > 0, traces, 1.0))[:, None, None])
-        if self.exact == "diagonal":
-            own = np.diagonal(shapes, axis1=1, axis2=2)
-            sizes = np.sqrt(np.diag(self.mean) / np.where(own > 0, own, 1.0))
-            return np.asarray(shapes * sizes[:, :, None] * sizes[:, None, :])
-        return shapes
+            own, wanted = own.sum(axis=-1, keepdims=True), wanted.sum()
+        return np.asarray(factors * np.sqrt(wanted / np.where(own > 0, own, 1.0))[..., None])
 
     def unscaled(self, *, each: bool) -> GramLaw:
         """With the size of the matrix moved into s, to second order: of each sample, or of all together.
@@ -134,8 +174,9 @@ class GramLaw:
         else:
             read[:] = np.eye(n) / (n * sizes[0])  # b = tr dG/tr G for every sample
         reading = read.reshape(n, n * n)
-        spread = reading @ self.covariance @ reading.T  # of b
-        mixed = (self.covariance @ reading.T).reshape(n, n, n) / root[:, :, None]  # of a and b
+        covariance, cross = unpacked_operator(self.covariance), unpacked(self.cross.T).reshape(n, n * n).T
+        spread = reading @ covariance @ reading.T  # of b
+        mixed = (covariance @ reading.T).reshape(n, n, n) / root[:, :, None]  # of a and b
         diagonal = np.diag(spread)
         first = np.arange(n)[:, None]
         second = np.arange(n)[None, :]
@@ -145,13 +186,14 @@ class GramLaw:
         halves[first, second, first] += shape / 2
         halves[first, second, second] += shape / 2
         moved = np.diag(1.0 / root.ravel()) - halves.reshape(n * n, n) @ reading
-        back = reading @ self.cross / 2  # of ½b and s
+        back = reading @ cross / 2  # of ½b and s
+        new_cross = moved @ cross + 0.5 * moved @ covariance @ reading.T
         return GramLaw(
             shape - 0.5 * paired + shape * curved,
-            moved @ self.covariance @ moved.T,
+            packed_operator((moved @ covariance @ moved.T).reshape(n, n, n, n)),
             self.log_scale + 0.5 * (np.log(sizes) - 0.5 * diagonal),
             self.log_covariance + back + back.T + 0.25 * spread,
-            moved @ self.cross + 0.5 * moved @ self.covariance @ reading.T,
+            packed(new_cross.T.reshape(n, n, n)).T,
         )
 
 

@@ -135,7 +135,7 @@ def _of_batch_norm(spec: Chain, forward: Forward, n: int, growth: float | None) 
     observed = _observed(spec, forward, point.gram)
     if observed is None:
         return FixedPointLimits(
-            None, None, None, point.rates.largest, exact, _scale(point.rates.largest), "the batch dies out"
+            None, None, None, point.rates.largest, exact, depth_scale(point.rates.largest), "the batch dies out"
         )
     rate = point.rates.largest
     note = ""
@@ -145,7 +145,7 @@ def _of_batch_norm(spec: Chain, forward: Forward, n: int, growth: float | None) 
             f"exchangeable leave it with depth, {_way_out(point.rates)}; where they end is not known in general, and "
             "rates and gradient growth hold only near it"
         )
-    return _with_point(observed, n, rate, exact, note)
+    return limits_at(observed, n, rate, exact, note)
 
 
 def _way_out(rates: LocalRates) -> str:
@@ -197,7 +197,7 @@ def _of_lengths(spec: Chain, forward: Forward, n: int, growth: float | None, pat
     if "activation" in forward.early:
         diagonal, off = variance, point.cosine * variance
     gram = np.full((n, n), off) + np.eye(n) * (diagonal - off)
-    return _with_point(gram, n, rate, growth, note)
+    return limits_at(gram, n, rate, growth, note)
 
 
 def _iterated(spec: Chain, forward: Forward, n: int, growth: float | None, path: Path | None) -> FixedPointLimits:
@@ -224,24 +224,31 @@ def _iterated(spec: Chain, forward: Forward, n: int, growth: float | None, path:
     if len(steps) < 3 or spec.homogeneity == 1 or steps[-1] > _SETTLED * float(np.abs(grams[-1]).max()):
         slow = [step for step in steps if step > 0][-2:]
         rate = slow[1] / slow[0] if len(slow) == 2 else None
-        scale = None if rate is None else _scale(rate)
+        scale = None if rate is None else depth_scale(rate)
         return FixedPointLimits(None, None, None, rate, growth, scale, f"no fixed point within {steps_allowed} layers")
     # smaller steps are rounding, and their ratio is no rate
     moving = [step for step in steps if step > 1e-11]
     rate = moving[-1] / moving[-2] if len(moving) > 1 else 0.0
     diagonal, off = float(grams[-1][0, 0]), float(grams[-1][0, 1])
-    return _with_point(np.full((n, n), off) + np.eye(n) * (diagonal - off), n, rate, growth, "")
+    return limits_at(np.full((n, n), off) + np.eye(n) * (diagonal - off), n, rate, growth, "")
 
 
-def _with_point(gram: Floats, n: int, rate: float, growth: float | None, note: str) -> FixedPointLimits:
+def limits_at(gram: Floats, n: int, rate: float, growth: float | None, note: str) -> FixedPointLimits:
+    """The limits of an exchangeable Gram matrix."""
     diagonal = float(np.diag(gram).mean())
     off = float(gram.sum() - np.trace(gram)) / (n * (n - 1)) if n > 1 else 0.0
     low, high = sorted((diagonal - off, diagonal + (n - 1) * off))
     condition = high / low if low > 1e-12 * n * abs(high) else math.inf
-    return FixedPointLimits(diagonal, off, condition if n > 1 else 1.0, rate, growth, _scale(rate), note)
+    return FixedPointLimits(diagonal, off, condition if n > 1 else 1.0, rate, growth, depth_scale(rate), note)
 
 
-def _scale(rate: float) -> float:
+def depth_scale(rate: float) -> float:
+    """Layers over which deviations that shrink by a factor per layer fall by e.
+
+    Example:
+        >>> depth_scale(0.0), round(depth_scale(0.5), 3), depth_scale(1.0)
+        (0.0, 1.443, inf)
+    """
     size = abs(rate)
     if size <= 1e-300:
         return 0.0

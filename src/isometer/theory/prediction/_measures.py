@@ -9,24 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
-from isometer.metrics import METRICS, Metric, metric, names
+from isometer.metrics import METRICS, metric, names
+from isometer.metrics._batch import MetricInput
+from isometer.metrics._several import Shared
 
 Floats = NDArray[np.float64]
 _SINGULAR = 1e-12  # eigenvalues below this share of the largest are rounding
 
 
-def _log_norm(grams: Floats, log_scale: Floats, features: Floats) -> Floats:
-    return np.asarray(_log_root_trace(grams, log_scale) + 0.5 * np.log(features))
+def _log_norm(factors: Floats, log_scale: Floats, features: Floats) -> Floats:
+    return np.asarray(_log_root_trace(factors, log_scale) + 0.5 * np.log(features))
 
 
-def _second_moment(grams: Floats, log_scale: Floats, features: Floats) -> Floats:
+def _second_moment(factors: Floats, log_scale: Floats, features: Floats) -> Floats:
     with np.errstate(over="ignore"):  # inf: larger than any float64, which `log_norm` tells
-        return np.asarray(np.exp(2 * _log_root_trace(grams, log_scale)) / grams.shape[-1])
+        return np.asarray(np.exp(2 * _log_root_trace(factors, log_scale)) / factors.shape[-2])
 
 
-def _log_root_trace(grams: Floats, log_scale: Floats) -> Floats:
+def _log_root_trace(factors: Floats, log_scale: Floats) -> Floats:
     with np.errstate(divide="ignore"):
-        return np.asarray(0.5 * np.log(np.trace(grams, axis1=-2, axis2=-1)) + log_scale)
+        return np.asarray(0.5 * np.log((factors * factors).sum(axis=(-2, -1))) + log_scale)
 
 
 _OF_TRACES = {"log_norm": _log_norm, "second_moment": _second_moment}  # at any scale, without a representation
@@ -75,12 +77,12 @@ def factor_of(gram: Floats) -> Floats:
     return np.asarray(vectors * np.sqrt(np.where(values > _SINGULAR * top, values, 0.0))[..., None, :])
 
 
-def measured(chosen: Sequence[str], grams: Floats, log_scale: Floats, features: Floats) -> dict[str, Floats]:
+def measured(chosen: Sequence[str], factors: Floats, log_scale: Floats, features: Floats) -> dict[str, Floats]:
     """Metrics of representations `H = √(d) e^s F`, `F Fᵀ` the Gram matrices.
 
     Args:
         chosen: names of metrics; gradients are left out.
-        grams: `(…, n, n)`.
+        factors: F `(…, n, k)`, k at most n.
         log_scale: s, `(…)`.
         features: d, `(…)`.
 
@@ -91,16 +93,29 @@ def measured(chosen: Sequence[str], grams: Floats, log_scale: Floats, features: 
         >>> measured(["log_norm"], np.eye(4)[None], np.zeros(1), np.array([9.0]))["log_norm"].round(6).tolist()
         [1.791759]
     """
-    factors = factor_of(grams)
     out = {}
+    at_scale = MetricInput.of(factors * _size(features, log_scale))
+    # for more than one sample; one by one, metrics say what they need
+    shared = Shared(at_scale) if factors.shape[-2] > 1 else None
     for name in chosen:
+        entry = METRICS[name]
         if name in _OF_TRACES:
-            out[name] = _OF_TRACES[name](grams, log_scale, features)
+            out[name] = _OF_TRACES[name](factors, log_scale, features)
+        elif shared is not None and entry.shared is not None:
+            out[name] = np.asarray(entry.shared(shared), dtype=np.float64)
+        elif entry.reads == "products":
+            out[name] = np.asarray(entry.of(_square(at_scale.data)), dtype=np.float64)
         elif name != GRADIENT:
-            entry = METRICS[name]
-            scaled = factors if entry.scaling == "invariant" else factors * _size(entry, grams, log_scale, features)
-            out[name] = np.asarray(entry.of(scaled), dtype=np.float64)
+            columns = np.full_like(log_scale, factors.shape[-1])
+            of = factors if entry.scaling == "invariant" else factors * _size(columns, log_scale)
+            out[name] = np.asarray(entry.of(of), dtype=np.float64)
     return out
+
+
+def _square(factors: Floats) -> Floats:
+    """With columns of zeros up to n: a representation has as many features, and singular values are counted."""
+    n, k = factors.shape[-2:]
+    return factors if n == k else np.concatenate([factors, np.zeros((*factors.shape[:-1], n - k))], axis=-1)
 
 
 def measured_by_layer(
@@ -112,13 +127,13 @@ def measured_by_layer(
     for start in range(0, len(pairs), step):
         some = pairs[start : start + step]
         scales = np.array([scale for _, scale in some])
-        parts.append(measured(names, np.stack([gram for gram, _ in some]), scales, features[start : start + step]))
+        factors = factor_of(np.stack([gram for gram, _ in some]))
+        parts.append(measured(names, factors, scales, features[start : start + step]))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _size(entry: Metric, grams: Floats, log_scale: Floats, features: Floats) -> Floats:
-    """What makes factors a representation at its own scale: with the same `H Hᵀ`, or the same `H Hᵀ / d`."""
-    columns = features if entry.reads == "products" else np.full_like(log_scale, grams.shape[-1])
+def _size(columns: Floats, log_scale: Floats) -> Floats:
+    """What makes factors a representation of so many columns at its own scale."""
     return np.asarray(np.exp(np.clip(log_scale + 0.5 * np.log(columns), -300.0, 300.0))[..., None, None])
 
 

@@ -63,10 +63,11 @@ def predict(
         progress: called as `progress(done, total)` in layers.
 
     Returns:
-        A trajectory of one run. Attributes: `engine` is `"theory"`; for one layer repeated `fixed_point` (JSON:
-        `diagonal`, `off_diagonal`, `condition_number`, or null), `local_rate`, `gradient_growth_per_layer`,
-        `depth_scale` (nan where there is none); `note`; `first_nonfinite_layer`, the layer at which variances diverge
-        (−1: none); for other networks `relative_error`, the sum of those of the expectations that were taken.
+        A trajectory of one run. Attributes: `engine` is `"theory"`; `fixed_point` of the layer or block that is
+        repeated (JSON: `diagonal`, `off_diagonal`, `condition_number`, or null), `local_rate`,
+        `gradient_growth_per_layer`, `depth_scale` (nan where there is none); `note`; `first_nonfinite_layer`, the layer
+        at which variances diverge (−1: none); for other networks `relative_error`, the sum of those of the expectations
+        that were taken.
 
     Raises:
         IsometerError: no theory covers the spec; the message names the assumption that fails and a covered spec.
@@ -169,7 +170,8 @@ def finite_width(
         progress: called as `progress(done, total)` in layers; the law of each comes first, then its metrics.
 
     Returns:
-        The variables of `summarize`: `statistic` (`mean`, `low`, `high`) × `layer`.
+        The variables of `summarize`: `statistic` (`mean`, `low`, `high`) × `layer`; the attribute `band_from` is
+        `"theory"`, where `isometer.simulate.simulated_band` has `"simulation"`.
 
     Example:
         >>> spec = Spec(width=50, depth=20, activation="identity", norm="batch-rescale")
@@ -208,8 +210,8 @@ def finite_width(
             for name in names:
                 table[name][:, layer] = table[name][:, layer - 1]
             continue
-        grams, scales = law.draws(_DRAWS)
-        drawn = measured(names, grams, scales, np.full(len(grams), float(features[layer] or 1)))
+        factors, scales = law.draws(_DRAWS)
+        drawn = measured(names, factors, scales, np.full(len(factors), float(features[layer] or 1)))
         if any(np.isnan(values).any() for values in drawn.values()):
             until = layer - 1
             break
@@ -218,7 +220,7 @@ def finite_width(
     empty = trajectory({}, spec, at=at, engine="theory", versions=_own_versions(), runs=runs, level=level)
     data = {name: (("statistic", "layer"), values) for name, values in table.items()}
     coordinates = {**{k: v for k, v in empty.coords.items() if k != "run"}, "statistic": ["mean", "low", "high"]}
-    return xarray.Dataset(data, coords=coordinates, attrs={**empty.attrs, "band_until": until})
+    return xarray.Dataset(data, coords=coordinates, attrs={**empty.attrs, "band_from": "theory", "band_until": until})
 
 
 def _shifted(progress: Callable[[int, int], None] | None, done: int, total: int) -> Callable[[int], None] | None:
