@@ -29,7 +29,9 @@ MOST_TOKENS = 1 << 20
 WIDEST = 300.0
 """The largest standard deviation of scores: beyond, moments are those at this width up to a few in a thousand."""
 _FEW_NODES = 24  # of Gauss and Hermite, where what the rows share is narrow
+_SMALL = 60_000  # pairs of x and g₀, up to which products of matrices are cheaper than transforms
 _NEAR = 2e-3  # variance of what differs between rows, below which differences of moments cancel
+_NARROW = (0.06, 0.09)  # widths of scores from which narrower ones are extrapolated
 
 
 class Rule(NamedTuple):
@@ -104,44 +106,51 @@ def row_moments(width: float, tokens: int, rule: Rule = FINE) -> RowMoments:
     )
 
 
-def pair_moments(width: float, cosine: float, tokens: int, rule: Rule = FINE) -> PairMoments:
+def pair_moments(width: float, gap: float, tokens: int, rule: Rule = FINE) -> PairMoments:
     """Moments of two rows of attention whose scores for the same token correlate.
 
     Args:
         width: σ, the standard deviation of a score.
-        cosine: correlation of the scores of one token in the two rows.
+        gap: 1 − the correlation of the scores of one token in the two rows.
         tokens: T.
         rule: how finely the integrals are taken.
 
     Example:
-        >>> found = pair_moments(1.0, 0.0, 8)  # independent rows: E Σ A_j B_j = 1/T
+        >>> found = pair_moments(1.0, 1.0, 8)  # independent rows: E Σ A_j B_j = 1/T
         >>> abs(found.distance - row_moments(1.0, 8).participation + 1 / 8) < 1e-12
         True
-        >>> pair_moments(1.0, 1.0, 8).distance
+        >>> pair_moments(1.0, 0.0, 8).distance
         0.0
     """
     sigma, count = _checked(width, tokens)
-    if not -1.0 <= cosine <= 1.0:
-        raise IsometerError(f"cosine is {cosine}; expected a correlation from -1 to 1")
+    if not 0.0 <= gap <= 2.0:
+        raise IsometerError(f"gap is {gap}; expected 1 − a correlation, from 0 to 2")
     row = row_moments(sigma, count, rule)
-    apart = sigma**2 * (1.0 - cosine)
-    if sigma == 0.0 or count == 1 or apart == 0.0:
+    apart = sigma**2 * gap
+    if count == 1 or apart == 0.0:
         return PairMoments(0.0, row.slope)
     if apart >= _NEAR:
-        return _two_rows(sigma, cosine, count, row, rule)
-    # the distance over what differs is smooth: its value at 0 is the slope of one row, others are far enough from it
-    places = [k * k * _NEAR for k in (1, 2, 3, 4)]
-    if places[-1] > sigma**2 * 0.75:  # narrow scores: the same by the variance, at this correlation
-        widths = [math.sqrt(place / (1.0 - cosine)) for place in places] if cosine < 1.0 else []
-        found = [_two_rows(own, cosine, count, row_moments(own, count), FINE) for own in widths]
-        start = (count - 1) / count**2
-        ratio = _toward_zero(places, [one.distance / at for one, at in zip(found, places, strict=True)], start, apart)
-        slope = _toward_zero(places, [one.slope for one in found], start, apart)
-        return PairMoments(ratio * apart, slope)
-    found = [_two_rows(sigma, 1.0 - place / sigma**2, count, row, FINE) for place in places]
-    ratio = _toward_zero(places, [one.distance / at for one, at in zip(found, places, strict=True)], row.slope, apart)
-    slope = _toward_zero(places, [one.slope for one in found], row.slope, apart)
-    return PairMoments(ratio * apart, slope)
+        return _two_rows(sigma, gap, count, row, rule)
+    return _near_rows(sigma, apart, count, row)
+
+
+def _near_rows(sigma: float, apart: float, count: int, row: RowMoments) -> PairMoments:
+    """Rows that hardly differ: D/(a² Q) and Q₂/Q are smooth in a² and 1 at 0; their values further off are accurate."""
+    widths = (sigma,) if sigma >= _NARROW[0] else _NARROW
+    ratios = []
+    for own in widths:
+        single = row_moments(own, count)
+        places = [min(16 * _NEAR, own**2) * k * k / 16 for k in (1, 2, 3, 4)]
+        found = [_two_rows(own, place / own**2, count, single, FINE) for place in places]
+        distances = [one.distance / (at * single.slope) for one, at in zip(found, places, strict=True)]
+        slopes = [one.slope / single.slope for one in found]
+        ratios.append((_toward_zero(places, distances, 1.0, apart), _toward_zero(places, slopes, 1.0, apart)))
+    if len(widths) == 1:
+        [(distance, slope)] = ratios
+    else:  # narrower scores: linear in σ² from two that are wide enough
+        share = (sigma**2 - widths[0] ** 2) / (widths[1] ** 2 - widths[0] ** 2)
+        distance, slope = (one + share * (two - one) for one, two in zip(*ratios, strict=True))
+    return PairMoments(distance * apart * row.slope, slope * row.slope)
 
 
 def _checked(width: float, tokens: int) -> tuple[float, int]:
@@ -198,30 +207,65 @@ def _laplace(x: Floats, width: float, orders: int, rule: Rule) -> Floats:
     return out
 
 
-def _two_rows(sigma: float, cosine: float, tokens: int, row: RowMoments, rule: Rule) -> PairMoments:
+def _two_rows(sigma: float, gap: float, tokens: int, row: RowMoments, rule: Rule) -> PairMoments:
     """By integrals over both rows; s = a g + b g₀ and s′ = a g′ ± b g₀ with g₀ shared."""
-    own, shared = sigma * math.sqrt(1.0 - abs(cosine)), sigma * math.sqrt(abs(cosine))
+    cosine = 1.0 - gap
+    own = sigma * math.sqrt(min(gap, 2.0 - gap))
+    shared = sigma * math.sqrt(abs(cosine))
     step, x = _lattice(sigma, own, tokens, rule)
-    if shared >= 1.5 * step:  # a lattice of the same step resolves the Gaussian
-        reach = math.ceil(rule.reach * shared / step)
-        shift = np.arange(-reach, reach + 1)
-        weights = np.exp(-0.5 * (step * shift / shared) ** 2)
-        weights /= weights.sum()
-        wide = x[0] + step * np.arange(-reach, len(x) + reach)
-        table = _laplace(wide, own, 2, rule)
-        f = table[:, np.arange(len(x))[:, None] + shift[None, :] + reach]
-    else:
+    if shared < 1.5 * step:  # too narrow for a lattice of this step
         nodes, weights = np.polynomial.hermite_e.hermegauss(_FEW_NODES)
         weights = weights / weights.sum()
-        f = _laplace(x[:, None] + shared * nodes, own, 2, rule)
-    other = f if cosine >= 0.0 else f[:, :, ::-1]  # (order, x, g₀)
+        found = _products(_laplace(x[:, None] + shared * nodes, own, 2, rule), weights, cosine < 0.0)
+        return _of_products(found, 1.0, step, tokens, row)
+    reach = math.ceil(rule.reach * shared / step)
+    shift = np.arange(-reach, reach + 1)
+    weights = np.exp(-0.5 * (step * shift / shared) ** 2)
+    weights /= weights.sum()
+    table = _laplace(x[0] + step * np.arange(-reach, len(x) + reach), own, 2, rule)
+    if cosine < 0.0 or len(x) * len(shift) < _SMALL:
+        f = table[:, np.arange(len(x))[:, None] + shift[None, :] + reach]
+        return _of_products(_products(f, weights, cosine < 0.0), 1.0, step, tokens, row)
+    # log Z of two rows differ by what they do not share, so pairs (x, y) lie near the diagonal
+    band = min(len(x) - 1, math.ceil((rule.tail + 1.5 * rule.reach * own) / step))
+    twice = np.where(np.arange(band + 1) == 0, 1.0, 2.0)[:, None]
+    return _of_products(_diagonals(table, weights, band, len(x)), twice, step, tokens, row)
+
+
+def _products(f: Floats, weights: Floats, opposite: bool) -> tuple[Floats, ...]:
+    """E[F_k(x) F_l(y)] for (k, l) = (0, 0), (1, 1), (2, 1), (2, 2), from `(order, x, g₀)`."""
+    other = f[:, :, ::-1] if opposite else f
     weighted = f * weights
-    both = weighted[0] @ other[0].T
-    one, mixed, two = weighted[1] @ other[1].T, weighted[2] @ other[1].T, weighted[2] @ other[2].T
-    power = both ** max(tokens - 2, 0)
-    whole = power * both if tokens > 1 else power
+    return tuple(weighted[k] @ other[one].T for k, one in ((0, 0), (1, 1), (2, 1), (2, 2)))
+
+
+def _diagonals(table: Floats, weights: Floats, band: int, count: int) -> tuple[Floats, ...]:
+    """The same on the diagonals y = x + 0 … x + band steps, `(band + 1, x)`, symmetric in the two rows."""
+    size = table.shape[1]
+    padded = np.pad(table, ((0, 0), (0, band)))
+    padded[0, size:] = table[0, -1]
+    places = np.arange(size)[None, :] + np.arange(band + 1)[:, None]
+    length = 1 << (size + len(weights) - 1).bit_length()
+    kernel = np.fft.rfft(weights, length)
+    first = len(weights) - 1
+
+    def averaged(series: Floats) -> Floats:
+        found = np.fft.irfft(np.fft.rfft(series, length, axis=-1) * kernel, length, axis=-1)
+        return np.maximum(found[:, first : first + count], 0.0)
+
+    f = padded[:, places]  # (order, offset, x)
+    mixed = 0.5 * (table[2] * f[1] + table[1] * f[2])
+    return averaged(table[0] * f[0]), averaged(table[1] * f[1]), averaged(mixed), averaged(table[2] * f[2])
+
+
+def _of_products(
+    found: tuple[Floats, ...], multiplicity: Floats | float, step: float, tokens: int, row: RowMoments
+) -> PairMoments:
+    both, one, mixed, two = found
+    power = np.minimum(both, 1.0) ** (tokens - 2)
     area = tokens * step**2
+    whole = power * both * multiplicity
     overlap = area * float((one * whole).sum())
     cubic = area * float((mixed * whole).sum())  # E Σ A² B, and E Σ A B² is the same
-    square = area * float((two * whole).sum() + (tokens - 1) * (one * one * power).sum())
-    return PairMoments(max(row.participation - overlap, 0.0), overlap - 2 * cubic + square)
+    square = area * float((two * whole).sum() + (tokens - 1) * (one * one * power * multiplicity).sum())
+    return PairMoments(max(row.participation - overlap, 0.0), max(overlap - 2 * cubic + square, 0.0))
