@@ -43,7 +43,6 @@ TABLE: dict[str, tuple[Uncovered, ...]] = {
     "kernels": (*_THEORY, Uncovered(Attention, "its tangent kernel is not derived here")),
     "simulation gram": (
         *_TOKENS,
-        Uncovered(Attention, "its weights are drawn in full"),
         Uncovered(Dense, "its law is not invariant under rotations", lambda step: step.weights not in GRAM_LAWS),
     ),
     "simulation dense": _TOKENS,
