@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
-from isometer.metrics import METRICS, Metric, metric, names
+from isometer.metrics import METRICS, SEQUENCE_METRICS, Metric, metric, names
 
 Floats = NDArray[np.float64]
 _SINGULAR = 1e-12  # eigenvalues below this share of the largest are rounding
@@ -41,7 +41,7 @@ def predicted_metrics() -> list[str]:
         >>> "rank" in predicted_metrics(), "kurtosis" in predicted_metrics()
         (True, False)
     """
-    return [*names("gram", "products"), "second_moment", GRADIENT]
+    return [*names("gram", "products"), "second_moment", GRADIENT, *SEQUENCE_METRICS]
 
 
 def checked_metrics(chosen: Sequence[str]) -> list[str]:
@@ -96,7 +96,7 @@ def measured(chosen: Sequence[str], grams: Floats, log_scale: Floats, features: 
     for name in chosen:
         if name in _OF_TRACES:
             out[name] = _OF_TRACES[name](grams, log_scale, features)
-        elif name != GRADIENT:
+        elif name != GRADIENT and name not in SEQUENCE_METRICS:
             entry = METRICS[name]
             scaled = factors if entry.scaling == "invariant" else factors * _size(entry, grams, log_scale, features)
             out[name] = np.asarray(entry.of(scaled), dtype=np.float64)
