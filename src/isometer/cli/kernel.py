@@ -123,6 +123,12 @@ def phase(
         typer.Option("--weight-limit", metavar="V", help="Largest σ_w²; by default four times the edge's."),
     ] = None,
     bias_limit: Annotated[float, typer.Option("--bias-limit", metavar="V", help="Largest σ_b².")] = 0.5,
+    x: Annotated[
+        str | None,
+        typer.Option("--x", metavar="NAME=LOW:HIGH", help="Of a transformer: a keyword of its preset, and its range."),
+    ] = None,
+    y: Annotated[str | None, typer.Option("--y", metavar="NAME=LOW:HIGH", help="The other one.")] = None,
+    points: Annotated[int, typer.Option("--points", metavar="N", help="Values along --x and --y.")] = 60,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
@@ -132,9 +138,18 @@ def phase(
     in place of it. Inputs have mean square 1 unless --input names some: their size decides where several fixed points
     compete.
 
+    With --x and --y it is the diagram of a transformer over two keywords of its preset: where tokens or the entropy of
+    attention collapse and gradients vanish or explode, for exchangeable tokens of cosine 0 or --input cosine:C.
+
     Examples: [bold]isometer phase --activation tanh --plot phase.png[/],
-    [bold]isometer phase --activation gelu --norm layer --gamma 0.5 --norm-position sum --json[/]
+    [bold]isometer phase --activation gelu --norm layer --gamma 0.5 --norm-position sum --json[/],
+    [bold]isometer phase --network 'gpt(blocks=24)' --x qk_gain=0.1:10 --y branch=0:1[/]
     """
+    if x is not None or y is not None:
+        from isometer.cli._token_phase import token_phase
+
+        token_phase(network, data, x, y, points, plot, as_json)
+        return
     from isometer.theory.chains import network_phase
     from isometer.theory.phases._phase import phase_diagram
 

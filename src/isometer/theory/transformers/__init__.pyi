@@ -1,3 +1,6 @@
+from ._axes import Axis as Axis
+from ._axes import PresetPlane as PresetPlane
+from ._axes import read_axis as read_axis
 from ._diagram import PHASES as PHASES
 from ._diagram import TokenDiagram as TokenDiagram
 from ._diagram import token_diagram as token_diagram

@@ -88,7 +88,7 @@ def token_diagram(
         ...                 f"branch={branch}, causal=False)")
         >>> found = token_diagram(made, [0.3, 3.0], [0.1, 1.0])
         >>> [[PHASES[k] for k in row] for row in found.phase]
-        [['open', 'open'], ['rank collapse', 'open']]
+        [['open', 'open'], ['rank collapse', 'rank collapse']]
     """
     across, along = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if across.ndim != 1 or along.ndim != 1 or not across.size or not along.size:
