@@ -15,7 +15,7 @@ HeadsBack = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 """From the gradient by what heads hand on to those by queries, keys and values."""
 
 
-class AttentionReading(NamedTuple):
+class MeasuredAttention(NamedTuple):
     """Means over heads, samples and queries, per slot: the entropy in nats, and how many tokens a query reads."""
 
     entropy: Tensor
@@ -27,7 +27,7 @@ class Heads(NamedTuple):
 
     value: Tensor
     back: HeadsBack
-    reading: AttentionReading | None
+    reading: MeasuredAttention | None
 
 
 def score_scale(step: Attention) -> float:
@@ -132,7 +132,7 @@ def _weights(step: Attention, scores: Tensor) -> tuple[Tensor, Callable[[Tensor]
     return a, lambda c: a * (c - (a * c).sum(-1, keepdim=True))
 
 
-def _reading(a: Tensor) -> AttentionReading:
+def _reading(a: Tensor) -> MeasuredAttention:
     tiny = torch.finfo(a.dtype).tiny
     entropy = -(a * a.clamp(min=tiny).log()).sum(-1)
-    return AttentionReading(entropy.flatten(1).mean(-1), 1.0 / (a * a).sum(-1).flatten(1).mean(-1))
+    return MeasuredAttention(entropy.flatten(1).mean(-1), 1.0 / (a * a).sum(-1).flatten(1).mean(-1))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from isometer.simulate._attention import AttentionReading
+from isometer.simulate._attention import MeasuredAttention
 from isometer.simulate._chain import binary_scale, equal_samples, unit_scale
 from isometer.simulate._degrees import Degree, degree_after
 from isometer.simulate._gradients import WeightGradient
@@ -93,7 +93,7 @@ class NetworkWalk:
         return self._samples
 
     @property
-    def attention(self) -> list[AttentionReading]:
+    def attention(self) -> list[MeasuredAttention]:
         """What the attention steps of the last layer read, where `read_attention` asked for it."""
         return self._runner.attention or []
 

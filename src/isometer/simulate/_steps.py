@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 
 from isometer.errors import IsometerError
-from isometer.simulate._attention import AttentionReading, attend, query_gain
+from isometer.simulate._attention import MeasuredAttention, attend, query_gain
 from isometer.simulate._degrees import Degree, degree_after
 from isometer.simulate._gradients import WeightGradient
 from isometer.simulate._gram import Product, multiply_dense, multiply_gram, uses_frames
@@ -95,7 +95,7 @@ class StepRunner:
         """Rows and their triangle, where that has been computed for a metric."""
         self.activated: Seen | None = None
         """What entered the last activation."""
-        self.attention: list[AttentionReading] | None = None
+        self.attention: list[MeasuredAttention] | None = None
         """What attention reads; a list where it is asked for."""
         self.gradients: list[WeightGradient] = []
         """Those of the weights that a cotangent has passed on its way back."""

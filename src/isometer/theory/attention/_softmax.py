@@ -51,7 +51,7 @@ COARSE = Rule(6.0, 20.0, 0.45)
 """To about 1e-6 of what is largest."""
 
 
-class RowMoments(NamedTuple):
+class OneRowMoments(NamedTuple):
     """Of one row A of attention.
 
     `participation`: E Σ A_j². `entropy`: E −Σ A_j log A_j in nats. `slope`: E tr J² of the Jacobian J = diag(A) − AAᵀ.
@@ -62,7 +62,7 @@ class RowMoments(NamedTuple):
     slope: float
 
 
-class PairMoments(NamedTuple):
+class TwoRowMoments(NamedTuple):
     """Of two rows A and B of attention.
 
     `distance`: ½ E |A − B|². `slope`: E tr(J_A J_B).
@@ -72,7 +72,7 @@ class PairMoments(NamedTuple):
     slope: float
 
 
-def row_moments(width: float, tokens: int, rule: Rule = FINE) -> RowMoments:
+def row_moments(width: float, tokens: int, rule: Rule = FINE) -> OneRowMoments:
     """Moments of the softmax of T independent Gaussian scores.
 
     Args:
@@ -82,13 +82,13 @@ def row_moments(width: float, tokens: int, rule: Rule = FINE) -> RowMoments:
 
     Example:
         >>> row_moments(0.0, 4)
-        RowMoments(participation=0.25, entropy=1.3862943611198906, slope=0.1875)
+        OneRowMoments(participation=0.25, entropy=1.3862943611198906, slope=0.1875)
         >>> found = row_moments(1.0, 2)  # E tanh²(g/√2) = 2 E ΣA² − 1 for g ~ N(0, 1)
         >>> round(found.participation, 6)
         0.636838
     """
     sigma, count = _checked(width, tokens)
-    uniform = RowMoments(1.0 / count, math.log(count), (count - 1) / count**2)
+    uniform = OneRowMoments(1.0 / count, math.log(count), (count - 1) / count**2)
     if sigma == 0.0 or count == 1:
         return uniform
     step, x = _lattice(sigma, sigma, count, rule)
@@ -99,14 +99,14 @@ def row_moments(width: float, tokens: int, rule: Rule = FINE) -> RowMoments:
     fourth = count * step * float(f[4] @ power + (count - 1) * (f[2] ** 2) @ f[0] ** (count - 2)) / 6
     log_total = step * float((f[0] - f[0] ** count).sum())
     entropy = log_total - sigma**2 * (1.0 - second)  # E Σ A s = σ² E Σ ∂A/∂s
-    return RowMoments(
+    return OneRowMoments(
         min(max(second, 1.0 / count), 1.0),
         min(max(entropy, 0.0), math.log(count)),
         max(second - 2 * third + fourth, 0.0),
     )
 
 
-def pair_moments(width: float, gap: float, tokens: int, rule: Rule = FINE) -> PairMoments:
+def pair_moments(width: float, gap: float, tokens: int, rule: Rule = FINE) -> TwoRowMoments:
     """Moments of two rows of attention whose scores for the same token correlate.
 
     Args:
@@ -128,13 +128,13 @@ def pair_moments(width: float, gap: float, tokens: int, rule: Rule = FINE) -> Pa
     row = row_moments(sigma, count, rule)
     apart = sigma**2 * gap
     if count == 1 or apart == 0.0:
-        return PairMoments(0.0, row.slope)
+        return TwoRowMoments(0.0, row.slope)
     if apart >= _NEAR:
         return _two_rows(sigma, gap, count, row, rule)
     return _near_rows(sigma, apart, count, row)
 
 
-def _near_rows(sigma: float, apart: float, count: int, row: RowMoments) -> PairMoments:
+def _near_rows(sigma: float, apart: float, count: int, row: OneRowMoments) -> TwoRowMoments:
     """Rows that hardly differ: D/(a² Q) and Q₂/Q are smooth in a² and 1 at 0; their values further off are accurate."""
     widths = (sigma,) if sigma >= _NARROW[0] else _NARROW
     ratios = []
@@ -150,7 +150,7 @@ def _near_rows(sigma: float, apart: float, count: int, row: RowMoments) -> PairM
     else:  # narrower scores: linear in σ² from two that are wide enough
         share = (sigma**2 - widths[0] ** 2) / (widths[1] ** 2 - widths[0] ** 2)
         distance, slope = (one + share * (two - one) for one, two in zip(*ratios, strict=True))
-    return PairMoments(distance * apart * row.slope, slope * row.slope)
+    return TwoRowMoments(distance * apart * row.slope, slope * row.slope)
 
 
 def _checked(width: float, tokens: int) -> tuple[float, int]:
@@ -207,7 +207,7 @@ def _laplace(x: Floats, width: float, orders: int, rule: Rule) -> Floats:
     return out
 
 
-def _two_rows(sigma: float, gap: float, tokens: int, row: RowMoments, rule: Rule) -> PairMoments:
+def _two_rows(sigma: float, gap: float, tokens: int, row: OneRowMoments, rule: Rule) -> TwoRowMoments:
     """By integrals over both rows; s = a g + b g₀ and s′ = a g′ ± b g₀ with g₀ shared."""
     cosine = 1.0 - gap
     own = sigma * math.sqrt(min(gap, 2.0 - gap))
@@ -259,8 +259,8 @@ def _diagonals(table: Floats, weights: Floats, band: int, count: int) -> tuple[F
 
 
 def _of_products(
-    found: tuple[Floats, ...], multiplicity: Floats | float, step: float, tokens: int, row: RowMoments
-) -> PairMoments:
+    found: tuple[Floats, ...], multiplicity: Floats | float, step: float, tokens: int, row: OneRowMoments
+) -> TwoRowMoments:
     both, one, mixed, two = found
     power = np.minimum(both, 1.0) ** (tokens - 2)
     area = tokens * step**2
@@ -268,4 +268,4 @@ def _of_products(
     overlap = area * float((one * whole).sum())
     cubic = area * float((mixed * whole).sum())  # E Σ A² B, and E Σ A B² is the same
     square = area * float((two * whole).sum() + (tokens - 1) * (one * one * power * multiplicity).sum())
-    return PairMoments(max(row.participation - overlap, 0.0), max(overlap - 2 * cubic + square, 0.0))
+    return TwoRowMoments(max(row.participation - overlap, 0.0), max(overlap - 2 * cubic + square, 0.0))

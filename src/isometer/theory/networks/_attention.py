@@ -29,7 +29,7 @@ from isometer.theory.networks._covariance import Covariance
 from isometer.theory.networks._exchangeable_attention import attend_exchangeable
 from isometer.theory.networks._gradient import Gradient, Squares
 from isometer.theory.networks._state import FeatureState, NotCovered, gaussian
-from isometer.theory.networks._weights import AttentionReading, Run, Stepped
+from isometer.theory.networks._weights import ExpectedAttention, Run, Stepped
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +80,7 @@ class Mixed(NamedTuple):
     """E[A K Aᵀ], what attention reads, and the relative error of the former."""
 
     gram: Floats
-    reading: AttentionReading | None
+    reading: ExpectedAttention | None
     error: float
 
 
@@ -93,7 +93,7 @@ class Ways(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Softmax:
+class _SoftmaxTokens:
     """Tokens of all samples, `(nT, nT)` matrices, and their attention at points."""
 
     gram: Floats
@@ -118,7 +118,7 @@ class _Softmax:
         # antithetic halves are averaged first: their spread is that of independent points
         each = np.concatenate(traces).reshape(2, -1).mean(axis=0)
         error = float(each.std() / math.sqrt(len(each)) / max(float(each.mean()), 1e-300))
-        reading = AttentionReading(np.array([entropies / queries]), np.array([queries / squares]))
+        reading = ExpectedAttention(np.array([entropies / queries]), np.array([queries / squares]))
         return Mixed(total / count, reading, error)
 
     def ways(self, gradient: Floats) -> Ways:
@@ -155,7 +155,7 @@ def _right(matrix: Floats, a: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Linear:
+class _LinearTokens:
     """Scores as they are, over the number of positions that a position sees: E of products of scores is known."""
 
     gram: Floats
@@ -181,6 +181,6 @@ class _Linear:
         return Ways(self.size**2 * self.scores * pulled, queries, self.gram * pulled)
 
 
-def _tokens(step: Attention, gram: Floats, row: Floats, size: float, samples: int) -> _Softmax | _Linear:
-    kind = _Linear if step.kind == "linear" else _Softmax
+def _tokens(step: Attention, gram: Floats, row: Floats, size: float, samples: int) -> _SoftmaxTokens | _LinearTokens:
+    kind = _LinearTokens if step.kind == "linear" else _SoftmaxTokens
     return kind(gram, gram * row[:, None] * row[None, :], size, samples, step.causal)

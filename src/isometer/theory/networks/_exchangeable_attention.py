@@ -21,7 +21,7 @@ from isometer.theory.networks._attention_sizes import attention_sizes
 from isometer.theory.networks._covariance import Covariance
 from isometer.theory.networks._gradient import Gradient, Squares
 from isometer.theory.networks._state import FeatureState, NotCovered, gaussian
-from isometer.theory.networks._weights import AttentionReading, Run, Stepped
+from isometer.theory.networks._weights import ExpectedAttention, Run, Stepped
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ def attend_exchangeable(step: Attention, state: FeatureState, run: Run) -> Stepp
     found = softmax_moments(scores * unit, inside, tokens)
     run.moments.error += found.error
     if run.attention is not None:
-        run.attention.append(AttentionReading(found.entropy, 1.0 / found.participation))
+        run.attention.append(ExpectedAttention(found.entropy, 1.0 / found.participation))
     lost = inside * (1.0 - found.participation)
     left = np.maximum(1.0 - lost, 1e-300)
     gaps = np.zeros_like(second.gaps)

@@ -44,7 +44,7 @@ from isometer.theory.networks._layout import Layout
 from isometer.theory.networks._norms import normalise, scale
 from isometer.theory.networks._space import convolve, flatten, pool
 from isometer.theory.networks._state import FeatureState, NotCovered, compressed, reduced
-from isometer.theory.networks._weights import AttentionReading, Run, Stepped, bias, dense
+from isometer.theory.networks._weights import ExpectedAttention, Run, Stepped, bias, dense
 
 Floats = NDArray[np.float64]
 Layers = Sequence[tuple[tuple[Step, ...], Shape]]
@@ -117,7 +117,7 @@ class Passage:
     states: list[FeatureState]
     seen: list[FeatureState] = field(default_factory=list)  # what entered the last activation of each layer
     backs: list[Adjoint | None] = field(default_factory=list)
-    attention: list[tuple[AttentionReading, ...]] = field(default_factory=list)  # of each layer
+    attention: list[tuple[ExpectedAttention, ...]] = field(default_factory=list)  # of each layer
     diverged: int = -1
 
     @property

@@ -20,7 +20,7 @@ from isometer.theory.networks._state import FeatureState, NotCovered, gaussian
 Floats = NDArray[np.float64]
 
 
-class AttentionReading(NamedTuple):
+class ExpectedAttention(NamedTuple):
     """Of one attention step, averaged over heads and queries, one number per copy.
 
     `entropy`: in nats. `participation`: 1/E Σ A², how many tokens a query reads.
@@ -44,7 +44,7 @@ class Run:
     backward: bool = False
     watched: list[FeatureState] | None = None
     dry: bool = False
-    attention: list[AttentionReading] | None = None
+    attention: list[ExpectedAttention] | None = None
     pairs: bool = False
     numbers: Mapping[tuple[Step, str], Floats] | None = None
 

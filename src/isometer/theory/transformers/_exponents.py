@@ -12,6 +12,7 @@ import numpy as np
 
 from isometer.errors import IsometerError
 from isometer.spec import Repeat, Spec
+from isometer.spec._program import executed, turns_of, varies
 from isometer.theory.transformers._paths import follow, starting_state
 
 _TINY = 1e-9  # a gap that is linear in the map of gaps
@@ -52,18 +53,15 @@ def exponents(spec: Spec, *, cosine: float = 0.0) -> Exponents | None:
         >>> exponents(Spec("gpt(width=64, heads=8, tokens=16, causal=False)")) is None
         True
     """
-    body = next((step for step in spec.composition if isinstance(step, Repeat)), None)
-    if body is None:
+    place = next((at for at, step in enumerate(spec.composition) if isinstance(step, Repeat)), None)
+    if place is None:
         raise IsometerError("exponents are those of blocks, and the network repeats none — write repeat(…, times)")
-    shape = spec.shape
-    for steps, after in spec.executed_layers():  # what enters the blocks
-        if any(step == body for step in spec.composition[:1]) or shape.width == after.width:
-            break
-        shape = after
-    blocks = [(steps, after) for steps, after in spec.executed_layers() if after == shape and len(steps) > 0]
-    block = next((one for one in blocks if len(one[0]) >= 1), None)
-    if block is None:
-        raise IsometerError("the blocks of the network change its width; expected blocks that keep it")
+    body = spec.composition[place]
+    assert isinstance(body, Repeat)
+    _, shape = executed(spec.composition[:place], spec.shape)
+    block = next(turns_of(body, shape))
+    if any(map(varies, body.body)) or block[1] != shape:
+        return None  # blocks differ from each other
     one = np.ones(1)
     start = starting_state(shape, one * (1.0 - cosine), one * (1.0 - cosine), one)
     path = follow([block] * _MOST, start)

@@ -18,7 +18,7 @@ from isometer.theory.networks._gradient import Adjoint, Gradient, Squares
 from isometer.theory.networks._interpreter import walk
 from isometer.theory.networks._layout import Layout
 from isometer.theory.networks._state import FeatureState, compressed, gaussian
-from isometer.theory.networks._weights import AttentionReading, Run
+from isometer.theory.networks._weights import ExpectedAttention, Run
 
 Floats = NDArray[np.float64]
 Layers = Sequence[tuple[tuple[Step, ...], Shape]]
@@ -147,7 +147,7 @@ def follow(layers: Layers, state: FeatureState, *, backward: bool = False, numbe
     return TokenPath(rms, gap, across, entropy, participation, jacobian, run.moments.error)
 
 
-def _mean(readings: Sequence[AttentionReading], name: str, copies: int) -> Floats:
+def _mean(readings: Sequence[ExpectedAttention], name: str, copies: int) -> Floats:
     if not readings:
         return np.full(copies, math.nan)
     return np.asarray(np.mean([getattr(one, name) for one in readings], axis=0))
