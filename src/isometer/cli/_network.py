@@ -331,7 +331,8 @@ class Setting(InputOptions, NetworkOptions):
     @property
     def metrics(self) -> list[str]:
         """The metrics asked for, with gradients if asked for."""
-        return chosen_metrics(self.metric, self.backward)
+        sequences = not self.metric and self.brings_its_own and attends(self.made())
+        return chosen_metrics(self.metric, self.backward, sequences)
 
 
 def network_and_batch(network: NetworkOptions, data: InputOptions) -> tuple[Spec, np.ndarray[Any, Any]]:
@@ -341,8 +342,22 @@ def network_and_batch(network: NetworkOptions, data: InputOptions) -> tuple[Spec
         spec = network.made(batch.shape[-1])
     else:
         spec = network.made()
+        if data.batch is None and attends(spec):
+            data = replace(data, batch=FEW_SEQUENCES)
         batch = data.samples(spec.shape.width * spec.shape.positions)
     return spec, shaped(batch, spec)
+
+
+FEW_SEQUENCES = 4
+"""Samples of a batch of sequences, whose tokens all count, unless --batch says."""
+
+
+def attends(spec: Spec) -> bool:
+    """Whether a network has attention."""
+    from isometer.spec import Attention
+    from isometer.spec._steps import walk
+
+    return any(isinstance(step, Attention) for step in walk(spec.composition))
 
 
 def shaped(batch: np.ndarray[Any, Any], spec: Spec) -> np.ndarray[Any, Any]:
@@ -392,11 +407,12 @@ def brings_features(source: str) -> bool:
     return source.startswith("data:") or source in CATALOG or is_file(source)
 
 
-def chosen_metrics(metric: list[str] | None, backward: bool) -> list[str]:
-    """The metrics asked for, or the common ones; with gradients if asked for."""
+def chosen_metrics(metric: list[str] | None, backward: bool, sequences: bool = False) -> list[str]:
+    """The metrics asked for, or the common ones, of sequences where there is attention; with gradients if asked for."""
+    from isometer.metrics import SEQUENCE_METRICS
     from isometer.trajectory import DEFAULT_METRICS
 
-    metrics = listed(metric) or list(DEFAULT_METRICS)
+    metrics = listed(metric) or list(SEQUENCE_METRICS if sequences else DEFAULT_METRICS)
     if backward and "gradient_log_norm" not in metrics:
         metrics.append("gradient_log_norm")
     return metrics

@@ -221,11 +221,14 @@ def phase(
             "--x",
             metavar="NAME=LOW:HIGH",
             help="With --y: the plane of two numbers of any network: gain (or sigma_w), gamma (scale), bias_variance "
-            "(its root is sigma_b), activation_gain (alpha).",
+            "(its root is sigma_b), activation_gain (alpha); of a transformer, two keywords of its preset.",
         ),
     ] = None,
     y: Annotated[str | None, typer.Option("--y", metavar="NAME=LOW:HIGH", help="The other axis.")] = None,
-    points: Annotated[int, typer.Option("--points", metavar="N", help="Along each of --x and --y.")] = 13,
+    points: Annotated[
+        int | None,
+        typer.Option("--points", metavar="N", help="Along each of --x and --y: 13, of a transformer 60, by default."),
+    ] = None,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
@@ -235,9 +238,18 @@ def phase(
     connection included. Inputs have mean square 1 unless --input names some: their size decides where several fixed
     points compete.
 
+    Of a transformer, --x and --y are two keywords of its preset. Its diagram shows where tokens or the entropy of
+    attention collapse and gradients vanish or explode, for exchangeable tokens of cosine 0 or --input cosine:C.
+
     Examples: [bold]isometer phase --activation tanh --plot phase.png[/],
-    [bold]isometer phase --network 'postln_mlp(blocks=12)' --x scale=0:1 --y sigma_w=0.5:2 --plot plane.png[/]
+    [bold]isometer phase --network 'postln_mlp(blocks=12)' --x scale=0:1 --y sigma_w=0.5:2 --plot plane.png[/],
+    [bold]isometer phase --network 'gpt(blocks=24)' --x qk_gain=0.1:10 --y branch=0:1[/]
     """
+    from isometer.cli._token_phase import is_transformer, token_phase
+
+    if is_transformer(network) and (x is not None or y is not None):
+        token_phase(network, data, x, y, points or 60, plot, as_json)
+        return
     from isometer.theory.chains import network_phase
     from isometer.theory.phases._phase import phase_diagram
 
@@ -251,7 +263,7 @@ def phase(
     if x is not None or y is not None:
         if x is None or y is None:
             raise IsometerError("--x and --y make a plane together; expected both — --x scale=0:1 --y sigma_w=0.5:2")
-        _plane(spec, x, y, points, square, plot, as_json)
+        _plane(spec, x, y, points or 13, square, plot, as_json)
         return
     with status("phase diagram"):
         point = network_phase(spec, mean_square=square)

@@ -258,6 +258,8 @@ def as_record(answer: Forecast, setting: Setting) -> dict[str, Any]:
                 own |= {"low": rows["low"], "high": rows["high"], "finite_width_mean": rows["mean"], "band": 0.95}
                 own |= {"band_from": band.attrs["band_from"], "draws": band.attrs.get("draws")}
         metrics[name] = own
+    from isometer.spec import Spec
+
     record = {
         "engine": "theory",
         "spec": json.loads(data.attrs["spec"]),
@@ -274,12 +276,30 @@ def as_record(answer: Forecast, setting: Setting) -> dict[str, Any]:
         "note": data.attrs["note"],
         "band_until": None if answer.band is None else int(answer.band.attrs["band_until"]),
     }
+    exponents = _exponents(Spec.from_json(data.attrs["spec"]))
+    if exponents is not None:
+        record["exponents"] = exponents
     if answer.simulated is not None:
         from isometer.cli.simulate import as_record as simulation_record
 
         record["simulation"] = simulation_record(answer.simulated, setting.runs, setting.seed)["metrics"]
         record["outside"] = {d.metric: {"infinite_width": d.infinite, "own_width": d.finite} for d in answer.departures}
     return record
+
+
+def _exponents(spec: Spec) -> dict[str, float | None] | None:
+    """The angle and the gradient exponent of a transformer, None each without a steady state; None of other networks."""
+    from isometer.cli._network import attends
+    from isometer.theory.networks import NotCovered
+    from isometer.theory.transformers import exponents
+
+    if not attends(spec):
+        return None
+    try:
+        found = exponents(spec)
+    except (NotCovered, IsometerError):  # a causal mask, or no blocks
+        found = None
+    return {"angle": None, "gradient": None} if found is None else {"angle": found.angle, "gradient": found.gradient}
 
 
 _STATISTICS = ("mean", "low", "high")

@@ -16,8 +16,8 @@ from isometer.metrics._arrays import Array, namespace
 from isometer.metrics._gram_matrix import gram as gram_of
 from isometer.metrics._several import Shared
 
-Reads = Literal["gram", "products", "representation", "gradient", "tokens", "site"]
-SIMULATED: tuple[Reads, ...] = ("gram", "products", "representation", "gradient")
+Reads = Literal["gram", "products", "representation", "gradient", "tokens", "sequence", "site"]
+SIMULATED: tuple[Reads, ...] = ("gram", "products", "representation", "gradient", "sequence")
 """What the metrics of a simulation read; the others need a model."""
 
 Scaling = Literal["invariant", "linear", "quadratic", "logarithmic", "absolute"]
@@ -46,6 +46,7 @@ class Metric:
             - `representation`: the entries of H; the function takes H;
             - `gradient`: the Gram matrix of the samples' gradients, of any scale; the function takes `gram=G`;
             - `tokens`: the Gram matrix of the tokens within a sample;
+            - `sequence`: the tokens of all samples, or what attention reads, in predictions and simulations;
             - `site`: a number of one operation in a model.
         scaling: what `c H` has, c > 0, if H has v: `invariant` v, `linear` c v, `quadratic` c² v, `logarithmic`
             v + log c; `absolute`: none of these.
@@ -169,7 +170,7 @@ def check_entry(metric: Metric) -> None:
             raise IsometerError(f"{field} of {metric.name} is {getattr(metric, field)!r}; expected one of {expected}")
     if metric.group not in GROUPS:
         raise IsometerError(f"group of {metric.name} is {metric.group!r}; expected one of {', '.join(GROUPS)}")
-    if metric.reads == "site":
+    if metric.reads in ("site", "sequence"):
         return
     if metric.reads == "gradient" and metric.scaling != "invariant":
         raise IsometerError(

@@ -11,12 +11,15 @@ from torch import nn
 
 from isometer.errors import IsometerError
 from isometer.nn._activation import step_activation
+from isometer.nn._attention import SelfAttention
 from isometer.nn._normalization import norm_module
+from isometer.simulate._attention import query_gain
 from isometer.simulate._steps import centre, check_covered
 from isometer.simulate._streams import GroupedNumbers, StepStreams
 from isometer.simulate._weights import draw_weights, step_factor, stream_kind
 from isometer.spec import (
     Act,
+    Attention,
     Bias,
     Composition,
     Convolution,
@@ -266,10 +269,26 @@ class _Builder:
                 return nn.Flatten()
             case Dropout():
                 return nn.Dropout(step.rate)
+            case Attention():
+                return self._attention(step, shape.width)
             case _:
                 raise AssertionError(step)  # `check_covered` comes first
 
     # --- weights ------------------------------------------------------------------------------------------------------
+
+    def _attention(self, step: Attention, width: int) -> SelfAttention:
+        assert isinstance(step.value_gain, float)
+        assert isinstance(step.output_gain, float)
+        module, gain = SelfAttention(step, width, **self._where), query_gain(step)
+        for linear, law, own in (
+            (module.query, "gaussian", gain),
+            (module.key, "gaussian", gain),
+            (module.value, step.weights, step.value_gain),
+            (module.output, step.weights, step.output_gain),
+        ):
+            fan_out, fan_in = linear.weight.shape
+            linear.weight.copy_(self._matrix(Dense(fan_out, own, law), fan_in, fan_out, law))
+        return module
 
     def _weighted(self, step: Dense | Convolution, shape: Shape, bias: Bias | None) -> nn.Module:
         """Weights with the bias that follows them: `Linear` without positions, a convolution with them."""

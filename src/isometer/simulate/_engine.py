@@ -13,6 +13,7 @@ import torch
 from isometer.checks import MOST_RUNS, check_entries, seed_number, whole_number
 from isometer.data._batches import batch_for
 from isometer.errors import IsometerError, unknown_name
+from isometer.metrics import check_sequences
 from isometer.metrics._catalogue import describe
 from isometer.simulate._chain import Engine, LayerChain
 from isometer.simulate._cotangents import check_loss, output_cotangent
@@ -53,7 +54,8 @@ def simulate(
     so a run's numbers do not depend on how many there are, bit for bit (on one CPU type and one set of versions). The
     computation uses one thread. Gradients cost a backward pass, whose memory grows with depth; nothing else does.
 
-    Of a network with positions, metrics read samples flattened to `(n, features · positions)`.
+    Of a network with positions, metrics read samples flattened to `(n, features · positions)`; those of sequences
+    (`isometer.metrics.SEQUENCE_METRICS`) read tokens one by one.
 
     Samples that are equal in the input stay equal, exactly. Other linear dependencies hold up to rounding, which
     normalisation amplifies from layer to layer; gradients that vanish identically show as rounding, not as −inf.
@@ -110,6 +112,7 @@ def simulate(
     seed = seed_number(seed)
     # a recorder to throw away: it refuses unknown metrics before anything is computed
     backward = Recorder(metrics, 1, 1, at).needs_backward
+    check_sequences([name for name in metrics if isinstance(name, str)], spec.shape.axes, inputs.shape[-2])
     check_sizes("the simulation", sizes_of(spec, chosen, inputs, backward, runs=runs, metrics=len(metrics)))
     slots = chunk_size(spec, chosen, inputs, backward)
     pieces: list[dict[str, np.ndarray[Any, Any]]] = []
@@ -168,6 +171,8 @@ def _run_chunk(
     layers = depth_of(spec)
     chain = _chain(spec, engine, batch, seed, runs, backward)
     recorder = Recorder(metrics, slots, layers, at)
+    if recorder.reads_attention and isinstance(chain, NetworkWalk):
+        chain.read_attention()
     recorder.record(chain, 0)
     for layer in range(1, layers + 1):
         chain.step(layer)

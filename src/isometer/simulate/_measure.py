@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
-from isometer.metrics import METRICS, Metric, metric, names, rank
+from isometer.metrics import METRICS, SEQUENCE_METRICS, Metric, metric, names, rank, sequence_numbers
 from isometer.metrics._metric import SIMULATED
 from isometer.simulate._chain import LayerChain
 from isometer.simulate._gradients import WeightGradient, log_norm
@@ -89,7 +89,7 @@ def metric_name(measured: Measured) -> str:
         >>> metric_name("rank"), metric_name(torch.std)
         ('rank', 'std')
     """
-    known = names(*SIMULATED)
+    known = [*names(*SIMULATED), "rms"]
     if isinstance(measured, str):
         return metric(measured, known).name
     name = getattr(measured, "__name__", "")
@@ -122,10 +122,16 @@ class Recorder:
         own = [METRICS[name] for name, measured in self.metrics.items() if isinstance(measured, str)]
         self._of_factors = [one for one in own if one.reads in ("gram", "products")]
         self._of_gradients = [one for one in own if one.reads == "gradient"]
-        others = {one.name for one in (*self._of_factors, *self._of_gradients)}
+        self._of_sequences = [one.name for one in own if one.name in SEQUENCE_METRICS]
+        others = {*(one.name for one in (*self._of_factors, *self._of_gradients)), *self._of_sequences}
         self._of_representations = [name for name in self.metrics if name not in others]
         self._pending: list[tuple[int, Tensor, Tensor]] = []
         self._features = 0
+
+    @property
+    def reads_attention(self) -> bool:
+        """Whether entropies of attention are asked for."""
+        return any(name.startswith("attention") for name in self._of_sequences)
 
     @property
     def needs_backward(self) -> bool:
@@ -145,6 +151,8 @@ class Recorder:
             block = len(self._pending)
             if block >= _BLOCK_LAYERS or block * factor.numel() * factor.element_size() >= _BLOCK_BYTES:
                 self.flush()
+        if self._of_sequences:
+            self._record_sequences(chain, layer)
         for name in self._of_representations:
             own = value
             if chain.carries_scale:
@@ -154,6 +162,18 @@ class Recorder:
                     beyond = log_scale.abs() > 300.0  # the scale does not matter, so it must not spoil the number
                     own = torch.where(beyond[:, None, None], value, own)
             self.values[name][:, layer] = of_representation(self.metrics[name])(own).to(torch.float64).cpu().numpy()
+
+    def _record_sequences(self, chain: LayerChain | NetworkWalk, layer: int) -> None:
+        assert isinstance(chain, NetworkWalk)  # chains have no positions, and are refused before
+        rows = chain.rows
+        found = sequence_numbers(rows @ rows.mT / rows.shape[-1], chain.samples)
+        found["rms"] = found["rms"] * chain.log_scale.exp()
+        if chain.attention:  # the mean over the attention steps of a layer
+            found["attention_entropy"] = torch.stack([one.entropy for one in chain.attention]).mean(0)
+            found["attention_participation"] = torch.stack([one.participation for one in chain.attention]).mean(0)
+        for name in self._of_sequences:
+            if name in found:
+                self.values[name][:, layer] = found[name].to(torch.float64).cpu().numpy()
 
     def flush(self) -> None:
         """Evaluate what has been gathered."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from isometer.simulate._attention import MeasuredAttention
 from isometer.simulate._chain import binary_scale, equal_samples, unit_scale
 from isometer.simulate._degrees import Degree, degree_after
 from isometer.simulate._gradients import WeightGradient
@@ -82,6 +83,25 @@ class NetworkWalk:
         return self._value
 
     @property
+    def rows(self) -> Tensor:
+        """The same by position, `(slots, n · positions, features)`."""
+        return self._rows
+
+    @property
+    def samples(self) -> int:
+        """n."""
+        return self._samples
+
+    @property
+    def attention(self) -> list[MeasuredAttention]:
+        """What the attention steps of the last layer read, where `read_attention` asked for it."""
+        return self._runner.attention or []
+
+    def read_attention(self) -> None:
+        """Keep what attention reads from now on."""
+        self._runner.attention = []
+
+    @property
     def pre(self) -> Tensor:
         """What entered the last activation of the layer, up to `pre_log_scale`; its output if there is none."""
         return torch.nan_to_num(flattened(self._seen.rows, self._samples), posinf=0.0, neginf=0.0)
@@ -112,6 +132,8 @@ class NetworkWalk:
             self._put_in_scale()
         log_input = self.log_scale
         self._runner.activated = None
+        if self._runner.attention is not None:
+            self._runner.attention = []
         self._rows, self._shape, back = self._runner.run(steps, self._rows, self._shape, None if degree is None else 1)
         if self._backward:
             self._tape.append((back, degree, log_input))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from isometer.simulate._gram import uses_frames
 from isometer.simulate._measure import together
 from isometer.simulate._work import CALL, COPIES, ENTRY, LABELS, chunk_slots, metric_seconds, product_seconds
-from isometer.spec import Convolution, Dense, Join, Residual, Shape, Spec, Step
+from isometer.spec import Attention, Convolution, Dense, Join, Residual, Shape, Spec, Step
 from isometer.spec._program import executed
 from isometer.work import Work, check_work
 
@@ -77,6 +77,9 @@ def layer_size(steps: Sequence[Step], shape: Shape) -> LayerSize:
         elif isinstance(step, Convolution):
             products.append(_convolution_size(step, shape, after))
             widest = max(widest, after.positions * shape.width * math.prod(step.kernel))
+        elif isinstance(step, Attention):
+            products.extend(_attention_sizes(step, shape))
+            widest = max(widest, step.heads * shape.positions**2)
         size = after.width * after.positions
         count += 1 + sum(one.steps for one in found)
         entries += size + sum(one.entries for one in found)
@@ -91,6 +94,16 @@ def _convolution_size(step: Convolution, shape: Shape, after: Shape) -> ProductS
     law = "gaussian" if step.weights == "gaussian" else "orthogonal"
     fan_in, fan_out = shape.width * offsets // step.groups, after.width // step.groups
     return ProductSize(law, after.positions, fan_in, fan_out, step.groups)
+
+
+def _attention_sizes(step: Attention, shape: Shape) -> list[ProductSize]:
+    """Queries, keys, values and what leaves."""
+    assert step.head_width is not None
+    assert step.key_heads is not None
+    inner, keyed = step.heads * step.head_width, step.key_heads * step.head_width
+    read = [("gaussian", inner), ("gaussian", keyed), (step.weights, keyed)]
+    found = [ProductSize(law, shape.positions, shape.width, width) for law, width in read]
+    return [*found, ProductSize(step.weights, shape.positions, inner, shape.width)]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 
 from isometer.errors import IsometerError
+from isometer.simulate._attention import MeasuredAttention, attend, query_gain
 from isometer.simulate._degrees import Degree, degree_after
 from isometer.simulate._gradients import WeightGradient
 from isometer.simulate._gram import Product, multiply_dense, multiply_gram, uses_frames
@@ -24,6 +25,7 @@ from isometer.simulate._weights import step_factor, stream_kind
 from isometer.simulate._windows import Windows, parted, windows
 from isometer.spec import (
     Act,
+    Attention,
     Bias,
     Convolution,
     Dense,
@@ -54,10 +56,10 @@ def check_covered(spec: Spec, interpreter: str = "simulation dense") -> None:
         IsometerError: it names the step and the reason.
 
     Example:
-        >>> check_covered(Spec("input(8, [4]) > attention(heads=2)"))
+        >>> check_covered(Spec("input(8, [4]) > attention(heads=2, rotary=True)"))
         Traceback (most recent call last):
         ...
-        isometer.errors.IsometerError: finite width does not cover attention: attention is described, but ...
+        isometer.errors.IsometerError: finite width does not cover attention: rotary positions are described, but ...
     """
     gap = table_gap(spec, interpreter)
     if gap is not None:
@@ -93,6 +95,8 @@ class StepRunner:
         """Rows and their triangle, where that has been computed for a metric."""
         self.activated: Seen | None = None
         """What entered the last activation."""
+        self.attention: list[MeasuredAttention] | None = None
+        """What attention reads; a list where it is asked for."""
         self.gradients: list[WeightGradient] = []
         """Those of the weights that a cotangent has passed on its way back."""
 
@@ -139,6 +143,8 @@ class StepRunner:
                 return self._flattened(x, shape)
             case Dropout():
                 return self._dropped(step, x, shape)
+            case Attention():
+                return self._attention(step, x, shape)
             case _:
                 raise AssertionError(step)  # `check_covered` comes first
 
@@ -177,6 +183,35 @@ class StepRunner:
             return read.scatter(found.permute(0, 2, 3, 1, 4).flatten(3))
 
         return _joined(z, groups), Shape(wide, around.axes), back
+
+    def _attention(self, step: Attention, x: Tensor, shape: Shape) -> tuple[Tensor, Shape, Back]:
+        assert step.head_width is not None
+        assert step.key_heads is not None
+        inner, keyed, gain = step.heads * step.head_width, step.key_heads * step.head_width, query_gain(step)
+        made = []
+        for law, own, width in (
+            ("gaussian", gain, inner),
+            ("gaussian", gain, keyed),
+            (step.weights, _number(step.value_gain), keyed),
+        ):
+            made.append(self._multiply(x, law, step_factor(law, shape.width, width, own), width, 1))
+        heads = attend(step, *(z for z, _, _ in made), shape.positions, read=self.attention is not None)
+        if self.attention is not None and heads.reading is not None:
+            self.attention.append(heads.reading)
+        factor = step_factor(step.weights, inner, shape.width, _number(step.output_gain))
+        out, product, noise = self._multiply(heads.value, step.weights, factor, shape.width, 1)
+
+        def back(c: Tensor) -> Tensor:
+            self._meet(lambda: product.factor, c, 1)
+            total = None
+            for by, (_, own, numbers) in zip(heads.back(product.backward(c, noise())), made, strict=True):
+                self._meet(lambda own=own: own.factor, by, 1)  # type: ignore[misc]
+                found = own.backward(by, numbers())
+                total = found if total is None else total + found
+            assert total is not None
+            return total
+
+        return out, shape, back
 
     def _multiply(
         self, a: Tensor, law: str, factor: float, fan_out: int, groups: int

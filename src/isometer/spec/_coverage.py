@@ -26,7 +26,7 @@ class Uncovered(NamedTuple):
 
 
 _TOKENS = (
-    Uncovered(Attention, "attention is described, but not interpreted yet"),
+    Uncovered(Attention, "rotary positions are described, but not interpreted yet", lambda step: step.rotary),
     Uncovered(Embedding, "tokens are described, but not interpreted yet: pass embedded ones as the batch"),
     Uncovered(Positions, "vectors of positions are described, but not interpreted yet: add them to the batch"),
 )
@@ -40,7 +40,7 @@ _THEORY = (
 )
 TABLE: dict[str, tuple[Uncovered, ...]] = {
     "theory": _THEORY,
-    "kernels": _THEORY,
+    "kernels": (*_THEORY, Uncovered(Attention, "its tangent kernel is not derived here")),
     "simulation gram": (
         *_TOKENS,
         Uncovered(Dense, "its law is not invariant under rotations", lambda step: step.weights not in GRAM_LAWS),

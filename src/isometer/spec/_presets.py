@@ -10,6 +10,7 @@ from isometer.spec._program import Shape
 from isometer.spec._recurrences import recurrence
 from isometer.spec._schedule import Schedule
 from isometer.spec._steps import Act, Convolution, Dense, Pool, Repeat, Residual, Step
+from isometer.spec._transformers import gpt, vit
 
 Network = tuple[tuple[Step, ...], Shape]
 
@@ -128,6 +129,6 @@ def resnet(
 
 
 PRESETS: dict[str, Callable[..., Network]] = {
-    one.__name__: one for one in (chain, paper, preln_mlp, postln_mlp, resnet)
+    one.__name__: one for one in (chain, paper, preln_mlp, postln_mlp, resnet, gpt, vit)
 }
 """The presets by name."""

@@ -20,8 +20,8 @@ Walk = Callable[[Sequence[Step], FeatureState, Run, frozenset[int]], Stepped]
 
 def residual(step: Residual, state: FeatureState, run: Run, held: frozenset[int], walk: Walk) -> Stepped:
     """x ↦ skip·x + scale·branch(x)."""
-    skip, gamma = float(step.skip), float(step.scale)  # type: ignore[arg-type]
-    if math.isinf(gamma):
+    skip, gamma = run.number(step, "skip"), run.number(step, "scale")
+    if isinstance(gamma, float) and math.isinf(gamma):
         return walk(step.branch, state, run, held)
     branch, back_branch = walk(step.branch, state, run, held | state.keys)
     out = compressed(added([state, branch], [skip, gamma], "residual"), held)

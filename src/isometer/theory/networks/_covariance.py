@@ -59,9 +59,9 @@ class Covariance:
         out *= roots[..., None, :]
         return out
 
-    def times(self, factor: float) -> Covariance:
-        """All features multiplied by the root of a number."""
-        return self if factor == 1.0 else Covariance(self.variances * factor, self.gaps)
+    def times(self, factor: Floats | float) -> Covariance:
+        """All features multiplied by the root of a number, or of one per matrix `(stack, 1)`."""
+        return self if isinstance(factor, float) and factor == 1.0 else Covariance(self.variances * factor, self.gaps)
 
     def part(self, scale: Floats | float = 1.0) -> tuple[Floats, Floats]:
         """As a part of a sum, its features multiplied by `scale`."""

@@ -43,8 +43,8 @@ def checked_inputs(inputs: ArrayLike, shape: Shape) -> Floats:
     return values
 
 
-def input_state(spec: Spec, inputs: ArrayLike, *, tangent: bool = False) -> FeatureState:
-    """A batch at the start of a network, with pairs of positions where some step needs them.
+def input_state(spec: Spec, inputs: ArrayLike, *, tangent: bool = False, pairs: bool = False) -> FeatureState:
+    """A batch at the start of a network, with pairs of positions where some step needs them, or `pairs` asks for them.
 
     Example:
         >>> spec = Spec("input(3, [4]) > conv(3, 8) > act('relu') > pool")
@@ -53,7 +53,7 @@ def input_state(spec: Spec, inputs: ArrayLike, *, tangent: bool = False) -> Feat
     """
     array = checked_inputs(inputs, spec.shape)
     axes = spec.shape.axes
-    layout = Layout(len(array), axes, full=bool(axes) and needs_pairs(spec.composition))
+    layout = Layout(len(array), axes, full=bool(axes) and (pairs or needs_pairs(spec.composition)))
     features = array.reshape(len(array), array.shape[1], -1)  # (n, d, P)
     if not axes:
         features = np.moveaxis(features, 2, 0)  # (1, n, d)

@@ -18,6 +18,7 @@ from isometer.activations._closed_forms import as_two_rays
 from isometer.errors import InfiniteMomentError
 from isometer.spec import (
     Act,
+    Attention,
     Bias,
     Convolution,
     Dense,
@@ -34,6 +35,7 @@ from isometer.spec._activation import resolved
 from isometer.spec._coverage import gap_of, others_that_cover
 from isometer.spec._language import word_of
 from isometer.spec._steps import walk as every_step
+from isometer.theory.networks._attention import attend
 from isometer.theory.networks._branches import join, residual
 from isometer.theory.networks._entries import activate
 from isometer.theory.networks._expectations import TooManyPairs
@@ -42,7 +44,7 @@ from isometer.theory.networks._layout import Layout
 from isometer.theory.networks._norms import normalise, scale
 from isometer.theory.networks._space import convolve, flatten, pool
 from isometer.theory.networks._state import FeatureState, NotCovered, compressed, reduced
-from isometer.theory.networks._weights import Run, Stepped, bias, dense
+from isometer.theory.networks._weights import ExpectedAttention, Run, Stepped, bias, dense
 
 Floats = NDArray[np.float64]
 Layers = Sequence[tuple[tuple[Step, ...], Shape]]
@@ -90,6 +92,8 @@ def _stepped(step: Step, state: FeatureState, run: Run, held: frozenset[int]) ->
             return pool(step, state, run)
         case Flatten():
             return flatten(step, state, run)
+        case Attention():
+            return attend(step, state, run)
         case _:
             raise AssertionError(f"{word_of(step)} is refused before, and repeats are unrolled")
 
@@ -113,6 +117,7 @@ class Passage:
     states: list[FeatureState]
     seen: list[FeatureState] = field(default_factory=list)  # what entered the last activation of each layer
     backs: list[Adjoint | None] = field(default_factory=list)
+    attention: list[tuple[ExpectedAttention, ...]] = field(default_factory=list)  # of each layer
     diverged: int = -1
 
     @property
@@ -151,10 +156,12 @@ def passage(
     out = Passage([state])
     for number, (steps, _) in enumerate(layers, start=1):
         entering = state.layout
-        if state.layout.is_full and not needs_pairs(step for later, _ in layers[number - 1 :] for step in later):
-            state = reduced(state)
-        if run.watched is not None:
-            run.watched.clear()
+        if state.layout.is_full and not run.pairs:
+            if not needs_pairs(step for later, _ in layers[number - 1 :] for step in later):
+                state = reduced(state)
+        for collected in (run.watched, run.attention):
+            if collected is not None:
+                collected.clear()
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows has diverged, and is judged below
                 state, back = walk(steps, state, run)
@@ -171,6 +178,8 @@ def passage(
         out.states.append(state)
         if run.watched is not None:
             out.seen.append(run.watched[-1] if run.watched else state)
+        if run.attention is not None:
+            out.attention.append(tuple(run.attention))
         out.backs.append(_with_pairs(back, entering))
         if progress is not None:
             progress(number, len(layers))
@@ -199,13 +208,17 @@ def sample_gram(matrices: Floats, layout: Layout) -> Floats:
 
 
 def needs_pairs(steps: Iterable[Step]) -> bool:
-    """Whether some step mixes positions that weights do not treat alike: a mean over them.
+    """Whether some step mixes positions that weights do not treat alike: a mean over them, or attention.
 
     Example:
-        >>> needs_pairs((Pool(),)), needs_pairs((Convolution(3),))
-        (True, False)
+        >>> needs_pairs((Pool(),)), needs_pairs((Convolution(3),)), needs_pairs((Attention(),))
+        (True, False, True)
     """
-    return any(isinstance(one, Pool) and one.by == "mean" for step in steps for one in every_step((step,)))
+    return any(
+        isinstance(one, Attention) or (isinstance(one, Pool) and one.by == "mean")
+        for step in steps
+        for one in every_step((step,))
+    )
 
 
 def homogeneous(steps: Iterable[Step]) -> bool:
@@ -225,7 +238,7 @@ def homogeneous(steps: Iterable[Step]) -> bool:
                 case Act():
                     if as_two_rays(resolved(one.activation).expression) is None:
                         return False
-                case Join(by="product") | Norm():
+                case Join(by="product") | Norm() | Attention():
                     return False
                 case Bias():
                     if one.variance > 0.0:

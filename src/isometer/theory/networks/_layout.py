@@ -17,7 +17,8 @@ class Layout:
 
     Arrays are stacks of matrices. Without positions there is one, n × n. Diagonal in position there is one for each of
     the P positions: pairs of samples at the same place. In full there is one of nP × nP, the index of a pair being
-    sample · P + position. `copies` counts recursions that run side by side, which have no positions.
+    sample · P + position. `copies` counts recursions that run side by side, which have no positions. `exchangeable`
+    counts tokens of which all pairs are alike: three rows stand for them, two of one sample and one of another.
 
     Example:
         >>> Layout(3, (2, 2)).size, Layout(3, (2, 2), full=True).size, Layout(3).size
@@ -28,6 +29,7 @@ class Layout:
     axes: tuple[int, ...] = ()
     full: bool = False
     copies: int = 1
+    exchangeable: int = 0
 
     @property
     def positions(self) -> int:

@@ -33,7 +33,7 @@ def normalise(step: Norm, state: FeatureState, run: Run) -> Stepped:
 
 def scale(step: Scaling, state: FeatureState, run: Run) -> Stepped:
     """x ↦ factor·x."""
-    factor = float(step.factor)  # type: ignore[arg-type]
+    factor = run.number(step, "factor")
     return _linear(state, np.full(state.layout.size, factor), np.zeros(state.layout.size), run)
 
 

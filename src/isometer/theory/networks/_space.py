@@ -12,7 +12,7 @@ from isometer.spec import Convolution, Flatten, Pool
 from isometer.theory.networks._covariance import Covariance, combined, without_mean
 from isometer.theory.networks._gradient import Gradient, Squares
 from isometer.theory.networks._layout import Layout
-from isometer.theory.networks._state import FeatureState, Process, gaussian, given
+from isometer.theory.networks._state import FeatureState, NotCovered, Process, gaussian, given
 from isometer.theory.networks._weights import Run, Stepped
 
 Floats = NDArray[np.float64]
@@ -191,6 +191,8 @@ def windows(axes: tuple[int, ...], size: tuple[int, ...] | None, stride: tuple[i
 def pool(step: Pool, state: FeatureState, run: Run) -> Stepped:
     """Means over windows of positions: linear, so that Gaussian features stay Gaussian."""
     layout = state.layout
+    if layout.exchangeable:
+        return _pool_exchangeable(step, state, run)
     matrix = windows(layout.axes, step.size, step.stride)
     left = (
         ()
@@ -221,6 +223,25 @@ def pool(step: Pool, state: FeatureState, run: Run) -> Stepped:
     return out, back if run.backward else None
 
 
+def _pool_exchangeable(step: Pool, state: FeatureState, run: Run) -> Stepped:
+    """The mean over all of T exchangeable tokens; the two rows of one sample become the same."""
+    if step.size is not None or run.backward:
+        what = "pool with windows" if step.size is not None else "gradients through pool"
+        raise NotCovered(f"{what} of exchangeable tokens", "it is not derived here", "pass a batch")
+    tokens, second, mean = state.layout.exchangeable, state.second(), state.mean()
+    inside, across = second.gaps[:, 0, 1], second.gaps[:, 0, 2]
+    lost = inside * (1.0 - 1.0 / tokens)  # of the mean square, which the mean leaves
+    gaps = np.zeros_like(second.gaps)
+    apart = np.clip((across - lost) / np.maximum(1.0 - lost, 1e-300), 0.0, 2.0)
+    gaps[:, :2, 2] = gaps[:, 2, :2] = apart[:, None]
+    made = Covariance(second.variances * (1.0 - lost)[:, None], gaps)
+    if state.is_gaussian and not mean.any():
+        process = gaussian(made, None, state.keys)
+    else:
+        process = Process("opaque", mean, without_mean(made, mean), None, state.keys)
+    return FeatureState.of(process, state.layout, state.width, state.log_scale), None
+
+
 def _pooled(array: Floats, layout: Layout, matrix: Floats) -> Floats:
     """M K Mᵀ in the positions of every pair of samples; different positions count as independent if not in full."""
     n = layout.samples
@@ -247,6 +268,8 @@ def _pooled_features(x: Floats, layout: Layout, matrix: Floats) -> Floats:
 def flatten(step: Flatten, state: FeatureState, run: Run) -> Stepped:
     """Positions become features: second moments are means over positions, and features have several laws."""
     layout = state.layout
+    if layout.exchangeable:
+        raise NotCovered("flatten of exchangeable tokens", "it tells positions apart", "pass a batch, or use pool")
     if not layout.axes:
         return state, (lambda gradient, _: gradient) if run.backward else None
     new = layout.at(())

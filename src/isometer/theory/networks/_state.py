@@ -199,7 +199,7 @@ def gaussian(covariance: Covariance, tangent: Floats | None, sources: frozenset[
     return Process("gaussian", np.zeros_like(covariance.variances), covariance, tangent, sources)
 
 
-def added(states: Sequence[FeatureState], factors: Sequence[float], step: str) -> FeatureState:
+def added(states: Sequence[FeatureState], factors: Sequence[Floats | float], step: str) -> FeatureState:
     """Σ factor·x of states that go back to common processes.
 
     Raises:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer.spec import Bias, Dense
+from isometer.spec import Bias, Dense, Step
 from isometer.spec._weight_laws import step_factor
 from isometer.theory.networks._covariance import Covariance
 from isometer.theory.networks._expectations import Expectations
@@ -18,12 +20,24 @@ from isometer.theory.networks._state import FeatureState, NotCovered, gaussian
 Floats = NDArray[np.float64]
 
 
+class ExpectedAttention(NamedTuple):
+    """Of one attention step, averaged over heads and queries, one number per copy.
+
+    `entropy`: in nats. `participation`: 1/E Σ A², how many tokens a query reads.
+    """
+
+    entropy: Floats
+    participation: Floats
+
+
 @dataclass(frozen=True)
 class Run:
     """What is asked for: tangent kernels, a way back for gradients; and the expectations that have been computed.
 
-    `watched` collects the states that enter activations. A `dry` run computes no expectation: it finds out what is
-    covered. `scramble` numbers the set of points at which expectations are sampled that no formula covers.
+    `watched` collects the states that enter activations, `attention` what attention does. A `dry` run computes no
+    expectation: it finds out what is covered. `scramble` numbers the set of points at which expectations are sampled
+    that no formula covers. With `pairs` those of positions are kept to the end. `numbers` has, by step and field,
+    numbers that differ between copies.
     """
 
     moments: Expectations
@@ -32,6 +46,14 @@ class Run:
     watched: list[FeatureState] | None = None
     dry: bool = False
     scramble: int = 0
+    attention: list[ExpectedAttention] | None = None
+    pairs: bool = False
+    numbers: Mapping[tuple[Step, str], Floats] | None = None
+
+    def number(self, step: Step, name: str) -> Floats | float:
+        """A field of an executed step: a number, or one per copy `(copies, 1)`."""
+        found = None if self.numbers is None else self.numbers.get((step, name))
+        return float(getattr(step, name)) if found is None else found
 
     @property
     def slopes(self) -> bool:
@@ -69,11 +91,12 @@ def dense(step: Dense, state: FeatureState, run: Run) -> Stepped:
     if step.weights == "orthogonalized-xavier" and fan_in != fan_out:
         reason = "the mean singular value of a Xavier matrix is known here for square ones only"
         raise NotCovered("dense weights of the law orthogonalized-xavier", reason, "use orthogonal ones")
-    variance = weight_variance(step.weights, fan_in, fan_out, float(step.gain), step.weight_scaling)  # type: ignore[arg-type]
+    gain = run.number(step, "gain")
+    variance = gain**2 * weight_variance(step.weights, fan_in, fan_out, 1.0, step.weight_scaling)
     second = state.second()
     gram = second.gram() if run.slopes else None
     before = state.tangent()
-    tangent = None if not run.tangent or before is None or gram is None else variance * (before + gram)
+    tangent = None if not run.tangent or before is None or gram is None else float(variance) * (before + gram)
     out = FeatureState.of(gaussian(second.times(variance), tangent), state.layout, fan_out, state.log_scale)
     if not run.backward:
         return out, None
@@ -84,7 +107,8 @@ def dense(step: Dense, state: FeatureState, run: Run) -> Stepped:
         total = gradient.total()
         # E ‖∂loss/∂W‖_F² = fan_out·fan_in·tr(ΓK); the transpose sums over fan_out where the weights sum over fan_in
         squares.add(float(np.sum(total * gram)), gradient.log + log)
-        return Gradient.of(total * (variance * fan_out / fan_in), gradient.layout, gradient.log)
+        factor = np.asarray(variance * fan_out / fan_in)
+        return Gradient.of(total * factor.reshape(-1, 1, 1), gradient.layout, gradient.log)
 
     return out, back
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
-from isometer.metrics import METRICS, metric, names
+from isometer.metrics import METRICS, SEQUENCE_METRICS, metric, names
 from isometer.metrics._batch import MetricInput
 from isometer.metrics._several import Shared
 
@@ -43,7 +43,7 @@ def predicted_metrics() -> list[str]:
         >>> "rank" in predicted_metrics(), "kurtosis" in predicted_metrics()
         (True, False)
     """
-    return [*names("gram", "products"), "second_moment", GRADIENT]
+    return [*names("gram", "products"), "second_moment", GRADIENT, *SEQUENCE_METRICS]
 
 
 def checked_metrics(chosen: Sequence[str]) -> list[str]:
@@ -98,6 +98,8 @@ def measured(chosen: Sequence[str], factors: Floats, log_scale: Floats, features
     # for more than one sample; one by one, metrics say what they need
     shared = Shared(at_scale) if factors.shape[-2] > 1 else None
     for name in chosen:
+        if name == GRADIENT or name in SEQUENCE_METRICS:
+            continue  # not of one Gram matrix
         entry = METRICS[name]
         if name in _OF_TRACES:
             out[name] = _OF_TRACES[name](factors, log_scale, features)
@@ -105,7 +107,7 @@ def measured(chosen: Sequence[str], factors: Floats, log_scale: Floats, features
             out[name] = np.asarray(entry.shared(shared), dtype=np.float64)
         elif entry.reads == "products":
             out[name] = np.asarray(entry.of(_square(at_scale.data)), dtype=np.float64)
-        elif name != GRADIENT:
+        else:
             columns = np.full_like(log_scale, factors.shape[-1])
             of = factors if entry.scaling == "invariant" else factors * _size(columns, log_scale)
             out[name] = np.asarray(entry.of(of), dtype=np.float64)

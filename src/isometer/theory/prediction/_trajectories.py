@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from isometer.checks import MOST_RUNS, check_entries, whole_number
 from isometer.data._batches import batch_for
 from isometer.errors import IsometerError
+from isometer.metrics import check_sequences
 from isometer.spec import Chain, Spec
 from isometer.spec._chain import chain_only
 from isometer.theory.prediction._backward import gradient_log_norms
@@ -87,6 +88,7 @@ def predict(
         raise IsometerError(f"at is {at!r}; expected 'post' or 'pre' — pass one of them")
     if isinstance(batch, str) or (batch is None and gram is None):
         batch = batch_for(spec.shape.width, spec.shape.axes, batch)
+    check_sequences(names, spec.shape.axes, len(np.asarray(batch)) if batch is not None else 2)
     if not isinstance(spec, Chain):
         return _of_network(spec, batch, gram, names, at, progress)
     start, is_gram = checked_start(spec, batch, gram)

@@ -1,0 +1,89 @@
+"""`isometer phase --network 'gpt(…)' --x … --y …`: a diagram over two numbers of a transformer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from isometer.cli._network import InputOptions, NetworkOptions, check_folders, tell
+from isometer.cli._shared import console, emit, status
+from isometer.errors import IsometerError
+
+if TYPE_CHECKING:
+    from isometer.theory.transformers import Axis
+
+
+def is_transformer(network: NetworkOptions) -> bool:
+    """Whether a network is a preset of transformers."""
+    return network.network is not None and network.network.lstrip().startswith(("gpt(", "vit("))
+
+
+def token_phase(
+    network: NetworkOptions,
+    data: InputOptions,
+    x: str | None,
+    y: str | None,
+    points: int,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Carry out the command."""
+    from isometer.theory.transformers import PresetPlane, exponents, read_axis, token_diagram
+
+    if x is None or y is None or network.network is None:
+        raise IsometerError(
+            "a diagram of a transformer takes --network PRESET, --x and --y; expected all three — --network "
+            "'gpt(blocks=24)' --x qk_gain=0.1:10 --y branch=0:1, say"
+        )
+    check_folders(plot)
+    across, along = read_axis(x, points), read_axis(y, points)
+    text = _in_full(network.network)
+    plane = PresetPlane(text, across.name, along.name)
+    cosine = _cosine(data)
+    with status("diagram"):
+        found = token_diagram(plane, across.values.tolist(), along.values.tolist(), cosine=cosine)
+    if plot is not None:
+        from isometer.report._pictures import save_figure
+        from isometer.report._transformers import token_diagram_picture
+
+        save_figure(token_diagram_picture(found, across.name, along.name), plot)
+    if as_json:
+        middle = plane(_middle(across), _middle(along))
+        steady = exponents(middle, cosine=cosine)
+        emit(
+            {
+                "network": text,
+                "x_name": across.name,
+                "y_name": along.name,
+                "cosine": cosine,
+                **found.to_dict(),
+                "middle": {across.name: _middle(across), along.name: _middle(along)},
+                "exponents": None if steady is None else {"angle": steady.angle, "gradient": steady.gradient},
+            }
+        )
+        return
+    from isometer.report._transformers import token_diagram_card
+
+    console().print(token_diagram_card(found, across.name, along.name))
+
+
+def _middle(axis: Axis) -> float:
+    return float(axis.values[len(axis.values) // 2])
+
+
+def _cosine(data: InputOptions) -> float:
+    if data.source == "gaussian":
+        return 0.0
+    if data.is_wide:
+        return float(data.gram()[0, 1])
+    raise IsometerError(f"the input is {data.source}; expected tokens of one cosine — pass --input cosine:0.5, say")
+
+
+def _in_full(text: str) -> str:
+    """The preset with attention in full, unless it says so itself."""
+    compact = text.replace(" ", "")
+    if not compact.startswith("gpt(") or "causal=" in compact:
+        return text
+    tell("diagrams follow exchangeable tokens, so attention is in full: causal=False")
+    inside = text.strip()[len("gpt(") : -1].strip().rstrip(",")
+    return f"gpt({inside + ', ' if inside else ''}causal=False)"

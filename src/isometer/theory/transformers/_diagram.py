@@ -1,0 +1,193 @@
+"""Diagrams over two numbers of a transformer: all points run side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isometer.errors import IsometerError
+from isometer.spec import Shape, Spec, Step
+from isometer.spec._program import _SCHEDULES
+from isometer.spec._steps import walk as every_step
+from isometer.theory.transformers._paths import Numbers, TokenPath, follow, starting_state
+
+Floats = NDArray[np.float64]
+Made = Callable[[float, float], Spec]
+PHASES = ("open", "rank collapse", "entropy collapse", "vanishing gradients", "exploding gradients", "diverged")
+"""What a point of a diagram may be; the first that applies of the others, in this order."""
+_ALIKE = 1e-2  # 1 − cosine of tokens below which they have collapsed
+_SHARP = 0.1  # share of the largest entropy below which attention has collapsed
+_FAR = 2 * math.log(1e3)  # log of E ‖J‖² beyond which gradients vanish or explode
+
+
+@dataclass(frozen=True)
+class TokenDiagram:
+    """What a transformer does to tokens at its last layer, over two numbers: arrays `(y, x)`.
+
+    Attributes:
+        x: values of the first number.
+        y: values of the second.
+        rms: root mean square of a feature.
+        token_cosine: of two tokens of a sample.
+        sample_cosine: of tokens of two samples.
+        attention_entropy: of the last block with attention, in nats.
+        log_jacobian: log of the averaged partial Jacobian norm from input to output.
+        tokens: T.
+        error: relative error of the expectations, summed over layers.
+    """
+
+    x: Floats
+    y: Floats
+    rms: Floats
+    token_cosine: Floats
+    sample_cosine: Floats
+    attention_entropy: Floats
+    log_jacobian: Floats
+    tokens: int
+    error: float
+
+    @property
+    def phase(self) -> NDArray[np.int_]:
+        """Indices into `PHASES`."""
+        with np.errstate(invalid="ignore"):
+            tests = [
+                1.0 - self.token_cosine < _ALIKE,
+                self.attention_entropy < _SHARP * math.log(max(self.tokens, 2)),
+                self.log_jacobian < -_FAR,
+                self.log_jacobian > _FAR,
+                ~np.isfinite(self.rms),
+            ]
+        return np.select(tests, [1, 2, 3, 4, 5], 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        names = (
+            "x",
+            "y",
+            "rms",
+            "token_cosine",
+            "sample_cosine",
+            "attention_entropy",
+            "log_jacobian",
+            "tokens",
+            "error",
+        )
+        return {**{name: getattr(self, name) for name in names}, "phase": self.phase, "phases": list(PHASES)}
+
+
+def token_diagram(
+    made: Made, x: Sequence[float], y: Sequence[float], *, cosine: float = 0.0, backward: bool = True
+) -> TokenDiagram:
+    """The last layer of a transformer over two of its numbers, for exchangeable tokens and full attention.
+
+    Args:
+        made: the network for a pair of numbers.
+        x: values of the first.
+        y: values of the second.
+        cosine: of two tokens at the input.
+        backward: whether gradients are followed too.
+
+    Example:
+        >>> def made(qk_gain, branch):
+        ...     return Spec(f"gpt(blocks=20, width=64, heads=8, tokens=16, norm='post', qk_gain={qk_gain}, "
+        ...                 f"branch={branch}, causal=False)")
+        >>> found = token_diagram(made, [0.3, 3.0], [0.1, 1.0])
+        >>> [[PHASES[k] for k in row] for row in found.phase]
+        [['open', 'open'], ['rank collapse', 'rank collapse']]
+    """
+    across, along = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if across.ndim != 1 or along.ndim != 1 or not across.size or not along.size:
+        raise IsometerError("the axes of a diagram are lists of numbers; pass at least one value for each")
+    base = made(float(across[0]), float(along[0]))
+    numbers = _numbers(base, made, across, along)
+    if numbers is not None:
+        count = across.size * along.size
+        path = _run(base, numbers, np.full(count, cosine), backward)
+        rows = _last(path)
+    else:  # what changes is no number of a step: one path for each point
+        parts = [_run(made(float(a), float(b)), None, np.full(1, cosine), backward) for b in along for a in across]
+        found = [_last(part) for part in parts]
+        rows = {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+        path = max(parts, key=lambda part: part.error)
+    shape = (along.size, across.size)
+    made_rows = {name: values.reshape(shape) for name, values in rows.items()}
+    return TokenDiagram(across, along, **made_rows, tokens=base.shape.axes[0], error=path.error)
+
+
+def _run(spec: Spec, numbers: Numbers | None, cosine: Floats, backward: bool) -> TokenPath:
+    ones = np.ones_like(cosine)
+    start = starting_state(spec.shape, 1.0 - cosine, 1.0 - cosine, ones)
+    return follow(list(spec.executed_layers()), start, backward=backward, numbers=numbers)
+
+
+def _last(path: TokenPath) -> dict[str, Floats]:
+    entropy = path.attention_entropy
+    known = np.flatnonzero(~np.isnan(entropy).all(axis=1))
+    return {
+        "rms": path.rms[-1],
+        "token_cosine": path.token_cosine[-1],
+        "sample_cosine": path.sample_cosine[-1],
+        "attention_entropy": entropy[known[-1]] if len(known) else np.full(path.rms.shape[1], math.nan),
+        "log_jacobian": path.log_jacobian[0] if path.log_jacobian is not None else np.full(path.rms.shape[1], math.nan),
+    }
+
+
+def _numbers(base: Spec, made: Made, x: Floats, y: Floats) -> Numbers | None:
+    """Numbers of steps that change over the plane, one per point `(points, 1)`; None where more than that changes."""
+    plain = _flat(base)
+    found: dict[tuple[Step, str], Floats] = {}
+    for axis, specs in (
+        (1, [made(float(a), float(y[0])) for a in x]),
+        (0, [made(float(x[0]), float(b)) for b in y]),
+    ):
+        columns = [_flat(spec) for spec in specs]
+        if any(len(one) != len(plain) for one in columns):
+            return None
+        for place, step in enumerate(plain):
+            own = [column[place] for column in columns]
+            changed = _changed(step, own)
+            if changed is None:
+                return None
+            for name in changed:
+                values = np.array([float(getattr(one, name)) for one in own])
+                grid = np.broadcast_to(values[None, :] if axis else values[:, None], (y.size, x.size))
+                before = found.get((step, name))
+                column_values = grid.reshape(-1, 1)
+                if before is not None and not np.array_equal(before, column_values):
+                    return None  # both axes set it, or steps that are equal here change in different ways
+                found[step, name] = column_values
+    return found
+
+
+def _flat(spec: Spec) -> list[Step]:
+    """All executed steps, those of turns that are one object once."""
+    out: list[Step] = []
+    before: tuple[tuple[Step, ...], Shape] | None = None
+    for layer in spec.executed_layers():
+        if before is None or layer[0] is not before[0]:
+            out.extend(every_step(layer[0]))
+            before = layer
+        else:
+            out.append(layer[0][0])  # a turn more: the number of layers counts too
+    return out
+
+
+def _changed(step: Step, others: Sequence[Step]) -> set[str] | None:
+    """Fields that are numbers and differ; None where anything else does."""
+    names: set[str] = set()
+    for other in others:
+        if type(other) is not type(step):
+            return None
+        for name in step.__dataclass_fields__:
+            one, two = getattr(step, name), getattr(other, name)
+            if one == two or name in ("branch", "branches"):  # their steps are compared one by one
+                continue
+            if name not in _SCHEDULES or not all(isinstance(v, float) and math.isfinite(v) for v in (one, two)):
+                return None
+            names.add(name)
+    return names
