@@ -2,9 +2,9 @@
 
     python tools/compare_second_reading.py LIST > papers/docs/second-reading.md
 
-LIST is what `isometer claims list --json` prints now. In `papers/docs/second-reading/` are the draw, the verdicts of the
-second reading, `ledger.json` (the drawn entries as the ledger had them when those verdicts were committed; agreement is
-counted on these), and `resolutions.json`, which says of every disagreement who is right and why.
+LIST is what `isometer claims list --json` prints now. In `papers/docs/second-reading/` are the draw, the verdicts of
+the second reading, `ledger.json` (the drawn entries as the ledger had them when those verdicts were committed;
+agreement is counted on these), and `resolutions.json`, which says of every disagreement who is right and why.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Pair = tuple[Entry, Entry]  # second reading, ledger
 def agreement(pairs: Iterable[Pair], key: Callable[[Entry], Any]) -> str:
     """Share of pairs with equal keys, with the exact 95 % interval of Clopper and Pearson.
 
-    >>> agreement([({"class": "minor"}, {"class": "minor"}), ({"class": None}, {"class": "proof"})], lambda e: e["class"])
+    >>> pairs = [({"class": "minor"}, {"class": "minor"}), ({"class": None}, {"class": "proof"})]
+    >>> agreement(pairs, lambda entry: entry["class"])
     '1 of 2 = 50.0 % (1.3 to 98.7 %)'
     """
     equal = [key(reading) == key(entry) for reading, entry in pairs]
@@ -76,12 +77,10 @@ def page(ledger: Entry, now: list[Entry], verdicts: list[Entry], resolutions: di
         ("verdict as intended", lambda entry: entry["as_intended"]),
         ("class, with none for what does not fail", lambda entry: entry["class"]),
     )
-    rows = [
-        f"| {name} | {agreement(pairs, key)} | {weighted(pairs, sizes, key):.1f} % |" for name, key in measures
-    ]
+    rows = [f"| {name} | {agreement(pairs, key)} | {weighted(pairs, sizes, key):.1f} % |" for name, key in measures]
     rows.append(f"| class, where both see a failure | {agreement(failing, lambda entry: entry['class'])} | |")
     parts = [
-        (FOLDER / "introduction.md").read_text(encoding="utf-8").rstrip(),
+        (FOLDER / "introduction.txt").read_text(encoding="utf-8").rstrip(),
         "## Agreement before resolution\n\n"
         "| | of the draw (95 % interval) | weighted to the whole ledger |\n|---|---|---|\n" + "\n".join(rows),
         "Required were 95 % of verdicts and 85 % of classes.",

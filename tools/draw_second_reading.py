@@ -2,9 +2,10 @@
 
     python tools/draw_second_reading.py LIST [--size 84] [--seed 20261118] > papers/docs/second-reading/draw.json
 
-LIST is what `isometer claims list --json` prints. Half of the draw comes from the papers' statements that fail as printed,
-half from all others, so that a reading of moderate size meets enough failures. The draw is shuffled and holds nothing but
-the identifier, the place and the quotation: the reader learns neither a verdict nor the half an entry comes from.
+LIST is what `isometer claims list --json` prints. Half of the draw comes from the papers' statements that fail as
+printed, half from all others, so that a reading of moderate size meets enough failures. The draw is shuffled and holds
+nothing but the identifier, the place and the quotation: the reader learns neither a verdict nor the half an entry
+comes from.
 """
 
 from __future__ import annotations

@@ -58,6 +58,7 @@ from isometer_papers.theory.isometry import (
     squared_loss_gradient,
     squared_sum_bound,
     tail_bound,
+    turned_rows,
     two_phase_bound,
     variance_step_bound,
     variation_bound,
@@ -241,6 +242,17 @@ def test_jacobians_by_autograd() -> None:
     assert np.allclose(normalized_rows(pre_activations(list(weights), x.numpy())[-1]), chain(x).numpy())
     with pytest.raises(IsometerError, match="no derivative"):
         row_jacobian(np.zeros(2))
+
+
+def test_turned_rows_by_the_layers() -> None:
+    """The recursion in cot α against matrices, layer by layer."""
+    half = 1 / (2 * math.sqrt(50))
+    c, s = math.cos(2 * math.atan(half)), math.sin(2 * math.atan(half))
+    weights, x = [np.array([[c, s], [-s, c]])] * 50, np.array([[1.0, 0.0], [0.8, 0.6]])
+    summed, turn = turned_rows(0.8, 50)
+    assert summed == pytest.approx(sum(log_jacobian_norm(h) for h in pre_activations(weights, x)), rel=1e-12)
+    moved = chain_jacobian(weights, x) @ np.array([0.0, 0.0, -0.6, 0.8])  # the second row along the circle
+    assert abs(turn) == pytest.approx(np.linalg.norm(moved[:2]), rel=1e-12)
 
 
 def test_gradient_by_autograd() -> None:

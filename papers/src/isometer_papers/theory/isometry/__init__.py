@@ -30,6 +30,7 @@ from isometer_papers.theory.isometry.jacobian_bounds import (
     row_jacobian,
     smallest_eigenvalue_bound,
     smallest_eigenvalue_bound_near,
+    turned_rows,
 )
 from isometer_papers.theory.isometry.losses import (
     cross_entropy_gradient,
@@ -116,6 +117,7 @@ __all__ = [
     "squared_loss_gradient",
     "squared_sum_bound",
     "tail_bound",
+    "turned_rows",
     "two_phase_bound",
     "variance_step_bound",
     "variation_bound",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import log
+from isometer_papers.float_or_mpmath import log, sqrt
 from isometer_papers.theory.isometry.matrices import normalized_rows, row_norms
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "row_jacobian",
     "smallest_eigenvalue_bound",
     "smallest_eigenvalue_bound_near",
+    "turned_rows",
 ]
 
 
@@ -187,3 +188,32 @@ def gradient_through_layers(weights: Sequence[Any], x: Any, cotangent: Any) -> G
 def _norm(matrix: Any) -> Any:
     array = np.asarray(matrix)
     return (array * array).sum() ** 0.5
+
+
+def turned_rows(cosine: Any, layers: int) -> tuple[Any, Any]:
+    """Two rows at an angle α, through L layers whose weights turn the plane by θ = 2 arctan(1/(2√L)).
+
+    The sum of log‖J_BN‖ over the layers, and the derivative by α of the angle of the first row behind the last. A layer
+    takes cot α to cos 2θ · cot α, its shorter row has the length √(1 − sin 2θ cos α), and the first row turns by
+    atan2(sin θ sin α, cos θ + sin θ cos α). Both grow like √L.
+
+    Example:
+        >>> few, many = turned_rows(0.8, 400)[0], turned_rows(0.8, 1600)[0]
+        >>> round(float(many / few), 1)
+        2.0
+
+    Implements: 001/lem-C.12, 001/thm-C.10.
+    """
+    one = cosine * 0 + 1
+    half = one / (2 * sqrt(one * layers))  # tan(θ/2)
+    c, s = (1 - half**2) / (1 + half**2), 2 * half / (1 + half**2)
+    shrinks, doubled = c**2 - s**2, 2 * c * s  # cos 2θ and sin 2θ
+    cotangent = cosine / sqrt(1 - cosine**2)
+    summed, turn, angle = one * 0, one * 0, one  # angle: derivative of the present α by the first
+    for _ in range(layers):
+        cosine = cotangent / sqrt(1 + cotangent**2)
+        summed = summed - log(1 - doubled * cosine) / 2
+        turn = turn + angle * (s**2 + c * s * cosine) / (1 + doubled * cosine)
+        angle = angle * shrinks * (1 + cotangent**2) / (1 + (shrinks * cotangent) ** 2)
+        cotangent = shrinks * cotangent
+    return summed, turn

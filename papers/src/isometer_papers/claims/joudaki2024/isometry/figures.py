@@ -124,7 +124,7 @@ CLAIMS = (
         counts=(2, 3),
     ),
     expectation(
-        "001/thm-C.10",
+        "001/thm-C.10#intended",
         at_most(
             Sampled(_largest_gradient), lambda i: float(gradient_bound(_mean_start_gap(i), i["d"], i["depth"], 4.0))
         ),

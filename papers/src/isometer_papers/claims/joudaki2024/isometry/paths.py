@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from isometer_papers.claims._claim import Instance
-from isometer_papers.claims._families import Rng
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import eigenvalues
-from isometer_papers.claims._statements import at_most, deterministic, equal
+from isometer_papers.claims._statements import asymptotic, at_most, deterministic, equal
 from isometer_papers.claims.joudaki2024.isometry.instances import UNIT, rotation, small_matrices
 from isometer_papers.float_or_mpmath import log
 from isometer_papers.theory.isometry import (
@@ -20,6 +21,7 @@ from isometer_papers.theory.isometry import (
     log_jacobian_norm,
     normalized_rows,
     pre_activations,
+    turned_rows,
     two_phase_bound,
 )
 
@@ -75,6 +77,13 @@ def _chain_rule(i: Instance) -> Any:
     return log(found.loss) + sum(found.log_jacobians) + log_jacobian_norm(logits) + log(_operator(i["X"]))
 
 
+def _growth_with_depth(i: Instance, part: int) -> Any:
+    """d log/d log L between L and 4L layers."""
+    few, many = (turned_rows(i["cosine"], times * int(i["layers"]))[part] for times in (1, 4))
+    return log(many / few) / math.log(4)
+
+
+_TURNING = {"turning": cases({"cosine": 0.8, "layers": 8100}, {"cosine": 0.3, "layers": 8100})}
 _PATHS = {"paths": _paths}
 _COUNTS = (60, 400)
 
@@ -127,5 +136,19 @@ CLAIMS = (
         _PATHS,
         scale=1,
         counts=_COUNTS,
+    ),
+    asymptotic(
+        "001/lem-C.12",
+        at_most(lambda i: _growth_with_depth(i, 0), 0.05),
+        _TURNING,
+        scale=1,
+        counts=(2, 2),
+    ),
+    asymptotic(
+        "001/thm-C.10",
+        at_most(lambda i: _growth_with_depth(i, 1), 0.05),
+        _TURNING,
+        scale=1,
+        counts=(2, 2),
     ),
 )

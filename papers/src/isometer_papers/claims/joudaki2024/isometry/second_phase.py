@@ -153,7 +153,7 @@ CLAIMS = (
         scale=lambda i: max(1.0, float(i["L"])),
     ),
     phase(
-        "lem-C.12",
+        "lem-C.12#intended",
         lambda i: float(gradient_bound(start_gap(i), i["d"], i["layers"], _CONSTANT)),
         _log_sum,
     ),
