@@ -29,6 +29,7 @@ def test_pairs_in_law_are_networks() -> None:
 REFUTED = {
     "004/asm-B:noise",
     "004/cor-10:step",
+    "004/def-18:fact-2",
     "004/eq-3",
     "004/eq-7",
     "004/eq-7:discontinuous",
@@ -64,6 +65,7 @@ REFUTED = {
     "004/thm-45:smallest",
     "004/thm-47",
     "004/thm-50:assumption",
+    "004/thm-51",
     "004/thm-51:step",
     "004/thm-52",
     "004/thm-52:split",

@@ -95,6 +95,16 @@ def _mean(i: Instance) -> Numeric:
     return float(w @ _polynomial(np.asarray(i["a"], dtype=float), x))
 
 
+def _rebuilt(i: Instance, unit: bool) -> Any:
+    """Σ E[σ(X)h_k(X)] h_k(ρ), with the probabilist's polynomials or with those of unit length."""
+    x, w = _gauss()
+    nodes, point = x + 0 * i["a"][0], i["rho"] + 0 * i["a"][0]
+    values = _polynomial(i["a"], nodes) * w
+    lengths = [sqrt(point * 0 + (1 if unit else math.factorial(k))) for k in range(5)]
+    pairs = zip(lengths, _hermite_values(nodes), _hermite_values(point), strict=True)
+    return sum((values * (length * h)).sum() * length * at for length, h, at in pairs)
+
+
 def _duals(rng: Rng, count: int) -> Iterator[Instance]:
     yield from simple_duals(rng, count)
     for _ in range(count):
@@ -202,6 +212,18 @@ CLAIMS = (
         {"random": _vectors},
         scale=1,
         counts=(60, 400),
+    ),
+    deterministic(
+        "004/def-18:fact-2",
+        equal(lambda i: _rebuilt(i, unit=False), lambda i: _polynomial(i["a"], i["rho"] + 0 * i["a"][0])),
+        {"random": _polynomials},
+        scale=1,
+    ),
+    deterministic(
+        "004/def-18:fact-2#corrected",
+        equal(lambda i: _rebuilt(i, unit=True), lambda i: _polynomial(i["a"], i["rho"] + 0 * i["a"][0])),
+        {"random": _polynomials},
+        scale=1,
     ),
     deterministic(
         "004/def-18:fact-3",

@@ -183,6 +183,18 @@ def _stochastic(i: Instance, part: str) -> Numeric:
     return stochastic_path(kernel, i["r"], steps, 1 / (2 * beta))[0] / 0.1
 
 
+_starts = cases(*({"A": np.eye(3), "r": size * np.array([3.0, -2.0, 1.0]), "epsilon": 0.5} for size in (1.0, 100.0)))
+
+
+def _reached(i: Instance) -> Any:
+    """E 𝓛 after (8nβ/λ_min)log(1/ε) steps, over ε."""
+    kernel = i["A"] @ i["A"].T
+    beta = max(np.diag(kernel))
+    steps = stochastic_steps(len(kernel), float(beta), float(eigenvalues(kernel)[0]), float(i["epsilon"]))["printed"]
+    start = (i["r"] ** 2).sum() / len(kernel)
+    return start * stochastic_path(kernel, i["r"], math.ceil(steps), 1 / (2 * beta))[0] / i["epsilon"]
+
+
 _trace_kernels = cases(*({"n": n, "share": 1.0} for n in (10, 100, 1000)))
 
 
@@ -314,6 +326,12 @@ CLAIMS = (
     ),
     deterministic(
         "004/thm-51",
+        at_most(_reached, 1),
+        {"starts": _starts},
+        counts=(2, 2),
+    ),
+    deterministic(
+        "004/thm-51#intended",
         at_most(lambda i: _stochastic(i, "last"), 1),
         {"random": _kernels},
         counts=(12, 60),
