@@ -261,7 +261,7 @@ class ScaledLoss:
             if not tensor.requires_grad:
                 return tensor
             found = tensor.view_as(tensor)  # hooks of the model's own tensors stay as they are
-            found.register_hook(lambda gradient: self.factor * gradient)
+            found.register_hook(lambda gradient: self.factor * gradient)  # type: ignore[no-untyped-call]
             return found
 
         return map_tensors(one, output)
