@@ -242,8 +242,8 @@ def _quantile(tail: float, freedom: float) -> float:
 def _power(claim: Claim, seen: Observation, level: float) -> float:
     """Chance to refute if the truth were beyond the bound by the stated part of the larger side.
 
-    Draws that are all equal, such as ranks, have no error. Against them stands a law in which that part of the draws is off
-    by the whole size: the chance that none of the draws made is one of those is the chance to miss it.
+    Draws that are all equal, such as ranks, have no error. They are held against a law in which that part of the draws
+    is off by the whole size: the chance to miss it is that of making none of those draws.
     """
     estimate = seen.estimate
     if estimate.error == 0:
