@@ -156,6 +156,16 @@ def test_coarse_resolution_is_no_power() -> None:
     assert not lacks_power(None, None, "==")
 
 
+@pytest.mark.parametrize(("draws", "verdict"), [(3, "inconclusive"), (16, "holds")])
+def test_equal_draws_have_the_power_of_their_number(draws: int, verdict: str) -> None:
+    """Three equal ranks do not exclude that one network in five has another one."""
+    claim = noisy(1.0, 1.0, 10, "==", 1.0, resolution=0.3)
+    result = check(replace(claim, estimate=lambda i, rng: Estimate.of([1.0] * draws)))
+    assert result.verdict == verdict
+    assert result.power == pytest.approx(1 - 0.7**draws)
+    assert result.sees == pytest.approx(1 - 0.01 ** (1 / draws))
+
+
 def test_seen_violation_is_seen_with_the_stated_chance() -> None:
     """A check with `resolution = sees` has the power 0.99."""
     blunt = check(noisy(1.0, 1.0, 400, "==", 1.0, resolution=0.1), seed=0)

@@ -28,6 +28,7 @@ REFUTED = {
     "001/eq-C.48:from-cor-C.6",
     "001/fig-C.10:standard",
     "001/lem-C.11:eq-C.148",
+    "001/lem-C.12",
     "001/lem-C.12:eq-C.87",
     "001/lem-C.13:eq-C.84",
     "001/lem-C.13:eq-C.85",
@@ -42,6 +43,7 @@ REFUTED = {
     "001/op-6.4:rectangular",
     "001/tab-C.1:rank",
     "001/thm-6.1:proof-idea",
+    "001/thm-C.10",
     "001/weingarten:eq-C.25",
 }
 SIMULATED = {"001/alg-C.5:sign", "001/fig-C.10:standard", "001/tab-C.1:rank", "001/weingarten:eq-C.25"}
@@ -58,7 +60,8 @@ def test_shipped_verdicts() -> None:
 @pytest.mark.parametrize("identifier", sorted(REFUTED - SIMULATED))
 def test_refuted_and_repaired(identifier: str) -> None:
     result = check(OWN[identifier])
-    assert (result.verdict, result.certified_by) == ("refuted", "mpmath, 50 digits")
+    assert result.verdict == "refuted"
+    assert (result.certified_by or "").startswith("mpmath, 50 digits")
     assert text_of(identifier).corrected in OWN
 
 

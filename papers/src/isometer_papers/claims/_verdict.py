@@ -240,10 +240,14 @@ def _quantile(tail: float, freedom: float) -> float:
 
 
 def _power(claim: Claim, seen: Observation, level: float) -> float:
-    """Chance to refute if the truth were beyond the bound by the stated part of the larger side."""
+    """Chance to refute if the truth were beyond the bound by the stated part of the larger side.
+
+    Draws that are all equal, such as ranks, have no error. They are held against a law in which that part of the draws
+    is off by the whole size: the chance to miss it is that of making none of those draws.
+    """
     estimate = seen.estimate
     if estimate.error == 0:
-        return 1.0
+        return 1 - (1 - claim.resolution) ** estimate.draws if estimate.draws else 1.0
     shift = claim.resolution * seen.size / estimate.error
     return float(stats.norm.cdf(shift - _limit(claim, estimate, level) / estimate.error))
 
@@ -252,7 +256,7 @@ def _seen_violation(claim: Claim, seen: Observation, level: float) -> float:
     """The violation, relative to the scale, that is seen with the chance `POWER`."""
     estimate = seen.estimate
     if estimate.error == 0:
-        return 0.0
+        return float(1 - (1 - POWER) ** (1 / estimate.draws)) if estimate.draws else 0.0
     return float(_limit(claim, estimate, level) + stats.norm.ppf(POWER) * estimate.error) / seen.size
 
 

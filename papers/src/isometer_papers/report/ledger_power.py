@@ -33,7 +33,7 @@ def power_markdown(statements: Iterable[Statement]) -> str:
 def _line(row: Statement) -> str:
     assert row.power is not None
     sign = row.relation != "==" and all(bound == 0 for _, _, bound in row.points)
-    sees = "–" if row.sees is None else "all draws equal" if row.sees == 0 else f"{row.sees:.2g}"
+    sees = "–" if row.sees is None else f"{row.sees:.2g}"
     told = [f"`{row.id}`", "sign" if sign else _WORDS[row.relation], f"{row.resolution:g}", sees]
     told += [f"{min(row.power, 0.9999):.4f}{'…' if row.power > 0.9999 else ''}", row.excludes]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in told) + " |"

@@ -28,12 +28,12 @@ def _polynomials(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"a": a, "rho": float(rng.uniform(-1, 1))}
 
 
-def _hermite_values(x: Any) -> list[Any]:
+def _hermite_values(x: Numeric) -> list[Any]:
     root = [sqrt(x * 0 + k) for k in (2, 6, 24)]
     return [x * 0 + 1, x, (x * x - 1) / root[0], (x**3 - 3 * x) / root[1], (x**4 - 6 * x**2 + 3) / root[2]]
 
 
-def _polynomial(a: Any, x: Any) -> Any:
+def _polynomial(a: Any, x: Numeric) -> Numeric:
     return sum(c * h for c, h in zip(a, _hermite_values(x), strict=True))
 
 

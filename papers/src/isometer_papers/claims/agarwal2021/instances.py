@@ -45,13 +45,13 @@ def nonaffinity(i: Instance) -> Numeric:
     return 1 - dual_value(dual_of(i), nought) - dual_slope(dual_of(i), nought)
 
 
-def offdiagonal(matrix: Any) -> Any:
+def offdiagonal(matrix: Numeric) -> Numeric:
     """max |M_ij| over i ≠ j; 0 for one sample."""
     off = abs(matrix * (1 - np.eye(len(matrix), dtype=int)))
     return off.max() if len(matrix) > 1 else off[0, 0] * 0
 
 
-def condition(matrix: Any) -> Any:
+def condition(matrix: Numeric) -> Numeric:
     """λ_max/λ_min."""
     values = eigenvalues(matrix)
     return values[-1] / values[0]
@@ -107,7 +107,7 @@ def gram(rng: Rng) -> Any:
     return correlations(x)
 
 
-def correlations(x: Any) -> Any:
+def correlations(x: Numeric) -> Numeric:
     """Cosines of the rows, 1 on the diagonal."""
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     matrix = np.clip(unit @ unit.T, -1.0, 1.0)
@@ -115,12 +115,12 @@ def correlations(x: Any) -> Any:
     return matrix
 
 
-def separation(matrix: Any) -> Any:
+def separation(matrix: Numeric) -> Numeric:
     """The largest δ of Assumption A."""
     return 1 - offdiagonal(matrix)
 
 
-def smallest(matrix: Any) -> Any:
+def smallest(matrix: Numeric) -> Numeric:
     """The largest δ of Assumption B."""
     return eigenvalues(matrix)[0]
 
@@ -163,7 +163,7 @@ def networks(depths: Callable[[Rng, Instance], int], names: tuple[str, ...] = NA
 def search_network(depths: Callable[[Any, Instance], int], size: int = 2) -> Search:
     """An adversary over three Hermite weights, one correlation of `size` inputs and the depth."""
 
-    def build(point: Any) -> Instance:
+    def build(point: Numeric) -> Instance:
         p = np.asarray(point)
         squares = np.array([0.0, p[0], p[1] + 0.05, p[2]])
         rho = 1 - 10 ** (-5 * float(p[3]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ def _pairs(kinds: tuple[str, ...], ranges: tuple[float, float] = (0.05, 5.0)) ->
 
 
 def _search_pairs(kind: str) -> Search:
-    def build(x: Any) -> Instance:
+    def build(x: Numeric) -> Instance:
         base = {"a": float(x[0]), "b": 1.0, "t": float(10 ** (2 * x[1] - 1)), "g": kind}
         return {**base, "p": 0.05 + 4 * float(x[2]), "q": 0.05 + 4 * float(x[3]), "rho": 2 * float(x[4]) - 1}
 
@@ -97,7 +96,7 @@ def _paths(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 def _search_paths() -> Search:
-    def build(x: Any) -> Instance:
+    def build(x: Numeric) -> Instance:
         base = {"a": 0.5 * float(x[0]), "b": 1.0, "t": float(10 ** (1.5 * x[1] - 0.5)), "g": "erf"}
         rho = 1 - 10 ** (-3 * float(x[4]))
         p, q = 0.5 + 4 * float(x[2]), 0.5 + 4 * float(x[3])

@@ -44,7 +44,7 @@ def _lengths(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 def _search_lengths(low: float = 0.5) -> Search:
-    def build(p: Any) -> Instance:
+    def build(p: Numeric) -> Instance:
         base = {"a": float(p[0]), "b": 1.0, "t": float(10 ** (2 * p[1] - 1)), "g": "erf"}
         return {**base, "gamma": low + 4 * float(p[2]), "L": int(8 * p[3])}
 
@@ -69,7 +69,7 @@ def _printed_length(i: Instance, power: int) -> Numeric:
     return (1 - contraction(i)) ** i["L"] * abs(i["gamma"] - 1) ** power
 
 
-def _exact_moment(name: str, gamma: Any) -> Any:
+def _exact_moment(name: str, gamma: Numeric) -> Numeric:
     """E σ(√γX)² by mpmath quadrature."""
     lib = mpmath()
     function = {"tanh": lib.tanh, "arctan": lib.atan, "softsign": lambda x: x / (1 + abs(x))}[name]
@@ -95,7 +95,7 @@ def _named_exact(i: Instance) -> tuple[Numeric, Numeric]:
     lib = mpmath()
     one = _exact_moment(i["name"], lib.mpf(1))
 
-    def length(gamma: Any) -> Any:
+    def length(gamma: Numeric) -> Numeric:
         return _exact_moment(i["name"], gamma) / one
 
     slope = lib.diff(length, 1)

@@ -92,7 +92,7 @@ def _closed_form(which: str) -> Callable[[Instance], tuple[Numeric, Numeric]]:
             t = c / root
             above, peak = 1 - lib.ncdf(t), lib.npdf(t)
 
-            def mean(power: int, v: Any) -> Any:
+            def mean(power: int, v: Numeric) -> Numeric:
                 r = lib.sqrt(v)
                 return lib.quad(lambda x: (max(r * x - c, 0) + b) ** power * lib.npdf(x), [-13, c / r, 3, 13])
 
@@ -144,7 +144,7 @@ def _formula(part: str) -> Claim:
     )
 
 
-def _length(variance: Any, kink: Any) -> Any:
+def _length(variance: Numeric, kink: Any) -> Numeric:
     """σ̂_l of NormReLU, for float64 and mpmath."""
     found = normrelu_constants(kink)
     b, scale = found["shift"], found["scale"]
@@ -160,7 +160,7 @@ def _sigma_l(i: Instance, key: str) -> Numeric:
     return _length(i[key], i[key] * 0 + NORMRELU_KINK)[0]
 
 
-def _bias_at(variance: Any) -> Any:
+def _bias_at(variance: Numeric) -> Numeric:
     length, square = _length(variance, variance * 0 + NORMRELU_KINK)
     return square / length
 
@@ -221,17 +221,17 @@ def _theorem_exact(i: Instance) -> tuple[Numeric, Numeric]:
 _apart = cases(*({"x": x} for x in (-6.0, -4.0, -3.0)))
 
 
-def _selu(x: Any) -> Any:
+def _selu(x: Numeric) -> Numeric:
     alpha, scale = 1.6732632423543772, 1.0507009873554805
     return scale * x if x > 0 else scale * alpha * (exp(x) - 1)
 
 
-def _normrelu(x: Any) -> Any:
+def _normrelu(x: Numeric) -> Numeric:
     found = normrelu_constants(x * 0 + NORMRELU_KINK)
     return found["scale"] * (max(x - NORMRELU_KINK, 0) + found["shift"])
 
 
-def _exact_mu(c: Any) -> Any:
+def _exact_mu(c: Numeric) -> Numeric:
     """1 − (E Xσ)²/Var σ of the hinge, by mpmath quadrature."""
     lib = mpmath()
 

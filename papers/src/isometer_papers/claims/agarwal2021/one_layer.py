@@ -88,7 +88,7 @@ def _log_rate_exact(i: Instance) -> tuple[Numeric, Numeric]:
     return (level(i["high"]) - level(i["low"])) / log(_number(i["high"]) / i["low"]), _number(-0.1)
 
 
-def _number(x: Any) -> Any:
+def _number(x: Numeric) -> Numeric:
     from isometer_papers.claims._precise import mpmath
 
     return mpmath().mpf(x)

@@ -36,7 +36,7 @@ def _generating(i: Instance) -> Numeric:
     return _tanh_generating(t)
 
 
-def _tanh_generating(t: Any) -> Any:
+def _tanh_generating(t: Numeric) -> Numeric:
     if hasattr(t, "_mpf_"):
         lib = mpmath()
         size = lib.sqrt(lib.quad(lambda x: lib.tanh(x) ** 2 * lib.npdf(x), [-14, 0, 14]))

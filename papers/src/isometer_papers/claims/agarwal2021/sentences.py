@@ -337,7 +337,7 @@ _second_part = cases({"low": 5 / 9, "high": 1.0})  # θ|z₂| between √δ/9n a
 _unit_length = cases({"gamma": 1.0})
 
 
-def _constant_square(gamma: Any) -> tuple[Numeric, Numeric]:
+def _constant_square(gamma: Numeric) -> tuple[Numeric, Numeric]:
     """(a_0^{γ})² and σ̂_l(γ)."""
     c = gamma * 0 + NORMRELU_KINK
     found, root = normrelu_constants(c), sqrt(gamma)
@@ -347,7 +347,7 @@ def _constant_square(gamma: Any) -> tuple[Numeric, Numeric]:
     return found["scale"] ** 2 * (first + b) ** 2, found["scale"] ** 2 * (second + 2 * b * first + b * b)
 
 
-def _bias(gamma: Any) -> Any:
+def _bias(gamma: Numeric) -> Numeric:
     square, length = _constant_square(gamma)
     return square / length
 

@@ -107,7 +107,7 @@ def _sharp_slope(i: Instance) -> Numeric:
 
 
 def _search_slope() -> Search:
-    def build(point: Any) -> Instance:
+    def build(point: Numeric) -> Instance:
         squares = np.array([0.0, point[0], point[1] + 1e-6, point[2]])
         return {"squares": squares / squares.sum(), "rho": float(2 * point[3] - 1), "L": 1}
 

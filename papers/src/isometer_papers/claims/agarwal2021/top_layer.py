@@ -79,7 +79,7 @@ GAPS: dict[str, Any] = {"simple": _gaps, "random": _random_gaps}
 
 
 def _search_gap() -> Search:
-    def build(point: Any) -> Instance:
+    def build(point: Numeric) -> Instance:
         squares = np.array([0.0, point[0], point[1] + 1e-6, point[2]])
         return {"squares": squares / squares.sum(), "delta": float(point[3])}
 

@@ -49,7 +49,7 @@ def _with(name: str, low: float, high: float, *places: float) -> Any:
 
 
 def _search(name: str, low: float, high: float) -> Search:
-    def build(point: Any) -> Instance:
+    def build(point: Numeric) -> Instance:
         squares = np.array([point[0], point[1], point[2] + 0.01, point[3]])
         return {"squares": squares / squares.sum(), name: low + (high - low) * float(point[4])}
 

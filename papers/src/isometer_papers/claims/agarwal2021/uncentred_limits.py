@@ -47,7 +47,7 @@ def _paths(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 def _search_paths() -> Search:
-    def build(point: Any) -> Instance:
+    def build(point: Numeric) -> Instance:
         squares = np.array([point[0] + 0.01, point[1], point[2] + 0.02, point[3]])
         rho = (1 - 10 ** (-4 * float(point[4]))) * (1 if point[5] > 0.5 else -1)
         return {"squares": squares / squares.sum(), "rho": rho, "more": int(10 * point[6])}
@@ -56,7 +56,7 @@ def _search_paths() -> Search:
 
 
 def _search_critical() -> Search:
-    def build(point: Any) -> Instance:
+    def build(point: Numeric) -> Instance:
         squares = critical(2 + int(3.99 * point[0]), 0.04 + 0.16 * float(point[1]))
         return {"squares": squares, "epsilon": 0.05 + 0.44 * float(point[2]), "rho": 2 * float(point[3]) - 1}
 

@@ -14,6 +14,7 @@ from isometer.run import seed_of
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._fits import combined, exponent
+from isometer_papers.float_or_mpmath import Numeric
 
 TAUS = (0.25, 0.5, 0.75)
 _BATCHES = 16
@@ -73,37 +74,37 @@ def _metrics() -> tuple[Any, ...]:
 
     from isometer.metrics import stable_rank
 
-    def moments(h: Any) -> Any:
+    def moments(h: Numeric) -> Numeric:
         return h.mT @ h / h.shape[-2]
 
-    def frobenius(h: Any) -> Any:
+    def frobenius(h: Numeric) -> Numeric:
         m = moments(h)
         return (m * m).sum((-2, -1))
 
-    def cube(h: Any) -> Any:
+    def cube(h: Numeric) -> Numeric:
         m = moments(h)
         return ((m @ m) * m).sum((-2, -1))
 
-    def drift(h: Any) -> Any:
+    def drift(h: Numeric) -> Numeric:
         m = moments(h)
         square = m @ m
         rows = torch.diagonal(square, dim1=-2, dim2=-1)
         traces = rows.sum(-1), (square * m).sum((-2, -1)), (rows**2).sum(-1)
         return 2 * m.shape[-1] ** 2 - 2 * traces[0] - 8 * traces[1] + 8 * traces[2]
 
-    def offdiagonal(h: Any) -> Any:
+    def offdiagonal(h: Numeric) -> Numeric:
         return moments(h)[..., 0, 1]
 
     last: list[Any] = [None, None]
 
-    def eigenvalues(h: Any) -> Any:
+    def eigenvalues(h: Numeric) -> Numeric:
         """Of M, shared by the counts of one block."""
         if last[0] is not h:
             last[:] = h, torch.linalg.eigvalsh(moments(h))
         return last[1]
 
     def soft(tau: float, share: float) -> Any:
-        def count(h: Any) -> Any:
+        def count(h: Numeric) -> Numeric:
             number = (eigenvalues(h) >= tau).sum(-1).to(torch.float64)
             return number - share * (1 - tau) ** 2 * stable_rank(h)
 

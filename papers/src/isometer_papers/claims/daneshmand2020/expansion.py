@@ -60,7 +60,7 @@ def _drift_size(i: Instance) -> float:
     return 2.0 * len(i["M"]) ** 2
 
 
-def _largest(m: Any) -> Any:
+def _largest(m: Numeric) -> Numeric:
     return np.linalg.eigvalsh(m)[..., -1]
 
 
@@ -127,7 +127,7 @@ def _equal_row_sums(i: Instance) -> Numeric:
     return power_sums(equal_row_moments(i["spectrum"]))
 
 
-def drift(m: Any) -> Any:
+def drift(m: Numeric) -> Numeric:
     """δ_F from the four traces, in any precision."""
     d, sums = len(m), power_sums(m)
     if not is_precise(np.asarray(m)):

@@ -56,7 +56,7 @@ def _pairs(generate: Any) -> Family:
 PAIRS = {"random": _pairs(random_unit), "extreme": _pairs(extreme_unit)}
 
 
-def _ratio(x: Any) -> Any:
+def _ratio(x: Numeric) -> Numeric:
     """g = M_ij²/(M_ii M_jj) of a triple (ii, ij, jj)."""
     return x[1] ** 2 / (x[0] * x[2])
 

@@ -134,8 +134,9 @@ CLAIMS = (
     empirical(
         "002/fig-1:vanilla",
         equal(Sampled(_final_ranks(False, None)), 1.0),
-        {"depths": cases({"width": 32, "gamma": 1.0, "layers": 4000, "chains": 3})},
+        {"depths": cases({"width": 32, "gamma": 1.0, "layers": 4000, "chains": 16})},
         counts=(1, 1),
+        resolution=0.3,
     ),
     empirical(
         "002/fig-1:bn",
@@ -147,8 +148,9 @@ CLAIMS = (
     empirical(
         "002/tab-1:vanilla-linear",
         equal(Sampled(_final_ranks(False, None)), 1.0),
-        {"depths": cases({"width": 16, "gamma": 1.0, "layers": 3000, "chains": 4})},
+        {"depths": cases({"width": 16, "gamma": 1.0, "layers": 3000, "chains": 16})},
         counts=(1, 1),
+        resolution=0.3,
     ),
     empirical(
         "002/tab-1:vanilla-tanh",

@@ -11,11 +11,12 @@ from scipy.linalg import hadamard
 from isometer.metrics import batch_normalize
 from isometer_papers.claims._claim import Instance, Search
 from isometer_papers.claims._families import Family, Rng, drawn
+from isometer_papers.float_or_mpmath import Numeric
 
 ODD_FUNCTIONS = {"identity": 1.0, "tanh": 1.0, "sin": 1.0, "arctan": 1.0, "hardtanh": 1.0, "double": 2.0}  # F: B
 
 
-def unit_features(array: Any) -> Any:
+def unit_features(array: Numeric) -> Numeric:
     """Into 𝓗."""
     return batch_normalize(np.asarray(array, dtype=float), recenter=False)
 
@@ -84,7 +85,7 @@ def with_threshold(generate: Family) -> Family:
 def search_unit(n: int, d: int, extra: Sequence[str] = (), normalize: bool = True) -> Search:
     """An adversary over 𝓗 (or all matrices), and over parameters in [0, 1]."""
 
-    def build(point: Any) -> Instance:
+    def build(point: Numeric) -> Instance:
         point = np.asarray(point)
         h = np.tan(3.0 * (point[: n * d] - 0.5)).reshape(n, d)
         rest = {name: float(value) for name, value in zip(extra, point[n * d :], strict=True)}

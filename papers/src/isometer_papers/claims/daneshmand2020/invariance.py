@@ -117,7 +117,7 @@ def _time_average(statistic: Callable[[Any], Any], layers: int = 16_000) -> Call
     return estimate
 
 
-def _products(states: Any, j: int, k: int) -> Any:
+def _products(states: Numeric, j: int, k: int) -> Numeric:
     return (states[:, :, j] * states[:, :, k]).mean(1)
 
 

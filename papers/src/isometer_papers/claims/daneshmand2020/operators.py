@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,7 @@ def _affine(rng: Rng, count: int) -> Iterator[Instance]:
 _shifted = cases({"H": np.array([[1.0, 1.0], [3.0, -1.0]])}, {"H": np.array([[0.0, 1.0], [2.0, 3.0], [1.0, 0.0]])})
 
 
-def _variance_gap(h: Any) -> Any:
+def _variance_gap(h: Numeric) -> Numeric:
     centred = h - h.sum(axis=0) / h.shape[0]
     return abs((centred * centred).sum(axis=0) / h.shape[0] - 1).max()
 
@@ -60,7 +59,7 @@ def _linear_gap(i: Instance) -> Numeric:
 ALL_STEPS = steps(functions=("identity", "tanh", "sin", "relu"))
 
 
-def _deviation(h: Any) -> Any:
+def _deviation(h: Numeric) -> Numeric:
     centred = h - h.sum(axis=0) / len(h)
     return ((centred * centred).sum(axis=0) / len(h)) ** 0.5
 

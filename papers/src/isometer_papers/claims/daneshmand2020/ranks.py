@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -55,7 +54,7 @@ def _upper_mass(i: Instance) -> Numeric:
     return sum(value for value in values if value >= i["tau"] * (1 - 1e-12))
 
 
-def square_gap(h: Any) -> Any:
+def square_gap(h: Numeric) -> Numeric:
     return abs((h * h).sum(axis=0) / h.shape[0] - 1).max()
 
 

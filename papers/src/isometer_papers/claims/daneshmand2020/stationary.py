@@ -112,7 +112,7 @@ _balances = cases(
 _sign_states = cases(*({"M": np.ones((d, d))} for d in range(1, 9)))
 
 
-def _sum_drift(m: Any) -> Any:
+def _sum_drift(m: Numeric) -> Numeric:
     d, sums = len(m), power_sums(m)
     return 2 * d**2 - 2 * sums.square - 8 * sums.cube + 8 * sums.diagonal
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -49,7 +48,7 @@ def _extreme_changes(rng: Rng, count: int) -> Iterator[Instance]:
             yield {"H": np.ones((2, d)), "W": weights, "gamma": gamma, "F": "double"}
 
 
-def _change_search(point: Any) -> Instance:
+def _change_search(point: Numeric) -> Instance:
     point = np.asarray(point)
     h = unit_features(np.tan(3.0 * (point[:4] - 0.5)).reshape(2, 2))
     return {"H": h, "W": CORNER * (2 * point[4:8].reshape(2, 2) - 1), "gamma": float(point[8]) + 1e-3, "F": "identity"}

@@ -13,6 +13,7 @@ from isometer.run import seed_of
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Rng
 from isometer_papers.claims._precise import elementwise
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.orthogonality_steps import feature_chain, read_gram, singular_value_gap
 
 
@@ -33,7 +34,7 @@ def spectra_along(
     """Eigenvalues of HᵀH, ascending, `(chains, layers, n)`, for batch norm and linear layers."""
     rng = np.random.default_rng(seed_of(f"003 chain {squares} {width} {layers} {chains} {skip} {every}"))
 
-    def read(q: Any) -> Any:
+    def read(q: Numeric) -> Numeric:
         # not eigenvalues of QᵀQ, of which small ones lose their digits
         return np.linalg.svd(q, compute_uv=False)[..., ::-1] ** 2 / q.shape[-2]
 
@@ -41,7 +42,7 @@ def spectra_along(
     return feature_chain(start, width, layers=layers, chains=chains, rng=rng, read=read, skip=skip, every=every)
 
 
-def gaps(values: Any) -> Any:
+def gaps(values: Numeric) -> Numeric:
     """V of spectra."""
     n = values.shape[-1]
     return np.sqrt(((values - 1 / n) ** 2).sum(-1))
@@ -53,7 +54,7 @@ def stationary(n: int, width: int, layers: int = 200, chains: int = 16) -> Any:
     return spectra_along((1 / n,) * n, width, layers + 40, chains, 40)
 
 
-def over_chains(values: Any) -> Estimate:
+def over_chains(values: Numeric) -> Estimate:
     """Mean over layers within chains, which are independent."""
     return Estimate.of(np.asarray(values).mean(axis=1))
 
@@ -115,7 +116,7 @@ def pair_cosines(vanilla: bool, width: int, layers: int, chains: int) -> Any:
     rng = np.random.default_rng(seed_of(f"003 cosines {vanilla} {width} {layers} {chains}"))
     start = np.eye(2) if vanilla else np.array([[1.0, 0.999], [0.0, 0.001]])
 
-    def read(q: Any) -> Any:
+    def read(q: Numeric) -> Numeric:
         a, b = q[..., 0], q[..., 1]
         return abs((a * b).sum(-1)) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
 

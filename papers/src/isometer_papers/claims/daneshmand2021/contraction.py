@@ -69,7 +69,7 @@ def _points(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"n": n, "theta": float(10.0 ** rng.uniform(-4, 4)), "delta": delta}
 
 
-def _point_search(x: Any) -> Instance:
+def _point_search(x: Numeric) -> Instance:
     n = 2 + int(30 * x[2])
     return {"n": n, "theta": float(10.0 ** (8 * x[0] - 4)), "delta": float((0.001 + 0.998 * x[1]) / n)}
 
@@ -81,7 +81,7 @@ def _pairs(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"n": n, "deltas": [a, b]}
 
 
-def _integral(n: int, delta: Any) -> Any:
+def _integral(n: int, delta: Numeric) -> Numeric:
     """∫ g dθ."""
     if is_precise(delta):
         smallest = library_of(delta).mpf(1) / n - delta

@@ -51,7 +51,7 @@ def _draws(i: Instance) -> int:
     return max(200, min(DRAWS, 3_000_000 // (int(i["width"]) * len(i["squares"]))))
 
 
-def lyapunov_of_grams(c: Any) -> Any:
+def lyapunov_of_grams(c: Numeric) -> Numeric:
     """V̂ of Gram matrices of trace 1."""
     return 1 / c.shape[-1] - np.linalg.eigvalsh(c)[..., 0]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -147,7 +146,7 @@ def _scaled_gap(i: Instance, rng: Rng) -> Estimate:
     return over_chains(gaps(stationary(i["samples"], i["width"])) * math.sqrt(i["width"]) / i["samples"])
 
 
-def _squared_distance(values: Any) -> Any:
+def _squared_distance(values: Numeric) -> Numeric:
     return ((np.sqrt(values) - 1 / math.sqrt(values.shape[-1])) ** 2).sum(-1)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -51,7 +50,7 @@ def _long_batches(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"sigma": 10.0 ** rng.uniform(-2, 0, d), "n": int(rng.integers(d, 4 * d + 1))}
 
 
-def _sigma_search(x: Any) -> Instance:
+def _sigma_search(x: Numeric) -> Instance:
     return {"sigma": np.exp(-5.0 * np.asarray(x)), "n": 3}
 
 

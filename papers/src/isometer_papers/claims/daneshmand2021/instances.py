@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from isometer_papers.claims._claim import Instance, Search
 from isometer_papers.claims._families import Family, Rng, cases, extended
+from isometer_papers.float_or_mpmath import Numeric
 
 
-def _sorted(values: Any) -> Any:
+def _sorted(values: Numeric) -> Numeric:
     return np.sort(values / values.sum())[::-1].copy()
 
 

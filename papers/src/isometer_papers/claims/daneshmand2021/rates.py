@@ -133,7 +133,7 @@ def _gaussian_limit(power: int, layer: int) -> Callable[[Instance], Numeric]:
     return bound
 
 
-def _path_search(x: Any) -> Instance:
+def _path_search(x: Numeric) -> Instance:
     n = 2 + int(60 * x[0])
     return {"n": n, "first": float(1e-4 + 0.999 * x[1] ** 2 - 1e-4 * x[1]), "layers": 1 + int(30 * x[2])}
 

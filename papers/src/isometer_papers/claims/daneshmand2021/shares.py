@@ -11,13 +11,13 @@ from isometer_papers.float_or_mpmath import Numeric, is_precise, library_of
 from isometer_papers.theory.orthogonality.bounds import unit_trace
 
 
-def precise_share(squares: Any, index: int = -1) -> Any:
+def precise_share(squares: Numeric, index: int = -1) -> Numeric:
     """p_i of a spectrum of mpmath numbers."""
     library = mpmath()
     values = list(unit_trace(squares))
     own = values[index]
 
-    def integrand(t: Any) -> Any:
+    def integrand(t: Numeric) -> Numeric:
         product = library.mpf(1)
         for value in values:
             product *= 1 + 2 * t * value

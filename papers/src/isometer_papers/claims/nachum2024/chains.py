@@ -68,12 +68,12 @@ def odd_value(name: str) -> Any:
 def odd_again(name: str) -> Any:
     """The same from the simulation engine with its weights drawn one by one."""
 
-    def spread(h: Any) -> Any:
+    def spread(h: Numeric) -> Numeric:
         import torch
 
         return torch.as_tensor(cluster_spread(h.cpu().numpy()))
 
-    def second_norm_ratio(h: Any) -> Any:
+    def second_norm_ratio(h: Numeric) -> Numeric:
         lengths = h.square().sum(-1).sqrt().sort(-1).values
         return lengths[..., -2] / lengths[..., -1]
 
@@ -98,7 +98,7 @@ def fresh_hits(i: Instance, rng: Rng) -> Estimate:
     from isometer.simulate import simulate
     from isometer.spec import Spec
 
-    def longest(h: Any) -> Any:
+    def longest(h: Numeric) -> Numeric:
         return h.square().sum(-1).argmax(-1).to(h.dtype)
 
     runs = 400

@@ -42,7 +42,7 @@ def counts_of_neurons(i: Instance, rng: Rng, *, recenter: bool = False) -> Numer
     )
 
 
-def with_gamma(x: Any, draws: int, *, centred: bool = False) -> dict[str, Any]:
+def with_gamma(x: Numeric, draws: int, *, centred: bool = False) -> dict[str, Any]:
     """A batch with its n/γ."""
     inner = x - x.mean(axis=0) if centred else x
     kept = inner[np.linalg.norm(inner, axis=1) > 1e-12]  # a sample at the mean has no hyperplane

@@ -10,6 +10,7 @@ import numpy as np
 
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Rng
+from isometer_papers.float_or_mpmath import Numeric
 
 
 def proportion(hits: int, draws: int) -> Estimate:
@@ -18,7 +19,7 @@ def proportion(hits: int, draws: int) -> Estimate:
     return Estimate(share, math.sqrt(share * (1 - share) / draws) + 3 / draws, math.inf, draws)
 
 
-def collinear(x: Any) -> bool:
+def collinear(x: Numeric) -> bool:
     """Whether two samples are, or one is zero, to the precision of floats."""
     x = np.asarray(x, dtype=float)
     sizes = np.linalg.norm(x, axis=1)

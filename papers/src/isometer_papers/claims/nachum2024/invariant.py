@@ -97,7 +97,7 @@ def _exact_norm(i: Instance, row: int) -> Numeric:
     return tilde @ tilde
 
 
-def _coordinates(tilde: Any, n: int) -> Any:
+def _coordinates(tilde: Numeric, n: int) -> Numeric:
     """Largest difference to the printed coordinates, both vectors."""
     one = tilde[0, 0] * 0 + 1
     first = [one * (n - 1) / n, -one / n]
@@ -107,7 +107,7 @@ def _coordinates(tilde: Any, n: int) -> Any:
     )
 
 
-def _anti(tilde: Any) -> Any:
+def _anti(tilde: Numeric) -> Numeric:
     """(n − 1) x̃_{n+1} + x̃_1, the largest entry."""
     n = len(tilde) - 1
     return max(abs(v) for v in (n - 1) * tilde[-1] + tilde[0])

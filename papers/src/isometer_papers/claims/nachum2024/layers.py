@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -57,7 +56,7 @@ def _networks(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"X": rng.standard_normal((n, k)) + 3, **{f"W{j + 1}": w for j, w in enumerate(weights)}}
 
 
-def _centred(z: Any) -> Any:
+def _centred(z: Numeric) -> Numeric:
     return z - z.sum(axis=0) / len(z)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from isometer_papers.claims._statements import (
 )
 from isometer_papers.claims.nachum2024.chains import exact_infinite, fresh_hits, hits, infinite, odd_again, odd_value
 from isometer_papers.claims.nachum2024.instances import proportion
+from isometer_papers.float_or_mpmath import Numeric
 
 SMALL = (
     {"n": 3, "width": 100, "depth": 200, "runs": 48},
@@ -62,13 +62,13 @@ def _odd(identifier: str, name: str, limit: tuple[float, float]) -> tuple[Claim,
     )
 
 
-def _second(gram: Any) -> Any:
+def _second(gram: Numeric) -> Numeric:
     """Second largest length over the largest."""
     lengths = sorted(gram[i, i] ** 0.5 for i in range(len(gram)))
     return lengths[-2] / lengths[-1]
 
 
-def _largest_within(gram: Any) -> Any:
+def _largest_within(gram: Numeric) -> Numeric:
     """Least cosine among the samples but the longest."""
     n = len(gram)
     odd = max(range(n), key=lambda i: gram[i, i])
@@ -98,7 +98,7 @@ def _simplices(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"X": np.eye(n), "depth": 20}
 
 
-def _inequality(gram: Any) -> Any:
+def _inequality(gram: Numeric) -> Numeric:
     """Largest difference between two lengths or two inner products, over the largest length squared."""
     n = len(gram)
     squares = [gram[i, i] for i in range(n)]

@@ -43,7 +43,7 @@ def _circles(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"n": n}
 
 
-def _rank_of_first(x: Any, w: Any) -> int:
+def _rank_of_first(x: Numeric, w: Numeric) -> int:
     t = len(x) - 1
     return numerical_rank(rectified(x[:t] @ w.T)) if t and len(w) else 0
 
@@ -65,7 +65,7 @@ def _states(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"X": x, "W": np.array(rows).reshape(-1, 2)}
 
 
-def _angles(point: Any) -> Any:
+def _angles(point: Numeric) -> Numeric:
     angle = 2 * np.pi * np.asarray(point)
     return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 

@@ -82,7 +82,7 @@ def _pairs(rng: Rng, count: int) -> Iterator[Instance]:
 _pair_tails = extended(_pairs, lambda rng, i: {"first": int(rng.integers(1, 5)), "m": int(rng.integers(0, 8))})
 
 
-def _pair_gamma(share: Any) -> Any:
+def _pair_gamma(share: Numeric) -> Numeric:
     return min(share, 1 - share) / 2
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -119,7 +118,7 @@ def _input_distance(i: Instance) -> Numeric:
     return difference @ difference
 
 
-def _output_distance(i: Instance, energy: Any) -> Numeric:
+def _output_distance(i: Instance, energy: Numeric) -> Numeric:
     tilde = centred_batch(i["X"])
     return expected_squared_distance(tilde[i["i"]], tilde[i["j"]], energy)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise, product
-from typing import Any
 
 import numpy as np
 
@@ -170,7 +169,7 @@ def _foreign_compositions(i: Instance) -> int:
     return wrong
 
 
-def _reaches_single(row: Any) -> bool:
+def _reaches_single(row: Numeric) -> bool:
     for _ in range(12):
         children = [moved(row, 1), moved(row, -1)]
         for child in children:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from isometer_papers.claims._claim import Instance
 from isometer_papers.claims._families import Rng
@@ -43,7 +42,7 @@ def _second_first(i: Instance) -> Numeric:
     return last / ((first + last) * ((i["n"] - 1) ** 2 * first + last)) ** 0.5
 
 
-def _inner_cosine(i: Instance, product: Any, square: Any) -> Numeric:
+def _inner_cosine(i: Instance, product: Numeric, square: Numeric) -> Numeric:
     return product / (middle_square(i) * square) ** 0.5
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -43,12 +42,12 @@ def _least_clusters(i: Instance) -> int:
     return min(clusters(row) for row in rows_at(i))
 
 
-def _third_gap(row: Any) -> Any:
+def _third_gap(row: Numeric) -> Numeric:
     values = cluster_values(row)
     return values[2] - values[1]
 
 
-def _positive_count(row: Any) -> int:
+def _positive_count(row: Numeric) -> int:
     return sum(value > 0 for value in row)
 
 
@@ -105,7 +104,7 @@ def _predicted_mean(i: Instance) -> Numeric:
     return mean(before) * (len(before) - _positive_count(before)) / len(before)
 
 
-def _spread(row: Any) -> Any:
+def _spread(row: Numeric) -> Numeric:
     return max(row) - mean(row)
 
 

@@ -25,7 +25,7 @@ from isometer_papers.simulate.tree import (
 )
 
 
-def fractions(row: Any) -> Any:
+def fractions(row: Numeric) -> Numeric:
     """A row as fractions, exactly."""
     return np.array([Fraction(float(value)) for value in row], dtype=object)
 
@@ -48,12 +48,12 @@ def rational(
     return deterministic(id, exact, generators, **settings)
 
 
-def moved(row: Any, sign: int) -> Any:
+def moved(row: Numeric, sign: int) -> Numeric:
     """One transformation."""
     return positive_transformation(row) if sign > 0 else negative_transformation(row)
 
 
-def path(row: Any, signs: Sequence[int]) -> list[Any]:
+def path(row: Numeric, signs: Sequence[int]) -> list[Any]:
     """The row and all its images."""
     rows = [fractions(row)]
     for sign in signs:
@@ -61,12 +61,12 @@ def path(row: Any, signs: Sequence[int]) -> list[Any]:
     return rows
 
 
-def clusters(row: Any) -> int:
+def clusters(row: Numeric) -> int:
     """c(x)."""
     return len(cluster_values(row))
 
 
-def mean(row: Any) -> Any:
+def mean(row: Numeric) -> Numeric:
     """x̄."""
     return sum(row) / len(row)
 
@@ -177,7 +177,7 @@ def _tree(key: bytes, n: int, layers: int) -> Any:
     return evolve_tree(np.frombuffer(key), layers)
 
 
-def tree(row: Any, layers: int) -> Any:
+def tree(row: Numeric, layers: int) -> Numeric:
     """The tree of a row, computed once."""
     values = np.ascontiguousarray(np.asarray(row, dtype=float))
     return _tree(values.tobytes(), len(values), layers)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -30,31 +29,31 @@ from isometer_papers.float_or_mpmath import Numeric, angle_of_cosine
 from isometer_papers.theory.odd_point.tree import angle_bound
 
 
-def cosine(gram: Any, i: int, j: int) -> Any:
+def cosine(gram: Numeric, i: int, j: int) -> Numeric:
     return gram[i, j] / (gram[i, i] * gram[j, j]) ** 0.5
 
 
-def angle(gram: Any, i: int, j: int) -> Any:
+def angle(gram: Numeric, i: int, j: int) -> Numeric:
     return angle_of_cosine(cosine(gram, i, j))
 
 
-def middle_angle(gram: Any) -> Any:
+def middle_angle(gram: Numeric) -> Numeric:
     """Largest angle among the samples that are not extreme."""
     middle = range(1, len(gram) - 1)
     return max(angle(gram, i, j) for i in middle for j in middle)
 
 
-def length_ratio(gram: Any, samples: range) -> Any:
+def length_ratio(gram: Numeric, samples: range) -> Numeric:
     """Largest, over middle samples, of the smaller of both ratios of lengths to the extreme ones."""
     return max(min(gram[i, i] / gram[0, 0], gram[i, i] / gram[-1, -1]) ** 0.5 for i in samples)
 
 
-def extreme_angle(gram: Any, samples: range) -> Any:
+def extreme_angle(gram: Numeric, samples: range) -> Numeric:
     """Least, over middle samples, of the larger of both angles with the extreme ones."""
     return min(max(angle(gram, i, 0), angle(gram, i, len(gram) - 1)) for i in samples)
 
 
-def middle(gram: Any) -> range:
+def middle(gram: Numeric) -> range:
     return range(1, len(gram) - 1)
 
 
@@ -118,7 +117,7 @@ def _theorem(prefix: str, generators: tuple[Numeric, Numeric], counts: tuple[int
     )
 
 
-def _escape(gram: Any) -> Any:
+def _escape(gram: Numeric) -> Numeric:
     """Length of the longer extreme sample over that of the shortest middle one."""
     return (max(gram[0, 0], gram[-1, -1]) / min(gram[i, i] for i in middle(gram))) ** 0.5
 

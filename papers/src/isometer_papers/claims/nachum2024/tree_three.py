@@ -80,7 +80,7 @@ def _formula(weights: Callable[[int], tuple[int, int, int, int]]) -> Callable[[I
     return value
 
 
-def settles(id: str, entry: Any, weights: Any) -> Claim:
+def settles(id: str, entry: Any, weights: Numeric) -> Claim:
     """An asymptotic formula for an entry of the Gram matrix."""
     return asymptotic(
         id,
@@ -101,7 +101,7 @@ def quadruples(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"A": float(a), "B": float(b), "C": float(c), "D": float(d), "n": int(rng.integers(5, 30))}
 
 
-def _quadruple(p: Any) -> Instance:
+def _quadruple(p: Numeric) -> Instance:
     a, b, c, d = (float(10 ** (4 * v - 2)) for v in p[:4])
     return {"A": a, "B": b, "C": c, "D": d, "n": 5 + int(10 * p[4])}
 
@@ -156,12 +156,12 @@ OUTER = {
 }
 
 
-def inner(gram: Any) -> range:
+def inner(gram: Numeric) -> range:
     """i ∈ {3, …, n−2}."""
     return range(2, len(gram) - 2)
 
 
-def near(gram: Any) -> range:
+def near(gram: Numeric) -> range:
     """i = 2, n − 1."""
     return range(1, len(gram) - 1, len(gram) - 3)
 

@@ -58,16 +58,16 @@ def _orthogonal(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"X": rotation(rng, int(rng.integers(1, 7)))}
 
 
-def _by_matrix(x: Any) -> Any:
+def _by_matrix(x: Numeric) -> Numeric:
     """diag(XXᵀ)^{−1/2} X, written as matrices."""
     return np.diag(np.diagonal(x @ x.T) ** -0.5) @ x
 
 
-def _largest(difference: Any) -> Any:
+def _largest(difference: Numeric) -> Numeric:
     return abs(difference).max()
 
 
-def _scaling(x: Any) -> Any:
+def _scaling(x: Numeric) -> Numeric:
     n = x.shape[1]
     root = n**0.5
     if not is_precise(np.asarray(x)):

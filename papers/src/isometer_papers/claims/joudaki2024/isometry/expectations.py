@@ -49,22 +49,22 @@ from isometer_papers.theory.isometry import (
 )
 
 
-def _gain(squares: Any) -> Any:
+def _gain(squares: Numeric) -> Numeric:
     """I(BN(X'))/I(X) − 1 = (Π ‖X'_j‖²)^{−1/d} − 1, for rows of mean square 1."""
     return np.exp(-np.log(squares).mean(axis=1)) - 1
 
 
-def _pair(squares: Any) -> Any:
+def _pair(squares: Numeric) -> Numeric:
     """‖X'_1‖‖X'_2‖, averaged over pairs of rows."""
     norms, d = np.sqrt(squares), squares.shape[1]
     return (norms.sum(axis=1) ** 2 - squares.sum(axis=1)) / (d * (d - 1))
 
 
-def _squared_sum(squares: Any) -> Any:
+def _squared_sum(squares: Numeric) -> Numeric:
     return np.sqrt(squares).sum(axis=1) ** 2
 
 
-def _linear_pair(squares: Any) -> Any:
+def _linear_pair(squares: Numeric) -> Numeric:
     """Π of 1 + ½ Σ(λ_k − 1)W_jk² over two rows."""
     near = 1 + 0.5 * (squares - 1)
     d = squares.shape[1]
@@ -77,14 +77,14 @@ def _by_influence(value: float, influence: Any) -> Estimate:
     return Estimate(value, spread.error, spread.freedom, spread.draws)
 
 
-def _jensen(squares: Any) -> Estimate:
+def _jensen(squares: Numeric) -> Estimate:
     """E[d²/S] · E[S]/d² − 1 for S = (Σ‖X'_j‖)²."""
     total = _squared_sum(squares) / squares.shape[1] ** 2
     a, b = float((1 / total).mean()), float(total.mean())
     return _by_influence(a * b - 1, b / total + a * total)
 
 
-def _log_jensen(squares: Any) -> Estimate:
+def _log_jensen(squares: Numeric) -> Estimate:
     """E log S − log E S."""
     total = _squared_sum(squares)
     mean = float(total.mean())

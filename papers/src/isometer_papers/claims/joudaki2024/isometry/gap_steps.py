@@ -44,7 +44,7 @@ def _small_variance(threshold: float) -> Any:
 _signs = cases({"c": 1.0, "sign": 1}, {"c": 1.0, "sign": -1})
 
 
-def _residual(root: Any) -> Any:
+def _residual(root: Numeric) -> Numeric:
     return 3 * root**2 - (6 + 4 * root) / 16
 
 

@@ -76,7 +76,7 @@ def search_matrix(d: int, *, unit: bool = False, trace: bool = False) -> Search:
     """An adversary over X and, by its angles, over W."""
     angles = d * (d - 1) // 2
 
-    def build(point: Any) -> Instance:
+    def build(point: Numeric) -> Instance:
         p = np.asarray(point)
         x = np.tan(3.0 * (p[: d * d] - 0.5)).reshape(d, d) + 1e-3 * np.eye(d)
         if unit:
@@ -138,7 +138,7 @@ def near_spectra(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"spectrum": with_gap(direction, share / (16 * d))}
 
 
-def with_gap(direction: Any, gap: float) -> Any:
+def with_gap(direction: Numeric, gap: float) -> Numeric:
     """Eigenvalues 1 + t(v − mean v) of a given gap or a little less, by bisection in t."""
     v = np.asarray(direction, dtype=float)
     v = v - v.mean()
@@ -159,7 +159,7 @@ def with_gap(direction: Any, gap: float) -> Any:
 def search_spectrum(d: int, largest: float = math.inf) -> Search:
     """An adversary over spectra, gaps up to the largest."""
 
-    def build(point: Any) -> Instance:
+    def build(point: Numeric) -> Instance:
         p = np.asarray(point)
         logs = (p[:d] - 0.5) * 10.0 ** (4 * p[d] - 3)
         values = np.exp(logs)
@@ -195,7 +195,7 @@ def excess(i: Instance) -> Numeric:
     return i["spectrum"] - 1
 
 
-def exact_gap_step(values: Any) -> Any:
+def exact_gap_step(values: Numeric) -> Numeric:
     """E ψ' − ψ of one layer by the integral of `isometry_gap_step`, in mpmath."""
     library = mpmath()
     d = len(values)
@@ -205,7 +205,7 @@ def exact_gap_step(values: Any) -> Any:
         return 2 * library.log((library.sqrt(scaled[0]) + library.sqrt(scaled[1])) / 2)
 
     # E log Q = ∫ (e^{−t} − E e^{−tQ}) dt/t, in x = log t
-    def integrand(x: Any) -> Any:
+    def integrand(x: Numeric) -> Numeric:
         t = library.exp(x)
         product = library.mpf(1)
         for value in scaled:
@@ -236,7 +236,7 @@ def grid(name: str, low: float, high: float, *extra: float) -> Family:
     return generator
 
 
-def layer_gap(x: Any) -> Any:
+def layer_gap(x: Numeric) -> Numeric:
     """φ(X) = −log I(X), the isometry gap of a layer."""
     return -log(isometry_of(x))
 

@@ -42,7 +42,7 @@ def _several(i: Instance) -> bool:
     return len(i["x"]) > 1
 
 
-def _differentiated(x: Any) -> Any:
+def _differentiated(x: Numeric) -> Numeric:
     """The Jacobian of x/‖x‖ by complex steps."""
     precise = is_precise(np.asarray(x))
     # a complex step subtracts nothing: its error, of order 1e-60, is below 50 digits
@@ -62,7 +62,7 @@ def _copies(i: Instance, value: Any) -> int:
     return sum(bool(abs(found * norm - value) < 1e-9) for found in eigenvalues(row_jacobian(i["x"])))
 
 
-def _squared_norm(matrix: Any) -> Any:
+def _squared_norm(matrix: Numeric) -> Numeric:
     return max(eigenvalues(matrix.T @ matrix))
 
 
@@ -78,7 +78,7 @@ def _union_gap(i: Instance) -> Numeric:
     return max(abs(a - b) for a, b in zip(eigenvalues(normalization_jacobian(i["X"])), listed, strict=True))
 
 
-def _differentiated_layer(x: Any) -> Any:
+def _differentiated_layer(x: Numeric) -> Numeric:
     """The Jacobian of X ↦ BN(X) by complex steps, the rows of X one after the other."""
     precise = is_precise(np.asarray(x))
     step = (library_of(x[0, 0]).mpc(0, 1) if precise else 1j) * 1e-30

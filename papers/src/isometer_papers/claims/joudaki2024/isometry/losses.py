@@ -32,7 +32,7 @@ def _logits(rng: Rng, count: int) -> Iterator[Instance]:
         }
 
 
-def _build(point: Any) -> Instance:
+def _build(point: Numeric) -> Instance:
     return {"z": 30 * (np.asarray(point) - 0.5), "y": np.array([1.0, 0.0, 0.0])}
 
 
@@ -40,23 +40,23 @@ FAMILIES = {"logits": _logits}
 _SEARCH = Search(_build, 3)
 
 
-def _imaginary(z: Any) -> Any:
+def _imaginary(z: Numeric) -> Numeric:
     return library_of(z[0]).mpc(0, 1) if is_precise(np.asarray(z)) else 1j
 
 
-def _plain_softmax(z: Any, shift: Any) -> Any:
+def _plain_softmax(z: Numeric, shift: Any) -> Numeric:
     powers = exp(z - shift)
     return powers / powers.sum()
 
 
-def _step(z: Any, k: int) -> Any:
+def _step(z: Numeric, k: int) -> Numeric:
     """z with an imaginary step in one place, scaled so that its imaginary part is the derivative."""
     moved = np.array(z, dtype=object if is_precise(np.asarray(z)) else complex)
     moved[k] = moved[k] + _imaginary(z) * 1e-30
     return moved
 
 
-def _derivative(z: Any, function: Any) -> Any:
+def _derivative(z: Numeric, function: Any) -> Numeric:
     """∂function/∂z_k of a function of softmax(z), by complex steps: a list over k."""
     shift = max(z)
     return [function(_plain_softmax(_step(z, k), shift)) for k in range(len(z))]
@@ -95,7 +95,7 @@ def _absolute_sum(i: Instance) -> Numeric:
     return (abs(i["y"] - p)[:, None] * abs(jacobian)).sum(axis=0).max() * 2 / len(p)
 
 
-def _norm(vector: Any) -> Any:
+def _norm(vector: Numeric) -> Numeric:
     return (vector * vector).sum() ** 0.5
 
 

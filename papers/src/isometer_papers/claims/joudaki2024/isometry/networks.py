@@ -12,6 +12,7 @@ from isometer.run import seed_of
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Rng
 from isometer_papers.claims._fits import beyond_power_law
+from isometer_papers.float_or_mpmath import Numeric
 
 _DEFAULTS: dict[str, Any] = {
     "n": None,
@@ -114,7 +115,7 @@ def rate_again(layer: int) -> Callable[[Instance, Rng], Estimate]:
     return estimate
 
 
-def _rates(log_norms: Any, layer: int) -> Any:
+def _rates(log_norms: Numeric, layer: int) -> Numeric:
     from isometer.metrics import explosion_rate
 
     return explosion_rate(log_norms[:, 1:])[:, layer - 11]

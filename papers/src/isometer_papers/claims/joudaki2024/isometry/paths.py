@@ -44,7 +44,7 @@ def _with_cotangent(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"X": i["X"], "W": weights, "G": rng.standard_normal((d, d))}
 
 
-def _operator(x: Any) -> Any:
+def _operator(x: Numeric) -> Numeric:
     return max(eigenvalues(x.T @ x)) ** 0.5
 
 

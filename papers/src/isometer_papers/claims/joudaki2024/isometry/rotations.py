@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from isometer_papers.claims._claim import Instance
@@ -18,7 +16,7 @@ def _turned(i: Instance) -> Numeric:
     return i["W"] @ i["X"]
 
 
-def _left_factor(x: Any) -> Any:
+def _left_factor(x: Numeric) -> Numeric:
     """U of X = U S Vᵀ, in any precision."""
     if not is_precise(np.asarray(x)):
         return np.linalg.svd(x)[0]
@@ -44,7 +42,7 @@ def _regular(i: Instance) -> bool:
     return bool(values[-1] > 1e-7 * values[0])
 
 
-def _row_difference(x: Any) -> Any:
+def _row_difference(x: Numeric) -> Numeric:
     """Lengths of the rows of UᵀX against singular values, both sorted, relative to the largest."""
     rows = np.sort(row_norms(_left_factor(x).T @ x))
     if not is_precise(np.asarray(x)):

@@ -62,7 +62,7 @@ def _against_phases(i: Instance, chain: RotationChain) -> Numeric:
 def _edge(statistic: Any) -> Sampled:
     """Mean of a statistic of ψ'/ψ."""
 
-    def read(i: Instance, squares: Any) -> Estimate:
+    def read(i: Instance, squares: Numeric) -> Estimate:
         gap = float(spectrum_gap(i["spectrum"]))
         # ψ′ = ψ + mean log ‖X′_j‖²: rotations keep the determinant, batch norm divides it by the lengths
         ratio = np.maximum(1 + np.log(squares).mean(axis=1) / gap, 0.0)

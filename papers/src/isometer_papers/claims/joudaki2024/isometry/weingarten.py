@@ -13,6 +13,7 @@ from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._statements import Sampled, deterministic, equal, expectation
 from isometer_papers.claims.joudaki2024.isometry.draws import POLAR, polar_factors
 from isometer_papers.claims.joudaki2024.isometry.instances import whole
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.rotations import haar_matrices
 from isometer_papers.theory.isometry import pairing_moment, pairing_moment_as_printed
 
@@ -30,7 +31,7 @@ def _matrices(d: int) -> Any:
     return haar_matrices(_DRAWS, d, np.random.default_rng(seed_of(f"001 haar {d}")))
 
 
-def _product(w: Any, i: Instance) -> Estimate:
+def _product(w: Numeric, i: Instance) -> Estimate:
     """Of the entries named, in units of 1/d²."""
     values = np.ones(len(w))
     for row, column in zip(i["rows"], i["columns"], strict=True):

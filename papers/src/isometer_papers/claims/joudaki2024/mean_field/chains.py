@@ -44,7 +44,7 @@ def distances(phi: str, n: int, width: int, depth: int, runs: int, start: str = 
     reference = batch_norm_fixed_point(phi, n).gram if bn else batch @ batch.T / width
     target = torch.as_tensor(reference)
 
-    def distance(h: Any) -> Any:
+    def distance(h: Numeric) -> Numeric:
         if bn:
             h = h - h.mean(-2, keepdim=True)
             h = function(h / (h * h).mean(-2, keepdim=True).sqrt())

@@ -137,7 +137,7 @@ def _whitened(i: Instance) -> Numeric:
 def _directions() -> Search:
     """An adversary over directions in three dimensions."""
 
-    def build(point: Any) -> Instance:
+    def build(point: Numeric) -> Instance:
         x = np.tan(3.0 * (np.asarray(point) - 0.5)) + 1e-9
         return {"x": x / np.linalg.norm(x) * math.sqrt(3)}
 

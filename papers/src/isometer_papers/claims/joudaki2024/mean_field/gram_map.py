@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ def _grams(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"G": x @ x.T / (n + 2), "phi": str(rng.choice(["relu", "identity"])), "entry": [0, 1]}
 
 
-def _layer(gram: Any, phi: str, width: int, draws: int, rng: Rng) -> Any:
+def _layer(gram: Numeric, phi: str, width: int, draws: int, rng: Rng) -> Numeric:
     """G after a layer of finite width, (draws, n, n)."""
     factor = np.linalg.cholesky(gram)
     h = rng.standard_normal((draws, width, len(gram))) @ factor.T

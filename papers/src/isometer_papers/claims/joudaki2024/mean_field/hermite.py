@@ -101,7 +101,7 @@ def _polynomials(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"phi": p, "rho": float(rng.uniform(-1, 1))}
 
 
-def _expectation(i: Instance, rho: Any) -> Numeric:
+def _expectation(i: Instance, rho: Numeric) -> Numeric:
     """E φ(X)φ(Y) from moments, without Hermite polynomials."""
     total = 0 * rho
     for j, a in enumerate(i["phi"]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -63,7 +62,7 @@ def _plane(i: Instance) -> Numeric:
     return isometry_of(np.array([[a * a, a * b * cosine], [a * b * cosine, b * b]], dtype=object)) / 2
 
 
-def _built(point: Any) -> Any:
+def _built(point: Numeric) -> Numeric:
     x = np.tan(3.0 * (np.asarray(point) - 0.5)).reshape(2, 2)
     return x.T @ x + 1e-9 * np.eye(2)
 

@@ -142,7 +142,7 @@ def random(*cases: int, depths: Sequence[int] = (1, 1, 2, 3, 5, 9)) -> Family:
 def search(case: int, degree: int = 3, depth: int = 6) -> Search:
     """An adversary over spectra of one case, ρ₀ and ℓ."""
 
-    def build(point: Any) -> Instance:
+    def build(point: Numeric) -> Instance:
         raw = np.asarray(point[:degree]) ** 2 + 1e-9
         rho = math.tanh(3.8 * (2 * float(point[degree + 1]) - 1))  # |ρ₀| up to 0.999, with room near the ends
         weights = weights_of(case, raw, float(point[degree]))

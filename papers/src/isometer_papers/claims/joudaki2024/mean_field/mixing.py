@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -70,7 +69,7 @@ def _pairs(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"x": rng.standard_normal((1, 2)) * 10 ** rng.uniform(-3, 3)}
 
 
-def _chain(p: Any, mu: Any) -> Instance:
+def _chain(p: Numeric, mu: Numeric) -> Instance:
     """A stochastic matrix with its invariant law, and another law."""
     p = p / p.sum(axis=1, keepdims=True)
     values, vectors = np.linalg.eig(p.T)
@@ -89,7 +88,7 @@ def _chains(rng: Rng, count: int) -> Iterator[Instance]:
 def _chain_search() -> Search:
     """An adversary over chains of three states."""
 
-    def build(point: Any) -> Instance:
+    def build(point: Numeric) -> Instance:
         start = np.asarray(point[9:]) + 1e-3
         return _chain(np.asarray(point[:9]).reshape(3, 3) + 1e-3, start / start.sum())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -86,7 +85,7 @@ def _spread(i: Instance) -> bool:
     return bool(_independent(i) and len(x) > 1 and (np.ptp(x, axis=0) > 1e-6).all())
 
 
-def _covariance(x: Any) -> Any:
+def _covariance(x: Numeric) -> Numeric:
     return isometry_of(gram_of(x.T))
 
 

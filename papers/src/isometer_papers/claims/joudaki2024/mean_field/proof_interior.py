@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -118,7 +117,7 @@ def _no_knife_edge(rng: Rng, count: int) -> Iterator[Instance]:
 def _between() -> Search:
     """An adversary with ρ₀ between 0 and ρ*."""
 
-    def build(point: Any) -> Instance:
+    def build(point: Numeric) -> Instance:
         instance = dict(search(4).build([*point[:4], 0.5, 0.0]))
         instance["rho"] = float(point[4]) * float(series(instance).fixed_point)
         return instance

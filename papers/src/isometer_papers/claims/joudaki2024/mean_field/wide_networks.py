@@ -22,7 +22,7 @@ from isometer_papers.theory.duals.hermite_identities import cosine_after_sparse_
 WIDTHS = (100, 400, 1600)
 
 
-def _cosine(h: Any) -> Any:
+def _cosine(h: Numeric) -> Numeric:
     a, b = h[..., 0, :], h[..., 1, :]
     return (a * b).sum(-1) / ((a * a).sum(-1) * (b * b).sum(-1)).sqrt()
 

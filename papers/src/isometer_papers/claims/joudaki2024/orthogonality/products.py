@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from scipy import integrate, stats
@@ -63,7 +62,7 @@ def _arguments(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"x": x, "y": x * float(rng.uniform(1.01, 3))}
 
 
-def _digamma(x: Any) -> Any:
+def _digamma(x: Numeric) -> Numeric:
     if is_precise(x):
         return library_of(x).psi(0, x)
     from scipy.special import digamma
@@ -87,7 +86,7 @@ def _spectra(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"squares": np.sort(np.exp(-rng.uniform(0, float(rng.choice([1, 5, 20])), n)))[::-1].copy()}
 
 
-def _spectrum_search(x: Any) -> Instance:
+def _spectrum_search(x: Numeric) -> Instance:
     return {"squares": np.sort(np.exp(-10.0 * np.asarray(x)))[::-1].copy()}
 
 
