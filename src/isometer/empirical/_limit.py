@@ -1,8 +1,8 @@
 """The kernel of a model beside that of its architecture at infinite width.
 
-Theory trains ω in W = σω/√d, a model trains W: its tangent kernel has the factor σ²/d of each layer left out. Here every
-layer's part gets the mean square of its weights for that factor, outputs are averaged, and the readout is divided out
-and has gain 1, as the readout of the theory has; then both are one number times each other in the limit, and that is 1.
+Theory trains ω in W = σω/√d, and a model trains W: each layer's part of its tangent kernel lacks the factor σ²/d. Here
+every part gets the mean square of the layer's weights for it, outputs are averaged, and the readout's size is divided
+out, since the readout of the theory has gain 1. Then the two agree in the limit, with no factor between them.
 """
 
 from __future__ import annotations
@@ -76,15 +76,16 @@ def compare_with_limit(
 
     Returns:
         `LimitComparison`. Gains and biases of norms are trained in models and not in the theory: they are left out.
+        A spec has one variance of biases; a model whose layers differ in it is compared with the mean.
 
     Raises:
         IsometerError: the model is no such chain; the message says where it is not.
 
     Example:
         >>> _ = torch.manual_seed(0)
-        >>> layers = [nn.Linear(4, 900), nn.ReLU(), nn.Linear(900, 900), nn.ReLU(), nn.Linear(900, 900), nn.ReLU()]
-        >>> model = nn.Sequential(*layers, nn.Linear(900, 3))
-        >>> found = compare_with_limit(model, torch.randn(5, 4))
+        >>> sizes = (4, 900, 900, 900)
+        >>> layers = [one for a, b in zip(sizes, sizes[1:]) for one in (nn.Linear(a, b, bias=False), nn.ReLU())]
+        >>> found = compare_with_limit(nn.Sequential(*layers, nn.Linear(900, 3)), torch.randn(5, 4))
         >>> found.distance < 0.2
         True
     """
