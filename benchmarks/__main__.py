@@ -14,6 +14,7 @@ NAMES = (
     "doctor",
     "kernels",
     "mixed_kernels",
+    "empirical_kernels",
     "run",
     "treatment",
     "training",

@@ -8,4 +8,6 @@ from ._curvature import largest_stable_rate as largest_stable_rate
 from ._descent import Descent as Descent
 from ._descent import descent as descent
 from ._kernel import empirical_kernel as empirical_kernel
+from ._limit import LimitComparison as LimitComparison
+from ._limit import compare_with_limit as compare_with_limit
 from ._result import EmpiricalKernel as EmpiricalKernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from isometer.empirical._taps import Tap, Tapping, TapSite
 from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
+_NUMBERS = 1 << 26  # of derivatives at a time while the axes of samples are looked for
 Axis = Literal[0, 1, None]
 """Which axis of a site holds the samples; None where none does, or samples act on each other."""
 
@@ -57,9 +59,10 @@ class Linearisation:
             raise IsometerError(
                 "the model has no parameter with requires_grad; expected some that are trained — unfreeze them"
             )
-        mode = Tapping([one for _, one in named], self.samples) if tapped else None
+        inputs = map_tensors(_own, batch)
+        mode = Tapping([one for _, one in named], tensors(inputs)) if tapped else None
         with warnings.catch_warnings(), mode or nullcontext():
-            output = call(model, map_tensors(_own, batch))
+            output = call(model, inputs)
         chosen = chosen_output(output, select, self.samples)
         if not chosen.requires_grad:
             raise IsometerError(
@@ -119,19 +122,28 @@ class Linearisation:
     def _arranged(self, named: Sequence[tuple[str, nn.Parameter]], seed: int) -> list[Parameter]:
         """Find the axis of samples of every site, and what else uses each parameter.
 
-        The outputs of the samples whose index has bit b set are differentiated, and those of the others: where samples
-        do not act on each other, entries of the other half get exactly zero. Some bit separates any two samples.
+        The outputs of some of the samples are differentiated: where samples do not act on each other, entries of the
+        rest get exactly zero. For any two samples i and j some set holds i and not j.
         """
         sites = list({tap.site: None for tap in self.taps})
         leaves = [one for _, one in named]
         generator = torch.Generator().manual_seed(seed)
         random = torch.randn(self.outputs.shape, generator=generator, dtype=torch.float64).to(self.outputs)
-        found = self.gradients(random[None], [*leaves, *(site.edge for site in sites)])
-        direct = {id(leaf) for leaf, gradient in zip(leaves, found, strict=False) if gradient is not None}
-        reached = {site for site, g in zip(sites, found[len(leaves) :], strict=True) if g is not None}
+        chosen = separating_sets(self.samples).to(random.device) if sites else torch.ones(1, self.samples).bool()
+        candidates: dict[TapSite, list[Axis]] = {site: _candidates(site.shape, self.samples) for site in sites}
+        direct: set[int] = set()
+        reached: set[TapSite] = set()
+        room = max(1, _NUMBERS // (1 + sum(math.prod(site.shape) for site in sites)))
+        for part in chosen.split(room):
+            cotangents = torch.where(part[:, :, None], random, torch.zeros_like(random))
+            found = self.gradients(cotangents, [*leaves, *(site.edge for site in sites)])
+            direct |= {id(leaf) for leaf, one in zip(leaves, found, strict=False) if one is not None}
+            for site, gradient in zip(sites, found[len(leaves) :], strict=True):
+                if gradient is not None:
+                    reached.add(site)
+                    candidates[site] = [axis for axis in candidates[site] if _vanishes(gradient, axis, ~part)]
         self.taps = [tap for tap in self.taps if tap.site in reached]
-        sites = [site for site in sites if site in reached]
-        self.axes = self._axes(sites, random)
+        self.axes = {site: candidates[site][0] if candidates[site] and self.samples > 1 else None for site in reached}
         of = {id(tap.constant): _leaves(tap.constant, leaves) for tap in self.taps}
         parameters = []
         for name, leaf in named:
@@ -142,23 +154,23 @@ class Linearisation:
             parameters.append(Parameter(name, leaf, taps, id(leaf) in direct, separate))
         return parameters
 
-    def _axes(self, sites: Sequence[TapSite], random: Tensor) -> dict[TapSite, Axis]:
-        if self.samples == 1:
-            return dict.fromkeys(sites, None)
-        candidates: dict[TapSite, list[Axis]] = {site: _candidates(site.shape, self.samples) for site in sites}
-        index = torch.arange(self.samples, device=random.device)
-        for bit in range((self.samples - 1).bit_length()):
-            for half in (0, 1):
-                chosen = (index >> bit) % 2 == half
-                cotangent = torch.where(chosen[:, None], random, torch.zeros_like(random))
-                asked = [site for site in sites if candidates[site]]
-                if not asked:
-                    break
-                found = self.gradients(cotangent[None], [site.edge for site in asked])
-                for site, gradient in zip(asked, found, strict=True):
-                    if gradient is not None:
-                        candidates[site] = [a for a in candidates[site] if _vanishes(gradient[0], a, ~chosen)]
-        return {site: candidates[site][0] if candidates[site] else None for site in sites}
+
+def separating_sets(samples: int) -> Tensor:
+    """Sets of samples (sets, samples) of which, for any two samples, one holds the first and not the second.
+
+    Each sample is in a different half of the sets, and no half contains another: about log₂ n + ½ log₂ log₂ n sets.
+
+    Example:
+        >>> separating_sets(6).int().T.tolist()
+        [[1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1], [0, 0, 1, 1]]
+    """
+    if samples == 1:
+        return torch.ones(1, 1, dtype=torch.bool)
+    sets = next(m for m in itertools.count(2) if math.comb(m, m // 2) >= samples)
+    found = torch.zeros(sets, samples, dtype=torch.bool)
+    for sample, members in zip(range(samples), itertools.combinations(range(sets), sets // 2), strict=False):
+        found[list(members), sample] = True
+    return found
 
 
 def sample_count(batch: Any) -> int:
@@ -237,7 +249,8 @@ def arranged(tensor: Tensor, axis: Axis, samples: int, *, lead: int = 0) -> Tens
 
 
 def _vanishes(gradient: Tensor, axis: Axis, where: Tensor) -> bool:
-    return not bool(arranged(gradient, axis, len(where))[where].any())
+    """Whether a stack of derivatives is zero at some samples: (k, *site) and (k, samples)."""
+    return not bool(arranged(gradient, axis, where.shape[1], lead=1)[where].any())
 
 
 def _separable(tap: Tap, axis: Axis) -> bool:

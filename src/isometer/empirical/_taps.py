@@ -12,7 +12,7 @@ weight). A tap reads the derivative by the constant; autograd takes it from ther
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from unittest import mock
@@ -89,12 +89,12 @@ class Tap:
 class Tapping(TorchFunctionMode):
     """Puts taps on all uses of some parameters while it is entered."""
 
-    def __init__(self, parameters: Sequence[nn.Parameter], samples: int) -> None:
+    def __init__(self, parameters: Sequence[nn.Parameter], inputs: Iterable[Tensor]) -> None:
         super().__init__()
-        self._samples = samples
         self.taps: list[Tap] = []
         # Held, so that no other tensor gets the identity of one that is gone.
         self._constants: dict[int, Tensor] = {id(one): one for one in parameters}
+        self._given: dict[int, Tensor] = {id(one): one for one in inputs if not one.requires_grad}
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -124,12 +124,15 @@ class Tapping(TorchFunctionMode):
 
     def _follow(self, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
         """What is calculated from constants alone is one; a mark too many costs time, and no digits."""
-        given = [one for one in _tensors((*args, *kwargs.values())) if one.requires_grad]
-        if not given or not all(map(self._is_constant, given)):
-            return
+        given = _tensors((*args, *kwargs.values()))
+        trained = [one for one in given if one.requires_grad]
+        constant = bool(trained) and all(map(self._is_constant, trained))
+        from_inputs = any(self._is_signal(one) or id(one) in self._given for one in given)
         for one in _tensors((result,)):
-            if one.requires_grad:
+            if one.requires_grad and constant:
                 self._constants[id(one)] = one
+            elif from_inputs and not one.requires_grad:
+                self._given[id(one)] = one
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
@@ -186,7 +189,7 @@ class Tapping(TorchFunctionMode):
         )
         if not self._is_constant(weight) or max_norm is not None or by_frequency or sparse:
             return None
-        if index.dim() == 0 or (index.shape[0] % self._samples and self._samples not in index.shape[1:2]):
+        if id(index) not in self._given:
             return None  # positions, the same for all samples
         z, site = _site(functional.embedding(index, weight.detach(), padding_index))
         empty = None if padding_index is None else int(padding_index) % len(weight)
