@@ -320,14 +320,18 @@ def _outlook(layer: ChainLayer, kernel: KernelMap) -> tuple[DepthOutlook, ...]:
         if kernel.activation.gain_backward == math.inf and layer.residual is None:
             growth = -math.inf
         return tuple(DepthOutlook(d, float(orthogonal.cosine[d]), float(nearby.gap[d]), growth * d) for d in DEPTHS)
-    return tuple(_row(layer, depth) for depth in DEPTHS)
-
-
-def _row(layer: ChainLayer, depth: int) -> DepthOutlook:
-    try:
-        orthogonal = chain_path(layer, cosine=0.0, depth=depth, slow_layers=_SLOW)
-        nearby = chain_path(layer, gap=NEARBY, depth=depth, slow_layers=_SLOW)
-    except IsometerError:  # variances diverge, or each layer needs a quadrature of its own
-        return DepthOutlook(depth, None, None, None)
-    growth = float(orthogonal.log_gradient[depth]) / (2 * math.log(10))
-    return DepthOutlook(depth, float(orthogonal.cosine[depth]), float(nearby.gap[depth]), growth)
+    known: list[DepthOutlook] = []
+    for deepest in sorted(DEPTHS, reverse=True):
+        try:
+            orthogonal = chain_path(layer, cosine=0.0, depth=deepest, slow_layers=_SLOW)
+            nearby = chain_path(layer, gap=NEARBY, depth=deepest, slow_layers=_SLOW)
+        except IsometerError:  # variances diverge, or each layer needs a quadrature of its own
+            continue
+        growths = orthogonal.log_gradient / (2 * math.log(10))
+        known = [
+            DepthOutlook(d, float(orthogonal.cosine[d]), float(nearby.gap[d]), float(growths[d]))
+            for d in DEPTHS
+            if d <= deepest
+        ]
+        break
+    return (*known, *(DepthOutlook(d, None, None, None) for d in DEPTHS[len(known) :]))
