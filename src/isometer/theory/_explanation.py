@@ -230,11 +230,17 @@ class Explanation:
 
 
 @overload
-def explain(source: Chain | str | Activation, **layer: Any) -> Explanation: ...
-@overload
 def explain(source: Composition) -> NetworkExplanation: ...
 @overload
-def explain(source: Any, **layer: Any) -> Any: ...
+def explain(
+    source: str | Activation | Chain | Any,
+    *,
+    norm: Norm = ...,
+    norm_position: NormPosition = ...,
+    residual: float | None = ...,
+    gain: float | Literal["forward"] | None = ...,
+    bias_variance: float = ...,
+) -> Explanation: ...
 def explain(
     source: str | Activation | Spec | Any,
     *,
@@ -323,15 +329,13 @@ def _outlook(layer: ChainLayer, kernel: KernelMap) -> tuple[DepthOutlook, ...]:
     known: list[DepthOutlook] = []
     for deepest in sorted(DEPTHS, reverse=True):
         try:
-            orthogonal = chain_path(layer, cosine=0.0, depth=deepest, slow_layers=_SLOW)
-            nearby = chain_path(layer, gap=NEARBY, depth=deepest, slow_layers=_SLOW)
+            far = chain_path(layer, cosine=0.0, depth=deepest, slow_layers=_SLOW)
+            near = chain_path(layer, gap=NEARBY, depth=deepest, slow_layers=_SLOW)
         except IsometerError:  # variances diverge, or each layer needs a quadrature of its own
             continue
-        growths = orthogonal.log_gradient / (2 * math.log(10))
+        growths = far.log_gradient / (2 * math.log(10))
         known = [
-            DepthOutlook(d, float(orthogonal.cosine[d]), float(nearby.gap[d]), float(growths[d]))
-            for d in DEPTHS
-            if d <= deepest
+            DepthOutlook(d, float(far.cosine[d]), float(near.gap[d]), float(growths[d])) for d in DEPTHS if d <= deepest
         ]
         break
     return (*known, *(DepthOutlook(d, None, None, None) for d in DEPTHS[len(known) :]))
