@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from isometer.run import _driver
+from isometer.run._executors import Given
+from isometer.theory import _explanation
 from support.command import as_json, error
+
+
+@pytest.fixture(autouse=True)
+def short_outlook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`explain` tells of 1000 layers too, which takes most of its time and is not what is asked here."""
+    monkeypatch.setattr(_explanation, "DEPTHS", (10,))
+
 
 ACTIVATIONS = ("tanh", "relu", "gelu", "softplus", "leaky_relu(0.2)", "sin", "normalized(relu)")
 
@@ -106,6 +117,8 @@ def test_compositions_mean_one_network(text: str) -> None:
     predicted = as_json("predict", *network, "--metric", "mean_cosine")["metrics"]["mean_cosine"]["mean"][-1]
     kernel = as_json("kernel", *network)["kernel"]
     assert kernel[0][1] / kernel[0][0] == pytest.approx(predicted, abs=1e-10)
+    card = as_json("explain", "--network", text, "--cosine", "0.4")
+    assert card["path"]["cosine"][-1] == pytest.approx(predicted, abs=1e-10)
 
 
 def test_compositions_are_simulated_as_they_are_predicted() -> None:
@@ -118,7 +131,7 @@ def test_compositions_are_simulated_as_they_are_predicted() -> None:
     assert simulated["low"][-1] - 0.005 < predicted[-1] < simulated["high"][-1] + 0.005
 
 
-def test_other_commands_take_compositions(tmp_path: Path) -> None:
+def test_other_commands_take_compositions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "input(8) > repeat(residual(dense(16) > act('tanh') > dense(8)) > norm('rms'), 6)"
     point = as_json("phase", "--network", text)["point"]
     assert point["phase"] in ("ordered", "chaotic")
@@ -126,6 +139,7 @@ def test_other_commands_take_compositions(tmp_path: Path) -> None:
     assert found["unknown"] == "depth"
     edge = as_json("solve", "gain", "--network", "repeat(dense > act('relu') > dense > act('relu'), 4)")
     assert edge["value"] == pytest.approx(2**0.5, rel=1e-7)
+    monkeypatch.setattr(_driver, "Processes", lambda workers: Given(ThreadPoolExecutor(1), 1))  # starts no process
     sweep = ["--batch", "3", "--metric", "mean_cosine", "--out", str(tmp_path / "out"), "--workers", "1"]
     swept = as_json("sweep", "predict", "--grid", "seed=0,1", "--network", text, *sweep)
     assert (swept["done"], swept["failed"]) == (2, 0)

@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -469,6 +469,46 @@ def test_python_lines_of_depth(state: DepthState) -> None:
         np.testing.assert_array_equal(space["band"][name].sel(statistic="low").values, rows["low"])
     found = job("geometry")(**geometry_job(state).arguments)
     np.testing.assert_array_equal(space["gram"], found["cosines"])
+
+
+def test_depth_of_a_network_that_is_written_out() -> None:
+    """The same words as `--network`, and the Python lines beside it give the same numbers."""
+    text = "repeat(residual(norm('layer') > dense(24) > act('gelu') > dense(12), 0.5), 3) > norm('rms')"
+    state, notes = DepthState.read({"network": text, "width": "12", "batch": "4", "runs": "3"})
+    assert notes == []
+    assert DepthState.read(state.query())[0] == state
+    space = run_lines(depth_lines(state))
+    simulated = job("simulated")(**simulation_job(state).arguments)
+    predicted = job("predicted")(**prediction_job(state).arguments)
+    assert simulated["layer"] == predicted["layer"] == [0, 1, 2, 3, 4]
+    for name, rows in simulated["metrics"].items():
+        np.testing.assert_array_equal(space["simulated"][name].sel(statistic="mean").values, rows["mean"])
+        np.testing.assert_array_equal(space["predicted"][name].values[0], predicted["metrics"][name])
+    assert job("own_width")(**own_width_job(state).arguments)["metrics"] == {}
+    with pytest.raises(IsometerError, match="one layer repeated"):
+        job("geometry")(**geometry_job(state).arguments)
+    image = replace(state, network="input(2, [4, 4]) > conv(3, 6) > act('relu') > pool > dense(3)")
+    assert job("predicted")(**prediction_job(image).arguments)["layer"] == [0, 1, 2]
+    chain = replace(state, network="repeat(dense > act('relu'), 2)", layer=9)
+    assert len(job("geometry")(**geometry_job(chain).arguments)["cosines"]) == 4  # of its last layer
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("repeat(repeat(repeat(dense, 100000), 100000), 100000)", "this page takes 2000 at most"),
+        ("dense(1000000)", "this page takes 2048 at most"),
+        ("input(100, [100, 100]) > pool", "this page takes 2048 at most"),
+        ("act('import:os:getcwd')", "imports nothing"),
+        ("__import__('os')", "unknown step"),
+        ("repeat(dense", "cannot be read"),
+    ],
+)
+def test_networks_that_are_written_out_stay_within_the_limits(text: str, message: str) -> None:
+    state, _ = DepthState.read({"network": text})
+    with pytest.raises(IsometerError, match=message):
+        job("predicted")(**prediction_job(state).arguments)
+    assert "spec = Spec(" in depth_lines(state)
 
 
 def test_depth_with_a_skip_and_without_theory() -> None:

@@ -66,7 +66,7 @@ def explain(
         layer.check_alone()
     with status("analysing"):
         source = activation if network is None else network_from(network, 100)
-        card = analyse(source, **(keywords(layer) if network is None else {}))
+        card: Explanation | NetworkExplanation = analyse(source, **(keywords(layer) if network is None else {}))
     if isinstance(card, NetworkExplanation):
         _explain_network(card, cosine, depth, plot, as_json)
         return

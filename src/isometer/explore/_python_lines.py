@@ -52,7 +52,7 @@ def depth_lines(state: DepthState) -> str:
         state: of the lab.
 
     Returns:
-        A program; it leaves `simulated`, `predicted`, `band` and `gram`.
+        A program; it leaves `simulated`, `predicted`, `band` and `gram` (the last two for one layer repeated only).
 
     Example:
         >>> "representations" in depth_lines(DepthState())
@@ -60,31 +60,56 @@ def depth_lines(state: DepthState) -> str:
     """
     from isometer.explore.jobs._depth import metrics_with
 
-    metrics = metrics_with(state.rank)
+    written = bool(state.network)
+    lines = [
+        "from isometer.data import make_batch",
+        *([] if written else ["from isometer.metrics import cosines"]),
+        f"from isometer.simulate import {'' if written else 'representations, '}simulate",
+        f"from isometer.spec import {'Spec' if written else 'chain_from_options'}",
+        f"from isometer.theory.prediction import {'' if written else 'finite_width, missing_bands, '}predict",
+        "from isometer.trajectory import summarize",
+        "",
+        *(_written_lines(state) if written else _chain_lines(state)),
+        f"metrics = {metrics_with(state.rank)!r}",
+        "",
+        f"runs = simulate(spec, batch, runs={state.runs}, metrics=metrics, seed={state.seed})",
+        "simulated = summarize(runs)  # mean, low, high",
+        "predicted = predict(spec, batch, metrics=metrics)  # infinite width",
+    ]
+    return "\n".join([*lines, *([] if written else _layer_lines(state))])
+
+
+def _written_lines(state: DepthState) -> list[str]:
+    """By its first word, since nothing that is typed is parsed in this process."""
+    from isometer.spec._presets import PRESETS
+
+    first = state.network.partition("(")[0].strip()
+    width = "" if first in ("input", *PRESETS) else f", width={state.width}"
+    return [
+        f"spec = Spec({state.network!r}{width})",
+        "shape = spec.shape",
+        f"batch = make_batch({state.source!r}, {state.batch}, shape.width * shape.positions, seed={state.seed})",
+        f"batch = batch.reshape({state.batch}, shape.width, *shape.axes)",
+    ]
+
+
+def _chain_lines(state: DepthState) -> list[str]:
     gain = "'forward'" if state.gain == "forward" else "1.0"
-    return "\n".join(
-        [
-            "from isometer.data import make_batch",
-            "from isometer.metrics import cosines",
-            "from isometer.simulate import representations, simulate",
-            "from isometer.spec import chain_from_options",
-            "from isometer.theory.prediction import finite_width, missing_bands, predict",
-            "from isometer.trajectory import summarize",
-            "",
-            f"spec = chain_from_options(width={state.width}, depth={state.depth}, activation={state.activation!r},",
-            f"                          norm={state.norm!r}, norm_position={state.position!r},",
-            f"                          gamma={state.residual!r}, weights={state.weights!r}, gain={gain})",
-            f"batch = make_batch({state.source!r}, {state.batch}, {state.width}, seed={state.seed})",
-            f"metrics = {metrics!r}",
-            "",
-            f"runs = simulate(spec, batch, runs={state.runs}, metrics=metrics, seed={state.seed})",
-            "simulated = summarize(runs)  # mean, low, high",
-            "predicted = predict(spec, batch, metrics=metrics)  # infinite width",
-            f"missing = missing_bands(spec, {state.batch}, metrics)",
-            "known = [name for name in metrics if name not in missing]",
-            "band = finite_width(spec, batch, metrics=known)  # this width",
-            "",
-            f"state = representations(spec, batch, layers=[{state.layer}], seed={state.seed})['state'].values[0, 0]",
-            "gram = cosines(state)",
-        ]
-    )
+    return [
+        f"spec = chain_from_options(width={state.width}, depth={state.depth}, activation={state.activation!r},",
+        f"                          norm={state.norm!r}, norm_position={state.position!r},",
+        f"                          gamma={state.residual!r}, weights={state.weights!r}, gain={gain})",
+        f"batch = make_batch({state.source!r}, {state.batch}, {state.width}, seed={state.seed})",
+    ]
+
+
+def _layer_lines(state: DepthState) -> list[str]:
+    """What is known of one layer repeated only."""
+    return [
+        f"missing = missing_bands(spec, {state.batch}, metrics)",
+        "known = [name for name in metrics if name not in missing]",
+        "band = finite_width(spec, batch, metrics=known)  # this width",
+        "",
+        f"state = representations(spec, batch, layers=[{state.layer}], seed={state.seed})['state'].values[0, 0]",
+        "gram = cosines(state)",
+    ]

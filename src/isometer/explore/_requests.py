@@ -8,7 +8,7 @@ from typing import Any
 from isometer.explore._desk import Computation
 from isometer.explore._state import LIMITS, ActivationState, DepthState
 
-_NETWORK = ("activation", "norm", "position", "weights", "gain", "residual", "depth", "width")
+_NETWORK = ("activation", "norm", "position", "weights", "gain", "residual", "depth", "width", "network")
 
 
 def card_jobs(state: ActivationState) -> list[Computation]:

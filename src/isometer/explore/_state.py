@@ -59,6 +59,9 @@ LIMITS: dict[str, Limit] = {
     "seed": Limit(0, 9999),
     "activations": Limit(1, 6),
     "text": Limit(0, 200),  # characters of an expression or a filter
+    "network": Limit(0, 1000),  # characters of a network
+    "steps": Limit(1, 2000),  # of a network, as they are executed
+    "features": Limit(1, 2048),  # inside a network, positions included
     "query": Limit(0, 4000),  # characters of a URL's query
     "upload": Limit(0, 16_000_000),  # bytes of a report
     "uploads": Limit(0, 12),  # reports that are kept
@@ -114,7 +117,7 @@ def choice(name: str, options: tuple[str, ...]) -> Reader:
 
 def line(name: str) -> Reader:
     """Reads a line of text of limited length, without control characters."""
-    longest = int(LIMITS["text"].high)
+    longest = int(LIMITS["network" if name == "network" else "text"].high)
 
     def read(text: str) -> tuple[Any, str | None]:
         clean = " ".join("".join(c if c.isprintable() else " " for c in text).split())
@@ -349,6 +352,7 @@ class DepthState(State):
     layer: int = 5
     rank: str = "effective_rank"
     own_width: str = "off"
+    network: str = ""
 
     readers: ClassVar[Mapping[str, Reader]] = {
         "activation": line("activation"),
@@ -366,6 +370,7 @@ class DepthState(State):
         "layer": lambda text: whole("depth")(text) if text.strip() != "0" else (0, None),  # layer 0 is the input
         "rank": lambda text: choice("rank", tuple(rank_choices()))(text),  # metrics may be registered later
         "own_width": choice("own_width", ("on", "off")),
+        "network": line("network"),
     }
 
     def kept(self, depth: int) -> int:

@@ -20,6 +20,11 @@ def _norm(name: str | Norm) -> tuple[Step, ...]:
     return () if norm is None else (norm,)
 
 
+def _hidden_layer(width: int, hidden: int | None, activation: str, gain: Schedule) -> tuple[Step, ...]:
+    """W₂ φ(W₁ x), four times as wide inside unless told."""
+    return Dense(4 * width if hidden is None else hidden, gain), Act(activation), Dense(width, gain)
+
+
 def chain(*, width: Any = 100, depth: int | None = 50, **fields: Any) -> Network:
     """One layer repeated: the fields of `Chain`.
 
@@ -69,7 +74,7 @@ def preln_mlp(
         >>> preln_mlp(width=8, blocks=3)[0][0].times
         3
     """
-    inner = Dense(4 * width if hidden is None else hidden, gain), Act(activation), Dense(width, gain)
+    inner = _hidden_layer(width, hidden, activation, gain)
     return (Repeat((Residual((*_norm(norm), *inner), branch),), blocks), *_norm(norm)), Shape(width)
 
 
@@ -89,7 +94,7 @@ def postln_mlp(
         >>> len(postln_mlp(width=8, blocks=3)[0][0].body)
         2
     """
-    inner = Dense(4 * width if hidden is None else hidden, gain), Act(activation), Dense(width, gain)
+    inner = _hidden_layer(width, hidden, activation, gain)
     return (Repeat((Residual(inner, branch), *_norm(norm)), blocks),), Shape(width)
 
 

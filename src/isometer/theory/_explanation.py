@@ -234,11 +234,17 @@ class Explanation(Drawn):
 
 
 @overload
-def explain(source: Chain | str | Activation, **layer: Any) -> Explanation: ...
-@overload
 def explain(source: Composition) -> NetworkExplanation: ...
 @overload
-def explain(source: Any, **layer: Any) -> Any: ...
+def explain(
+    source: str | Activation | Chain | Any,
+    *,
+    norm: Norm = ...,
+    norm_position: NormPosition = ...,
+    residual: float | None = ...,
+    gain: float | Literal["forward"] | None = ...,
+    bias_variance: float = ...,
+) -> Explanation: ...
 def explain(
     source: str | Activation | Spec | Any,
     *,
@@ -324,14 +330,16 @@ def _outlook(layer: ChainLayer, kernel: KernelMap) -> tuple[DepthOutlook, ...]:
         if kernel.activation.gain_backward == math.inf and layer.residual is None:
             growth = -math.inf
         return tuple(DepthOutlook(d, float(orthogonal.cosine[d]), float(nearby.gap[d]), growth * d) for d in DEPTHS)
-    return tuple(_row(layer, depth) for depth in DEPTHS)
-
-
-def _row(layer: ChainLayer, depth: int) -> DepthOutlook:
-    try:
-        orthogonal = chain_path(layer, cosine=0.0, depth=depth, slow_layers=_SLOW)
-        nearby = chain_path(layer, gap=NEARBY, depth=depth, slow_layers=_SLOW)
-    except IsometerError:  # variances diverge, or each layer needs a quadrature of its own
-        return DepthOutlook(depth, None, None, None)
-    growth = float(orthogonal.log_gradient[depth]) / (2 * math.log(10))
-    return DepthOutlook(depth, float(orthogonal.cosine[depth]), float(nearby.gap[depth]), growth)
+    known: list[DepthOutlook] = []
+    for deepest in sorted(DEPTHS, reverse=True):
+        try:
+            far = chain_path(layer, cosine=0.0, depth=deepest, slow_layers=_SLOW)
+            near = chain_path(layer, gap=NEARBY, depth=deepest, slow_layers=_SLOW)
+        except IsometerError:  # variances diverge, or each layer needs a quadrature of its own
+            continue
+        growths = far.log_gradient / (2 * math.log(10))
+        known = [
+            DepthOutlook(d, float(far.cosine[d]), float(near.gap[d]), float(growths[d])) for d in DEPTHS if d <= deepest
+        ]
+        break
+    return (*known, *(DepthOutlook(d, None, None, None) for d in DEPTHS[len(known) :]))

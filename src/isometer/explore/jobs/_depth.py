@@ -8,8 +8,13 @@ import numpy as np
 
 from isometer.data._batches import make_batch
 from isometer.errors import IsometerError
+from isometer.explore._state import LIMITS
 from isometer.metrics import cosines
-from isometer.spec import Chain, chain_from_options
+from isometer.spec import Spec, chain_from_options
+from isometer.spec._chain import chain_only
+from isometer.spec._normal_form import length
+from isometer.spec._parser import parse_network
+from isometer.spec._steps import walk
 
 GRADIENT = "gradient_log_norm"
 _ALWAYS = ("orthogonality_gap", "isometry_gap", GRADIENT)
@@ -34,13 +39,21 @@ def network(
     residual: float | None,
     depth: int,
     width: int,
-) -> Chain:
-    """The network of the lab's controls.
+    network: str = "",
+) -> Spec:
+    """The network of the lab's controls, or the one that is written out.
 
     Example:
         >>> network("relu", "batch", "pre", "gaussian", "1", None, 5, 16).operations
         ('weights', 'norm', 'activation')
+        >>> network("relu", "none", "pre", "gaussian", "1", None, 5, 16, "preln_mlp(width=8, blocks=3)").depth
+        4
     """
+    for text in (activation, network):
+        if "import:" in text:
+            raise IsometerError("this page imports nothing; expected an activation by name or as an expression")
+    if network:
+        return written_network(network, width)
     return chain_from_options(
         width=width,
         depth=depth,
@@ -51,6 +64,41 @@ def network(
         gain="forward" if gain == "forward" else 1.0,
         gamma=residual,
     )
+
+
+def written_network(text: str, width: int) -> Spec:
+    """A network as text, within the limits of the page; `width` features enter where it does not say.
+
+    Example:
+        >>> written_network("dense > act('relu') > dense(2)", 5).shape.width
+        5
+        >>> written_network("repeat(repeat(dense, 1000), 1000)", 5)
+        Traceback (most recent call last):
+        ...
+        isometer.errors.IsometerError: the network has 1000000 steps; this page takes 2000 at most — repeat less often
+    """
+    steps, shape = parse_network(text)
+    count, most = length(steps), int(LIMITS["steps"].high)
+    if count > most:  # before anything is unrolled
+        raise IsometerError(f"the network has {count} steps; this page takes {most} at most — repeat less often")
+    spec = Spec(text) if shape is not None else Spec(text, width=width)
+    inside = [getattr(step, name, None) or 1 for step in walk(spec.composition) for name in ("width", "channels")]
+    widest = max([*inside, spec.shape.width]) * spec.shape.positions
+    if widest > LIMITS["features"].high:
+        limit = int(LIMITS["features"].high)
+        raise IsometerError(f"the network has {widest} features; this page takes {limit} at most — make it narrower")
+    return spec
+
+
+def inputs_of(spec: Spec, source: str, batch: int, seed: int) -> Any:
+    """The batch for a network, positions as axes.
+
+    Example:
+        >>> inputs_of(Spec("input(2, [3, 3]) > conv(3, 4) > act('relu') > pool"), "gaussian", 4, 0).shape
+        (4, 2, 3, 3)
+    """
+    flat = make_batch(source, batch, spec.shape.width * spec.shape.positions, seed=seed)
+    return flat.reshape(batch, spec.shape.width, *spec.shape.axes)
 
 
 def simulated(net: dict[str, Any], source: str, batch: int, seed: int, runs: int, rank: str) -> dict[str, Any]:
@@ -69,7 +117,7 @@ def simulated(net: dict[str, Any], source: str, batch: int, seed: int, runs: int
     except ImportError as problem:
         raise IsometerError("simulations need torch — pip install 'isometer[torch]'") from problem
     spec = network(**net)
-    inputs = make_batch(source, batch, net["width"], seed=seed)
+    inputs = inputs_of(spec, source, batch, seed)
     data = simulate(spec, inputs, runs=runs, metrics=metrics_with(rank), seed=seed)
     summary = summarize(data)
     rows = {}
@@ -104,7 +152,7 @@ def predicted(net: dict[str, Any], source: str, batch: int, seed: int, rank: str
     from isometer.theory.prediction import predict
 
     spec, note = network(**net), ""
-    inputs = make_batch(source, batch, net["width"], seed=seed)
+    inputs = inputs_of(spec, source, batch, seed)
     try:
         data = predict(spec, inputs, metrics=metrics_with(rank))
     except IsometerError as problem:
@@ -136,7 +184,7 @@ def own_width(net: dict[str, Any], source: str, batch: int, seed: int, rank: str
     from isometer.theory.prediction import finite_width, missing_bands
 
     spec, metrics = network(**net), metrics_with(rank)
-    inputs = make_batch(source, batch, net["width"], seed=seed)
+    inputs = inputs_of(spec, source, batch, seed)
     missing = missing_bands(spec, batch, metrics)
     known = [name for name in metrics if name not in missing]
     rows = {}
@@ -167,8 +215,9 @@ def geometry(net: dict[str, Any], source: str, batch: int, seed: int, layer: int
         from isometer.simulate import representations
     except ImportError as problem:
         raise IsometerError("simulations need torch — pip install 'isometer[torch]'") from problem
-    inputs = make_batch(source, batch, net["width"], seed=seed)
-    data = representations(network(**net), inputs, layers=[layer], seed=seed)
+    spec = chain_only(network(**net), "the picture of one layer")
+    inputs = inputs_of(spec, source, batch, seed)
+    data = representations(spec, inputs, layers=[min(layer, spec.layers)], seed=seed)
     state = np.asarray(data["state"].values[0, 0], dtype=float)
     if not np.isfinite(state).all():
         raise IsometerError(

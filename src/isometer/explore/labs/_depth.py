@@ -27,6 +27,7 @@ _NETWORK = (
     "residual",
     "depth",
     "width",
+    "network",
     "batch",
     "source",
     "seed",
@@ -69,6 +70,13 @@ def layout(state: DepthState) -> html.Div:
         parts.select("weights", "Weights", t["weights"], WEIGHTS),
         parts.select("gain", "Gain of the weights", t["gain"], {"forward": "principled: 1/√E φ²", "1": "1"}),
         parts.number("residual", "Residual strength γ", t["residual"], step="any", empty="no skip"),
+        parts.text(
+            "network",
+            "Or a network of your own",
+            t["network"],
+            hint="In place of the controls above and of depth: preln_mlp(width=64, blocks=12), or "
+            "repeat(residual(norm('layer') > dense > act('gelu') > dense, 0.3), 12)",
+        ),
         html.H2("Size"),
         parts.slider("depth", "Depth", t["depth"], step=1),
         parts.slider("width", "Width", t["width"], step=1),

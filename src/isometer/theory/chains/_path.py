@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,9 +73,7 @@ def chain_path(
     far = np.array(1.0 + cosine if cosine is not None else 2.0 - float(gap or 0.0))
     if not 0.0 <= near <= 2.0:
         raise IsometerError(f"a cosine lies in [−1, 1] and a gap 1 − ρ in [0, 2]; got 1 − ρ = {float(near)!r}")
-    network = layer.layers(mean_square)
-    network.slow_layers = network.slow_layers if slow_layers is None else slow_layers
-    transient, constant = network.stages(layers)
+    network, transient, constant = _staged(layer, mean_square, layers, slow_layers)
     out = np.empty((3, layers + 1))
     out[:, 0] = float(cosine_of(near, far)), float(near), 0.0
     share = network.first_share
@@ -95,6 +94,16 @@ def chain_path(
     if cosine == 0.0 and layer.activation.is_odd and layer.bias_variance == 0.0:
         out[0], out[1] = 0.0, 1.0  # κ(−ρ) = −κ(ρ): what is left is rounding
     return ChainPath(*out)
+
+
+@lru_cache(maxsize=2)
+def _staged(
+    layer: ChainLayer, mean_square: float, depth: int, slow_layers: int | None
+) -> tuple[Layers, list[Stage], Stage | None]:
+    """The layers and what they do; kept, since pairs of several cosines take the same way."""
+    network = layer.layers(mean_square)
+    network.slow_layers = network.slow_layers if slow_layers is None else slow_layers
+    return network, *network.stages(depth)
 
 
 def _log_carried(stage: Stage) -> float:

@@ -160,7 +160,7 @@ def controlled_statistics(columns: Columns, scramble: int = 0) -> tuple[Floats, 
     y = evaluate(operations[1:], x)
     gram, mean = y.T @ y / len(y), y.mean(axis=0)
     up, down = np.maximum(x, 0.0), np.minimum(x, 0.0)
-    right, left = (float(np.vdot(side, y) / max(np.vdot(side, side), 1e-300)) for side in (up, down))
+    right, left = (float(np.vdot(side, y)) / max(float(np.vdot(side, side)), 1e-300) for side in (up, down))
     near = right * up + left * down
     try:
         exact = two_ray_gram(columns.covariance, (right, left), kind)[0]
