@@ -14,6 +14,7 @@ NAMES = (
     "doctor",
     "kernels",
     "mixed_kernels",
+    "prediction",
     "run",
     "treatment",
     "training",
