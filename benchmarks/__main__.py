@@ -15,6 +15,7 @@ NAMES = (
     "kernels",
     "mixed_kernels",
     "empirical_kernels",
+    "prediction",
     "run",
     "treatment",
     "training",

@@ -72,8 +72,8 @@ def test_what_theory_has_no_band_of_is_simulated() -> None:
     out = " ".join(printed(*SMALL, "--gamma", "0.5", "--norm", "layer", "--metric", "rank").split())
     assert "this width by simulation, not theory: 100 networks, for rank" in out
     block = "repeat(residual(norm('layer') > dense > act('gelu') > dense, scale=0.3), 3)"
-    for options in (["--batch", "40"], ["--network", block, "--batch", "4"]):
-        own = printed("predict", "--width", "30", "--depth", "2", *options, "--metric", "log_norm", "--json")
+    for options in (["--width", "30", "--depth", "2", "--batch", "40"], ["--network", block, "--batch", "4"]):
+        own = printed("predict", *options, "--metric", "log_norm", "--json")
         found = json.loads(own)["metrics"]["log_norm"]
         assert (found["band_from"], found["draws"], found["no_band_because"]) == ("simulation", 100, None)
         assert found["low"][-1] < found["finite_width_mean"][-1] < found["high"][-1]

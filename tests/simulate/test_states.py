@@ -15,20 +15,22 @@ SPECS = [
     Spec(width=12, depth=6, norm=Norm.named("batch")),
     Spec(width=12, depth=6, activation="relu"),
     Spec(width=12, depth=6, activation="identity", weights="orthogonal", norm=Norm.named("batch-rescale")),
+    Spec("input(12) > repeat(residual(norm('layer') > dense(9) > act('gelu') > dense(12), scale=0.5), 6)"),
 ]
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=["batch", "homogeneous", "haar"])
+@pytest.mark.parametrize("spec", SPECS, ids=["batch", "homogeneous", "haar", "skips"])
 @pytest.mark.parametrize("at", ["post", "pre"])
 def test_same_runs_as_simulate(spec: Spec, at: str) -> None:
     batch = make_batch("gaussian", 5, 12, seed=3)
     told = simulate(spec, batch, runs=3, seed=7, metrics=["orthogonality_gap", "log_norm"], at=at)  # type: ignore[arg-type]
-    data = representations(spec, batch, layers=[6, 0, 2], runs=3, seed=7, at=at)
-    assert data["layer"].values.tolist() == [0, 2, 6]
+    layers = [1, 2, 6] if at == "pre" else [0, 2, 6]  # skips: activations see fewer features than the input has
+    data = representations(spec, batch, layers=layers[::-1], runs=3, seed=7, at=at)
+    assert data["layer"].values.tolist() == layers
     gap = orthogonality_gap(data["state"].values)
-    assert np.allclose(gap, told["orthogonality_gap"].sel(layer=[0, 2, 6]), atol=1e-12)
+    assert np.allclose(gap, told["orthogonality_gap"].sel(layer=layers), atol=1e-12)
     logs = np.log(np.linalg.norm(data["state"].values, axis=(2, 3))) + data["log_scale"].values
-    assert np.allclose(logs, told["log_norm"].sel(layer=[0, 2, 6]), atol=1e-10)
+    assert np.allclose(logs, told["log_norm"].sel(layer=layers), atol=1e-10)
 
 
 def test_more_runs_leave_the_first_as_they_are() -> None:
@@ -51,4 +53,5 @@ def test_bad_requests(options: dict[str, object], message: str) -> None:
         representations(SPECS[0], make_batch("gaussian", 5, 12), **options)  # type: ignore[arg-type]
     mixed = Spec(width=(12, 8), depth=2)
     with pytest.raises(IsometerError, match="widths differ"):
-        representations(mixed, make_batch("gaussian", 5, 12), layers=[1])
+        representations(mixed, make_batch("gaussian", 5, 12), layers=[1, 2])
+    assert representations(mixed, make_batch("gaussian", 5, 12), layers=[2])["state"].shape == (1, 1, 5, 8)

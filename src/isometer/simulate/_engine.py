@@ -169,7 +169,7 @@ def _run_chunk(
     # all chunks have one shape, so that the bits of a run do not depend on how many runs there are
     batch = torch.cat([own, own[:1].expand(slots - len(runs), *own.shape[1:])]).contiguous()
     layers = depth_of(spec)
-    chain = _chain(spec, engine, batch, seed, runs, backward)
+    chain = walk_of(spec, engine, batch, seed, runs, backward=backward)
     recorder = Recorder(metrics, slots, layers, at)
     if recorder.reads_attention and isinstance(chain, NetworkWalk):
         chain.read_attention()
@@ -189,8 +189,8 @@ def _run_chunk(
     return recorder, chain
 
 
-def _chain(
-    spec: Spec, engine: Engine, batch: torch.Tensor, seed: int, runs: Sequence[int], backward: bool
+def walk_of(
+    spec: Spec, engine: Engine, batch: torch.Tensor, seed: int, runs: Sequence[int], *, backward: bool
 ) -> LayerChain | NetworkWalk:
     """One layer repeated has an engine of its own, which draws and decomposes less."""
     if isinstance(spec, Chain):

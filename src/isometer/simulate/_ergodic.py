@@ -21,6 +21,7 @@ from isometer.simulate._gram import triangle
 from isometer.simulate._measure import Factors, Measured, metric_name, of_factors, of_representation
 from isometer.simulate._work import simulation_work
 from isometer.spec import Chain
+from isometer.spec._chain import chain_only
 from isometer.trajectory import versions
 from isometer.work import Work, check_work
 
@@ -170,6 +171,7 @@ def _check_finite(chain: LayerChain) -> None:
 
 
 def _repeatable(spec: Chain) -> Chain:
+    spec = chain_only(spec, "ergodic_average")
     if set(spec.width if isinstance(spec.width, tuple) else (spec.width,)) != {spec.input_width}:
         raise IsometerError("a chain that repeats one layer needs equal widths of input and layers — pass one width")
     return spec

@@ -12,18 +12,21 @@ import xarray
 
 from isometer.checks import seed_number
 from isometer.errors import IsometerError
-from isometer.simulate._chain import LayerChain
-from isometer.simulate._engine import checked_batch, checked_engine, one_thread, sizes_of
-from isometer.simulate._work import check_simulation_work
-from isometer.spec import Chain
-from isometer.spec._chain import chain_only
+from isometer.simulate._chain import Engine, LayerChain
+from isometer.simulate._engine import checked_batch, checked_engine, depth_of, one_thread, sizes_of
+from isometer.simulate._network import NetworkWalk
+from isometer.simulate._network_work import check_network_work
+from isometer.simulate._steps import check_covered
+from isometer.simulate._work import Sizes, check_simulation_work
+from isometer.spec import Chain, Spec
 from isometer.trajectory import versions
 
 _LARGEST = 1 << 26  # entries of a Jacobian
+_COPIES = 64  # of a network that are run together
 
 
 def jacobian_spectrum(
-    spec: Chain,
+    spec: Spec,
     batch: Any,
     *,
     runs: int = 16,
@@ -34,15 +37,16 @@ def jacobian_spectrum(
 ) -> xarray.Dataset:
     """Singular values of `∂(output of the last layer)/∂(input)` for the whole batch, as logarithms.
 
-    The Jacobian has n·d_out rows and n·d_in columns; batch norm couples the samples. All rows go back through one draw
-    of the network together, so this is for small networks. Dynamical isometry is all logarithms being equal.
+    The Jacobian has n·d_out rows and n·d_in columns, positions included; batch norm couples the samples. All rows go
+    back through one draw of the network together, so this is for small networks. Dynamical isometry is all logarithms
+    being equal.
 
     Args:
         spec: the network.
         batch: the input, `(n, d)` or `(runs, n, d)`.
         runs: number of independent networks.
         seed: seed of the weights; the forward pass is that of `simulate` in law.
-        engine: `"gram"`, `"dense"` or `"auto"`.
+        engine: `"gram"`, `"dense"` or `"auto"`; networks other than one layer repeated have the dense one.
         device: torch device.
         dtype: `"float32"` or `"float64"`.
 
@@ -59,41 +63,41 @@ def jacobian_spectrum(
 
     Implements: 001/eq-C.78-80.
     """
-    spec = chain_only(spec, "jacobian_spectrum")
+    check_covered(spec)
     inputs = checked_batch(spec, batch, runs, device, dtype)
     chosen, seed = checked_engine(spec, engine), seed_number(seed)
-    samples, fan_in, fan_out = inputs.shape[-2], spec.fan_in[0], spec.widths[-1]
-    rows = samples * fan_out
-    if rows * samples * max(*spec.fan_in, *spec.widths) > _LARGEST:
+    if not isinstance(spec, Chain):
+        if engine == "gram":
+            raise IsometerError(
+                "engine='gram' for the Jacobian of a network that is not one layer repeated; expected the dense one, "
+                "which draws the weights — pass engine='dense'"
+            )
+        chosen = "dense"
+    shapes = [spec.shape, *(shape for _, shape in spec.executed_layers())]
+    sizes = [shape.width * shape.positions for shape in shapes]
+    samples = inputs.shape[-2]
+    rows, columns = samples * sizes[-1], samples * sizes[0]
+    if rows * samples * max(sizes) > _LARGEST:
         raise IsometerError(
-            f"the Jacobian of {samples} samples has {rows} × {samples * fan_in} entries; expected at most {_LARGEST} "
+            f"the Jacobian of {samples} samples has {rows} × {columns} entries; expected at most {_LARGEST} "
             "with the widest layer — pass a smaller batch or width"
         )
-    # every row of the Jacobian is a cotangent of all samples
-    sizes = replace(sizes_of(spec, chosen, inputs, True), samples=rows * samples)
-    check_simulation_work("the Jacobian", replace(sizes, runs=runs), ("layers", "runs"))
-    logarithms = np.full((runs, min(rows, samples * fan_in)), -math.inf)
+    _check_work(spec, chosen, inputs, runs, rows)
+    logarithms = np.full((runs, min(rows, columns)), -math.inf)
     with one_thread(), torch.no_grad():
         for run in range(runs):
             own = inputs if inputs.dim() == 2 else inputs[run]
-            # each row of the Jacobian is a cotangent of the whole batch: `samples` rows of δZ
-            chain = LayerChain(spec, chosen, own[None].contiguous(), seed=seed, runs=[run], rows=rows * samples)
-            for layer in range(1, spec.layers + 1):
-                chain.step(layer)
-            unit = torch.eye(rows, dtype=own.dtype, device=own.device).reshape(1, rows, samples, fan_out)
-            scale: dict[str, float] = {}
-
-            # the default argument binds the dictionary of this run
-            def visit(layer: int, _: Any, __: Any, log_scale: torch.Tensor, scale: Any = scale) -> None:
-                scale["input"] = float(log_scale[0])  # the last visit is that of the input
-
-            back = chain.backward(unit, torch.zeros(1, dtype=torch.float64, device=own.device), visit)
-            values = torch.linalg.svdvals(back.reshape(rows, samples * fan_in)).to(torch.float64).cpu().numpy()
-            if int(chain.nonfinite_layer[0]) >= 0:
+            if isinstance(spec, Chain):
+                found = _of_chain(spec, chosen, own.contiguous(), seed, run, rows)
+            else:
+                found = _of_network(spec, chosen, own.contiguous(), seed, run, rows)
+            if found is None:
                 logarithms[run] = math.nan
                 continue
+            jacobian, log_scale = found
+            values = torch.linalg.svdvals(jacobian).to(torch.float64).cpu().numpy()
             positive = values > 0
-            logarithms[run, positive] = np.log(values[positive]) + scale["input"]
+            logarithms[run, positive] = np.log(values[positive]) + log_scale
     # log-mean-exp around the largest: the values themselves may exceed any float; 0 in place of an infinite
     # largest keeps −inf − (−inf) out
     largest = logarithms.max(1, keepdims=True)
@@ -105,3 +109,61 @@ def jacobian_spectrum(
         coords={"run": np.arange(runs), "index": np.arange(logarithms.shape[1])},
         attrs={"spec": spec.to_json(), "engine": chosen, "seed": seed, "versions": versions()},
     )
+
+
+def _check_work(spec: Spec, engine: Engine, inputs: torch.Tensor, runs: int, rows: int) -> None:
+    sizes = sizes_of(spec, engine, inputs, True)
+    if isinstance(sizes, Sizes):
+        # every row of the Jacobian is a cotangent of all samples
+        check_simulation_work(
+            "the Jacobian", replace(sizes, samples=rows * sizes.samples, runs=runs), ("layers", "runs")
+        )
+    else:
+        check_network_work("the Jacobian", replace(sizes, runs=runs * rows))
+
+
+def _of_chain(
+    spec: Chain, engine: Engine, batch: torch.Tensor, seed: int, run: int, rows: int
+) -> tuple[torch.Tensor, float] | None:
+    """The Jacobian of one run up to the exponential of a number; None where the run overflows."""
+    samples = len(batch)
+    # each row of the Jacobian is a cotangent of the whole batch: `samples` rows of δZ
+    chain = LayerChain(spec, engine, batch[None], seed=seed, runs=[run], rows=rows * samples)
+    for layer in range(1, spec.layers + 1):
+        chain.step(layer)
+    unit = torch.eye(rows, dtype=batch.dtype, device=batch.device).reshape(1, rows, samples, -1)
+    scales: list[torch.Tensor] = []
+    zero = torch.zeros(1, dtype=torch.float64, device=batch.device)
+    back = chain.backward(unit, zero, lambda layer, _, __, log_scale: scales.append(log_scale))
+    if int(chain.nonfinite_layer[0]) >= 0:
+        return None
+    return back.reshape(rows, -1), float(scales[-1][0])  # the last visit is that of the input
+
+
+def _of_network(
+    spec: Spec, engine: Engine, batch: torch.Tensor, seed: int, run: int, rows: int
+) -> tuple[torch.Tensor, float] | None:
+    """As `_of_chain`; every row goes back through a copy of the run, whose weights are drawn again alike."""
+    parts: list[torch.Tensor] = []
+    logs: list[torch.Tensor] = []
+    for start in range(0, rows, _COPIES):
+        copies = min(_COPIES, rows - start)
+        walk = NetworkWalk(
+            spec, engine, batch.expand(copies, *batch.shape), seed=seed, runs=[run] * copies, backward=True
+        )
+        for layer in range(1, depth_of(spec) + 1):
+            walk.step(layer)
+        if int(walk.nonfinite_layer[0]) >= 0:
+            return None
+        unit = torch.eye(rows, dtype=batch.dtype, device=batch.device)[start : start + copies]
+        scales: list[torch.Tensor] = []
+        zero = torch.zeros(copies, dtype=torch.float64, device=batch.device)
+        shape = (copies, len(batch), -1)
+        back = walk.backward(unit.reshape(shape), zero, lambda _, __, ___, log, own=scales: own.append(log))  # type: ignore[misc]
+        parts.append(back.reshape(copies, -1))
+        logs.append(scales[-1])
+    log_scale = torch.cat(logs)  # of every row; the largest is left out of all
+    alive = torch.isfinite(log_scale)
+    top = float(log_scale[alive].max()) if bool(alive.any()) else 0.0
+    sizes = torch.where(alive, torch.exp(log_scale - top), 0.0).to(batch.dtype)
+    return torch.cat(parts) * sizes[:, None], top

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,24 @@ import xarray
 
 from isometer.checks import seed_number
 from isometer.errors import IsometerError
-from isometer.simulate._chain import LayerChain
-from isometer.simulate._engine import checked_batch, checked_engine, chunk_size, one_thread, sizes_of
-from isometer.simulate._work import check_simulation_work
-from isometer.spec import Chain
-from isometer.spec._chain import chain_only
+from isometer.simulate._engine import (
+    check_sizes,
+    checked_batch,
+    checked_engine,
+    chunk_size,
+    depth_of,
+    one_thread,
+    sizes_of,
+    walk_of,
+)
+from isometer.simulate._steps import check_covered
+from isometer.spec import Spec
 
 _LARGEST = 1 << 27  # numbers that are returned at most, 1 GiB
 
 
 def representations(
-    spec: Chain,
+    spec: Spec,
     batch: Any,
     *,
     layers: Sequence[int],
@@ -35,9 +43,9 @@ def representations(
     The runs are those of `simulate` with the same arguments.
 
     Args:
-        spec: the network, of one width.
-        batch: the input, `(n, d)` or `(runs, n, d)`.
-        layers: which, from 0 (the input) to the depth.
+        spec: the network.
+        batch: the input, as in `simulate`.
+        layers: which, from 0 (the input) to the depth; all of one width.
         runs: number of independent networks.
         seed: seed of the weights.
         engine: `"gram"`, `"dense"` or `"auto"`.
@@ -45,7 +53,8 @@ def representations(
 
     Returns:
         `state` over `run`, `layer`, `sample`, `feature`, and `log_scale` over `run`, `layer`: the representation is
-        `state · exp(log_scale)`, where the scale is 1 unless the network is homogeneous.
+        `state · exp(log_scale)`, where the scale is 1 unless the network is homogeneous. Positions are flattened,
+        features first.
 
     Raises:
         IsometerError: a layer is outside the network, widths differ, or the result would not fit into memory.
@@ -57,46 +66,55 @@ def representations(
         >>> representations(spec, make_batch("gaussian", 4, 8), layers=[0, 5])["state"].shape
         (1, 2, 4, 8)
     """
-    spec = chain_only(spec, "representations")
+    check_covered(spec)
+    depth = depth_of(spec)
     if any(isinstance(one, bool) or not isinstance(one, int | np.integer) for one in layers):
-        raise IsometerError(f"layers are {str(list(layers))[:60]}; expected whole numbers from 0 to {spec.layers}")
+        raise IsometerError(f"layers are {str(list(layers))[:60]}; expected whole numbers from 0 to {depth}")
     wanted = sorted({int(one) for one in layers})
-    if not wanted or wanted[0] < 0 or wanted[-1] > spec.layers:
-        raise IsometerError(f"layers are {list(layers)}; expected numbers from 0 to {spec.layers}, the depth")
+    if not wanted or wanted[0] < 0 or wanted[-1] > depth:
+        raise IsometerError(f"layers are {list(layers)}; expected numbers from 0 to {depth}, the depth")
     seed = seed_number(seed)
-    if set(spec.width if isinstance(spec.width, tuple) else (spec.width,)) != {spec.input_width}:
-        raise IsometerError(
-            "the widths differ; representations of one width can be returned — pass width=…, one number"
-        )
     if at not in ("post", "pre"):
         raise IsometerError(f"at is {at!r}; expected 'post' or 'pre' — pass one of them")
     inputs = checked_batch(spec, batch, runs, "cpu", "float64")
     chosen = checked_engine(spec, engine)
-    check_simulation_work("the simulation", sizes_of(spec, chosen, inputs, False, runs=runs))
-    count = runs * len(wanted) * inputs.shape[-2] * spec.widths[0]
+    check_sizes("the simulation", sizes_of(spec, chosen, inputs, False, runs=runs))
+    shapes = [spec.shape, *(shape for _, shape in islice(spec.executed_layers(), wanted[-1]))]
+    count = runs * inputs.shape[-2] * sum(shapes[layer].width * shapes[layer].positions for layer in wanted)
     if count > _LARGEST:
         raise IsometerError(f"{count} numbers would be returned; expected at most {_LARGEST} — ask for fewer layers")
     slots = chunk_size(spec, chosen, inputs, backward=False)
-    states = np.empty((runs, len(wanted), inputs.shape[-2], spec.widths[0]))
-    scales = np.zeros((runs, len(wanted)))
+    states: list[list[np.ndarray[Any, Any]]] = [[] for _ in wanted]
+    scales: list[list[np.ndarray[Any, Any]]] = [[] for _ in wanted]
     with one_thread(), torch.no_grad():
         for start in range(0, runs, slots):
             indices = range(start, min(start + slots, runs))
             own = inputs[indices.start : indices.stop] if inputs.dim() == 3 else inputs.expand(len(indices), -1, -1)
             # all chunks have one shape, so that the bits of a run do not depend on how many runs there are
             padding = own[:1].expand(slots - len(indices), *own.shape[1:])
-            chain = LayerChain(spec, chosen, torch.cat([own, padding]).contiguous(), seed=seed, runs=indices)
+            walk = walk_of(spec, chosen, torch.cat([own, padding]).contiguous(), seed, indices, backward=False)
             for layer in range(wanted[-1] + 1):
                 if layer:
-                    chain.step(layer)
+                    walk.step(layer)
                 if layer in wanted:
-                    place = (slice(indices.start, indices.stop), wanted.index(layer))
-                    value = chain.value if at == "post" or layer == 0 else chain.pre
-                    scale = chain.log_scale if at == "post" or layer == 0 else chain.pre_log_scale
-                    states[place] = value[: len(indices)].numpy()
-                    scales[place] = scale[: len(indices)].numpy()
+                    place = wanted.index(layer)
+                    value = walk.value if at == "post" or layer == 0 else walk.pre
+                    scale = walk.log_scale if at == "post" or layer == 0 else walk.pre_log_scale
+                    states[place].append(value[: len(indices)].numpy().copy())
+                    scales[place].append(scale[: len(indices)].numpy().copy())
+            _check_widths([found[0].shape[-1] for found in states], wanted)
+    state = np.stack([np.concatenate(found) for found in states], axis=1)
+    scale_logs = np.stack([np.concatenate(found) for found in scales], axis=1)
     return xarray.Dataset(
-        {"state": (("run", "layer", "sample", "feature"), states), "log_scale": (("run", "layer"), scales)},
+        {"state": (("run", "layer", "sample", "feature"), state), "log_scale": (("run", "layer"), scale_logs)},
         coords={"layer": wanted},
         attrs={"spec": spec.to_json(), "seed": seed, "engine": chosen},
     )
+
+
+def _check_widths(widths: Sequence[int], layers: Sequence[int]) -> None:
+    if len(set(widths)) > 1:
+        told = ", ".join(f"{width} at layer {layer}" for layer, width in zip(layers, widths, strict=True))
+        raise IsometerError(
+            f"the widths differ ({told}); representations of one width can be returned — ask for layers of one width"
+        )

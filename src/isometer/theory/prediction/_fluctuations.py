@@ -326,7 +326,7 @@ class _Influences:
 
     def mean_product(self, other: _Influences) -> Floats:
         """The mean over points of one times the other."""
-        total = 0.0
+        total = np.zeros((1, 1))
         for points in _blocks(len(self.y)):
             left = self.at(points)
             total = total + left @ (left if other is self else other.at(points)).T

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +98,7 @@ def _repeated(spec: Spec) -> tuple[tuple[Step, ...], Repeat | None]:
     if not places:
         return (), None
     _, place, block = max(places, key=lambda one: one[:2])
-    shapes = [shape for _, shape in islice(layers_of((*steps[:place], block), spec.shape), spec.depth or 1)]
+    shapes = [shape for _, shape in layers_of((*steps[:place], block), spec.shape)]
     # the first turn may change the width; the others must not
     return (steps[:place], block) if len(shapes) < 2 or shapes[-1] == shapes[-2] else ((), None)
 

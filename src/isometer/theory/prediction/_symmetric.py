@@ -74,8 +74,8 @@ def unpacked_operator(operator: Floats) -> Floats:
         >>> unpacked_operator(np.eye(3)).round(12).tolist()[1]  # the mean of both entries off the diagonal
         [0.0, 0.5, 0.5, 0.0]
     """
-    whole = unpacked(unpacked(operator).transpose(1, 2, 0))
-    return whole.reshape((whole.shape[0] ** 2,) * 2)
+    whole = unpacked(unpacked(operator).transpose(1, 2, 0))  # (a, b, i, j): what is read comes first
+    return whole.reshape((whole.shape[0] ** 2,) * 2).T
 
 
 def congruence(matrix: Floats) -> Floats:

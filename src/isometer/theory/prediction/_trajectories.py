@@ -67,8 +67,8 @@ def predict(
         A trajectory of one run. Attributes: `engine` is `"theory"`; `fixed_point` of the layer or block that is
         repeated (JSON: `diagonal`, `off_diagonal`, `condition_number`, or null), `local_rate`,
         `gradient_growth_per_layer`, `depth_scale` (nan where there is none); `note`; `first_nonfinite_layer`, the layer
-        at which variances diverge (−1: none); for other networks `relative_error`, the sum of those of the expectations
-        that were taken.
+        at which variances diverge (−1: none); for other networks than chains `relative_error`, the sum of those of the
+        expectations that were taken.
 
     Raises:
         IsometerError: no theory covers the spec; the message names the assumption that fails and a covered spec.
