@@ -282,6 +282,7 @@ def test_what_can_be_drawn(tmp_path: Path) -> None:
         "explanation": isometer.explain("tanh"),
         "phases": isometer.phase_diagram("tanh", points=5),
         "report": look(mlp()),
+        "treatment": isometer.treat(faint(), stress=False),
         "kernel": isometer.theory.kernels.kernel_matrix("relu", np.eye(3), 2),
     }
     for name, value in drawn.items():

@@ -45,7 +45,7 @@ def parameter_rows(command: Any, context: Any) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for parameter in sorted(command.get_params(context), key=lambda p: p.param_type_name != "argument"):
         record = parameter.get_help_record(context)
-        if record is not None and record[0] != "--help":
+        if record is not None and "--help" not in record[0]:
             rows.append((re.sub(r" <[^|>]+>$", "", record[0]), " ".join(record[1].split())))
     return rows
 
@@ -65,6 +65,16 @@ def plain(text: str | None) -> str:
     return re.sub(r"\[/?[a-z ]*\]", "", (text or "").replace("\b", "")).strip()
 
 
+def examples(epilog: str) -> str:
+    r"""The examples of a command, one a line, without their heading.
+
+    Example:
+        >>> examples("[bold]Examples[/]\n  isometer explain relu\n  isometer explain gelu")
+        'isometer explain relu\nisometer explain gelu'
+    """
+    return "\n".join(plain(line.replace("\\[", "[")) for line in epilog.splitlines()[1:])
+
+
 class Commands(SphinxDirective):
     """One section per command of a package."""
 
@@ -80,6 +90,8 @@ class Commands(SphinxDirective):
             for paragraph in re.split(r"\n\s*\n", plain(command.help)):
                 section += nodes.paragraph("", "", *text_nodes(" ".join(paragraph.split())))
             section += nodes.literal_block(text=usage(path, command, context), language="text")
+            if command.epilog:
+                section += nodes.literal_block(text=examples(command.epilog), language="text")
             rows = parameter_rows(command, context)
             if rows:
                 section += definition_table(rows)

@@ -226,7 +226,8 @@ def doctor(
         with using(threads):
             _gallery(source, batch, seed, as_json)
         return
-    need("torch", "this part of isometer")
+    with status("loading torch"):
+        need("torch", "this part of isometer")
     from isometer.doctor._loading import load_baseline, load_target, load_weights, network_target
     from isometer.doctor.diagnosis._comparison import compare
 

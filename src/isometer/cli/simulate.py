@@ -18,6 +18,7 @@ from isometer.cli._shared import (
     emit,
     next_step,
     progress_bar,
+    status,
     tell_file,
 )
 from isometer.files import write_whole
@@ -45,7 +46,8 @@ def simulate(
     [bold]isometer simulate --network 'preln_mlp(width=64, blocks=12)'[/],
     [bold]isometer simulate --width 1000 --batch 10 --input correlated:0.9 --backward --plot net.png[/]
     """
-    from isometer.simulate import simulate as run_simulation
+    with status("loading torch"):
+        from isometer.simulate import simulate as run_simulation
 
     check_folders(plot, out)
     with allowing(memory, time):

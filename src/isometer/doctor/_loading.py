@@ -12,6 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -255,14 +256,14 @@ def make_batch_for(
     if target.patient is not None:
         if images is None:
             return target.patient.example(n, seed)
-        return target.patient.example(n, seed, Images.of(_small_grey(images[0]), images[1]))
+        return target.patient.example(n, seed, _patient_images(data))
     size = 32 if n is None else n
     shape = shape or target.shape
     if images is None:
         return made_up_batch(target.model, size, shape=shape, seed=seed), None
     pixels, labels = images
     chosen = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))[:size].numpy()
-    batch = torch.from_numpy(pixels[chosen].astype(np.float32))
+    batch = torch.from_numpy(pixels[chosen].astype(np.float32) / 255.0)
     batch = (batch - batch.mean()) / batch.std()
     if shape is None and isinstance(first_layer(target.model), nn.Linear):
         shape = (batch[0].numel(),)
@@ -287,11 +288,19 @@ def _small_grey(images: np.ndarray) -> np.ndarray:
     return grey
 
 
+@lru_cache(maxsize=1)  # a stress test asks for dozens of batches
 def _images(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """All images, as bytes, and their labels."""
     from isometer.data import load
 
     loaded = load(name)
-    return loaded.images.astype(np.float32) / 255.0, loaded.labels
+    return loaded.images, loaded.labels
+
+
+@lru_cache(maxsize=1)
+def _patient_images(name: str) -> Images:
+    pixels, labels = _images(name)
+    return Images.of(_small_grey(pixels.astype(np.float32) / 255.0), labels)
 
 
 def load_baseline(path: Path) -> dict[str, Any]:

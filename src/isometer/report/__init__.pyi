@@ -1,6 +1,5 @@
 from ._cards import activation_card as activation_card
 from ._cards import comparison_table as comparison_table
-from ._cards import number as number
 from ._doctor_page import doctor_page as doctor_page
 from ._doctor_page import save_page as save_page
 from ._doctor_terminal import print_report as print_report
@@ -8,6 +7,7 @@ from ._kernels import kernel_card as kernel_card
 from ._kernels import kernel_picture as kernel_picture
 from ._kernels import phase_card as phase_card
 from ._kernels import phase_picture as phase_picture
+from ._numbers import number as number
 from ._pictures import PALETTE as PALETTE
 from ._pictures import activation_picture as activation_picture
 from ._pictures import new_figure as new_figure

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from isometer.report._cards import number
+from isometer.report._numbers import number
 
 if TYPE_CHECKING:
     from isometer.solvers import Answer

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from isometer.activations import ENTRIES, Activation, activation
+from isometer.report._numbers import number
 from isometer.theory import Explanation, KernelMap, NetworkExplanation
 from isometer.theory._network_explanation import NEARBY
 from isometer.theory.chains import Approach
@@ -24,16 +25,6 @@ _CASES = {
     4: "case 4: κ(0) > 0, κ′(1) > 1",
 }
 _FATE = {None: "unchanged", 1: "orthogonal", 2: "collapse", 3: "slow collapse", 4: "settles"}
-
-
-def number(value: float | None, digits: int = 6) -> str:
-    """A number for reading: short, with ∞ and – spelt as such."""
-    if value is None:
-        return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    text = f"{value:.{digits}g}"
-    return "0" if float(text) == 0.0 else text.replace("-", "−")
 
 
 def power_of_ten(log10: float | None) -> str:

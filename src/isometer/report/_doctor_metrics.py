@@ -11,9 +11,9 @@ from isometer.errors import IsometerError
 from isometer.metrics import METRICS
 from isometer.metrics._catalogue import added, describe
 from isometer.metrics._metric import GAIN_RATIO, GROUPS
-from isometer.report._cards import number
 from isometer.report._document import SCHEMA, WRITE
 from isometer.report._evidence_words import evidence_label
+from isometer.report._numbers import number
 
 _SEVERITY = {"severe": 0, "moderate": 1}
 

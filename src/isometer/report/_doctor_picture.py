@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,45 @@ def doctor_picture(report: Mapping[str, Any]) -> Figure:
     return figure
 
 
+def treatment_picture(before: Mapping[str, Any], after: Mapping[str, Any], summary: str) -> Figure:
+    """The same three panels with the curves before and after a treatment.
+
+    Args:
+        before: the dictionary of the report on the untreated model.
+        after: of the treated one.
+        summary: the title.
+
+    Example:
+        >>> import torch
+        >>> from isometer.doctor import diagnose
+        >>> report = diagnose(torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()), stress=False).to_dict()
+        >>> len(treatment_picture(report, report, "nothing to treat").axes)
+        3
+    """
+    arms = (("before", columns(before), PALETTE[1]), ("after", columns(after), PALETTE[0]))
+    names = [name for name in _CURVES if any(name in values for _, values, _ in arms)]
+    figure, axes = new_figure(max(1, len(names)), width=4.2, height=3.2)
+    for axis, name in zip(axes.ravel(), names, strict=False):
+        every: list[float] = []
+        for label, values, colour in arms:
+            curve = np.array(values.get(name, []), dtype=float)
+            seen = np.isfinite(curve)
+            every += curve[seen].tolist()
+            axis.plot(np.flatnonzero(seen), curve[seen], ".-", color=colour, linewidth=1.2, markersize=4, label=label)
+        _finish(axis, name, np.array(every))
+    figure.suptitle(textwrap.shorten(summary, 140, placeholder=" …"), fontsize=10, x=0.01, ha="left")
+    return figure
+
+
+def _finish(axis: Any, name: str, values: Any) -> None:
+    """Scale, title and legend of a panel."""
+    if name == "rms" and len(values) > 1 and (values > 0).all() and describe(name).log_axis(values):
+        axis.set_yscale("log")
+    axis.set_title(_TITLES.get(name, describe(name).title), fontsize=9)
+    axis.set_xlabel("layer")
+    axis.legend(frameon=False, fontsize=7)
+
+
 def _draw(axis: Any, name: str, values: Sequence[float], report: Mapping[str, Any]) -> None:
     layers = np.arange(len(values))
     curve = np.array(values, dtype=float)
@@ -59,13 +99,8 @@ def _draw(axis: Any, name: str, values: Sequence[float], report: Mapping[str, An
         at = np.array(report["prediction"]["layers"])
         low, high = (np.array(shown(name, predicted[part]), dtype=float) for part in ("low", "high"))
         axis.fill_between(at, low, high, color=PALETTE[2], alpha=0.25, linewidth=0, label="expected at this width")
-    positive = curve[seen & (curve > 0)]
-    if name == "rms" and len(positive) == seen.sum() > 1 and describe(name).log_axis(positive):
-        axis.set_yscale("log")
     _mark(axis, report, np.where(seen, curve, np.nan))
-    axis.set_title(_TITLES.get(name, describe(name).title), fontsize=9)
-    axis.set_xlabel("layer")
-    axis.legend(frameon=False, fontsize=7)
+    _finish(axis, name, curve[seen])
     if not seen.any():
         axis.text(0.5, 0.5, "not finite", ha="center", transform=axis.transAxes)
 

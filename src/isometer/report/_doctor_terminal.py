@@ -15,7 +15,6 @@ from rich.text import Text
 from isometer.metrics._catalogue import added
 from isometer.metrics._metric import GAIN_RATIO
 from isometer.report._advice import ranked_advice
-from isometer.report._cards import number
 from isometer.report._cause_words import CauseWords, also_helps, cause_words, together, unexplained
 from isometer.report._doctor_fragments import compared, setting, verdict
 from isometer.report._doctor_metrics import (
@@ -29,6 +28,7 @@ from isometer.report._doctor_metrics import (
     printable,
     where,
 )
+from isometer.report._numbers import number
 from isometer.report._outlook_words import (
     after_words,
     because,

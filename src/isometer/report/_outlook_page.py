@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from isometer.report._cards import number
 from isometer.report._doctor_metrics import real
 from isometer.report._loss_picture import LossCurve, loss_picture
+from isometer.report._numbers import number
 from isometer.report._outlook_words import (
     after_words,
     has_verdicts,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from isometer.report._advice import ranked_advice
-from isometer.report._cards import number
 from isometer.report._cause_words import first_cause
 from isometer.report._doctor_metrics import elided, ordered, real
+from isometer.report._numbers import number
 
 ANSWERS = {"trains": "yes", "slow": "slowly", "sick": "no", "unknown": "unclear"}
 """What stands in the table for a verdict."""

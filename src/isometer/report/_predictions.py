@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from isometer.metrics._catalogue import describe
-from isometer.report._cards import number
+from isometer.report._numbers import number
 from isometer.report._pictures import PALETTE, new_figure
 from isometer.report._trajectories import setting, told_layers
 from isometer.theory.prediction import Departure

@@ -16,7 +16,7 @@ from rich.table import Table
 from scipy import stats
 
 from isometer.metrics._catalogue import describe
-from isometer.report._cards import number
+from isometer.report._numbers import number
 from isometer.report._pictures import PALETTE, new_figure
 from isometer.trajectory import summarize
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import textwrap
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
@@ -17,6 +18,9 @@ from isometer.serialize import json_data
 
 LOSSES = ("turn-loss", "scale-loss")
 """Ids of advice about the loss: where it holds, the model is not to blame."""
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _SHOWN = 6  # steps and lines of code that `repr` shows
 
 
@@ -195,8 +199,25 @@ class Treatment:
         more = len(self.steps) - len(steps)
         code = [f"    {line}" for line in self.code.splitlines() if line.strip()][:_SHOWN]
         lines = [f"Treatment · {self.summary}", *steps, *([f"  … {more} steps more"] if more else [])]
-        lines += [*code, "  more: treatment.model, treatment.code, treatment.before, treatment.after"]
+        lines += [*code, "  more: treatment.model, treatment.code, treatment.plot(), treatment.after"]
         return "\n".join(textwrap.fill(line, 80, subsequent_indent="    ") for line in lines)
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw size, cosines and gradients over the layers, before and after.
+
+        Args:
+            path: also write the picture to this file, .png, .pdf or .svg.
+
+        Returns:
+            A matplotlib figure, which notebooks display.
+        """
+        from isometer.report._doctor_picture import treatment_picture
+        from isometer.report._pictures import save_figure
+
+        figure = treatment_picture(self.before.to_dict(), self.after.to_dict(), self.summary)
+        if path is not None:
+            save_figure(figure, path)
+        return figure
 
     def _repr_html_(self) -> str:
         from isometer.report._displays import treatment_html

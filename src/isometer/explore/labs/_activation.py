@@ -16,7 +16,7 @@ from isometer.explore._state import ActivationState
 from isometer.explore.labs import parts
 from isometer.explore.pictures import _activation as pictures
 from isometer.explore.pictures._theme import series
-from isometer.report._cards import number as shown
+from isometer.report._numbers import number as shown
 
 PARTS = {
     "cards": ("activations", "norm", "position", "residual", "gain", "shown"),

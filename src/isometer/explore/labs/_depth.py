@@ -16,7 +16,7 @@ from isometer.explore._state import INPUTS, NORMS, WEIGHTS, DepthState, rank_cho
 from isometer.explore.jobs._depth import metrics_with
 from isometer.explore.labs import parts
 from isometer.explore.pictures import _depth as pictures
-from isometer.report._cards import number as shown
+from isometer.report._numbers import number as shown
 
 _NETWORK = (
     "activation",

@@ -14,7 +14,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.integrate import tanhsinh
 from scipy.special import expit
 
 from isometer.activations import Activation, NumericalEstimate, activation
@@ -174,6 +173,8 @@ def ratio_expectation(slope: Callable[[Floats], Floats]) -> NumericalEstimate:
 
     Implements: 001/lem-A.6, 003/lem-9.
     """
+
+    from scipy.integrate import tanhsinh  # takes longer to load than the rest of a diagnosis
 
     def mirrored(theta: Floats) -> Floats:
         return np.asarray(slope(-theta), dtype=np.float64)
