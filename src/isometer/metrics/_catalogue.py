@@ -198,7 +198,7 @@ _BUILT_IN = (
         title="mean |cos| between samples",
         heading="mean |cos|",
         axis="linear",
-        sentence="1: all samples point the same way, the layer tells none apart.",
+        sentence="1: all samples point in the same direction and cannot be distinguished.",
         group="Signal",
         lower=0.0,
         upper=1.0,
@@ -417,7 +417,7 @@ _BUILT_IN = (
         title="alignment of samples' gradients",
         heading="gradient alignment",
         axis="linear",
-        sentence="Mean |cos| between the samples' contributions; 1: every sample asks for the same step.",
+        sentence="Mean |cos| between the samples' contributions; 1: every sample needs the same step.",
         group="Gradients",
         lower=0.0,
         upper=1.0,
@@ -434,10 +434,10 @@ _BUILT_IN = (
     ),
     _site(
         "shared_gradient_cosine",
-        title="likeness of gradients of samples with one error",
+        title="similarity of gradients of samples with one error",
         axis="linear",
-        sentence="Mean |cos| over samples with parallel gradients by the output; 1: the network cannot tell them "
-        "apart.",
+        sentence="Mean |cos| over samples with parallel gradients by the output; 1: the network does not "
+        "distinguish them.",
         group="Gradients",
         lower=0.0,
         upper=1.0,

@@ -48,7 +48,7 @@ class CauseExplanation:
 
     Attributes:
         optimizer: whose short trainings tell.
-        causes: parts that are not as usual, and with which put right the model learns, most effective first.
+        causes: parts that are not as usual and whose repair makes the model learn, most effective first.
         treatments: changes of parts that are as usual, or are not to blame, that help as well.
         before: progress of the model as it is.
         after: progress with everything that helps.
