@@ -109,4 +109,6 @@ def _what(one: Mapping[str, Any]) -> str:
         return evidence
     listed = [_OUTSIDE.get(name) or (f"`{elided(name, _LONG)}`" if name else "the model itself") for name in names]
     more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    if len(listed) > 1 and evidence.startswith("its "):
+        evidence = f"their {evidence.removeprefix('its ')}"
     return f"{', '.join(listed[:_NAMED])}{more}" + (f" — {evidence}" if evidence else "")
