@@ -101,6 +101,16 @@ def _elsewhere(app: Sphinx, what: str, name: str, value: object, options: Any, l
         lines += ["", f"It also exports, documented under ``{above}``: {links}.", ""]
 
 
+TWICE = {"Activation": "isometer.activations.Activation"}
+"""Class names that two packages have, and the class that a bare name in an annotation means."""
+
+
+def _one_meaning(app: Sphinx, doctree: nodes.document) -> None:
+    """Annotations of a class's own signature are not evaluated, so they name a class without its package."""
+    for link in doctree.findall(addnodes.pending_xref):
+        link["reftarget"] = TWICE.get(link["reftarget"], link["reftarget"])
+
+
 def _titles(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Links and signatures name the public path of a class: annotations know only the private module."""
     for link in doctree.findall(nodes.reference):
@@ -115,6 +125,7 @@ def _titles(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", _constants)
     app.connect("autodoc-skip-member", _skip)
+    app.connect("doctree-read", _one_meaning)
     app.connect("doctree-resolved", _titles)
     app.connect("autodoc-process-docstring", _elsewhere, priority=900)  # after `docstrings` has escaped the text
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

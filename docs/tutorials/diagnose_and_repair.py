@@ -90,8 +90,8 @@ print(treatment.code)
 # →
 # → principled_gain_(model, batch, law='keep', seed=0)
 
-# The printed lines do the same in your own code. Without `choose` and with training, `treat` first puts right what the
-# search for causes named, then tries prescriptions, and keeps those with which the model learns more.
+# The printed lines do the same in your own code. Without `choose` and with training, `treat` first repairs the causes
+# that the search named, then tries prescriptions, and keeps those with which the model learns more.
 #
 # ## Does it train now?
 
@@ -104,5 +104,5 @@ assert after < before - 1, "the same network, the same data, the same optimiser"
 
 # ## And deeper?
 #
-# A right gain keeps the size of the signal. It does not keep samples apart: at a hundred layers ReLU makes them
+# A right gain keeps the size of the signal. It does not keep samples distinct: at a hundred layers ReLU makes them
 # parallel whatever the gain. [Choosing an activation](choose_an_activation.py) shows what does.

@@ -279,7 +279,7 @@ class Hostile:
 def test_hostile_pickles_run_nothing(protocol: int, tmp_path: Path) -> None:
     trap = tmp_path / "sprung"
     content = pickle.dumps({"data": Hostile(trap), "labels": [0]}, protocol=protocol)
-    with pytest.raises(IsometerError, match=r"asks for '\w+.mkdir'; .*do not trust it"):
+    with pytest.raises(IsometerError, match=r"needs '\w+.mkdir'; .*do not trust it"):
         read_cifar_pickle(content, "batch")
     assert not trap.exists()
     pickle.loads(content)  # the trap works: this test can fail

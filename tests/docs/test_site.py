@@ -61,16 +61,42 @@ def test_examples_run(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
 
 
-def commands() -> list[tuple[str, str]]:
-    """Commands of the quick start with what they print, in order."""
-    text = (INSTRUMENT / "quickstart.md").read_text(encoding="utf-8")
+def commands(page: Path = INSTRUMENT / "quickstart.md") -> list[tuple[str, str]]:
+    """Commands of a page with what they print, in order."""
     found = []
-    for block, _ in blocks(text, "console"):
+    for block, _ in blocks(page.read_text(encoding="utf-8"), "console"):
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
             command, _, printed = part.partition("\n")
             if command.startswith("isometer "):
                 found.append((command.split("#")[0].strip(), printed))
     return found
+
+
+def with_commands() -> list[Path]:
+    """The how-to guides that show commands."""
+    return [path for path in pages(INSTRUMENT) if path.parent.name == "howto" and commands(path)]
+
+
+def test_guides_answer_their_questions() -> None:
+    assert {path.stem for path in with_commands()} == {
+        "choose-a-depth",
+        "choose-an-initialisation",
+        "does-a-theorem-hold",
+    }
+
+
+@pytest.mark.parametrize("path", with_commands(), ids=lambda path: path.stem)
+def test_guide_prints_what_it_says(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    for command, printed in commands(path):
+        got = invoke(*command.split()[1:]).stdout
+        assert CHECKER.check_output(printed, got, FLAGS), f"{command}: expected\n{printed}\ngot\n{got}"
+
+
+def test_no_page_opens_with_its_generator() -> None:
+    for path in pages(INSTRUMENT):
+        opening = "\n".join(path.read_text(encoding="utf-8").splitlines()[:6])
+        assert not re.search(r"[Gg]enerated by|do not edit", opening), path.name
 
 
 def test_quick_start_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

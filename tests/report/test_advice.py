@@ -12,7 +12,7 @@ from torch import nn
 
 from isometer.doctor import CONDITIONS, PRESCRIPTIONS, diagnose
 from isometer.report import doctor_page
-from isometer.report._advice import ranked_advice
+from isometer.report._advice import ranked_advice, repair_code
 from isometer.report._citations import PAPERS, place
 from isometer.report._doctor_metrics import ordered
 from isometer.report._evidence_words import evidence_label
@@ -96,6 +96,33 @@ def test_the_first_step_repairs_a_network_as_pytorch_draws_it() -> None:
     assert first.id == "principled-gain"
     exec(first.code, {"model": model, "batch": batch})
     assert not diagnose(model, batch, stress=False, predict=False).findings
+
+
+def test_repairs_of_causes_run_as_they_are_printed() -> None:
+    model, batch = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.ReLU(), nn.Linear(4, 2)), torch.randn(8, 4)
+    nn.init.zeros_(model[0].weight)
+    nn.init.zeros_(model[1].weight)
+    model[3].requires_grad_(False)
+    for kind, name in (("weights", "0"), ("norm", "1"), ("frozen", "3")):
+        exec(repair_code({"kind": kind, "modules": [name]}), {"model": model, "batch": batch})
+    assert model[0].weight.abs().min() > 0
+    assert model[1].weight.tolist() == [1.0] * 4
+    assert model[3].weight.requires_grad
+    document = report(
+        found("rank-collapse"),
+        causes=[
+            {
+                "kind": "weights",
+                "modules": ["0", "2"],
+                "repair": "Redraw.",
+                "evidence": "its weights are zero",
+                "effect": 0.5,
+            }
+        ],
+    )
+    page = doctor_page({**document, "explanation": {"before": 0.0, "optimizer": "adam"}})
+    assert "redraw_(model, batch, modules=[&#x27;0&#x27;, &#x27;2&#x27;], seed=0)" in page
+    assert "their weights are zero" in page
 
 
 def test_papers_are_those_of_the_companion() -> None:

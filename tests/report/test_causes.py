@@ -103,7 +103,7 @@ def test_what_else_helps_lines_and_what_stays_unexplained() -> None:
     text = printed(one)
     assert "siblings · model.py:42" in text
     assert "also helps: `blocks.3`" in text
-    assert "With everything put right: progress 0.02 → 0.70 with sgd." in text
+    assert "With everything repaired: progress 0.02 → 0.70 with sgd." in text
     assert "unexplained: No luck." in text
     for page in (causes_section(one), notebook_causes(one)):
         assert "model.py:42" in page

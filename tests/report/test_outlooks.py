@@ -115,7 +115,7 @@ def test_what_a_step_does() -> None:
     assert lines["sgd at rate 0.004"] == [
         "Loss +0.7 by one step; the gradient predicts −0.05: the step is too long. Outputs change by 14 %.",
         "4 modules do not move in 10 steps: a, b … d. "
-        "One module moves alone: head by 58 % in 10 steps, the next, fc by 0.001 %.",
+        "Only one module moves: head by 58 % in 10 steps, the next, fc by 0.001 %.",
         "The largest values grow in 10 steps: act ×∞, fc ×34.2.",
     ]
 
@@ -200,7 +200,7 @@ def test_losses_that_say_nothing() -> None:
     report["trains"]["adam"]["evidence"]["broken"] = True
     assert remarks(report) == ["With adam, the loss stops being finite at every rate."]
     report["stress"]["chance"] = "-inf"
-    assert "The loss can fall without end" in remarks(report)[0]
+    assert "The loss has no lower bound" in remarks(report)[0]
     assert 'class="chance"' not in training_section(report)
 
 

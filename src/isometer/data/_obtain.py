@@ -53,7 +53,7 @@ def get(
         The path of the file.
 
     Raises:
-        IsometerError: if the set cannot be had that way, what came is not the published set, or it cannot be written.
+        IsometerError: if the set is not available that way, is not the published one, or cannot be written.
 
     Example:
         >>> get("cifar100", source="npm")

@@ -39,7 +39,7 @@ def read_pickle(content: bytes, label: str) -> Any:
         >>> read_pickle(pickle.dumps(print), "example")
         Traceback (most recent call last):
         ...
-        isometer.errors.IsometerError: example asks for 'builtins.print'; a data file holds only arrays, ...
+        isometer.errors.IsometerError: example needs 'builtins.print'; a data file holds only arrays, ...
     """
     try:
         value = _ArrayUnpickler(content, label).load()
@@ -69,7 +69,7 @@ class _ArrayUnpickler(pickle.Unpickler):
             return self._known[module, name]
         except KeyError:
             raise IsometerError(
-                f"{self._label} asks for '{module}.{name}'; a data file holds only arrays, numbers and text — "
+                f"{self._label} needs '{module}.{name}'; a data file holds only arrays, numbers and text — "
                 "do not trust it, obtain it from its publisher"
             ) from None
 

@@ -155,7 +155,7 @@ def _check_pickle(file: Any, label: str) -> None:
                 raise IsometerError(f"{label} holds too much beside tensors — save the state dict alone")
             if operation.name == "GLOBAL" and _REFUSED.fullmatch(str(argument)):
                 asked = str(argument).replace(" ", ".")[:80]
-                raise _not_data(label, f"asks for {asked}")
+                raise _not_data(label, f"needs {asked}")
     except IsometerError:
         raise
     except Exception as problem:  # a damaged pickle fails anywhere

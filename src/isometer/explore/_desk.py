@@ -292,7 +292,7 @@ class Desk:
         atexit.register(self.close)
 
     def ask(self, tab: str, slot: str, jobs: Sequence[Computation]) -> list[Any]:
-        """Results in the order of the jobs; an `IsometerError` in the place of one that has none.
+        """Results in the order of the jobs; an `IsometerError` where a job has none.
 
         Args:
             tab: who asks.

@@ -7,15 +7,17 @@ that names a cause (weights, batch) and not a symptom, and less the further down
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from isometer.doctor.conditions._conditions import CONDITIONS
-from isometer.doctor.conditions._prescription import code
+from isometer.doctor.conditions._prescription import Call, code
 from isometer.doctor.conditions._prescriptions import PRESCRIPTIONS
 
 _SEVERE = 3.0  # moderate findings that a severe one counts for, as in a treatment by findings
 _CAUSE = 2.0
+_TREATMENT = "isometer.doctor.treatment"
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,34 @@ def _advice(name: str, one: Mapping[str, Any], findings: Sequence[str]) -> Advic
         known.side_effects if known is not None else "",
         tuple(dict.fromkeys(findings)),
     )
+
+
+_REPAIRS = {
+    "weights": Call(_TREATMENT, "redraw_", batch=True, seeded=True),
+    "norm": Call(_TREATMENT, "reset_norms_"),
+    "frozen": Call(_TREATMENT, "unfreeze_"),
+    "input": Call(_TREATMENT, "standardise_inputs_", batch=True),
+}
+"""By the kind of a cause, the function that repairs it."""
+
+
+def repair_code(cause: Mapping[str, Any]) -> str:
+    """Python lines that repair a cause; empty where no function does.
+
+    Example:
+        >>> print(repair_code({"kind": "weights", "modules": ["blocks.3"]}))
+        from isometer.doctor.treatment import redraw_
+        <BLANKLINE>
+        redraw_(model, batch, modules=['blocks.3'], seed=0)
+        >>> repair_code({"kind": "loss", "modules": ["loss"]})
+        ''
+    """
+    call = _REPAIRS.get(str(cause.get("kind", "")))
+    if call is None:
+        return ""
+    if cause["kind"] != "input":
+        call = replace(call, options=MappingProxyType({"modules": [str(name) for name in cause["modules"]]}))
+    return code([call], 0)
 
 
 def _applies(name: str, facts: _Facts | None) -> bool:

@@ -60,14 +60,14 @@ def together(report: Mapping[str, Any]) -> str:
     Example:
         >>> both = [{"modules": ["0"], "effect": 0.0}, {"modules": ["2"], "effect": 0.3}]
         >>> together({"causes": both, "explanation": {"before": 0.0, "after": 0.9, "optimizer": "adam"}})
-        'With everything put right: progress 0.00 → 0.90 with adam.'
+        'With everything repaired: progress 0.00 → 0.90 with adam.'
     """
     explained = report.get("explanation") or {}
     after = real(explained.get("after"))
     count = len(report.get("causes") or ()) + len(explained.get("treatments") or ())
     if count < 2 or math.isnan(after) or after < real(explained["before"]) + _SOME:
         return ""
-    return f"With everything put right: {_grown(explained, after)}."
+    return f"With everything repaired: {_grown(explained, after)}."
 
 
 def _grown(explained: Mapping[str, Any], after: float) -> str:
@@ -109,4 +109,6 @@ def _what(one: Mapping[str, Any]) -> str:
         return evidence
     listed = [_OUTSIDE.get(name) or (f"`{elided(name, _LONG)}`" if name else "the model itself") for name in names]
     more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    if len(listed) > 1 and evidence.startswith("its "):
+        evidence = f"their {evidence.removeprefix('its ')}"
     return f"{', '.join(listed[:_NAMED])}{more}" + (f" — {evidence}" if evidence else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -130,12 +131,23 @@ def vitals(report: Mapping[str, Any]) -> list[Vital]:
         if name not in table or (name.startswith("token_") and not tokens):  # positions of images are no tokens
             continue
         known = describe(name)
-        defined = [v for v in table[name] if not math.isnan(v)]
+        values = _of_one_kind(report, table[name])
+        defined = [v for v in values if not math.isnan(v)]
         # Close to 1 it is the distance to 1 that matters.
         first, last = (reading(v, known.unit, 6 if 0.999 < v < 1 else 3) for v in (defined[0], defined[-1]))
-        curve = sparkline(table[name], log=known.axis == "log")
+        curve = sparkline(values, log=known.axis == "log")
         rows.append(Vital(name, heading, f"{first} → {last}", curve, *_state(name, report)))
     return rows
+
+
+def _of_one_kind(report: Mapping[str, Any], values: Sequence[float]) -> list[float]:
+    """The input and the most common kind of hidden site, activations if in doubt: several kinds on one line zigzag."""
+    kinds = [str(layer["kind"]) for layer in report["layers"]]
+    tally = Counter(kind for kind, v in zip(kinds, values, strict=True) if kind != "input" and not math.isnan(v))
+    if not tally:
+        return list(values)
+    usual = "activation" if 2 * tally["activation"] >= max(tally.values()) else tally.most_common(1)[0][0]
+    return [v for kind, v in zip(kinds, values, strict=True) if kind in ("input", usual)]
 
 
 def _state(name: str, report: Mapping[str, Any]) -> tuple[str, str]:

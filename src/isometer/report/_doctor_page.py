@@ -20,7 +20,7 @@ from isometer.errors import IsometerError
 from isometer.files import existing_folder, write_whole
 from isometer.metrics._catalogue import describe
 from isometer.metrics._metric import GROUPS
-from isometer.report._advice import ranked_advice
+from isometer.report._advice import ranked_advice, repair_code
 from isometer.report._advice_page import advice_section, code_html
 from isometer.report._cause_page import causes_section, marked
 from isometer.report._doctor_fragments import (
@@ -203,10 +203,11 @@ def _told_first(report: Mapping[str, Any]) -> str:
 
 
 def _first_code(report: Mapping[str, Any]) -> str:
-    """The lines of the first step, where it is a change that the findings recommend."""
-    if report.get("causes") or headline(report).state == "healthy":
+    """The lines of the first step, where there are any."""
+    if headline(report).state == "healthy":
         return ""
-    return next((code_html(one.code) for one in ranked_advice(report)), "")
+    causes = report.get("causes") or ()
+    return code_html(repair_code(causes[0]) if causes else next((one.code for one in ranked_advice(report)), ""))
 
 
 def _no_findings(report: Mapping[str, Any], state: str) -> str:

@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from isometer.report._cards import number
+from isometer.report._numbers import number
 from isometer.report._pictures import PALETTE, new_figure
 
 if TYPE_CHECKING:

@@ -201,7 +201,7 @@ def remarks(report: Mapping[str, Any]) -> list[str]:
     if not broken:
         return []
     if real(stress.get("chance")) == -math.inf:
-        return ["The loss can fall without end, so that a lower one does not mean that something is learned."]
+        return ["The loss has no lower bound, so a lower loss does not mean that something is learned."]
     return [f"With {_listed(broken)}, the loss stops being finite at every rate."]
 
 
@@ -255,7 +255,7 @@ def _moving(one: Mapping[str, Any]) -> str:
     moved = [(str(name), real(change)) for name, change in one["moved"]]
     if len(moved) > 1 and moved[0][1] > _UNEVEN * moved[1][1]:
         first, second = (f"{_name(name)} by {_relative(change)}" for name, change in moved[:2])
-        parts.append(f"One module moves alone: {first} in {steps} steps, the next, {second}.")
+        parts.append(f"Only one module moves: {first} in {steps} steps, the next, {second}.")
     elif moved and moved[0][1] >= 1:
         parts.append(f"Weights move far: {_name(moved[0][0])} by {_relative(moved[0][1])} their size in {steps} steps.")
     return " ".join(parts)

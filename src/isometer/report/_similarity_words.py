@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from isometer.doctor.conditions._conditions import CONDITIONS
-from isometer.report._cards import number
+from isometer.report._numbers import number
 from isometer.report._doctor_metrics import columns, concerns_tokens, real
 
 _COLLAPSE = "rank-collapse"
@@ -44,7 +44,7 @@ def similarity_words(report: Mapping[str, Any]) -> str:
         return f"{lead}{share} % of the signal still distinguishes them, and harm begins at {number(limit, 3)}."
     if cosines[0] >= _NOTABLE:
         return f"{lead}they are that alike at the input already ({number(cosines[0], 3)}); the network adds nothing."
-    return f"{lead}another path to the readout keeps them apart, or networks drawn anew vary that much."
+    return f"{lead}another path to the readout keeps them distinct, or redrawn networks vary as much."
 
 
 def _of_samples(finding: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
-from isometer.report._cards import number
+from isometer.report._numbers import number
 from isometer.report._pictures import new_figure
 from isometer.theory.transformers import PHASES, TokenDiagram
 

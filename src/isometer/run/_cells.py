@@ -207,7 +207,7 @@ class Job:
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The content key of every cell, in order. Cells that ask for the same thing share one."""
+        """The content key of every cell, in order. Cells that compute the same thing share one."""
         return tuple(cell.key(self.function_name, self.code) for cell in self.cells)
 
     @cached_property

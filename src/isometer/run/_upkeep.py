@@ -28,9 +28,9 @@ class FileReport:
 
     Args:
         path: relative to the store.
-        state: `whole` (a result that a job of the store asks for), `damaged`, `foreign` (not made by a run),
+        state: `whole` (a result of a job of the store), `damaged`, `foreign` (not made by a run),
             `temporary` (left by a process that was killed), `in use` (being written now), `other code` (a whole result
-            of another version of the code), `unused` (a whole result that no job here asks for, or a checkpoint of a
+            of another version of the code), `unused` (a whole result that no job here uses, or a checkpoint of a
             cell that is done).
         reason: why, in words.
 

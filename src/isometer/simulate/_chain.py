@@ -21,7 +21,7 @@ class LayerChain:
     """Representations of the runs in `slots` slots, one layer after the other.
 
     The representation of a slot is `value · exp(log_scale)`. Only chains of degree 1 (`Spec.homogeneity`) have a scale
-    other than 1: a power of two taken out after every layer, so that nothing over- or underflows and no digit is lost.
+    other than 1: a power of two taken out after every layer, which prevents overflow and underflow and loses no digit.
     A run that is no longer finite is recorded in `nonfinite_layer` (−1: none) and goes on as zeros.
 
     Args:
@@ -100,7 +100,7 @@ class LayerChain:
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Features of what the last layer handed on."""
+        """Features of what the last layer returned."""
         return (self.value.shape[-1],)
 
     # --- forward ------------------------------------------------------------------------------------------------------

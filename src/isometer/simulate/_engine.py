@@ -70,8 +70,8 @@ def simulate(
             `(runs, n, d)` with one number per run.
         seed: seed of the weights.
         engine: `"gram"`, `"dense"`, or `"auto"` for Gram wherever the law allows.
-        at: measure what a layer hands on (`"post"`) or what enters its activation (`"pre"`; the last of several, and
-            what the layer hands on if it has none).
+        at: measure what a layer returns (`"post"`) or what enters its activation (`"pre"`; the last of several, and
+            what the layer returns if it has none).
         loss: for gradients: `"gaussian"` (a Gaussian cotangent), `"squared"`, `"cross-entropy"`, or an array of the
             shape of the output, `(n, d)`.
         device: torch device.

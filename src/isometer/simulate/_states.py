@@ -49,7 +49,7 @@ def representations(
         runs: number of independent networks.
         seed: seed of the weights.
         engine: `"gram"`, `"dense"` or `"auto"`.
-        at: what a layer hands on (`"post"`) or what enters its activation (`"pre"`).
+        at: what a layer returns (`"post"`) or what enters its activation (`"pre"`).
 
     Returns:
         `state` over `run`, `layer`, `sample`, `feature`, and `log_scale` over `run`, `layer`: the representation is

@@ -37,7 +37,7 @@ class Streams:
         slots: number of slots.
         role: what the numbers are for; different roles are independent.
         kind: `"normal"` or `"uniform"`.
-        need: the largest count that one call of `take` asks for.
+        need: the largest count of one call of `take`.
         like: a tensor with the dtype and device of the numbers.
         total: how many numbers will be asked for in all, None if that is unknown or large.
         keep: hand out memory that is not used again (for a backward pass).

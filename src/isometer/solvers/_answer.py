@@ -11,7 +11,7 @@ from isometer.serialize import json_data
 
 @dataclass(frozen=True)
 class Published:
-    """The depth that a published bound asks for; None where it does not apply, with the reason.
+    """The depth that a published bound requires; None where it does not apply, with the reason.
 
     Example:
         >>> Published("004/cor-4", "Agarwal et al. 2021", 101).depth

@@ -140,7 +140,7 @@ def least_depth(spec: Spec, inputs: ArrayLike, *, condition: float, kind: Kind =
     known = [one for one in published if one.depth is not None]
     if known:
         asked = min(known, key=lambda one: one.depth or 0)
-        words += f" The published bound ({asked.paper}, {asked.reference}) asks for depth {asked.depth}."
+        words += f" The published bound ({asked.paper}, {asked.reference}) needs depth {asked.depth}."
     solved = with_depth(spec, depth)
     return Answer(
         "depth", question, str(solved), depth, 0.0, words, f"isometer kernel --depth {depth} shows the kernel itself",

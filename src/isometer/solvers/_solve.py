@@ -66,7 +66,7 @@ def solve(
     if unknown == "depth":
         answer = _depth(spec, inputs, gram, condition, kind, cosines, gradients, most)
     elif condition is not None or cosines is not None or gradients is not None:
-        raise IsometerError(f"a condition number or a band asks for a depth, not for {unknown} — solve for depth")
+        raise IsometerError(f"a condition number or a band determines a depth, not {unknown} — solve for depth")
     elif along is None:
         answer = edge_of(spec, unknown, between=between)
     elif len(along) != 1:

@@ -11,7 +11,7 @@ LARGEST = 1e100
 
 
 class SpecError(IsometerError):
-    """A network spec asks for something that does not exist or does not fit together.
+    """A network spec names something that does not exist or does not fit together.
 
     Example:
         >>> from isometer.spec import Spec

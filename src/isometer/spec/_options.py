@@ -73,7 +73,7 @@ def layer_place(chain: Chain) -> NormPosition | None:
 
 
 def forward_gain(activation: str, norm: Norm | None = None, norm_position: NormPosition = "pre") -> float:
-    """The principled gain: with it the weights hand on unit variance where an activation sees unit variance.
+    """The principled gain: with it the weights return unit variance where an activation sees unit variance.
 
     It is 1/√(E φ(X)²), X standard normal; and 1 where a norm rescales the activation before it enters the weights.
 

@@ -51,7 +51,7 @@ class Family:
     Attributes:
         name: what it is called; in the first round its hash decides which half of the trial it belongs to.
         source: where the architecture comes from.
-        draw: draws a blueprint. `large` asks for a model of the largest size people would try on a laptop.
+        draw: draws a blueprint. `large` requests a model of the largest size people would try on a laptop.
         build: makes the model for a blueprint and its task, initialised from torch's generator. The model takes one
             tensor and returns one.
         structural: faults that need another blueprint, by name of the fault: the options it changes, or a function of

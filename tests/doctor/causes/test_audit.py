@@ -81,7 +81,7 @@ def test_data_are_not_blamed_where_longer_runs_learn() -> None:
 
 def test_what_was_not_tried_is_not_said_to_be_of_no_help() -> None:
     text, blamed = _left_over(outcome(0.0, complete=False), 0.9, 0.9, "yours")
-    assert "time was up" in text
+    assert "the budget ran out" in text
     assert not blamed
 
 

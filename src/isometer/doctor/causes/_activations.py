@@ -67,7 +67,7 @@ def activation_repairs(model: nn.Module, *, linear: bool = False) -> list[Repair
                 "activation",
                 tuple(layers[:-1]),
                 "Put a nonlinearity behind every layer but the last.",
-                "the model has no nonlinearity, so that it computes no more than one layer does",
+                "the model has no nonlinearity, so it computes no more than a single layer",
                 2.0,
                 _Insert(tuple(layers[:-1])),
             )

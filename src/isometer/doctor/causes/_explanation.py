@@ -48,7 +48,7 @@ class CauseExplanation:
 
     Attributes:
         optimizer: whose short trainings tell.
-        causes: parts that are not as usual, and with which put right the model learns, most effective first.
+        causes: parts that are not as usual and whose repair makes the model learn, most effective first.
         treatments: changes of parts that are as usual, or are not to blame, that help as well.
         before: progress of the model as it is.
         after: progress with everything that helps.
@@ -209,9 +209,9 @@ def _of_loss(track: Track, choice: OptimizerChoice, plan: Plan, runs: RepairSear
     causes = [
         Cause(
             (LOSS,),
-            "Turn the sign of the loss, or maximise it." if learns else "Use a loss that has a lowest value.",
+            "Flip the sign of the loss, or maximise it." if learns else "Use a loss that has a lowest value.",
             after if learns else math.nan,
-            "the loss falls without end as outputs grow, so that lower is not better",
+            "the loss falls without bound as outputs grow, so lower is not better",
             "loss",
         )
     ]
@@ -270,7 +270,7 @@ def _cause(repairs: Sequence[Repair], effect: float) -> Cause:
 def _left_over(outcome: SearchOutcome, yardstick: float, learnable: float, targets: str) -> tuple[str, list[Cause]]:
     """What is left where no repair helps: the architecture, or the data."""
     if not outcome.complete:
-        return "time was up before every repair had been tried — pass a larger budget", []
+        return "the budget ran out before every repair was tried — pass a larger budget", []
     if yardstick >= max(LEARNED, outcome.repaired / _BEHIND):
         return (
             f"no repair of a part helps, and a simple learner makes a progress of {yardstick:.2f} on the same batches, "

@@ -202,8 +202,8 @@ def _attention(step: FlowStep, whole: _Pass) -> _Verdict | None:
         decades = min(decades, _USUAL_DECADES)  # where queries and keys are normalised, or their weights small
     if decades <= max(_USUAL_DECADES, dropped.deviation):
         return dropped
-    evidence = f"they are {ratio:.3g} times what one over the root of the width makes them"
-    return _Verdict(decades, "Scale the scores of attention by one over the root of the width", evidence, "book scale")
+    evidence = f"they are {ratio:.3g} times what a scale of 1/√width gives"
+    return _Verdict(decades, "Scale the attention scores by 1/√width", evidence, "book scale")
 
 
 def _dropping(share: float, answer: str) -> _Verdict:
@@ -216,7 +216,7 @@ def _turned(step: FlowStep, whole: _Pass) -> _Verdict | None:
     if not step.site.file:
         return None
     if 0 in step.facts["axes"] and step.source.axis == 0:
-        return _Verdict(SURE, advice, "it exchanges the samples of the batch")
+        return _Verdict(SURE, advice, "it permutes the samples of the batch")
     return _Verdict(_OTHER_AXIS, advice, "it changes the order of an axis")
 
 
@@ -233,7 +233,7 @@ def _chosen(step: FlowStep, whole: _Pass) -> _Verdict | None:
     order = step.facts["order"]
     if len(order) != whole.samples or _is_undone(step, whole):
         return None
-    return _Verdict(SURE, "Keep the order of the samples", "it exchanges the samples of the batch")
+    return _Verdict(SURE, "Keep the order of the samples", "it permutes the samples of the batch")
 
 
 def _is_undone(step: FlowStep, whole: _Pass) -> bool:
@@ -338,7 +338,7 @@ def _blanked(step: FlowStep, whole: _Pass) -> _Verdict | None:
     served = any(user.op in _LAYERS for user in following(step, lambda user: user.op in VIEWS))
     if not served and step not in whole.last:
         return None  # zeros to add to
-    return _Verdict(SURE, f"Remove {quoted(step.op)}", "zeros take the place of everything before it")
+    return _Verdict(SURE, f"Remove {quoted(step.op)}", "it replaces everything before it with zeros")
 
 
 def _is_part(step: FlowStep) -> bool:

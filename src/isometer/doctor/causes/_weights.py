@@ -245,7 +245,7 @@ def _odd_norm(module: Any) -> Iterator[_Oddity]:
     for name in ("eps", "variance_epsilon"):
         eps = getattr(module, name, None)
         if isinstance(eps, float) and eps > _EPS:
-            yield _Oddity(min(4.0, math.log10(eps / _EPS)), f"its eps is {eps:.2g}, so that it hardly normalises")
+            yield _Oddity(min(4.0, math.log10(eps / _EPS)), f"its eps is {eps:.2g}, so it hardly normalises")
     if isinstance(module, nn.modules.batchnorm._NormBase) and not module.training:
         yield _Oddity(1.5, "it uses running statistics while the model is trained")
 

@@ -45,7 +45,7 @@ class Limits:
     factor: bool = False
 
     def severity(self, value: float) -> str | None:
-        """`severe`, `moderate`, or `None` for a number that harms nobody or is not one."""
+        """`severe`, `moderate`, or `None` for a harmless number or nan."""
         if math.isnan(value):
             return None
         sign = 1.0 if self.severe > self.moderate else -1.0

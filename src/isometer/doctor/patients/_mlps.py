@@ -281,7 +281,7 @@ SICK = (
     ),
     Patient(
         "mlp-always-on-10",
-        "ReLU perceptron of depth 10 with large positive biases and small weights: hardly a unit is ever off",
+        "ReLU perceptron of depth 10 with large positive biases and small weights: almost every unit is always on",
         ("rank-collapse", "gradient-vanishing"),
         "mlp",
         mlp(10, gain=0.4, bias=3.0),

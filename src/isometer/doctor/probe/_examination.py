@@ -60,7 +60,7 @@ class Examination:
             - `output_gradient_log_norm`, of the loss by the site's output; `gradient_log_norm`, by its weights (at
               layer 0 by the input), natural logarithms; `gradient_alignment` and `gradient_top_share` of the samples'
               contributions to the weights' gradient; `shared_gradient_cosine`, the mean |cosine| over the pairs of
-              samples whose gradients by the model's output are parallel: 1 if the network cannot tell samples apart.
+              samples whose gradients by the model's output are parallel: 1 if the network does not distinguish samples.
         nonfinite_layer: the first layer with a NaN or infinite activation, `None` if there is none.
         nonfinite_gradient_layer: the layer at which the backward pass of the unscaled loss first met one, likewise.
         loss_exponent: the loss was multiplied by `2^loss_exponent` to reach the layers below that one.

@@ -166,8 +166,8 @@ def _steps_alone(kind: type[Optimizer]) -> None:
     asked = inspect.signature(kind.step).parameters.get("closure")
     if asked is not None and asked.default is inspect.Parameter.empty:
         raise IsometerError(
-            f"optimizer is {kind.__name__}, whose step asks for the loss several times; expected one that steps by the "
-            "gradient — pass optimizer='adam' or 'sgd'"
+            f"optimizer is {kind.__name__}, whose step evaluates the loss several times; expected one that steps by "
+            "the gradient — pass optimizer='adam' or 'sgd'"
         )
 
 

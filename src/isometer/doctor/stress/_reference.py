@@ -32,7 +32,7 @@ def by_the_book_(
     only: Collection[str] | None = None,
     alone: bool = False,
 ) -> list[str]:
-    """Initialise a model anew by the book, in place.
+    """Initialise a model by the book, in place.
 
     Matrices are Gaussian with variance 1 / fan-in and then scaled, in one pass over a batch, so that what each layer
     returns has mean square 1; biases are zero, norms have gain 1, recurrent weights are orthogonal with open forget
@@ -44,8 +44,8 @@ def by_the_book_(
         forward: runs the model on a batch.
         seed: of the weights.
         only: names of the modules to initialise, all unless given; the others stay as they are.
-        alone: scale layers to hand on the size of what they are given, instead of size 1, so that they do not make up
-            for what others do.
+        alone: scale layers so that outputs are as large as inputs, instead of size 1; they then do not compensate for
+            what others do.
 
     Returns:
         Names of parameters that stayed as they were.

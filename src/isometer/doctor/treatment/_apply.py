@@ -53,9 +53,9 @@ def treat(
     seed: int = 0,
     told: Callable[[str], None] = lambda text: None,
 ) -> Treatment:
-    """Put right what keeps a model from training, and keep what helps, judged by short trainings of the model.
+    """Repair what keeps a model from training, and keep what helps, judged by short trainings of the model.
 
-    First everything that the causes of the report ask for; where that is not enough, prescriptions, again and again
+    First the repairs of the causes in the report; where these are not enough, prescriptions, again and again
     the one with which the model learns most. At the end the treated model is diagnosed like any other. A model that
     trains is left as it is; one that trains well with one of the usual optimizers keeps its architecture. Nothing is
     ever half applied.
@@ -63,7 +63,7 @@ def treat(
     Args:
         model: the model of the report; of a compiled or distributed one, the model within.
         report: what `diagnose` said about it; diagnosed here unless given. One without a stress test, or with other
-            optimizers, is made anew.
+            optimizers, is made again.
         batch: as for `diagnose`, the batches of the report unless given; schemes that set weights from data take the
             first of many batches, and need more samples than features.
         target: as for `diagnose`.

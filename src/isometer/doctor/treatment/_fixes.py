@@ -26,7 +26,7 @@ _EPS = 1e-5
 
 
 def redraw_(model: nn.Module, batch: Any, modules: Sequence[str] | None = None, *, seed: int = 0) -> tuple[str, ...]:
-    """Draw the weights of modules anew by the book, in place.
+    """Redraw the weights of modules by the book, in place.
 
     Matrices are Gaussian, scaled in one pass over the batch so that what each layer returns has mean square 1, or,
     where modules are named, is as large as what it is given; biases are zero, norms have gain 1. Tied weights stay
@@ -40,10 +40,10 @@ def redraw_(model: nn.Module, batch: Any, modules: Sequence[str] | None = None, 
         seed: of the weights.
 
     Returns:
-        Names of the modules that were drawn anew.
+        Names of the modules that were redrawn.
 
     Raises:
-        IsometerError: a name is not known, or nothing can be drawn anew. The model is then as it was.
+        IsometerError: a name is not known, or nothing can be redrawn. The model is then as it was.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -56,7 +56,7 @@ def redraw_(model: nn.Module, batch: Any, modules: Sequence[str] | None = None, 
     """
     names = _named(model, modules) if modules is not None else _drawable(model)
     if not names:
-        raise IsometerError("no module has weights that are trained; expected some to draw anew — call unfreeze_ first")
+        raise IsometerError("no module has weights that are trained; expected some to redraw — call unfreeze_ first")
 
     # Calls for different modules with one seed must not draw the same numbers.
     own = seed if modules is None else seed + zlib.crc32(",".join(names).encode())
@@ -209,7 +209,7 @@ class _OutputUnits:
 
 
 def exchange_activations_(model: nn.Module, modules: Sequence[str]) -> tuple[str, ...]:
-    """Put a ReLU in the place of activations, in place.
+    """Replace activations by ReLU, in place.
 
     Args:
         model: the model.

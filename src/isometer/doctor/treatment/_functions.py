@@ -31,7 +31,7 @@ _FALL = -0.4  # exponent of the gains of 001/rec-6.11
 def normalize_activations_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     """Replace every activation φ by `(φ(x) − E φ(z)) / √Var φ(z)`, z standard Gaussian, in place.
 
-    The normalised function asks for weights of gain 1: call `isometer.init.principled_gain_` afterwards.
+    The normalised function needs weights of gain 1: call `isometer.init.principled_gain_` afterwards.
 
     Args:
         model: the model, whose activations are modules.
@@ -66,7 +66,7 @@ def shape_activations_(model: nn.Module, batch: Any) -> tuple[str, ...]:
 
     ReLU and its leaky versions become a leaky ReLU that brings orthogonal samples to cosine 0.9 at the output. Other
     functions get input and output scales and shifts with κ(0) = 0 and κ_L'(1) = 1.5, or behind batch norm, which sets
-    the scale anew in every layer, the falling gain of `φ(ℓ^{−0.4} x)`, normalised. All are of gain 1: call
+    the scale again in every layer, the falling gain of `φ(ℓ^{−0.4} x)`, normalised. All are of gain 1: call
     `isometer.init.principled_gain_` afterwards.
 
     Args:

@@ -35,7 +35,7 @@ class Step:
         0.59
 
     Attributes:
-        id: of the prescription, or of what a cause asks for.
+        id: of the prescription, or of the repair of a cause.
         kind: `weights`, `architecture`, `batch` or `training`.
         status: `applied`, `advised` (only you can do it), `refused` (it cannot apply), or `undone` (it did not help or
             made things worse).

@@ -86,7 +86,7 @@ class ChainLayer:
 
     @property
     def has_principled_gain(self) -> bool:
-        """Whether the weights hand on unit variance where φ sees unit variance."""
+        """Whether the weights return unit variance where φ sees unit variance."""
         return self.bias_variance == 0.0 and abs(self._handed_on - 1.0) <= 1e-12
 
     @property
@@ -97,7 +97,7 @@ class ChainLayer:
 
     @property
     def branch_strength(self) -> float | None:
-        """γ of a branch of unit variance: the strength times the size of what the branch's weights hand on."""
+        """γ of a branch of unit variance: the strength times the size of what the branch's weights return."""
         return None if self.residual is None else self.residual * math.sqrt(self._handed_on)
 
     @cached_property

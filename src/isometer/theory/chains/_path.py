@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ChainPath:
-    """What layers 0 … L hand on for two inputs of one mean square; layer 0 is the input.
+    """What layers 0 … L return for two inputs of one mean square; layer 0 is the input.
 
     Example:
         >>> from isometer.spec import chain_from_options

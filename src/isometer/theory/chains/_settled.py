@@ -32,7 +32,7 @@ class Settled:
     Args:
         chi: χ, the factor by which 1 − cosine of two nearly equal inputs changes per layer.
         variance: of what the activation sees, or of the signal beside a skip; inf or 0 where it diverges or dies.
-        cosine: where cosines of what layers hand on go; None where they are kept or have no limit.
+        cosine: where cosines of what layers return go; None where they are kept or have no limit.
         rate: the factor of the distance to it, per layer.
         growing: a skip connection adds to the signal without end, and χ is where it tends to.
 

@@ -60,7 +60,7 @@ def predict(
             are assumed then.
         metrics: names of `isometer.theory.prediction.predicted_metrics()`; the common ones unless given.
         backward: also `gradient_log_norm`.
-        at: what a layer hands on (`"post"`) or what enters its last activation (`"pre"`).
+        at: what a layer returns (`"post"`) or what enters its last activation (`"pre"`).
         progress: called as `progress(done, total)` in layers.
 
     Returns:
