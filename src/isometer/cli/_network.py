@@ -13,7 +13,7 @@ import typer
 from isometer.checks import DEEPEST
 from isometer.errors import IsometerError
 from isometer.files import existing_folder, read_regular
-from isometer.metrics import names
+from isometer.metrics import SEQUENCE_METRICS, names
 from isometer.metrics._metric import SIMULATED
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ MetricNames = Annotated[
     typer.Option(
         "--metric",
         metavar="M",
-        help=f"Repeat for several; the default is the common ones. {', '.join(names(*SIMULATED))}.",
+        help=f"Repeat for several; the default is the common ones. {', '.join(names(*SIMULATED))}; of "
+        f"sequences {', '.join(SEQUENCE_METRICS)}.",
     ),
 ]
 Backward = Annotated[bool, typer.Option("--backward", help="Also measure gradients, by a backward pass.")]
@@ -368,7 +369,6 @@ def brings_features(source: str) -> bool:
 
 def chosen_metrics(metric: list[str] | None, backward: bool, sequences: bool = False) -> list[str]:
     """The metrics asked for, or the common ones, of sequences where there is attention; with gradients if asked for."""
-    from isometer.metrics import SEQUENCE_METRICS
     from isometer.trajectory import DEFAULT_METRICS
 
     metrics = list(metric) if metric else list(SEQUENCE_METRICS if sequences else DEFAULT_METRICS)

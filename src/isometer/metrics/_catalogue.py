@@ -98,10 +98,16 @@ def _sequences() -> tuple[Metric, ...]:
     cosine = {"axis": "linear", "lower": -1.0, "upper": 1.0, "group": "Tokens", "probed": False}
     read = {"lower": 0.0, "group": "Tokens", "probed": False}
     return (
-        Metric("token_cosine", None, "sequence", sentence="Of two tokens of a sample; 1: all tokens are alike.", **cosine),
+        Metric(
+            "token_cosine", None, "sequence", sentence="Of two tokens of a sample; 1: all tokens are alike.", **cosine
+        ),
         Metric("sample_cosine", None, "sequence", sentence="Of two samples' tokens at the same position.", **cosine),
-        Metric("attention_entropy", None, "sequence", axis="linear", sentence="Of a query's attention, in nats.", **read),
-        Metric("attention_participation", None, "sequence", sentence="How many tokens a query reads: 1/E Σ A².", **read),
+        Metric(
+            "attention_entropy", None, "sequence", axis="linear", sentence="Of a query's attention, in nats.", **read
+        ),
+        Metric(
+            "attention_participation", None, "sequence", sentence="How many tokens a query reads: 1/E Σ A².", **read
+        ),
     )
 
 

@@ -23,7 +23,7 @@ class MeasuredAttention(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """What heads hand on, `(slots, n · T, heads · head_width)`, the way back, and what attention read if it is softmax."""
+    """What heads hand on, `(slots, n · T, heads · head_width)`, the way back, and what softmax read."""
 
     value: Tensor
     back: HeadsBack

@@ -26,7 +26,7 @@ TABLE_ERROR = 1e-3
 
 
 class SoftmaxMoments(NamedTuple):
-    """Of exchangeable tokens, one number each: `OneRowMoments` and `TwoRowMoments` as arrays, and their relative error."""
+    """Of exchangeable tokens: `OneRowMoments` and `TwoRowMoments` as arrays, and their relative error."""
 
     participation: Floats
     entropy: Floats

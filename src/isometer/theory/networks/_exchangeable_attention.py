@@ -74,7 +74,9 @@ def attend_exchangeable(step: Attention, state: FeatureState, run: Run) -> Stepp
         queries = Classes(own * inside, other * inside, np.zeros_like(length))
         keys = own + others * other * (1.0 - inside)  # those by all keys of a sample sum to 0
         scores = queries.plus(Classes(keys, -keys / others, np.zeros_like(length)))
-        return Gradient.of(values.times(value).plus(scores.times(through)).times(share).matrix(), gradient.layout, gradient.log)
+        return Gradient.of(
+            values.times(value).plus(scores.times(through)).times(share).matrix(), gradient.layout, gradient.log
+        )
 
     return out, back
 

@@ -66,7 +66,17 @@ class TokenDiagram:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        names = ("x", "y", "rms", "token_cosine", "sample_cosine", "attention_entropy", "log_jacobian", "tokens", "error")
+        names = (
+            "x",
+            "y",
+            "rms",
+            "token_cosine",
+            "sample_cosine",
+            "attention_entropy",
+            "log_jacobian",
+            "tokens",
+            "error",
+        )
         return {**{name: getattr(self, name) for name in names}, "phase": self.phase, "phases": list(PHASES)}
 
 

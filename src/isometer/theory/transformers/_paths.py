@@ -102,10 +102,14 @@ def starting_state(shape: Shape, gap: Floats, sample_gap: Floats, mean_square: F
     tokens = shape.axes[0]
     widest = tokens / max(tokens - 1, 1)
     if not ((gap >= 0.0) & (gap <= widest + 1e-12)).all():
-        raise IsometerError(f"the cosine of {tokens} tokens is from {1 - widest:.4g} to 1; got {1 - float(gap.max()):.4g}")
+        raise IsometerError(
+            f"the cosine of {tokens} tokens is from {1 - widest:.4g} to 1; got {1 - float(gap.max()):.4g}"
+        )
     least = gap * (1.0 - 1.0 / tokens)  # two samples' means cannot be more alike than one is to itself
     if not (sample_gap >= least - 1e-12).all() or not (sample_gap <= 2.0).all():
-        raise IsometerError("tokens of two samples cannot be more alike than those of one; pass a smaller sample_cosine")
+        raise IsometerError(
+            "tokens of two samples cannot be more alike than those of one; pass a smaller sample_cosine"
+        )
     if not ((mean_square > 0.0) & np.isfinite(mean_square)).all():
         raise IsometerError("mean_square must be a positive number; pass that of a feature of the input")
     gaps = np.zeros((len(gap), 3, 3))
