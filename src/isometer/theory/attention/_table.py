@@ -54,7 +54,8 @@ def softmax_moments(size: Floats, gap: Floats, tokens: int) -> SoftmaxMoments:
     if pairs.shape[1] <= _FEW:
         rows = np.array([_exact(float(k), float(g), tokens) for k, g in pairs.T])
         columns = rows[place.ravel()].reshape(*size.shape, 5)
-        return SoftmaxMoments(*(np.ascontiguousarray(columns[..., k]) for k in range(5)), 1e-11)
+        one, two, three, four, five = (np.ascontiguousarray(columns[..., k]) for k in range(5))
+        return SoftmaxMoments(one, two, three, four, five, 1e-11)
     return _tabulated(size, gap, tokens)
 
 
