@@ -47,7 +47,7 @@ def softmax_moments(size: Floats, gap: Floats, tokens: int) -> SoftmaxMoments:
     Example:
         >>> found = softmax_moments(np.array([0.0, 2.0]), np.array([1.0, 0.5]), 4)
         >>> found.participation.round(4).tolist(), found.distance.round(4).tolist()
-        ([0.25, 0.4406], [0.0, 0.1235])
+        ([0.25, 0.4761], [0.0, 0.1258])
     """
     size, gap = np.broadcast_arrays(np.asarray(size, dtype=float), np.asarray(gap, dtype=float))
     pairs, place = np.unique(np.stack([size.ravel(), gap.ravel()]), axis=1, return_inverse=True)
