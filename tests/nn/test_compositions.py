@@ -193,7 +193,7 @@ def test_the_probe_sees_the_steps() -> None:
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("input(4, [3]) > attention(heads=2)", {}, "does not cover attention"),
+        ("input(4, [3]) > attention(heads=2, rotary=True)", {}, "does not cover attention"),
         ("input(4) > dense > act('relu') > dense(2)", {"classes": 3}, "write the projection as a step"),
         ("input(4, [2, 2]) > conv(7)", {}, "torch wraps around at most once"),
     ],

@@ -88,7 +88,7 @@ def test_cells_of_a_sweep_and_files_of_the_doctor_take_compositions(tmp_path: Pa
     check_simulation(cell)
     assert simulate_cell(cell, seed=0)["rank"].shape == (2, 4)
     with pytest.raises(IsometerError, match="does not cover attention"):
-        check_simulation({**cell, "spec": {"network": "input(4, [3]) > attention(heads=2) > dense"}})
+        check_simulation({**cell, "spec": {"network": "input(4, [3]) > attention(heads=2, rotary=True) > dense"}})
     path = tmp_path / "images.json"
     path.write_text(Spec(IMAGES).to_json())
     target = load_target(str(path), seed=1)
@@ -296,7 +296,7 @@ def test_too_much_work_is_refused_with_what_fits() -> None:
 @pytest.mark.parametrize(
     ("text", "shape", "options", "message"),
     [
-        ("input(8, [4]) > attention(heads=2) > dense", (3, 8, 4), {}, "does not cover attention"),
+        ("input(8, [4]) > attention(heads=2, rotary=True) > dense", (3, 8, 4), {}, "does not cover attention"),
         (IMAGES, (3, 5, 5, 2), {}, r"expected \(samples, 2, 5, 5\) or \(runs, samples, 2, 5, 5\)"),
         (IMAGES, (3, 51), {}, r"or one flattened to 50 numbers per sample"),
         (

@@ -16,7 +16,7 @@ from isometer.cli._application import listed
 from isometer.cli._shared import INPUT, MEASUREMENT, NETWORK, OUTPUT
 from isometer.errors import IsometerError
 from isometer.files import existing_folder
-from isometer.metrics import names
+from isometer.metrics import SEQUENCE_METRICS, names
 from isometer.metrics._metric import SIMULATED
 
 if TYPE_CHECKING:
@@ -143,7 +143,8 @@ MetricNames = Annotated[
     typer.Option(
         "--metric",
         metavar="M",
-        help=f"Repeat it, or put commas between several; the common ones by default. {', '.join(names(*SIMULATED))}.",
+        help=f"Repeat it, or put commas between several; the common ones by default. {', '.join(names(*SIMULATED))}; "
+        f"of sequences {', '.join(SEQUENCE_METRICS)}.",
         rich_help_panel=MEASUREMENT,
     ),
 ]
@@ -409,7 +410,6 @@ def brings_features(source: str) -> bool:
 
 def chosen_metrics(metric: list[str] | None, backward: bool, sequences: bool = False) -> list[str]:
     """The metrics asked for, or the common ones, of sequences where there is attention; with gradients if asked for."""
-    from isometer.metrics import SEQUENCE_METRICS
     from isometer.trajectory import DEFAULT_METRICS
 
     metrics = listed(metric) or list(SEQUENCE_METRICS if sequences else DEFAULT_METRICS)

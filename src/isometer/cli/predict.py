@@ -288,7 +288,7 @@ def as_record(answer: Forecast, setting: Setting) -> dict[str, Any]:
 
 
 def _exponents(spec: Spec) -> dict[str, float | None] | None:
-    """The angle and the gradient exponent of a transformer, None each without a steady state; None of other networks."""
+    """Both exponents of a transformer, None each without a steady state; None of other networks."""
     from isometer.cli._network import attends
     from isometer.theory.networks import NotCovered
     from isometer.theory.transformers import exponents

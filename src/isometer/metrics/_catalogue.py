@@ -95,21 +95,18 @@ def _headroom(dtype: str) -> list[Metric]:
     ]
 
 
-def _sequences() -> tuple[Metric, ...]:
-    """Numbers that predictions and simulations of networks with attention have, see `_sequences.py`."""
-    cosine = {"axis": "linear", "lower": -1.0, "upper": 1.0, "group": "Tokens", "probed": False}
-    read = {"lower": 0.0, "group": "Tokens", "probed": False}
-    return (
-        Metric(
-            "token_cosine", None, "sequence", sentence="Of two tokens of a sample; 1: all tokens are alike.", **cosine
-        ),
-        Metric("sample_cosine", None, "sequence", sentence="Of two samples' tokens at the same position.", **cosine),
-        Metric(
-            "attention_entropy", None, "sequence", axis="linear", sentence="Of a query's attention, in nats.", **read
-        ),
-        Metric(
-            "attention_participation", None, "sequence", sentence="How many tokens a query reads: 1/E Σ A².", **read
-        ),
+def _of_sequence(name: str, sentence: str, *, low: float, high: float | None = None) -> Metric:
+    """A number that predictions and simulations of networks with attention have, see `_sequences.py`."""
+    return Metric(
+        name,
+        None,
+        "sequence",
+        axis="linear",
+        sentence=sentence,
+        group="Tokens",
+        lower=low,
+        upper=high,
+        probed=False,
     )
 
 
@@ -554,7 +551,10 @@ _BUILT_IN = (
         upper=1.0,
         shared=lambda s: mean_abs_cosine_of(s.scaled, *s.cosines),
     ),
-    *_sequences(),
+    _of_sequence("token_cosine", "Of two tokens of a sample; 1: all tokens are alike.", low=-1.0, high=1.0),
+    _of_sequence("sample_cosine", "Of two samples' tokens at the same position.", low=-1.0, high=1.0),
+    _of_sequence("attention_entropy", "Of a query's attention, in nats.", low=0.0),
+    _of_sequence("attention_participation", "How many tokens a query reads: 1/E Σ A².", low=1.0),
 )
 _METRICS = {entry.name: entry for entry in _BUILT_IN}
 _OWN = frozenset(_METRICS)

@@ -17,8 +17,8 @@ from isometer.metrics._gram_matrix import gram as gram_of
 from isometer.metrics._several import Shared
 
 Reads = Literal["gram", "products", "representation", "gradient", "tokens", "sequence", "site"]
-SIMULATED: tuple[Reads, ...] = ("gram", "products", "representation", "gradient", "sequence")
-"""What the metrics of a simulation read; the others need a model."""
+SIMULATED: tuple[Reads, ...] = ("gram", "products", "representation", "gradient")
+"""What the metrics of a simulation read; the others need a model, or a network over sequences."""
 
 Scaling = Literal["invariant", "linear", "quadratic", "logarithmic", "absolute"]
 Axis = Literal["linear", "log", "auto"]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from isometer.doctor.conditions._conditions import CONDITIONS
-from isometer.report._numbers import number
 from isometer.report._doctor_metrics import columns, concerns_tokens, real
+from isometer.report._numbers import number
 
 _COLLAPSE = "rank-collapse"
 _NOTABLE = 0.8  # mean |cosine| from which a reader wonders

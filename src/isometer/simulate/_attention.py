@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from isometer.simulate._windows import parted
 from isometer.spec import Attention
 
 Tensor = torch.Tensor
@@ -23,7 +24,7 @@ class MeasuredAttention(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """What heads hand on, `(slots, n · T, heads · head_width)`, the way back, and what attention read if it is softmax."""
+    """What heads hand on, `(slots, n · T, heads · head_width)`, the way back, and what softmax read."""
 
     value: Tensor
     back: HeadsBack
@@ -83,7 +84,7 @@ def attend(step: Attention, q: Tensor, k: Tensor, v: Tensor, positions: int, *, 
         by_scores = scores_back(c @ values.mT) * scale
         by_value, by_key = a.mT @ c, by_scores.mT @ query
         if groups > 1:
-            by_value, by_key = (one.unflatten(2, (-1, groups)).sum(3) for one in (by_value, by_key))
+            by_value, by_key = (parted(one, 2, -1, groups).sum(3) for one in (by_value, by_key))
         return _together(query_back(by_scores @ keys)), _together(key_back(by_key)), _together(by_value)
 
     return Heads(_together(a @ values), back, _reading(a) if read and step.kind == "softmax" else None)
@@ -91,7 +92,7 @@ def attend(step: Attention, q: Tensor, k: Tensor, v: Tensor, positions: int, *, 
 
 def _apart(x: Tensor, positions: int, heads: int) -> Tensor:
     """`(slots, n · T, heads · d)` as `(slots, n, heads, T, d)`."""
-    return x.unflatten(1, (-1, positions)).unflatten(3, (heads, -1)).transpose(2, 3)
+    return parted(parted(x, 1, -1, positions), 3, heads, -1).transpose(2, 3)
 
 
 def _together(x: Tensor) -> Tensor:

@@ -89,7 +89,7 @@ def metric_name(measured: Measured) -> str:
         >>> metric_name("rank"), metric_name(torch.std)
         ('rank', 'std')
     """
-    known = [*names(*SIMULATED), "rms"]
+    known = [*names(*SIMULATED), *SEQUENCE_METRICS]
     if isinstance(measured, str):
         return metric(measured, known).name
     name = getattr(measured, "__name__", "")

@@ -195,7 +195,8 @@ class StepRunner:
             (step.weights, _number(step.value_gain), keyed),
         ):
             made.append(self._multiply(x, law, step_factor(law, shape.width, width, own), width, 1))
-        heads = attend(step, *(z for z, _, _ in made), shape.positions, read=self.attention is not None)
+        q, k, v = (z for z, _, _ in made)
+        heads = attend(step, q, k, v, shape.positions, read=self.attention is not None)
         if self.attention is not None and heads.reading is not None:
             self.attention.append(heads.reading)
         factor = step_factor(step.weights, inner, shape.width, _number(step.output_gain))

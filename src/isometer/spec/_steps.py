@@ -314,11 +314,12 @@ class Attention:
     Args:
         heads: number of heads.
         head_width: features of a head; width / heads unless given.
-        qk_gain: factor of query and key weights, whose entries have variance gain²/width.
+        qk_gain: factor of query and key weights, whose entries have variance gain²/width; with `qk_norm` the factor
+            of the norm instead, behind weights of variance 1/width.
         value_gain: factor of the value weights.
         output_gain: factor of the output weights.
         causal: a position sees itself and those before it only.
-        kind: `"softmax"` or `"linear"` (scores as they are, over the number of positions).
+        kind: `"softmax"` or `"linear"` (scores as they are, over the number of positions that a position sees).
         qk_norm: a root-mean-square norm of queries and keys.
         rotary: rotary positions.
         key_heads: heads of keys and values, fewer than `heads` for grouped keys; as many unless given.

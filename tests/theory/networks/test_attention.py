@@ -84,7 +84,7 @@ _NETWORKS = (
     "gpt(blocks=3, width=256, heads=16, tokens=8, norm='post', qk_gain=1.2)",
     "gpt(blocks=2, width=256, heads=16, tokens=8, norm='sandwich', kind='linear', qk_gain=0.7)",
     "gpt(blocks=2, width=256, heads=16, tokens=8, norm='peri', norm_kind='rms', qk_norm=True, qk_gain=1.5, skip=0.8)",
-    "gpt(blocks=2, width=256, heads=16, tokens=8, norm='none', hidden=0, weights='orthogonal', key_heads=4, branch=0.7)",
+    "gpt(blocks=2, width=256, heads=16, tokens=8, norm='none', hidden=0, weights='orthogonal', key_heads=4, skip=2)",
     "vit(blocks=2, width=256, heads=16, tokens=9, inputs=20, qk_gain=1.4)",
 )
 

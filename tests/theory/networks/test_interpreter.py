@@ -205,7 +205,7 @@ def test_diverging_networks_name_their_layer() -> None:
         ("input(8) > dense > product(act('relu'), scale(2)) > dense", "product", "same features"),
         ("input(8, [4]) > conv(3) > norm('batch') > act('relu') > pool", "batch norm", "positions"),
         ("input(8, [4]) > conv(3) > pool('max', 2) > flatten > dense", "pool", "maximum"),
-        ("input(8, [4]) > attention(heads=2) > dense", "attention", "not interpreted"),
+        ("input(8, [4]) > attention(heads=2, rotary=True) > dense", "attention", "not interpreted"),
         ("input(8) > dense > dropout(0.5) > dense", "dropout", "mask"),
         ("input(8) > dense(weights='asymmetric') > act('relu') > dense", "dense", "mean"),
         ("input(8, [4]) > conv(3) > flatten > act('relu') > dense", "act", "not Gaussian"),

@@ -181,16 +181,18 @@ def _lattice(sigma: float, own: float, tokens: int, rule: Rule) -> tuple[float, 
     # the largest of T scores is narrower than one of them by √(2 log T)
     step = rule.step * max(1.0, own / math.sqrt(2 * math.log(tokens) + 2))
     low, high = -(math.log(tokens) + rule.reach * sigma + rule.tail), rule.reach * sigma + 4.0
-    return step, step * np.arange(math.floor(low / step), math.ceil(high / step) + 1)
+    return step, np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step
 
 
 def _laplace(x: Floats, width: float, orders: int, rule: Rule) -> Floats:
     """F_k(x) = E (t e^s)^k exp(−t e^s) for k = 0 … orders, s ~ N(0, width²): `(orders + 1, *x.shape)`."""
     if width == 0.0:
-        nodes, weights = np.zeros(1), np.ones(1)
+        nodes: Floats = np.zeros(1)
+        weights: Floats = np.ones(1)
     else:
         gap = min(0.5, rule.step / width)
-        nodes = gap * np.arange(-math.ceil(rule.reach / gap), math.ceil(rule.reach / gap) + 1)
+        reach = math.ceil(rule.reach / gap)
+        nodes = np.arange(-reach, reach + 1, dtype=np.float64) * gap
         weights = np.exp(-0.5 * nodes**2)
         weights /= weights.sum()
     out = np.empty((orders + 1, *x.shape))

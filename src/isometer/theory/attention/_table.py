@@ -26,7 +26,7 @@ TABLE_ERROR = 1e-3
 
 
 class SoftmaxMoments(NamedTuple):
-    """Of exchangeable tokens, one number each: `OneRowMoments` and `TwoRowMoments` as arrays, and their relative error."""
+    """Of exchangeable tokens: `OneRowMoments` and `TwoRowMoments` as arrays, and their relative error."""
 
     participation: Floats
     entropy: Floats
@@ -47,14 +47,15 @@ def softmax_moments(size: Floats, gap: Floats, tokens: int) -> SoftmaxMoments:
     Example:
         >>> found = softmax_moments(np.array([0.0, 2.0]), np.array([1.0, 0.5]), 4)
         >>> found.participation.round(4).tolist(), found.distance.round(4).tolist()
-        ([0.25, 0.4406], [0.0, 0.1235])
+        ([0.25, 0.4761], [0.0, 0.1258])
     """
     size, gap = np.broadcast_arrays(np.asarray(size, dtype=float), np.asarray(gap, dtype=float))
     pairs, place = np.unique(np.stack([size.ravel(), gap.ravel()]), axis=1, return_inverse=True)
     if pairs.shape[1] <= _FEW:
         rows = np.array([_exact(float(k), float(g), tokens) for k, g in pairs.T])
         columns = rows[place.ravel()].reshape(*size.shape, 5)
-        return SoftmaxMoments(*(np.ascontiguousarray(columns[..., k]) for k in range(5)), 1e-11)
+        one, two, three, four, five = (np.ascontiguousarray(columns[..., k]) for k in range(5))
+        return SoftmaxMoments(one, two, three, four, five, 1e-11)
     return _tabulated(size, gap, tokens)
 
 

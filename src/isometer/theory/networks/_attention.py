@@ -146,7 +146,7 @@ def _left(a: Floats, matrix: Floats) -> Floats:
     points, samples, positions, _ = a.shape
     size = samples * positions
     rows = matrix.reshape(*matrix.shape[:-2], samples, positions, size)
-    return np.matmul(a, rows).reshape(points, size, size)
+    return np.asarray(np.matmul(a, rows)).reshape(points, size, size)
 
 
 def _right(matrix: Floats, a: Floats) -> Floats:

@@ -156,9 +156,9 @@ def passage(
     out = Passage([state])
     for number, (steps, _) in enumerate(layers, start=1):
         entering = state.layout
-        if state.layout.is_full and not run.pairs:
-            if not needs_pairs(step for later, _ in layers[number - 1 :] for step in later):
-                state = reduced(state)
+        later = (step for steps_left, _ in layers[number - 1 :] for step in steps_left)
+        if state.layout.is_full and not run.pairs and not needs_pairs(later):
+            state = reduced(state)
         for collected in (run.watched, run.attention):
             if collected is not None:
                 collected.clear()

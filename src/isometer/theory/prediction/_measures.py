@@ -43,7 +43,7 @@ def predicted_metrics() -> list[str]:
         >>> "rank" in predicted_metrics(), "kurtosis" in predicted_metrics()
         (True, False)
     """
-    return [*names("gram", "products"), "second_moment", GRADIENT, *SEQUENCE_METRICS]
+    return [*names("gram", "products"), "second_moment", GRADIENT]
 
 
 def checked_metrics(chosen: Sequence[str]) -> list[str]:
@@ -53,7 +53,7 @@ def checked_metrics(chosen: Sequence[str]) -> list[str]:
         >>> checked_metrics(["rank"])
         ['rank']
     """
-    known = predicted_metrics()
+    known = [*predicted_metrics(), *SEQUENCE_METRICS]
     for name in chosen:
         if name in METRICS and name not in known:
             raise IsometerError(

@@ -83,7 +83,7 @@ def token_path(
         >>> spec = Spec("gpt(blocks=3, width=64, heads=8, tokens=16, hidden=0, norm='none', skip=0, causal=False)")
         >>> path = token_path(spec)  # attention alone: each block cubes the gap, up to a factor below 1
         >>> [f"{gap:.0e}" for gap in path.token_gap[:, 0]]
-        ['1e+00', '4e-01', '4e-03', '4e-09']
+        ['1e+00', '5e-01', '3e-04', '7e-15']
     """
     layers = list(spec.executed_layers())
     across = cosine if sample_cosine is None else sample_cosine
