@@ -13,3 +13,9 @@ from shared_conf import *  # noqa: F403
 project = html_title = "Isometer"
 version = release = __version__
 html_static_path = ["_static"]
+
+# Signatures stay short: types stand beside the parameters, and aliases are not spelt out.
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented_params"
+autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
+python_maximum_signature_line_length = None

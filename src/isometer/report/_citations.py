@@ -9,7 +9,7 @@ from html import escape
 
 
 @dataclass(frozen=True)
-class Paper:
+class CitedPaper:
     """A paper as people cite it.
 
     Attributes:
@@ -24,23 +24,23 @@ class Paper:
 
 
 PAPERS = {
-    "000": Paper("Nachum et al. 2024", "Batch Normalization Decomposed", "https://arxiv.org/abs/2412.02843"),
-    "001": Paper(
+    "000": CitedPaper("Nachum et al. 2024", "Batch Normalization Decomposed", "https://arxiv.org/abs/2412.02843"),
+    "001": CitedPaper(
         "Joudaki 2024",
         "On a Mathematical Understanding of Deep Neural Networks",
         "https://www.research-collection.ethz.ch",
     ),
-    "002": Paper(
+    "002": CitedPaper(
         "Daneshmand et al. 2020",
         "Theoretical Understanding of Batch-Normalization: A Markov Chain Perspective",
         "https://arxiv.org/abs/2003.01652",
     ),
-    "003": Paper(
+    "003": CitedPaper(
         "Daneshmand et al. 2021",
         "Batch Normalization Orthogonalizes Representations in Deep Random Networks",
         "https://arxiv.org/abs/2106.03970",
     ),
-    "004": Paper(
+    "004": CitedPaper(
         "Agarwal et al. 2021",
         "A Deep Conditioning Treatment of Neural Networks",
         "https://proceedings.mlr.press/v132/agarwal21b.html",
@@ -73,7 +73,7 @@ def place(identifier: str) -> str:
     return f"{kind} {found[2].replace('-', '–')}" if found and kind else ""
 
 
-def cited(ids: Sequence[str]) -> list[tuple[Paper, list[str]]]:
+def cited(ids: Sequence[str]) -> list[tuple[CitedPaper, list[str]]]:
     """The papers of inventory IDs with the places in them, in the order in which they first appear.
 
     Example:
