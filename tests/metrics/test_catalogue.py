@@ -219,8 +219,8 @@ def test_names_and_entries_are_checked(share: Metric) -> None:
     ):
         with pytest.raises(IsometerError, match=message):
             register(entry)
-    with pytest.raises(IsometerError, match="unknown metric 'rms'; expected one of"):
-        simulate(SPEC, np.ones((2, 40)), metrics=["rms"])
+    with pytest.raises(IsometerError, match="unknown metric 'max_abs'; expected one of"):
+        simulate(SPEC, np.ones((2, 40)), metrics=["max_abs"])
 
 
 def test_built_in_entries_are_sound() -> None:
