@@ -3,7 +3,7 @@
 import math
 
 from isometer.errors import IsometerError
-from isometer.metrics._arrays import Array, epsilon, filled, result
+from isometer.metrics._arrays import Array, count, epsilon, result
 from isometer.metrics._batch import MetricInput
 
 
@@ -38,17 +38,23 @@ def rank(
     Implements: 000/metric-rank, 001/tab-C.1, 002/alg-soft-rank-monitor (tolerance=1e-9).
     """
     batch, attainable = _prepared(representation, gram, centered)
-    number = rank_of(batch, tolerance)
-    return result(number * filled(batch.data, (), 1.0) / attainable if relative else number)
+    if relative:
+        return result(count(_above(batch, tolerance), -1, batch.data) / attainable)
+    return result(rank_of(batch, tolerance))
 
 
 def rank_of(batch: MetricInput, tolerance: float | None = None) -> Array:
     """The numerical rank of a scaled batch."""
+    return batch.xp.sum(_above(batch, tolerance), axis=-1)
+
+
+def _above(batch: MetricInput, tolerance: float | None) -> Array:
+    """Which singular values are above rounding."""
     values = batch.singular_values()
     if batch.given_gram is not None:
         values = values * values
     threshold = max(batch.data.shape[-2:]) * epsilon(batch.data) if tolerance is None else tolerance
-    return batch.xp.sum(values > threshold * values[..., -1:], axis=-1)
+    return values > threshold * values[..., -1:]
 
 
 def soft_rank(representation: Array, *, tau: float = 0.5) -> Array:

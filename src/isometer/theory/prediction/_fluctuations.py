@@ -33,7 +33,7 @@ from isometer.theory.networks._columns import (
 from isometer.theory.networks._points import gaussian_batches, standard_points
 from isometer.theory.prediction._forward import Forward
 from isometer.theory.prediction._laws import GramLaw, resembles
-from isometer.theory.prediction._symmetric import packed, packed_operator, pairs_of
+from isometer.theory.prediction._symmetric import packed, packed_operator, pairs_of, unpacked
 
 Floats = NDArray[np.float64]
 LARGEST = 24
@@ -162,7 +162,7 @@ class _Responses:
         width = spec.widths[layer - 1]
         moved = weight * response.derivative
         spread = moved @ law.covariance @ moved.T + response.noise / width
-        shift, exact = self._shift(law, weight, layer, site), _exact(operations)
+        shift, exact = self._shift(law, moved, weight, layer, site), _exact(operations)
         if exact == "diagonal":
             shift = shift - np.diag(np.diag(shift))  # what a norm fixes does not move
         mean = forward.statistics(_folded(pre, operations))[0] + shift
@@ -190,7 +190,7 @@ class _Responses:
             self._kept[site] = known
         return known[2]
 
-    def _shift(self, law: GramLaw, weight: float, layer: int, site: Site) -> Floats:
+    def _shift(self, law: GramLaw, moved: Floats, weight: float, layer: int, site: Site) -> Floats:
         """E T(m + Δ) − T(m), by the same points for both."""
         spec = self.forward.spec
         n = len(law.mean)
@@ -201,12 +201,15 @@ class _Responses:
         known = self._shifts.get(site)
         if known is not None and known[1] == setting and known[0].resembles(law):
             return known[2]
-        found = self._sampled_shift(law, weight, layer, site)
+        found = self._sampled_shift(law, moved, weight, layer, site)
         self._shifts[site] = law, setting, found
         return found
 
-    def _sampled_shift(self, law: GramLaw, weight: float, layer: int, site: Site) -> Floats:
-        """Mean of T at opposite Gram matrices around m less T(m), every pair with points of its own."""
+    def _sampled_shift(self, law: GramLaw, moved: Floats, weight: float, layer: int, site: Site) -> Floats:
+        """Mean of T at opposite Gram matrices around m less T(m), every pair with points of its own.
+
+        The mean of so few matrices is not m; what the difference does to T is taken out by its derivative, `moved`.
+        """
         forward, bias = self.forward, self.forward.spec.bias_variance
         middle, *sides = law.opposite_draws(_SHIFT_PAIRS)
         n, k = middle.shape
@@ -236,7 +239,9 @@ class _Responses:
             return np.asarray(flat.T @ flat / len(flat))
 
         at_mean = sampled(np.broadcast_to(middle, sides[0].shape))
-        return np.asarray((sampled(sides[0]) + sampled(sides[1])) / 2 - at_mean)
+        drawn = sum(np.einsum("pik,pjk->ij", side, side) for side in sides) / (2 * _SHIFT_PAIRS)
+        drift = unpacked(moved @ packed(np.asarray(drawn) - middle @ middle.T))
+        return np.asarray((sampled(sides[0]) + sampled(sides[1])) / 2 - at_mean - drift)
 
 
 def _exact(operations: tuple[Operation, ...]) -> Literal["trace", "diagonal"] | None:

@@ -130,7 +130,7 @@ class GramLaw:
     def opposite_draws(self, count: int) -> tuple[Floats, Floats, Floats]:
         """A factor of the mean `(n, k)`, and factors `(count, n, k)` of matrices at opposite places around it.
 
-        `m^{1/2} exp(±S − S²/2) m^{1/2}`, whose mean over both signs is m up to fourth order, pair by pair.
+        `m^{1/2} exp(±S − E S²/2) m^{1/2}`, as in `draws`.
 
         Example:
             >>> middle, above, below = GramLaw.certain(np.eye(2)).opposite_draws(3)
@@ -143,7 +143,7 @@ class GramLaw:
         root = self._whitened.root
         normals = _normals(2 * count, self._deviations.shape[1])[:count]  # without their negatives
         s = unpacked(normals @ self._deviations[: k * (k + 1) // 2].T)
-        lowered = s @ s / 2
+        lowered = np.mean(s @ s, axis=0) / 2
         above, below = (self._kept(root @ exponential((sign * s - lowered) / 2)) for sign in (1.0, -1.0))
         return root, above, below
 

@@ -34,8 +34,11 @@ def band_work(samples: int, layers: int, metrics: int) -> Work:
         True
     """
     n = float(samples)
-    each = _LAYER + _FLOP * (3 * _RESPONSE * n**4 + 20 * n**6) + _DRAWS * metrics * (2e-5 + 20 * _FLOP * n**3)
-    memory = 8.0 * (layers * (3 * n**4 + 40) + 10 * 4 * _RESPONSE * n * n + 12 * n**4 + 12 * _DRAWS * n * n)
+    entries = n * (n + 1) / 2  # of a symmetric matrix
+    each = _LAYER + _FLOP * (3 * _RESPONSE * (entries**2 + n**3) + 20 * entries**3)
+    each += _DRAWS * metrics * (2e-5 + 20 * _FLOP * n**3)
+    # each law keeps its covariance, what it is whitened to, and a root of that; a layer works on all n² entries
+    memory = 8.0 * (layers * (5 * entries**2 + 40) + 10 * 4 * _RESPONSE * n * n + 12 * n**4 + 12 * _DRAWS * n * n)
     return Work(memory, 1.0 + layers * (each + 8 * _POINT * _RESPONSE * n))
 
 
