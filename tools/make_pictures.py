@@ -7,7 +7,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import torch
 
+import isometer
 import network_pictures
 from chromium import CHROMIUM, FLAGS
 from isometer.cli.demo import demo
@@ -54,6 +56,14 @@ def conditioning_picture(picture: Path) -> None:
     save_figure(kernel_picture(curve[depths.index(10)], curve), picture)
 
 
+def first_picture(picture: Path) -> None:
+    """The example that the README opens with, before and after treatment."""
+    torch.manual_seed(0)
+    layers = [part for _ in range(30) for part in (torch.nn.Linear(64, 64), torch.nn.ReLU())]
+    model = torch.nn.Sequential(*layers, torch.nn.Linear(64, 10))
+    isometer.treat(model, isometer.diagnose(model)).plot(picture)
+
+
 def study_pictures(gallery: Path) -> None:
     """The figures of studies at their quick scale, on Fashion-MNIST where they need data."""
     studies = [find(one) for one in STUDIES.values()]
@@ -69,6 +79,7 @@ def main() -> None:
         if CHROMIUM:
             report_picture(Path(folder) / "doctor.html", PICTURES / "doctor.png")
         study_pictures(Path(folder) / "gallery")
+    first_picture(PICTURES / "first.png")
     conditioning_picture(PICTURES / "theory-conditioning.png")
     network_pictures.make(PICTURES / "networks")
     print(save_figure(activation_picture(explain("gelu")), PICTURES / "gelu.png"))

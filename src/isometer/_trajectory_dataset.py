@@ -30,7 +30,7 @@ class TrajectoryPlots(DatasetPlotAccessor):
         return draw(self._ds, path)
 
 
-class Trajectory(xarray.Dataset):
+class Trajectory(xarray.Dataset):  # type: ignore[no-untyped-call]
     """A trajectory: metrics over runs and layers.
 
     It is an `xarray.Dataset` with two additions: `plot()` draws all metrics over the layers, and notebooks show that

@@ -184,7 +184,10 @@ def test_a_pass_that_fails(where: str, tmp_path: Path, capsys: pytest.CaptureFix
     code, _, err = examined(path, capsys)
     lines = err.splitlines()
     assert code == 2
-    assert "fails on the batch of shape (32, 4) (gaussian): LookupError: 5 — " in lines[1]
+    assert (
+        "fails on the batch of shape (32, 4) (made for this model: 32 Gaussian inputs of shape (4,)): LookupError: 5 — "
+        in lines[1]
+    )
     assert "Traceback" not in err
     assert lines[-2].endswith("model.py:7 in inner")
     assert lines[-4].endswith(f"in {where}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -162,3 +164,20 @@ def test_the_table_after_a_treatment_is_that_of_the_treated_model() -> None:
     ratios = [a / b for a, b in zip(before["weight_gain"], before["principled_gain"], strict=True) if a and b]
     assert len(after) == len(ratios) == 12
     assert max(ratios) < 0.5 < 0.9 < min(after)
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_quick_look_takes_little_more_than_torch(terminal: Path) -> None:
+    """`doctor --no-stress` on 20 layers: two seconds of CPU beside the import of torch, on a machine that takes two."""
+    Path("deep.py").write_text(MODEL.replace("range(12)", "range(20)"), encoding="utf-8")
+    clock = "import resource; u = resource.getrusage(resource.RUSAGE_SELF); print(u.ru_utime + u.ru_stime)"
+    run = "import contextlib, io\nfrom isometer.cli import main\nwith contextlib.suppress(SystemExit), "
+    run += "contextlib.redirect_stdout(io.StringIO()):\n    main(['doctor', 'deep.py:make', '--no-stress'])\n"
+
+    def seconds(code: str) -> float:
+        done = subprocess.run([sys.executable, "-c", code + clock], capture_output=True, text=True, check=True)
+        return float(done.stdout)
+
+    torch_alone = min(seconds("import torch\n") for _ in range(2))
+    assert min(seconds(run) for _ in range(2)) - torch_alone <= max(2.0, torch_alone)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 OLDER_NAMES = {
     "--inputs": "--input",
     "--data": "--input",
@@ -87,7 +88,9 @@ class CommandGroup(typer.Typer):
         common |= {"pretty_exceptions_enable": False, "context_settings": _HELP}
         super().__init__(**{**common, **settings})
 
-    def command(self, name: str | None = None, *, cls: type[TyperCommand] = Command, **settings: Any) -> Any:
+    def command(  # type: ignore[override]
+        self, name: str | None = None, *, cls: type[TyperCommand] = Command, **settings: Any
+    ) -> Callable[[Function], Function]:
         """As Typer's, with the class of this project's commands."""
         return super().command(name, cls=cls, **settings)
 

@@ -34,7 +34,7 @@ def picture(value: Any, path: str | PathLike[str] | None = None) -> Figure:
         >>> len(picture(kernel_map("relu")).axes)
         3
     """
-    figure = _of(value, _PICTURES)(value)
+    figure: Figure = _of(value, _PICTURES)(value)
     if path is not None:
         save_figure(figure, Path(path))
     return figure
@@ -48,7 +48,8 @@ def html(value: Any) -> str:
         >>> html(Spec(width=8, depth=3)).startswith("<pre")
         True
     """
-    return _of(value, _CARDS)(value)
+    text: str = _of(value, _CARDS)(value)
+    return text
 
 
 def as_html(say: Callable[[Console], object]) -> str:

@@ -388,7 +388,7 @@ def _filled(found: list[Site], again: list[Site]) -> list[Site]:
     ]
 
 
-def _checked_model(model: nn.Module) -> nn.Module:
+def _checked_model(model: Any) -> nn.Module:
     if not isinstance(model, nn.Module):
         made = f"{model.__name__}(…)" if isinstance(model, type) else "an instance of one"
         fix = "build it with isometer.nn.build(spec)" if hasattr(model, "to_json") else f"pass {made}"
@@ -405,7 +405,8 @@ def _checked_model(model: nn.Module) -> nn.Module:
                 f"{name!r} is on the meta device and has no values; expected memory — call "
                 "model.to_empty(device='cpu') and initialise it"
             )
-    return model
+    found: nn.Module = model
+    return found
 
 
 def _samples(model: nn.Module, batch: Any) -> tuple[int, bool]:

@@ -53,7 +53,9 @@ class BatchReader:
         if is_shape(batch):
             return self._of_shape(tuple(batch), seed), self.tensors(target)
         if isinstance(batch, Dataset):
-            order = {} if isinstance(batch, IterableDataset) else {"shuffle": True, "generator": _seeded(seed)}
+            order: dict[str, Any] = (
+                {} if isinstance(batch, IterableDataset) else {"shuffle": True, "generator": _seeded(seed)}
+            )
             return DataLoader(batch, batch_size=_SAMPLES, **order), target
         if target is None and self.is_pair(batch):
             batch, target = batch
