@@ -61,7 +61,7 @@ class Linearisation:
             )
         inputs = map_tensors(_own, batch)
         mode = Tapping([one for _, one in named], tensors(inputs)) if tapped else None
-        with warnings.catch_warnings(), mode or nullcontext():
+        with mode or nullcontext():
             output = call(model, inputs)
         chosen = chosen_output(output, select, self.samples)
         if not chosen.requires_grad:
