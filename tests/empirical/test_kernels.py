@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from isometer import IsometerError, empirical_kernel
 from isometer.empirical._linearisation import Linearisation
@@ -214,3 +215,21 @@ def test_degenerate_models_have_kernels() -> None:
     one = empirical_kernel(zero, torch.ones(1, 3).double())
     close(one.matrix, [[3.0]], rtol=1e-14)
     assert one.condition_number == 1.0
+
+
+def test_a_checkpointed_model_is_differentiated_whole() -> None:
+    """What runs again in the backward pass is not tapped."""
+
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Linear(3, 5), nn.Linear(5, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.last(checkpoint(lambda h: torch.tanh(self.first(h)), x, use_reentrant=False))
+
+    model, batch = Checkpointed().double(), torch.randn(4, 3).double()
+    found = empirical_kernel(model, batch)
+    plain = empirical_kernel(nn.Sequential(model.first, nn.Tanh(), model.last), batch)
+    assert (found.method, plain.method) == ("contraction", "structured")
+    close(found.matrix, plain.matrix, rtol=1e-12)

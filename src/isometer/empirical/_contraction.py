@@ -180,7 +180,8 @@ def _same_read(left: GradientFactors, right: GradientFactors) -> tuple[GradientF
     """Indices as rows of the identity, over those that occur; reads in the span of the left ones if that is small."""
     same = right is left
     if left.is_index:
-        used, place = torch.cat([left.read.flatten(), right.read.flatten()]).unique(return_inverse=True)
+        read = torch.cat([left.read.flatten(), right.read.flatten()])
+        used, place = torch.unique(read, return_inverse=True)
         ones = functional.one_hot(place, len(used)).to(left.signal)
         split = left.read.numel()
         left = GradientFactors(left.signal, ones[:split].reshape(*left.read.shape, -1))

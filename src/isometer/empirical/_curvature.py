@@ -158,7 +158,7 @@ class GaussNewton:
     def pushed(self, vectors: Sequence[Tensor]) -> Tensor:
         """J v: the derivative of v ↦ ⟨Jᵀw, v⟩ by w."""
         given = [vectors[i] for i in self._linked]
-        (found,) = torch.autograd.grad(self._pulled, self._start, given, retain_graph=True)  # type: ignore[arg-type]
+        (found,) = torch.autograd.grad(self._pulled, self._start, given, retain_graph=True)
         return found
 
     def product(self, vectors: Sequence[Tensor]) -> list[Tensor]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.checkpoint import CheckpointError
 
 from isometer.checks import whole_number
 from isometer.doctor.probe._examine import checked
@@ -142,7 +143,11 @@ class _Job:
         """The kernel, checked against one plain backward pass; where they disagree, by whole gradients."""
         expected = run(self._expected)
         if self.method != "contraction":
-            found: KernelRun = run(lambda model: self._assembled(model, expected, tapped=True))
+            try:
+                found: KernelRun = run(lambda model: self._assembled(model, expected, tapped=True))
+            except CheckpointError:
+                # What runs again in the backward pass is not tapped, and does not fit what was.
+                found = run(lambda model: self._assembled(model, expected, tapped=False))
             if found.error <= _WRONG or found.method == "sketch":
                 return found
             if self.method != "auto":
@@ -154,7 +159,7 @@ class _Job:
 
     def _expected(self, model: nn.Module) -> _Expected:
         """⟨J⟩ on one cotangent, by plain differentiation."""
-        found = []
+        found: list[tuple[Floats, dict[str, Tensor]]] = []
         for batch in [self.batch] if self.other is None else [self.batch, self.other]:
             at = Linearisation(model, batch, self.select, tapped=False)
             weights = _weights(at.samples, self.seed + len(found)).to(at.outputs)
@@ -210,7 +215,7 @@ class _Job:
         signs = signs.to(pair.left.outputs)
         groups = signs.tensor_split(min(_GROUPS, self.vectors))
         found = [trace_kernel(pair, one) for one in groups]
-        means = [sum(one.values()) / len(group) for one, group in zip(found, groups, strict=True)]
+        means = [np.asarray(sum(one.values())) / len(group) for one, group in zip(found, groups, strict=True)]
         parts = {name: one / self.vectors for name, one in _sum(found).items()}
         spread = np.std(means, axis=0, ddof=1) / math.sqrt(len(means))
         error = float(np.linalg.norm(spread)) / max(float(np.linalg.norm(sum(parts.values()))), 1e-300)
@@ -271,7 +276,7 @@ def _averaged(runs: list[KernelRun]) -> tuple[Parts, float]:
     parts = {name: part / len(runs) for name, part in _sum([one.parts for one in runs]).items()}
     error = max(one.error for one in runs)
     if len(runs) > 1:
-        wholes = [sum(one.parts.values()) for one in runs]
+        wholes = [np.asarray(sum(one.parts.values())) for one in runs]
         spread = np.std(wholes, axis=0, ddof=1) / math.sqrt(len(runs))
         norm = float(np.linalg.norm(np.mean(wholes, axis=0)))
         error += float(np.linalg.norm(spread)) / norm if norm else 0.0

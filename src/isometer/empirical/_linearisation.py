@@ -61,7 +61,7 @@ class Linearisation:
             )
         inputs = map_tensors(_own, batch)
         mode = Tapping([one for _, one in named], tensors(inputs)) if tapped else None
-        with warnings.catch_warnings(), mode or nullcontext():
+        with mode or nullcontext():
             output = call(model, inputs)
         chosen = chosen_output(output, select, self.samples)
         if not chosen.requires_grad:
@@ -100,7 +100,7 @@ class Linearisation:
                 self._batched = False  # an operation without a rule for stacks of cotangents
         single = [self._grad(one, sources, batched=False) for one in cotangents]
         columns = zip(*single, strict=True)
-        return [None if column[0] is None else torch.stack(column) for column in columns]  # type: ignore[arg-type]
+        return [None if column[0] is None else torch.stack(column) for column in columns]
 
     def _grad(self, cotangents: Tensor, sources: Sequence[Any], *, batched: bool) -> list[Tensor | None]:
         with warnings.catch_warnings():
@@ -134,7 +134,7 @@ class Linearisation:
         direct: set[int] = set()
         reached: set[TapSite] = set()
         room = max(1, _NUMBERS // (1 + sum(math.prod(site.shape) for site in sites)))
-        for part in chosen.split(room):
+        for part in torch.split(chosen, room):
             cotangents = torch.where(part[:, :, None], random, torch.zeros_like(random))
             found = self.gradients(cotangents, [*leaves, *(site.edge for site in sites)])
             direct |= {id(leaf) for leaf, one in zip(leaves, found, strict=False) if one is not None}

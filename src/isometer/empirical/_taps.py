@@ -149,7 +149,9 @@ class Tapping(TorchFunctionMode):
         return z
 
     def _on_matmul(self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor | None:
-        x, weight = args[:2] if len(args) > 1 else (None, None)
+        if len(args) != 2:
+            return None
+        x, weight = args
         if not (self._is_signal(x) and self._is_constant(weight)) or weight.dim() != 2 or x.dim() < 2:
             return None
         z, site = _site(torch.matmul(x, weight.detach()))
@@ -157,8 +159,10 @@ class Tapping(TorchFunctionMode):
         return z
 
     def _on_addmm(self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor | None:
-        bias, x, weight = args if len(args) == 3 else (None, None, None)
-        if kwargs or not (self._is_signal(x) and self._is_constant(weight) and self._is_constant(bias)):
+        if kwargs or len(args) != 3:
+            return None
+        bias, x, weight = args
+        if not (self._is_signal(x) and self._is_constant(weight) and self._is_constant(bias)):
             return None
         z, site = _site(torch.addmm(bias.detach(), x, weight.detach()))
         self._tap(weight, site, "transposed", read=x.detach())
