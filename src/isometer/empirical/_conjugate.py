@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._tensor_trees import dense, map_tensors
 from isometer.empirical._linearisation import sample_count
 from isometer.empirical._result import KernelRun

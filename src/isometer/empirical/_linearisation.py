@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from isometer.doctor.probe._examine import call
+from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._tensor_trees import dense, map_tensors, tensors
 from isometer.empirical._taps import Tap, Tapping, TapSite
 from isometer.errors import IsometerError
