@@ -19,7 +19,8 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from isometer.doctor.probe._examine import call, checked
+from isometer.doctor.probe._calling import call
+from isometer.doctor.probe._examine import checked
 from isometer.doctor.probe._subject import examined
 from isometer.doctor.probe._tensor_trees import map_tensors
 from isometer.empirical._linearisation import chosen_output, sample_count
