@@ -126,7 +126,7 @@ def _trajectory_picture(value: Any) -> Figure:
     if value.attrs.get("engine") == "theory":
         from isometer.report._predictions import prediction_picture
 
-        return prediction_picture(value, None, None)
+        return prediction_picture(value)
     from isometer.report._trajectories import trajectory_picture
 
     return trajectory_picture(value)
