@@ -5,7 +5,7 @@ from ._comparison import kernel_drift as kernel_drift
 from ._comparison import label_gram as label_gram
 from ._curvature import StableRate as StableRate
 from ._curvature import largest_stable_rate as largest_stable_rate
-from ._descent import Descent as Descent
+from ._descent import KernelDescent as KernelDescent
 from ._descent import descent as descent
 from ._kernel import empirical_kernel as empirical_kernel
 from ._limit import LimitComparison as LimitComparison

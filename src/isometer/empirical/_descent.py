@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Descent:
+class KernelDescent:
     """Predicted and measured losses of gradient descent on the mean squared error.
 
     Attributes:
@@ -94,7 +94,7 @@ def descent(
     mode: Literal["train", "eval"] | None = "train",
     output: Callable[[Any], Tensor] | None = None,
     seed: int = 0,
-) -> Descent:
+) -> KernelDescent:
     """Losses of gradient descent on the whole batch that the tangent kernel predicts, and those that come of it.
 
     Args:
@@ -161,4 +161,4 @@ def descent(
             ).losses
 
         measured = subject.run(training, seed=seed, mode=mode)
-    return Descent(powers @ shares, np.asarray(measured), rate, curvatures, shares, kernel)
+    return KernelDescent(powers @ shares, np.asarray(measured), rate, curvatures, shares, kernel)
