@@ -1,7 +1,7 @@
 """Draws the entries of the ledger for a blind second reading.
 
     python tools/draw_second_reading.py LIST > papers/docs/second-reading/draw.json
-    python tools/draw_second_reading.py LIST --seed 20261119 --without papers/docs/second-reading/draw.json --show reading
+    python tools/draw_second_reading.py LIST --seed 20261119 --show reading --without EARLIER > …/draw-2.json
 
 LIST is what `isometer claims list --json` prints. Half of the draw comes from the papers' statements that fail as
 printed, half from all others, so that a reading of moderate size meets enough failures. The draw is shuffled and holds
