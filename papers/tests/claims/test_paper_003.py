@@ -28,6 +28,7 @@ REFUTED_003 = {
     "003/appE:cauchy-last",
     "003/appE:eq-17",
     "003/appE:eq-18",
+    "003/claim-full-inverse",
     "003/claim-intro-rates:depth",
     "003/claim-rank-preserved:infinite-depth",
     "003/conj-F1",
