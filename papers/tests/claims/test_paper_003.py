@@ -54,6 +54,7 @@ REFUTED_001 = {
     "001/claim-2.abstract:depth",
     "001/claim-2.drift",
     "001/claim-2.minsv",
+    "001/claim-2.whiten",
     "001/claim-A.4:after",
     "001/claim-A.4:eq-A.19",
     "001/claim-A.4:eq-A.20",
