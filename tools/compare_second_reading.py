@@ -1,10 +1,13 @@
-"""Compares the blind second reading with the ledger and writes papers/docs/second-reading.md.
+"""Compares the blind readings with the ledger and writes papers/docs/second-reading.md.
 
     python tools/compare_second_reading.py LIST > papers/docs/second-reading.md
+    python tools/compare_second_reading.py LIST --round 2
 
-LIST is what `isometer claims list --json` prints now. In `papers/docs/second-reading/` are the draw, the verdicts of
-the second reading, `ledger.json` (the drawn entries as the ledger had them when those verdicts were committed;
-agreement is counted on these), and `resolutions.json`, which says of every disagreement who is right and why.
+LIST is what `isometer claims list --json` prints now; --round prints one reading alone. In
+`papers/docs/second-reading/` are, for each reading (names of the second end in -2), the draw, the verdicts,
+`ledger.json` (the drawn entries as the ledger had them when those verdicts were committed; agreement is counted on
+these, and `named` are those that the list of known problems names), and `resolutions.json`, which says of every
+disagreement who is right and why.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +25,14 @@ from scipy.stats import binomtest
 FOLDER = Path(__file__).parents[1] / "papers" / "docs" / "second-reading"
 FAILURES = frozenset({"refuted", "vacuous"})
 Entry = dict[str, Any]
-Pair = tuple[Entry, Entry]  # second reading, ledger
+Pair = tuple[Entry, Entry]  # reader, ledger
+HEADINGS = {1: "First reading", 2: "Second reading"}
+MEASURES: tuple[tuple[str, Callable[[Entry], Any]], ...] = (
+    ("verdict as printed", lambda entry: entry["as_printed"]),
+    ("verdict as intended", lambda entry: entry["as_intended"]),
+    ("both verdicts", lambda entry: (entry["as_printed"], entry["as_intended"])),
+    ("class, with none for what does not fail", lambda entry: entry["class"]),
+)
 
 
 def agreement(pairs: Iterable[Pair], key: Callable[[Entry], Any]) -> str:
@@ -62,51 +73,86 @@ def judged(entry: Entry) -> str:
     return ", ".join(str(entry[key]) for key in ("as_printed", "as_intended", "class") if entry[key])
 
 
-def page(ledger: Entry, now: list[Entry], verdicts: list[Entry], resolutions: dict[str, Entry]) -> str:
-    """The page in Markdown."""
-    entries, current = ({entry["id"]: entry for entry in entries} for entries in (ledger["entries"], now))
-    sizes = {True: ledger["failing"], False: ledger["others"]}
-    pairs = [(reading, entries[reading["id"]]) for reading in verdicts]
-    failing = [pair for pair in pairs if pair[0]["class"] and pair[1]["class"]]
-    apart = [pair for pair in pairs if judged(pair[0]) != judged(pair[1])]
-    missing = {reading["id"] for reading, _ in apart} ^ set(resolutions)
-    if missing:
-        sys.exit(f"resolutions.json and the disagreements differ in {sorted(missing)}; give each disagreement one")
-    measures: tuple[tuple[str, Callable[[Entry], Any]], ...] = (
-        ("verdict as printed", lambda entry: entry["as_printed"]),
-        ("verdict as intended", lambda entry: entry["as_intended"]),
-        ("class, with none for what does not fail", lambda entry: entry["class"]),
-    )
-    rows = [f"| {name} | {agreement(pairs, key)} | {weighted(pairs, sizes, key):.1f} % |" for name, key in measures]
-    rows.append(f"| class, where both see a failure | {agreement(failing, lambda entry: entry['class'])} | |")
-    parts = [
-        (FOLDER / "introduction.txt").read_text(encoding="utf-8").rstrip(),
-        "## Agreement before resolution\n\n"
-        "| | of the draw (95 % interval) | weighted to the whole ledger |\n|---|---|---|\n" + "\n".join(rows),
-        "Required were 95 % of verdicts and 85 % of classes.",
-        f"## The {len(apart)} disagreements",
-    ]
-    for reading, entry in apart:
-        found = resolutions[reading["id"]]
-        after = judged(current[reading["id"]])
-        parts.append(
-            f"### {reading['id']}\n\n"
-            f"- second reading: {judged(reading)} (confidence {reading['confidence']}). {reading['reason']}\n"
+@dataclass(frozen=True)
+class Reading:
+    """One blind reading: the ledger as it was, the verdicts, and who is right where they differ."""
+
+    heading: str
+    introduction: str
+    ledger: Entry
+    verdicts: list[Entry]
+    resolutions: dict[str, Entry]
+
+    @classmethod
+    def of(cls, number: int) -> Reading:
+        """The files of reading 1 or 2."""
+        ending = "" if number == 1 else f"-{number}"
+        text = (FOLDER / f"introduction{ending}.txt").read_text("utf-8").rstrip()
+        names = ("ledger", "verdicts", "resolutions")
+        files = (json.loads((FOLDER / f"{name}{ending}.json").read_text("utf-8")) for name in names)
+        return cls(HEADINGS[number], text, *files)
+
+    def pairs(self) -> list[Pair]:
+        """Each verdict with the entry that the ledger had."""
+        entries = {entry["id"]: entry for entry in self.ledger["entries"]}
+        return [(reading, entries[reading["id"]]) for reading in self.verdicts]
+
+    def table(self) -> str:
+        """Agreement before resolution."""
+        pairs, named = self.pairs(), self.ledger.get("named", [])
+        sizes = {True: self.ledger["failing"], False: self.ledger["others"]}
+        failing = [pair for pair in pairs if pair[0]["class"] and pair[1]["class"]]
+        rows = [f"| {name} | {agreement(pairs, key)} | {weighted(pairs, sizes, key):.1f} % |" for name, key in MEASURES]
+        rows.append(f"| class, where both see a failure | {agreement(failing, lambda entry: entry['class'])} | |")
+        unnamed = [pair for pair in pairs if pair[0]["id"] not in named]
+        if named:
+            rows += [
+                f"| {name}, without the {len(named)} named | {agreement(unnamed, key)} | |" for name, key in MEASURES
+            ]
+        return "| | of the draw (95 % interval) | weighted to the whole ledger |\n|---|---|---|\n" + "\n".join(rows)
+
+    def section(self, now: dict[str, Entry]) -> str:
+        """The reading in Markdown."""
+        apart = [pair for pair in self.pairs() if judged(pair[0]) != judged(pair[1])]
+        missing = {reading["id"] for reading, _ in apart} ^ set(self.resolutions)
+        if missing:
+            sys.exit(f"resolutions and disagreements differ in {sorted(missing)}; give each disagreement one")
+        return "\n\n".join(
+            [
+                f"## {self.heading}",
+                self.introduction,
+                f"### Agreement before resolution: {self.heading.lower()}",
+                self.table(),
+                "Required are 95 % of verdicts and 85 % of classes.",
+                f"### The {len(apart)} disagreements: {self.heading.lower()}",
+                *(self.disagreement(reading, entry, now[reading["id"]]) for reading, entry in apart),
+            ]
+        )
+
+    def disagreement(self, reading: Entry, entry: Entry, current: Entry) -> str:
+        """Both sides, who is right, and what the ledger has now."""
+        found, after = self.resolutions[reading["id"]], judged(current)
+        return (
+            f"#### {reading['id']}\n\n"
+            f"- reader: {judged(reading)} (confidence {reading['confidence']}). {reading['reason']}\n"
             f"- ledger: {judged(entry)}. Reading: {entry['reading']}\n"
             f"- {found['right']}: {found['why']}\n"
             f"- the ledger now: {after}" + ("" if after != judged(entry) else " (unchanged)")
         )
-    return "\n\n".join(parts) + "\n"
 
 
 def main() -> None:
     """Print the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("list", type=Path, help="the output of `isometer claims list --json`")
-    now = json.loads(parser.parse_args().list.read_text("utf-8"))
-    names = ("ledger", "verdicts", "resolutions")
-    ledger, verdicts, resolutions = (json.loads((FOLDER / f"{name}.json").read_text("utf-8")) for name in names)
-    print(page(ledger, now, verdicts, resolutions), end="")
+    parser.add_argument("--round", type=int, choices=sorted(HEADINGS), help="one reading alone")
+    arguments = parser.parse_args()
+    now = {entry["id"]: entry for entry in json.loads(arguments.list.read_text("utf-8"))}
+    if arguments.round:
+        print(Reading.of(arguments.round).section(now))
+        return
+    title = (FOLDER / "introduction-all.txt").read_text("utf-8").rstrip()
+    print("\n\n".join([title, *(Reading.of(number).section(now) for number in sorted(HEADINGS))]))
 
 
 if __name__ == "__main__":

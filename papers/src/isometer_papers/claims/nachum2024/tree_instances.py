@@ -119,6 +119,13 @@ def between_negatives(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"x": first, "signs": [-1, *[1] * between, -1]}
 
 
+def from_first_layer(rng: Rng, count: int) -> Iterator[Instance]:
+    """Rows as `between_negatives` has them, moved so that the least entry is not 0: t_1 = 1."""
+    yield {"x": np.array([-20.0, -10.0, -8.0, 20.0]), "signs": [-1, -1]}
+    for instance in between_negatives(rng, count):
+        yield {**instance, "x": instance["x"] - float(rng.integers(1, 100))}
+
+
 def distinct_rows(rng: Rng, count: int, least: int = 3, most: int = 8) -> Iterator[Instance]:
     """Sorted rows of distinct numbers: equally spaced, Gaussian, log-normal, nearly tied, symmetric."""
     for n in range(least, min(most, least + 3) + 1):
