@@ -31,7 +31,7 @@ WORDS = {
     "prediction": "xarray.Trajectory",
     "phases": "Order and chaos of tanh",
     "answer": "1.41421",
-    "report": "activation-vanishing",
+    "report": "3 severe",
     "treatment": "principled-gain",
 }
 DRAWN = {"activation", "kernel map", "explanation", "simulation", "prediction", "phases"}

@@ -181,7 +181,7 @@ def spread(dataset: xarray.Dataset, *, level: float = 0.95) -> xarray.Dataset:
     Example:
         >>> runs = np.stack([np.zeros(101), np.arange(101.0)], axis=1)
         >>> data = spread(trajectory({"rank": runs}, Spec(width=8, depth=1), at="post"), level=0.9)
-        >>> data["rank"].sel(layer=1).values.tolist()
+        >>> data["rank"].sel(layer=1).values.round(6).tolist()
         [50.0, 5.0, 95.0]
     """
     summary = summarize(dataset, level=level)

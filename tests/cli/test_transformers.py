@@ -47,7 +47,7 @@ def test_phase_refuses_axes_it_cannot_draw() -> None:
     for arguments, words in (
         (("--network", _SMALL, "--x", "qk_gain=0.1:10"), "expected all three"),
         (("--network", _SMALL, "--x", "qk=0:1", "--y", "branch=0:1"), "keyword of gpt"),
-        (("--network", "dense > act('relu')", "--x", "a=0:1", "--y", "b=0:1"), "expected a preset"),
+        (("--network", "dense > act('relu')", "--x", "a=0:1", "--y", "b=0:1"), "unknown number of a network"),
         (("--network", _SMALL[:-1] + ", causal=True)", "--x", "qk_gain=1:2", "--y", "branch=0:1"), "a causal mask"),
     ):
         assert words in error("phase", *arguments)

@@ -366,12 +366,14 @@ def test_texts_have_contrast(measured: Opened, scheme: str) -> None:
 
 
 def test_code_is_copied(show: Callable[..., Opened], report: dict[str, Any]) -> None:
+    from playwright.sync_api import expect
+
     listed = [PRESCRIPTIONS["zero-bias"].to_dict()]
     opened = show({**report, "findings": [{**report["findings"][1], "prescriptions": listed}]}, "with-code")
     page = opened.page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.click("header [data-copy]")
-    page.wait_for_function("document.querySelector('header [data-copy]').textContent === 'Copied'")
+    expect(page.locator("header [data-copy]")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == (
         "from isometer.doctor.treatment import zero_biases_\n\nzero_biases_(model)"
     )

@@ -85,10 +85,10 @@ def test_chains_have_their_law_by_the_general_walk(
     batch = make_batch("gaussian", 4, 12, seed=1)
     own = statistics(spec, batch, engine, runs, 1)
 
-    def walk(spec, engine, batch, seed, runs, backward):  # type: ignore[no-untyped-def]
+    def walk(spec, engine, batch, seed, runs, *, backward):  # type: ignore[no-untyped-def]
         return NetworkWalk(spec, engine, batch, seed=seed, runs=runs, backward=backward)
 
-    monkeypatch.setattr(_engine, "_chain", walk)
+    monkeypatch.setattr(_engine, "walk_of", walk)
     p, statistic = smallest_p(own, statistics(spec, batch, engine, runs, 2))
     assert p > LEVEL / TESTS, f"{name}: {statistic} differs between chain and walk (p = {p:.2g})"
 

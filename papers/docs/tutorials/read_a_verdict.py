@@ -15,7 +15,7 @@ printed = verdicts["001/thm-5.11:case-1"]
 print(printed.statement)
 print(printed.verdict, "·", printed.certified_by)
 # → κ(0) = 0 ⇒ Ψ(ρ_ℓ) ≤ Ψ(ρ₀) (1/κ′(1))^ℓ
-# → refuted · mpmath, 50 digits
+# → refuted · mpmath, 50 digits; second formula (a grid of Gauss–Hermite nodes instead of closed forms)
 
 # *Refuted* means that the statement fails in a concrete case that anyone can recompute. The ledger stores that case.
 

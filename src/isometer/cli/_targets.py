@@ -144,7 +144,7 @@ def kernel_configuration(options: dict[str, Any]) -> dict[str, Any]:
     spec = network.stack(samples.shape[-1])
     if network.brings_its_own:
         samples = _network.shaped(samples, spec)
-    kind = str(options["kind"].value)
+    kind = str(getattr(options["kind"], "value", "nngp"))
     return {"spec": json.loads(spec.to_json()), "inputs": samples, "kind": kind}
 
 

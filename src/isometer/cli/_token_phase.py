@@ -10,7 +10,7 @@ from isometer.cli._shared import console, emit, status
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
-    from isometer.theory.transformers import Axis
+    from isometer.theory.transformers import PresetAxis
 
 
 def is_transformer(network: NetworkOptions) -> bool:
@@ -67,7 +67,7 @@ def token_phase(
     console().print(token_diagram_card(found, across.name, along.name))
 
 
-def _middle(axis: Axis) -> float:
+def _middle(axis: PresetAxis) -> float:
     return float(axis.values[len(axis.values) // 2])
 
 

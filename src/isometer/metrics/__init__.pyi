@@ -48,8 +48,6 @@ from ._ranks import rank as rank
 from ._ranks import soft_rank as soft_rank
 from ._ranks import stable_rank as stable_rank
 from ._sequences import SEQUENCE_METRICS as SEQUENCE_METRICS
-from ._sequences import check_sequences as check_sequences
-from ._sequences import sequence_numbers as sequence_numbers
 from ._volume import isometry as isometry
 from ._volume import isometry_gap as isometry_gap
 from ._wasserstein import gaussian_wasserstein as gaussian_wasserstein

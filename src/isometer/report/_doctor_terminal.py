@@ -127,7 +127,7 @@ def report_screen(report: Mapping[str, Any], *, lines: int = 22) -> str:
         ...     "batch": {"samples": 2, "description": ""}, "findings": [], "layers": [], "metrics": {}}))
         No stress test · tiny · nothing found
           Fine.
-          eval mode · 2 samples · depth 0
+          eval mode · 2 samples · 0 layers · depth 0
           → Examine it with the stress test to know whether it trains.
           more: report.plot(), report.findings, report.to_html("report.html")
     """

@@ -57,7 +57,7 @@ def simulated_band(
         >>> spec = Spec("input(8) > repeat(residual(act('relu') > dense, scale=0.5), 3)")
         >>> band = simulated_band(spec, np.eye(8)[:4], metrics=["mean_cosine"])
         >>> band.attrs["draws"], dict(band.sizes)
-        (100, {'statistic': 3, 'layer': 4})
+        (100, {'layer': 4, 'statistic': 3})
     """
     draws = _affordable(spec, batch, metrics, at)
     found = simulate(spec, batch, runs=draws, metrics=metrics, seed=_SEED, at=at, progress=progress)

@@ -13,8 +13,8 @@ import torch
 from isometer.checks import MOST_RUNS, check_entries, seed_number, whole_number
 from isometer.data._batches import batch_for
 from isometer.errors import IsometerError, unknown_name
-from isometer.metrics import check_sequences
 from isometer.metrics._catalogue import describe
+from isometer.metrics._sequences import check_sequences
 from isometer.simulate._chain import Engine, LayerChain
 from isometer.simulate._cotangents import check_loss, output_cotangent
 from isometer.simulate._degrees import degree_after

@@ -15,8 +15,9 @@ import torch
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
-from isometer.metrics import METRICS, SEQUENCE_METRICS, Metric, metric, names, rank, sequence_numbers
+from isometer.metrics import METRICS, SEQUENCE_METRICS, Metric, metric, names, rank
 from isometer.metrics._metric import SIMULATED
+from isometer.metrics._sequences import sequence_numbers
 from isometer.simulate._chain import LayerChain
 from isometer.simulate._gradients import WeightGradient, log_norm
 from isometer.simulate._gram import Product, triangle

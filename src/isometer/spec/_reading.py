@@ -97,7 +97,12 @@ def spec_from_json(text: str | bytes) -> Spec:
 
 
 class OldSpecWarning(UserWarning):
-    """A file has the fields of a chain, as specs had before networks were written as text; the message has the text."""
+    """A file has the fields of a chain, as specs had before networks were written as text; the message has the text.
+
+    Example:
+        >>> import warnings
+        >>> warnings.simplefilter("ignore", OldSpecWarning)  # where old files are expected
+    """
 
 
 def read_spec(path: str | Path) -> Spec:

@@ -400,7 +400,6 @@ def test_a_model_with_nothing_to_learn_is_examined_all_the_same() -> None:
     [
         (None, {"target": Y}, "without batch"),
         (classes(2), {"target": Y}, "beside many batches"),
-        (X.numpy(), {}, "a ndarray at a time"),
         (X, {"optimizer": "adma"}, "unknown optimizer"),
         (X, {"lr": -1.0}, "positive number"),
         (X, {"budget": 0}, "positive number of seconds"),

@@ -249,8 +249,7 @@ def test_inputs_are_checked() -> None:
         predict(spec, np.ones((2, 3, 4)))
     with pytest.raises(IsometerError, match="pass it"):
         predict(spec, gram=np.eye(2))
-    with pytest.raises(IsometerError, match="neither"):
-        predict(spec)
+    assert predict(spec).sizes["layer"] > 1, "ten Gaussian samples unless some are given"
     with pytest.raises(IsometerError, match="expected none"):
         exchangeable_path(spec, 0.5)
     with pytest.raises(IsometerError, match="from 0 to"):

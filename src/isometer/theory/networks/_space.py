@@ -269,7 +269,9 @@ def flatten(step: Flatten, state: FeatureState, run: Run) -> Stepped:
     """Positions become features: second moments are means over positions, and features have several laws."""
     layout = state.layout
     if layout.exchangeable:
-        raise NotCovered("flatten of exchangeable tokens", "it tells positions apart", "pass a batch, or use pool")
+        raise NotCovered(
+            "flatten of exchangeable tokens", "it gives each position features of its own", "pass a batch, or use pool"
+        )
     if not layout.axes:
         return state, (lambda gradient, _: gradient) if run.backward else None
     new = layout.at(())

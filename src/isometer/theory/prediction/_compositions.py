@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from isometer.metrics import SEQUENCE_METRICS, sequence_numbers
+from isometer.metrics import SEQUENCE_METRICS
+from isometer.metrics._sequences import sequence_numbers
 from isometer.spec import Spec
 from isometer.theory.networks._expectations import Expectations
 from isometer.theory.networks._inputs import gram_state, input_state

@@ -22,7 +22,12 @@ from isometer.theory.networks._columns import (
     Statistics,
     evaluate,
 )
-from isometer.theory.networks._grouped import affine_gram, batch_norm_formula, sampled_statistics
+from isometer.theory.networks._grouped import (
+    affine_gram,
+    batch_norm_formula,
+    controlled_statistics,
+    sampled_statistics,
+)
 from isometer.theory.networks._weights import weight_variance
 
 Floats = NDArray[np.float64]
@@ -185,7 +190,7 @@ class Forward:
             return sampled_statistics(columns) if found is None else found
         gram_found = batch_norm_formula(columns)
         if gram_found is None:
-            return sampled_statistics(columns)
+            return controlled_statistics(columns)
         return gram_found, np.full(len(covariance), math.nan)  # means after a batch norm are asked for by nobody
 
     # --- the path -----------------------------------------------------------------------------------------------------

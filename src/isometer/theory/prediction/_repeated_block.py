@@ -70,6 +70,8 @@ def block_limits(spec: Spec, gram: Floats) -> FixedPointLimits:
             return _nothing(f"no fixed point: variances leave the range of numbers after {found.diverged} layers")
         first = len(layers) - turns
         path = _two_numbers(found)[first:]
+        if not path[-1, 0] > 0:
+            return _nothing("no fixed point: the signal vanishes")
         changes = np.abs(np.diff(path, axis=0)) / np.abs(path[-1, 0])
         steps = changes.max(axis=1).tolist()
         if steps[-1] <= _SETTLED:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from isometer.checks import MOST_RUNS, check_entries, whole_number
 from isometer.data._batches import batch_for
 from isometer.errors import IsometerError
-from isometer.metrics import check_sequences
+from isometer.metrics._sequences import check_sequences
 from isometer.spec import Chain, Spec
 from isometer.spec._chain import chain_only
 from isometer.theory.prediction._backward import gradient_log_norms

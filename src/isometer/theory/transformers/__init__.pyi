@@ -1,4 +1,4 @@
-from ._axes import Axis as Axis
+from ._axes import PresetAxis as PresetAxis
 from ._axes import PresetPlane as PresetPlane
 from ._axes import read_axis as read_axis
 from ._diagram import PHASES as PHASES

@@ -19,14 +19,19 @@ Floats = NDArray[np.float64]
 _WIDE = 10.0  # the ratio of ends from which on values are spaced evenly in the logarithm
 
 
-class Axis(NamedTuple):
-    """A keyword of a preset, and values for it."""
+class PresetAxis(NamedTuple):
+    """A keyword of a preset, and values for it.
+
+    Example:
+        >>> read_axis("heads=4,8", 60).name
+        'heads'
+    """
 
     name: str
     values: Floats
 
 
-def read_axis(text: str, points: int) -> Axis:
+def read_axis(text: str, points: int) -> PresetAxis:
     """An axis from text such as `qk_gain=0.1:10`, or `qk_gain=0.1:10:30` for 30 values, or `heads=4,8,16`.
 
     Values are spaced evenly, in the logarithm where both ends are positive and at least a factor of ten apart.
@@ -44,7 +49,7 @@ def read_axis(text: str, points: int) -> Axis:
     if not name.strip().isidentifier() or not numbers or not all(map(math.isfinite, numbers)):
         raise IsometerError(f"the axis is {text!r}; expected a keyword and its range — qk_gain=0.1:10, say")
     if ":" not in rest:
-        return Axis(name.strip(), np.array(numbers))
+        return PresetAxis(name.strip(), np.array(numbers))
     if len(numbers) not in (2, 3) or numbers[0] >= numbers[1]:
         raise IsometerError(f"the axis {text!r} has the range {rest}; expected low:high or low:high:points")
     low, high = numbers[:2]
@@ -52,7 +57,7 @@ def read_axis(text: str, points: int) -> Axis:
     if not 2 <= count <= 1000:
         raise IsometerError(f"the axis {text!r} has {count} points; expected from 2 to 1000")
     spaced = np.geomspace if low > 0.0 and high / low >= _WIDE else np.linspace
-    return Axis(name.strip(), spaced(low, high, count))
+    return PresetAxis(name.strip(), spaced(low, high, count))
 
 
 class PresetPlane:

@@ -39,6 +39,12 @@ class TokenDiagram:
         log_jacobian: log of the averaged partial Jacobian norm from input to output.
         tokens: T.
         error: relative error of the expectations, summed over layers.
+
+    Example:
+        >>> from isometer.theory.transformers import PresetPlane
+        >>> plane = PresetPlane("gpt(blocks=2, width=32, heads=2, tokens=4, causal=False)", "qk_gain", "branch")
+        >>> token_diagram(plane, [0.5, 2.0], [0.0, 0.5]).token_cosine.shape
+        (2, 2)
     """
 
     x: Floats
