@@ -94,7 +94,16 @@ def _by_task(members: Sequence[Member]) -> str:
 
 def truth_part(*, sealed: bool = False) -> str:
     """Verdicts of training, and how sure they are."""
-    found = verdicts(FOLDER, distinct(_half(sealed)))
+    return _truth_table(FOLDER, _half(sealed))
+
+
+def second_truth_part() -> str:
+    """The same of the second round."""
+    return _truth_table(SECOND, read_members(SECOND))
+
+
+def _truth_table(folder: Path, members: Sequence[Member]) -> str:
+    found = verdicts(folder, distinct(members))
     rows = ["| optimizer | " + " | ".join(VERDICTS) + " | median width of the 90 % interval | best rate inside |"]
     rows.append("|---" * (len(VERDICTS) + 3) + "|")
     for optimizer, by_name in found.items():
@@ -343,6 +352,7 @@ def trial_parts() -> dict[str, str]:
         "trial treated": treated_part(),
         "trial families": families_part(),
         "trial second draw": second_draw_part(),
+        "trial second truth": second_truth_part(),
         "trial second families": second_families_part(),
         "trial faults": faults_part(),
         "trial seal": seal_part(),
