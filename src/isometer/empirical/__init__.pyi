@@ -7,6 +7,10 @@ from ._curvature import StableRate as StableRate
 from ._curvature import largest_stable_rate as largest_stable_rate
 from ._descent import KernelDescent as KernelDescent
 from ._descent import descent as descent
+from ._jacobian import EmpiricalJacobian as EmpiricalJacobian
+from ._jacobian import PartialNorm as PartialNorm
+from ._jacobian import jacobian_spectrum as jacobian_spectrum
+from ._jacobian import partial_jacobian_norms as partial_jacobian_norms
 from ._kernel import empirical_kernel as empirical_kernel
 from ._limit import LimitComparison as LimitComparison
 from ._limit import compare_with_limit as compare_with_limit

@@ -1,0 +1,146 @@
+"""`isometer jacobian`: singular values of a network's Jacobian in theory, and of a model's as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from isometer.cli._model_kernel import on_model
+from isometer.cli._network import InputOptions, NetworkOptions, check_folders
+from isometer.cli._option_groups import takes_options
+from isometer.cli._shared import MODEL, Json, Memory, Plot, Threads, Time, allowing, app, console, emit, status
+from isometer.errors import IsometerError
+from isometer.extras import need
+
+if TYPE_CHECKING:
+    from isometer.empirical import EmpiricalJacobian
+    from isometer.theory import JacobianLaw
+
+
+@app.command()
+@takes_options
+def jacobian(
+    network: NetworkOptions,
+    data: InputOptions,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="FILE:FACTORY",
+            help="A PyTorch model as it is, instead of a network at infinite width; a target of `isometer doctor`. A "
+            "file or package is executed.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="Weights for the --model: .safetensors or a state dict.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    evaluate: Annotated[
+        bool,
+        typer.Option("--eval", help="The --model in evaluation mode instead of training mode.", rich_help_panel=MODEL),
+    ] = False,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="MODULE",
+            help="By the output of this module; the input by default.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="MODULE",
+            help="Of the output of this module; the model's by default.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    plot: Plot = None,
+    memory: Memory = None,
+    time: Time = None,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Singular values of the input–output Jacobian: dynamical isometry, density, share of zeros.
+
+    Of a network it is the law at infinite width, by free probability: chains, skips whose branches begin with weights,
+    norms. Of a --model it is that model on that batch, all samples together, whole where it is small and by Lanczos
+    quadrature with an error otherwise; beside it the partial Jacobian norm of every module.
+
+    Examples: [bold]isometer jacobian --activation tanh --weights orthogonal --depth 20[/],
+    [bold]isometer jacobian --network "input(64) > repeat(residual(dense > act('relu') > dense), 8)" --plot j.png[/],
+    [bold]isometer jacobian --model my_model.py:make --from embed --to blocks.3[/]
+    """
+    check_folders(plot)
+    found: JacobianLaw | EmpiricalJacobian
+    with allowing(memory, time):
+        if model is not None:
+            if network.given:
+                option = min(network.given).replace("_", "-")
+                raise IsometerError(f"--model brings its own network; expected no other — drop --{option}")
+            mode: Literal["train", "eval"] = "eval" if evaluate else "train"
+            found, document = _of_model(model, data, checkpoint, mode, start, end, threads)
+        else:
+            if checkpoint is not None or evaluate or start is not None or end is not None:
+                raise IsometerError(
+                    "--checkpoint, --eval, --from and --to are about a --model; expected one — pass --model FILE:MAKE"
+                )
+            found, document = _of_network(network, data)
+    if plot is not None:
+        found.plot(plot)
+    if as_json:
+        emit(document)
+        return
+    from isometer.report._jacobians import jacobian_card
+
+    console().print(jacobian_card(document))
+
+
+def _of_network(network: NetworkOptions, data: InputOptions) -> tuple[JacobianLaw, dict[str, Any]]:
+    from isometer.theory import jacobian_spectrum
+
+    square, cosine = 1.0, 0.0
+    features = network.width
+    if data.source != "gaussian":
+        gram = data.gram() if data.is_wide else None
+        if gram is None:
+            samples = data.samples(network.width)
+            features = samples.shape[-1]
+            gram = samples @ samples.T / features
+        square = float(gram.diagonal().mean())
+        pairs = len(gram) * (len(gram) - 1)
+        cosine = float((gram.sum() - gram.trace()) / pairs / square) if pairs and square > 0 else 0.0
+    with status("Jacobian"):
+        law = jacobian_spectrum(network.made(features), mean_square=square, cosine=cosine)
+        return law, {**law.to_dict(), "mean_square_of_inputs": square, "cosine_of_inputs": cosine}
+
+
+def _of_model(
+    target: str,
+    data: InputOptions,
+    checkpoint: Path | None,
+    mode: Literal["train", "eval"],
+    start: str | None,
+    end: str | None,
+    threads: int | None,
+) -> tuple[EmpiricalJacobian, dict[str, Any]]:
+    need("torch", "the Jacobian of a model")
+    from isometer.empirical import jacobian_spectrum, partial_jacobian_norms
+
+    def work(examined: Any, inputs: Any, labels: Any, source: str) -> tuple[EmpiricalJacobian, dict[str, Any]]:
+        found = jacobian_spectrum(examined.model, inputs, start=start, end=end, mode=mode, seed=data.seed)
+        norms = partial_jacobian_norms(examined.model, inputs, mode=mode, seed=data.seed)
+        layers = {name: {"value": one.value, "error": one.error} for name, one in norms.items()}
+        return found, {"model": examined.name, "batch": source, **found.to_dict(), "layers": layers}
+
+    return on_model(target, data, work, checkpoint=checkpoint, threads=threads, what="Jacobian")
