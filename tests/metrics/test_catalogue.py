@@ -117,8 +117,8 @@ def test_the_doctor_measures_and_shows_it(share: Metric) -> None:
     terminal = io.StringIO()
     print_report(Console(width=120, file=terminal), document)
     assert "2nd share" in terminal.getvalue()
-    monitor = SignalMonitor(model(), every=1, budget=None, layers=["1"])
-    monitor.step(BATCH)
+    monitor = SignalMonitor(model(), when=1, budget=None, layers=["1"])
+    monitor.step(batch=BATCH)
     assert f"{NAME}/1/Tanh" in monitor.latest
     assert NAME in probe(model(), BATCH).to_dataset()
 

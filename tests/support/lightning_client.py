@@ -50,7 +50,7 @@ def main() -> None:
             strategy=strategy,
             precision=precision,
             logger=log,
-            callbacks=[SignalCallback(every=4, budget=None)],
+            callbacks=[SignalCallback(when=4, budget=None)],
             enable_progress_bar=False,
             enable_model_summary=False,
             log_every_n_steps=1,

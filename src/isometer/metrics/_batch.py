@@ -111,6 +111,10 @@ class MetricInput:
 
     def directions(self) -> Self:
         """The samples scaled to length √d, so that the Gram matrix holds cosines; zero samples stay zero."""
+        return self._directions
+
+    @cached_property
+    def _directions(self) -> Self:
         xp = self.xp
         if self.representation is not None:
             return type(self)(to_unit_mean_square(self.representation, -1), None)
@@ -120,6 +124,10 @@ class MetricInput:
 
     def gram_matrix(self) -> Array:
         """`H Hᵀ / d`, `(…, n, n)`."""
+        return self._gram
+
+    @cached_property
+    def _gram(self) -> Array:
         if self.representation is None:
             return self.given_gram
         return self.representation @ self.representation.mT / self.representation.shape[-1]

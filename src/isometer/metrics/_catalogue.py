@@ -6,7 +6,9 @@ its entry below, or call `register` at run time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -115,7 +117,8 @@ _BUILT_IN = (
         "orthogonality_gap",
         orthogonality.orthogonality_gap,
         "gram",
-        sentence="Distance of the normalised Gram matrix from the identity's.",
+        sentence="0: samples are orthogonal; near 1: all are alike. Distance of the normalised Gram matrix from the "
+        "identity's.",
         group="Signal",
         lower=0.0,
         upper=1.0,
@@ -159,7 +162,7 @@ _BUILT_IN = (
         stable_rank,
         "gram",
         axis="linear",
-        sentence="Squared sum over sum of squares of the eigenvalues of the Gram matrix.",
+        sentence="Directions that the batch uses: squared sum over sum of squares of its eigenvalues.",
         group="Signal",
         lower=0.0,
         shared=lambda s: stable_rank_of(s.scaled),
@@ -169,7 +172,7 @@ _BUILT_IN = (
         soft_rank,
         "products",
         "absolute",
-        sentence="Eigenvalues of the second moments of at least ½.",
+        sentence="Directions with a second moment of at least ½.",
         lower=0.0,
         shared=lambda s: soft_rank_of(s.scaled, s.scale),
     ),
@@ -179,7 +182,7 @@ _BUILT_IN = (
         "gram",
         title="numerical rank",
         heading="rank",
-        sentence="Singular values above rounding.",
+        sentence="Directions that the batch uses at all: singular values above rounding.",
         lower=0.0,
         shared=lambda s: rank_of(s.scaled),
     ),
@@ -494,8 +497,21 @@ _BUILT_IN = (
         group="Weights",
         reference=0.0,
     ),
-    _site("weight_spectral_norm", scaling="linear", title="spectral norm of the weights", group="Weights", lower=0.0),
-    _site("weight_isometry_gap", title="isometry gap of the weights", group="Weights", lower=0.0),
+    _site(
+        "weight_spectral_norm",
+        scaling="linear",
+        title="spectral norm of the weights",
+        sentence="The largest factor by which the weights stretch a direction.",
+        group="Weights",
+        lower=0.0,
+    ),
+    _site(
+        "weight_isometry_gap",
+        title="isometry gap of the weights",
+        sentence="0: the weights stretch all directions alike; ∞: they lose one.",
+        group="Weights",
+        lower=0.0,
+    ),
     _site(
         "dead_fraction",
         title="dead units",
@@ -666,6 +682,25 @@ def names(*reads: Reads) -> list[str]:
     return [name for name, entry in METRICS.items() if not reads or entry.reads in reads]
 
 
+_also: ContextVar[frozenset[str]] = ContextVar("also_probed", default=frozenset())
+
+
+@contextmanager
+def also_probed(*wanted: str) -> Iterator[None]:
+    """Metrics of a batch that the doctor measures at every site inside, beside those that it always does.
+
+    Example:
+        >>> with also_probed("soft_rank"):
+        ...     [entry.name for entry in probed("products")]
+        ['soft_rank']
+    """
+    token = _also.set(_also.get() | {metric(name).name for name in wanted})
+    try:
+        yield
+    finally:
+        _also.reset(token)
+
+
 def probed(*reads: Reads) -> list[Metric]:
     """The metrics of these readings that the doctor measures at every site.
 
@@ -673,7 +708,8 @@ def probed(*reads: Reads) -> list[Metric]:
         >>> [entry.name for entry in probed("gram")][:2], probed("products", "representation")
         (['orthogonality_gap', 'isometry_gap'], [])
     """
-    return [entry for entry in METRICS.values() if entry.probed and entry.reads in reads]
+    also = _also.get()
+    return [one for one in METRICS.values() if (one.probed or one.name in also) and one.reads in reads]
 
 
 def describe(name: str) -> Metric:

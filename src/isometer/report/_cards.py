@@ -24,7 +24,7 @@ _CASES = {
     3: "case 3: κ(0) > 0, κ′(1) = 1",
     4: "case 4: κ(0) > 0, κ′(1) > 1",
 }
-_FATE = {None: "unchanged", 1: "orthogonal", 2: "collapse", 3: "slow collapse", 4: "settles"}
+FATES: dict[int | None, str] = {None: "unchanged", 1: "orthogonal", 2: "collapse", 3: "slow collapse", 4: "settles"}
 
 
 def power_of_ten(log10: float | None) -> str:
@@ -200,7 +200,7 @@ def comparison_table(cards: Sequence[Explanation]) -> Table:
         ("κ′(0)", [number(c.kernel.slope_at_zero) for c in cards]),
         ("κ′(1)", [number(c.kernel.slope_at_one) for c in cards]),
         ("case", [str(c.kernel.case or "linear") for c in cards]),
-        ("cosines", [_FATE[c.kernel.case] for c in cards]),
+        ("cosines", [FATES[c.kernel.case] for c in cards]),
         ("attracting ρ*", [number(c.approach.fixed_point) for c in cards]),
         ("κ′(ρ*)", [number(c.kernel.slope_at_fixed_point) for c in cards]),
         ("rate per layer", [_rate(c.approach) for c in cards]),
@@ -261,7 +261,7 @@ def print_registry(console: Console, rows: Sequence[dict[str, object]]) -> None:
             label += "(" + ", ".join(number(p) for p in parameters) + ")"
         values = [number(float(str(row[key])), 4) for key in ("mean", "second_moment", "gain_forward")]
         case = row["case"]
-        fate = _FATE[case if isinstance(case, int) else None]
+        fate = FATES[case if isinstance(case, int) else None]
         table.add_row(Text(label, style="bold"), str(row["formula"]), *values, fate)
     console.print(table)
     console.print(

@@ -132,11 +132,19 @@ def _trajectory_picture(value: Any) -> Figure:
     return trajectory_picture(value)
 
 
+def _jacobian_picture(value: Any) -> Figure:
+    from isometer.report._jacobians import jacobian_picture
+
+    return jacobian_picture(value)
+
+
 _PICTURES: dict[str, Callable[[Any], Any]] = {
     "Activation": _activation_picture,
     "Explanation": _activation_picture,
     "KernelMap": _activation_picture,
     "KernelMatrix": _kernel_picture,
+    "JacobianLaw": _jacobian_picture,
+    "EmpiricalJacobian": _jacobian_picture,
     "PhaseDiagram": _phase_picture,
     "Trajectory": _trajectory_picture,
 }
@@ -163,6 +171,12 @@ def _kernel_html(value: Any) -> str:
     from isometer.report._kernels import kernel_card
 
     return image(_kernel_picture(value)) + as_html(lambda page: page.print(kernel_card(value, [], None)))
+
+
+def _jacobian_html(value: Any) -> str:
+    from isometer.report._jacobians import jacobian_card
+
+    return image(_jacobian_picture(value)) + as_html(lambda page: page.print(jacobian_card(value.to_dict())))
 
 
 def _trajectory_html(value: Any) -> str:
@@ -202,6 +216,8 @@ _CARDS: dict[str, Callable[[Any], Any]] = {
     "Explanation": _activation_html,
     "KernelMap": _activation_html,
     "KernelMatrix": _kernel_html,
+    "JacobianLaw": _jacobian_html,
+    "EmpiricalJacobian": _jacobian_html,
     "PhaseDiagram": _phase_html,
     "Trajectory": _trajectory_html,
     "Spec": _spec_html,

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -16,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.doctor.conditions._conditions import CONDITIONS
-from isometer.errors import IsometerError
-from isometer.files import existing_folder, write_whole
 from isometer.metrics._catalogue import describe
 from isometer.metrics._metric import GROUPS
 from isometer.report._advice import ranked_advice, repair_code
@@ -43,6 +38,7 @@ from isometer.report._doctor_metrics import (
     where,
 )
 from isometer.report._document import checked_page
+from isometer.report._offline_page import asset, embedded, plotly_script, policy, program_of, saved
 from isometer.report._outlook_page import training_section
 from isometer.report._outlook_words import (
     because,
@@ -56,7 +52,7 @@ from isometer.report._outlook_words import (
 )
 from isometer.report._similarity_words import similarity_words
 from isometer.report._treatment import treatment_section
-from isometer.serialize import json_data, json_text
+from isometer.serialize import json_data
 
 __all__ = ["doctor_page", "notebook_html", "save_page"]
 
@@ -94,12 +90,12 @@ def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
     advice = next_step(report)
     heading = title or str(report["model"])
     trust = escape(str(report.get("reliability", "")))
-    plotly, program = _plotly(), _program()
-    return _template("page.html").substitute(
-        policy=_policy(plotly, program),
+    plotly, program = plotly_script(), program_of(*_SCRIPTS)
+    return Template(asset("page.html")).substitute(
+        policy=policy(plotly, program),
         title=escape(f"{heading} · {told.word[:1].lower()}{told.word[1:]}"),
         heading=escape(heading),
-        style=_asset("page.css"),
+        style=asset("page.css"),
         state=told.state,
         mark=told.mark or "–",
         word=escape(told.word),
@@ -143,57 +139,7 @@ def save_page(report: Mapping[str, Any], path: Path, *, title: str | None = None
         ...
         isometer.errors.IsometerError: the folder '/no/such/folder' does not exist — create it or name a file elsewhere
     """
-    path = Path(path)
-    existing_folder(path.parent, fix="create it or name a file elsewhere")
-    if path.is_dir():
-        raise IsometerError(f"expected the name of a file for the report, got the folder {path}; add a file name")
-    write_whole(path, doctor_page(report, title=title), fix="name a file in a writable folder")
-    return path
-
-
-def embedded(value: Any) -> str:
-    r"""JSON that is safe inside a script element: no `<`, `>`, `&`, or line separators of JavaScript.
-
-    Example:
-        >>> print(embedded({"name": "</script>"}))
-        {"name":"\u003c/script\u003e"}
-    """
-    text = json_text(value, separators=(",", ":"))
-    # JSON escapes what is not ASCII, U+2028 and U+2029 among it.
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-@cache
-def _asset(name: str) -> str:
-    return files("isometer.report").joinpath("assets", name).read_text(encoding="utf-8").replace("\r\n", "\n")
-
-
-def _template(name: str) -> Template:
-    return Template(_asset(name))
-
-
-@cache
-def _plotly() -> str:
-    from plotly.offline import get_plotlyjs
-
-    # Browsers hash a script with its line ends normalised, and `</script` would end the element.
-    return str(get_plotlyjs()).replace("\r\n", "\n").replace("</script", "<\\/script")
-
-
-@cache
-def _program() -> str:
-    parts = "\n".join(_asset(name) for name in _SCRIPTS)
-    return f"(() => {{\n'use strict';\n{parts}\n}})();"
-
-
-@cache
-def _policy(*scripts: str) -> str:
-    hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "connect-src 'none'; base-uri 'none'; form-action 'none'"
-    )
+    return saved(Path(path), lambda: doctor_page(report, title=title))
 
 
 def _told_first(report: Mapping[str, Any]) -> str:

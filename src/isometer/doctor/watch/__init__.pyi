@@ -1,1 +1,2 @@
 from ._monitor import SignalMonitor as SignalMonitor
+from ._warnings import TrainingWarning as TrainingWarning

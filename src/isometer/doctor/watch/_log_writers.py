@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from isometer.errors import IsometerError
-from isometer.files import existing_folder
+from isometer.files import existing_folder, write_whole
 
 Outlet = Callable[[int, Mapping[str, float]], Any]
 
@@ -79,3 +80,15 @@ class CsvFile:
             rows.writerows(
                 (step, name, f"{value:.6g}" if math.isfinite(value) else value) for name, value in numbers.items()
             )
+
+    def rewind(self, step: int) -> None:
+        """Drop what is beyond a step: a run that resumes from there writes it again."""
+        if not self.path.exists():
+            return
+        text = io.StringIO()
+        with self.path.open(encoding="utf-8", newline="") as file:
+            # A process that was killed may have left half a row at the end.
+            rows = [row for row in csv.reader(file) if len(row) == 3 and (row[0] == "step" or row[0].isdigit())]
+        kept = [row for row in rows if row[0] == "step" or int(row[0]) <= step]
+        csv.writer(text, lineterminator="\n").writerows(kept)
+        write_whole(self.path, text.getvalue(), fix="name a file in a writable folder")

@@ -1,58 +1,80 @@
-"""Watching training: the doctor's measurements every k steps, at a bounded cost, without ever stopping anything."""
+"""Watching training: every metric at every layer, when it matters, at a bounded cost, without changing anything."""
 
 from __future__ import annotations
 
 import logging
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from isometer.doctor.diagnosis._signal_path import View
-from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._examine import probe
-from isometer.doctor.probe._tensor_trees import map_tensors, tensors
 from isometer.doctor.treatment._surgery import inner
+from isometer.doctor.watch._kernel_drift import TangentKernelDrift, at_layers
 from isometer.doctor.watch._log_writers import Outlet, outlets
+from isometer.doctor.watch._metrics import chosen_metrics, measured
+from isometer.doctor.watch._observation import LayerPlace, StepReading, dataset, kept, places, readings
+from isometer.doctor.watch._processes import agreed, is_distributed, is_writer, together
+from isometer.doctor.watch._rules import NEEDED
+from isometer.doctor.watch._schedule import Purse, Schedule, When
+from isometer.doctor.watch._summary import summarize
+from isometer.doctor.watch._tap import InputTap, ModelCall, few
+from isometer.doctor.watch._updates import Updates
+from isometer.doctor.watch._warnings import SignWatch, TrainingWarning
 from isometer.errors import IsometerError
-from isometer.metrics._catalogue import added
+
+if TYPE_CHECKING:
+    import xarray
 
 _LOGGER = logging.getLogger("isometer.monitor")
-_KEPT = 1000  # observations that are remembered
-_PER_LAYER = ("rms", "mean_abs_cosine", "effective_rank", "gradient_log_norm", "dead_fraction")
+_SPECTRA = {"weight_spectral_norm", "weight_isometry_gap"}
 
 
 class SignalMonitor:
-    """Logs how the signal travels through a model while it trains.
+    """Watches how the signal travels through a model while it trains, and warns before the loss shows trouble.
 
-    Call `step` once per training step. Every `every` steps one probe of a few samples of the batch is made and a dozen
-    numbers are logged; the model, its gradients, buffers and the generators are left as they were. An observation that
-    would bring the time spent above `budget` of the training time is left out. Whatever goes wrong inside is caught and
-    logged once.
+    Call `step` once after each step of the optimizer. At first every step is observed, later one each time the number
+    of steps has grown by 4 %: one probe of a few samples of the batch that the model was called with, and the sizes of
+    weights, gradients and updates. An observation that would bring the time spent above `budget` of the training time
+    waits until it does not, beside an allowance for the first steps: the first observation and a quarter of a second
+    (or two more).
+
+    Model, gradients, buffers and generators stay as they were. Whatever goes wrong inside is caught and logged once.
 
     Args:
-        model: the model that is trained; of a compiled or distributed one, the model within.
-        log: where the numbers go: a TensorBoard `SummaryWriter` (anything with `add_scalar`), a W&B run (anything with
-            `log`), a function of step and numbers, the path of a CSV file, or a list of those.
-        every: steps between observations.
-        samples: of the batch that are looked at.
+        model: the model that you call; compiled and distributed ones included.
+        optimizer: its updates are then read off exactly, by its groups, with gradients as it gets them: accumulated and
+            clipped. Without one they are those between two calls of `step`.
+        metrics: names of the catalogue, and `attention_relative_entropy`, `attention_score_std`,
+            `attention_score_largest`; a dozen unless given.
+        layers: patterns of module names (`"blocks.*"`) to which `history` is restricted; their numbers are logged, too.
         budget: largest share of the training time that observations may take, `None` for no limit.
+        when: steps between observations, a list of steps, or a function of the step, in place of the usual schedule.
+        log: where numbers go: a TensorBoard `SummaryWriter` (anything with `add_scalar`), a W&B run (anything with
+            `log`), a function of step and numbers, the path of a CSV file, or a list of those.
+        samples: of the batch that are looked at.
+        held: a batch on which the drift of the tangent kernel is followed, too; it costs more than all the rest.
         prefix: of the names that are logged.
-        layers: patterns of module names whose own numbers are logged too; none unless given.
+        reduce: whether several processes observe together and average; by default if the model is distributed.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
-        >>> seen = []
-        >>> monitor = SignalMonitor(model, lambda step, numbers: seen.append(step), every=2, budget=None)
-        >>> for _ in range(4):
-        ...     monitor.step(torch.randn(16, 8))
-        >>> seen, sorted(monitor.latest)[:2]
-        ([2, 4], ['dead_fraction/largest', 'effective_rank/last'])
+        >>> optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        >>> with SignalMonitor(model, optimizer, metrics=["stable_rank"]) as monitor:
+        ...     for _ in range(3):
+        ...         loss = model(torch.randn(16, 8)).square().mean()
+        ...         optimizer.zero_grad(); loss.backward(); optimizer.step()
+        ...         monitor.step(loss)
+        >>> monitor.history["stable_rank"].dims, monitor.history["step"].values.tolist(), monitor.warnings
+        (('step', 'layer'), [1, 2, 3], [])
 
     Implements: 002/alg-soft-rank-monitor, 002/alg-grad-align.
     """
@@ -60,192 +82,352 @@ class SignalMonitor:
     def __init__(
         self,
         model: nn.Module,
-        log: Any = None,
+        optimizer: Any = None,
         *,
-        every: int = 100,
-        samples: int = 32,
-        budget: float | None = 0.03,
-        prefix: str = "signal/",
+        metrics: Sequence[str] | None = None,
         layers: Sequence[str] | None = None,
+        budget: float | None = 0.03,
+        when: When = None,
+        log: Any = None,
+        samples: int = 32,
+        held: Any = None,
+        prefix: str = "signal/",
+        reduce: bool | None = None,
     ) -> None:
-        if not isinstance(model, nn.Module):
-            raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
-        for value, name, least in ((every, "every", 1), (samples, "samples", 2)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise IsometerError(f"{name} is {value!r}; expected a whole number of at least {least} — pass one")
-        if budget is not None and not 0 < budget < math.inf:
-            raise IsometerError(f"budget is {budget!r}; expected a share above 0, or None for no limit — pass 0.03")
-        self.model, self.every, self.samples = model, every, samples
-        self.budget, self.prefix, self.layers = budget, prefix, layers
-        self.steps = self.observations = self.left_out = 0
+        _check(model, samples)
+        self.model, self.optimizer = model, _plain(optimizer)
+        self.metrics = chosen_metrics(metrics)
+        self.layers = [layers] if isinstance(layers, str) else layers
+        self.samples, self.prefix = samples, prefix
+        self.steps = self.left_out = 0
         self.latest: dict[str, float] = {}
-        self.history: deque[tuple[int, dict[str, float]]] = deque(maxlen=_KEPT)
+        self.warnings: list[TrainingWarning] = []
+        self.observations: list[StepReading] = []
+        self._schedule, self._purse = Schedule(when), Purse(budget)
         self._outlets: list[Outlet] = outlets(log)
-        self._spent = self._elapsed = self._last_cost = 0.0
+        self._reduce = is_distributed(model) if reduce is None else reduce
+        self._tap, self._updates, self._watch = InputTap(samples), Updates(inner(model), self.optimizer), SignWatch()
+        self._drift = None if held is None else TangentKernelDrift(held)
+        self._losses: list[tuple[int, Any]] = []
+        self._parts: list[Any] = []  # losses of the batches that one step accumulates
         self._clock: float | None = None
+        self._aside = 0.0  # seconds in hooks since the clock was read
+        self._stepped = False
         self._complained: set[str] = set()
+        self._handles = [model.register_forward_pre_hook(self._tap, with_kwargs=True)]
+        if self.optimizer is not None:
+            self._handles.append(self.optimizer.register_step_pre_hook(self._before_update))
+            self._handles.append(self.optimizer.register_step_post_hook(self._after_update))
+        self._due = False
+        self._plan(first=True)
+
+    # --- the training loop --------------------------------------------------------------------------------------------
 
     def step(
         self,
-        batch: Any,
+        loss: Any = None,
         *,
+        batch: Any = None,
         target: Any = None,
-        loss: Callable[..., torch.Tensor] | None = None,
+        criterion: Callable[..., torch.Tensor] | None = None,
         step: int | None = None,
     ) -> None:
         """Count one step of training, and observe if it is time.
 
+        Where an optimizer was given, calls between its steps only add to the loss, as in gradient accumulation.
+
         Args:
-            batch: what the model was called with.
-            target: second argument of the loss.
-            loss: as for `isometer.probe`; without one, gradients are those of a Gaussian cotangent.
+            loss: of the step, a number or a tensor.
+            batch: what the model was called with; taken from the call itself unless given.
+            target: second argument of the criterion.
+            criterion: the loss function; without one, gradients by layer are those of a Gaussian cotangent.
             step: number of the step, counted unless given.
         """
-        now = time.perf_counter()
+        start = time.perf_counter()
         if self._clock is not None:
-            self._elapsed += now - self._clock
-        self.steps = self.steps + 1 if step is None else step
-        if self.steps % self.every == 0:
-            if self._affordable():
-                self._observe(batch, target, loss)
-                self._last_cost = time.perf_counter() - now
-                self._spent += self._last_cost
-            else:
-                self.left_out += 1
-        # Read after the observation, whose time is not training time.
+            self._aside, aside = 0.0, self._aside + self._tap.seconds
+            self._tap.seconds = 0.0
+            self._purse.earn(start - self._clock - aside)
+            self._purse.spend(aside)
+        self._parts.append(_number(loss))
+        observed = False
+        if self.optimizer is None or self._stepped:
+            planned = self.steps + 1
+            self.steps = planned if step is None else step
+            self._losses.append((self.steps, _mean(self._parts)))
+            self._parts, self._stepped = [], False
+            if self.optimizer is None:
+                self._guarded(self._follow)
+            if self._due if self.steps == planned else self._is_due(self.steps):
+                observed = True
+                self._observe(batch, target, criterion)
+            self._plan()
         self._clock = time.perf_counter()
+        # Read after the observation, whose time is not training time.
+        self._purse.spend(self._clock - start, observed=observed)
 
-    def _affordable(self) -> bool:
-        # What an observation costs is known once one was made.
-        if self.budget is None or not self._last_cost:
-            return True
-        return self._spent + self._last_cost <= self.budget * self._elapsed
+    def _is_due(self, step: int) -> bool:
+        last = self.observations[-1].step if self.observations else 0
+        if not self._schedule.wanted(step, last):
+            return False
+        due = self._purse.affords()
+        due = agreed(due) if self._reduce else due
+        self.left_out += not due
+        return due
 
-    def _observe(self, batch: Any, target: Any, loss: Callable[..., torch.Tensor] | None) -> None:
-        try:
-            model = inner(self.model)
-            some, few = _first(batch, target, self.samples)
-            examination = probe(model, some, target=few, loss=loss, mode=_mode(model))
-            numbers = summarize(examination)
-            if self.layers is not None:
-                numbers |= _by_layer(probe_names(examination, self.layers), examination)
-        except Exception as problem:  # nothing that goes wrong here may end a training run
-            self._complain(f"the model could not be observed: {type(problem).__name__}: {problem}")
+    def _plan(self, *, first: bool = False) -> None:
+        """Open the tap and keep the weights if the next step is to be observed."""
+        self._due = self._is_due(self.steps + 1)
+        self._tap.open, self._tap.call = self._due, None
+        if self._due and self.optimizer is None and not first:
+            self._guarded(self._updates.before)
+
+    def _before_update(self, *_: Any) -> None:
+        start = time.perf_counter()
+        self._guarded(self._follow)
+        if self._due:
+            self._guarded(self._updates.before)
+        self._aside += time.perf_counter() - start
+
+    def _after_update(self, *_: Any) -> None:
+        start = time.perf_counter()
+        self._stepped = True
+        if self._due:
+            self._guarded(self._updates.after)
+        self._aside += time.perf_counter() - start
+
+    def _follow(self) -> None:
+        """The gradients after an observed update tell how far it overshot."""
+        if self._updates.following and self.observations:
+            overshoot = self._updates.overshoot()
+            last = self.observations[-1]
+            self.observations[-1] = replace(last, scalars={**last.scalars, "overshoot": overshoot})
+
+    # --- observations -------------------------------------------------------------------------------------------------
+
+    def _observe(self, batch: Any, target: Any, criterion: Callable[..., torch.Tensor] | None) -> None:
+        if self.optimizer is None:
+            self._guarded(self._updates.after)
+        parameters, groups = self._updates.numbers()
+        seen = StepReading(self.steps, parameters=parameters, groups=groups)
+        found = self._guarded(lambda: self._examined(seen, batch, target, criterion))
+        seen = seen if found is None else found
+        scalars: dict[str, float] = {"loss": float(self._losses[-1][1]), **seen.scalars}
+        seen = replace(seen, scalars=scalars)
+        if self._reduce:
+            seen = together(seen)
+        self.observations = kept([*self.observations, seen])
+        scores, raised = self._watch.look(self.observations, self._updates.names)
+        self.observations[-1] = replace(seen, scalars={**seen.scalars, **scores})
+        self.warnings.extend(raised)
+        self._tell(seen, raised)
+
+    def _examined(
+        self, seen: StepReading, batch: Any, target: Any, criterion: Callable[..., torch.Tensor] | None
+    ) -> StepReading:
+        model = inner(self.model)
+        call, target = self._call(batch, target)
+        wanted = [*self.metrics, *(name for name in NEEDED if name not in self.metrics)]
+        with measured(wanted), call.precision():
+            examination = probe(
+                model,
+                call.batch,
+                target=target,
+                loss=criterion,
+                mode=_mode(model),
+                spectra=bool(_SPECTRA & set(wanted)),
+            )
+            values = readings(examination, wanted)
+        layers = places(examination)
+        scalars: dict[str, float] = {}
+        if self._drift is not None:
+            scalars, by_layer = self._drift.look(model)
+            values["tangent_kernel_drift"] = at_layers(by_layer, [layer.name for layer in layers])
+        self.latest = summarize(examination)
+        broken = examination.nonfinite_layer
+        scalars["nonfinite_layer"] = -1.0 if broken is None else float(broken)
+        made = {layer for index in examination.outputs if (layer := examination.trace[index].layer) is not None}
+        view = View(examination)
+        ends = tuple(sorted(made)) or (len(layers) - 1,)
+        return replace(seen, layers=layers, values=values, scalars=scalars, last=view.last, outputs=ends)
+
+    def _call(self, batch: Any, target: Any) -> tuple[ModelCall, Any]:
+        if batch is not None:
+            some, few_targets = few(batch, self.samples, target)
+            return ModelCall(some, "cpu", None), few_targets
+        if self._tap.call is None:
+            raise IsometerError(
+                "the model was not called between two steps, or by another name; expected the model that your loop "
+                "calls — pass that one, or batch= to step"
+            )
+        return self._tap.call, few(self._tap.call.batch, self.samples, target)[1] if target is not None else None
+
+    def _tell(self, seen: StepReading, raised: Sequence[TrainingWarning]) -> None:
+        if not is_writer():
             return
-        self.latest = numbers
-        self.history.append((self.steps, numbers))
-        self.observations += 1
+        for one in raised:
+            _LOGGER.warning("%s", one)
+        numbers = {**self.latest, **{name: v for name, v in seen.scalars.items() if not math.isnan(v)}}
+        if self.layers is not None:
+            numbers |= _by_layer(seen, self.layers, self.metrics)
+            self.latest = {**self.latest, **numbers}
+        numbers |= {f"warning/{one.id}": 1.0 for one in raised}
         named = {f"{self.prefix}{name}": value for name, value in numbers.items()}
         for outlet in self._outlets:
-            try:
-                outlet(self.steps, named)
-            except Exception as problem:
-                self._complain(f"numbers could not be logged: {type(problem).__name__}: {problem}")
+            self._guarded(lambda outlet=outlet: outlet(self.steps, named), "numbers could not be logged")  # type: ignore[misc]
 
-    def _complain(self, message: str) -> None:
-        kind = message[:80]
-        if kind not in self._complained:
-            self._complained.add(kind)
-            _LOGGER.warning("%s (said once; training goes on)", message)
+    def _guarded(self, work: Callable[[], Any], what: str = "the model could not be observed") -> Any:
+        """What `work` gives, `None` where it fails: nothing that goes wrong here may end a training run."""
+        try:
+            return work()
+        except Exception as problem:
+            said = f"{what}: {type(problem).__name__}: {problem}"
+            if said[:80] not in self._complained:
+                self._complained.add(said[:80])
+                _LOGGER.warning("%s (said once; training goes on)", said)
+            return None
 
-    def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint needs for the monitor to go on."""
-        return {
-            "steps": self.steps,
-            "observations": self.observations,
-            "left_out": self.left_out,
-            "spent": self._spent,
-            "elapsed": self._elapsed,
-            "history": [[step, dict(numbers)] for step, numbers in self.history],
-        }
+    # --- what was seen ------------------------------------------------------------------------------------------------
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a checkpoint ended."""
-        self.steps, self.observations = int(state["steps"]), int(state["observations"])
-        self.left_out = int(state.get("left_out", 0))
-        self._spent, self._elapsed = float(state["spent"]), float(state["elapsed"])
-        self.history = deque(((int(step), dict(numbers)) for step, numbers in state["history"]), maxlen=_KEPT)
-        self.latest = dict(self.history[-1][1]) if self.history else {}
-        # The time between checkpoint and resumption is not training time.
-        self._clock = None
+    @property
+    def history(self) -> xarray.Dataset:
+        """All observations: metrics over `(step, layer)`, updates over `(step, parameter)` and `(step, group)`, numbers
+        of the whole model over `step`, and the loss of every step over `training_step`.
+        """
+        self._losses = [(step, float(loss)) for step, loss in self._losses]
+        shown = {*self.metrics, "tangent_kernel_drift"}
+        chosen = [_restricted(one, self.layers, shown) for one in self.observations]
+        return dataset(chosen, self._updates.names, self._updates.groups, self._losses)
 
     @property
     def overhead(self) -> float:
         """Time spent on observations over the time spent on training, 0 before the second step."""
-        return self._spent / self._elapsed if self._elapsed > 0 else 0.0
+        return self._purse.share
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a page that opens offline: heat maps over layers and steps, linked curves, warnings on the time line.
+
+        Args:
+            path: of the file, in a folder that exists.
+
+        Returns:
+            The path.
+        """
+        from isometer.report._training_page import save_training_page
+
+        warned = [one.to_dict() for one in self.warnings]
+        return save_training_page(self.history, warned, Path(path), title=type(inner(self.model)).__name__)
+
+    # --- resuming -----------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint needs for the monitor to go on, in lists and numbers alone."""
+        return {
+            "steps": self.steps,
+            "left_out": self.left_out,
+            "purse": self._purse.state(),
+            "losses": [[step, float(loss)] for step, loss in self._losses],
+            "observations": [one.state() for one in self.observations],
+            "warnings": [one.to_dict() for one in self.warnings],
+            "raised": self._watch.state(),
+            "kernel": {} if self._drift is None else self._drift.state(),
+            "latest": dict(self.latest),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a checkpoint ended; a CSV file loses what it has beyond that step."""
+        self.steps, self.left_out = int(state["steps"]), int(state["left_out"])
+        self._purse.restore(state["purse"])
+        self._losses = [(int(step), float(loss)) for step, loss in state["losses"]]
+        self.observations = [StepReading.from_state(one) for one in state["observations"]]
+        self.warnings = [TrainingWarning(**{**one, "layers": tuple(one["layers"])}) for one in state["warnings"]]
+        self._watch.restore(state["raised"])
+        if self._drift is not None:
+            self._drift.restore(state["kernel"])
+        self.latest = dict(state["latest"])
+        for outlet in self._outlets:
+            if hasattr(outlet, "rewind") and is_writer():
+                outlet.rewind(self.steps)
+        # The time between checkpoint and resumption is not training time.
+        self._clock = None
+        self._plan(first=True)
+
+    def close(self) -> None:
+        """Take the hooks off the model and the optimizer; what was seen stays."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def __enter__(self) -> SignalMonitor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-def summarize(examination: Examination) -> dict[str, float]:
-    """A dozen numbers of an examination: the end of the signal forward, the gradients back, and the worst units.
-
-    Args:
-        examination: what `isometer.probe` gives.
-
-    Returns:
-        Numbers by name, nan where there is none; `nonfinite_layer` is −1 if all values are finite.
-
-    Example:
-        >>> found = summarize(probe(nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)), torch.randn(8, 4)))
-        >>> found["nonfinite_layer"], 0 < found["rms/last"] < 1
-        (-1.0, True)
-    """
-    view = View(examination)
-    hidden = view.hidden or tuple(range(len(view.sites)))
-    weights = view.weights or tuple(i for i, site in enumerate(view.sites) if site.kind == "weight")
-    gradients = view.values["gradient_log_norm"][list(weights)] if weights else np.array([math.nan])
-    broken = examination.nonfinite_layer
-    return {
-        "rms/last": view.best("rms", view.last or hidden, smallest=False),
-        "rms/largest": view.best("rms", hidden, smallest=False),
-        "mean_abs_cosine/last": view.best("mean_abs_cosine", view.last or hidden, smallest=True),
-        "effective_rank/last": view.best("effective_rank", view.last or hidden, smallest=False),
-        "gradient_log_norm/first": float(gradients[0]),
-        "gradient_log_norm/last": float(gradients[-1]),
-        "gradient_growth_per_layer": view.gradient_rate,
-        "gradient_alignment/median": _median(view.values["gradient_alignment"]),
-        "dead_fraction/largest": view.best("dead_fraction", hidden, smallest=False),
-        "saturated_fraction/largest": view.best("saturated_fraction", hidden, smallest=False),
-        "weight_gain/median": _median(view.values["weight_gain"]),
-        "nonfinite_layer": -1.0 if broken is None else float(broken),
-    }
+def _check(model: Any, samples: Any) -> None:
+    if not isinstance(model, nn.Module):
+        raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
+    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2:
+        raise IsometerError(f"samples is {samples!r}; expected a whole number of at least 2 — pass one")
+    meta = next((name for name, one in model.named_parameters() if one.is_meta), None)
+    if meta is not None:
+        raise IsometerError(
+            f"{meta} is on the meta device and has no values; expected a model that can be trained — call "
+            "model.to_empty(device=…) and initialise it first"
+        )
 
 
-def _median(values: Any) -> float:
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if known.size else math.nan
+def _plain(optimizer: Any) -> torch.optim.Optimizer | None:
+    """The optimizer within a wrapper such as Accelerate's."""
+    within = getattr(optimizer, "optimizer", None)
+    if isinstance(within, torch.optim.Optimizer):
+        return _plain(within)
+    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
+        raise IsometerError(
+            f"optimizer is a {type(optimizer).__name__}; expected a torch.optim.Optimizer — pass it, or log=… for a "
+            "place to write to"
+        )
+    return optimizer
 
 
-def probe_names(examination: Examination, patterns: Sequence[str]) -> list[int]:
-    """Layers whose module names match one of some patterns."""
-    from fnmatch import fnmatchcase
+def _number(loss: Any) -> Any:
+    """A loss without its graph; on an accelerator still a tensor, since to read it now would wait for it."""
+    if loss is None:
+        return math.nan
+    if isinstance(loss, torch.Tensor):
+        loss = loss.detach()
+        return float(loss.mean()) if loss.device.type == "cpu" else loss.float().mean()
+    return float(loss)
 
-    patterns = [patterns] if isinstance(patterns, str) else patterns
-    return [i for i, s in enumerate(examination.sites) if any(fnmatchcase(s.name, pattern) for pattern in patterns)]
+
+def _mean(parts: Sequence[Any]) -> Any:
+    return sum(parts[1:], parts[0]) / len(parts)
 
 
-def _by_layer(layers: Sequence[int], examination: Examination) -> dict[str, float]:
+def _restricted(seen: StepReading, patterns: Sequence[str] | None, metrics: set[str]) -> StepReading:
+    """Some layers and metrics of an observation."""
+    at = _matching(seen.layers, patterns)
+    values = {name: numbers[at] for name, numbers in seen.values.items() if name in metrics}
+    return replace(seen, layers=tuple(seen.layers[i] for i in at), values=values)
+
+
+def _matching(layers: Sequence[LayerPlace], patterns: Sequence[str] | None) -> list[int]:
+    if patterns is None:
+        return list(range(len(layers)))
+    return [i for i, one in enumerate(layers) if any(fnmatchcase(one.name, pattern) for pattern in patterns)]
+
+
+def _by_layer(seen: StepReading, patterns: Sequence[str], metrics: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
-    for layer in layers:
-        site = examination.sites[layer]
-        label = site.name if site.call == 0 else f"{site.name}#{site.call}"
-        for metric in (*_PER_LAYER, *(one.name for one in added() if one.name in examination.values)):
-            value = float(examination.values[metric][layer])
-            if not math.isnan(value):
-                found[f"{metric}/{label}/{site.op}"] = value
+    for index in _matching(seen.layers, patterns):
+        layer = seen.layers[index]
+        label = layer.name if layer.call == 0 else f"{layer.name}#{layer.call}"
+        for name in metrics:
+            value = float(seen.values[name][index])
+            if not np.isnan(value):
+                found[f"{name}/{label}/{layer.op}"] = value
     return found
-
-
-def _first(batch: Any, target: Any, samples: int) -> tuple[Any, Any]:
-    """The first samples of whatever has as many as the batch."""
-    first = next((tensor for tensor in tensors(batch) if tensor.dim()), None)
-    if first is None or first.shape[0] <= samples:
-        return batch, target
-    count = first.shape[0]
-
-    def some(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor[:samples] if tensor.dim() and tensor.shape[0] == count else tensor
-
-    return map_tensors(some, batch), map_tensors(some, target)
 
 
 def _mode(model: nn.Module) -> str | None:

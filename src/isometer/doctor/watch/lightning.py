@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from isometer.doctor.watch._monitor import SignalMonitor
@@ -31,27 +31,16 @@ def _base() -> Any:
 
 def _make() -> Any:
     class SignalCallback(_base()):  # type: ignore[misc]
-        """Logs how the signal travels through a Lightning module, every k steps, to the trainer's loggers.
+        """Watches a Lightning module: numbers to the trainer's loggers, warnings to the log.
 
         Args:
-            every: steps between observations.
-            samples: of the batch that are looked at.
-            budget: largest share of the training time that observations may take.
             inputs: from a batch to what the module is called with; its first element unless given.
-            layers: patterns of module names whose own numbers are logged too.
+            options: as for `SignalMonitor`; `log` beside the trainer's loggers.
         """
 
-        def __init__(
-            self,
-            every: int = 100,
-            *,
-            samples: int = 32,
-            budget: float | None = 0.03,
-            inputs: Callable[[Any], Any] = first_of,
-            layers: Any = None,
-        ) -> None:
+        def __init__(self, *, inputs: Callable[[Any], Any] = first_of, log: Any = None, **options: Any) -> None:
             super().__init__()
-            self._options: dict[str, Any] = {"every": every, "samples": samples, "budget": budget, "layers": layers}
+            self._options, self._log = options, log
             self._inputs = inputs
             self._resumed: dict[str, Any] | None = None
             self.monitor: SignalMonitor | None = None
@@ -61,18 +50,23 @@ def _make() -> Any:
                 for logger in getattr(trainer, "loggers", ()):
                     logger.log_metrics(dict(numbers), step=step)
 
-            self.monitor = SignalMonitor(pl_module, log, **self._options)
+            several = getattr(trainer, "world_size", 1) > 1
+            options = {"reduce": several, **self._options}
+            optimizer = next(iter(getattr(trainer, "optimizers", ())), None)
+            self.monitor = SignalMonitor(pl_module, optimizer, log=[log, self._log], **options)
             if self._resumed is not None:
                 self.monitor.load_state_dict(self._resumed)
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-            if self.monitor is not None and getattr(trainer, "is_global_zero", True):
-                try:
-                    inputs = self._inputs(batch)
-                except Exception as problem:  # the user's own function; training goes on
-                    self.monitor._complain(f"inputs(batch) raised {type(problem).__name__}: {problem}")
-                    return
-                self.monitor.step(inputs)
+            if self.monitor is None:
+                return
+            inputs = self.monitor._guarded(lambda: self._inputs(batch), "inputs(batch) failed")
+            loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+            self.monitor.step(loss, batch=inputs)
+
+        def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+            if self.monitor is not None:
+                self.monitor.close()
 
         def state_dict(self) -> dict[str, Any]:
             return {} if self.monitor is None else self.monitor.state_dict()

@@ -1,0 +1,321 @@
+"""Signs of trouble: one score each, which compares the last observations with those around half as many steps.
+
+A healthy run changes fast at first and ever more slowly, about like the logarithm of the step, so between t/2 and t
+little happens; what fails by itself grows or decays exponentially and changes much within the same time. Comparing with
+the run itself needs no knowledge of the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isometer.doctor.watch._observation import StepReading
+
+Floats = NDArray[np.float64]
+HIDDEN = frozenset({"activation", "norm", "add", "attention", "recurrent", "other"})
+_LATEST = 3  # observations whose median is "now", so that one outlier raises nothing
+_FROM, _TO = 0.3, 0.6  # of the steps so far: what "before" is
+_MOST = 6.0  # decades that a score tells apart
+_MOVED = 0.01  # of the median relative update
+_STANDSTILL = 1e-12  # relative updates below this are no updates
+
+
+@dataclass(frozen=True)
+class NowAndBefore:
+    """Observations of now and of before."""
+
+    now: Sequence[StepReading]
+    before: Sequence[StepReading]
+    parameter_names: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, observations: Sequence[StepReading], parameter_names: Sequence[str] = ()) -> NowAndBefore | None:
+        """`None` while there is too little to compare."""
+        now = observations[-_LATEST:]
+        step = observations[-1].step
+        before = [one for one in observations[:-_LATEST] if _FROM * step <= one.step <= _TO * step]
+        return cls(now, before, parameter_names) if len(now) == _LATEST and before else None
+
+    def values(self, metric: str) -> tuple[Floats, Floats]:
+        """Medians by layer of now, and of before."""
+        return _medians(self.now, metric, "values"), _medians(self.before, metric, "values")
+
+    def parameters(self, name: str) -> tuple[Floats, Floats]:
+        """Medians by parameter of now, and of before."""
+        return _medians(self.now, name, "parameters"), _medians(self.before, name, "parameters")
+
+    def scalars(self, name: str) -> tuple[float, float]:
+        """Medians of now, and of before."""
+        now, before = (
+            np.array([one.scalars.get(name, math.nan) for one in some], dtype=np.float64)
+            for some in (self.now, self.before)
+        )
+        return _median(now), _median(before)
+
+    @property
+    def hidden(self) -> NDArray[np.bool_]:
+        """Layers of hidden representations, the outputs left out."""
+        last = self.now[-1]
+        found = np.array([layer.kind in HIDDEN for layer in last.layers], dtype=bool)
+        found[list(last.outputs)] = False
+        return found
+
+
+def _medians(some: Sequence[StepReading], name: str, table: str) -> Floats:
+    """Of those with as many places as the last one: a model that runs otherwise is another model."""
+    rows = [getattr(one, table)[name] for one in some if name in getattr(one, table)]
+    rows = [row for row in rows if len(row) == len(rows[-1])]
+    if not rows or not len(rows[0]):
+        return np.empty(0)
+    stacked: Floats = np.sort(np.stack(rows), axis=0)  # nan last
+    known = np.sum(~np.isnan(stacked), axis=0)
+    middle = np.maximum(known - 1, 0) // 2
+    found: Floats = np.take_along_axis(stacked, middle[None], axis=0)[0]
+    return found
+
+
+def _median(numbers: Floats) -> float:
+    known = numbers[~np.isnan(numbers)]
+    return float(np.median(known)) if known.size else math.nan
+
+
+@dataclass(frozen=True)
+class SignScore:
+    """How strong a sign is, where it is seen, and in which words."""
+
+    value: float
+    places: tuple[str, ...] = ()
+    reason: str = ""
+
+
+NOTHING = SignScore(math.nan)
+
+
+@dataclass(frozen=True)
+class TroubleSign:
+    """One sign of trouble.
+
+    Attributes:
+        id: of the warning.
+        meaning: what it leads to.
+        advice: what to do.
+        score: of the observations.
+    """
+
+    id: str
+    meaning: str
+    advice: str
+    score: Callable[[NowAndBefore], SignScore]
+
+
+def _decades(now: Floats, before: Floats) -> Floats:
+    """log₁₀ of now over before, within ±6; nan where one of them is not known."""
+    with np.errstate(all="ignore"):
+        found = np.log10(now) - np.log10(before)
+    found = np.where(np.isnan(now) | np.isnan(before) | (now == before), np.where(now == before, 0.0, math.nan), found)
+    clipped: Floats = np.clip(found, -_MOST, _MOST)
+    return clipped
+
+
+def _worst(
+    window: NowAndBefore, scores: Floats, chosen: NDArray[np.bool_], say: Callable[[int], str], names: Sequence[str]
+) -> SignScore:
+    """The largest of some scores, with the places that come near it."""
+    if len(scores) != len(chosen):
+        return NOTHING
+    scores = np.where(chosen, scores, math.nan)
+    if np.isnan(scores).all():
+        return NOTHING
+    at = int(np.nanargmax(scores))
+    near = np.flatnonzero(scores >= 0.8 * scores[at]) if scores[at] > 0 else np.array([at])
+    places = tuple(dict.fromkeys(names[i] for i in near))[:8]
+    return SignScore(float(scores[at]), places, say(at))
+
+
+def _layer_names(window: NowAndBefore) -> list[str]:
+    return [layer.name or layer.op for layer in window.now[-1].layers]
+
+
+def _change(
+    metric: str, words: str, sign: float, where: Callable[[NowAndBefore], NDArray[np.bool_]], floor: float = 0.0
+) -> Callable[[NowAndBefore], SignScore]:
+    """A score: by how many decades a metric rose (or fell, with sign −1) somewhere."""
+
+    def score(window: NowAndBefore) -> SignScore:
+        now, before = window.values(metric)
+        if len(now) != len(before) or not len(now):
+            return NOTHING
+        lifted = np.maximum(now, 0) + floor, np.maximum(before, 0) + floor
+        return _worst(
+            window,
+            sign * _decades(*lifted),
+            where(window),
+            lambda at: f"{words} went from {before[at]:.3g} to {now[at]:.3g}",
+            _layer_names(window),
+        )
+
+    return score
+
+
+def _difference(metric: str, words: str) -> Callable[[NowAndBefore], SignScore]:
+    def score(window: NowAndBefore) -> SignScore:
+        now, before = window.values(metric)
+        if len(now) != len(before) or not len(now):
+            return NOTHING
+        said = lambda at: f"{words} went from {before[at]:.0%} to {now[at]:.0%}"  # noqa: E731
+        return _worst(window, now - before, window.hidden, said, _layer_names(window))
+
+    return score
+
+
+def _rank(window: NowAndBefore) -> SignScore:
+    now, before = window.values("effective_rank")
+    if len(now) != len(before) or not len(now):
+        return NOTHING
+    # A rank of 1 is nothing left: what counts is what is above it.
+    fallen = -_decades(np.maximum(now - 1, 0) + 0.05, np.maximum(before - 1, 0) + 0.05)
+    said = lambda at: f"the effective rank of the samples went from {before[at]:.2f} to {now[at]:.2f}"  # noqa: E731
+    return _worst(window, fallen, window.hidden, said, _layer_names(window))
+
+
+def _everywhere(window: NowAndBefore) -> NDArray[np.bool_]:
+    return np.ones(len(window.now[-1].layers), dtype=bool)
+
+
+def _outputs(window: NowAndBefore) -> NDArray[np.bool_]:
+    found = np.zeros(len(window.now[-1].layers), dtype=bool)
+    found[list(window.now[-1].outputs)] = True
+    return found
+
+
+_output_growth = _change("rms", "the rms of the output", 1.0, _outputs)
+_score_growth = _change("attention_score_largest", "the largest attention score", 1.0, _everywhere)
+
+
+def _logits(window: NowAndBefore) -> SignScore:
+    """The outputs, or the scores of attention, whichever grow more."""
+    found = [one for one in (_output_growth(window), _score_growth(window)) if not math.isnan(one.value)]
+    return max(found, key=lambda one: one.value, default=NOTHING)
+
+
+def _gradients(window: NowAndBefore) -> SignScore:
+    now, before = window.parameters("gradient_norm")
+    total = [float(np.sqrt(np.nansum(np.square(one)))) if len(one) else math.nan for one in (now, before)]
+    if any(math.isnan(one) for one in total):
+        return NOTHING
+    grown = float(_decades(np.array([total[0]]), np.array([total[1]]))[0])
+    return SignScore(grown, (), f"the norm of the gradient went from {total[1]:.3g} to {total[0]:.3g}")
+
+
+def _overshoot(window: NowAndBefore) -> SignScore:
+    """How far updates overshoot, where the loss rises; at the edge of stability the loss falls, and nothing is said."""
+    now, _ = window.scalars("overshoot")
+    loss, earlier = window.scalars("loss")
+    if math.isnan(now) or math.isnan(earlier):
+        return NOTHING
+    rises = not loss <= earlier  # a loss that is not finite has risen
+    words = f"updates overshoot the minimum along themselves {now:.1f} times, and the loss rose from {earlier:.3g} to"
+    return SignScore(min(now, 1e3) if rises else 0.0, (), f"{words} {loss:.3g}")
+
+
+def _room(window: NowAndBefore) -> SignScore:
+    now, _ = window.values("overflow_headroom")
+    if not len(now):
+        return NOTHING
+    said = lambda at: f"the largest entry is {now[at]:.1f} decades below the largest number of its format"  # noqa: E731
+    return _worst(window, -now, _everywhere(window), said, _layer_names(window))
+
+
+def _standstill(window: NowAndBefore) -> SignScore:
+    """A parameter that moves much less than it did, compared with the others."""
+    now, before = window.parameters("update_ratio")
+    if len(now) != len(before) or not len(now):
+        return NOTHING
+    moving = before > _STANDSTILL
+    if moving.sum() < 2:
+        return NOTHING
+    # What hardly ever moved, such as a bias before a normalisation, has nothing to stop.
+    moving &= before > _MOVED * np.median(before[moving])
+    now = np.maximum(now, _STANDSTILL)
+    share = now / np.nanmedian(now[moving]), before / np.nanmedian(before[moving])
+    said = lambda at: f"its relative update went from {before[at]:.2g} to {now[at]:.2g}"  # noqa: E731
+    return _worst(window, -_decades(*share), moving, said, window.parameter_names or list(map(str, range(len(now)))))
+
+
+RULES: tuple[TroubleSign, ...] = (
+    TroubleSign(
+        "rank-loss",
+        "samples become alike, and later layers cannot tell them apart",
+        "lower the learning rate or the weight decay; add a normalisation or a skip connection before these layers",
+        _rank,
+    ),
+    TroubleSign(
+        "growing-logits",
+        "a softmax of large numbers saturates, its gradients vanish or jump",
+        "add weight decay or z-loss on the readout, normalise queries and keys, or lower the rate of these layers",
+        _logits,
+    ),
+    TroubleSign(
+        "growing-signal",
+        "activations grow from step to step and leave the range in which the layers behind them work",
+        "lower the learning rate, add weight decay, or normalise the input of these layers",
+        _change("rms", "the rms of the activations", 1.0, lambda window: window.hidden),
+    ),
+    TroubleSign(
+        "growing-gradients",
+        "the next updates are larger than the last, which is how a divergence begins",
+        "clip the gradient norm, lower the learning rate, or go back to the last checkpoint and skip these batches",
+        _gradients,
+    ),
+    TroubleSign(
+        "entropy-collapse",
+        "every query reads one key; the attention no longer learns",
+        "normalise queries and keys, lower the rate of their weights, or add warm-up",
+        _change("attention_relative_entropy", "the relative entropy of attention", -1.0, _everywhere, 1e-3),
+    ),
+    TroubleSign(
+        "dead-units",
+        "units that are zero on every sample receive no gradient and stay so",
+        "lower the learning rate of these layers, or use an activation that is not flat below zero",
+        _difference("dead_fraction", "the share of dead units"),
+    ),
+    TroubleSign(
+        "saturated-units",
+        "units in the flat part of their activation pass no gradient",
+        "lower the learning rate or add weight decay to these layers, or normalise before the activation",
+        _difference("saturated_fraction", "the share of saturated entries"),
+    ),
+    TroubleSign(
+        "updates-too-large",
+        "the curvature along the updates is too high for their size; the loss goes up the walls of the valley",
+        "lower the learning rate or lengthen the warm-up; with momentum, lower that first",
+        _overshoot,
+    ),
+    TroubleSign(
+        "number-format",
+        "the next growth overflows to infinity",
+        "use bfloat16 or float32 for these layers, or scale them down",
+        _room,
+    ),
+    TroubleSign(
+        "layer-stopped",
+        "the parameter does not take part in training any more",
+        "check its learning rate, its gradient and the number format of its update",
+        _standstill,
+    ),
+)
+NEEDED = (
+    "effective_rank",
+    "rms",
+    "attention_score_largest",
+    "attention_relative_entropy",
+    "dead_fraction",
+    "saturated_fraction",
+    "overflow_headroom",
+)
+"""Metrics that the rules read."""
