@@ -1,9 +1,12 @@
 """Do transformers of finite width follow theory? Random configurations, one JSON row each, and a table.
 
-    python tools/check_transformers.py [--configurations 60] [--first 0] [--widest 512] [--runs 6] [--rows FILE.jsonl]
+    python tools/check_transformers.py --rows FILE.jsonl [--configurations 60] [--first 0] [--widest 512] [--runs 6]
+    python tools/check_transformers.py --rows FILE.jsonl --deep
+    python tools/check_transformers.py --rows FILE.jsonl --report
 
-Every configuration is drawn from its own number. A row
-has, for every metric, the largest departure |mean over runs − theory| over layers, in units of what is allowed:
+Every configuration is drawn from its own number; rows that the file has already are not computed again, so a run that
+was stopped goes on. `--deep` adds six of width 1024 with 64 blocks. A row has, for every metric, the largest departure
+|mean over runs − theory| over layers, in units of what is allowed:
 4 standard errors + the stated error of theory + (c₁/heads + c₂/head_width) · scale, with c₁ = c₂ = 0.5.
 """
 
@@ -25,25 +28,33 @@ from isometer.theory.prediction import predict
 
 _METRICS = [*SEQUENCE_METRICS, "gradient_log_norm"]
 _BIAS = 0.5  # c₁ and c₂
+_DEEP = 1000  # numbers of deep configurations begin here
+_PLACES = ("pre", "post", "sandwich", "peri", "deep", "none")
 
 
 def configuration(number: int, widest: int) -> dict[str, Any]:
     """The keywords of a random `gpt`, and the cosine of its tokens."""
     rng = np.random.default_rng([30, number])
-    heads = int(rng.choice([8, 16, 32, 64]))
-    return {
-        "norm": ("pre", "post", "sandwich", "peri", "none")[number % 5],
-        "width": int(rng.choice([w for w in (128, 256, 512, 1024) if w <= widest])),
+    deep = number >= _DEEP
+    heads = int(rng.choice([16, 32, 64] if deep else [8, 16, 32, 64]))
+    found = {
+        "norm": _PLACES[number % len(_PLACES)],
+        "width": 1024 if deep else int(rng.choice([w for w in (128, 256, 512, 1024) if w <= widest])),
         "heads": heads,
-        "tokens": int(rng.choice([16, 32, 64])),
-        "blocks": int(rng.integers(2, 9)),
+        "tokens": 16 if deep else int(rng.choice([16, 32, 64])),
+        "blocks": 64 if deep else int(rng.integers(2, 9)),
         "qk_gain": round(float(rng.uniform(0.3, 1.8)), 3),
         "branch": round(float(rng.uniform(0.2, 1.0)), 3),
         "causal": bool(rng.integers(2)),
         "qk_norm": bool(rng.integers(4) == 0),
+        "rotary": bool(rng.integers(3) == 0),
+        "gated": bool(rng.integers(3) == 0),
+        "norm_kind": str(rng.choice(["layer", "rms"])),
         "activation": str(rng.choice(["gelu", "relu", "tanh"])),
         "cosine": round(float(rng.uniform(0.0, 0.6)), 3),
     }
+    # without a norm, branches of 64 blocks that add up leave the range of numbers
+    return found | ({"branch": round(found["branch"] / 8, 3)} if deep and found["norm"] == "none" else {})
 
 
 def departures(keywords: dict[str, Any], runs: int, seed: int) -> dict[str, Any]:
@@ -56,11 +67,16 @@ def departures(keywords: dict[str, Any], runs: int, seed: int) -> dict[str, Any]
     batch = math.sqrt(cosine) * shared + math.sqrt(1 - cosine) * apart
     start = time.process_time()
     theory = predict(spec, batch, metrics=_METRICS)
-    seconds = time.process_time() - start
+    middle = time.process_time()
     drawn = simulate(spec, batch, runs=runs, metrics=_METRICS, engine="dense", dtype="float32", seed=seed)
     stated = float(theory.attrs["relative_error"])
     finite_size = _BIAS / keywords["heads"] + _BIAS * keywords["heads"] / width
-    row: dict[str, Any] = {"stated_error": stated, "finite_size": finite_size, "theory_seconds": seconds}
+    row: dict[str, Any] = {
+        "stated_error": stated,
+        "finite_size": finite_size,
+        "theory_seconds": middle - start,
+        "simulation_seconds": time.process_time() - middle,
+    }
     for name in _METRICS:
         expected, values = theory[name].values[0], drawn[name].values
         known = np.isfinite(expected) & np.isfinite(values).all(axis=0)
@@ -76,26 +92,71 @@ def departures(keywords: dict[str, Any], runs: int, seed: int) -> dict[str, Any]
     return row
 
 
+def known_rows(path: Path | None, **settings: int) -> dict[int, dict[str, Any]]:
+    """The rows of a file by their numbers, those of other settings and a last line that was cut off left out."""
+    found: dict[int, dict[str, Any]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else ():
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if all(row.get(name) == value for name, value in settings.items()):
+            found[row["number"]] = row
+    return found
+
+
+def _worst(row: dict[str, Any]) -> str:
+    return max(_METRICS, key=lambda name: row[name]["of_allowed"])
+
+
+def report(rows: dict[int, dict[str, Any]]) -> str:
+    """A line per metric, and how departures change with the size of heads."""
+    if not rows:
+        return "no rows"
+    outside = [number for number, row in rows.items() if row[_worst(row)]["of_allowed"] > 1.0]
+    lines = [
+        f"{len(rows)} configurations, {len(outside)} leave what is allowed{': ' if outside else ''}{outside or ''}"
+    ]
+    seconds = sum(row["theory_seconds"] + row["simulation_seconds"] for row in rows.values())
+    lines.append(f"{seconds / 60:.0f} min of CPU")
+    small = [row for row in rows.values() if row["finite_size"] <= np.median([r["finite_size"] for r in rows.values()])]
+    lines.append("metric: median and largest share of what is allowed; median departure, and that of larger networks")
+    for name in _METRICS:
+        shares = [row[name]["of_allowed"] for row in rows.values()]
+        all_, large = (np.median([row[name]["largest"] for row in some]) for some in (rows.values(), small))
+        lines.append(f"{name:24s} {np.median(shares):5.2f} {max(shares):5.2f}   {all_:.3g} {large:.3g}")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Run the configurations that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("configurations", 60), ("first", 0), ("widest", 512), ("runs", 6)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--rows", type=Path)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="of CPU, after which no configuration is begun")
+    parser.add_argument("--deep", action="store_true", help="the six of width 1024 and depth 64")
+    parser.add_argument("--report", action="store_true", help="only print what the rows say")
     given = parser.parse_args()
-    outside = 0
-    for number in range(given.first, given.first + given.configurations):
+    settings = {"widest": given.widest, "runs": given.runs}
+    rows = known_rows(given.rows, **settings)
+    first, count = (_DEEP, 6) if given.deep else (given.first, given.configurations)
+    for number in () if given.report else range(first, first + count):
+        if number in rows:
+            continue
+        if time.process_time() > 60.0 * given.minutes:
+            print(f"stopped before configuration {number}")
+            break
         keywords = configuration(number, given.widest)
-        row = {"number": number, **keywords, **departures(keywords, given.runs, number)}
-        worst = max(_METRICS, key=lambda name: row[name]["of_allowed"])
-        outside += row[worst]["of_allowed"] > 1.0
+        row = {"number": number, **settings, **keywords, **departures(keywords, given.runs, number)}
+        rows[number] = row
         if given.rows is not None:
             with given.rows.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
         shown = " ".join(f"{name}={value}" for name, value in keywords.items())
         numbers = " ".join(f"{row[name]['of_allowed']:.2f}" for name in _METRICS)
-        print(f"{number:3d} {shown} | {numbers} | worst {worst} {row[worst]['largest']:.3g}", flush=True)
-    print(f"{outside} of {given.configurations} configurations leave what is allowed; columns: {', '.join(_METRICS)}")
+        print(f"{number:3d} {shown} | {numbers} | worst {_worst(row)} {row[_worst(row)]['largest']:.3g}", flush=True)
+    print(report(rows))
 
 
 if __name__ == "__main__":

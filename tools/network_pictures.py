@@ -210,6 +210,11 @@ def _pool() -> str:
     return _grid(26, 16, 4, 4, window) + _arrow(84, 42, 106, 42) + _grid(112, 29, 2, 2, [(0, 0)], GREEN)
 
 
+def _upsample() -> str:
+    window = [(0, 0), (1, 0), (0, 1), (1, 1)]
+    return _grid(26, 29, 2, 2, [(0, 0)]) + _arrow(60, 42, 84, 42) + _grid(100, 16, 4, 4, window, GREEN)
+
+
 def _flatten() -> str:
     marked = [(i, j) for i in range(2) for j in range(2)]
     row = "".join(_dot(100 + 15 * k, 42, GREEN) for k in range(4))
@@ -239,6 +244,11 @@ def _dropout() -> str:
     return out + "".join(_dot(115, 20 + 16 * k, "#dddddd" if k in (1, 3) else GREEN) for k in range(4))
 
 
+def _noise() -> str:
+    lines = "".join(_line(78, 20 + 16 * k, 90, 20 + 16 * k + (-1) ** k * 5, ORANGE, 1.6) for k in range(4))
+    return _column(45, 4) + _text(66, 48, "+") + lines + _column(120, 4, GREEN)
+
+
 STEPS = {
     "dense": _dense,
     "bias": _bias,
@@ -247,11 +257,13 @@ STEPS = {
     "scale": _scale,
     "conv": _conv,
     "pool": _pool,
+    "upsample": _upsample,
     "flatten": _flatten,
     "attention": _attention,
     "embedding": _embedding,
     "positions": _positions,
     "dropout": _dropout,
+    "noise": _noise,
 }
 NETWORKS = {
     "residual": "residual(act('relu') > dense, 0.5)",

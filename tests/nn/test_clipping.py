@@ -72,3 +72,20 @@ def test_clipping_can_be_removed_and_refuses() -> None:
         AdaptiveClipping(optimizer, 0)
     with pytest.raises(IsometerError, match="optimizer is a Parameter"):
         AdaptiveClipping(weight)  # type: ignore[arg-type]
+
+
+def test_units_are_clipped_one_by_one() -> None:
+    """Rows of norm 2 with gradients of norm 10 and 0.1 and λ = 0.5: the first is cut to 1, the second is left alone."""
+    weight = torch.nn.Parameter(torch.tensor([[2.0, 0.0], [0.0, 2.0]]))
+    stepper = torch.optim.SGD([weight], lr=1.0)
+    clipping = AdaptiveClipping(stepper, 0.5, units=True)
+    weight.grad = torch.tensor([[6.0, 8.0], [0.1, 0.0]])
+    assert clipping.clip() == 1
+    assert torch.allclose(weight.grad, torch.tensor([[0.6, 0.8], [0.1, 0.0]]))
+    whole = AdaptiveClipping(torch.optim.SGD([weight], lr=1.0), 0.5)
+    weight.grad = torch.tensor([[6.0, 8.0], [0.1, 0.0]])
+    assert whole.clip() == 1
+    assert float(weight.grad.norm()) == pytest.approx(0.5 * 8**0.5)
+    kernel = torch.nn.Parameter(torch.ones(3, 2, 2, 2))
+    kernel.grad = torch.full_like(kernel, math.nan)
+    assert AdaptiveClipping(torch.optim.SGD([kernel], lr=1.0), 0.5, units=True).clip() == 0

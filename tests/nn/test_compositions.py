@@ -41,6 +41,8 @@ NAMED = {
     "conv(3, 12, groups=12, weights='delta-orthogonal', stride=2) > pool('max') > dense(2)",
     "strides and dilations": "input(2, [9, 8]) > conv([3, 2], 5, stride=[2, 1], dilation=[1, 2], padding='zeros') > "
     "act('relu') > conv(2, stride=2, padding='circular') > conv(2, padding='reflect') > pool('max', 2, stride=1)",
+    "upsampling": "input(2, [3, 4]) > conv(3, 5) > act('tanh') > upsample([2, 3]) > conv(3, 4) > upsample(1) > pool > "
+    "dense(2)",
     "a bias of its own": "input(4) > bias(0.5) > act('tanh') > bias(0.2) > norm('rms') > bias(0.1) > dense(3)",
     "schedules": "input(8) > repeat(residual(dense > act('tanh', power(layer=-0.5)), power(depth=-0.5)), 5) > dense(2)",
     "a repeat of nothing but one turn": "input(5) > repeat(dense(7) > act('relu'), 1) > norm('rms') > dense(3)",
@@ -193,7 +195,7 @@ def test_the_probe_sees_the_steps() -> None:
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("input(4, [3]) > attention(heads=2, rotary=True)", {}, "does not cover attention"),
+        ("input(4, [3]) > positions > attention(heads=2)", {}, "does not cover positions"),
         ("input(4) > dense > act('relu') > dense(2)", {"classes": 3}, "write the projection as a step"),
         ("input(4, [2, 2]) > conv(7)", {}, "torch wraps around at most once"),
     ],
@@ -206,3 +208,14 @@ def test_build_refuses(text: str, options: dict, message: str) -> None:
 def test_a_wrong_input_is_named() -> None:
     with pytest.raises(IsometerError, match=r"shape \(2, 3, 4\); expected \(samples, 3, 4, 4\)"):
         build(Spec("input(3, [4, 4]) > conv(3) > flatten > dense(2)"))(torch.ones(2, 3, 4))
+
+
+def test_noise_is_added_in_training_only() -> None:
+    network = build(Spec("input(400) > noise(0.25) > dense(3)"), dtype=F64)
+    noise = next(module for name, module in network.named_children() if name == "noise")
+    x = torch.zeros(100, 400, dtype=F64)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        # 40,000 numbers: 6 standard errors of the variance are 0.011
+        assert abs(float(noise(x).var()) - 0.25) < 0.011
+    assert not network.eval().get_submodule("noise")(x).any()

@@ -13,6 +13,7 @@ from isometer.metrics import SEQUENCE_METRICS
 from isometer.nn import build
 from isometer.nn._attention import SelfAttention
 from isometer.simulate import simulate
+from isometer.simulate._attention import attend
 from isometer.simulate._network import NetworkWalk
 from isometer.spec import Attention, Spec
 
@@ -22,6 +23,7 @@ _OPTIONS = (
     "kind='linear', causal=True",
     "key_heads=2, weights='orthogonal'",
     "head_width=6, score_scale=0.7",
+    "rotary=True, qk_norm=True, rotary_base=20",
 )
 
 
@@ -37,6 +39,20 @@ def test_the_module_is_torchs_attention(causal: bool) -> None:
     heads = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
     expected = module.output(heads.transpose(1, 2).flatten(2)).mT
     torch.testing.assert_close(module(x), expected)
+
+
+def test_the_rotation_is_that_of_llama() -> None:
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+    step = Attention(heads=2, head_width=6, key_heads=2, rotary=True)
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = torch.randn(3, 1, 5, 12, dtype=torch.float64, generator=generator)
+    turned = torch.arange(5.0, dtype=torch.float64)[:, None] * torch.tensor(step.rotary_angles, dtype=torch.float64)
+    angles = torch.cat([turned, turned], -1)[None]
+    heads = [one.unflatten(2, (2, 6)).transpose(1, 2) for one in (q, k, v)]
+    query, key = apply_rotary_pos_emb(heads[0], heads[1], angles.cos(), angles.sin())
+    expected = torch.nn.functional.scaled_dot_product_attention(query, key, heads[2]).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(attend(step, q, k, v, 5).value, expected)
 
 
 @pytest.mark.parametrize("options", _OPTIONS)

@@ -87,8 +87,8 @@ def test_cells_of_a_sweep_and_files_of_the_doctor_take_compositions(tmp_path: Pa
     cell = {"spec": network, "input": {"kind": "gaussian", "samples": 3}, **record}
     check_simulation(cell)
     assert simulate_cell(cell, seed=0)["rank"].shape == (2, 4)
-    with pytest.raises(IsometerError, match="does not cover attention"):
-        check_simulation({**cell, "spec": {"network": "input(4, [3]) > attention(heads=2, rotary=True) > dense"}})
+    with pytest.raises(IsometerError, match="does not cover positions"):
+        check_simulation({**cell, "spec": {"network": "input(4, [3]) > positions > attention(heads=2) > dense"}})
     path = tmp_path / "images.json"
     path.write_text(Spec(IMAGES).to_json())
     target = load_target(str(path), seed=1)
@@ -296,7 +296,7 @@ def test_too_much_work_is_refused_with_what_fits() -> None:
 @pytest.mark.parametrize(
     ("text", "shape", "options", "message"),
     [
-        ("input(8, [4]) > attention(heads=2, rotary=True) > dense", (3, 8, 4), {}, "does not cover attention"),
+        ("input(8, [4]) > positions > attention(heads=2) > dense", (3, 8, 4), {}, "does not cover positions"),
         (IMAGES, (3, 5, 5, 2), {}, r"expected \(samples, 2, 5, 5\) or \(runs, samples, 2, 5, 5\)"),
         (IMAGES, (3, 51), {}, r"or one flattened to 50 numbers per sample"),
         (
@@ -323,7 +323,16 @@ def test_bad_input_is_named(text: str, shape: tuple, options: dict, message: str
 
 def test_random_networks_run_in_both_engines_with_every_step() -> None:
     for seed in range(12):
-        spec = random_network(seed, length=3, also=("dropout", "groups"))
+        spec = random_network(seed, length=3, also=("dropout", "groups", "noise", "upsample"))
         for engine in ("gram", "dense"):
             data = simulate(spec, input_batch(spec), runs=2, metrics=METRICS, engine=engine, dtype="float32")
             assert np.isfinite(data["log_norm"].values).all(), str(spec)
+
+
+@pytest.mark.parametrize("engine", ["gram", "dense"])
+def test_noise_adds_its_variance(engine: str) -> None:
+    """Equal samples: cosine 1 without noise, 1/(1 + v) with it. 200 runs of 300 features, 6 standard errors."""
+    spec = Spec("input(300) > noise(0.5) > dense(300) > act('identity') > residual(dense > act('tanh') > dense, 0.0)")
+    batch = np.ones((2, 300))
+    found = simulate(spec, batch, runs=200, metrics=["mean_cosine"], engine=engine, seed=1)["mean_cosine"].values[:, 1]
+    assert abs(found.mean() - 1 / 1.5) < 6 * found.std() / math.sqrt(200) + 1 / 300

@@ -21,6 +21,7 @@ from isometer.spec import (
     Dropout,
     Flatten,
     Join,
+    Noise,
     Norm,
     Pool,
     Repeat,
@@ -29,6 +30,7 @@ from isometer.spec import (
     Shape,
     Spec,
     Step,
+    Upsample,
 )
 
 ACTIVATIONS = ("relu", "tanh", "gelu", "sin", "leaky_relu(0.3)")
@@ -63,7 +65,7 @@ def random_network(
         axes: positions of the input; none, one or two axes at random unless given.
         length: steps at the top level, about.
         without: kinds of `KINDS` that do not occur.
-        also: `"dropout"`, `"groups"` (of channels), which do not occur otherwise.
+        also: `"dropout"`, `"noise"`, `"upsample"`, `"groups"` (of channels), which do not occur otherwise.
         activations: to choose from.
         norms: to choose from, by name.
         dense_laws: laws of dense weights to choose from.
@@ -132,6 +134,8 @@ class _Draw:
             left = [axis - 2 if padding == "valid" else axis for axis in shape.axes]
             conv = Convolution(3, shape.width, padding=padding, stride=stride)
             return (conv,), Shape(shape.width, tuple((axis - 1) // stride + 1 for axis in left))
+        if shape.axes and "upsample" in self.kinds and max(shape.axes) < 4:
+            return (Upsample(2),), Shape(shape.width, tuple(2 * axis for axis in shape.axes))
         if "repeat" in self.kinds and self.rng.random() < 0.3:
             return (Repeat(self._body(shape, 2), int(self.rng.integers(2, 4))),), shape
         return self._step(shape, 2), shape
@@ -149,7 +153,7 @@ class _Draw:
         usable = [
             kind
             for kind in self.kinds
-            if kind not in ("repeat", "pool", "max", "flatten", "groups")
+            if kind not in ("repeat", "pool", "max", "flatten", "groups", "upsample")
             and (depth > 0 or kind not in _BRANCHES)
             and (shape.axes or kind != "conv")
         ]
@@ -175,6 +179,8 @@ class _Draw:
                 return (Scaling(scale),)
             case "dropout":
                 return (Dropout(0.3),)
+            case "noise":
+                return (Noise(0.1),)
             case "residual":
                 skip = float(self._one((1.0, 0.8)))
                 return (Residual(self._body(shape, depth), scale, skip),)

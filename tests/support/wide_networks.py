@@ -76,11 +76,10 @@ class Wide:
     def norm(self, step: Any, x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
         n, d, p = x.shape
         if step.over == "batch":
-            assert p == 1
-            grouped, dim, count = x, 0, n
+            grouped, dim, count = x, (0, 2), n * p
         else:
             groups = step.groups if step.over == "groups" else 1
-            grouped, dim, count = x.reshape(n, groups, d // groups, p), 2, d // groups
+            grouped, dim, count = x.reshape(n, groups, d // groups, p), (2,), d // groups
         mean = grouped.mean(dim, keepdim=True)
         centred = grouped - mean if step.recenter else grouped
         size = (grouped - mean if step.divisor == "std" else grouped).square().mean(dim, keepdim=True)
@@ -106,10 +105,12 @@ class Wide:
         return out, after
 
     def convolution(self, step: Any, x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
-        fan_in, out, kernel = x.shape[1], step.channels, tuple(step.kernel)
+        fan_in, out, kernel = x.shape[1] // step.groups, step.channels, tuple(step.kernel)
         offsets = math.prod(kernel)
         if step.weights == "gaussian":
             drawn = self.weight(self.normal(out, fan_in, *kernel), step.gain / math.sqrt(fan_in * offsets))
+        elif step.groups > 1:
+            raise AssertionError("groups have Gaussian weights here")
         elif step.weights == "orthogonal":
             frame = self.frame(out, fan_in * offsets).reshape(out, fan_in, *kernel).contiguous()
             drawn = self.weight(frame, step.gain)
@@ -123,16 +124,34 @@ class Wide:
             pads = [side for r in reversed(reach) for side in (r // 2, r - r // 2)]
             image = functional.pad(image, pads, mode={"zeros": "constant"}.get(step.padding, step.padding))
         convolve = {1: functional.conv1d, 2: functional.conv2d}[len(kernel)]
-        made = convolve(image, drawn, stride=tuple(step.stride), dilation=tuple(step.dilation))
+        made = convolve(image, drawn, stride=tuple(step.stride), dilation=tuple(step.dilation), groups=step.groups)
         return made.flatten(2), tuple(made.shape[2:])
 
     def pool(self, step: Any, x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
         if step.size is None:
-            return x.mean(2, keepdim=True), ()
+            return (x.mean(2, keepdim=True) if step.by == "mean" else x.amax(2, keepdim=True)), ()
         image = x.reshape(*x.shape[:2], *axes)
-        average = {1: functional.avg_pool1d, 2: functional.avg_pool2d}[len(axes)]
+        average = {
+            ("mean", 1): functional.avg_pool1d,
+            ("mean", 2): functional.avg_pool2d,
+            ("max", 1): functional.max_pool1d,
+            ("max", 2): functional.max_pool2d,
+        }[step.by, len(axes)]
         made = average(image, tuple(step.size), tuple(step.stride))
         return made.flatten(2), tuple(made.shape[2:])
+
+    def upsample(self, step: Any, x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
+        image = x.reshape(*x.shape[:2], *axes)
+        for axis, times in enumerate(step.repeats):
+            image = image.repeat_interleave(times, 2 + axis)
+        return image.flatten(2), tuple(image.shape[2:])
+
+    def dropout(self, step: Any, x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
+        kept = torch.rand(x.shape, generator=self.generator, dtype=self.dtype) >= step.rate
+        return x * kept / (1 - step.rate), axes
+
+    def noise(self, step: Any, x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
+        return x + math.sqrt(step.variance) * self.normal(*x.shape), axes
 
     def flatten(self, step: Any, x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
         return x.reshape(len(x), -1, 1), ()

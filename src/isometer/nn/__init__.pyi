@@ -12,4 +12,6 @@ from ._network import build as build
 from ._normalization import BatchNormParts as BatchNormParts
 from ._normalization import SampleNorm as SampleNorm
 from ._normalization import Whitening as Whitening
+from ._saved import load_network as load_network
+from ._saved import save_network as save_network
 from ._shaping import shaped_activations as shaped_activations

@@ -38,9 +38,8 @@ class Activation(nn.Module):
 
     def __init__(self, source: Any, *, gain: float = 1.0, normalized: bool = False) -> None:
         super().__init__()
-        phi = activations.activation(source)
-        if gain != 1.0:
-            phi = phi.gain(gain)
+        self.plain, self.gain, self.normalized = activations.activation(source), float(gain), normalized
+        phi = self.plain if gain == 1.0 else self.plain.gain(gain)
         self.activation = phi.normalized() if normalized else phi
 
     def extra_repr(self) -> str:

@@ -24,6 +24,8 @@ class AdaptiveClipping:
         clipping: λ; the thesis has 0.1 and 1.
         floor: smallest ‖W‖ that counts.
         vectors: clip parameters of fewer than two axes (biases, scales) as well.
+        units: compare norms unit by unit, over what comes in to one output, as the method was first published; without,
+            those of whole matrices, as the thesis has it. A vector is then compared entry by entry.
 
     Example:
         >>> weight = torch.nn.Parameter(torch.eye(2))
@@ -38,7 +40,13 @@ class AdaptiveClipping:
     """
 
     def __init__(
-        self, optimizer: Optimizer, clipping: float = 0.1, *, floor: float = 1e-2, vectors: bool = False
+        self,
+        optimizer: Optimizer,
+        clipping: float = 0.1,
+        *,
+        floor: float = 1e-2,
+        vectors: bool = False,
+        units: bool = False,
     ) -> None:
         if not isinstance(optimizer, Optimizer):
             raise IsometerError(
@@ -49,6 +57,7 @@ class AdaptiveClipping:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise IsometerError(f"{name} is {value!r}; expected a finite number above 0 — pass one")
         self.optimizer, self.clipping, self.floor, self.vectors = optimizer, float(clipping), float(floor), vectors
+        self.units = units
         self.clipped = 0
         self._handle = optimizer.register_step_pre_hook(self._before_step)
 
@@ -65,6 +74,9 @@ class AdaptiveClipping:
                 gradient = parameter.grad
                 if gradient is None or (parameter.dim() < 2 and not self.vectors):
                     continue
+                if self.units:
+                    count += self._clip_units(parameter, gradient)
+                    continue
                 size = float(gradient.norm())
                 limit = self.clipping * max(float(parameter.norm()), self.floor)
                 if math.isfinite(size) and size >= limit:
@@ -72,6 +84,18 @@ class AdaptiveClipping:
                     count += 1
         self.clipped = count
         return count
+
+    def _clip_units(self, parameter: torch.Tensor, gradient: torch.Tensor) -> int:
+        """One if any unit was too large."""
+        axes = tuple(range(1, parameter.dim()))
+        sizes, norms = (
+            torch.linalg.vector_norm(one, dim=axes, keepdim=True) if axes else one.abs()
+            for one in (gradient, parameter)
+        )
+        limits = self.clipping * norms.clamp_min(self.floor)
+        large = (sizes >= limits) & sizes.isfinite()
+        gradient.mul_(torch.where(large, limits / sizes, 1.0))
+        return int(bool(large.any()))
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         # torch passes the arguments of the unbound `step`: args[0] is the optimizer

@@ -27,6 +27,7 @@ from isometer.spec import (
     Dropout,
     Flatten,
     Join,
+    Noise,
     Norm,
     Pool,
     Repeat,
@@ -34,6 +35,7 @@ from isometer.spec import (
     Scaling,
     Shape,
     Step,
+    Upsample,
 )
 from isometer.spec._language import word_of
 from isometer.spec._program import executed, turns_of
@@ -94,6 +96,25 @@ class Offset(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.bias.view(1, -1, *[1] * (x.dim() - 2))
+
+
+class AddedNoise(nn.Module):
+    """`x ↦ x + z` in training mode, z from N(0, variance) for every entry; `x` in evaluation mode.
+
+    Example:
+        >>> AddedNoise(0.1).eval()(torch.ones(2)).tolist()
+        [1.0, 1.0]
+    """
+
+    def __init__(self, variance: float) -> None:
+        super().__init__()
+        self.variance = variance
+
+    def extra_repr(self) -> str:
+        return f"{self.variance:g}"
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + math.sqrt(self.variance) * torch.randn_like(x) if self.training else x
 
 
 class ResidualBranch(nn.Module):
@@ -265,10 +286,14 @@ class _Builder:
                 kind = _POOLS[step.by, axes]
                 pool = kind(kernel_size=size, stride=size if step.stride is None else step.stride)
                 return nn.Sequential(pool, nn.Flatten()) if step.size is None else pool
+            case Upsample():
+                return nn.Upsample(scale_factor=tuple(map(float, step.repeats)))
             case Flatten():
                 return nn.Flatten()
             case Dropout():
                 return nn.Dropout(step.rate)
+            case Noise():
+                return AddedNoise(step.variance)
             case Attention():
                 return self._attention(step, shape.width)
             case _:

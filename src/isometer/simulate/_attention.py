@@ -72,8 +72,8 @@ def attend(step: Attention, q: Tensor, k: Tensor, v: Tensor, positions: int, *, 
     """
     assert step.key_heads is not None
     groups = step.heads // step.key_heads
-    query, query_back = _normed(step, _apart(q, positions, step.heads))
-    key, key_back = _normed(step, _apart(k, positions, step.key_heads))
+    query, query_back = _prepared(step, _apart(q, positions, step.heads))
+    key, key_back = _prepared(step, _apart(k, positions, step.key_heads))
     value = _apart(v, positions, step.key_heads)
     keys, values = (one.repeat_interleave(groups, 2) for one in (key, value))
     scale = score_scale(step)
@@ -97,6 +97,23 @@ def _apart(x: Tensor, positions: int, heads: int) -> Tensor:
 
 def _together(x: Tensor) -> Tensor:
     return x.transpose(2, 3).flatten(3).flatten(1, 2)
+
+
+def _prepared(step: Attention, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Queries or keys `(…, T, head_width)` behind their norm and their rotation, and the way back."""
+    normed, back = _normed(step, x)
+    if not step.rotary:
+        return normed, back
+    angles = torch.tensor(step.rotary_angles, dtype=x.dtype, device=x.device)
+    turned = torch.arange(x.shape[-2], dtype=x.dtype, device=x.device)[:, None] * angles
+    cos, sin = turned.cos(), turned.sin()
+    return _turned(normed, cos, sin), lambda c: back(_turned(c, cos, -sin))
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Pairs of the first and second half of the features turned."""
+    first, second = x.chunk(2, -1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
 
 def _normed(step: Attention, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:

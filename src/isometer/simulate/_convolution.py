@@ -28,7 +28,7 @@ from isometer.trajectory import versions
 
 __all__ = ["ConvolutionSpec", "convolution_matrix", "draw_kernel", "simulate_convolution"]
 
-PADDINGS = ("circular", "zero")
+PADDINGS = ("circular", "zero", "reflect")
 WEIGHTS = ("gaussian", "orthogonal", "uniform", "pytorch")
 NORMS = (None, "batch", "batch-rescale")
 POSITIONS = ("pre", "post")
@@ -51,7 +51,8 @@ class ConvolutionSpec:
         channels: channels of every layer, or one number per layer.
         depth: layers; may be left out with one number of channels per layer.
         kernel_size: side of the kernel.
-        padding: `circular` or `zero`; kernels of even size get the extra pixel at the bottom and right.
+        padding: `circular`, `zero` or `reflect` (without the edge itself); kernels of even size get the extra pixel at
+            the bottom and right.
         activation: text that `isometer.activation` reads.
         norm: None, `batch` or `batch-rescale`.
         norm_position: `pre` or `post` the activation.
@@ -206,7 +207,7 @@ def convolution_matrix(kernel: torch.Tensor, height: int, width: int, *, padding
 
     Implements: 003/alg-iter-conv (21).
     """
-    if padding not in PADDINGS:
+    if padding not in ("circular", "zero"):
         raise IsometerError(f"padding is {padding!r}; expected 'circular' or 'zero'")
     channels_out, channels_in, side, _ = kernel.shape
     before = (side - 1) // 2
@@ -364,7 +365,7 @@ def _number(metric: Metric, representation: torch.Tensor, log_scale: float) -> f
 def _convolve(images: torch.Tensor, kernel: torch.Tensor, padding: str) -> torch.Tensor:
     side = kernel.shape[-1]
     before, after = (side - 1) // 2, side // 2
-    mode = "circular" if padding == "circular" else "constant"
+    mode = "constant" if padding == "zero" else padding
     padded = functional.pad(images, (before, after, before, after), mode=mode) if side > 1 else images
     return functional.conv2d(padded, kernel)
 
@@ -402,8 +403,13 @@ def _checked_batch(
         raise IsometerError(
             "batch has 1 sample of 1 pixel; batch statistics need at least 2 values — pass a larger batch or norm=None"
         )
-    # Circular padding of torch wraps an image around at most once.
+    # Circular padding of torch wraps an image around at most once, and reflection has one pixel less.
     reach = spec.kernel_size // 2
+    if spec.padding == "reflect" and reach >= min(height, width):
+        raise IsometerError(
+            f"kernel_size is {spec.kernel_size} on images of {height} × {width}; expected less than twice the smaller "
+            "side with reflected padding — use a smaller kernel or zero padding"
+        )
     if spec.padding == "circular" and reach > min(height, width):
         raise IsometerError(
             f"kernel_size is {spec.kernel_size} on images of {height} × {width}; expected at most twice the smaller "

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from isometer.spec import Act, Attention, Bias, Embedding, Join, Norm, Positions, Residual, Step
+from isometer.spec import Act, Attention, Bias, Embedding, Join, Noise, Norm, Positions, Residual, Step
 from isometer.spec._activation import positively_homogeneous, resolved
 
 Degree = int | None
@@ -57,7 +57,7 @@ def _after(step: Step, degree: int) -> Degree:
             return 0 if step.rescale else 1
         case Act():
             return 1 if _homogeneous(step.activation) else None
-        case Bias():
+        case Bias() | Noise():
             return None if step.variance > 0 else 1
         case Attention():
             return 1 if step.qk_norm else None

@@ -22,7 +22,7 @@ from isometer.simulate._gram import Product, multiply_dense, multiply_gram, uses
 from isometer.simulate._layers import activate_backward, normalize, normalize_backward
 from isometer.simulate._streams import GroupedNumbers, RandomNumbers, StepStreams
 from isometer.simulate._weights import step_factor, stream_kind
-from isometer.simulate._windows import Windows, parted, windows
+from isometer.simulate._windows import Windows, coarser, parted, windows
 from isometer.spec import (
     Act,
     Attention,
@@ -32,6 +32,7 @@ from isometer.spec import (
     Dropout,
     Flatten,
     Join,
+    Noise,
     Norm,
     Pool,
     Residual,
@@ -39,6 +40,7 @@ from isometer.spec import (
     Shape,
     Spec,
     Step,
+    Upsample,
 )
 from isometer.spec._activation import resolved
 from isometer.spec._coverage import table_gap
@@ -56,10 +58,10 @@ def check_covered(spec: Spec, interpreter: str = "simulation dense") -> None:
         IsometerError: it names the step and the reason.
 
     Example:
-        >>> check_covered(Spec("input(8, [4]) > attention(heads=2, rotary=True)"))
+        >>> check_covered(Spec("input(8, [4]) > positions > attention(heads=2)"))
         Traceback (most recent call last):
         ...
-        isometer.errors.IsometerError: finite width does not cover attention: rotary positions are described, but ...
+        isometer.errors.IsometerError: finite width does not cover positions: vectors of positions are described, ...
     """
     gap = table_gap(spec, interpreter)
     if gap is not None:
@@ -139,10 +141,16 @@ class StepRunner:
                 return self._join(step, x, shape, degree)
             case Pool():
                 return _pooled(step, x, shape)
+            case Upsample():
+                return _upsampled(step, x, shape)
             case Flatten():
                 return self._flattened(x, shape)
             case Dropout():
                 return self._dropped(step, x, shape)
+            case Noise():
+                numbers = self._streams.following("mask", "normal", x[0].numel()).take(*x.shape[-2:])
+                self._twins = None  # from here on equal samples differ
+                return x + math.sqrt(step.variance) * numbers, shape, _same
             case Attention():
                 return self._attention(step, x, shape)
             case _:
@@ -359,6 +367,11 @@ def _pooled(step: Pool, x: Tensor, shape: Shape) -> tuple[Tensor, Shape, Back]:
         return over.scatter(rows.scatter_(2, place[:, :, None], c[:, :, None]))
 
     return value, after, to_the_largest
+
+
+def _upsampled(step: Upsample, x: Tensor, shape: Shape) -> tuple[Tensor, Shape, Back]:
+    into = coarser(shape.axes, step.repeats)
+    return into.gather(x).squeeze(2), replace(shape, axes=into.axes), lambda c: into.scatter(c[:, :, None])
 
 
 def _patches(x: Tensor, read: Windows, groups: int) -> Tensor:

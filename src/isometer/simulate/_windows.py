@@ -138,3 +138,16 @@ def _along(axis: int, kernel: int, stride: int, dilation: int, padding: str) -> 
         index = index.abs()
         index = torch.where(index >= axis, 2 * (axis - 1) - index, index)
     return index, torch.zeros_like(outside)
+
+
+def coarser(axes: tuple[int, ...], factor: tuple[int, ...]) -> Windows:
+    """Windows of one position each: that of a coarser grid which an upsampled position repeats.
+
+    Example:
+        >>> coarser((2,), (3,)).index.flatten().tolist()
+        [0, 0, 0, 1, 1, 1]
+    """
+    places = torch.zeros((1, 1), dtype=torch.long)
+    for axis, times in zip(axes, factor, strict=True):
+        places = _outer(places * axis, torch.arange(axis).repeat_interleave(times)[:, None], torch.add)
+    return Windows(places, tuple(axis * times for axis, times in zip(axes, factor, strict=True)), math.prod(axes))

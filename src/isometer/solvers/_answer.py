@@ -71,7 +71,8 @@ class Answer(Displayed):
     """An answer of `isometer.solve`.
 
     Args:
-        unknown: what was solved for: `depth`, `gain`, `gamma`, `bias_variance` or `activation_gain`.
+        unknown: what was solved for: `depth`, `gain`, `gamma`, `bias_variance` or `activation_gain`; of transformers
+            also `skip`, `branch`, `qk_gain` and `deepnorm`.
         question: in words.
         network: the network, with the answer put in where there is one.
         value: the answer; None where there is none, `inf` where any value does.
@@ -79,7 +80,7 @@ class Answer(Displayed):
         conclusion: one line.
         next_step: what to do with it.
         columns, rows: a table of what was computed on the way, or of the curve.
-        solutions: all values that solve it, where there are several.
+        solutions: all values that solve it, where there are several; α and β of DeepNorm.
         published: what published bounds ask for.
         check: by simulation, if asked for.
 

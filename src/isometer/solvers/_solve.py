@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from numpy.typing import ArrayLike
 
@@ -12,12 +12,25 @@ from isometer.solvers._answer import Answer
 from isometer.solvers._bands import largest_depth
 from isometer.solvers._conditioning import least_depth
 from isometer.solvers._edge import edge_curve, edge_of
+from isometer.solvers._tokens import (
+    COLLAPSED,
+    TOKEN_NUMBERS,
+    TokenNumber,
+    bounded_update,
+    critical_number,
+    deepnorm,
+    depth_of_cosine,
+    entropy_collapse,
+)
 from isometer.spec import Spec
 from isometer.spec._edits import NetworkNumber
 
+if TYPE_CHECKING:
+    from isometer.solvers._token_check import TokenQuestion
+
 
 def solve(
-    unknown: Literal["depth"] | NetworkNumber,
+    unknown: Literal["depth", "deepnorm"] | NetworkNumber | TokenNumber,
     spec: Spec,
     inputs: ArrayLike | None = None,
     *,
@@ -29,6 +42,10 @@ def solve(
     along: Mapping[NetworkNumber, Sequence[float]] | None = None,
     between: tuple[float, float] | None = None,
     most: int = 1000,
+    token_cosine: float | None = None,
+    entropy: float | None = None,
+    update: float | None = None,
+    cosine: float = 0.0,
     check: bool = False,
     **checking: Any,
 ) -> Answer:
@@ -42,8 +59,18 @@ def solve(
     - `solve("gain", spec)`, and `"gamma"`, `"bias_variance"`, `"activation_gain"`: the value at the edge of chaos;
     - `solve("gain", spec, along={"bias_variance": [0.01, 0.1]})`: the edge as a curve.
 
+    Of transformers with full attention, for tokens of which all pairs have one cosine:
+
+    - `solve("depth", spec, token_cosine=0.99)`: the least number of blocks at which the cosine of tokens reaches 0.99;
+    - `solve("skip", spec)`, or `"branch"`: the strength at which tokens that are nearly alike neither part nor merge;
+    - `solve("qk_gain", spec, entropy=0.1)`: the gain of queries and keys from which on the entropy of attention is
+      below a share of log T, 0.1 unless given;
+    - `solve("branch", spec, update=100)`: the strength at which a step of gradient descent of rate η moves the
+      function by 100 η;
+    - `solve("deepnorm", spec)`: α beside branches and β of weights.
+
     Args:
-        unknown: what to solve for.
+        unknown: what to solve for: `"depth"`, or one of the numbers above.
         spec: the network; what is solved for is replaced.
         inputs: the batch `(n, d)`.
         gram: or its Gram matrix, for bands.
@@ -51,9 +78,11 @@ def solve(
         kind: of the kernel.
         along: a second number of the network with values.
         between: where a number is looked for.
-        most: the largest depth for bands.
+        most: the largest depth for bands and for `token_cosine`.
+        token_cosine, entropy, update: what is asked of a transformer.
+        cosine: of two tokens at its input.
         check: simulate the answer at finite width too, which needs torch.
-        checking: `width`, `runs` and `seed` of that simulation.
+        checking: `width`, `runs` and `seed` of that simulation; transformers keep their own width.
 
     Returns:
         An `Answer`.
@@ -63,22 +92,63 @@ def solve(
         >>> round(solve("gain", Spec(width=100, depth=50, activation="erf")).value, 9)  # √π/2
         0.886226925
     """
+    if unknown in ("deepnorm", *TOKEN_NUMBERS) or token_cosine is not None:
+        answer, about = _tokens(unknown, spec, token_cosine, entropy, update, cosine, between, most)
+        return _checked_tokens(answer, about, cosine, **checking) if check else answer
+    if entropy is not None or update is not None:
+        raise IsometerError(f"entropy and update are about transformers, not {unknown} — solve for qk_gain or branch")
     if unknown == "depth":
         answer = _depth(spec, inputs, gram, condition, kind, cosines, gradients, most)
     elif condition is not None or cosines is not None or gradients is not None:
         raise IsometerError(f"a condition number or a band determines a depth, not {unknown} — solve for depth")
     elif along is None:
-        answer = edge_of(spec, unknown, between=between)
+        answer = edge_of(spec, cast("NetworkNumber", unknown), between=between)
     elif len(along) != 1:
         raise IsometerError(f"along has {len(along)} names; expected one, with its values")
     else:
         [(name, values)] = along.items()
-        answer = edge_curve(spec, unknown, name, list(values), between=between)
+        answer = edge_curve(spec, cast("NetworkNumber", unknown), name, list(values), between=between)
     if not check:
         return answer
     from isometer.solvers._check import checked
 
     return checked(answer, inputs, gram, kind if condition is not None else None, **checking)
+
+
+def _tokens(
+    unknown: str,
+    spec: Spec,
+    token_cosine: float | None,
+    entropy: float | None,
+    update: float | None,
+    cosine: float,
+    between: tuple[float, float] | None,
+    most: int,
+) -> tuple[Answer, TokenQuestion]:
+    asked = [name for name, one in (("token_cosine", token_cosine), ("entropy", entropy), ("update", update)) if one]
+    fits = {"depth": ("token_cosine",), "qk_gain": ("entropy", "update"), "deepnorm": ()}.get(unknown, ("update",))
+    if len(asked) > 1 or not set(asked) <= set(fits):
+        raise IsometerError(
+            f"{unknown} is asked for {' and '.join(asked)}; expected {' or '.join(fits) or 'nothing more'}, one at most"
+        )
+    if token_cosine is not None:
+        return depth_of_cosine(spec, token_cosine, cosine=cosine, most=most), "depth"
+    if unknown == "deepnorm":
+        return deepnorm(spec, cosine=cosine), "growth"
+    number = cast("TokenNumber", unknown)
+    if update is not None:
+        return bounded_update(spec, number, update, cosine=cosine, between=between), "growth"
+    if unknown == "qk_gain":
+        share = COLLAPSED if entropy is None else entropy
+        return entropy_collapse(spec, share=share, cosine=cosine, between=between), "entropy"
+    return critical_number(spec, number, between=between), "critical"
+
+
+def _checked_tokens(answer: Answer, about: TokenQuestion, cosine: float, **checking: Any) -> Answer:
+    from isometer.solvers._token_check import token_checked
+
+    checking.pop("width", None)
+    return token_checked(answer, about, cosine=cosine, **checking)
 
 
 def _depth(

@@ -29,9 +29,11 @@ from ._steps import Dropout as Dropout
 from ._steps import Embedding as Embedding
 from ._steps import Flatten as Flatten
 from ._steps import Join as Join
+from ._steps import Noise as Noise
 from ._steps import Pool as Pool
 from ._steps import Positions as Positions
 from ._steps import Repeat as Repeat
 from ._steps import Residual as Residual
 from ._steps import Scaling as Scaling
 from ._steps import Step as Step
+from ._steps import Upsample as Upsample

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from isometer.spec._language import word_of
 from isometer.spec._norm import Norm
 from isometer.spec._spec import Spec
-from isometer.spec._steps import Attention, Convolution, Dense, Dropout, Embedding, Pool, Positions, Step, walk
+from isometer.spec._steps import Attention, Dense, Embedding, Positions, Step, walk
 
 GRAM_LAWS = ("gaussian", "orthogonal", "he", "xavier-normal")
 
@@ -26,16 +26,12 @@ class Uncovered(NamedTuple):
 
 
 _TOKENS = (
-    Uncovered(Attention, "rotary positions are described, but not interpreted yet", lambda step: step.rotary),
     Uncovered(Embedding, "tokens are described, but not interpreted yet: pass embedded ones as the batch"),
     Uncovered(Positions, "vectors of positions are described, but not interpreted yet: add them to the batch"),
 )
 _THEORY = (
     *_TOKENS,
-    Uncovered(Dropout, "what a mask does to kernels is not derived here"),
     Uncovered(Dense, "weights of the law asymmetric have a mean", lambda step: step.weights == "asymmetric"),
-    Uncovered(Pool, "the maximum of Gaussians is not Gaussian", lambda step: step.by == "max"),
-    Uncovered(Convolution, "a group of channels may be small at any width", lambda step: step.groups > 1),
     Uncovered(Norm, "whitening ties the features of a layer to each other", lambda step: step.whiten),
 )
 TABLE: dict[str, tuple[Uncovered, ...]] = {
@@ -55,8 +51,8 @@ def gap_of(step: Step, interpreter: str) -> str | None:
     """Why an interpreter does not cover a step wherever it stands; None if it does.
 
     Example:
-        >>> gap_of(Pool("max"), "theory"), gap_of(Pool("max"), "nn.build")
-        ('the maximum of Gaussians is not Gaussian', None)
+        >>> gap_of(Norm.named("whiten"), "theory"), gap_of(Norm.named("whiten"), "nn.build")
+        ('whitening ties the features of a layer to each other', None)
     """
     for row in TABLE[interpreter]:
         if isinstance(step, row.step) and row.which(step):
@@ -68,8 +64,8 @@ def table_gap(spec: Spec, interpreter: str) -> str | None:
     """The first step of a network that an interpreter does not cover, and why; None if there is none.
 
     Example:
-        >>> table_gap(Spec("input(8) > dense > dropout(0.1) > dense"), "theory")
-        'dropout: what a mask does to kernels is not derived here'
+        >>> table_gap(Spec("input(8) > dense > norm('whiten') > dense"), "theory")
+        'norm: whitening ties the features of a layer to each other'
     """
     for step in walk(spec.composition):
         reason = gap_of(step, interpreter)
@@ -82,7 +78,7 @@ def others_that_cover(step: Step, interpreter: str) -> list[str]:
     """The other interpreters that cover a step.
 
     Example:
-        >>> others_that_cover(Dropout(0.1), "theory")
+        >>> others_that_cover(Norm.named("whiten"), "theory")
         ['simulation gram', 'simulation dense', 'nn.build']
     """
     return [name for name in TABLE if name != interpreter and gap_of(step, name) is None]

@@ -75,22 +75,30 @@ def with_number(spec: Spec, name: NetworkNumber, value: float) -> Spec:
                 return replace(step, gain=value)
         return step
 
-    steps = _edited(spec.composition, edit)
+    steps = edited(spec.composition, edit)
     if not changed:
         raise SpecError(f"the network {spec} has no {_WHAT[name]} could be set; expected one — add it")
     return spec_of_steps(steps, spec.shape)
 
 
-def _edited(steps: Sequence[Step], edit: Callable[[Step], Step]) -> tuple[Step, ...]:
+def edited(steps: Sequence[Step], edit: Callable[[Step], Step]) -> tuple[Step, ...]:
+    """Every step changed by `edit`, those inside other steps included.
+
+    Example:
+        >>> [made] = edited((Repeat((Dense(4),), 3),), lambda step: Dense(8) if isinstance(step, Dense) else step)
+        >>> made.body[0].width
+        8
+    """
+
     def one(step: Step) -> Step:
         made: Any = edit(step)
         match made:
             case Repeat():
-                return replace(made, body=_edited(made.body, edit))
+                return replace(made, body=edited(made.body, edit))
             case Residual():
-                return replace(made, branch=_edited(made.branch, edit))
+                return replace(made, branch=edited(made.branch, edit))
             case Join():
-                return replace(made, branches=tuple(_edited(branch, edit) for branch in made.branches))
+                return replace(made, branches=tuple(edited(branch, edit) for branch in made.branches))
         return made  # type: ignore[no-any-return]
 
     return tuple(map(one, steps))

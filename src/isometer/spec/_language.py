@@ -17,11 +17,13 @@ from isometer.spec._steps import (
     Embedding,
     Flatten,
     Join,
+    Noise,
     Pool,
     Positions,
     Repeat,
     Residual,
     Scaling,
+    Upsample,
 )
 
 
@@ -58,11 +60,13 @@ WORDS: dict[str, Word] = {
     "repeat": Word(Repeat, ("body", "times"), ("body",), "the body several times, with weights of its own each time"),
     "conv": Word(Convolution, ("kernel", "channels"), summary="a convolution with random weights"),
     "pool": Word(Pool, ("by", "size"), summary="mean or maximum over windows of positions, or over all"),
+    "upsample": Word(Upsample, ("repeats",), summary="every position several times"),
     "flatten": Word(Flatten, summary="positions become features"),
     "attention": Word(Attention, ("heads",), summary="multi-head self-attention over positions"),
     "embedding": Word(Embedding, ("tokens",), summary="a random vector per token"),
     "positions": Word(Positions, ("kind", "gain"), summary="a vector per position is added"),
     "dropout": Word(Dropout, ("rate",), summary="entries are dropped at random"),
+    "noise": Word(Noise, ("variance",), summary="a random number is added to every entry"),
 }
 """The steps by their word; `norm` and the joins `sum`, `product` and `concat` have a form of their own."""
 JOINS = ("sum", "product", "concat")

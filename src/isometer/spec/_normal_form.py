@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from isometer.spec._activation import resolved
 from isometer.spec._program import Shape, executed
-from isometer.spec._steps import Act, Bias, Dropout, Join, Repeat, Residual, Scaling, Step
+from isometer.spec._steps import Act, Bias, Dropout, Join, Noise, Repeat, Residual, Scaling, Step, Upsample
 
 _LONGEST_PERIOD = 64  # steps of a body that are looked for
 _LONGEST = 20_000  # steps that are unrolled for it
@@ -74,7 +74,9 @@ def _simplified(step: Step) -> tuple[Step, ...]:
             return ()
         case Act():
             return (replace(step, activation=_canonical(step.activation)),)
-        case Bias(variance=0.0) | Dropout(rate=0.0) | Scaling(factor=1.0):
+        case Bias(variance=0.0) | Noise(variance=0.0) | Dropout(rate=0.0) | Scaling(factor=1.0):
+            return ()
+        case Upsample() if set(step.repeats) == {1}:
             return ()
         case Residual():
             branch = _without_nothing(step.branch)

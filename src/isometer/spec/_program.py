@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import mul
 from typing import Any
 
 from isometer.checks import WIDEST
@@ -22,6 +23,7 @@ from isometer.spec._steps import (
     Residual,
     Scaling,
     Step,
+    Upsample,
     has_weights,
     parts,
 )
@@ -159,6 +161,13 @@ def _executed_step(step: Step, shape: Shape, turn: int, turns: int) -> tuple[Ste
             if min(windows) < 1:
                 raise SpecError(f"pool has windows of {size} for {shape.axes} positions; expected smaller windows")
             return replace(step, size=size, stride=stride), replace(shape, axes=windows)
+        case Upsample():
+            if not shape.axes:
+                raise SpecError(
+                    "upsample stands where there are no positions; expected some — begin with input(3, [32, 32])"
+                )
+            repeats = _per_axis(step.repeats, len(shape.axes), "repeats")
+            return Upsample(repeats), replace(shape, axes=tuple(map(mul, shape.axes, repeats)))
         case Flatten():
             width = shape.width * shape.positions
             if width > WIDEST:
@@ -173,6 +182,11 @@ def _executed_step(step: Step, shape: Shape, turn: int, turns: int) -> tuple[Ste
                 if shape.width % step.heads:
                     raise SpecError(f"width {shape.width} does not split into {step.heads} heads; expected a multiple")
                 numbers["head_width"] = shape.width // step.heads
+                if step.rotary and numbers["head_width"] % 2:
+                    raise SpecError(
+                        f"rotary positions turn pairs of features, and heads have {numbers['head_width']}; expected an "
+                        "even number — set head_width"
+                    )
             return replace(step, key_heads=step.key_heads or step.heads, **numbers), shape
         case Norm() if step.over == "groups" and shape.width % step.groups:
             raise SpecError(

@@ -15,8 +15,10 @@ space or sequence):
 | `Repeat` | a body several times, each time with weights of its own |
 | `Convolution` | a weighted sum over neighbouring positions, channels mixed by random weights |
 | `Pool` | the mean or the maximum over windows of positions, or over all of them |
+| `Upsample` | every position several times |
 | `Flatten` | positions become features |
-| `Attention`, `Embedding`, `Positions`, `Dropout` | parts of transformers |
+| `Dropout`, `Noise` | entries dropped at random; random numbers added to entries |
+| `Attention`, `Embedding`, `Positions` | parts of transformers |
 
 A number that may change with depth is a `Schedule`: its layer ℓ is the turn of the nearest `Repeat` around it, and its
 depth L how many turns that has (1 and 1 outside of any).
@@ -296,6 +298,21 @@ class Pool:
 
 
 @dataclass(frozen=True)
+class Upsample:
+    """Every position `repeats` times along each axis of positions: the nearest one of a coarser grid.
+
+    Example:
+        >>> Upsample(2).repeats
+        (2,)
+    """
+
+    repeats: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _put(self, "repeats", _sizes(self.repeats, "repeats"))
+
+
+@dataclass(frozen=True)
 class Flatten:
     """Positions become features: `(positions, features)` ↦ `(1, positions · features)`.
 
@@ -321,7 +338,9 @@ class Attention:
         causal: a position sees itself and those before it only.
         kind: `"softmax"` or `"linear"` (scores as they are, over the number of positions that a position sees).
         qk_norm: a root-mean-square norm of queries and keys.
-        rotary: rotary positions.
+        rotary: rotary positions: pairs of features of queries and keys are turned by position · base^(−2p/head_width),
+            p = 0, 1, …; heads need an even width.
+        rotary_base: base.
         key_heads: heads of keys and values, fewer than `heads` for grouped keys; as many unless given.
         weights: `"gaussian"` or `"orthogonal"`, of value and output.
         score_scale: factor of the scores.
@@ -343,6 +362,7 @@ class Attention:
     key_heads: int | None = None
     weights: Literal["gaussian", "orthogonal"] = "gaussian"
     score_scale: float | None = None
+    rotary_base: float = 10_000.0
 
     def __post_init__(self) -> None:
         _put(self, "heads", whole(self.heads, "heads", "pass the number of heads"))
@@ -356,6 +376,20 @@ class Attention:
             raise SpecError(f"key_heads is {self.key_heads}; expected a divisor of heads, {self.heads} — change either")
         if self.score_scale is not None:
             _put(self, "score_scale", number(self.score_scale, "score_scale"))
+        _put(self, "rotary_base", number(self.rotary_base, "rotary_base", low=1.0))
+        if self.rotary and self.head_width is not None and self.head_width % 2:
+            raise SpecError(
+                f"rotary positions turn pairs of features, and heads have {self.head_width}; expected an even number — "
+                "set head_width"
+            )
+
+    @property
+    def rotary_angles(self) -> tuple[float, ...]:
+        """By how much one position turns each pair of features of an executed step; empty without rotary positions."""
+        if not self.rotary:
+            return ()
+        assert self.head_width is not None
+        return tuple(self.rotary_base ** (-at / self.head_width) for at in range(0, self.head_width, 2))
 
 
 @dataclass(frozen=True)
@@ -409,6 +443,21 @@ class Dropout:
             raise SpecError(f"rate is {self.rate}; expected a probability below 1 — 0.1 drops one entry in ten")
 
 
+@dataclass(frozen=True)
+class Noise:
+    """x ↦ x + z with z from N(0, variance), a number of its own for every entry of every sample.
+
+    Example:
+        >>> Noise(0.01).variance
+        0.01
+    """
+
+    variance: float
+
+    def __post_init__(self) -> None:
+        _put(self, "variance", number(self.variance, "noise", low=0.0))
+
+
 Step = (
     Dense
     | Bias
@@ -420,11 +469,13 @@ Step = (
     | Repeat
     | Convolution
     | Pool
+    | Upsample
     | Flatten
     | Attention
     | Embedding
     | Positions
     | Dropout
+    | Noise
 )
 """The type of a step of a composition."""
 STEPS: tuple[type, ...] = Step.__args__

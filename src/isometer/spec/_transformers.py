@@ -4,45 +4,57 @@ from __future__ import annotations
 
 from typing import Any
 
-from isometer.spec._checks import one_of
+from isometer.spec._checks import SpecError, one_of
 from isometer.spec._norm import Norm
 from isometer.spec._program import Shape
-from isometer.spec._schedule import Schedule
-from isometer.spec._steps import Act, Attention, Dense, Pool, Repeat, Residual, Step
+from isometer.spec._schedule import PowerLaw, Schedule
+from isometer.spec._steps import Act, Attention, Dense, Join, Pool, Repeat, Residual, Step
 
 Network = tuple[tuple[Step, ...], Shape]
 Steps = tuple[Step, ...]
-_PLACES = ("pre", "post", "sandwich", "peri", "none")
+_PLACES = ("pre", "post", "sandwich", "peri", "deep", "none")
+_BOUNDED = {"dyt": "tanh", "derf": "erf"}  # functions of one entry in place of a norm
+DEEP_SKIP, DEEP_GAIN = PowerLaw(2**0.25, depth=0.25), PowerLaw(8**-0.25, depth=-0.25)
+"""DeepNorm for blocks of one kind: α = (2 · blocks)^(1/4) beside the branch, weights by β = (8 · blocks)^(−1/4)."""
 
 
-def _blocks(
-    width: int,
-    blocks: int,
-    attention: Attention,
-    *,
-    hidden: int | None,
-    activation: str,
-    norm: str,
-    norm_kind: str,
-    branch: Schedule,
-    skip: Schedule,
-    mlp_gain: Schedule,
-) -> tuple[Steps, Steps, Steps]:
-    """What stands before the blocks, the blocks, and what follows."""
-    one_of(norm, _PLACES, "norm")
-    found = None if norm == "none" else Norm.named(norm_kind)
-    normed: Steps = () if found is None else (found,)
+def _normed(norm: str, kind: str, gain: Schedule) -> Steps:
+    if norm == "none":
+        return ()
+    if kind in _BOUNDED:
+        return (Act(_BOUNDED[kind], gain),)
+    found = Norm.named(kind)
+    return () if found is None else (found,)
+
+
+def _deep(value: Schedule, name: str, factor: PowerLaw) -> Schedule:
+    """A number of DeepNorm, times the one that is given."""
+    if isinstance(value, tuple | PowerLaw):
+        raise SpecError(f"norm='deep' sets {name} by depth; expected a number for {name} — pass one, or norm='post'")
+    return PowerLaw(factor.scale * value, depth=factor.depth)
+
+
+def _mlp(width: int, hidden: int | None, activation: str, gain: Schedule, gated: bool) -> Steps:
     wide = 4 * width if hidden is None else hidden
-    mlp: Steps = (Dense(wide, mlp_gain), Act(activation), Dense(width, mlp_gain)) if wide else ()
+    if not wide:
+        return ()
+    inner: Steps = (Dense(wide, gain), Act(activation))
+    if gated:
+        inner = (Join((inner, (Dense(wide, gain),)), "product"),)
+    return (*inner, Dense(width, gain))
+
+
+def _blocks(blocks: int, parts: tuple[Steps, ...], norm: str, normed: Steps, branch: Schedule, skip: Schedule) -> Steps:
+    """The blocks, and norms before and after all of them."""
     body: list[Step] = []
-    for inner in ((attention,), mlp) if mlp else ((attention,),):
+    for inner in parts:
         before = normed if norm in ("pre", "sandwich", "peri") else ()
         after = normed if norm in ("sandwich", "peri") else ()
         body.append(Residual((*before, *inner, *after), branch, skip))
-        body.extend(normed if norm == "post" else ())
+        body.extend(normed if norm in ("post", "deep") else ())
     first = normed if norm == "peri" else ()
-    last = () if norm in ("post", "none") else normed
-    return first, (Repeat(tuple(body), blocks),), last
+    last = normed if norm in ("pre", "sandwich", "peri") else ()
+    return (*first, Repeat(tuple(body), blocks), *last)
 
 
 def gpt(
@@ -62,6 +74,8 @@ def gpt(
     branch: Schedule = 1.0,
     skip: Schedule = 1.0,
     causal: bool = True,
+    gated: bool = False,
+    norm_gain: Schedule = 0.5,
     **attention: Any,
 ) -> Network:
     """Blocks of causal attention and an MLP, each beside a skip connection; embedded tokens enter.
@@ -74,15 +88,18 @@ def gpt(
         hidden: features inside the MLP, four times the width unless given; 0 leaves the MLP out.
         activation: of the MLP.
         norm: where the norm stands: `pre`, `post` (after the addition), `sandwich` (before and after each branch),
-            `peri` (the same, and once on the embedded tokens), or `none`.
-        norm_kind: its name, `layer` or `rms`.
+            `peri` (the same, and once on the embedded tokens), `deep` (`post` with the factors of DeepNorm beside
+            branches and in the weights of values, output and MLP), or `none`.
+        norm_kind: its name, `layer` or `rms`; or `dyt`, tanh(αx) in its place, or `derf`, erf(αx).
         qk_gain: factor of query and key weights.
         value_gain: of value weights.
         output_gain: of output weights.
         mlp_gain: of the MLP's weights.
-        branch: factor of every branch; `power(depth=-0.5)` for 1/√blocks.
-        skip: factor beside it; with `norm='post'` this is the α of DeepNorm.
+        branch: factor of every branch: `power(depth=-0.5)` for 1/√blocks, 1e-4 for LayerScale before training.
+        skip: factor beside it.
         causal: whether a token sees only itself and those before it.
+        gated: whether the MLP is W₃(φ(W₁x) · W₂x) and not W₂φ(W₁x).
+        norm_gain: α of `dyt` and `derf`.
         attention: further fields of `attention`, such as `qk_norm=True` or `key_heads=2`.
 
     Example:
@@ -90,22 +107,20 @@ def gpt(
         >>> steps[0].times, shape
         (2, Shape(width=16, axes=(5,)))
     """
+    one_of(norm, _PLACES, "norm")
+    if norm == "deep":
+        skip = _deep(skip, "skip", DEEP_SKIP)
+        value_gain, output_gain, mlp_gain = (
+            _deep(value, name, DEEP_GAIN)
+            for name, value in (("value_gain", value_gain), ("output_gain", output_gain), ("mlp_gain", mlp_gain))
+        )
     heads_of = Attention(
         heads, qk_gain=qk_gain, value_gain=value_gain, output_gain=output_gain, causal=causal, **attention
     )
-    parts = _blocks(
-        width,
-        blocks,
-        heads_of,
-        hidden=hidden,
-        activation=activation,
-        norm=norm,
-        norm_kind=norm_kind,
-        branch=branch,
-        skip=skip,
-        mlp_gain=mlp_gain,
-    )
-    return tuple(step for part in parts for step in part), Shape(width, (tokens,))
+    mlp = _mlp(width, hidden, activation, mlp_gain, gated)
+    parts: tuple[Steps, ...] = ((heads_of,), mlp) if mlp else ((heads_of,),)
+    steps = _blocks(blocks, parts, norm, _normed(norm, norm_kind, norm_gain), branch, skip)
+    return steps, Shape(width, (tokens,))
 
 
 def vit(*, inputs: int = 48, classes: int = 10, tokens: int = 64, causal: bool = False, **blocks: Any) -> Network:

@@ -11,6 +11,8 @@ from .batch_norm._gram_maps import ratio_expectation as ratio_expectation
 from .batch_norm._gram_maps import smallest_share_bound as smallest_share_bound
 from .batch_norm._gram_maps import spectrum_chain as spectrum_chain
 from .batch_norm._gram_maps import spectrum_map as spectrum_map
+from .jacobians._law import JacobianLaw as JacobianLaw
+from .jacobians._law import jacobian_spectrum as jacobian_spectrum
 from .kernels._conditioning import BoundCheck as BoundCheck
 from .kernels._conditioning import bound_quantities as bound_quantities
 from .kernels._conditioning import conditioning_bounds as conditioning_bounds

@@ -104,8 +104,7 @@ class Patient:
             report = self.report()
             return lambda: treat(model, report, batch=batch)
         if name == "monitor":
-            monitor = SignalMonitor(model, every=1, budget=None, samples=4)
-            return lambda: monitor.step(batch)
+            return lambda: _monitored(model, batch)
         if name == "nothing":  # no operations of the doctor: controls of the harness itself
             return lambda: None
         if name == "forward":
@@ -260,6 +259,11 @@ def _values(tree: Any) -> str:
         else:
             texts.append(f"{one.dtype}")
     return " ".join(texts)
+
+
+def _monitored(model: Any, batch: Any) -> None:
+    with SignalMonitor(model, when=1, budget=None, samples=4) as monitor:
+        monitor.step(batch=batch)
 
 
 def _give_gradients(model: Any) -> None:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from isometer.errors import IsometerError
 from isometer.metrics import SEQUENCE_METRICS
 from isometer.simulate import simulate
-from isometer.spec import Spec
+from isometer.spec import Attention, Spec
 from isometer.theory.networks import coverage
+from isometer.theory.networks._attention_points import rotation_modes
 from isometer.theory.networks._covariance import Covariance
 from isometer.theory.networks._expectations import Expectations
 from isometer.theory.networks._gradient import Gradient, Squares
@@ -34,16 +35,17 @@ def _batch(spec: Spec, cosine: float = 0.3, samples: int = 2, seed: int = 0) -> 
     return math.sqrt(cosine) * shared + math.sqrt(1 - cosine) * own
 
 
-def _both_ways(spec: Spec, gram: Floats, layout: Layout) -> tuple[Passage, Floats, float]:
-    """The passage of a Gram matrix, and a unit cotangent taken back."""
+def _both_ways(spec: Spec, gram: Floats, layout: Layout) -> tuple[Passage, Floats, Squares, float]:
+    """The passage of a Gram matrix, and a unit cotangent taken back, with gradients by weights."""
     run = Run(Expectations(), backward=True, attention=[], pairs=True)
     state = FeatureState.of(gaussian(Covariance.of_gram(gram[None]), None), layout, spec.shape.width)
     found = passage(list(spec.executed_layers()), state, run)
     gradient = Gradient.of(np.eye(len(gram))[None], layout, 0.0)
+    squares = Squares()
     for back in reversed(found.backs):
         assert back is not None
-        gradient = back(gradient, Squares())
-    return found, gradient.total()[0], run.moments.error
+        gradient = back(gradient, squares)
+    return found, gradient.total()[0], squares, run.moments.error
 
 
 def _classes(matrix: Floats) -> Floats:
@@ -69,12 +71,17 @@ def test_points_agree_with_integrals_for_exchangeable_tokens(options: str) -> No
         gram[own, own] = within
     np.fill_diagonal(gram, 1.0)
     three = np.array([[1.0, within, across], [within, 1.0, across], [across, across, 1.0]])
-    full, back, error = _both_ways(spec, square * gram, Layout(_SAMPLES, (_TOKENS,), full=True))
-    exact, exact_back, exact_error = _both_ways(spec, square * three, Layout(3, exchangeable=_TOKENS))
+    full, back, weights, error = _both_ways(spec, square * gram, Layout(_SAMPLES, (_TOKENS,), full=True))
+    exact, exact_back, exact_weights, exact_error = _both_ways(spec, square * three, Layout(3, exchangeable=_TOKENS))
     assert exact_error < 1e-10 < error < 3e-3
     expected = exact.last.second().gram()[0, 0]
     np.testing.assert_allclose(_classes(full.last.second().gram()[0]), expected, atol=4 * error * expected[0])
     np.testing.assert_allclose(_classes(back), exact_back[0], atol=6 * error * exact_back[0, 0])
+    assert [one.kind for one in weights.found] == ["dense", "dense", "output", "value", "query", "key"]
+    for one, other in zip(weights.found, exact_weights.found, strict=True):
+        assert (one.kind, one.entries) == (other.kind, other.entries)
+        # those of all samples against those of one
+        assert one.log[0] - math.log(_SAMPLES) == pytest.approx(other.log[0], abs=8 * error), one.kind
     entropies = [found.attention[0][0].entropy[0] for found in (full, exact)]
     assert entropies[0] == pytest.approx(entropies[1], rel=6 * error)
 
@@ -86,6 +93,9 @@ _NETWORKS = (
     "gpt(blocks=2, width=256, heads=16, tokens=8, norm='peri', norm_kind='rms', qk_norm=True, qk_gain=1.5, skip=0.8)",
     "gpt(blocks=2, width=256, heads=16, tokens=8, norm='none', hidden=0, weights='orthogonal', key_heads=4, skip=2)",
     "vit(blocks=2, width=256, heads=16, tokens=9, inputs=20, qk_gain=1.4)",
+    "gpt(blocks=2, width=256, heads=16, tokens=8, gated=True, activation='silu', rotary=True, qk_gain=1.6)",
+    "gpt(blocks=2, width=256, heads=16, tokens=8, norm_kind='dyt', rotary=True, kind='linear', qk_gain=0.8)",
+    "gpt(blocks=3, width=256, heads=16, tokens=8, norm='deep', norm_kind='rms', key_heads=8)",
 )
 
 
@@ -129,6 +139,38 @@ def test_the_bias_of_narrow_heads_falls_like_one_over_their_width() -> None:
     assert 2.0 < biases[0] / biases[1] < 8.0
 
 
+def test_rotary_positions_correlate_scores_as_cosines() -> None:
+    """Head features drawn and turned one by one: cov(S_ij, S_kl) has the factor c((j − i) − (l − k))."""
+    step = Attention(heads=1, head_width=8, rotary=True, rotary_base=50.0)
+    angles = np.array(step.rotary_angles)
+    assert angles == pytest.approx(50.0 ** (-np.arange(4) / 4))
+    modes = rotation_modes(5, angles)
+    rng = np.random.default_rng(0)
+    drawn = 200_000
+    parts = rng.standard_normal((4, drawn, 4))  # pairs of features as complex numbers
+    q, k = parts[0] + 1j * parts[1], parts[2] + 1j * parts[3]
+    # one token everywhere: U = 1, and scores differ by their displacement alone
+    scores = {m: (q.conj() * k * np.exp(1j * angles * m)).real.sum(1) / math.sqrt(8) for m in (-4, 0, 1, 3)}
+    for one in scores:
+        for two in scores:
+            rows = [modes[:, max(-at, 0), max(at, 0)] for at in (one, two)]
+            assert np.mean(scores[one] * scores[two]) == pytest.approx(float(rows[0] @ rows[1]), abs=0.02)
+
+
+def test_rotary_positions_change_what_theory_says() -> None:
+    """The power of the networks above: without the rotation the entropy of the same scores is another."""
+    text = "input(64, [12]) > attention(heads=4, head_width=16, qk_gain=1.6, rotary={})"
+    batch = _batch(Spec(text.format(True)), cosine=0.9, samples=1)
+    with_, without = (
+        predict(Spec(text.format(on)), batch, metrics=["attention_entropy"])["attention_entropy"].values[0, 1]
+        for on in (True, False)
+    )
+    drawn = simulate(Spec(text.format(True)), batch, runs=64, metrics=["attention_entropy"])["attention_entropy"]
+    error = drawn.values[:, 1].std(ddof=1) / 8
+    assert abs(drawn.values[:, 1].mean() - with_) < 4.5 * error + 0.03 * with_
+    assert abs(drawn.values[:, 1].mean() - without) > 10 * error + 0.03 * with_
+
+
 def test_uniform_attention_is_a_mean() -> None:
     """Queries of no size: every token becomes the mean of all it sees."""
     spec = Spec("input(8, [4]) > attention(heads=2, qk_gain=0, causal=True)")
@@ -152,8 +194,6 @@ def test_tokens_of_no_length_have_an_answer() -> None:
 
 
 def test_what_is_not_covered_says_so() -> None:
-    found = coverage(Spec("input(8, [4]) > attention(heads=2, rotary=True)"))
-    assert found["theory"] == "attention: rotary positions are described, but not interpreted yet"
     plain = coverage(Spec("input(8, [4]) > attention(heads=2) > pool > dense(1)"))
     assert plain == {
         "theory": None,

@@ -203,10 +203,9 @@ def test_diverging_networks_name_their_layer() -> None:
         ("input(8) > dense > residual(act('relu')) > dense", "residual", "such as x and φ"),
         ("input(8) > dense > residual(dense > act('relu')) > act('relu') > dense(2)", "act", "not Gaussian"),
         ("input(8) > dense > product(act('relu'), scale(2)) > dense", "product", "same features"),
-        ("input(8, [4]) > conv(3) > norm('batch') > act('relu') > pool", "batch norm", "positions"),
-        ("input(8, [4]) > conv(3) > pool('max', 2) > flatten > dense", "pool", "maximum"),
-        ("input(8, [4]) > attention(heads=2, rotary=True) > dense", "attention", "not interpreted"),
-        ("input(8) > dense > dropout(0.5) > dense", "dropout", "mask"),
+        ("input(8, [4]) > conv(1) > conv(3, groups=8) > act('relu') > dense", "act", "not Gaussian"),
+        ("input(8, [4]) > concat(conv(1), conv(1)) > conv(3, groups=2)", "conv", "several laws"),
+        ("input(8) > dense > dropout(0.5) > act('relu') > dense", "act", "not Gaussian"),
         ("input(8) > dense(weights='asymmetric') > act('relu') > dense", "dense", "mean"),
         ("input(8, [4]) > conv(3) > flatten > act('relu') > dense", "act", "not Gaussian"),
     ],
@@ -229,7 +228,12 @@ def test_coverage_says_what_predict_does() -> None:
     refused = 0
     for seed in range(40):
         spec = random_network(
-            seed, width=6, axes=(3,) if seed % 2 else (), length=3, without=("conv",) * (seed % 2 == 0)
+            seed,
+            width=8,
+            axes=(3,) if seed % 2 else (),
+            length=4,
+            without=("conv",) * (seed % 2 == 0),
+            also=("dropout", "groups", "noise", "upsample"),
         )
         batch = np.random.default_rng(seed).standard_normal((5, spec.shape.width, *spec.shape.axes))
         expected = predicted(spec, 5).reason

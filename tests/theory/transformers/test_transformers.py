@@ -11,6 +11,7 @@ from isometer.errors import IsometerError
 from isometer.spec import Spec
 from isometer.theory.networks import NotCovered
 from isometer.theory.transformers import PHASES, PresetPlane, exponents, read_axis, token_diagram, token_path
+from isometer.work import TooMuchWorkError, allow
 
 _BLOCK = "gpt(blocks={}, width=64, heads=8, tokens=16, causal=False, {})"
 
@@ -96,6 +97,21 @@ def test_phases_have_their_names() -> None:
         ["open", "entropy collapse"],
         ["rank collapse", "rank collapse"],
     ]
+
+
+def test_what_takes_long_is_said_before_it_does() -> None:
+    """Without a norm, variances differ between points and gelu has integrals at each: refused, or announced once."""
+    plane = PresetPlane(_BLOCK.format(40, "norm='none', branch=2"), "qk_gain", "mlp_gain")
+    axes = [0.5, 2.0], [2.0, 3.0, 4.0]
+    with allow(seconds=1.0), pytest.raises(TooMuchWorkError, match="use at most 2 points, or allow more with --time"):
+        token_diagram(plane, *axes)
+    said: list[str] = []
+    done: list[tuple[int, int]] = []
+    small = PresetPlane(_BLOCK.format(4, "norm='none'"), "qk_gain", "mlp_gain")
+    with allow(announce=said.append):
+        token_diagram(small, *axes, progress=lambda *given: done.append(given))
+    assert said == []
+    assert done == [(layer, 4) for layer in (1, 2, 3, 4)]
 
 
 def test_bad_input_is_named() -> None:

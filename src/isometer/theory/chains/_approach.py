@@ -105,13 +105,13 @@ def _map_sentence(k: KernelMap) -> str:
     if k.case == 1:
         return f"Different inputs become orthogonal: the cosine shrinks by a factor {k.rate:.4g} per layer."
     if k.case == 2:
-        return f"Rank collapse: all inputs align, 1 − cos shrinks by a factor {k.rate:.4g} per layer."
+        return f"Rank collapse: all inputs become alike, 1 − cos shrinks by a factor {k.rate:.4g} per layer."
     if k.case == 3 and k.asymptote is None:
-        return "Slow rank collapse: all inputs align, slower than exponentially."
+        return "Slow rank collapse: all inputs become alike, slower than exponentially."
     if k.case == 3 and k.asymptote is not None:
         constant, exponent = k.asymptote
         square = "²" if exponent == 2 else ""
-        return f"Slow rank collapse: all inputs align, 1 − cos ≈ {constant:.4g}/depth{square}."
+        return f"Slow rank collapse: all inputs become alike, 1 − cos ≈ {constant:.4g}/depth{square}."
     if k.fixed_point is not None and k.fixed_point < 1e-3:
         return (
             f"Different inputs become all but orthogonal: cosines settle at {k.fixed_point:.4g}, the distance "
@@ -133,7 +133,7 @@ def _growing(k: KernelMap) -> Approach:
         law = "" if constant is None else f", 1 − cos ≈ {constant:.4g}/(log depth){'²' if power == 2 else ''}"
         return Approach(
             "logarithmic", 1.0, None, power, constant, math.inf,
-            f"Very slow rank collapse: all inputs align{law}, since {why}.",
+            f"Very slow rank collapse: all inputs become alike{law}, since {why}.",
             autonomous=False,
         )  # fmt: skip
     exponent = 1.0 - k.slope_at_fixed_point
@@ -142,7 +142,7 @@ def _growing(k: KernelMap) -> Approach:
     if k.case == 1:
         words = f"Different inputs become orthogonal slowly: the cosine falls {fall}."
     elif k.case == 2:
-        words = f"Slow rank collapse: all inputs align, 1 − cos falls {fall}."
+        words = f"Slow rank collapse: all inputs become alike, 1 − cos falls {fall}."
     else:
         words = f"Cosines settle at {target:.4g}, the distance falling {fall}."
     return Approach("algebraic", target, None, exponent, None, math.inf, words, autonomous=False)
@@ -180,8 +180,7 @@ def _limit_sentence(found: Settled, rate: float | None) -> str:
     if found.phase == "critical" or found.cosine is None or rate is None:
         return f"At the edge of chaos (χ = {found.chi:.6g}): cosines change slower than exponentially."
     if found.cosine == 1.0:
-        return (
-            f"Rank collapse: all inputs align, 1 − cos shrinks by a factor {rate:.4g} per layer (χ = {found.chi:.4g})."
-        )
+        shrinks = f"1 − cos shrinks by a factor {rate:.4g} per layer (χ = {found.chi:.4g})"
+        return f"Rank collapse: all inputs become alike, {shrinks}."
     settle = f"Cosines settle at {found.cosine:.4g}"
     return f"{settle}, the distance shrinking by a factor {rate:.4g} per layer (χ = {found.chi:.4g})."

@@ -241,7 +241,8 @@ class KernelMap(Drawn):
             found.append(f"the kernel map of {self.activation.name} is known to an error of {self.error:.1g} only")
         if self.case is not None and self.case > 1 and abs(self.slope_at_one - 1.0) <= self._slope_error > KNIFE_EDGE:
             found.append(
-                f"κ′(1) = 1 ± {self._slope_error:.1g}: whether inputs align or settle apart is not known for certain"
+                f"κ′(1) = 1 ± {self._slope_error:.1g}: whether inputs become alike or settle at a lower cosine is "
+                "not certain"
             )
         return tuple(found)
 

@@ -10,6 +10,9 @@ the Jacobian of softmax in row i they are, up to factors of weights and widths,
     values:   E[Aᵀ Γ A]_jl
     queries:  Γ_ik E tr(J_i K J_k U)
     keys:     Σ_ik Γ_ik U_ik E (J_i K J_k)_jl,   (J_i K J_k)_jl = A_ij A_kl (K_jl − (AK)_kj − (AK)_il + (AKAᵀ)_ik).
+
+Rotary positions multiply cov(S_ij, S_kl) and both sums by Σ_r F_r[i, j] F_r[k, l], so that A_ij A_kl becomes
+Σ_r (A F_r)_ij (A F_r)_kl, products entry by entry.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.spec import Attention
-from isometer.theory.networks._attention_points import attention_matrices, visible
+from isometer.theory.networks._attention_points import attention_matrices, rotation_modes, visible
 from isometer.theory.networks._attention_sizes import attention_sizes
 from isometer.theory.networks._covariance import Covariance
 from isometer.theory.networks._exchangeable_attention import attend_exchangeable
@@ -65,12 +68,13 @@ def attend(step: Attention, state: FeatureState, run: Run) -> Stepped:
     def back(gradient: Gradient, squares: Squares) -> Gradient:
         total = gradient.total()[0]
         # E ‖∂loss/∂W‖² = fan_out · fan_in · tr(ΓK), Γ by what leaves W and K of what enters it
-        squares.add(value * float(np.sum(total * mixed.gram)), gradient.log + log)
+        squares.add("output", value * float(np.sum(total * mixed.gram)), gradient.log + log, wide * inner)
         ways = tokens.ways(total * (output * wide / inner))
-        scores = value * (ways.queries + ways.keys) * row[:, None] * row[None, :]
-        squares.add(float(np.sum(ways.values * gram)), gradient.log + log)
-        squares.add(per_query * float(np.sum(scores * gram)), gradient.log + log)
-        found = (value * ways.values + tau**2 * scores) * (inner / wide)
+        queries, keys = (value * one * row[:, None] * row[None, :] for one in (ways.queries, ways.keys))
+        squares.add("value", float(np.sum(ways.values * gram)), gradient.log + log, wide * sizes.keyed)
+        squares.add("query", per_query * float(np.sum(queries * gram)), gradient.log + log, wide * inner)
+        squares.add("key", per_query * float(np.sum(keys * gram)), gradient.log + log, wide * sizes.keyed)
+        found = (value * ways.values + tau**2 * (queries + keys)) * (inner / wide)
         return Gradient.of(found[None], gradient.layout, gradient.log)
 
     return out, back
@@ -101,9 +105,11 @@ class _SoftmaxTokens:
     size: float  # τ
     samples: int
     causal: bool
+    modes: Floats  # F_r, one matrix of ones without rotary positions
 
     def _matrices(self) -> Iterator[Floats]:
-        return attention_matrices(self.scores, self.size, self.samples, causal=self.causal)
+        modes = self.modes if len(self.modes) > 1 else None
+        return attention_matrices(self.scores, self.size, self.samples, causal=self.causal, modes=modes)
 
     def mixed(self) -> Mixed:
         total, traces, entropies, squares, count = np.zeros_like(self.gram), [], 0.0, 0.0, 0
@@ -126,17 +132,20 @@ class _SoftmaxTokens:
         both, count = gram * scores, 0
         values, queries, keys = (np.zeros_like(gram) for _ in range(3))
         for a in self._matrices():
-            t = np.swapaxes(a, -1, -2)
-            seen, keyed = _left(a, gram), _left(a, scores)  # AK and AU
+            seen = _left(a, gram)  # AK
             out = _right(seen, a)
+            t = np.swapaxes(a, -1, -2)
             values += _right(_left(t, gradient), t).sum(axis=0)
-            crossed = _right(seen * keyed, a)
-            traces = _right(_left(a, both), a) - crossed - np.swapaxes(crossed, 1, 2) + out * _right(keyed, a)
-            queries += gradient * traces.sum(axis=0)
-            pulled = _left(t, weights)
-            turned = _right(np.swapaxes(_right(weights[None], t) * seen, 1, 2), t)
-            keys += gram * _right(pulled, t).sum(axis=0) - turned.sum(axis=0) - turned.sum(axis=0).T
-            keys += _right(_left(t, weights * out), t).sum(axis=0)
+            for mode in self.modes:
+                b = a * mode
+                t, keyed = np.swapaxes(b, -1, -2), _left(b, scores)
+                crossed = _right(seen * keyed, b)
+                traces = _right(_left(b, both), b) - crossed - np.swapaxes(crossed, 1, 2) + out * _right(keyed, b)
+                queries += gradient * traces.sum(axis=0)
+                pulled = _left(t, weights)
+                turned = _right(np.swapaxes(_right(weights[None], t) * seen, 1, 2), t)
+                keys += gram * _right(pulled, t).sum(axis=0) - turned.sum(axis=0) - turned.sum(axis=0).T
+                keys += _right(_left(t, weights * out), t).sum(axis=0)
             count += len(a)
         return Ways(values / count, queries / count, keys / count)
 
@@ -163,24 +172,25 @@ class _LinearTokens:
     size: float
     samples: int
     causal: bool
+    modes: Floats
 
-    def _means(self) -> Floats:
+    def _means(self) -> list[Floats]:
         positions = len(self.gram) // self.samples
         seen = visible(positions, self.causal)
-        return np.kron(np.eye(self.samples), seen / seen.sum(axis=1, keepdims=True))
+        return [np.kron(np.eye(self.samples), mode * seen / seen.sum(axis=1, keepdims=True)) for mode in self.modes]
+
+    def _seen(self) -> Floats:
+        return np.asarray(sum(means @ (self.gram * self.scores) @ means.T for means in self._means()))
 
     def mixed(self) -> Mixed:
-        means = self._means()
-        found = self.size**2 * self.scores * (means @ (self.gram * self.scores) @ means.T)
-        return Mixed(found, None, 0.0)
+        return Mixed(self.size**2 * self.scores * self._seen(), None, 0.0)
 
     def ways(self, gradient: Floats) -> Ways:
-        means = self._means()
-        pulled = means.T @ (gradient * self.scores) @ means
-        queries = gradient * (means @ (self.gram * self.scores) @ means.T)
-        return Ways(self.size**2 * self.scores * pulled, queries, self.gram * pulled)
+        pulled = np.asarray(sum(means.T @ (gradient * self.scores) @ means for means in self._means()))
+        return Ways(self.size**2 * self.scores * pulled, gradient * self._seen(), self.gram * pulled)
 
 
 def _tokens(step: Attention, gram: Floats, row: Floats, size: float, samples: int) -> _SoftmaxTokens | _LinearTokens:
     kind = _LinearTokens if step.kind == "linear" else _SoftmaxTokens
-    return kind(gram, gram * row[:, None] * row[None, :], size, samples, step.causal)
+    modes = rotation_modes(len(gram) // samples, np.array(step.rotary_angles))
+    return kind(gram, gram * row[:, None] * row[None, :], size, samples, step.causal, modes)

@@ -22,6 +22,7 @@ class AttentionSizes(NamedTuple):
         value: from second moments of tokens to those of values.
         output: from second moments of heads to the covariance of what leaves.
         inner: features of all heads together.
+        keyed: those of keys, and of values.
     """
 
     score: Floats | float
@@ -29,11 +30,13 @@ class AttentionSizes(NamedTuple):
     value: Floats | float
     output: Floats | float
     inner: int
+    keyed: int
 
 
 def attention_sizes(step: Attention, width: int, run: Run) -> AttentionSizes:
     """Those of an executed step on tokens of `width` features."""
     assert step.head_width is not None
+    assert step.key_heads is not None
     inner = step.heads * step.head_width
     gain = run.number(step, "qk_gain")
     unit = 1.0 if step.score_scale is None else abs(step.score_scale) * float(np.sqrt(step.head_width))
@@ -44,4 +47,5 @@ def attention_sizes(step: Attention, width: int, run: Run) -> AttentionSizes:
         run.number(step, "value_gain") ** 2 * weight_variance(step.weights, width, inner, 1.0),
         run.number(step, "output_gain") ** 2 * weight_variance(step.weights, inner, width, 1.0),
         inner,
+        step.key_heads * step.head_width,
     )

@@ -7,6 +7,7 @@ make them affine per sample.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -55,23 +56,29 @@ class NormalizeBatch:
         safe = np.where(square > 0, square, 1.0)
         return numerator, base, np.where(square > 0, 1.0, 0.0) / np.sqrt(safe + self.norm.eps)
 
-    def _size(self, n: int) -> float:
-        return self.norm.scale / (np.sqrt(n) if self.norm.size == "length" else 1.0)
+    def size(self, n: int) -> float:
+        """What a mean square of 1 is multiplied by.
+
+        Example:
+            >>> NormalizeBatch(Norm(size="length")).size(4)
+            0.5
+        """
+        return self.norm.scale / (math.sqrt(n) if self.norm.size == "length" else 1.0)
 
     def __call__(self, x: Floats) -> Floats:
         numerator, _, inverse = self._parts(x)
-        return np.asarray(numerator * inverse * self._size(x.shape[-1]) + self.norm.shift)
+        return np.asarray(numerator * inverse * self.size(x.shape[-1]) + self.norm.shift)
 
     def split_jacobian(self, x: Floats) -> SplitJacobian:
         """The Jacobian as a diagonal less products of a column and a row."""
         n = x.shape[-1]
         numerator, base, inverse = self._parts(x)
-        diagonal = np.broadcast_to(inverse * self._size(n), x.shape)
+        diagonal = np.broadcast_to(inverse * self.size(n), x.shape)
         parts: list[tuple[Floats, Floats]] = []
         if self.norm.recenter:
             parts.append((diagonal, np.full(n, 1.0 / n)))
         if self.norm.rescale:
-            parts.append((numerator * inverse**3 * (self._size(n) / n), base))
+            parts.append((numerator * inverse**3 * (self.size(n) / n), base))
         return SplitJacobian(diagonal, parts)
 
     def jacobian(self, x: Floats) -> Floats:
@@ -82,7 +89,7 @@ class NormalizeBatch:
         out = inverse[..., None] * centring
         if self.norm.rescale:
             out = out - (numerator * inverse**3)[..., :, None] * base[..., None, :] / n
-        return np.asarray(out * self._size(n))
+        return np.asarray(out * self.size(n))
 
 
 @dataclass(frozen=True)
@@ -110,7 +117,29 @@ class Affine:
         return np.asarray((x - self.shift) * self.scale + self.offset)
 
 
-Operation = Activate | NormalizeBatch | Affine
+@dataclass(frozen=True, eq=False)
+class Maximum:
+    """y_a = max over x_i, i in window a: points `(points, m)` to `(points, windows)`."""
+
+    rows: NDArray[np.intp]  # (windows, offsets)
+
+    def __call__(self, x: Floats) -> Floats:
+        return np.asarray(x[..., self.rows].max(axis=-1))
+
+    def jacobian(self, x: Floats) -> Floats:
+        """1 where the maximum is, `(points, windows, m)`."""
+        largest = x[..., self.rows].argmax(axis=-1)
+        at = np.take_along_axis(
+            np.broadcast_to(self.rows, (*largest.shape, self.rows.shape[1])), largest[..., None], -1
+        )
+        out = np.zeros((*largest.shape, x.shape[-1]))
+        np.put_along_axis(out, at, 1.0, axis=-1)
+        return out
+
+
+Operation = Activate | NormalizeBatch | Affine | Maximum
+Whole = NormalizeBatch | Maximum
+"""The type of an operation of which each result depends on several entries."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +219,7 @@ def evaluate_with_jacobian(operations: tuple[Operation, ...], x: Floats) -> tupl
     """
     slope: Floats = np.ones_like(x)
     for operation in operations:
-        if isinstance(operation, NormalizeBatch):
+        if isinstance(operation, NormalizeBatch | Maximum):
             whole = operation.jacobian(x)
             slope = whole * slope[:, None, :] if slope.ndim == 2 else np.matmul(whole, slope)
         else:
@@ -220,6 +249,7 @@ def evaluate_with_split_jacobian(operations: tuple[Operation, ...], x: Floats) -
     """
     split = SplitJacobian(np.ones_like(x), [])
     for operation in operations:
+        assert not isinstance(operation, Maximum)
         if isinstance(operation, NormalizeBatch):
             assert not split.parts
             before = split.diagonal

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from isometer.activations import Activation
 from isometer.spec import Act
 from isometer.theory.batch_norm._moments import slope_of
-from isometer.theory.networks._columns import Activate, Affine, Operation
+from isometer.theory.networks._columns import Activate, Affine, Maximum, NormalizeBatch, Operation
 from isometer.theory.networks._covariance import Covariance
 from isometer.theory.networks._gradient import Gradient, Squares
 from isometer.theory.networks._grouped import composite, extended, process_of
@@ -21,9 +23,11 @@ _CONSTANT = 1e-13  # relative spread of means that counts as none
 
 def activate(step: Act, state: FeatureState, run: Run) -> Stepped:
     """x ↦ φ(αx): exact for Gaussian features, also for a function of a function of them."""
-    phi, gain = run.moments.activation(step.activation), float(step.gain)  # type: ignore[arg-type]
+    phi, gain = run.moments.activation(step.activation), run.number(step, "gain")
     if run.watched is not None:
         run.watched.append(state)
+    if not isinstance(gain, float):
+        return _of_copies(replace(step, gain=1.0), gain, state, run)
     single = state.single
     if single is not None and single.features is not None:
         return _of_given(phi, gain, state, single.features, run)
@@ -36,7 +40,7 @@ def activate(step: Act, state: FeatureState, run: Run) -> Stepped:
     if not state.is_gaussian:
         raise NotCovered(
             f"act({step.activation!r})",
-            "the features before it are sums of what is not Gaussian",
+            "the features before it are not Gaussian",
             "put a dense step before it, or simulate it",
         )
     shift, base = gaussian_law(state, f"act({step.activation!r})")
@@ -45,6 +49,20 @@ def activate(step: Act, state: FeatureState, run: Run) -> Stepped:
         operations = (Affine(np.full(base.variances.shape, -shift), np.ones(base.variances.shape)), *operations)
     moved = phi if shift == 0.0 else phi.shifted(gain * shift)
     return _elementwise(moved, gain, base, state, Group(base, operations, state.tangent()), run)
+
+
+def _of_copies(step: Act, gain: Floats, state: FeatureState, run: Run) -> Stepped:
+    """Gains that differ between copies, as a scaling before the function."""
+    factor = np.broadcast_to(gain, state.layout.size)
+    out, back = activate(step, state.scaled(factor, np.zeros(state.layout.size)), run)
+    if back is None:
+        return out, None
+
+    def whole(gradient: Gradient, squares: Squares) -> Gradient:
+        found = back(gradient, squares)
+        return found.scaled(factor, Affine(np.zeros(state.layout.size), factor))
+
+    return out, whole
 
 
 def gaussian_law(state: FeatureState, step: str) -> tuple[float, Covariance]:
@@ -87,7 +105,7 @@ def _elementwise(
         if gradient.is_pending:
             for operation in reversed(steps):
                 gradient = gradient.behind(operation)
-            return gradient.averaged(base)
+            return gradient.averaged(base, state.layout)
         return Gradient.of(gradient.total() * slopes, gradient.layout, gradient.log)
 
     return out, back
@@ -97,7 +115,8 @@ def _of_operations(phi: Activation, gain: float, state: FeatureState, run: Run) 
     operation = Activate(phi, gain)
     group = extended(state, operation)
     whole = composite(group)
-    if whole is None and state.layout.axes:
+    joint = any(isinstance(one, NormalizeBatch | Maximum) for one in group.operations)
+    if whole is None and state.layout.axes and not joint:
         raise NotCovered(
             f"act({phi.name!r})",
             "the one before it is normalised position by position in between",
@@ -106,7 +125,7 @@ def _of_operations(phi: Activation, gain: float, state: FeatureState, run: Run) 
     if whole is not None:
         out, _ = _elementwise(whole, 1.0, group.base, state, group, run)
     else:
-        process = process_of(group, state.keys, run)
+        process = process_of(group, state.keys, state.layout, run)
         out = FeatureState.of(process, state.layout, state.width, state.log_scale)
     return out, (lambda gradient, _: gradient.behind(operation)) if run.backward else None
 
@@ -124,7 +143,7 @@ def _of_given(phi: Activation, gain: float, state: FeatureState, features: Float
 
     def back(gradient: Gradient, squares: Squares) -> Gradient:
         if gradient.is_pending:
-            return gradient.behind(operation).of_given(x)
+            return gradient.behind(operation).of_given(x, state.layout)
         return Gradient.of(gradient.total() * slopes, gradient.layout, gradient.log)
 
     return out, back

@@ -12,6 +12,8 @@ since keys of another sample are all alike to a query.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,9 +30,12 @@ Floats = NDArray[np.float64]
 
 def attend_exchangeable(step: Attention, state: FeatureState, run: Run) -> Stepped:
     """Softmax attention in full over T tokens of which all pairs are alike."""
-    if step.causal or step.kind != "softmax":
-        what = "a causal mask" if step.causal else "linear attention"
-        raise NotCovered(f"{what} over exchangeable tokens", "positions differ behind it", "pass a batch of tokens")
+    if step.causal or step.rotary:
+        what, fix = ("a causal mask", "causal=False") if step.causal else ("rotary positions", "rotary=False")
+        reason = "positions differ behind it, and such tokens are all alike"
+        raise NotCovered(f"{what} over exchangeable tokens", reason, f"pass {fix}, or a batch of tokens to predict")
+    if step.kind != "softmax":
+        raise NotCovered("linear attention over exchangeable tokens", "it is not derived here", "pass kind='softmax'")
     tokens, second = state.layout.exchangeable, state.second()
     length = second.variances[:, 0]
     inside, across = second.gaps[:, 0, 1], second.gaps[:, 0, 2]
@@ -60,11 +65,14 @@ def attend_exchangeable(step: Attention, state: FeatureState, run: Run) -> Stepp
     share, others = sizes.inner / state.width, max(tokens - 1, 1)
     # K and U between Jacobians of softmax, which do not see constants: what is left of each
     raw = 1.0 / np.where(length > 0.0, length, 1.0) if step.qk_norm else np.ones_like(length)
-    through = value * tau**2 * (length * inside) * (unit * raw)  # raw undoes the norm of queries and keys
+    through = value * (length * inside) * (unit * raw)  # raw undoes the norm of queries and keys
+    gram = Classes(length, length * (1.0 - inside), length * (1.0 - across))
+    left_gram = Classes.read(covariance.gram()).times(1.0 / np.where(output > 0.0, output, 1.0))  # of heads
+    log = math.log(state.width) + math.log(sizes.inner) + 2 * state.log_scale
 
     def back(gradient: Gradient, squares: Squares) -> Gradient:
-        # of the gradients by weights, which sum over tokens, nothing is kept here
-        head = Classes.read(gradient.total()).times(output / share)
+        total = Classes.read(gradient.total())
+        head = total.times(output / share)
         values = Classes(
             head.same * found.participation + others * head.within * overlap,
             head.same * (1.0 - found.participation) / others + head.within * (1.0 - overlap),
@@ -73,10 +81,18 @@ def attend_exchangeable(step: Attention, state: FeatureState, run: Run) -> Stepp
         own, other = head.same * found.row_slope, head.within * found.pair_slope
         queries = Classes(own * inside, other * inside, np.zeros_like(length))
         keys = own + others * other * (1.0 - inside)  # those by all keys of a sample sum to 0
-        scores = queries.plus(Classes(keys, -keys / others, np.zeros_like(length)))
-        return Gradient.of(
-            values.times(value).plus(scores.times(through)).times(share).matrix(), gradient.layout, gradient.log
-        )
+        by_keys = Classes(keys, -keys / others, np.zeros_like(length))
+        wide, keyed = state.width * sizes.inner, state.width * sizes.keyed
+        per_query = through * np.asarray(sizes.per_query, dtype=float).reshape(-1)
+        for kind, matrix, entries in (
+            ("output", total.by(left_gram), wide),
+            ("value", values.by(gram), keyed),
+            ("query", queries.times(per_query).by(gram), wide),
+            ("key", by_keys.times(per_query).by(gram), keyed),
+        ):
+            squares.add(kind, state.layout.summed(matrix.matrix()), gradient.log + log, entries)
+        scores = queries.plus(by_keys).times(through * tau**2)
+        return Gradient.of(values.times(value).plus(scores).times(share).matrix(), gradient.layout, gradient.log)
 
     return out, back
 
@@ -96,6 +112,9 @@ class Classes:
 
     def plus(self, other: Classes) -> Classes:
         return Classes(self.same + other.same, self.within + other.within, self.across + other.across)
+
+    def by(self, other: Classes) -> Classes:
+        return Classes(self.same * other.same, self.within * other.within, self.across * other.across)
 
     def matrix(self) -> Floats:
         out = np.empty((len(self.same), 3, 3))

@@ -48,7 +48,8 @@ class Activated:
 class Expectations:
     """Expectations of activations; duals are kept by activation and variance.
 
-    `error` adds up the relative errors of what was computed; `sampled` says whether some of it was sampled.
+    `error` adds up the relative errors of what was computed; `sampled` says whether some of it was sampled, and
+    `integrals` how many matrices had integrals of their own.
 
     Args:
         same: relative spread of variances that counts as none.
@@ -64,6 +65,7 @@ class Expectations:
     def __init__(self, same: float = _SAME, most_entries: float = math.inf) -> None:
         self.error = 0.0
         self.sampled = False
+        self.integrals = 0
         self._same, self._most = same, most_entries
         self._named: dict[str, Activation] = {}
         self._families: dict[Activation, SignalFamily] = {}
@@ -199,6 +201,7 @@ class Expectations:
         if covariance.gaps.size > self._most:
             raise TooManyPairs(f"{phi.name} has kinks, and samples differ in length: {covariance.gaps.size} integrals")
         self.error += 1e-12
+        self.integrals += len(covariance.gaps)
         after = np.empty_like(covariance.gaps)
         slope = np.empty_like(covariance.gaps) if slopes else None
         power, mean = np.empty_like(covariance.variances), np.empty_like(covariance.variances)

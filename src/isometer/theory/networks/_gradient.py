@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from isometer.theory.networks._state import at_copy
 
 Floats = NDArray[np.float64]
 _numbers = count()
+_NUMBERS = 1 << 24  # of Jacobians that are held at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,7 @@ class Gradient:
         terms = tuple(replace(term, pending=(operation, *term.pending)) for term in self.terms)
         return replace(self, terms=terms)
 
-    def averaged(self, base: Covariance) -> Gradient:
+    def averaged(self, base: Covariance, layout: Layout) -> Gradient:
         """`E JᵀΓJ` over the Gaussian that the pending operations began with."""
         matrices = base.gram()
         found = np.zeros_like(matrices)
@@ -78,9 +80,9 @@ class Gradient:
             for copy, covariance in enumerate(matrices):
                 own = averaged_pullback(tuple(at_copy(o, copy) for o in operations), covariance, gram[copy])
                 found[copy] += math.inf if own is None else own
-        return Gradient.of(found, self.layout, self.log)
+        return Gradient.of(found, layout, self.log)
 
-    def of_given(self, features: Floats) -> Gradient:
+    def of_given(self, features: Floats, layout: Layout) -> Gradient:
         """The same over features that are known, `(stack, m, d)`."""
         found = np.zeros((*features.shape[:2], features.shape[1]))
         for operations, terms in _by_pending(self.terms):
@@ -88,7 +90,7 @@ class Gradient:
             for copy, rows in enumerate(features):
                 jacobian = evaluate_with_jacobian(tuple(at_copy(o, copy) for o in operations), rows.T)[1]
                 found[copy] += average_jacobians(gram[copy], jacobian, np.ones(len(jacobian)))
-        return Gradient.of(found, self.layout, self.log)
+        return Gradient.of(found, layout, self.log)
 
     @property
     def is_pending(self) -> bool:
@@ -110,16 +112,30 @@ class Gradient:
 Adjoint = Callable[[Gradient, "Squares"], Gradient]
 
 
+class WeightSquares(NamedTuple):
+    """Of one weight matrix: what it is for, log E ‖∂loss/∂W‖_F² (one per copy, or one), and its number of entries."""
+
+    kind: str
+    log: Floats
+    entries: int
+
+
 class Squares:
-    """Σ E ‖∂loss/∂W‖_F² over weights, as a logarithm."""
+    """E ‖∂loss/∂W‖_F² of the weights that a gradient passes."""
 
     def __init__(self) -> None:
-        self.log = -math.inf
+        self.found: list[WeightSquares] = []
 
-    def add(self, value: float, log: float) -> None:
-        """Add value·exp(log)."""
-        if value > 0.0:
-            self.log = float(np.logaddexp(self.log, math.log(value) + log))
+    def add(self, kind: str, value: Floats | float, log: float, entries: int) -> None:
+        """A weight matrix with value·exp(log)."""
+        with np.errstate(divide="ignore"):
+            own = np.log(np.maximum(np.atleast_1d(np.asarray(value, dtype=float)), 0.0))
+        self.found.append(WeightSquares(kind, own + log, entries))
+
+    @property
+    def log(self) -> float:
+        """Of the sum, −inf where there is none."""
+        return float(np.logaddexp.reduce([one.log[0] for one in self.found])) if self.found else -math.inf
 
 
 def merged(gradients: Sequence[Gradient]) -> Gradient:
@@ -157,8 +173,8 @@ def averaged_pullback(operations: tuple[Operation, ...], covariance: Floats, gra
         >>> averaged_pullback((norm,), np.eye(2), np.eye(2)).round(12).tolist()
         [[0.5, -0.5], [-0.5, 0.5]]
     """
-    drawn = drawn_jacobians(operations, covariance)
-    return None if drawn is None else average_jacobians(gram, *drawn)
+    points = _jacobian_points(operations, covariance, 0)
+    return None if points is None else _averaged_blocks(operations, points, gram, push=False)
 
 
 def drawn_jacobians(
@@ -186,11 +202,26 @@ def averaged_push(
         >>> averaged_push((norm,), np.eye(2), np.eye(2)).round(12).tolist()
         [[0.5, -0.5], [-0.5, 0.5]]
     """
-    drawn = drawn_jacobians(operations, covariance, scramble)
-    if drawn is None:
-        return None
-    jacobian, weight = drawn
-    return average_jacobians(tangent, jacobian if jacobian.ndim == 2 else np.swapaxes(jacobian, 1, 2), weight)
+    points = _jacobian_points(operations, covariance, scramble)
+    return None if points is None else _averaged_blocks(operations, points, tangent, push=True)
+
+
+def _averaged_blocks(
+    operations: tuple[Operation, ...], points: tuple[Floats, Floats], matrix: Floats, *, push: bool
+) -> Floats:
+    """The mean of `JΓJᵀ` (`push`) or `JᵀΓJ` over points, as many at a time as memory should hold Jacobians of."""
+    h, weight = points
+    step = max(1, _NUMBERS // h.shape[-1] ** 2)
+    total: Floats | None = None
+    for start in range(0, len(h), step):
+        jacobian = evaluate_with_jacobian(operations, h[start : start + step])[1]
+        own_weight = weight[start : start + step]
+        if push and jacobian.ndim == 3:
+            jacobian = np.swapaxes(jacobian, 1, 2)
+        own = average_jacobians(matrix, jacobian, own_weight) * (len(own_weight) / len(h))
+        total = own if total is None else total + own
+    assert total is not None
+    return total
 
 
 def _jacobian_points(

@@ -1,9 +1,8 @@
-"""Operations on Gaussian features that no formula for pairs covers: batch norm, and activations behind it."""
+"""Operations on Gaussian features that no formula for pairs covers: batch norm, maxima, and what is behind them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,30 +10,29 @@ from numpy.typing import NDArray
 from isometer.activations import Activation, activation
 from isometer.activations._closed_forms import as_two_rays
 from isometer.errors import IsometerError
-from isometer.theory.batch_norm._laplace import two_ray_gram
 from isometer.theory.batch_norm._layer_map import batch_norm_map
-from isometer.theory.batch_norm._parts import Kind, Position
+from isometer.theory.batch_norm._parts import Position
 from isometer.theory.networks._columns import (
     Activate,
     Affine,
     Columns,
+    Maximum,
     NormalizeBatch,
     Operation,
-    evaluate,
-    odd_operations,
-    seen_covariance,
+    Whole,
 )
 from isometer.theory.networks._covariance import Covariance, without_mean
-from isometer.theory.networks._gradient import averaged_push
-from isometer.theory.networks._points import gaussian_batches, half_batches
-from isometer.theory.networks._state import FeatureState, Group, NotCovered, Process
-from isometer.theory.networks._weights import Run
+from isometer.theory.networks._gradient import Gradient, Squares, averaged_push
+from isometer.theory.networks._layout import Layout
+from isometer.theory.networks._sampled import sampled_statistics
+from isometer.theory.networks._state import FeatureState, Group, NotCovered, Process, given
+from isometer.theory.networks._weights import Run, Stepped
 
 Floats = NDArray[np.float64]
-POINTS = 1 << 14
 _UNEVEN = 1e-10  # relative spread of the entries of a Gram matrix that counts as none
-SAMPLED = 1e-3  # relative error of a sampled expectation, about
-_CONTROLLED = 200  # samples up to which an integral per pair costs less than the points
+_SAMPLED_SLOPES = 1e-3  # relative error of sampled Jacobians, about
+_FORMULA = 1e-11  # relative error of an integral
+_INTEGRATED = 512  # rows up to which an integral for each pair is taken
 
 
 def extended(state: FeatureState, operation: Operation) -> Group:
@@ -59,16 +57,54 @@ def _affine(scale: Floats, offset: Floats) -> tuple[Affine, ...]:
     return (Affine(-offset / np.where(scale != 0.0, scale, 1.0), scale),)
 
 
-def process_of(group: Group, sources: frozenset[int], run: Run) -> Process:
-    """The features that a group of operations makes."""
-    size = group.base.gaps.shape
-    second, mean = np.empty(size), np.empty(size[:2])
-    push = np.empty(size) if run.tangent else None
+def apply_whole(operation: Whole, state: FeatureState, layout: Layout, run: Run) -> Stepped:
+    """An operation on all entries of a feature together, which leaves a state of the given layout.
+
+    What stands before it is Gaussian, a function of a Gaussian, or given.
+    """
+    single = state.single
+    if single is not None and single.features is not None:
+        return _of_given(operation, state, single.features, layout, run)
+    begins = single is None or single.group is None
+    if begins and not state.is_gaussian:
+        name = "batch norm" if isinstance(operation, NormalizeBatch) else "pool('max')"
+        raise NotCovered(name, "the features before it are not Gaussian", "put a dense step before it")
+    group = begun(state, operation) if begins else extended(state, operation)
+    process = process_of(group, state.keys, layout, run)
+    out = FeatureState.of(process, layout, state.width, state.log_scale)
+    if not run.backward:
+        return out, None
+    steps = group.operations if begins else (operation,)
+
+    def back(gradient: Gradient, squares: Squares) -> Gradient:
+        for one in reversed(steps):
+            gradient = gradient.behind(one)
+        return gradient.averaged(group.base, state.layout) if begins else gradient
+
+    return out, back
+
+
+def _of_given(operation: Whole, state: FeatureState, features: Floats, layout: Layout, run: Run) -> Stepped:
+    x = state.terms[0][0][..., None] * features + state.offset[..., None]
+    made = np.stack([operation(rows.T).T for rows in x])
+    process = given(made, tangent=run.tangent, sources=state.keys)
+    out = FeatureState.of(process, layout, state.width, state.log_scale)
+    if not run.backward:
+        return out, None
+    return out, lambda gradient, _: gradient.behind(operation).of_given(x, state.layout)
+
+
+def process_of(group: Group, sources: frozenset[int], layout: Layout, run: Run) -> Process:
+    """The features that a group of operations makes, in the layout that they have."""
+    stack, rows = layout.size
+    second, mean = np.empty((stack, rows, rows)), np.empty((stack, rows))
+    push = np.empty_like(second) if run.tangent else None
     if run.dry:
-        like = np.ones(size[:2])
-        return Process("operations", 0.4 * like, Covariance(like, group.base.gaps), push, sources, group)
+        like = np.ones_like(mean)
+        gaps = np.broadcast_to(1.0 - np.eye(rows), second.shape)
+        return Process("operations", 0.4 * like, Covariance(like, gaps), push, sources, group)
     error = 0.0
-    for copy in range(size[0]):
+    for copy in range(stack):
         columns = group.columns(copy)
         second[copy], mean[copy], own = grouped_statistics(columns, run.scramble)
         error = max(error, own)
@@ -79,9 +115,9 @@ def process_of(group: Group, sources: frozenset[int], run: Run) -> Process:
                 reason = "the tangent kernel of samples of so low a rank is infinite"
                 raise NotCovered("batch norm", reason, "pass samples of rank 3 at least")
             push[copy] = pushed
-            error = max(error, SAMPLED)
+            error = max(error, _SAMPLED_SLOPES)
     run.moments.error += error
-    run.moments.sampled |= error >= SAMPLED
+    run.moments.sampled |= error > _FORMULA
     return Process("operations", mean, without_mean(Covariance.of_gram(second), mean), push, sources, group)
 
 
@@ -94,8 +130,9 @@ def grouped_statistics(columns: Columns, scramble: int = 0) -> tuple[Floats, Flo
         return affine_gram(gram, mean, last), last(mean), error
     found = batch_norm_formula(columns)
     if found is None:
-        return *controlled_statistics(columns, scramble), SAMPLED
-    return found, sampled_statistics(columns, scramble)[1], 1e-11
+        gram, mean, error = sampled_statistics(columns, scramble)
+        return gram, mean, max(error, 2 * _FORMULA)
+    return found, sampled_statistics(columns, scramble).mean, _FORMULA
 
 
 def batch_norm_formula(columns: Columns) -> Floats | None:
@@ -115,7 +152,7 @@ def batch_norm_formula(columns: Columns) -> Floats | None:
     phi: Activation | None = next((o.phi.gain(o.gain) for o in operations if isinstance(o, Activate)), None)
     position: Position = "pre" if isinstance(operations[0], NormalizeBatch) else "post"
     apart = ~np.eye(len(covariance), dtype=bool)
-    if not apart.any():
+    if not apart.any() or len(covariance) > _INTEGRATED:
         return None
     uneven = max(np.ptp(np.diag(covariance)), np.ptp(covariance[apart]))
     rays = phi is None or as_two_rays(phi.expression) is not None
@@ -134,52 +171,6 @@ def batch_norm_formula(columns: Columns) -> Floats | None:
     return None if found.method == "quasi-Monte Carlo" else found.gram
 
 
-def sampled_statistics(columns: Columns, scramble: int = 0) -> tuple[Floats, Floats]:
-    """E yyᵀ and E y by quasi-Monte Carlo."""
-    covariance = seen_covariance(columns.operations, columns.covariance)
-    n, count = len(covariance), 0
-    gram, mean = np.zeros((n, n)), np.zeros(n)
-    odd = odd_operations(columns.operations)
-    first, rest = columns.operations[:odd], columns.operations[odd:]
-    for half in half_batches(covariance, POINTS, scramble):
-        x = evaluate(first, half)
-        for side in (x, -x):
-            y = evaluate(rest, side)
-            gram, mean, count = gram + y.T @ y, mean + y.sum(axis=0), count + len(y)
-    return gram / count, mean / count
-
-
-def controlled_statistics(columns: Columns, scramble: int = 0) -> tuple[Floats, Floats]:
-    """As `sampled_statistics`, but of φ behind a rescaling batch norm only what the nearest φ of two slopes leaves is
-    sampled, whose own E yyᵀ is an integral: with ten samples the error of gelu falls to a fifth.
-    """
-    operations, kind = columns.operations, _rescaling(columns.operations)
-    if kind is None or len(columns.covariance) > _CONTROLLED:
-        return sampled_statistics(columns, scramble)
-    x = evaluate(operations[:1], gaussian_batches(seen_covariance(operations, columns.covariance), POINTS, scramble)[0])
-    y = evaluate(operations[1:], x)
-    gram, mean = y.T @ y / len(y), y.mean(axis=0)
-    up, down = np.maximum(x, 0.0), np.minimum(x, 0.0)
-    right, left = (float(np.vdot(side, y)) / max(float(np.vdot(side, side)), 1e-300) for side in (up, down))
-    near = right * up + left * down
-    try:
-        exact = two_ray_gram(columns.covariance, (right, left), kind)[0]
-    except IsometerError:  # no second moment
-        return gram, mean
-    return gram + (exact - near.T @ near / len(near)), mean
-
-
-def _rescaling(operations: tuple[Operation, ...]) -> Kind | None:
-    """Of a plain rescaling batch norm with one activation behind it; None of other operations."""
-    match operations:
-        case (NormalizeBatch(norm), Activate()) if norm == replace(norm, eps=0.0, scale=1.0, shift=0.0):
-            if norm.rescale and norm.size == "mean-square" and not norm.whiten:
-                if norm.recenter:
-                    return "full" if norm.divisor == "std" else None
-                return "rms" if norm.divisor == "rms" else "std"
-    return None
-
-
 def affine_gram(gram: Floats, mean: Floats, own: Affine) -> Floats:
     """E yyᵀ behind an affine operation, from E xxᵀ and E x."""
     sizes = np.outer(own.scale, own.scale)
@@ -195,7 +186,7 @@ def composite(group: Group) -> Activation | None:
     """The operations of a group as one function of each entry; None where entries differ or affect each other."""
     found: Activation | None = None
     for operation in group.operations:
-        if isinstance(operation, NormalizeBatch):
+        if isinstance(operation, NormalizeBatch | Maximum):
             return None
         if isinstance(operation, Affine):
             scale, shift = float(operation.scale.flat[0]), float(operation.shift.flat[0])

@@ -22,27 +22,34 @@ from isometer.spec import (
     Bias,
     Convolution,
     Dense,
+    Dropout,
     Flatten,
     Join,
+    Noise,
     Norm,
     Pool,
     Residual,
     Scaling,
     Shape,
     Step,
+    Upsample,
 )
 from isometer.spec._activation import resolved
 from isometer.spec._coverage import gap_of, others_that_cover
 from isometer.spec._language import word_of
+from isometer.spec._steps import parts
 from isometer.spec._steps import walk as every_step
 from isometer.theory.networks._attention import attend
 from isometer.theory.networks._branches import join, residual
+from isometer.theory.networks._convolution import convolve
 from isometer.theory.networks._entries import activate
 from isometer.theory.networks._expectations import TooManyPairs
 from isometer.theory.networks._gradient import Adjoint, Gradient, Squares
 from isometer.theory.networks._layout import Layout
+from isometer.theory.networks._masks import disturb, drop
+from isometer.theory.networks._maxima import pool_maxima
 from isometer.theory.networks._norms import normalise, scale
-from isometer.theory.networks._space import convolve, flatten, pool
+from isometer.theory.networks._pooling import flatten, pool, upsample
 from isometer.theory.networks._state import FeatureState, NotCovered, compressed, reduced
 from isometer.theory.networks._weights import ExpectedAttention, Run, Stepped, bias, dense
 
@@ -88,10 +95,18 @@ def _stepped(step: Step, state: FeatureState, run: Run, held: frozenset[int]) ->
             return join(step, state, run, held, walk)
         case Convolution():
             return convolve(step, state, run)
+        case Pool(by="max"):
+            return pool_maxima(step, state, run)
         case Pool():
             return pool(step, state, run)
+        case Upsample():
+            return upsample(step, state, run)
         case Flatten():
             return flatten(step, state, run)
+        case Dropout():
+            return drop(step, state, run)
+        case Noise():
+            return disturb(step, state, run)
         case Attention():
             return attend(step, state, run)
         case _:
@@ -208,17 +223,24 @@ def sample_gram(matrices: Floats, layout: Layout) -> Floats:
 
 
 def needs_pairs(steps: Iterable[Step]) -> bool:
-    """Whether some step mixes positions that weights do not treat alike: a mean over them, or attention.
+    """Whether some step mixes positions that weights do not treat alike: a pool, attention, or a norm over the batch.
+
+    What comes after positions have become features mixes none.
 
     Example:
         >>> needs_pairs((Pool(),)), needs_pairs((Convolution(3),)), needs_pairs((Attention(),))
         (True, False, True)
+        >>> needs_pairs((Convolution(3), Norm())), needs_pairs((Convolution(3), Flatten(), Norm()))
+        (True, False)
     """
-    return any(
-        isinstance(one, Attention) or (isinstance(one, Pool) and one.by == "mean")
-        for step in steps
-        for one in every_step((step,))
-    )
+    for step in steps:
+        if isinstance(step, Flatten):
+            return False
+        if isinstance(step, Attention | Pool) or (isinstance(step, Norm) and step.over == "batch"):
+            return True
+        if any(needs_pairs(inner) for inner in parts(step)):
+            return True
+    return False
 
 
 def homogeneous(steps: Iterable[Step]) -> bool:
@@ -240,7 +262,7 @@ def homogeneous(steps: Iterable[Step]) -> bool:
                         return False
                 case Join(by="product") | Norm() | Attention():
                     return False
-                case Bias():
+                case Bias() | Noise():
                     if one.variance > 0.0:
                         return False
                 case _:

@@ -27,7 +27,7 @@ from isometer.theory.networks._work import check_network_work
 Floats = NDArray[np.float64]
 _FEW_DIGITS = 1e-4  # share of the diagonal that must be left
 _SCRAMBLES = 4  # sets of points
-_STUDENT = 3.18  # standard errors of four: 95 %
+_STUDENT = 3.18  # standard deviations of one, known from four: 95 %
 
 
 def network_kernels(
@@ -45,7 +45,7 @@ def network_kernels(
     σ²(K, Θ + K), an activation multiplies Θ by E φ′φ′. No input layer and no readout are added.
 
     A batch norm has kernels of the batch as a whole. Where no formula covers them they are sampled: `error` is the
-    estimate, of the order of 1e-3, and `warnings` says so.
+    estimate (of tangent kernels about 1e-3), and `warnings` says so.
 
     Args:
         spec: the network; its widths enter by the laws of weights only.
@@ -90,8 +90,8 @@ def kernels_by_steps(
 ) -> dict[Kind, tuple[Floats, Floats, float]]:
     """(matrix over its largest diagonal entry, logarithms of the diagonal, error) of each kind, by the interpreter.
 
-    Where expectations are sampled the matrix is the mean over independent sets of points, and the error is that of the
-    mean by Student's law: errors of early layers are carried through all later ones, as they should be.
+    Where expectations are sampled the matrix is that of the points that `predict` has, and independent sets of points
+    tell its error by Student's law: errors of early layers are carried through all later ones, as they should be.
 
     Example:
         >>> spec = Spec("input(2) > dense(gain=2**0.5) > act('relu') > dense(1)")
@@ -111,14 +111,14 @@ def kernels_by_steps(
     out: dict[Kind, tuple[Floats, Floats, float]] = {}
     for kind in kinds:
         drawn = np.stack([grams[kind][0] for grams in passes])
-        gram, log_scale = drawn.mean(axis=0), passes[0][kind][1]
+        gram, log_scale = passes[0][kind]
         with np.errstate(divide="ignore"):
             logs = np.log(np.diag(gram)) + 2 * log_scale
         largest = float(np.diag(gram).max())
         size = largest if largest > 0.0 else 1.0
         error = run.moments.error
         if len(drawn) > 1:
-            error = _STUDENT * float(drawn.std(axis=0, ddof=1).max()) / math.sqrt(len(drawn)) / size
+            error = _STUDENT * float(drawn.std(axis=0, ddof=1).max()) / size
         out[kind] = gram / size, logs, max(ACCURACY, error)
     return out
 

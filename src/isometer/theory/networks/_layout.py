@@ -52,6 +52,17 @@ class Layout:
         """The same with other positions."""
         return replace(self, axes=axes)
 
+    def summed(self, array: Floats) -> Floats | float:
+        """The sum over all pairs; for exchangeable tokens over those of one sample, one number per copy.
+
+        Example:
+            >>> Layout(2).summed(np.ones((1, 2, 2))), Layout(3, exchangeable=5).summed(np.ones((1, 3, 3))).tolist()
+            (4.0, [25.0])
+        """
+        if not self.exchangeable:
+            return float(array.sum())
+        return self.exchangeable * (array[:, 0, 0] + (self.exchangeable - 1) * array[:, 0, 1])
+
     # --- by position --------------------------------------------------------------------------------------------------
 
     def vectors(self, array: Floats) -> Floats:

@@ -11,8 +11,8 @@ from isometer.activations._closed_forms import as_two_rays
 from isometer.spec import Norm, Scaling
 from isometer.theory.networks._columns import Activate, Affine, NormalizeBatch
 from isometer.theory.networks._gradient import Gradient, Squares
-from isometer.theory.networks._grouped import begun, extended, process_of
-from isometer.theory.networks._state import FeatureState, Group, NotCovered, given
+from isometer.theory.networks._grouped import apply_whole
+from isometer.theory.networks._state import FeatureState, NotCovered, given
 from isometer.theory.networks._weights import Run, Stepped
 
 Floats = NDArray[np.float64]
@@ -94,47 +94,15 @@ def _grouped_features(norm: Norm, state: FeatureState, features: Floats, run: Ru
 
 def _over_samples(norm: Norm, state: FeatureState, run: Run) -> Stepped:
     _check_over_samples(norm, state, run)
-    operation = NormalizeBatch(norm)
-    single = state.single
-    if single is not None and single.features is not None:
-        return _given_samples(operation, state, single.features, run)
-    begins = single is None or single.group is None
-    if begins and not state.is_gaussian:
-        raise NotCovered(
-            "batch norm", "the features before it are sums of what is not Gaussian", "put a dense step before it"
-        )
-    group = begun(state, operation) if begins else extended(state, operation)
-    _check_activations(norm, group, run)
-    process = process_of(group, state.keys, run)
-    out = FeatureState.of(process, state.layout, state.width, state.log_scale)
-    if not run.backward:
-        return out, None
-    steps = group.operations if begins else (operation,)
-
-    def back(gradient: Gradient, squares: Squares) -> Gradient:
-        for one in reversed(steps):
-            gradient = gradient.behind(one)
-        return gradient.averaged(group.base) if begins else gradient
-
-    return out, back
-
-
-def _given_samples(operation: NormalizeBatch, state: FeatureState, features: Floats, run: Run) -> Stepped:
-    x = state.terms[0][0][..., None] * features + state.offset[..., None]
-    made = np.stack([operation(rows.T).T for rows in x])
-    process = given(made, tangent=run.tangent, sources=state.keys)
-    out = FeatureState.of(process, state.layout, state.width, state.log_scale)
-    return out, (lambda gradient, _: gradient.behind(operation).of_given(x)) if run.backward else None
+    return apply_whole(NormalizeBatch(norm), state, state.layout, run)
 
 
 def _check_over_samples(norm: Norm, state: FeatureState, run: Run) -> None:
-    samples = state.layout.samples
-    if state.layout.axes:
-        raise NotCovered(
-            "batch norm over samples and positions",
-            "its statistics tie positions together",
-            "simulate it, or use norm('layer')",
-        )
+    if state.layout.exchangeable:
+        reason = "its statistics are those of all tokens of a batch"
+        raise NotCovered("batch norm of exchangeable tokens", reason, "pass a batch, or use norm('layer')")
+    samples = state.layout.samples * state.layout.positions
+    _check_activations(norm, state, run)
     if samples < 2:
         raise NotCovered("batch norm", "batch statistics need at least 2 samples", "use norm('layer')")
     if not norm.rescale or norm.eps > 0:
@@ -148,9 +116,10 @@ def _check_over_samples(norm: Norm, state: FeatureState, run: Run) -> None:
         raise NotCovered("batch norm", reason, f"pass {least} samples at least")
 
 
-def _check_activations(norm: Norm, group: Group, run: Run) -> None:
+def _check_activations(norm: Norm, state: FeatureState, run: Run) -> None:
     """Norms of activations that have no second moment, or no gradient of finite mean square."""
-    before = [operation for operation in group.operations[:-1] if isinstance(operation, Activate)]
+    group = None if state.single is None else state.single.group
+    before = [] if group is None else [operation for operation in group.operations if isinstance(operation, Activate)]
     if not before or not norm.rescale:
         return
     if not norm.recenter and norm.divisor == "std":

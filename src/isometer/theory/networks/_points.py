@@ -66,8 +66,10 @@ def gaussian_batches(covariance: Floats, count: int, scramble: int = 0) -> tuple
     return z @ (vectors * np.sqrt(values)).T, z @ (vectors / np.sqrt(values)).T
 
 
-def half_batches(covariance: Floats, count: int, scramble: int = 0) -> Iterator[Floats]:
+def half_batches(covariance: Floats, count: int, scramble: int = 0, *, parts: int = 1) -> Iterator[Floats]:
     """The points of `gaussian_batches` without their negatives, a block that stays in the cache at a time.
+
+    Blocks are equal powers of two, `parts` of them at least: each is a point set of its own.
 
     Example:
         >>> sum(len(block) for block in half_batches(np.eye(2), 1 << 12))
@@ -79,7 +81,8 @@ def half_batches(covariance: Floats, count: int, scramble: int = 0) -> Iterator[
         return
     z, root = standard_points(count, len(values), scramble), (vectors * np.sqrt(values)).T
     z = z[: len(z) // 2]
-    block = max(64, _NUMBERS // len(covariance))
+    block = 1 << (max(64, _NUMBERS // len(covariance)).bit_length() - 1)
+    block = max(1, min(block, len(z) // parts))
     for start in range(0, len(z), block):
         yield z[start : start + block] @ root
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
-from isometer.theory.networks._columns import Affine, Columns, Operation
+from isometer.theory.networks._columns import Activate, Affine, Columns, Operation
 from isometer.theory.networks._covariance import Covariance, combined, with_mean
 from isometer.theory.networks._layout import Layout
 
@@ -276,10 +276,13 @@ def reduced(state: FeatureState) -> FeatureState:
         if features is not None:
             features = np.moveaxis(features.reshape(layout.samples, layout.positions, -1), 0, 1)
         group = one.group
-        if group is not None:
+        if group is not None and all(isinstance(operation, Activate) for operation in group.operations):
             group = Group(covariance(group.base), group.operations, matrices(group.tangent))
+        else:
+            group = None  # it is about pairs of positions
         return replace(
             one,
+            kind="opaque" if group is None and one.kind == "operations" else one.kind,
             mean=vectors(one.mean),
             covariance=covariance(one.covariance),
             tangent=matrices(one.tangent),

@@ -106,7 +106,7 @@ def dense(step: Dense, state: FeatureState, run: Run) -> Stepped:
         assert gram is not None
         total = gradient.total()
         # E ‖∂loss/∂W‖_F² = fan_out·fan_in·tr(ΓK); the transpose sums over fan_out where the weights sum over fan_in
-        squares.add(float(np.sum(total * gram)), gradient.log + log)
+        squares.add("dense", gradient.layout.summed(total * gram), gradient.log + log, fan_in * fan_out)
         factor = np.asarray(variance * fan_out / fan_in)
         return Gradient.of(total * factor.reshape(-1, 1, 1), gradient.layout, gradient.log)
 

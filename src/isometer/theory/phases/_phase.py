@@ -76,7 +76,8 @@ def verdict(phase: Phase, variance: float, chi: float, cosine: float | None, dep
         return "At the edge of chaos: cosines change slower than exponentially, gradients keep their size."
     scale = "immediately" if depth_scale == 0 else f"within about {depth_scale:.3g} layers"
     if phase == "ordered":
-        return f"Ordered: all inputs become alike {scale}, and squared gradients fall by ×{chi:.4g} per layer."
+        fall = f"squared gradients fall by ×{chi:.4g} per layer"
+        return f"Ordered: rank collapse, all inputs become alike {scale}, and {fall}."
     return (
         f"Chaotic: nearby inputs are driven to cosine {cosine:.4g} {scale}, and squared gradients grow by "
         f"×{chi:.4g} per layer."

@@ -40,7 +40,7 @@ LARGEST = 24
 """Samples beyond which the covariance of a Gram matrix is not computed."""
 
 Site = tuple[bool, bool]
-_POINTS = 1 << 12
+_POINTS = 1 << 11  # what they leave is less than what the draws behind a band do
 _JUMP_POINTS = 1 << 14  # derivatives of the density are noisier than those along paths
 _BLOCK = 1 << 9
 _SHIFT_PAIRS = 64  # opposite Gram matrices behind a shift,

@@ -22,12 +22,8 @@ from isometer.theory.networks._columns import (
     Statistics,
     evaluate,
 )
-from isometer.theory.networks._grouped import (
-    affine_gram,
-    batch_norm_formula,
-    controlled_statistics,
-    sampled_statistics,
-)
+from isometer.theory.networks._grouped import affine_gram, batch_norm_formula
+from isometer.theory.networks._sampled import sampled_statistics
 from isometer.theory.networks._weights import weight_variance
 
 Floats = NDArray[np.float64]
@@ -99,6 +95,7 @@ class Forward:
         self.branch = self._present(steps[weights:residual]) if spec.has_skip else ()
         self.late = self._present(steps[(residual if spec.has_skip else weights) :])
         self.moments = ActivationMoments(SignalFamily(spec.phi))
+        self.error = 0.0  # relative, of all expectations that were sampled
         self._kept: tuple[Columns, tuple[Floats, Floats]] | None = None
 
     def _present(self, steps: tuple[str, ...]) -> tuple[str, ...]:
@@ -187,11 +184,16 @@ class Forward:
             return affine_gram(gram, mean, last), last(mean)
         if len(operations) == 1 and isinstance(last, Activate):
             found = self.moments.activated(last.gain**2 * covariance)
-            return sampled_statistics(columns) if found is None else found
+            return self._sampled(columns) if found is None else found
         gram_found = batch_norm_formula(columns)
         if gram_found is None:
-            return controlled_statistics(columns)
+            return self._sampled(columns)
         return gram_found, np.full(len(covariance), math.nan)  # means after a batch norm are asked for by nobody
+
+    def _sampled(self, columns: Columns) -> tuple[Floats, Floats]:
+        gram, mean, error = sampled_statistics(columns)
+        self.error += error
+        return gram, mean
 
     # --- the path -----------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from isometer.theory.prediction._symmetric import (
 )
 
 Floats = NDArray[np.float64]
-_SAME = 2e-2  # relative change, in any direction, below which two Gram matrices count as one
+SAME = 5e-2  # relative change of a Gram matrix, in any direction, below which what is sampled around it is kept
 
 
 class _Whitened(NamedTuple):
@@ -61,7 +61,7 @@ class GramLaw:
 
     def resembles(self, other: GramLaw) -> bool:
         """Whether mean and covariance differ by little."""
-        return resembles(self.mean, other.mean) and alike(self.covariance, other.covariance, 5e-2)
+        return resembles(self.mean, other.mean) and alike(self.covariance, other.covariance, 2 * SAME)
 
     def equals(self, other: GramLaw) -> bool:
         """Whether the two differ by no more than theory is good for."""
@@ -211,7 +211,7 @@ def alike(one: Floats, other: Floats, tolerance: float) -> bool:
     return bool(np.abs(one - other).max() <= tolerance * np.abs(other).max())
 
 
-def resembles(one: Floats, other: Floats, tolerance: float = _SAME) -> bool:
+def resembles(one: Floats, other: Floats, tolerance: float = SAME) -> bool:
     """Whether two covariances differ by little in every direction, the small ones included."""
     values, vectors = spectrum_of(one)
     if not len(values):

@@ -67,8 +67,8 @@ def predict(
         A trajectory of one run. Attributes: `engine` is `"theory"`; `fixed_point` of the layer or block that is
         repeated (JSON: `diagonal`, `off_diagonal`, `condition_number`, or null), `local_rate`,
         `gradient_growth_per_layer`, `depth_scale` (nan where there is none); `note`; `first_nonfinite_layer`, the layer
-        at which variances diverge (−1: none); for other networks than chains `relative_error`, the sum of those of the
-        expectations that were taken.
+        at which variances diverge (−1: none); `relative_error`, the sum of those of the expectations that were taken,
+        0 for chains that no expectation was sampled for.
 
     Raises:
         IsometerError: no theory covers the spec; the message names the assumption that fails and a covered spec.
@@ -96,6 +96,7 @@ def predict(
     forward = Forward(spec, before=at == "pre")
     check_prediction_work(len(start), spec.layers, len(names), backward=wanted)
     path = forward.path(start, is_gram=is_gram, progress=progress)
+    error = forward.error  # of the path alone
     pairs = path.grams(at)
     features = np.array([spec.input_width, *spec.widths], dtype=float)[: len(pairs)]
     found = measured_by_layer(names, pairs, features)
@@ -116,6 +117,7 @@ def predict(
         engine="theory",
         loss="gaussian" if wanted else "none",
         first_nonfinite_layer=np.array([path.diverged]),
+        relative_error=error,
         **ends.attributes(),
         versions=_own_versions(),
     )

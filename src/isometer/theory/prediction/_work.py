@@ -9,7 +9,7 @@ _LAYER = 5e-3  # seconds whatever the batch
 _POINTS = 1 << 14  # that sampled expectations take
 _POINT = 1e-7  # seconds per number of a sampled batch
 _FLOP = 1e-9
-_RESPONSE = 1 << 12  # points behind the response of a layer to its input
+_RESPONSE = 1 << 11  # points behind the response of a layer to its input
 _DRAWS = 384  # Gram matrices behind a band
 
 

@@ -6,5 +6,7 @@ from ._diagram import TokenDiagram as TokenDiagram
 from ._diagram import token_diagram as token_diagram
 from ._exponents import Exponents as Exponents
 from ._exponents import exponents as exponents
+from ._growth import FunctionGrowth as FunctionGrowth
+from ._growth import function_growth as function_growth
 from ._paths import TokenPath as TokenPath
 from ._paths import token_path as token_path

@@ -14,7 +14,7 @@ from isometer.errors import IsometerError
 from isometer.spec import Shape, Spec, Step
 from isometer.spec._program import _SCHEDULES
 from isometer.spec._steps import walk as every_step
-from isometer.theory.transformers._paths import Numbers, TokenPath, follow, starting_state
+from isometer.theory.transformers._paths import Numbers, Progress, TokenPath, follow, starting_state
 
 Floats = NDArray[np.float64]
 Made = Callable[[float, float], Spec]
@@ -87,7 +87,13 @@ class TokenDiagram:
 
 
 def token_diagram(
-    made: Made, x: Sequence[float], y: Sequence[float], *, cosine: float = 0.0, backward: bool = True
+    made: Made,
+    x: Sequence[float],
+    y: Sequence[float],
+    *,
+    cosine: float = 0.0,
+    backward: bool = True,
+    progress: Progress | None = None,
 ) -> TokenDiagram:
     """The last layer of a transformer over two of its numbers, for exchangeable tokens and full attention.
 
@@ -97,6 +103,7 @@ def token_diagram(
         y: values of the second.
         cosine: of two tokens at the input.
         backward: whether gradients are followed too.
+        progress: called as `progress(done, total)`, in layers of all points or in points.
 
     Example:
         >>> def made(qk_gain, branch):
@@ -113,10 +120,15 @@ def token_diagram(
     numbers = _numbers(base, made, across, along)
     if numbers is not None:
         count = across.size * along.size
-        path = _run(base, numbers, np.full(count, cosine), backward)
+        path = _run(base, numbers, np.full(count, cosine), backward, progress)
         rows = _last(path)
     else:  # what changes is no number of a step: one path for each point
-        parts = [_run(made(float(a), float(b)), None, np.full(1, cosine), backward) for b in along for a in across]
+        parts = []
+        for b in along:
+            for a in across:
+                parts.append(_run(made(float(a), float(b)), None, np.full(1, cosine), backward))
+                if progress is not None:
+                    progress(len(parts), across.size * along.size)
         found = [_last(part) for part in parts]
         rows = {name: np.concatenate([one[name] for one in found]) for name in found[0]}
         path = max(parts, key=lambda part: part.error)
@@ -125,10 +137,12 @@ def token_diagram(
     return TokenDiagram(across, along, **made_rows, tokens=base.shape.axes[0], error=path.error)
 
 
-def _run(spec: Spec, numbers: Numbers | None, cosine: Floats, backward: bool) -> TokenPath:
+def _run(
+    spec: Spec, numbers: Numbers | None, cosine: Floats, backward: bool, progress: Progress | None = None
+) -> TokenPath:
     ones = np.ones_like(cosine)
     start = starting_state(spec.shape, 1.0 - cosine, 1.0 - cosine, ones)
-    return follow(list(spec.executed_layers()), start, backward=backward, numbers=numbers)
+    return follow(list(spec.executed_layers()), start, backward=backward, numbers=numbers, progress=progress)
 
 
 def _last(path: TokenPath) -> dict[str, Floats]:

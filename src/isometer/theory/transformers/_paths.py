@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,17 +13,20 @@ from isometer.errors import IsometerError
 from isometer.spec import Shape, Spec, Step
 from isometer.theory.networks._covariance import Covariance
 from isometer.theory.networks._expectations import Expectations
-from isometer.theory.networks._gradient import Adjoint, Gradient, Squares
+from isometer.theory.networks._gradient import Adjoint, Gradient, Squares, WeightSquares
 from isometer.theory.networks._interpreter import walk
 from isometer.theory.networks._layout import Layout
 from isometer.theory.networks._state import FeatureState, compressed, gaussian
 from isometer.theory.networks._weights import ExpectedAttention, Run
+from isometer.work import Work, check_work
 
 Floats = NDArray[np.float64]
 Layers = Sequence[tuple[tuple[Step, ...], Shape]]
 Numbers = Mapping[tuple[Step, str], Floats]
+Progress = Callable[[int, int], None]
 _LARGEST = 1e100  # variances beyond have diverged
 _SAME = 1e-9  # relative spread of variances that counts as none
+_INTEGRAL = 0.012  # seconds of one copy's expectations by integrals
 
 
 class TokenPath(NamedTuple):
@@ -38,6 +40,8 @@ class TokenPath(NamedTuple):
         attention_participation: how many tokens a query reads.
         log_jacobian: log of the averaged partial Jacobian norm E ‖∂output/∂layer‖² per feature of the output; None
             unless asked for.
+        weights: of each layer its weight matrices in the order of execution, with log E ‖∂output/∂W‖² per feature and
+            token of the output, one per copy; None unless asked for.
         error: the sum of relative errors of all expectations.
     """
 
@@ -47,6 +51,7 @@ class TokenPath(NamedTuple):
     attention_entropy: Floats
     attention_participation: Floats
     log_jacobian: Floats | None
+    weights: tuple[tuple[WeightSquares, ...], ...] | None
     error: float
 
     @property
@@ -119,25 +124,41 @@ def starting_state(shape: Shape, gap: Floats, sample_gap: Floats, mean_square: F
     return FeatureState.of(process, Layout(3, copies=len(gap), exchangeable=tokens), shape.width)
 
 
-def follow(layers: Layers, state: FeatureState, *, backward: bool = False, numbers: Numbers | None = None) -> TokenPath:
-    """The path of a state through layers; `numbers` of steps may differ between copies."""
+def follow(
+    layers: Layers,
+    state: FeatureState,
+    *,
+    backward: bool = False,
+    numbers: Numbers | None = None,
+    progress: Progress | None = None,
+) -> TokenPath:
+    """The path of a state through layers; `numbers` of steps may differ between copies.
+
+    Raises:
+        TooMuchWorkError: at the first layer with integrals for every copy, where the rest would take too long.
+    """
     copies = state.layout.copies
     run = Run(Expectations(same=_SAME), backward=backward, attention=[], numbers=numbers)
     rms, gap, across, entropy, participation = np.full((5, len(layers) + 1, copies), math.nan)
     backs: list[Adjoint] = []
-    widths = [state.width]
+    features = [state.width * state.layout.exchangeable]
     alive = np.ones(copies, dtype=bool)
+    told = 0.0
     for layer in range(len(layers) + 1):
         if layer:
+            before = run.moments.integrals
             assert run.attention is not None
             run.attention.clear()
             with np.errstate(over="ignore", invalid="ignore"):
                 state, back = walk(layers[layer - 1][0], state, run)
+            told = _check_rest(run.moments.integrals - before, len(layers) - layer, copies, told)
+            if progress is not None:
+                progress(layer, len(layers))
             state, lost = _kept(compressed(state, frozenset()))
             alive &= ~lost
             if back is not None:
                 backs.append(back)
-            widths.append(state.width)
+            features.append(state.width * state.layout.exchangeable)
             for table, name in ((entropy, "entropy"), (participation, "participation")):
                 table[layer] = _mean(run.attention, name, copies)
         second = state.second()
@@ -145,10 +166,22 @@ def follow(layers: Layers, state: FeatureState, *, backward: bool = False, numbe
         gap[layer], across[layer] = second.gaps[:, 0, 1], second.gaps[:, 0, 2]
         for table in (rms, gap, across, entropy, participation):
             table[layer, ~alive] = math.nan
-    jacobian = _jacobians(backs, state.layout, widths) if backward else None
-    if jacobian is not None:
-        jacobian[:, ~alive] = math.nan
-    return TokenPath(rms, gap, across, entropy, participation, jacobian, run.moments.error)
+    if not backward:
+        return TokenPath(rms, gap, across, entropy, participation, None, None, run.moments.error)
+    jacobian, weights = _jacobians(backs, state.layout, features)
+    jacobian[:, ~alive] = math.nan
+    return TokenPath(rms, gap, across, entropy, participation, jacobian, weights, run.moments.error)
+
+
+def _check_rest(integrals: int, left: int, copies: int, told: float) -> float:
+    """Refuse or announce what integrals of so many matrices per layer take; the seconds that were said."""
+    seconds = _INTEGRAL * integrals * left
+    if seconds <= 2.0 * told:
+        return told
+    work = {"points": (copies, lambda n: Work(0.0, seconds * n / copies))}
+    what = "an activation without a norm before it has integrals at every point: the rest of the layers"
+    check_work(what, Work(0.0, seconds), work if copies > 1 else None)
+    return seconds
 
 
 def _mean(readings: Sequence[ExpectedAttention], name: str, copies: int) -> Floats:
@@ -169,15 +202,23 @@ def _kept(state: FeatureState) -> tuple[FeatureState, NDArray[np.bool_]]:
     return FeatureState.of(fresh, state.layout, state.width), lost
 
 
-def _jacobians(backs: Sequence[Adjoint], layout: Layout, widths: Sequence[int]) -> Floats:
-    """log E ‖∂output/∂layer‖² per feature of the output: a unit cotangent at one token, taken back."""
+def _jacobians(
+    backs: Sequence[Adjoint], layout: Layout, features: Sequence[int]
+) -> tuple[Floats, tuple[tuple[WeightSquares, ...], ...]]:
+    """log E ‖∂output/∂layer‖² per feature of the output, and by weights: unit cotangents of all tokens, taken back."""
     out = np.zeros((len(backs) + 1, layout.copies))
+    weights: list[tuple[WeightSquares, ...]] = []
     gradient = Gradient.of(np.broadcast_to(np.eye(3), (layout.copies, 3, 3)).copy(), layout, 0.0)
     logs = np.zeros(layout.copies)
     for layer in range(len(backs) - 1, -1, -1):
-        total = backs[layer](gradient, Squares()).total()
+        squares = Squares()
+        found = backs[layer](gradient, squares)
+        weights.append(
+            tuple(one._replace(log=one.log + logs - math.log(features[-1])) for one in reversed(squares.found))
+        )
+        total = found.total()
         size = np.maximum(total[:, 0, 0], 1e-300)
         logs = logs + np.log(size)  # each copy by itself: they differ by more than numbers hold
-        out[layer] = logs + math.log(widths[layer] / widths[-1])
-        gradient = replace(gradient, terms=Gradient.of(total / size[:, None, None], layout, 0.0).terms)
-    return out
+        out[layer] = logs + math.log(features[layer] / features[-1])
+        gradient = Gradient.of(total / size[:, None, None], found.layout, 0.0)
+    return out, tuple(reversed(weights))
