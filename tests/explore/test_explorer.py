@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import math
+import re
 import socket
 import subprocess
 import sys
@@ -35,7 +36,7 @@ from isometer.explore._desk import Superseded  # noqa: E402
 from isometer.explore._guard import allowed_host, own_names  # noqa: E402
 from isometer.explore._labs import read_state  # noqa: E402
 from isometer.explore._python_lines import activation_lines, depth_lines  # noqa: E402
-from isometer.explore._reports import Shelf, parsed  # noqa: E402
+from isometer.explore._reports import Shelf, decoded, parsed  # noqa: E402
 from isometer.explore._requests import (  # noqa: E402
     card_jobs,
     geometry_job,
@@ -51,6 +52,7 @@ from isometer.explore.labs import _clinic_pieces as clinic_pieces  # noqa: E402
 from isometer.explore.pictures import _activation as activation_pictures  # noqa: E402
 from isometer.explore.pictures import _clinic as clinic_pictures  # noqa: E402
 from isometer.explore.pictures import _depth as depth_pictures  # noqa: E402
+from isometer.report._citations import PAPERS  # noqa: E402
 from support.doctor_reports import HOSTILE, hostile_report, long_report, outlook, stressed  # noqa: E402
 
 ATTACKS = (
@@ -322,8 +324,9 @@ def test_reports_are_shown_as_text() -> None:
         [json.loads(json.dumps(one.to_plotly_json(), default=lambda c: c.to_plotly_json())) for one in shown]
     )
     assert json.dumps(HOSTILE[0])[1:-1] in written, "the text is there, as the child of an element"
-    for danger in ("dangerously", "Markdown", '"href"', "srcDoc", '"src"'):
+    for danger in ("dangerously", "Markdown", "srcDoc", '"src"'):
         assert danger not in written
+    assert set(re.findall(r'"href": "([^"]*)"', written)) <= {paper.link for paper in PAPERS.values()}, "known papers"
     figure = clinic_pictures.metric_picture([("a", report)], "rms", "layer", 3, [1], "light")
     assert "<img" not in json.dumps(figure)
     assert "<svg" not in json.dumps(figure)
@@ -373,14 +376,14 @@ def test_shelf_keeps_a_few() -> None:
     for i in range(int(LIMITS["uploads"].high) + 3):
         raw = {"schema": 1, "layers": [], "metrics": {}, "findings": [], "model": str(i)}
         content = "data:application/json;base64," + base64.b64encode(json.dumps(raw).encode()).decode()
-        keys.append(shelf.put_encoded(f"{i}.json", content))
+        keys.append(shelf.put(f"{i}.json", decoded(f"{i}.json", content)))
     assert len(shelf.titles()) == LIMITS["uploads"].high
     assert shelf.get(keys[0]) is None
     last = shelf.get(keys[-1])
     assert last is not None
     assert last["model"] == str(len(keys) - 1)
     with pytest.raises(IsometerError, match="did not arrive whole"):
-        shelf.put_encoded("x.json", "data:;base64,!!!")
+        decoded("x.json", "data:;base64,!!!")
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ _SHAPES: tuple[tuple[str, Any], ...] = (
     (r"(tab|theme|\w+-state)\.data", str | None),
     (r"(place|\w+-draft|\w+-part-\w+)\.data", dict[str, Any] | None),  # read value by value, as text
     (r"\w+-notes\.data", list[str] | None),
-    (r"depth-done-\w+\.data", _Done | None),
+    (r"(depth-done-\w+|clinic-done)\.data", _Done | None),
     (r"clinic-uploaded\.data", _Uploaded | None),
     (r"clinic-upload\.(contents|filename)", list[str] | None),
 )

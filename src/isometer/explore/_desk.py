@@ -48,6 +48,11 @@ class Superseded(Exception):
 class Computation:
     """What to compute: the name of a function of `isometer.explore.jobs` and its arguments, as JSON data.
 
+    Attributes:
+        name: of the function.
+        arguments: of it.
+        seconds: that it may take; those of the desk unless given.
+
     Example:
         >>> Computation("card", {"activation": "relu"}).key
         'card {"activation": "relu"}'
@@ -55,6 +60,7 @@ class Computation:
 
     name: str
     arguments: Mapping[str, Any]
+    seconds: float | None = None
 
     @property
     def key(self) -> str:
@@ -93,6 +99,7 @@ class _Process:
         self._popen: subprocess.Popen[str] | None = None
         self._numbers = itertools.count()
         self.started = 0
+        self.told = ""
 
     def start(self) -> None:
         """Have a process that is ready, or raise `IsometerError`."""
@@ -124,6 +131,7 @@ class _Process:
         except (IsometerError, OSError) as problem:
             return IsometerError(str(problem))
         identity = next(self._numbers)
+        self.told = ""
         request = {"id": identity, "job": task.job.name, "arguments": dict(task.job.arguments), "seconds": seconds}
         unwanted = task.ticket.cancelled.is_set
         try:
@@ -183,6 +191,8 @@ class _Process:
                 message = self._inbox.get(timeout=left)
             except queue.Empty:
                 break
+            if message.get("progress") == identity is not None:
+                self.told = str(message["told"])
             # Wakes and late replies to earlier requests are passed over.
             if "gone" in message or "ready" in message or identity in (message.get("id"), message.get("started")):
                 return message
@@ -333,6 +343,12 @@ class Desk:
             found = self._cache.get(job.key)
         return None if found is None else found.value
 
+    def progress(self, tab: str) -> str:
+        """What the computations of a tab said last; empty if none runs or none said anything."""
+        with self._lock:
+            told = [task.process.told for task in self._running if task.ticket.tab == tab and task.process is not None]
+        return next(filter(None, told), "")
+
     def close(self) -> None:
         """End all processes; what is waited for has no answer."""
         with self._arrived:
@@ -394,7 +410,8 @@ class Desk:
                 found = self._cache.get(task.job.key)
                 # A task that was cancelled before it had a process was not woken: it is found here.
                 dropped = task.ticket.cancelled.is_set()
-            outcome = Superseded() if dropped else found if found is not None else process.run(task, self.seconds)
+            seconds = self.seconds if task.job.seconds is None else task.job.seconds
+            outcome = Superseded() if dropped else found if found is not None else process.run(task, seconds)
             with self._lock:
                 self._running.remove(task)
                 task.process = None

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, ClassVar
 
-from isometer.explore._state import ActivationState, ClinicState, DepthState, Reader, State
+from isometer.explore._state import ActivationState, ClinicState, DepthState, Reader, StartState, State
 
 GROUP = "isometer.labs"
 
@@ -24,6 +24,7 @@ class Lab:
         page: module with `PARTS` (which values each part depends on), `layout(state)` and
             `register(app, desk, gallery)`.
         jobs: what it has computed, besides the explorer's own: name → module, function, packages loaded before.
+        about: what it is for, in a sentence.
 
     Example:
         >>> all_labs()["depth"].title
@@ -35,6 +36,7 @@ class Lab:
     state: type[State]
     page: str
     jobs: Mapping[str, tuple[str, str, tuple[str, ...]]] = field(default_factory=dict)
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,36 @@ class NoState(State):
 
 
 _OWN = (
-    Lab("activation", "Activations", ActivationState, "isometer.explore.labs._activation"),
-    Lab("depth", "Depth", DepthState, "isometer.explore.labs._depth"),
-    Lab("clinic", "Clinic", ClinicState, "isometer.explore.labs._clinic"),
+    Lab("start", "Start", StartState, "isometer.explore.labs._start", about="Three guided experiments."),
+    Lab(
+        "activation",
+        "Activations",
+        ActivationState,
+        "isometer.explore.labs._activation",
+        about="what a nonlinearity does to the angle between two inputs, and at which gain signals survive.",
+    ),
+    Lab(
+        "depth",
+        "Depth",
+        DepthState,
+        "isometer.explore.labs._depth",
+        about="what a random network does to a batch, theory beside simulation; two networks against each other.",
+    ),
+    Lab(
+        "clinic",
+        "Clinic",
+        ClinicState,
+        "isometer.explore.labs._clinic",
+        about="examine a model: one of the built-in patients, a network that you write or save, or a doctor's report.",
+    ),
 )
-_ABSENT = Lab("ledger", "Ledger", NoState, "isometer.explore.labs._absent")
+_ABSENT = Lab(
+    "ledger",
+    "Ledger",
+    NoState,
+    "isometer.explore.labs._absent",
+    about="the claims of five papers with verdicts; it comes with the companion.",
+)
 
 
 @cache
@@ -58,7 +85,7 @@ def all_labs() -> dict[str, Lab]:
 
     Example:
         >>> list(all_labs())[:3]
-        ['activation', 'depth', 'clinic']
+        ['start', 'activation', 'depth']
     """
     joined = [entry.load() for entry in entry_points(group=GROUP)]
     found = {lab.name: lab for lab in (*_OWN, *joined)}

@@ -86,7 +86,12 @@ def _shell() -> html.Div:
     header = html.Header(
         [
             html.A("Skip to the lab", href="#main", className="skip"),
-            html.A([html.Span("▚", **aria(hidden="true")), " Isometer"], href="/activation", className="brand"),
+            html.A(
+                [html.Span("▚", **aria(hidden="true")), " Isometer"],
+                href="/start",
+                className="brand",
+                **data(nav="start"),
+            ),
             html.Nav(links, **aria(label="Labs")),
             html.Button("Dark", id="theme-toggle", type="button", className="toggle"),
         ],
@@ -113,7 +118,7 @@ def lab_of(path: str) -> str:
 
     Example:
         >>> lab_of("/depth"), lab_of("/nowhere")
-        ('depth', 'activation')
+        ('depth', 'start')
     """
     name = path.strip("/").split("/")[0]
     return name if name in all_labs() else next(iter(all_labs()))

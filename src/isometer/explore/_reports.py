@@ -1,19 +1,23 @@
-"""Doctor's reports that were loaded into the clinic: checked before anything is shown, and a few kept."""
+"""What was loaded into the clinic: reports, checked before anything is shown, and models, kept as files."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import hashlib
+import shutil
+import tempfile
 import threading
+import weakref
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any
 
 from isometer.errors import IsometerError
 from isometer.explore._state import LIMITS
 from isometer.report._document import WRITE, parse_report
 
-__all__ = ["Shelf", "parsed"]
+__all__ = ["ModelFiles", "Shelf", "decoded", "parsed"]
 
 Report = dict[str, Any]
 _TEXT = 2000  # characters of a text that are kept
@@ -89,6 +93,70 @@ def _prediction(one: dict[str, Any] | None) -> dict[str, Any] | None:
     return None if one is None else {**one, "metrics": one["metrics"] or {}, "note": one["note"] or ""}
 
 
+def decoded(name: str, content: str) -> bytes:
+    """The bytes of a file as a browser's file field passes them on: `data:…;base64,…`.
+
+    Example:
+        >>> decoded("a.json", "data:application/json;base64,e30=")
+        b'{}'
+    """
+    _, _, encoded = content.partition(",")
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):  # the latter for letters that are not ASCII
+        raise IsometerError(f"{name[:80]} did not arrive whole — load it again") from None
+
+
+class ModelFiles:
+    """The models that were loaded, as files in a folder that ends with the program; the oldest make room.
+
+    Their names are made of their content: what a browser calls a file is only ever shown.
+
+    Example:
+        >>> models = ModelFiles()
+        >>> key = models.put("mine.safetensors", b"weights")
+        >>> models.get(key).read_bytes(), models.titles()[key]
+        (b'weights', 'mine.safetensors')
+    """
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._held: OrderedDict[str, str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(self, name: str, content: bytes) -> str:
+        """Keep a model and return its key."""
+        most = int(LIMITS["upload"].high)
+        if len(content) > most:
+            raise IsometerError(f"the model has {len(content)} bytes; expected at most {most} — load a smaller one")
+        key = hashlib.sha256(content).hexdigest()[:16]
+        with self._lock:
+            if self._folder is None:
+                self._folder = Path(tempfile.mkdtemp(prefix="isometer-"))
+                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            self._path(key).write_bytes(content)
+            self._held[key] = name[:80]
+            self._held.move_to_end(key)
+            while len(self._held) > LIMITS["uploads"].high:
+                dropped, _ = self._held.popitem(last=False)
+                self._path(dropped).unlink(missing_ok=True)
+        return key
+
+    def get(self, key: str) -> Path | None:
+        """The file of a key."""
+        with self._lock:
+            return self._path(key) if key in self._held else None
+
+    def titles(self) -> dict[str, str]:
+        """File names by key."""
+        with self._lock:
+            return dict(self._held)
+
+    def _path(self, key: str) -> Path:
+        assert self._folder is not None
+        return self._folder / f"{key}.safetensors"
+
+
 class Shelf:
     """The reports that were loaded, by a key made of their content; the oldest make room.
 
@@ -113,15 +181,6 @@ class Shelf:
             while len(self._held) > LIMITS["uploads"].high:
                 self._held.popitem(last=False)
         return key
-
-    def put_encoded(self, name: str, content: str) -> str:
-        """As `put`, from what a browser's file field hands over: `data:…;base64,…`."""
-        _, _, encoded = content.partition(",")
-        try:
-            raw = base64.b64decode(encoded, validate=True)
-        except (binascii.Error, ValueError):  # the latter for letters that are not ASCII
-            raise IsometerError(f"{name[:80]} did not arrive whole — load it again") from None
-        return self.put(name, raw)
 
     def get(self, key: str) -> Report | None:
         """The report of a key."""

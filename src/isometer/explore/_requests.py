@@ -6,9 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from isometer.explore._desk import Computation
-from isometer.explore._state import LIMITS, ActivationState, DepthState
-
-_NETWORK = ("activation", "norm", "position", "weights", "gain", "residual", "depth", "width", "network")
+from isometer.explore._state import LIMITS, NETWORK, ActivationState, DepthState
 
 
 def card_jobs(state: ActivationState) -> list[Computation]:
@@ -50,7 +48,7 @@ def network_arguments(state: DepthState) -> dict[str, Any]:
     """
     values = asdict(state)
     return {
-        "net": {name: values[name] for name in _NETWORK},
+        "net": {name: values[name] for name in NETWORK},
         "source": state.source,
         "batch": state.batch,
         "seed": state.seed,
@@ -70,6 +68,16 @@ def prediction_job(state: DepthState) -> Computation:
 def own_width_job(state: DepthState) -> Computation:
     """The trajectory that theory predicts for this width."""
     return Computation("own_width", {**network_arguments(state), "rank": state.rank})
+
+
+def pair_jobs(state: DepthState) -> list[Computation]:
+    """Simulation and prediction of the state that this one is compared with; none if it is compared with nothing.
+
+    Example:
+        >>> [job.name for job in pair_jobs(DepthState(against="norm=batch"))], pair_jobs(DepthState())
+        (['simulated', 'predicted'], [])
+    """
+    return [] if state.other is None else [simulation_job(state.other), prediction_job(state.other)]
 
 
 def geometry_job(state: DepthState) -> Computation:

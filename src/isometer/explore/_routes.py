@@ -1,4 +1,4 @@
-"""Addresses besides the page: curves as CSV, and the figures of a gallery."""
+"""Addresses besides the page: curves as CSV, what a computation says, and the figures of a gallery."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGEST = 50_000_000  # bytes of a picture
 
 
 def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
-    """`/csv/LAB/CURVE?STATE` and `/gallery/STUDY/figure.png`."""
+    """`/csv/LAB/CURVE?STATE`, `/progress/TAB` and `/gallery/STUDY/figure.png`."""
 
     def curve_as_csv(lab: str, curve: str) -> Response:
         if lab not in all_labs():
@@ -45,5 +45,9 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         except OSError:
             abort(404)
 
+    def progress(tab: str) -> Response:
+        return Response(desk.progress(tab[:64]), mimetype="text/plain", headers={"Cache-Control": "no-store"})
+
+    app.server.add_url_rule("/progress/<tab>", view_func=progress)
     app.server.add_url_rule("/csv/<lab>/<curve>", view_func=curve_as_csv)
     app.server.add_url_rule("/gallery/<study>/figure.png", view_func=figure)

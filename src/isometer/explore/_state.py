@@ -21,6 +21,7 @@ __all__ = [
     "ActivationState",
     "ClinicState",
     "DepthState",
+    "StartState",
     "State",
     "split_names",
 ]
@@ -50,6 +51,7 @@ LIMITS: dict[str, Limit] = {
     "runs": Limit(2, 50),
     "kept": Limit(0, 20_000_000),  # numbers that a run's backward pass keeps; depth gives way
     "seconds": Limit(0, 20),  # of one computation
+    "examination": Limit(0, 90),  # seconds of a doctor's examination with a stress test
     "layers": Limit(1, 200),  # of the kernel map's iterates
     "rho": Limit(-1, 1),
     "gain": Limit(0.05, 10),
@@ -60,13 +62,15 @@ LIMITS: dict[str, Limit] = {
     "activations": Limit(1, 6),
     "text": Limit(0, 200),  # characters of an expression or a filter
     "network": Limit(0, 1000),  # characters of a network
+    "against": Limit(0, 1500),  # characters of a network that is compared with
     "steps": Limit(1, 2000),  # of a network, as they are executed
     "features": Limit(1, 2048),  # inside a network, positions included
     "query": Limit(0, 4000),  # characters of a URL's query
-    "upload": Limit(0, 16_000_000),  # bytes of a report
-    "uploads": Limit(0, 12),  # reports that are kept
+    "upload": Limit(0, 16_000_000),  # bytes of a report or a model
+    "uploads": Limit(0, 12),  # reports and models that are kept
     "report_layers": Limit(0, 5000),
     "page": Limit(1, 1000),
+    "step": Limit(1, 3),  # of a guided experiment
 }
 """Everything that is bounded, in one place."""
 
@@ -117,7 +121,7 @@ def choice(name: str, options: tuple[str, ...]) -> Reader:
 
 def line(name: str) -> Reader:
     """Reads a line of text of limited length, without control characters."""
-    longest = int(LIMITS["network" if name == "network" else "text"].high)
+    longest = int(LIMITS[name if name in ("network", "against") else "text"].high)
 
     def read(text: str) -> tuple[Any, str | None]:
         clean = " ".join("".join(c if c.isprintable() else " " for c in text).split())
@@ -320,6 +324,10 @@ WEIGHTS = (
 )
 INPUTS = ("gaussian", "orthogonal", "correlated:0.9", "collinear:0.1", "degenerate:2", "power-law:1")
 _RANKS = ("effective_rank", "stable_rank", "soft_rank", "rank")
+NETWORK = ("activation", "norm", "position", "weights", "gain", "residual", "depth", "width", "network")
+"""What of a depth state is the network."""
+SETTING = (*NETWORK, "batch", "source", "seed")
+"""The network and its input."""
 
 
 def rank_choices() -> dict[str, str]:
@@ -353,6 +361,7 @@ class DepthState(State):
     rank: str = "effective_rank"
     own_width: str = "off"
     network: str = ""
+    against: str = ""
 
     readers: ClassVar[Mapping[str, Reader]] = {
         "activation": line("activation"),
@@ -371,7 +380,34 @@ class DepthState(State):
         "rank": lambda text: choice("rank", tuple(rank_choices()))(text),  # metrics may be registered later
         "own_width": choice("own_width", ("on", "off")),
         "network": line("network"),
+        "against": line("against"),
     }
+
+    def pinned(self) -> str:
+        """Network and input as one value, for `against` of a state that is compared with this one.
+
+        Example:
+            >>> DepthState(norm="batch").pinned()
+            'activation=relu&norm=batch'
+        """
+        default = DepthState()
+        # The activation is always there: nothing at all means that nothing is compared.
+        named = [name for name in SETTING if name == "activation" or getattr(self, name) != getattr(default, name)]
+        return urlencode([(name, _text(getattr(self, name))) for name in named])
+
+    @property
+    def other(self) -> DepthState | None:
+        """The state that this one is compared with; what is shown of both is the same.
+
+        Example:
+            >>> DepthState(runs=4, against="norm=batch").other.norm
+            'batch'
+        """
+        if not self.against:
+            return None
+        given = {name: text for name, text in _pairs(self.against).items() if name in SETTING}
+        found, _ = DepthState.read(given)
+        return replace(found, runs=self.runs, rank=self.rank, layer=min(self.layer, found.depth))
 
     def kept(self, depth: int) -> int:
         """Numbers that a run's backward pass keeps at a depth.
@@ -392,15 +428,55 @@ class DepthState(State):
         if self.kept(depth) > budget:
             depth = max(1, budget // self.kept(1))
             notes.append(f"depth {self.depth} at this width and batch needs too much memory; {depth} is used")
-        return replace(self, depth=depth, layer=min(self.layer, depth), position=position), notes
+        against, more = self._settled_against()
+        settled = replace(self, depth=depth, layer=min(self.layer, depth), position=position, against=against)
+        return settled, notes + more
+
+    def _settled_against(self) -> tuple[str, list[str]]:
+        if not self.against:
+            return "", []
+        found = self.other
+        text = "" if found is None else found.pinned()
+        if len(text) <= LIMITS["against"].high:
+            return text, []
+        return "", ["the network to compare with is too long for the address; it is left out"]
+
+
+EXPERIMENTS = ("dies", "norm", "skip")
+"""The guided experiments by name, in their order."""
+
+
+@dataclass(frozen=True)
+class StartState(State):
+    """The start page: which guided experiment, which step of it, and what the reader changed."""
+
+    experiment: str = ""
+    step: int = 1
+    depth: int = 50
+    residual: float = 0.3
+    layer: int = 0
+
+    readers: ClassVar[Mapping[str, Reader]] = {
+        "experiment": choice("experiment", ("", *EXPERIMENTS)),
+        "step": whole("step"),
+        "depth": whole("depth"),
+        "residual": real("residual"),
+        "layer": lambda text: whole("depth")(text) if text.strip() != "0" else (0, None),
+    }
+
+    def settled(self) -> tuple[Self, list[str]]:
+        """A layer that the network has."""
+        return replace(self, layer=min(self.layer, self.depth)), []
 
 
 @dataclass(frozen=True)
 class ClinicState(State):
-    """The clinic: which of the loaded reports, which curve, which layer."""
+    """The clinic: which model or report, which curve, which layer."""
 
     report: str = ""
     other: str = ""
+    network: str = ""
+    stress: str = "off"
     metric: str = ""
     axis: str = "layer"
     layer: int = 0
@@ -410,6 +486,8 @@ class ClinicState(State):
     readers: ClassVar[Mapping[str, Reader]] = {
         "report": line("report"),
         "other": line("other"),
+        "network": line("network"),
+        "stress": choice("stress", ("on", "off")),
         "metric": line("metric"),
         "axis": choice("axis", ("layer", "depth")),
         "layer": lambda text: (int(LIMITS["report_layers"].clamp(_number("layer", text))), None),

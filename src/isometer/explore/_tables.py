@@ -130,4 +130,14 @@ def _depth(state: DepthState, curve: str, desk: Desk, tab: str) -> Columns:
             columns[f"{name} predicted"] = predicted["metrics"][name]
         if state.own_width == "on" and not isinstance(own, IsometerError) and name in own["metrics"]:
             columns |= {f"{name} own width {key}": values for key, values in own["metrics"][name].items()}
-    return columns
+    if state.other is None:
+        return columns
+    pinned = _depth(state.other, curve, desk, tab)
+    return _beside(columns, {f"A: {name}": values for name, values in pinned.items() if name != "layer"})
+
+
+def _beside(columns: Columns, more: Columns) -> Columns:
+    """Columns of two networks, the shorter ones with gaps at their end; layers as many as the deeper one has."""
+    longest = max(len(values) for values in (*columns.values(), *more.values()))
+    padded: Columns = {name: [*values, *[None] * (longest - len(values))] for name, values in (columns | more).items()}
+    return padded | {"layer": list(range(longest))}

@@ -1,8 +1,9 @@
 """A process that computes for the explorer: `python -m isometer.explore._worker`.
 
 It reads one JSON object per line, `{"id": …, "job": …, "arguments": {…}, "seconds": …}` or `{"cancel": id}`. It says
-`{"started": id}` when libraries are loaded, and answers `{"id": …, "result": …}`, `{"id": …, "error": …}`,
-`{"id": …, "stopped": true}` after so many seconds of its own time, or `{"id": …, "cancelled": true}`. Both interrupt
+`{"started": id}` when libraries are loaded, `{"progress": id, "told": …}` while it computes, and answers
+`{"id": …, "result": …}`, `{"id": …, "error": …}`, `{"id": …, "stopped": true}` after so many seconds of its own time,
+or `{"id": …, "cancelled": true}`. Both interrupt
 the computation between two bytecodes, so that what the process has learnt (modules, analyses of activations) is kept;
 loading libraries is never interrupted. It ends when its input does.
 """
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 from isometer.errors import IsometerError
+from isometer.explore._progress import listen
 from isometer.metrics import register
 from isometer.metrics._catalogue import added
 
@@ -130,6 +132,7 @@ class Worker:
             if self._doomed == identity:
                 return {"id": identity, "cancelled": True}
             self._late, self._until = False, time.process_time() + request["seconds"]
+            listen(self._tell)
             self._running = identity
             result = function(**request["arguments"])
             self._running = None
@@ -143,6 +146,14 @@ class Worker:
         except Exception as problem:
             self._running = None
             return {"id": identity, "error": _unexpected(problem), "traceback": traceback.format_exc()}
+
+    def _tell(self, text: str) -> None:
+        """Say how far a computation is. A line is written whole: an interrupt waits until it is out."""
+        identity, self._running = self._running, None
+        self._say({"progress": identity, "told": text[:200]})
+        self._running = identity
+        if identity is not None and self._doomed == identity:
+            raise Cancelled
 
     def _say(self, message: dict[str, Any]) -> None:
         self._sink.write(json.dumps(message) + "\n")

@@ -15,14 +15,15 @@
   }
 
   function mark() {
-    const lab = location.pathname.split("/")[1] || "activation";
-    for (const link of document.querySelectorAll("[data-nav]")) {
+    const lab = location.pathname.split("/")[1] || "start";
+    for (const link of document.querySelectorAll(".top nav [data-nav]")) {
       if (link.dataset.nav === lab) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
   }
 
   function go(path) {
+    rest();
     history.pushState(null, "", path);
     set("place", { data: here() });
     mark();
@@ -91,6 +92,7 @@
   function collect(lab, delay) {
     clearTimeout(waiting);
     waiting = setTimeout(() => {
+      waiting = null;
       const values = {};
       for (const control of lab.querySelectorAll("[data-control]")) {
         const field = fieldOf(control);
@@ -146,7 +148,7 @@
   });
 
   document.addEventListener("click", event => {
-    const target = event.target.closest("[data-remove], [data-save], [data-copy], [data-play], [data-csv], [data-nav], [data-give]");
+    const target = event.target.closest("[data-remove], [data-save], [data-copy], [data-play], [data-csv], [data-nav], [data-give], [data-run]");
     if (!target) return;
     const data = target.dataset;
     if (data.remove) {
@@ -159,6 +161,8 @@
         target.textContent = "Copied";
         setTimeout(() => { target.textContent = "Copy"; }, 1500);
       });
+    } else if (data.run) {
+      run(target);
     } else if (data.play) {
       play(graphOf(data.play));
     } else if (data.csv) {
@@ -261,6 +265,80 @@
     frame = requestAnimationFrame(step);
   }
 
+  // --- play over layers ----------------------------------------------------------------------------------------------
+  const FRAME = 320, FRAMES = 24; // milliseconds between two layers that are shown, and how many of them at most
+  let runner = null;
+
+  function rest() {
+    clearInterval(runner);
+    runner = null;
+    for (const button of document.querySelectorAll("[data-run]")) button.textContent = "Play";
+  }
+
+  /** Run a control from where it stands to its end, from its start if it is there; each picture is waited for. */
+  function run(button) {
+    if (runner) { rest(); return; }
+    const key = button.dataset.run, field = () => fieldOf(document.querySelector(`[data-control="${key}"]`) || document.createElement("i"));
+    const high = Number(button.dataset.high), step = Math.max(1, Math.round(high / FRAMES));
+    if (Number(field().value) >= high) give(key, "0");
+    runner = setInterval(() => {
+      const now = field(), shown = document.querySelector("[data-run]");
+      if (!now || !shown) { rest(); return; }
+      shown.textContent = "Stop";
+      if (waiting || document.querySelector('#main [data-dash-is-loading="true"]')) return;
+      const next = Math.min(high, Number(now.value) + step);
+      give(key, String(next));
+      if (next >= high) rest();
+    }, FRAME);
+  }
+
+  // --- what quantities mean ------------------------------------------------------------------------------------------
+  const tip = document.createElement("div");
+  tip.className = "tip";
+  tip.hidden = true;
+
+  function explain(event) {
+    const term = event.target.closest && event.target.closest("[data-tip]");
+    tip.hidden = !term;
+    if (!term) return;
+    if (!tip.isConnected) document.body.append(tip);
+    tip.textContent = term.dataset.tip;
+    const box = term.getBoundingClientRect(), own = tip.getBoundingClientRect();
+    const below = box.bottom + own.height + 8 < innerHeight;
+    tip.style.left = `${Math.max(8, Math.min(box.left, innerWidth - own.width - 8))}px`;
+    tip.style.top = `${below ? box.bottom + 6 : Math.max(4, box.top - own.height - 6)}px`;
+  }
+
+  const unexplain = () => { tip.hidden = true; };
+  for (const kind of ["pointerover", "focusin"]) document.addEventListener(kind, explain);
+  for (const kind of ["focusout", "keydown", "scroll"]) document.addEventListener(kind, unexplain, true);
+
+  // --- how far an examination is -------------------------------------------------------------------------------------
+  const POLL = 700;
+  let tab = null, since = null;
+
+  async function follow() {
+    const place = document.getElementById("clinic-progress");
+    const busy = place && document.querySelector('#clinic-verdict[data-dash-is-loading="true"]');
+    if (!busy) {
+      since = null;
+      if (place) place.hidden = true;
+      return;
+    }
+    since = since || Date.now();
+    let told = "";
+    try { told = await (await fetch(`/progress/${tab}`)).text(); } catch { /* the server ended */ }
+    if (!place.isConnected || since === null) return;
+    const seconds = Math.round((Date.now() - since) / 1000);
+    place.replaceChildren(`Examining, ${seconds} s: ${told || "loading what is needed"} `);
+    const stop = document.createElement("button");
+    Object.assign(stop, { type: "button", textContent: "Stop" });
+    stop.addEventListener("click", () => { give("other", ""); give("report", ""); });
+    place.append(stop);
+    place.hidden = false;
+  }
+  setInterval(follow, POLL);
+
   let seen = null;
   function cobweb() {
     const ask = String(wanted());
@@ -311,7 +389,7 @@
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     isometer: {
-      place: () => { mark(); return here(); },
+      place: own => { tab = own; mark(); return here(); },
       theme,
       address,
       cobweb,

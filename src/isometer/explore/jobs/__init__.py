@@ -45,6 +45,8 @@ _JOBS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "own_width": (f"{_HERE}._depth", "own_width", _DEPTH[:1]),
     "geometry": (f"{_HERE}._depth", "geometry", _DEPTH),
     "examined": (f"{_HERE}._clinic", "examined", ("isometer.doctor",)),
+    "examined_network": (f"{_HERE}._clinic", "examined_network", ("isometer.doctor", "isometer.nn")),
+    "examined_file": (f"{_HERE}._clinic", "examined_file", ("isometer.doctor", "isometer.nn")),
     "compared": (f"{_HERE}._clinic", "compared", ("isometer.doctor",)),
 }
 

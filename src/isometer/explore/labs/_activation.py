@@ -16,6 +16,8 @@ from isometer.explore._state import ActivationState
 from isometer.explore.labs import parts
 from isometer.explore.pictures import _activation as pictures
 from isometer.explore.pictures._theme import series
+from isometer.metrics._theory_numbers import THEORY_NUMBERS
+from isometer.report._cards import FATES
 from isometer.report._numbers import number as shown
 
 PARTS = {
@@ -25,12 +27,7 @@ PARTS = {
 }
 """Which values each part of the page depends on: a part is computed again only when one of them changes."""
 
-_CASES = {
-    1: "1 · orthogonal",
-    2: "2 · collapse",
-    3: "3 · slow collapse",
-    4: "4 · between",
-}
+_STATEMENT = "001/thm-5.11"  # where cosines go, by cases
 
 
 def layout(state: ActivationState) -> html.Div:
@@ -55,17 +52,23 @@ def layout(state: ActivationState) -> html.Div:
             className="control",
         ),
         parts.select("norm", "Normalisation", t["norm"], {"none": "none", "layer": "layer norm", "rms": "RMS norm"}),
-        parts.select("position", "Norm", t["position"], parts.NORM_PLACES),
+        parts.select("position", "Place of the norm", t["position"], parts.NORM_PLACES),
         parts.number("gain", "Gain g in φ(g·x)", t["gain"], step="any"),
         parts.number("residual", "Residual strength γ", t["residual"], step="any", empty="no skip"),
         parts.select("shown", "Draw φ", t["shown"], {"layer": "normalised", "itself": "as written"}),
         html.H2("Two inputs"),
         parts.slider("rho", "Cosine at the start ρ₀", t["rho"], step=0.01),
         parts.slider("layers", "Layers", t["layers"], step=1),
-        html.H2("Phase diagram"),
-        html.Div(_phase_choice(state), id="phase-choice"),
-        parts.slider("sigma_w", "σ_w of the weights", t["sigma_w"], step=0.01),
-        parts.slider("sigma_b", "σ_b of the biases", t["sigma_b"], step=0.01),
+        html.Div(
+            [
+                html.H2("Phase diagram"),
+                html.Div(_phase_choice(state), id="phase-choice"),
+                parts.slider("sigma_w", "σ_w of the weights", t["sigma_w"], step=0.01),
+                parts.slider("sigma_b", "σ_b of the biases", t["sigma_b"], step=0.01),
+            ],
+            id="phase-controls",
+            className="controls-inner",
+        ),
     ]
     body = [
         parts.notice("activation-notice"),
@@ -79,6 +82,7 @@ def layout(state: ActivationState) -> html.Div:
                     "Drag in the picture to choose ρ₀; the path runs to the fixed point ★.",
                     csv="activation/kernel",
                     height="square",
+                    quantity="kernel_map",
                     buttons=[html.Button("Play", type="button", **parts.data(play="activation-kernel"))],
                 ),
                 parts.picture(
@@ -87,25 +91,34 @@ def layout(state: ActivationState) -> html.Div:
                     "A straight line is an exponential rate; a bent one is slower.",
                     csv="activation/path",
                     height="square",
+                    quantity="distance",
                 ),
-                parts.picture("activation-function", "The function", csv="activation/function"),
+                parts.picture("activation-function", "The function", csv="activation/function", quantity="function"),
                 parts.picture(
                     "activation-hermite",
                     "Hermite spectrum",
                     "c₀²: mean, c₁²: linear part, the rest: nonlinear.",
                     csv="activation/hermite",
+                    quantity="hermite",
                 ),
+            ],
+            className="pictures",
+        ),
+        html.Div(
+            [
                 parts.picture(
                     "activation-phase",
                     "Phase diagram",
-                    "χ < 1: inputs become alike, gradients vanish. χ > 1: inputs are torn apart, gradients explode. "
-                    "Drag in the picture to move.",
+                    "χ < 1: inputs become alike, gradients vanish. χ > 1: nearby inputs decorrelate, gradients "
+                    "explode. Drag in the picture to move.",
                     csv="activation/phase",
                     height="square",
+                    quantity="phase_diagram",
                 ),
                 html.Section(id="activation-point", className="card point", **parts.aria(live="polite")),
             ],
             className="pictures",
+            id="activation-phases",
         ),
         parts.python_card("activation-python"),
     ]
@@ -130,6 +143,8 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         Output("activation-hermite", "figure"),
         Output("activation-kernel", "figure"),
         Output("phase-choice", "children"),
+        Output("activation-phases", "hidden"),
+        Output("phase-controls", "hidden"),
         Input("activation-part-cards", "data"),
         Input("theme", "data"),
         State("activation-notes", "data"),
@@ -152,6 +167,8 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
             pictures.hermite_picture(good, theme),
             pictures.kernel_picture(good, theme),
             _phase_choice(chosen),
+            not _has_phases(state),
+            not _has_phases(state),
         )
 
     @app.callback(
@@ -186,6 +203,11 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         return python_lines.activation_lines(ActivationState.read(query or "")[0])
 
 
+def _has_phases(state: ActivationState) -> bool:
+    """Whether the plane of variances says what happens: a norm or a skip makes other networks of it."""
+    return state.norm == "none" and state.residual is None
+
+
 def _chips(cards: pictures.Cards, theme: str) -> list[Any]:
     return [
         html.Span(
@@ -200,15 +222,15 @@ def _chips(cards: pictures.Cards, theme: str) -> list[Any]:
     ]
 
 
-_ROWS: tuple[tuple[str, str, str], ...] = (
-    ("case", "Case", "Theorem 5.11 of paper 001: where cosines go"),
-    ("fixed_point", "Fixed point ρ*", "the cosine of two inputs at great depth"),
-    ("rate", "Rate per layer", "factor of the distance to ρ*"),
-    ("depth_scale", "Depth scale ξ", "layers in which the distance falls by e"),
-    ("kernel_slope_at_one", "κ′(1)", "above 1 nearby inputs separate and gradients grow"),
-    ("gain_forward", "Gain, forward", "factor of the weights that keeps the signal's size: 1/√E φ²"),
-    ("gain_backward", "Gain, backward", "factor of the weights that keeps the gradient's size: 1/√E φ′²"),
-    ("nonlinearity", "Nonlinearity", "share of the spectrum beyond degree 1"),
+_ROWS = (
+    "case",
+    "fixed_point",
+    "rate",
+    "depth_scale",
+    "kernel_slope_at_one",
+    "gain_forward",
+    "gain_backward",
+    "nonlinearity",
 )
 
 
@@ -218,23 +240,24 @@ def _table(cards: pictures.Cards, theme: str) -> Any:
     head = html.Tr(
         [
             html.Th("Activation", scope="col"),
-            *(html.Th(title, scope="col", title=about) for _, title, about in _ROWS),
+            *(html.Th(parts.term(THEORY_NUMBERS[key].title, key), scope="col") for key in _ROWS),
         ]
     )
     rows = []
     for i, (name, card) in enumerate(cards):
         dot = html.Span(className="dot", style={"background": series(theme, i)})
-        cells = [html.Td(_cell(key, card), className="number") for key, _, _ in _ROWS]
+        cells = [html.Td(_cell(key, card), className="number") for key in _ROWS]
         rows.append(html.Tr([html.Th([dot, name], scope="row"), *cells]))
         told = " ".join(filter(None, (card["conclusion"], card["gradient_sentence"], card["length_sentence"])))
         rows.append(html.Tr(html.Td(html.Div(told), colSpan=len(_ROWS) + 1), className="told"))
-    return html.Table([html.Thead(head), html.Tbody(rows)], className="facts")
+    behind = html.P(["Where cosines go: ", *parts.citations([_STATEMENT]), "."], className="about")
+    return [html.Table([html.Thead(head), html.Tbody(rows)], className="facts"), behind]
 
 
 def _cell(key: str, card: Any) -> str:
     value = card[key]
     if key == "case":
-        return "linear" if value is None else _CASES[value]
+        return FATES[value]
     if key == "rate" and value is None:
         exponent = card["rate_exponent"]
         if exponent is None:
@@ -251,14 +274,8 @@ def _value(value: Any) -> str:
 
 
 def _point(state: ActivationState, point: Any) -> list[Any]:
-    rows = [
-        ("Phase", point["phase"]),
-        ("χ, growth of squared gradients per layer", _value(point["chi"])),
-        ("q*, variance of pre-activations at depth", _value(point["variance"])),
-        ("c*, cosine at depth", _value(point["cosine"])),
-        ("Depth scale of lengths", _value(point["length_scale"])),
-        ("Depth scale of cosines", _value(point["correlation_scale"])),
-    ]
+    keys = ("phase", "chi", "variance", "cosine", "length_scale", "correlation_scale")
+    values = {key: point[key] if key == "phase" else _value(point[key]) for key in keys}
     title = f"{state.phase_of} at σ_w = {state.sigma_w:g}, σ_b = {state.sigma_b:g}"
-    facts = [part for name, value in rows for part in (html.Dt(name), html.Dd(value))]
-    return [html.H3(title), html.P(point["verdict"], className="verdict"), html.Dl(facts)]
+    rows = [(THEORY_NUMBERS[key].title, value, key) for key, value in values.items()]
+    return [html.H3(title), html.P(point["verdict"], className="verdict"), parts.facts(rows)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 
 from isometer.errors import IsometerError
 from isometer.explore._desk import Computation, Desk
-from isometer.explore._reports import Report, Shelf
+from isometer.explore._reports import ModelFiles, Report, Shelf, decoded
 from isometer.explore._state import LIMITS, ClinicState
 from isometer.explore.labs import _clinic_pieces as pieces
 from isometer.explore.labs import parts
@@ -19,10 +20,11 @@ from isometer.explore.pictures._depth import gram_picture
 from isometer.report._doctor_fragments import compared as compared_numbers
 from isometer.report._doctor_metrics import columns, look_at, ordered
 
+_CHOSEN = ("report", "other", "network", "stress")
 PARTS = {
-    "reports": ("report", "other"),
-    "curve": ("report", "other", "metric", "axis", "layer"),
-    "table": ("report", "layer", "page", "find"),
+    "reports": _CHOSEN,
+    "curve": (*_CHOSEN, "metric", "axis", "layer"),
+    "table": (*_CHOSEN, "layer", "page", "find"),
 }
 """Which values each part of the page depends on."""
 
@@ -31,27 +33,55 @@ def layout(state: ClinicState) -> html.Div:
     """The page of a state."""
     t = state.texts()
     controls = [
+        html.Div(id="clinic-choice", className="controls-inner"),
+        parts.select(
+            "stress",
+            "Stress test",
+            t["stress"],
+            {"off": "no: takes seconds", "on": "yes: up to a minute"},
+            hint="Short trainings of copies; they decide whether the model trains.",
+        ),
+        html.H2("A model of yours"),
+        parts.text(
+            "network",
+            "Write a network",
+            t["network"],
+            example=pieces.NETWORK_EXAMPLE,
+            hint="Its weights are drawn at random.",
+        ),
+        parts.give("Examine it", "report", pieces.NETWORK, className="wide"),
         dcc.Upload(
-            html.Button("Load a report (JSON) …", type="button", className="wide"),
+            html.Button("Load a model or a report …", type="button", className="wide"),
             id="clinic-upload",
             multiple=True,
             max_size=int(LIMITS["upload"].high),
-            accept=".json,application/json",
+            accept=".json,.safetensors,application/json",
         ),
-        html.Small("Written by: isometer doctor MODEL --json > report.json", className="about"),
-        html.Div(id="clinic-choice", className="controls-inner"),
-        html.H2("Curve"),
-        html.Div(id="clinic-metric", className="controls-inner"),
-        parts.select(
-            "axis", "Across", t["axis"], {"layer": "layer (order of execution)", "depth": "depth (weight layers)"}
+        html.Small(pieces.FILES, className="about"),
+        html.Div(
+            [
+                html.H2("Curve"),
+                html.Div(id="clinic-metric", className="controls-inner"),
+                parts.select(
+                    "axis",
+                    "Across",
+                    t["axis"],
+                    {"layer": "layer (order of execution)", "depth": "depth (weight layers)"},
+                ),
+                parts.text("find", "Find layers", t["find"], example="name, operation or kind"),
+            ],
+            id="clinic-reading",
+            className="controls-inner",
+            hidden=True,
         ),
-        parts.text("find", "Find layers", t["find"], example="name, operation or kind"),
         parts.hidden("page", t["page"]),
         parts.hidden("layer", t["layer"]),
     ]
     body = [
         dcc.Store(id="clinic-uploaded"),
+        dcc.Store(id="clinic-done"),
         parts.notice("clinic-notice"),
+        html.Div(id="clinic-progress", className="card progress", hidden=True, role="status"),
         html.Div(id="clinic-verdict"),
         html.Div(id="clinic-compared"),
         html.Div(
@@ -65,18 +95,18 @@ def layout(state: ClinicState) -> html.Div:
         html.Div(id="clinic-findings", className="cards"),
         html.Div(id="clinic-table", className="card scroll"),
         html.Div(
-            [parts.picture("clinic-gram", "Cosines between samples", height="square")],
+            [parts.picture("clinic-gram", "Cosines between samples", height="square", quantity="gram")],
             className="pictures",
             id="clinic-grams",
         ),
     ]
-    lead = "What the doctor found in a model: load a report, follow findings to their layers, compare before and after."
+    lead = "Examine a model: the doctor measures it here and now. Follow findings to their layers; compare two models."
     return parts.lab_page("clinic", "Clinic", lead, controls, body)
 
 
 def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
-    """Let the page react. Reports that are loaded stay on the shelf until the server ends."""
-    shelf = Shelf()
+    """Let the page react. Reports and models that are loaded stay until the server ends."""
+    ward = _Ward(desk, Shelf(), ModelFiles())
 
     @app.callback(
         Output("clinic-draft", "data"),
@@ -93,7 +123,7 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         keys, problems = [], []
         for content, name in files:
             try:
-                keys.append(shelf.put_encoded(str(name), str(content)))
+                keys.append(ward.put(str(name), str(content)))
             except IsometerError as problem:
                 problems.append(f"{str(name)[:80]}: {problem}")
         draft: dict[str, str] = {}
@@ -111,6 +141,8 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         Output("clinic-compared", "children"),
         Output("clinic-findings", "children"),
         Output("clinic-metric", "children"),
+        Output("clinic-done", "data"),
+        Output("clinic-reading", "hidden"),
         Input("clinic-part-reports", "data"),
         Input("clinic-uploaded", "data"),
         State("clinic-state", "data"),
@@ -118,11 +150,13 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
     )
     def report(values: Any, uploaded: Any, query: str, tab: str) -> tuple[Any, ...]:
         state, _ = ClinicState.read({**ClinicState.read(query or "")[0].texts(), **(values or {})})
-        first, second, problems = _both(desk, shelf, state, tab, "reports")
+        problems = ward.examine(state, tab)
+        first, second = ward.found(state)
         problems += (uploaded or {}).get("problems", [])
-        choice = pieces.report_choice(shelf, state)
+        choice = pieces.report_choice(ward.titles(), state)
+        done = {"key": secrets.token_hex(4)}  # the curves and the table follow
         if first is None:
-            return choice, parts.messages(problems), pieces.welcome(), [], [], []
+            return choice, parts.messages(problems), pieces.welcome(), [], [], [], done, True
         told = [pieces.verdict_card(first)] + (
             [pieces.verdict_card(second, "Compared with")] if second is not None else []
         )
@@ -133,6 +167,8 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
             _compared(desk, tab, first, second),
             [pieces.finding_card(one, first) for one in ordered(first["findings"])],
             pieces.metric_choice(first, _metric(first, state)),
+            done,
+            False,
         )
 
     @app.callback(
@@ -143,11 +179,11 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         Output("clinic-grams", "hidden"),
         Input("clinic-part-curve", "data"),
         Input("theme", "data"),
-        State("tab", "data"),
+        Input("clinic-done", "data"),
     )
-    def curve(values: Any, theme: str, tab: str) -> tuple[Any, ...]:
+    def curve(values: Any, theme: str, done: Any) -> tuple[Any, ...]:
         state, _ = ClinicState.read(values or {})
-        first, second, _ = _both(desk, shelf, state, tab, "curve")
+        first, second = ward.found(state)
         if first is None:
             return parts.blank(), [], True, parts.blank(), True
         metric = _metric(first, state)
@@ -165,32 +201,66 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         drawn = parts.blank() if gram is None else gram_picture(gram[1], theme, f"layer {gram[0]}")
         return figure, pieces.layer_facts(first, layer), False, drawn, gram is None
 
-    @app.callback(Output("clinic-table", "children"), Input("clinic-part-table", "data"), State("tab", "data"))
-    def table(values: Any, tab: str) -> Any:
+    @app.callback(Output("clinic-table", "children"), Input("clinic-part-table", "data"), Input("clinic-done", "data"))
+    def table(values: Any, done: Any) -> Any:
         state, _ = ClinicState.read(values or {})
-        first, _, _ = _both(desk, shelf, state, tab, "table")
+        first, _ = ward.found(state)
         return [] if first is None else pieces.layer_table(first, state)
 
 
-def _both(
-    desk: Desk, shelf: Shelf, state: ClinicState, tab: str, slot: str
-) -> tuple[Report | None, Report | None, list[str]]:
-    """The two reports of a state, and what is wrong with them."""
-    found: list[Report | None] = []
-    problems: list[str] = []
-    for key in (state.report, state.other):
-        one = shelf.get(key) if key else None
+class _Ward:
+    """Where the two models or reports of a state come from."""
+
+    def __init__(self, desk: Desk, shelf: Shelf, models: ModelFiles) -> None:
+        self._desk, self._shelf, self._models = desk, shelf, models
+
+    def put(self, name: str, content: str) -> str:
+        """Keep a file: a model by its ending, otherwise a report. The key of `ClinicState.report`."""
+        raw = decoded(name, content)
+        if name.lower().endswith(".safetensors"):
+            return pieces.MODEL + self._models.put(name, raw)
+        return self._shelf.put(name, raw)
+
+    def titles(self) -> dict[str, str]:
+        """Names of the files by key."""
+        return {**self._shelf.titles(), **{pieces.MODEL + key: name for key, name in self._models.titles().items()}}
+
+    def examine(self, state: ClinicState, tab: str) -> list[str]:
+        """Have the models of a state examined; what is wrong with them.
+
+        An examination that nobody waits for ends: the newer request of its slot takes its place, even an empty one.
+        """
+        problems = []
+        for slot, key in (("first", state.report), ("second", state.other)):
+            job = self._job(key, state)
+            found = parts.asked(self._desk, tab, slot, [] if job is None else [job])
+            problems += [str(one) for one in found if isinstance(one, IsometerError)]
+            if key and job is None and self._shelf.get(key) is None:
+                problems.append("The file of this address is no longer loaded: load it again.")
+        return problems
+
+    def found(self, state: ClinicState) -> tuple[Report | None, Report | None]:
+        """The two reports of a state, as far as they are there."""
+        first, second = (self._report(key, state) for key in (state.report, state.other))
+        return first, second
+
+    def _report(self, key: str, state: ClinicState) -> Report | None:
+        job = self._job(key, state)
+        return self._shelf.get(key) if job is None else self._desk.remembered(job)
+
+    def _job(self, key: str, state: ClinicState) -> Computation | None:
+        """What examines the model of a key; none for reports."""
+        stress = state.stress == "on"
+        longest = LIMITS["examination"].high if stress else None
+        if key == pieces.NETWORK:
+            return Computation("examined_network", {"network": state.network, "stress": stress}, longest)
         if key.startswith(pieces.PATIENT):
-            # A slot for each: in the same one the second request would cancel the first.
-            [answer] = parts.asked(
-                desk, tab, f"{slot}-{len(found)}", [Computation("examined", {"name": key.removeprefix(pieces.PATIENT)})]
-            )
-            one = None if isinstance(answer, IsometerError) else answer
-            problems += [str(answer)] if isinstance(answer, IsometerError) else []
-        elif key and one is None:
-            problems.append("The report of this address is not loaded any more: load its file again.")
-        found.append(one)
-    return found[0], found[1], problems
+            return Computation("examined", {"name": key.removeprefix(pieces.PATIENT), "stress": stress}, longest)
+        path = self._models.get(key.removeprefix(pieces.MODEL)) if key.startswith(pieces.MODEL) else None
+        if path is None:
+            return None
+        name = self._models.titles().get(path.stem, path.stem)
+        return Computation("examined_file", {"path": str(path), "name": name, "stress": stress}, longest)
 
 
 def _metric(report: Report, state: ClinicState) -> str:

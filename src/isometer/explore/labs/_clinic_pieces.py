@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dash import html
 
-from isometer.explore._reports import Report, Shelf
+from isometer.explore._reports import Report
 from isometer.explore._state import ClinicState
 from isometer.explore.jobs._clinic import EXAMPLES
 from isometer.explore.labs import parts
 from isometer.metrics._catalogue import describe
 from isometer.metrics._metric import GROUPS
+from isometer.metrics._theory_numbers import meaning
 from isometer.report._doctor_fragments import setting, verdict
 from isometer.report._doctor_metrics import columns, evidence_rows, look_at, overview, reading, title_of, where
 from isometer.report._outlook_words import (
@@ -27,31 +28,48 @@ from isometer.report._outlook_words import (
     trained,
 )
 
-PATIENT = "patient:"
+PATIENT, MODEL, NETWORK = "patient:", "model:", "network"
+NETWORK_EXAMPLE = "repeat(dense > act('relu'), 20) > dense(10)"
+FILES = (
+    "A model: isometer.nn.save_network(network, 'network.safetensors'). A report on any other PyTorch model: "
+    "isometer doctor file.py:model --json > report.json"
+)
 _ROWS = 25
 
 
-def report_choice(shelf: Shelf, state: ClinicState) -> list[Any]:
-    """Which reports there are to choose from."""
-    options = {"": "none", **shelf.titles(), **{f"{PATIENT}{name}": f"example: {name}" for name in EXAMPLES}}
-    return [
-        parts.select("report", "Report", state.report, options),
-        parts.select("other", "Compare with", state.other, options),
-    ]
+def report_choice(files: Mapping[str, str], state: ClinicState) -> list[Any]:
+    """Which models and reports there are to choose from."""
+    own = {NETWORK: "the network written below"} if state.network or NETWORK in (state.report, state.other) else {}
+    groups = {
+        "Loaded here": dict(files),
+        "Yours": own,
+        "Patients": {f"{PATIENT}{name}": name for name in EXAMPLES},
+    }
+    return [_choice("report", "Model", state.report, groups), _choice("other", "Compare with", state.other, groups)]
+
+
+def _choice(key: str, label: str, value: str, groups: Mapping[str, Mapping[str, str]]) -> Any:
+    options: list[Any] = [html.Option("none", value="", selected=not value)]
+    for title, group in groups.items():
+        inside = [html.Option(name, value=one, selected=one == value) for one, name in group.items()]
+        options += [html.Optgroup(inside, label=title)] if inside else []
+    return parts.control(key, label, html.Select(options, id=f"control-{key}"))
 
 
 def welcome() -> html.Section:
     """What to do without a report."""
     steps = [
-        html.Li(["Examine a model: ", html.Code("isometer doctor mlp-relu-100 --json > report.json")]),
-        html.Li("Load the file with the button in the controls; load two to compare them."),
-        html.Li(["Or look at an example: ", *_examples()]),
+        html.Li(["Examine a patient with a known condition: ", html.Span(_examples(), className="links")]),
+        html.Li(["Write a network in the controls, such as ", html.Code(NETWORK_EXAMPLE)]),
+        html.Li("Load a network that you saved with isometer.nn.save_network: expression and weights in one file."),
+        html.Li(["For any other PyTorch model: ", html.Code("isometer doctor file.py:model --json > report.json")]),
     ]
-    return html.Section([html.H3("No report yet"), html.Ol(steps)], className="card")
+    about = "Everything is computed on this machine. Files are read as data; nothing in them is executed."
+    return html.Section([html.H3("Choose a model"), html.Ul(steps), html.P(about, className="about")], className="card")
 
 
 def _examples() -> list[Any]:
-    return [parts.give(name, "report", f"{PATIENT}{name}", className="inline") for name in EXAMPLES[:3]]
+    return [parts.give(name, "report", f"{PATIENT}{name}", className="inline") for name in EXAMPLES[:4]]
 
 
 def verdict_card(report: Report, label: str = "") -> html.Section:
@@ -95,7 +113,7 @@ def finding_card(one: Mapping[str, Any], report: Report) -> html.Article:
     metric = look_at(one, columns(report))
     evidence = [part for name, value in evidence_rows(one["evidence"]) for part in (html.Dt(name), html.Dd(value))]
     advice = [
-        html.Li([p["text"], html.Small(f" [{', '.join(p['references'])}]" if p["references"] else "")])
+        html.Li([p["text"], html.Small([" ", *parts.citations(p["references"])])] if p["references"] else p["text"])
         for p in one["prescriptions"]
     ]
     layers = one["layers"]
@@ -116,10 +134,14 @@ def finding_card(one: Mapping[str, Any], report: Report) -> html.Article:
                 className="halves",
             ),
             html.P(links, className="links"),
-            html.P(f"Behind it: {', '.join(one['references'])}", className="about") if one["references"] else None,
+            _behind(one["references"]),
         ],
         className=f"card finding {severity}",
     )
+
+
+def _behind(references: Sequence[str]) -> Any:
+    return html.P(["Behind it: ", *parts.citations(references)], className="about") if references else None
 
 
 def metric_choice(report: Report, chosen: str) -> Any:
@@ -130,7 +152,7 @@ def metric_choice(report: Report, chosen: str) -> Any:
         own = [name for name in known if describe(name).group == group]
         options = [html.Option(describe(name).title, value=name, selected=name == chosen) for name in own]
         groups += [html.Optgroup(options, label=group)] if options else []
-    return parts.control("metric", "Quantity", html.Select(groups, id="control-metric"))
+    return parts.control("metric", "Quantity", html.Select(groups, id="control-metric"), hint=meaning(chosen))
 
 
 def layer_facts(report: Report, layer: int) -> list[Any]:
@@ -139,14 +161,16 @@ def layer_facts(report: Report, layer: int) -> list[Any]:
         return [html.P("The report has no layers.")]
     row = report["layers"][layer]
     last = len(report["layers"]) - 1
-    facts: list[Any] = []
-    for name, values in columns(report).items():
-        if not math.isnan(values[layer]):
-            facts += [html.Dt(describe(name).title), html.Dd(reading(values[layer], describe(name).unit))]
+    facts = [
+        (describe(name).title, reading(values[layer], describe(name).unit), name)
+        for name, values in columns(report).items()
+        if not math.isnan(values[layer])
+    ]
     stepper = html.Div(
         [
             parts.give("‹", "layer", str(layer - 1), disabled=layer <= 0, **parts.aria(label="Previous layer")),
             html.H3(f"Layer {layer}"),
+            parts.play(last),
             parts.give("›", "layer", str(layer + 1), disabled=layer >= last, **parts.aria(label="Next layer")),
         ],
         className="stepper",
@@ -161,7 +185,7 @@ def layer_facts(report: Report, layer: int) -> list[Any]:
         html.P(row["name"], className="path"),
         html.P(about, className="about"),
         html.P(found),
-        html.Dl(facts),
+        parts.facts(facts),
     ]
 
 
@@ -178,7 +202,8 @@ def layer_table(report: Report, state: ClinicState) -> list[Any]:
     every = columns(report)
     shown = set(overview(every))
     known = {name: values for name, values in every.items() if name in shown}
-    head = [html.Th(text, scope="col") for text in ("layer", "name", "operation", *(describe(n).title for n in known))]
+    head = [html.Th(text, scope="col") for text in ("layer", "name", "operation")]
+    head += [html.Th(parts.term(describe(name).title, name), scope="col") for name in known]
     body = []
     for row in rows[(page - 1) * _ROWS : page * _ROWS]:
         at = row["layer"]

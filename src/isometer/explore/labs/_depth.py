@@ -12,31 +12,18 @@ from isometer.errors import IsometerError
 from isometer.explore import _python_lines as python_lines
 from isometer.explore import _requests as requests
 from isometer.explore._desk import Computation, Desk
-from isometer.explore._state import INPUTS, NORMS, WEIGHTS, DepthState, rank_choices
-from isometer.explore.jobs._depth import metrics_with
+from isometer.explore._state import INPUTS, NORMS, SETTING, WEIGHTS, DepthState, rank_choices
+from isometer.explore.jobs._depth import GRADIENT, metrics_with
 from isometer.explore.labs import parts
 from isometer.explore.pictures import _depth as pictures
 from isometer.report._numbers import number as shown
 
-_NETWORK = (
-    "activation",
-    "norm",
-    "position",
-    "weights",
-    "gain",
-    "residual",
-    "depth",
-    "width",
-    "network",
-    "batch",
-    "source",
-    "seed",
-)
 PARTS = {
-    "simulated": (*_NETWORK, "rank", "runs"),
-    "predicted": (*_NETWORK, "rank"),
-    "own": (*_NETWORK, "rank", "own_width"),
-    "geometry": (*_NETWORK, "layer"),
+    "simulated": (*SETTING, "rank", "runs"),
+    "predicted": (*SETTING, "rank"),
+    "own": (*SETTING, "rank", "own_width"),
+    "pair": ("against", "rank", "runs"),
+    "geometry": (*SETTING, "layer"),
     "depth": ("depth",),
 }
 """Which values each part of the page depends on."""
@@ -58,6 +45,21 @@ _INPUT_NAMES = {
     "power-law:1": "power-law spectrum",
 }
 _GRAPHS = ("depth-gap", "depth-rank", "depth-isometry", "depth-gradient")
+_PARTS_COMPUTED = ("simulated", "predicted", "own", "pair")
+_LABELS = {
+    "activation": "activation",
+    "norm": "norm",
+    "position": "norm placed",
+    "weights": "weights",
+    "gain": "gain",
+    "residual": "γ",
+    "depth": "depth",
+    "width": "width",
+    "network": "network",
+    "batch": "batch",
+    "source": "samples",
+    "seed": "seed",
+}
 
 
 def layout(state: DepthState) -> html.Div:
@@ -66,7 +68,7 @@ def layout(state: DepthState) -> html.Div:
     controls = [
         parts.text("activation", "Activation", t["activation"], hint="A name, or an expression in x"),
         parts.select("norm", "Normalisation", t["norm"], {one: _NORM_NAMES[one] for one in NORMS}),
-        parts.select("position", "Norm", t["position"], parts.NORM_PLACES),
+        parts.select("position", "Place of the norm", t["position"], parts.NORM_PLACES),
         parts.select("weights", "Weights", t["weights"], WEIGHTS),
         parts.select("gain", "Gain of the weights", t["gain"], {"forward": "principled: 1/√E φ²", "1": "1"}),
         parts.number("residual", "Residual strength γ", t["residual"], step="any", empty="no skip"),
@@ -94,52 +96,51 @@ def layout(state: DepthState) -> html.Div:
             {"on": "yes", "off": "no"},
             hint="Expansion in 1/width: slower, and only good while depth is well below width.",
         ),
+        parts.hidden("against", t["against"]),
     ]
     body = [
-        *(
-            dcc.Store(id=f"depth-{kind}-{name}")
-            for kind in ("asked", "done")
-            for name in ("simulated", "predicted", "own")
-        ),
+        *(dcc.Store(id=f"depth-{kind}-{name}") for kind in ("asked", "done") for name in _PARTS_COMPUTED),
         parts.notice("depth-notice"),
+        html.Div(id="depth-against", className="card against"),
         html.Div(id="depth-told", className="card told", **parts.aria(live="polite")),
         html.Div(
             [
-                parts.picture("depth-gap", "Orthogonality gap", "0: samples are orthogonal.", csv="depth/trajectories"),
-                parts.picture("depth-rank", "Rank", "Directions that the batch uses.", csv="depth/trajectories"),
-                parts.picture(
-                    "depth-isometry", "Isometry gap", "0: orthogonal and of one length.", csv="depth/trajectories"
-                ),
-                parts.picture(
-                    "depth-gradient",
-                    "Gradient norm",
-                    "Of a random loss, by the weights of each layer.",
-                    csv="depth/trajectories",
-                ),
+                parts.picture("depth-gap", "Orthogonality gap", csv="depth/trajectories", quantity="orthogonality_gap"),
+                parts.picture("depth-rank", "Rank", csv="depth/trajectories", quantity=state.rank),
+                parts.picture("depth-isometry", "Isometry gap", csv="depth/trajectories", quantity="isometry_gap"),
+                parts.picture("depth-gradient", "Gradient norm", csv="depth/trajectories", quantity=GRADIENT),
             ],
             className="pictures",
         ),
-        html.Div(id="depth-layer", className="card layer-control"),
         html.Div(
             [
-                parts.picture(
-                    "depth-gram",
-                    "Gram matrix",
-                    "Cosines between the samples.",
-                    csv="depth/gram",
-                    height="square",
-                ),
-                parts.picture(
-                    "depth-plane",
-                    "Odd-point view",
-                    "The batch in the plane of its longest sample and the mean of the others.",
-                    csv="depth/plane",
-                    height="square",
+                html.Div(id="depth-layer", className="card layer-control"),
+                parts.notice("depth-layer-notice"),
+                html.Div(
+                    [
+                        parts.picture("depth-gram", "Gram matrix", csv="depth/gram", height="square", quantity="gram"),
+                        html.Div(
+                            [
+                                parts.picture(
+                                    "depth-plane",
+                                    "One sample leaves the others",
+                                    "The batch in the plane of its longest sample and the mean of the others.",
+                                    csv="depth/plane",
+                                    height="square",
+                                ),
+                                html.Div(id="depth-odd", className="card told"),
+                            ],
+                            id="depth-odd-view",
+                            className="stack",
+                            hidden=True,
+                        ),
+                    ],
+                    className="pictures",
                 ),
             ],
-            className="pictures",
+            id="depth-one-layer",
+            className="stack",
         ),
-        html.Div(id="depth-odd", className="card told"),
         parts.python_card("depth-python"),
     ]
     lead = "What a random network does to a batch, layer after layer: theory beside simulation."
@@ -151,6 +152,7 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
     _computing(app, desk, "simulated", requests.simulation_job)
     _computing(app, desk, "predicted", requests.prediction_job)
     _computing(app, desk, "own", requests.own_width_job)
+    _computing_pair(app, desk)
 
     @app.callback(
         Output("depth-notice", "children"),
@@ -159,32 +161,50 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         Input("depth-done-simulated", "data"),
         Input("depth-done-predicted", "data"),
         Input("depth-done-own", "data"),
+        Input("depth-done-pair", "data"),
         Input("theme", "data"),
         Input("depth-notes", "data"),
         Input("depth-part-simulated", "data"),
         Input("depth-part-own", "data"),
+        Input("depth-part-pair", "data"),
     )
-    def draw(simulated: Any, predicted: Any, own: Any, theme: str, notes: Any, now: Any, more: Any) -> tuple[Any, ...]:
-        state, _ = DepthState.read({**(now or {}), **(more or {})})
+    def draw(
+        simulated: Any, predicted: Any, own: Any, pair: Any, theme: str, notes: Any, now: Any, more: Any, against: Any
+    ) -> tuple[Any, ...]:
+        state, _ = DepthState.read({**(now or {}), **(more or {}), **(against or {})})
         jobs = (requests.simulation_job(state), requests.prediction_job(state), requests.own_width_job(state))
         simulation, theory, expansion = (desk.remembered(job) for job in jobs)
         results = (simulation, theory, expansion if state.own_width == "on" else None)
-        figures = [pictures.trajectory_picture(metric, *results, theme) for metric in metrics_with(state.rank)]
+        first = [desk.remembered(job) for job in requests.pair_jobs(state)]
+        figures = [_figure(metric, first, results, theme) for metric in metrics_with(state.rank)]
         done = [one or {} for one in (simulated, predicted, own)]
+        notes = [*(notes or []), *([pair["problem"]] if pair and pair.get("key") == state.against else [])]
         problems = [
             one.get("problem") if one.get("key") == job.key else None for one, job in zip(done, jobs, strict=True)
         ]
-        return parts.messages([*filter(None, problems), *(notes or [])]), _told(state, results, problems), *figures
+        return (
+            parts.messages([*filter(None, problems), *(notes or [])]),
+            _told(state, results, problems, first),
+            *figures,
+        )
 
     @app.callback(Output("depth-layer", "children"), Input("depth-part-depth", "data"), State("depth-state", "data"))
     def layer_control(_: Any, query: str) -> Any:
         state, _ = DepthState.read(query or "")
-        return parts.slider("layer", "Layer shown below", str(state.layer), step=1, low=0, high=state.depth)
+        slider = parts.slider("layer", "Layer shown below", str(state.layer), step=1, low=0, high=state.depth)
+        return html.Div([slider, parts.play(state.depth)], className="with-button")
+
+    @app.callback(Output("depth-against", "children"), Input("depth-state", "data"))
+    def against(query: str) -> Any:
+        return _against(DepthState.read(query or "")[0])
 
     @app.callback(
         Output("depth-gram", "figure"),
         Output("depth-plane", "figure"),
         Output("depth-odd", "children"),
+        Output("depth-odd-view", "hidden"),
+        Output("depth-one-layer", "hidden"),
+        Output("depth-layer-notice", "children"),
         Input("depth-part-geometry", "data"),
         Input("theme", "data"),
         State("tab", "data"),
@@ -193,9 +213,12 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
         state, _ = DepthState.read(values or {})
         [found] = parts.asked(desk, tab, "geometry", [requests.geometry_job(state)])
         if isinstance(found, IsometerError):
-            return parts.blank(), parts.blank(), html.P(str(found))
+            # A network that is written out need not have layers of one kind: then there is nothing to show.
+            return parts.blank(), parts.blank(), [], True, bool(state.network), parts.messages([str(found)])
         gram = pictures.gram_picture(found["cosines"], theme, f"layer {state.layer}")
-        return gram, pictures.plane_picture(found, theme), _odd(state, found)
+        if not _sends_one_away(state):
+            return gram, parts.blank(), [], True, False, []
+        return gram, pictures.plane_picture(found, theme), _odd(state, found), False, False, []
 
     @app.callback(Output("depth-python", "children"), Input("depth-state", "data"))
     def python(query: str) -> str:
@@ -221,9 +244,57 @@ def _computing(app: Dash, desk: Desk, name: str, job_of: Callable[[DepthState], 
         return job.key
 
 
-def _told(state: DepthState, results: tuple[Any, Any, Any], problems: list[str | None]) -> list[Any]:
+def _computing_pair(app: Dash, desk: Desk) -> None:
+    """As `_computing`, for both results of the network that is pinned."""
+
+    @app.callback(Output("depth-asked-pair", "data"), Input("depth-part-pair", "data"), State("tab", "data"))
+    def compute(values: Any, tab: str) -> str:
+        state, _ = DepthState.read(values or {})
+        found = parts.asked(desk, tab, "pair", requests.pair_jobs(state))
+        problems = [f"A: {one}" for one in found if isinstance(one, IsometerError)]
+        set_props("depth-done-pair", {"data": {"key": state.against, "problem": " ".join(problems) or None}})
+        return state.against
+
+
+def _figure(metric: str, pinned: list[Any], results: tuple[Any, Any, Any], theme: str) -> Any:
+    """This network with all that is known of it, or the pinned one beside it."""
+    if not pinned:
+        return pictures.trajectory_picture(metric, *results, theme)
+    curves = [("A", pinned[0], pinned[1]), ("B", results[0], results[1])]
+    return pictures.compared_picture(metric, curves, theme)
+
+
+def _against(state: DepthState) -> list[Any]:
+    """What is compared, and the buttons that begin and end it."""
+    if state.other is None:
+        told = html.P("Compare two networks: pin this one as A, then change the controls. Both are drawn.")
+        return [told, html.Div(parts.give("Pin as A", "against", state.pinned()), className="links")]
+    first, second = _differences(state.other, state)
+    told = html.P(
+        [html.Strong("A"), f" (pinned): {first}. ", html.Strong("B"), f" (these controls): {second}."]
+        if first
+        else "A and B are the same network: change a control to change B."
+    )
+    buttons = [parts.give("Pin B as A", "against", state.pinned()), parts.give("Unpin A", "against", "")]
+    return [told, html.Div(buttons, className="links")]
+
+
+def _differences(first: DepthState, second: DepthState) -> tuple[str, str]:
+    """What two networks have that the other has not."""
+    a, b = first.texts(), second.texts()
+    names = [name for name in SETTING if a[name] != b[name]]
+    return tuple(", ".join(f"{_LABELS[name]} {texts[name] or 'none'}" for name in names) for texts in (a, b))  # type: ignore[return-value]
+
+
+def _sends_one_away(state: DepthState) -> bool:
+    """Whether one sample leaves all others, which the view of the odd point shows: recentring alone, with ReLU."""
+    return state.norm == "batch-recenter" and not state.network
+
+
+def _told(state: DepthState, results: tuple[Any, Any, Any], problems: list[str | None], pinned: list[Any]) -> list[Any]:
     simulated, predicted, _ = results
-    lines = [*(predicted["statements"] if predicted is not None else [])]
+    pairs = [("A: ", pinned[1]), ("B: ", predicted)] if pinned else [("", predicted)]
+    lines = [f"{name}{line}" for name, one in pairs if one is not None for line in one["statements"]]
     if predicted is not None and predicted["note"]:
         lines.append(predicted["note"])
     if simulated is not None and simulated["overflow"] is not None:
@@ -241,15 +312,14 @@ def _odd(state: DepthState, found: Any) -> list[Any]:
     odd, lengths = found["odd"], found["lengths"]
     kept = sum(found["kept"]) / len(found["kept"])
     rows = [
-        ("Longest sample", f"{int(odd['index'])} (length {shown(max(lengths), 4)})"),
-        ("Mean length of the others, relative to it", shown(odd["rest_norm_ratio"], 4)),
-        ("Mean angle from it to the others", f"{odd['angle_to_rest_mean']:.1f}°"),
-        ("Mean angle among the others", f"{odd['angle_within_rest_mean']:.1f}°"),
-        ("Share of squared length in the plane drawn", f"{kept:.0%}"),
+        ("Longest sample", f"{int(odd['index'])} (length {shown(max(lengths), 4)})", ""),
+        ("Mean length of the others, relative to it", shown(odd["rest_norm_ratio"], 4), "odd_norm_ratio"),
+        ("Mean angle from it to the others", f"{odd['angle_to_rest_mean']:.1f}°", "odd_angle_deg"),
+        ("Mean angle among the others", f"{odd['angle_within_rest_mean']:.1f}°", "cluster_angle_deg"),
+        ("Share of squared length in the plane drawn", f"{kept:.0%}", ""),
     ]
-    facts = [part for name, value in rows for part in (html.Dt(name), html.Dd(value))]
     about = (
         f"Layer {state.layer} of the first network. Recentring with ReLU sends one sample away from all others and "
         "lets these collapse to a point at 90° to it."
     )
-    return [html.P(about, className="about"), html.Dl(facts, className="pairs")]
+    return [html.P(about, className="about"), parts.facts(rows, className="pairs")]

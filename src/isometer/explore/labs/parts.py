@@ -14,6 +14,8 @@ from dash.exceptions import PreventUpdate
 
 from isometer.explore._desk import Computation, Desk, Superseded
 from isometer.explore._state import LIMITS
+from isometer.metrics._theory_numbers import meaning
+from isometer.report._citations import PAPERS, CitedPaper, cited
 
 NORM_PLACES = {"pre": "before φ", "post": "after φ", "sum": "after the skip’s sum"}
 GRAPH: Any = {"displaylogo": False, "responsive": True, "displayModeBar": False}
@@ -37,6 +39,19 @@ def aria(**values: Any) -> dict[str, Any]:
         {'aria-label': 'Remove relu'}
     """
     return {f"aria-{name}": value for name, value in values.items()}
+
+
+def term(label: Any, quantity: str) -> Any:
+    """The name of a quantity, explained by the catalogue when it is pointed at, touched or reached with the Tab key.
+
+    Example:
+        >>> term("Rank", "effective_rank").to_plotly_json()["props"]["data-tip"]
+        'Directions that the batch uses: exp of the entropy of its spectrum.'
+    """
+    told = meaning(quantity)
+    if not told:
+        return label
+    return html.Span(label, className="term", tabIndex="0", **data(tip=told), **aria(description=told))
 
 
 def control(key: str, label: str, field: Any, hint: str = "", reading: str | None = None) -> html.Label:
@@ -109,6 +124,30 @@ def give(label: Any, key: str, value: str, **more: Any) -> html.Button:
     return html.Button(label, type="button", **data(give=key, value=value), **more)
 
 
+def play(high: int) -> html.Button:
+    """A button that runs the control `layer` from the input to its end."""
+    return html.Button("Play", type="button", className="play", **data(run="layer", high=str(high)))
+
+
+def facts(rows: Iterable[tuple[Any, str, str]], **more: Any) -> html.Dl:
+    """Names, values and the quantity that explains each name."""
+    cells = [cell for name, value, quantity in rows for cell in (html.Dt(term(name, quantity)), html.Dd(value))]
+    return html.Dl(cells, **more)
+
+
+def citations(ids: Iterable[str]) -> list[Any]:
+    """The papers of inventory IDs with title, link and the places in them; IDs of other papers as they are."""
+    found = list(ids)
+    known = [_citation(paper, places) for paper, places in cited(found)]
+    other = [html.Span(one) for one in found if one.partition("/")[0] not in PAPERS]
+    return [part for one in (*known, *other) for part in (one, "; ")][:-1]
+
+
+def _citation(paper: CitedPaper, places: Sequence[str]) -> html.Cite:
+    link = html.A(f"“{paper.title}”", href=paper.link, target="_blank", rel="noopener noreferrer")
+    return html.Cite([f"{paper.cited}, ", link, "".join(f", {place}" for place in places)])
+
+
 def pages(page: int, count: int) -> list[Any]:
     """Buttons to the page before and after."""
     if count <= 1:
@@ -127,10 +166,11 @@ def picture(
     *,
     csv: str = "",
     height: str = "",
+    quantity: str = "",
     buttons: Iterable[Any] = (),
     above: Iterable[Any] = (),
 ) -> html.Section:
-    """A card with a graph, and buttons that download it as PNG and SVG and its curves as CSV."""
+    """A card with a graph of a quantity, and buttons that download it as PNG and SVG and its curves as CSV."""
     saving = [
         *buttons,
         html.Button("PNG", type="button", title=f"Download “{title}” as PNG", **data(save="png", graph=name)),
@@ -141,10 +181,12 @@ def picture(
         saving.append(html.A("CSV", href=f"/csv/{csv}", title=told_csv, **data(csv=csv)))
     else:
         saving.append(html.Button("CSV", type="button", title=told_csv, **data(save="csv", graph=name)))
-    head = html.Header([html.H3(title, id=f"{name}-title"), html.Div(saving, className="downloads")])
+    head = html.Header([html.H3(term(title, quantity), id=f"{name}-title"), html.Div(saving, className="downloads")])
     graph_part = html.Div(dcc.Graph(id=name, config=GRAPH, figure=blank()), className=f"graph {height}".strip())
     told = [html.P(about, className="about")] if about else []
-    return html.Section([head, *told, *above, graph_part], className="card", **aria(labelledby=f"{name}-title"))
+    return html.Section(
+        [head, *told, *above, graph_part], className="card", id=f"{name}-card", **aria(labelledby=f"{name}-title")
+    )
 
 
 def blank() -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from isometer.explore.pictures._theme import Figure, colours, faded, finite, frame, positive
+from isometer.explore.pictures._theme import Figure, colours, faded, finite, frame, positive, series
 from isometer.metrics._catalogue import describe
 
 Result = Mapping[str, Any] | None
@@ -36,9 +36,40 @@ def trajectory_picture(metric: str, simulated: Result, predicted: Result, own: R
             line = _line(layers, _unit(metric, bands[key]), c["own"], f"theory, this width, {key}", "dot", 1.2)
             data.append({**line, "showlegend": False, "hoverinfo": "skip", "hovertemplate": None})
         data.append(_line(layers, _unit(metric, bands["mean"]), c["own"], "theory, this width", "dash", 1.8))
-    curve = None if predicted is None else predicted["metrics"].get(metric)
+    curve = _rows(predicted, metric)
     if curve is not None:
         data.append(_line(layers, _unit(metric, curve), c["predicted"], "theory, ∞ width", "dashdot", 2))
+    return _framed(metric, data, theme)
+
+
+def compared_picture(metric: str, curves: Sequence[tuple[str, Result, Result]], theme: str) -> Figure:
+    """One quantity of several networks over depth, each simulated and predicted at infinite width.
+
+    Args:
+        metric: which.
+        curves: name, simulation and prediction of each; None where there is none yet.
+        theme: light or dark.
+
+    Returns:
+        The figure; a colour a network, solid for simulation and dashed for theory.
+    """
+    data: list[dict[str, Any]] = []
+    for index, (name, simulated, predicted) in enumerate(curves):
+        colour = series(theme, index)
+        rows = _rows(simulated, metric)
+        if simulated is not None and rows is not None:
+            x = simulated["layer"]
+            low, high = (_unit(metric, rows[key]) for key in ("bottom", "top"))
+            data += [{**one, "showlegend": False} for one in _band(x, low, high, colour, f"{name}, 95 % of runs")]
+            data.append(_line(x, _unit(metric, rows["mean"]), colour, name, "solid", 2.4))
+        curve = _rows(predicted, metric)
+        if predicted is not None and curve is not None:
+            data.append(_line(predicted["layer"], _unit(metric, curve), colour, f"{name}, theory", "dash", 1.8))
+    return _framed(metric, data, theme)
+
+
+def _framed(metric: str, data: list[dict[str, Any]], theme: str) -> Figure:
+    """Curves of one quantity with the axes that suit it."""
     entry = describe(metric)
     if entry.reads == "gradient":  # layer 0 is the gradient by the input, another quantity
         data = [{**one, "x": one["x"][1:], "y": one["y"][1:]} for one in data]
@@ -46,7 +77,9 @@ def trajectory_picture(metric: str, simulated: Result, predicted: Result, own: R
     if scaled:
         for one in data:
             one["y"] = positive(one["y"])
-    layout = frame(theme, "layer", entry.label, hovermode="x unified", legend={"font": {"size": 11}})
+    layout = frame(
+        theme, "layer", entry.label, hovermode="x unified", legend={"font": {"size": 11}, "traceorder": "normal"}
+    )
     if scaled:
         layout["yaxis"] |= {"type": "log", "dtick": "D2" if _spread(data) < 1e3 else max(1, round(_decades(data) / 5))}
     elif entry.lower is not None and entry.lower >= 0:
@@ -54,7 +87,7 @@ def trajectory_picture(metric: str, simulated: Result, predicted: Result, own: R
     return {"data": data, "layout": layout}
 
 
-def _rows(result: Result, metric: str) -> Mapping[str, Sequence[float]] | None:
+def _rows(result: Result, metric: str) -> Any:
     return None if result is None else result["metrics"].get(metric)
 
 
