@@ -72,22 +72,8 @@ reason; one that does not help is undone. The model is never left half changed.
 MONITOR = """
 ## Watching training
 
-`SignalMonitor` makes the same measurements every k steps of a training run, on a few samples of the batch, and logs a
-dozen numbers: to TensorBoard, to W&B, to a CSV file or to a function.
-
-```python
-from isometer.doctor.watch import SignalMonitor
-
-monitor = SignalMonitor(model, writer, every=100)
-for x, y in loader:
-    ...
-    optimizer.step()
-    monitor.step(x)
-```
-
-It leaves model, gradients, buffers and generators as they were, skips an observation that would take more than 3 % of
-the training time, catches and logs its own errors, and resumes through `state_dict`.
-`isometer.doctor.watch.lightning.SignalCallback` does the same in a Lightning trainer.
+`SignalMonitor` makes the same measurements while a model trains, densely at first and sparsely later, within 3 % of the
+training time, and warns before the loss shows trouble; see [Watch a training run](howto/watching.md).
 
 `isometer.doctor.width_check(factory, [64, 128, 256], batch)` measures the same model at several widths and says
 how each representation scales with it, at the start or after some steps of training.

@@ -365,6 +365,7 @@ def reliability() -> dict[str, list[int]]:
     return {key: list(one[key]) for key in ("found", "alarms")}
 
 
+@cache
 def trial_sentence() -> str:
     """The same for people who have not read the page."""
     sentences = []

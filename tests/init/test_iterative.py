@@ -212,3 +212,18 @@ def test_rank_pretraining_refuses(batch: torch.Tensor, options: dict, message: s
 
 
 # --- what must not be written to --------------------------------------------------------------------------------------
+
+
+def test_leading_directions_alone_lose_the_others() -> None:
+    """The rows of a convolution then have no part in the other directions: V′ Σ^(−½) Uᵀ over as many as outputs."""
+    made = torch.Generator().manual_seed(0)
+    batch = torch.randn(40, 3, 6, 6, generator=made, dtype=torch.float64)
+    model = nn.Sequential(nn.Conv2d(3, 3, 3, padding=1, bias=False)).double()
+    iterative_orthogonalization_(model, batch, frame="slice", leading=True, seed=0)
+    unfolded = nn.functional.unfold(batch, 3, padding=1).permute(0, 2, 1).reshape(-1, 27)
+    _, sizes, right = torch.linalg.svd(unfolded, full_matrices=False)
+    weight = model[0].weight.detach().flatten(1)
+    assert (weight @ right[3:].T).abs().max() < 1e-10 * weight.norm()
+    rows = unfolded[:: len(unfolded) // 3][:3]
+    expected = (rows @ right[:3].T / sizes[:3] ** 1.5) @ right[:3]  # V′ Σ^(−½) Uᵀ with V′ = rows U Σ⁻¹
+    assert torch.allclose(weight / weight.norm(), expected / expected.norm(), atol=1e-8)

@@ -16,6 +16,7 @@ from isometer.trial._members import Member
 from isometer.trial._specimen import After, Specimen
 from isometer.trial._tasks import TASKS
 
+PUBLISHED = {"fashion-mnist", "mnist", "cifar10"}
 BLUEPRINT = Blueprint("friedman", 16, 2, options={"activation": "ReLU"})
 OUTSIDE = {"input": "input", "target": "targets", "loss": "loss", "size": "input"}
 """What is guilty, by group of faults that leave the model alone."""
@@ -107,7 +108,8 @@ def test_every_fault_has_the_part_of_its_group(fault: str) -> None:
     """In a family whose batch norm changes when it runs, and one whose builder makes new classes."""
     for name in ("pointnet", "mlp-mixer"):
         family, rng = family_named(name), np.random.default_rng(0)
-        blueprint = family.draw(rng, False)
+        # Pictures of the published sets are not on every machine.
+        blueprint = next(one for one in iter(lambda: family.draw(rng, False), None) if one.task not in PUBLISHED)
         severity = FAULTS[fault].draw(rng)
         one = Member(f"{name}/0", name, "0", blueprint, blueprint, fault, severity, False, 0.01)
         try:

@@ -17,8 +17,9 @@ from isometer.doctor.causes._data import ScaledLoss
 from isometer.errors import IsometerError
 from isometer.trial import Blueprint, _treated
 from isometer.trial._faults import FAULTS, SIZES
+from isometer.trial._guilty import GUILTY
 from isometer.trial._members import Member, specimen
-from isometer.trial._records import sibling_name, treated, truths, write_records
+from isometer.trial._records import read_records, sibling_name, treated, truths, write_records
 from isometer.trial._specimen import Specimen
 from isometer.trial._treated import repair_in_place, treated_record
 from isometer.trial._treated_table import UNTREATABLE, TreatedCase, treatable, treatment_row, treatment_rows
@@ -187,13 +188,12 @@ def member(number: int, fault: str | None, **severity: Any) -> Member:
 
 def test_the_untreatable_are_faults_and_the_rest_is_treatable() -> None:
     assert UNTREATABLE.keys() <= {*FAULTS, *SIZES}
-    assert not treatable(member(0, "targets-shuffled", share=1.0))
-    assert not treatable(member(0, None))
-    assert treatable(member(0, "input-tiny", factor=1e-3))
-    assert treatable(member(0, "loss-negated"))
-    assert treatable(member(0, "pruned", share=0.99))
-    deeper = Member("mlp-relu/0", "mlp-relu", "0", BLUEPRINT, BLUEPRINT.changed(depth=3), "x", {}, False, 0.01)
-    assert not treatable(deeper)
+    assert not treatable("targets-shuffled", "targets")
+    assert not treatable(None, "none")
+    assert not treatable("x", "structure")
+    assert treatable("input-tiny", "input")
+    assert treatable("loss-negated", "loss")
+    assert treatable("pruned", "modules")
 
 
 def test_rows_of_a_folder(tmp_path: Path) -> None:
@@ -215,6 +215,8 @@ def test_rows_of_a_folder(tmp_path: Path) -> None:
             stage.path, {label: {"of": stage._digests[label], "code": "", **one} for label, one in rows.items()}
         )
     adam, sgd = treatment_rows(tmp_path, members)
+    assert read_records(tmp_path / GUILTY).keys() == {"mlp-relu/0", "mlp-relu/1", "mlp-relu/2"}  # the sick ones
+    assert [adam, sgd] == treatment_rows(tmp_path, members)  # now from the file
     assert (adam.cured.found, adam.cured.of) == (1, 2)
     assert adam.not_cured == ("mlp-relu/1 (loss-negated): 0.01",)
     assert (adam.worse.found, adam.worse.of, adam.changed.found) == (0, 1, 0)

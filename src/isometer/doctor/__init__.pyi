@@ -25,3 +25,4 @@ from .stress._stress import Stress as Stress
 from .treatment._apply import treat as treat
 from .treatment._record import Treatment as Treatment
 from .watch._monitor import SignalMonitor as SignalMonitor
+from .watch._warnings import TrainingWarning as TrainingWarning

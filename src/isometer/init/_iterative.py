@@ -29,6 +29,7 @@ def iterative_orthogonalization_(
     frame: Frame = "polar",
     output_norm: float | None = None,
     rectangular: bool = False,
+    leading: bool = False,
     seed: int = 0,
     layers: Sequence[str] | str | None = None,
 ) -> InitOutcome:
@@ -53,6 +54,9 @@ def iterative_orthogonalization_(
             or a Haar draw their lengths drift apart from layer to layer.
         output_norm: Frobenius norm of W H over the batch, 1 in the paper; by default that of mean square 1.
         rectangular: set layers that are not square too.
+        leading: keep only as many singular directions as the layer has outputs, the leading ones; the others are
+            lost. It matters to convolutions, whose patches have k² times the directions. With `frame="slice"` this is
+            what the public code of 003 does to convolutions.
         seed: of the Haar draws, and of the generators while the model runs.
         layers: patterns of module names to which the model is restricted.
 
@@ -92,7 +96,7 @@ def iterative_orthogonalization_(
                     f"layer {t.name!r} runs more than once; expected one input to set its weights from — leave it out "
                     "with layers=[…]"
                 )
-            weight, numbers = _solve(t, inputs[0].detach(), exponent, frame, output_norm, seed, index)
+            weight, numbers = _solve(t, inputs[0].detach(), exponent, frame, output_norm, seed, index, leading=leading)
             t.write(weight)
             if t.bias is not None:
                 t.bias.zero_()
@@ -174,7 +178,15 @@ def _eligible(found: Sequence[WeightTarget], rectangular: bool) -> tuple[list[We
 
 
 def _solve(
-    t: WeightTarget, inputs: Tensor, exponent: float, frame: Frame, output_norm: float | None, seed: int, index: int
+    t: WeightTarget,
+    inputs: Tensor,
+    exponent: float,
+    frame: Frame,
+    output_norm: float | None,
+    seed: int,
+    index: int,
+    *,
+    leading: bool,
 ) -> tuple[Tensor, dict[str, float]]:
     """The weights `(out, in · k …)` in float64, and what was measured."""
     rows, columns = t.weight.shape[0], t.fan_in
@@ -193,6 +205,9 @@ def _solve(
     # U and Σ² from the features × features matrix, however many samples or patches there are
     squares, vectors = torch.linalg.eigh(second)
     sizes = squares.clamp_min(0).sqrt()  # rounding leaves eigenvalues below 0
+    if leading:
+        columns = min(rows, columns)
+        sizes, vectors = sizes[-columns:], vectors[:, -columns:]  # in rising order
     largest = float(sizes[-1])
     clamped = int((sizes < _FLOOR * largest).sum())
     sizes = sizes.clamp_min(_FLOOR * largest)

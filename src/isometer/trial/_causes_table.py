@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isometer.trial._culprits import Culprits, Part, culprits, named
+from isometer.trial._culprits import Culprits, Part, named
+from isometer.trial._guilty import guilty
 from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, causes
 from isometer.trial._shares import Share, share
@@ -61,15 +62,18 @@ def accused(folder: Path, members: Sequence[Member]) -> list[Accused]:
     """The sick models whose fault is at a part that can be named, as far as the doctor was asked about them."""
     members = distinct(members)
     truth, said = verdicts(folder, members), causes(folder, members).records()
-    found = []
+    sick: dict[str, tuple[str, ...]] = {}
     for member in members:
-        sick = tuple(o for o in OPTIMIZERS if member.name in truth[o] and truth[o][member.name].verdict == "sick")
-        if member.fault is None or not sick or member.name not in said:
-            continue
-        guilty = culprits(member)
-        if guilty.part in PARTS:
-            found.append(Accused(member.name, member.fault, sick, guilty, blamed(said[member.name])))
-    return found
+        with_these = tuple(o for o in OPTIMIZERS if member.name in truth[o] and truth[o][member.name].verdict == "sick")
+        if member.fault is not None and with_these and member.name in said:
+            sick[member.name] = with_these
+    faults = {member.name: str(member.fault) for member in members}
+    parts = guilty(folder, [member for member in members if member.name in sick])
+    return [
+        Accused(name, faults[name], sick[name], part, blamed(said[name]))
+        for name, part in parts.items()
+        if part.part in PARTS
+    ]
 
 
 def blamed(record: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:

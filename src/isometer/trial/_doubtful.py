@@ -7,6 +7,7 @@ from pathlib import Path
 
 from isometer.doctor.stress._outlook import judged
 from isometer.trial._fit import evidence
+from isometer.trial._guilty import guilty
 from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, stresses
 from isometer.trial._table import verdicts
@@ -38,12 +39,17 @@ def doubtful(folder: Path, members: Sequence[Member]) -> set[tuple[str, str]]:
 
 def worth_treating(folder: Path, members: Sequence[Member]) -> set[tuple[str, str]]:
     """Of the doubtful, the sick ones that are treatable, and those that train: the others count in no row."""
-    truth, by_name = verdicts(folder, members), {member.name: member for member in members}
-
-    def counts(name: str, optimizer: str) -> bool:
-        known = truth[optimizer].get(name)
-        return known is not None and (
-            known.verdict == "trains" or (known.verdict == "sick" and treatable(by_name[name]))
-        )
-
-    return {(name, optimizer) for name, optimizer in doubtful(folder, members) if counts(name, optimizer)}
+    truth = verdicts(folder, members)
+    known = {
+        (name, optimizer): truth[optimizer][name].verdict
+        for name, optimizer in doubtful(folder, members)
+        if name in truth[optimizer]
+    }
+    sick = {name for (name, _), verdict in known.items() if verdict == "sick"}
+    faults = {member.name: member.fault for member in members}
+    parts = guilty(folder, [member for member in members if member.name in sick])
+    return {
+        pair
+        for pair, verdict in known.items()
+        if verdict == "trains" or (verdict == "sick" and treatable(faults[pair[0]], parts[pair[0]].part))
+    }

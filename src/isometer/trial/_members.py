@@ -6,7 +6,7 @@ import hashlib
 import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,8 @@ class Member:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return asdict(self)
+        # Not `asdict`, whose deep copies are most of the time that the tables of a trial take.
+        return {**vars(self), "sound": {**vars(self.sound)}, "blueprint": {**vars(self.blueprint)}}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Member:
@@ -111,9 +112,9 @@ def draw_members(
         Models.
 
     Example:
-        >>> member = next(draw_members(["mlp-relu"], per_family=1, large=0))
-        >>> member.name, member.sound.task in ("fashion-mnist", "mnist", "cifar10", "teacher", "friedman")
-        ('mlp-relu/0', True)
+        >>> member = next(draw_members(["deep-cross"], per_family=1, large=0))
+        >>> member.name, member.sound.task in ("teacher", "friedman")
+        ('deep-cross/0', True)
     """
     rules = round_numbered(round)
     chosen = [family_named(name) for name in names] if names is not None else list(families(round).values())

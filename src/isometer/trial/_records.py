@@ -10,6 +10,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,13 @@ def _version(name: str) -> str:
 def _read(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {"records": {}}
+    state = path.stat()
+    return _read_state(path, (state.st_ino, state.st_mtime_ns, state.st_size))
+
+
+@lru_cache(maxsize=16)
+def _read_state(path: Path, state: tuple[int, int, int]) -> dict[str, Any]:
+    """The content of a file in one state; a table asks for the same file dozens of times."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         return {**data, "records": {name: dict(record) for name, record in data["records"].items()}}
@@ -191,6 +199,11 @@ def _nothing(job: Job, found: Mapping[str, xarray.Dataset]) -> xarray.Dataset:
 def _model(member: Member) -> dict[str, Any]:
     record = member.to_dict()
     return {key: record[key] for key in ("family", "blueprint", "fault", "severity")}
+
+
+def member_digest(member: Member) -> str:
+    """What tells a member from one of another draw."""
+    return _digest({**_model(member), "sound": _sibling(member)["blueprint"]})
 
 
 def _sibling(member: Member) -> dict[str, Any]:

@@ -39,9 +39,10 @@ class Decide(Protocol):
 
 
 def decided(made: Specimen, *, optimizer: str, seed: int) -> Sequence[Repair]:
-    """What `treat` does to a model and advises, nothing if the doctor says that the model trains."""
+    """What `treat` does to a model and advises, nothing if the doctor says that it trains, if only slowly, and blames
+    no part of it."""
     report = report_of(made, seed=seed, optimizer=optimizer)
-    if report.healthy:
+    if report.healthy and not report.causes:
         return ()
     loss, batches = loss_and_batches(made, seed=seed)
     found = treat(made.model, report, batch=None, fresh=batches, loss=loss, optimizer=optimizer, budget=_SECONDS)

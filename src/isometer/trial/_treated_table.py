@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from isometer.trial._culprits import culprits
+from isometer.trial._culprits import Part
+from isometer.trial._guilty import guilty
 from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS, sibling_name, treated, truths
 from isometer.trial._shares import Share, share
@@ -96,38 +98,33 @@ class TreatedCase:
         return own.share, self.changed and own.high < 1
 
 
-def treatable(member: Member) -> bool:
-    """Whether a repair can undo its fault: it is at a part of the model or its training, and not untreatable.
+def treatable(fault: str | None, part: Part) -> bool:
+    """Whether a repair can undo a fault: it is at a part of the model or its training, and not untreatable.
 
     Example:
-        >>> from isometer.trial import Blueprint
-        >>> sound = Blueprint("friedman", 16, 2, options={"activation": "ReLU"})
-        >>> names = "mlp-relu/0", "mlp-relu", "0"
-        >>> [treatable(Member(*names, sound, sound, fault, {}, False, 0.0)) for fault in ("input-lost", "input-nan")]
-        [False, True]
+        >>> treatable("input-lost", "input"), treatable("input-nan", "input"), treatable("too-deep", "structure")
+        (False, True, False)
     """
-    return member.fault not in UNTREATABLE and culprits(member).part in TREATABLE_PARTS
+    return fault not in UNTREATABLE and part in TREATABLE_PARTS
 
 
 def treatment_rows(folder: Path, members: Sequence[Member]) -> list[TreatmentRow]:
     """One row per optimizer, of the models with a clear truth that were treated."""
     members = distinct(members)
     known, after = truths(folder, members).records(), treated(folder, members).records()
-    table = []
-    for optimizer in OPTIMIZERS:
-        sick: list[TreatedCase] = []
-        well: list[TreatedCase] = []
+    judged: dict[str, dict[str, list[TreatedCase]]] = {optimizer: defaultdict(list) for optimizer in OPTIMIZERS}
+    for optimizer, cases in judged.items():
         for member in members:
-            outcome = _outcome(member, optimizer, known, after)
-            if outcome is None:
-                continue
-            verdict = compare(outcome.before, outcome.sound).verdict
-            if verdict == "trains":
-                well.append(outcome)
-            elif verdict == "sick" and treatable(member):
-                sick.append(outcome)
-        table.append(treatment_row(optimizer, sick, well))
-    return table
+            if (outcome := _outcome(member, optimizer, known, after)) is not None:
+                cases[compare(outcome.before, outcome.sound).verdict].append(outcome)
+    sick = {case.name for cases in judged.values() for case in cases["sick"]}
+    parts = guilty(folder, [member for member in members if member.name in sick])
+    return [
+        treatment_row(
+            optimizer, [case for case in cases["sick"] if treatable(case.fault, parts[case.name].part)], cases["trains"]
+        )
+        for optimizer, cases in judged.items()
+    ]
 
 
 def treatment_row(optimizer: str, sick: Sequence[TreatedCase], well: Sequence[TreatedCase]) -> TreatmentRow:

@@ -59,7 +59,7 @@ def verdict_counts(folder: Path, members: Sequence[Member]) -> list[VerdictCount
             said = dict.fromkeys(failed[optimizer], "unknown")
             for place, (name, own) in enumerate(found.names):
                 if own == optimizer:
-                    said[name] = verdict_of(float(chances[place]), batch)
+                    said[name] = verdict_of(float(chances[place]), batch, held_back=found.held_back[place])
             table.append(_counts(optimizer, batch, said, clear[optimizer], sound))
     return table
 

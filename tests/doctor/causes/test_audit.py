@@ -13,7 +13,7 @@ from torch import nn
 from isometer.doctor import diagnose
 from isometer.doctor.causes._activations import activation_repairs
 from isometer.doctor.causes._explanation import _left_over
-from isometer.doctor.causes._repair import Repair
+from isometer.doctor.causes._repair import Repair, RepairKind
 from isometer.doctor.causes._search import SearchOutcome, search
 
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -85,6 +85,9 @@ def test_what_was_not_tried_is_not_said_to_be_of_no_help() -> None:
     assert not blamed
 
 
+KINDS: tuple[RepairKind, ...] = ("weights", "norm")
+
+
 class Late:
     """Trainings that learn nothing, with no time for a second one."""
 
@@ -113,6 +116,73 @@ def test_a_search_that_was_cut_short_says_so() -> None:
     assert runs.tried == 1
     runs = Late()
     assert search(runs, "adam", [repair("weights")]).complete  # everything was tried
+
+
+class OnPurpose:
+    """Trainings in which the repair of the norm helps, unless a kernel that is odd on purpose is redrawn as well."""
+
+    before, tried, late = 0.0, 0, False
+    steps, rates = 160, (0.1,)
+
+    def race(self, repairs: Sequence[Repair]) -> float:
+        self.tried += 1
+        kinds = {one.kind for one in repairs}
+        return 0.6 if kinds == {"norm"} else 0.0
+
+    def progress(self, repairs: Sequence[Repair], goal: float = math.inf) -> float:
+        return self.race(repairs)
+
+    best = 0.6
+
+    def helps(self, progress: float) -> bool:
+        return progress > 0.1
+
+    def longer(self) -> bool:
+        return False
+
+
+def test_a_part_that_is_odd_on_purpose_does_not_hide_a_cause() -> None:
+    odd = [
+        Repair(kind, (str(place),), "", f"it is {kind}", 3.0, lambda model: None) for place, kind in enumerate(KINDS)
+    ]
+    runs: Any = OnPurpose()
+    found = search(runs, "sgd", odd)
+    assert [[one.kind for one in group] for group, _ in found.needed] == [["norm"]]
+    assert (found.repaired, found.complete) == (0.6, True)
+
+
+class LearnsLate:
+    """Trainings that learn nothing in a few steps, and with anything redrawn a lot in many."""
+
+    before, tried, late, best = 0.0, 0, False, 0.6
+    steps, rates = 40, (0.1,)
+
+    def race(self, repairs: Sequence[Repair]) -> float:
+        self.tried += 1
+        return 0.6 if self.steps == 160 else 0.01
+
+    def progress(self, repairs: Sequence[Repair], goal: float = math.inf) -> float:
+        return self.race(repairs)
+
+    def helps(self, progress: float) -> bool:
+        return progress > 0.1
+
+    def longer(self) -> bool:
+        more, self.steps = self.steps < 160, 160
+        return more
+
+
+def test_many_steps_are_tried_where_nothing_is_odd_and_few_teach_nothing() -> None:
+    runs: Any = LearnsLate()
+    found = search(runs, "sgd", [repair("weights")])
+    assert (found.steps, found.repaired) == (160, 0.6)
+    assert [[one.kind for one in group] for group, _ in found.needed] == [["weights"]]
+
+
+def test_time_that_runs_out_among_odd_parts_is_told() -> None:
+    odd = [Repair(kind, ("0",), "", f"it is {kind}", 3.0, lambda model: None) for kind in KINDS]
+    runs: Any = Late()
+    assert not search(runs, "sgd", odd).complete
 
 
 def test_no_effect_is_larger_than_the_best_that_was_reached() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -97,6 +98,37 @@ def test_targets_in_other_units_are_met_by_the_output() -> None:
     nn.init.zeros_(model.bias)
     repair.change(model)
     assert abs(float(model(inputs(64, 4)).detach().mean()) - 300) < 1
+
+
+@pytest.mark.parametrize("loss", [nn.functional.mse_loss, nn.functional.l1_loss])
+@pytest.mark.parametrize("scale", [0.01, 300.0])
+def test_units_of_targets_do_not_change_the_gradients(loss: Any, scale: float) -> None:
+    """Those of standardised targets, whatever the loss: it has units as well, of the targets or of their squares."""
+    x, standard = inputs(256, 4), inputs(256, 1, seed=1)
+    standard = (standard - standard.mean()) / standard.std(correction=0)
+    targets = 7 * scale + scale * standard
+
+    def gradient(goal: Tensor, *, mended: bool) -> Tensor:
+        torch.manual_seed(0)
+        model = nn.Linear(4, 1)
+        if mended:
+            (repair,) = target_repairs([goal], model(x).detach(), loss)
+            repair.change(model)
+        loss(model(x), goal).backward()
+        assert model.weight.grad is not None
+        return model.weight.grad
+
+    expected = gradient(standard, mended=False)
+    assert torch.allclose(gradient(targets, mended=True), expected, rtol=1e-3, atol=1e-5)
+    assert not torch.allclose(gradient(targets, mended=False), expected, rtol=0.5)
+
+
+def test_a_loss_of_which_nothing_is_known_keeps_its_gradients() -> None:
+    def peculiar(output: Tensor, target: Tensor) -> Tensor:
+        raise ValueError("only for my own model")
+
+    (repair,) = target_repairs([300 + inputs(64, 1)], torch.zeros(64, 1), peculiar)
+    assert repair.change.loss == 1.0  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("sound", [inputs(64, 1), torch.randint(0, 10, (64,))])

@@ -94,9 +94,9 @@ def test_treatment_and_monitor_leave_the_model_alone() -> None:
     model[0].weight.data.mul_(100)
     before, report = state(model), diagnose(model, x)
     treat(model, report, batch=x)
-    monitor = SignalMonitor(model, every=1, budget=None)
-    monitor.step(x)
-    assert monitor.observations == 1
+    with SignalMonitor(model, when=1, budget=None) as monitor:
+        monitor.step(batch=x)
+    assert len(monitor.observations) == 1
     assert state(model) == before
 
 

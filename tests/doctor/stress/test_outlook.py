@@ -58,6 +58,19 @@ def test_what_the_model_could_learn_counts_against_it() -> None:
     assert both[0] == "sick"
 
 
+@pytest.mark.parametrize(("repaired", "verdict"), [(NAN, "trains"), (0.6, "trains"), (0.8, "slow"), (0.2, "trains")])
+def test_what_learns_less_than_half_of_what_it_could_is_slow(repaired: float, verdict: str) -> None:
+    """However likely it is to train: what is odd about it costs the other half."""
+    seen = Evidence(0.35, 0.9, 0.4, 0.9, early=0.3, repaired=repaired)
+    found, probability = judged(seen)
+    assert probability > 0.9
+    assert (found, seen.held_back) == (verdict, verdict == "slow")
+
+
+def test_what_is_held_back_and_learns_nothing_is_sick() -> None:
+    assert judged(Evidence(0.01, 0.0, 0.0, 0.0, early=0.0, repaired=0.9))[0] == "sick"
+
+
 GOOD, BAD, NONE = Evidence(0.9, 0.9, 0.9, 0.9), Evidence(0.0, 0.0, 0.9, 0.9), Evidence(0.0, 0.0, 0.0, 0.0)
 
 

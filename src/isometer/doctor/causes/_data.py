@@ -162,12 +162,13 @@ def _fit(values: Tensor) -> _Fit | None:
     return _Fit(mean, scale, None if factors is None else factors.float(), max(size for size, _ in odd), words)
 
 
-def target_repairs(targets: Sequence[Any], output: Any) -> list[Repair]:
+def target_repairs(targets: Sequence[Any], output: Any, loss: Loss = usual_loss) -> list[Repair]:
     """What is odd about the targets of a regression, put right behind the model: at most one repair.
 
     Args:
         targets: of some batches.
         output: what the model returns for one.
+        loss: of output and target; its units are those of the targets.
 
     Example:
         >>> target_repairs([1000 + torch.randn(64, 1)], torch.zeros(64, 1))[0].modules
@@ -190,25 +191,62 @@ def target_repairs(targets: Sequence[Any], output: Any) -> list[Repair]:
     if max(offset, units) <= 0:
         return []
     words = f"the targets have mean {mean:.2g} and standard deviation {scale:.2g}"
+    change = InUnits(mean, scale, _standard_loss(loss, targets[0], output, mean, scale))
     advice = "Standardise the targets, or have the readout return them in their units: start it at their mean and size."
-    return [Repair("targets", (TARGETS,), advice, words, 2 * max(offset, units) + 1, _InUnits(mean, scale))]
+    return [Repair("targets", (TARGETS,), advice, words, 2 * max(offset, units) + 1, change)]
+
+
+def _standard_loss(loss: Loss, target: Any, output: Any, mean: float, scale: float) -> float:
+    """How many times as large a loss is once targets are standardised; 1 where that cannot be said."""
+
+    def constant(value: float) -> Any:
+        return map_tensors(lambda one: torch.full_like(one, value) if one.is_floating_point() else one, output)
+
+    standard = map_tensors(lambda one: (one - mean) / scale if one.is_floating_point() else one, target)
+    try:
+        with torch.no_grad():
+            size = float(loss(constant(0.0), standard)) / float(loss(constant(mean), target))
+    except Exception:  # a loss of the caller's own, of which nothing is known
+        return 1.0
+    return size if 0 < size < math.inf else 1.0
 
 
 @dataclass(frozen=True)
-class _InUnits:
-    """Have a model's output multiplied and shifted into the units of the targets."""
+class InUnits:
+    """Have a model's output multiplied and shifted into the units of the targets, and trained as without units.
+
+    The loss has units too: a squared error of targets that are a hundredth as large has gradients a ten-thousandth as
+    large, for which the usual rates of SGD are far too small.
+
+    Attributes:
+        mean: of the targets.
+        scale: their standard deviation.
+        loss: factor of the gradients, the loss of standardised targets over that of these.
+    """
 
     mean: float
     scale: float
+    loss: float = 1.0
 
     def __call__(self, model: nn.Module) -> None:
         model.register_forward_hook(self._after)
 
     def _after(self, module: nn.Module, args: Any, output: Any) -> Any:
         def one(tensor: Tensor) -> Tensor:
-            return self.mean + self.scale * tensor if tensor.is_floating_point() else tensor
+            if not tensor.is_floating_point():
+                return tensor
+            return _with_gradients(self.mean + self.scale * tensor, self.loss)
 
         return map_tensors(one, output)
+
+
+def _with_gradients(tensor: Tensor, factor: float) -> Tensor:
+    """The same values, with gradients times a factor."""
+    if not tensor.requires_grad or factor == 1:
+        return tensor
+    found = tensor.view_as(tensor)  # hooks of the model's own tensors stay as they are
+    found.register_hook(lambda gradient: factor * gradient)  # type: ignore[no-untyped-call]
+    return found
 
 
 def loss_repairs(loss: Loss, target: Any, output: Any) -> list[Repair]:
@@ -257,11 +295,4 @@ class ScaledLoss:
         model.register_forward_hook(self._after)
 
     def _after(self, module: nn.Module, args: Any, output: Any) -> Any:
-        def one(tensor: Tensor) -> Tensor:
-            if not tensor.requires_grad:
-                return tensor
-            found = tensor.view_as(tensor)  # hooks of the model's own tensors stay as they are
-            found.register_hook(lambda gradient: self.factor * gradient)  # type: ignore[no-untyped-call]
-            return found
-
-        return map_tensors(one, output)
+        return map_tensors(lambda one: _with_gradients(one, self.factor), output)

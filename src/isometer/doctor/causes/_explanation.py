@@ -19,6 +19,7 @@ from isometer.doctor.causes._search import ODD, Cause, RepairSearch, SearchOutco
 from isometer.doctor.causes._weights import weight_repairs
 from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._subject import Subject
+from isometer.doctor.stress._budget import ENDLESS, Budget
 from isometer.doctor.stress._material import Material, material, owned
 from isometer.doctor.stress._optimizers import OptimizerChoice
 from isometer.doctor.stress._outlook import LEARNED, Outlook
@@ -117,7 +118,7 @@ class CauseFinder:
         *,
         yardstick: float,
         learnable: float,
-        deadline: float,
+        budget: Budget,
     ) -> CauseExplanation | None:
         """Look for causes with one optimizer, whose verdict is not good.
 
@@ -128,7 +129,7 @@ class CauseFinder:
             plan: how long runs are.
             yardstick: progress of simple learners in as many steps, nan if there are none.
             learnable: the most that anything made of the batches, with any optimizer.
-            deadline: by `time.perf_counter`.
+            budget: for the search.
         """
         if not self._searches:
             return None
@@ -139,7 +140,7 @@ class CauseFinder:
             plan,
             before=(outlook.evidence.start, outlook.evidence.ability),
             rate=outlook.best_rate,
-            deadline=deadline,
+            budget=budget,
         )
         if track.material.chance == -math.inf:
             return _of_loss(track, choice, plan, runs, begun)
@@ -179,7 +180,7 @@ def repairs_of(subject: Subject, found: Material, *, mode: str | None, seed: int
     pairs = [found.batch(step) for step in range(min(_SOME, len(found.batches)))]
     outside = input_repairs([x for x, _ in pairs])
     if found.kind == "yours":
-        outside += target_repairs([y for _, y in pairs], found.output)
+        outside += target_repairs([y for _, y in pairs], found.output, found.loss)
         outside += loss_repairs(found.loss, pairs[0][1], found.output)
     return [*inside, *outside]
 
@@ -202,7 +203,7 @@ def _of_loss(track: Track, choice: OptimizerChoice, plan: Plan, runs: RepairSear
             plan,
             before=(0.0, 0.0),
             rate=choice.middle,
-            deadline=math.inf,
+            budget=ENDLESS,
         )
         after = beside.race([])
     learns = after >= LEARNED

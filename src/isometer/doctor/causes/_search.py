@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from torch import nn
 
 from isometer.doctor.causes._repair import Repair, RepairKind
 from isometer.doctor.causes._weights import Redraw
+from isometer.doctor.stress._budget import Budget
 from isometer.doctor.stress._optimizers import OptimizerChoice
 from isometer.doctor.stress._outlook import LEARNED
 from isometer.doctor.stress._plans import Plan
@@ -132,7 +132,7 @@ class RepairSearch:
         plan: how long they are.
         before: progress of the model as it is, in the first round and after the long one.
         rate: its best rate.
-        deadline: by `time.perf_counter`, after which nothing new is begun.
+        budget: after which nothing new is begun.
 
     Attributes:
         before: progress of the model as it is, after as many steps as are run now.
@@ -149,11 +149,11 @@ class RepairSearch:
         *,
         before: tuple[float, float],
         rate: float,
-        deadline: float,
+        budget: Budget,
     ) -> None:
         self._track, self._choice, self._long = track, choice, plan.long
         self.steps, self.rates = plan.steps, [rate]
-        self._deadline = deadline
+        self._budget = budget
         self._on: On = "fresh batches" if track.material.fresh else "one batch"
         self._known: dict[frozenset[int], float] = {}
         self._later = before[1]
@@ -162,7 +162,7 @@ class RepairSearch:
     @property
     def late(self) -> bool:
         """Whether time is up."""
-        return time.perf_counter() > self._deadline
+        return self._budget.late
 
     @property
     def best(self) -> float:
@@ -234,8 +234,13 @@ def search(runs: RepairSearch, optimizer: str, repairs: Sequence[Repair]) -> Sea
     if odd and not runs.helps(best) and runs.longer():
         best = runs.race(odd)  # what was broken may learn slowly once it is mended
     complete = True
+    if odd and not runs.helps(best):
+        start, best, complete = _apart(runs, odd, best)
     if not odd or not runs.helps(best):
-        start, best, complete = _elsewhere(runs, order)
+        start, best, rest = _elsewhere(runs, order)
+        if rest and best < LEARNED and runs.longer():
+            start, best, rest = _elsewhere(runs, order)  # few steps teach nothing, whatever is repaired
+        complete = complete and rest
     if not runs.helps(best):
         return _outcome(runs, optimizer, max(best, runs.before), complete=complete)
     gain = best - runs.before
@@ -287,6 +292,22 @@ def _grouped(repairs: Sequence[Repair]) -> list[tuple[Repair, ...]]:
     for repair in repairs:
         groups[_manner(repair)].append(repair)
     return [tuple(group) for group in groups.values()]
+
+
+def _apart(runs: RepairSearch, odd: list[Repair], together: float) -> tuple[list[Repair], float, bool]:
+    """The first of the ways in which parts are odd whose repair helps by itself; all of them if none does.
+
+    A part may be odd on purpose, as the kernels of state space models are, and redrawing it undoes what the repair of
+    another brings. Whether time was enough comes last.
+    """
+    groups = _grouped(odd)
+    for group in groups[:_SINGLES] if len(groups) > 1 else ():
+        if runs.late:
+            return odd, together, False
+        found = runs.race(group)
+        if runs.helps(found):
+            return list(group), found, True
+    return odd, together, True
 
 
 def _elsewhere(runs: RepairSearch, order: list[Repair]) -> tuple[list[Repair], float, bool]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -20,6 +19,7 @@ from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._examine import checked, examine
 from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import dense
+from isometer.doctor.stress._budget import Budget, clock_of
 from isometer.doctor.stress._objectives import usual_loss
 from isometer.doctor.stress._optimizers import optimizer_choices
 from isometer.doctor.stress._stress import Stress, stress_test
@@ -37,7 +37,7 @@ def diagnose(
     lr: float | None = None,
     schedule: Callable[[torch.optim.Optimizer], Any] | None = None,
     stress: bool = True,
-    budget: float = 60.0,
+    budget: float | None = None,
     mode: str | None = "train",
     redraws: int = 8,
     predict: bool = True,
@@ -68,7 +68,9 @@ def diagnose(
         lr: the learning rate to judge, beside the best one that is found.
         schedule: makes a learning rate schedule from an optimizer; holds at that rate.
         stress: run the stress test.
-        budget: seconds that all of it may take; small models need less.
+        budget: seconds of work that all of it may take; small models need less. Unless given, the whole stress test is
+            run, up to ten minutes of it, and the search for causes has a minute or as long as the test took. With less
+            than the whole test a verdict is less certain, and the report says so.
         mode: `"train"`, `"eval"`, or `None` for the mode the model is in.
         redraws: how many redrawn networks chance is judged by, at least 3.
         predict: lay the theory's trajectory over the measured one where it covers the model.
@@ -99,10 +101,10 @@ def diagnose(
     """
     if redraws < 3:
         raise IsometerError(f"redraws is {redraws}; expected at least 3 — the fluctuation between them is needed")
-    if not budget > 0:
+    if budget is not None and not budget > 0:
         raise IsometerError(f"budget is {budget}; expected a positive number of seconds")
-    begun = time.perf_counter()
     model = checked(model, target=None, loss=loss, mode=mode)
+    whole = Budget(budget, clock_of(model))
     given = replace(given_batches(model, batch, target, fresh, seed), loss=loss)
     batch, target, batches = given.inputs, given.target, given.batches
     if target is not None and loss is None:
@@ -132,7 +134,7 @@ def diagnose(
                 samples=examination.samples,
                 mode=mode,
                 seed=seed,
-                budget=budget - (time.perf_counter() - begun),
+                budget=whole.left if whole.given else None,
                 look=lambda prepare: _ordered(case_beside(View(again(prepare)), case).found),
                 finder=CauseFinder(seed=seed),
                 told=told,

@@ -18,6 +18,7 @@ NOTHING, LEARNED = 0.02, 0.08
 DECIDED = (0.3, 0.7)
 """Progress and share of the reference from which on a model counts as learning without longer runs."""
 _LEAST = 0.05  # of a reference, that a share is taken of
+_HALF = 0.5  # of what can be reached, below which a model that learns is slow
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,11 @@ class Evidence:
     def decided(self) -> bool:
         """Whether the model is clearly learning and keeps up with its reference: longer runs would not change that."""
         return self.ability >= DECIDED[0] and self.share >= DECIDED[1]
+
+    @property
+    def held_back(self) -> bool:
+        """Whether the model learns less than half of what its reference does without what is odd."""
+        return not math.isnan(self.fresh) and self._beside(self.repaired) < math.log(_HALF)
 
     def features(self) -> tuple[float, ...]:
         """The numbers that the probability is made of, logarithms of progress and of shares: larger is better."""
@@ -182,7 +188,7 @@ def _at_rate(rate: float, own: Evidence, best: Evidence, best_rate: float, verdi
     if verdict in ("trains", "slow"):
         if own.ability < NOTHING and own.fit < NOTHING and rate > best_rate:
             found, probability = "sick", min(probability, 1 - probability)
-        elif own.ability < 0.5 * best.ability:
+        elif own.ability < _HALF * best.ability:
             found = "slow"
     return AtRate(rate, found, probability, own.ability)
 
@@ -193,7 +199,7 @@ def judged(evidence: Evidence) -> tuple[TrainingVerdict, float]:
     logit = fit["constant"] + sum(w * x for w, x in zip(fit["weights"], evidence.features(), strict=True))
     probability = 1 / (1 + math.exp(-max(-50.0, min(50.0, logit))))
     if probability >= fit["trains"]:
-        return "trains", probability
+        return ("slow" if evidence.held_back else "trains"), probability
     return ("sick" if probability < fit["sick"] else "slow"), probability
 
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
+from isometer.doctor.stress._budget import clock_of
 from isometer.doctor.training._loop import trained
 
 Tensor = torch.Tensor
 _SMALL = 16  # samples: of smaller batches there are more
 _MOST_TIMES = 4
 _LONG = 0.02  # seconds of a step that several threads may shorten
+_REPEATS, _ENOUGH = 5, 0.5  # steps that are timed, and seconds after which fewer do
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class Cost:
     """What one training step takes.
 
     Attributes:
-        seconds: of one step.
+        seconds: of work of one step.
         weights: bytes of the parameters, which are copied once.
         training: bytes of gradients and of the larger state of an optimizer (two numbers per weight, as Adam keeps).
         activations: bytes that the forward pass keeps for the backward pass.
@@ -113,24 +115,31 @@ def measured(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> Cost:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     kept = _step(model, loss)
-    seconds = _timed(model, loss)
+    seconds, alone = _timed(model, loss)
     best = 1
     # Many threads on small matrices wait for each other, for long on a busy machine.
     if threads > 1 and seconds > _LONG:
         torch.set_num_threads(threads)
         _step(model, loss)
-        parallel = _timed(model, loss)
-        if parallel < seconds:
-            best, seconds = threads, parallel
+        _, together = _timed(model, loss)
+        if together < alone:
+            best, seconds = threads, seconds * together / alone
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     learned = sum(p.numel() * p.element_size() for p in trained(model))
     return Cost(seconds, weights, 3 * learned, kept, best)
 
 
-def _timed(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> float:
-    begun = time.perf_counter()
-    _step(model, loss)
-    return time.perf_counter() - begun
+def _timed(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> tuple[float, float]:
+    """Seconds of work of one step, and seconds on the wall: the least of a few, which other programs disturb least."""
+    clock = clock_of(model)
+    work: list[float] = []
+    wall: list[float] = []
+    while len(work) < _REPEATS and sum(wall) < _ENOUGH:
+        begun, started = clock(), time.perf_counter()
+        _step(model, loss)
+        work.append(clock() - begun)
+        wall.append(time.perf_counter() - started)
+    return min(work), min(wall)
 
 
 def _step(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> int:

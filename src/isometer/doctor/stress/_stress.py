@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +13,7 @@ from torch import nn
 
 from isometer.doctor.conditions._findings import Finding
 from isometer.doctor.probe._subject import Subject
+from isometer.doctor.stress._budget import USUAL, WHOLE, Budget, clock_of
 from isometer.doctor.stress._effects import StepEffects, effects
 from isometer.doctor.stress._material import Batches, Material, material
 from isometer.doctor.stress._objectives import NothingToLearn
@@ -66,7 +66,7 @@ class Stress:
         samples: in each.
         plan: how much was run.
         cost: of one step.
-        seconds: that all of it took.
+        seconds: of work that all of it took.
         in_place: why the model itself ran and was put back, instead of a copy; empty for a copy.
         kept: parameters that the reference took over as they are, since they belong to no known kind of layer.
         skipped: why nothing was run; empty if something was.
@@ -93,6 +93,18 @@ class Stress:
     explanation: SearchNote | None = None
 
     @property
+    def most_seconds(self) -> float:
+        """Seconds of work that the plan takes at most, 0 where nothing was run."""
+        if self.plan is None or self.cost is None:
+            return 0.0
+        return len(self.outlooks) * self.plan.most * self.cost.seconds
+
+    @property
+    def whole(self) -> bool:
+        """Whether the plan is the one that verdicts were fitted with."""
+        return self.plan is not None and self.plan.name == PLANS[0].name
+
+    @property
     def notes(self) -> list[str]:
         """What was run, line by line, for people."""
         if self.skipped:
@@ -106,6 +118,11 @@ class Stress:
         }[self.targets]
         batches = "one batch" if self.batches == 1 else f"{self.batches} batches"
         lines = [f"Trained to {what}, on {batches} of {self.samples} samples ({self.plan.name}, {self.seconds:.1f} s)."]
+        if not self.whole:
+            lines.append(
+                "The verdict is less certain than with the whole plan, which the trial was made with — pass a larger "
+                "budget."
+            )
         lines += [self._ran(optimizer) for optimizer in dict.fromkeys(run.optimizer for run in self.runs)]
         if any(not math.isnan(one.evidence.yardstick) for one in self.outlooks.values()):
             lines.append("Small generic learners were trained on the same batches, as a yardstick.")
@@ -200,7 +217,7 @@ class Finder(Protocol):
         *,
         yardstick: float,
         learnable: float,
-        deadline: float,
+        budget: Budget,
     ) -> SearchNote | None:
         """What keeps the model from training with one optimizer."""
 
@@ -214,7 +231,7 @@ def stress_test(
     samples: int,
     mode: str | None = "train",
     seed: int = 0,
-    budget: float = 60.0,
+    budget: float | None = None,
     look: Look | None = None,
     finder: Finder | None = None,
     told: Callable[[str], None] = lambda text: None,
@@ -229,7 +246,8 @@ def stress_test(
         samples: in a batch.
         mode: in which the model is trained.
         seed: of the reference, of dropout and of a teacher.
-        budget: seconds.
+        budget: seconds of work. Unless given, the whole plan is run, up to ten minutes of it, and the search for causes
+            has the rest of a minute, or as long as the test took.
         look: what is found in the model after a function has changed it; asked after some steps of the optimizer that
             does best.
         finder: looks for causes where a verdict is not good.
@@ -266,17 +284,13 @@ class _StressTest:
     samples: int
     mode: str | None
     seed: int
-    budget: float
+    budget: float | None
     look: Look | None
     finder: Finder | None
     told: Callable[[str], None]
 
     def __post_init__(self) -> None:
-        self._begun = time.perf_counter()
-
-    @property
-    def _left(self) -> float:
-        return self.budget - (time.perf_counter() - self._begun)
+        self._budget = Budget(self.budget, clock_of(self.subject.original))
 
     def none(self, why: str, cost: Cost | None = None, kind: str = "none", chance: float = math.nan) -> Stress:
         """A test in which nothing could be run."""
@@ -291,7 +305,7 @@ class _StressTest:
             self.samples,
             None,
             cost,
-            time.perf_counter() - self._begun,
+            self._budget.spent,
             self.subject.reason,
             (),
             why,
@@ -331,7 +345,7 @@ class _StressTest:
             self.samples,
             plan,
             cost,
-            time.perf_counter() - self._begun,
+            self._budget.spent,
             self.subject.reason,
             tuple(track.kept),
             after=after,
@@ -346,13 +360,14 @@ class _StressTest:
             return (
                 f"a training step needs about {_bytes(cost.training + cost.activations)} and {_bytes(memory)} are free"
             )
-        plan = plan_within(self._left, cost.seconds, optimizers=len(self.optimizers), samples=self.samples)
+        left = self._budget.left if self._budget.given else WHOLE
+        plan = plan_within(left, cost.seconds, optimizers=len(self.optimizers), samples=self.samples)
         if plan is not None:
             return plan
         least = len(self.optimizers) * PLANS[-1].times(more_for_small_batches(self.samples)).most * cost.seconds
         return (
             f"a step takes {cost.seconds:.2g} s, so that even the shortest test takes {least:.3g} s, more than what is "
-            f"left of the budget ({max(0.0, self._left):.3g} s) — pass a larger budget, one optimizer, or a smaller "
+            f"left of the budget ({max(0.0, left):.3g} s) — pass a larger budget, one optimizer, or a smaller "
             "batch"
         )
 
@@ -364,6 +379,7 @@ class _StressTest:
         worst = max(sick, key=lambda one: outlooks[one.name].evidence.headroom)
         beside = Track(self.subject, track.material, mode=self.mode, seed=self.seed, told=self.told)
         beside.threads = track.threads
+        spent = self._budget.spent
         return self.finder.explain(
             beside,
             worst,
@@ -371,7 +387,7 @@ class _StressTest:
             plan,
             yardstick=rival.yardstick(plan.steps),
             learnable=max(one.evidence.best for one in outlooks.values()),
-            deadline=time.perf_counter() + self._left,
+            budget=self._budget if self._budget.given else self._budget.part(max(USUAL - spent, spent)),
         )
 
 

@@ -18,6 +18,7 @@ from isometer.doctor.diagnosis._batches import given_batches
 from isometer.doctor.diagnosis._diagnose import diagnose
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.probe._subject import Subject, all_or_nothing, working_copy
+from isometer.doctor.stress._budget import USUAL, Budget, clock_of
 from isometer.doctor.stress._material import Batches
 from isometer.doctor.stress._objectives import NothingToLearn, usual_loss
 from isometer.doctor.stress._optimizers import OptimizerChoice, optimizer_choices
@@ -47,7 +48,7 @@ def treat(
     fresh: Iterable[Any] | None = None,
     optimizer: Any = None,
     choose: str | Sequence[str] = "recommended",
-    budget: float = 60.0,
+    budget: float | None = None,
     stress: bool = True,
     inplace: bool = False,
     seed: int = 0,
@@ -72,7 +73,8 @@ def treat(
         optimizer: as for `diagnose`; by the name in the report unless given.
         choose: `"recommended"` as described. `"all"` carries out everything that the causes and findings list, weights
             first. Or ids of prescriptions, in order. Those two undo only what makes things worse.
-        budget: seconds that all of it may take.
+        budget: seconds of work that all of it may take. Unless given, the stress tests before and after are whole, and
+            what is tried between them has a minute, or twice as long as the first of them took.
         stress: judge by short trainings. If not, or where nothing can be trained, findings decide: `"recommended"` then
             looks for the shortest way to no finding, with what sets weights alone, else with changes of architecture,
             else with both; a severe finding counts like three moderate ones.
@@ -97,13 +99,15 @@ def treat(
         ('exchange-activation', True)
     """
     begun = time.perf_counter()
-    if not budget > 0:
+    if budget is not None and not budget > 0:
         raise IsometerError(f"budget is {budget}; expected a positive number of seconds")
     chosen = chosen_ids(choose)
+    whole = Budget(budget, clock_of(model) if isinstance(model, nn.Module) else time.thread_time)
     working = inner(model) if isinstance(model, nn.Module) else model
     if report is None:
         first = {"target": target, "loss": loss, "fresh": fresh, "optimizer": optimizer, "seed": seed, "told": told}
-        report = diagnose(working, batch, stress=stress, budget=budget / 3, **first)
+        third = None if budget is None else budget / 3
+        report = diagnose(working, batch, stress=stress, budget=third, **first)
         batch, target, fresh = None, None, None
     _check(working, report)
     working = working if inplace else _copied(working)
@@ -112,9 +116,7 @@ def treat(
     else:
         given = given_batches(working, batch, target, fresh, seed)
     asked, rate = portable(optimizer, report)
-    room = _Room(
-        working, given.inputs, given.target, loss, given.batches, asked, rate, report, seed, begun + budget, told
-    )
+    room = _Room(working, given.inputs, given.target, loss, given.batches, asked, rate, report, seed, whole, told)
 
     def work() -> Treatment:
         treated = room.by_training(choose, chosen) if stress else None
@@ -138,14 +140,10 @@ class _Room:
     rate: float | None
     report: Report
     seed: int
-    deadline: float
+    budget: Budget
     told: Callable[[str], None]
 
-    @property
-    def _left(self) -> float:
-        return self.deadline - time.perf_counter()
-
-    def examine(self, *, stress: bool = False, predict: bool = False, budget: float = 60.0) -> Report:
+    def examine(self, *, stress: bool = False, predict: bool = False, budget: float | None = None) -> Report:
         """The report of the model as it is."""
         again: Any = self.batches  # those that were read already come first
         return diagnose(
@@ -157,7 +155,7 @@ class _Room:
             optimizer=self.optimizer,
             lr=self.rate,
             stress=stress,
-            budget=max(1.0, budget),
+            budget=None if budget is None else max(1.0, budget),
             mode=self.report.mode,
             predict=predict,
             name=self.report.model,
@@ -183,7 +181,7 @@ class _Room:
         choices = optimizer_choices(self.optimizer, self.rate, None, Subject(self.model))
         tested = self.report.stress
         if tested is None or not self._fits(tested, choices):
-            self.report = self.examine(stress=True, budget=self._left / 3)
+            self.report = self.examine(stress=True, budget=self.budget.left / 3 if self.budget.given else None)
             tested = self.report.stress
         assert tested is not None
         if tested.skipped or tested.plan is None:
@@ -229,6 +227,8 @@ class _Room:
         if hopeless:  # no change of the model helps where nothing can be learned
             return Route(start, [advised(cause) for cause in causes if outside(cause)])
         explained = self.report.explanation
+        if "sick" not in {own_verdict(one) for one in self.report.trains.values()}:
+            return search.causes_alone(start, causes)  # it trains: nothing is changed that is not to blame
         return search.recommended(start, causes, () if explained is None else explained.treatments)
 
     def _bench(self, tested: Stress, choices: Sequence[OptimizerChoice]) -> Bench:
@@ -241,10 +241,17 @@ class _Room:
             choices,
             mode=self.report.mode,
             seed=self.seed,
-            deadline=self.deadline - min(_SPARE * tested.seconds, self._left / 2),
+            budget=self._for_changes(tested),
             told=self.told,
             explained=self.report.explanation,
         )
+
+    def _for_changes(self, tested: Stress) -> Budget:
+        """What is left for trying changes: the last stress test takes about as long as the first."""
+        if not self.budget.given:
+            return self.budget.part(max(USUAL, 2 * tested.seconds))
+        left = self.budget.left
+        return self.budget.part(left - min(_SPARE * tested.seconds, left / 2))
 
     def _judge(self, bench: Bench) -> ProgressJudge:
         """The optimizer of the explanation decides, or the one that is furthest from training."""
@@ -272,8 +279,8 @@ class _Room:
         tested = before.stress
         assert tested is not None
         # What the first test took is enough for a verdict; a model that is cured needs no search for causes.
-        needed = 5.0 + 2 * tested.seconds
-        budget = min(needed, max(1.0, self._left))
+        needed = 5.0 + max(2 * tested.seconds, _SPARE * tested.most_seconds)
+        budget = min(needed, max(1.0, self.budget.left)) if self.budget.given else needed
         return self.examine(stress=True, predict=before.prediction is not None, budget=budget)
 
 

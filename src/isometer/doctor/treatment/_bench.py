@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +12,7 @@ from torch import nn
 
 from isometer.doctor.causes._explanation import CauseExplanation
 from isometer.doctor.probe._subject import Subject
+from isometer.doctor.stress._budget import Budget
 from isometer.doctor.stress._material import Batches, Material, material
 from isometer.doctor.stress._optimizers import OptimizerChoice
 from isometer.doctor.stress._outlook import LEARNED, Outlook
@@ -57,7 +57,7 @@ class Bench:
         choices: optimizers, by name.
         mode: in which the model runs.
         seed: of dropout and a teacher.
-        deadline: by `time.perf_counter`, after which nothing new is begun.
+        budget: after which nothing new is begun.
         told: called before every run.
         explained: the search for causes: what helps there has to be seen here too.
 
@@ -75,7 +75,7 @@ class Bench:
         *,
         mode: str,
         seed: int,
-        deadline: float,
+        budget: Budget,
         told: Callable[[str], None],
         explained: CauseExplanation | None = None,
     ) -> None:
@@ -92,13 +92,13 @@ class Bench:
         self.material: Material = material(
             Subject(model, self._beside), batches, loss, samples=tested.samples, mode=mode, seed=seed
         )
-        self._deadline = deadline
+        self._budget = budget
         self.tried = 0
 
     @property
     def late(self) -> bool:
         """Whether time is up."""
-        return time.perf_counter() > self._deadline
+        return self._budget.late
 
     def progress(self, optimizer: str, goal: float, *, last: bool = False) -> Progress:
         """Train the model as it is, at rates around those that worked before, until one reaches the goal.

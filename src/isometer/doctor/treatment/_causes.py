@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
 from torch import nn
 
-from isometer.doctor.causes._data import ScaledLoss
+from isometer.doctor.causes._data import InUnits, ScaledLoss
 from isometer.doctor.causes._repair import INPUT, TARGETS, Repair
 from isometer.doctor.causes._search import Cause
 from isometer.doctor.causes._weights import shown
@@ -169,8 +169,8 @@ def _call(cause: Cause, model: nn.Module) -> Call | None:
     if cause.kind == "input":
         return Call(_HERE, "standardise_inputs_", batch=True)
     change: Any = cause.fixes[0].change
-    if cause.kind == "targets" and {"mean", "scale"} <= set(getattr(change, "__dict__", ())):
-        units = {key: float(f"{getattr(change, key):.6g}") for key in ("mean", "scale")}
+    if isinstance(change, InUnits):
+        units = {key: float(f"{value:.6g}") for key, value in asdict(change).items()}
         return Call(_HERE, "output_units_", options=MappingProxyType(units))
     return None
 

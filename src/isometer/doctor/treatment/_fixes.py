@@ -11,10 +11,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from isometer.doctor.causes._data import input_repairs
+from isometer.doctor.causes._data import InUnits, input_repairs
 from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._subject import all_or_nothing
-from isometer.doctor.probe._tensor_trees import map_tensors
 from isometer.doctor.probe._world import World
 from isometer.doctor.stress._material import owned
 from isometer.doctor.stress._reference import by_the_book_
@@ -177,16 +176,18 @@ def standardise_inputs_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     return tuple(repair.evidence for repair in found)
 
 
-def output_units_(model: nn.Module, *, mean: float, scale: float) -> None:
+def output_units_(model: nn.Module, *, mean: float, scale: float, loss: float = 1.0) -> None:
     """Have a model return `mean + scale · output`, in place: the units of targets that are not standardised.
 
     Args:
         model: the model.
         mean: of the targets.
         scale: their standard deviation.
+        loss: factor of the gradients: how much larger the loss would be if the targets were standardised, for a mean
+            squared error 1 / scale².
 
     Raises:
-        IsometerError: the scale is not positive.
+        IsometerError: a number is not positive.
 
     Example:
         >>> model = nn.Identity()
@@ -196,16 +197,9 @@ def output_units_(model: nn.Module, *, mean: float, scale: float) -> None:
     """
     if not scale > 0:
         raise IsometerError(f"scale is {scale}; expected a positive number — pass the standard deviation of targets")
-    model.register_forward_hook(_OutputUnits(mean, scale))
-
-
-@dataclass(frozen=True)
-class _OutputUnits:
-    mean: float
-    scale: float
-
-    def __call__(self, module: nn.Module, args: Any, output: Any) -> Any:
-        return map_tensors(lambda t: self.mean + self.scale * t if t.is_floating_point() else t, output)
+    if not loss > 0:
+        raise IsometerError(f"loss is {loss}; expected a positive number — pass 1 / scale² for a mean squared error")
+    InUnits(mean, scale, loss)(model)
 
 
 def exchange_activations_(model: nn.Module, modules: Sequence[str]) -> tuple[str, ...]:

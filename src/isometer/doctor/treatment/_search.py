@@ -83,7 +83,7 @@ class TreatmentSearch:
         first = self._mended(Route(look), causes)
         if helpful and not first.calls:
             first = self._mended(Route(look), [*causes, *helpful])
-        first.steps += [advised(cause) for cause in causes if outside(cause)]
+        first.steps += _advice(causes)
         if self.judge.enough(first.look) or self.judge.late():
             return first
         start = Snapshot.of(self.model)
@@ -104,6 +104,17 @@ class TreatmentSearch:
         best.steps = ranked([*first.steps, *best.steps, *others.values(), *elsewhere.values()])
         best.calls = [*first.calls, *best.calls]
         return _without_superseded(best, self._frozen)
+
+    def causes_alone(self, look: Any, causes: Sequence[Cause]) -> Route:
+        """What the causes ask for, and no more.
+
+        Args:
+            look: at the model as it is.
+            causes: of the report.
+        """
+        route = self._mended(Route(look), causes)
+        route.steps += _advice(causes)
+        return route
 
     def listed(self, ids: Iterable[str], look: Any, causes: Sequence[Cause]) -> Route:
         """These changes in order; only what makes things worse is undone."""
@@ -236,6 +247,10 @@ class TreatmentSearch:
         elif self.judge.gains(now, after):
             why = "another helps more"
         return replace(step, status="undone", reason=f"{why}: {step.reason}")
+
+
+def _advice(causes: Iterable[Cause]) -> list[Step]:
+    return [advised(cause) for cause in causes if outside(cause)]
 
 
 def ranked(steps: Iterable[Step]) -> list[Step]:
