@@ -19,6 +19,7 @@ NAMES = (
     "run",
     "treatment",
     "training",
+    "training_steps",
     "startup",
 )
 

@@ -1,7 +1,7 @@
 """Where the time of a training study goes: the share of forward, backward and optimiser steps in its cells.
 
 One run of every network in a study's quick grid is computed in this process, as a worker would, after one step of each
-that warms up the imports and the images. `steps` is the time inside `step` (forward, backward, update), and that of
+that warms up the imports and the images. `steps` is the time inside a step (forward, backward, update), and that of
 pre-training, which is gradient ascent before it (002/fig-6). What is left is tests, measurements, building the network,
 choosing the batches. A study whose cells another one has is left out.
 
@@ -43,8 +43,9 @@ def timed(function: Callable[..., Any], spent: list[float]) -> Callable[..., Any
 def shares(study: Study, cells: list[Cell]) -> dict[str, float]:
     """Of the seconds of some cells."""
     steps, before, records = list[float](), list[float](), list[float]()
+    stepping = loop._stepping
     with (
-        patch.object(loop, "step", timed(loop.step, steps)),
+        patch.object(loop, "_stepping", lambda *how: timed(stepping(*how), steps)),
         patch.object(init, "rank_pretraining_", timed(init.rank_pretraining_, before)),
         patch.object(loop, "_record", timed(loop._record, records)),
     ):

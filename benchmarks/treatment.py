@@ -40,7 +40,7 @@ def monitor_cost(make: Any, x: torch.Tensor) -> dict[str, float]:
     torch.manual_seed(0)
     model, y = make(), torch.randint(10, (len(x),))
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
-    monitor = SignalMonitor(model, lambda step, numbers: None, every=2, budget=None)
+    monitor = SignalMonitor(model, log=lambda step, numbers: None, when=2, budget=None)
     steps, observed, idle = [], [], []
     for _ in range(2 * (TURNS + 1)):
         start = time.process_time()
@@ -49,7 +49,7 @@ def monitor_cost(make: Any, x: torch.Tensor) -> dict[str, float]:
         optimizer.step()
         steps.append(time.process_time() - start)
         start = time.process_time()
-        monitor.step(x)
+        monitor.step(batch=x)
         (idle if monitor.steps % 2 else observed).append(time.process_time() - start)
     step, observation = min(steps[2:]), min(observed[1:])
     return {

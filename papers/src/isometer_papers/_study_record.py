@@ -12,7 +12,7 @@ from isometer.files import read_regular
 RECORD = "study.json"
 _FIX = "run the study again"
 
-_Verdict = Literal["agree", "partly", "disagree", "unclear"]
+_Verdict = Literal["agree", "partly", "disagree", "unclear", "not run"]
 _Numbers = dict[str, float | str | bool | None]  # infinities are text
 _Texts = dict[str, str]
 

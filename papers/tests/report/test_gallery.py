@@ -48,4 +48,4 @@ def test_damaged_records_are_left_out_and_named(tmp_path: Path, pool: ThreadPool
         assert "damaged" not in (tmp_path / page).read_text()
     read_again(tmp_path, [toy])
     for page in ("index.html", "summary.md"):
-        assert "0 unclear. Left out, since the record is damaged: torn." in (tmp_path / page).read_text()
+        assert "0 unclear, 0 not run. Left out, since the record is damaged: torn." in (tmp_path / page).read_text()

@@ -231,7 +231,7 @@ def test_missing_data_are_named(
     monkeypatch.setenv("HOME", str(tmp_path))
     needs = replace(toy, data="cifar100", quick=Scale({"base": [1]}, {"exponent": 1, "data": "cifar100"}), choices={})
     (made,) = make([needs], tmp_path / "out", executor=pool)
-    assert made.record["verdict"] == "unclear"
+    assert made.record["verdict"] == "not run"
     assert "isometer data" in made.record["why"]
 
 

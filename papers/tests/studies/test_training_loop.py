@@ -132,8 +132,8 @@ def test_the_monitor_watches_without_a_trace(sets: Sets) -> None:
     watched = fit(seen, sets, dataclasses.replace(recipe, watch=True), seed=3)
     assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), seen.parameters(), strict=True))
     assert equal(watched.drop_vars(["monitor", "signal"]), curves)
-    monitor = SignalMonitor(seen, every=1, samples=32, budget=None)
-    monitor.step(sets.inputs[:32], target=sets.labels[:32], loss=nn.functional.cross_entropy)
+    monitor = SignalMonitor(seen, when=1, samples=32, budget=None)
+    monitor.step(batch=sets.inputs[:32], target=sets.labels[:32], criterion=nn.functional.cross_entropy)
     last = watched["monitor"].sel(signal="effective_rank/last").values
     assert last[-1] == pytest.approx(monitor.latest["effective_rank/last"], rel=1e-6)
     assert last.shape == (3,)

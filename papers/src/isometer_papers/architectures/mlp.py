@@ -37,7 +37,8 @@ def mlp(
         norm: `none`, `batch`, `batch-rescale` or `layer`.
         init: of the weights, see `initialize_`; `orthogonal` draws Haar-orthogonal square matrices.
         bias: of the hidden layers.
-        gain_exponent: p of the gains α = ℓ^(−p) that shape the activations, φ(αx); None leaves them as they are.
+        gain_exponent: p of the gains α = ℓ^(−p) that shape the activations, φ(αx), the identity's too; None leaves them
+            as they are.
         seed: of the weights.
 
     Returns:
@@ -60,7 +61,7 @@ def mlp(
         layers.append(nn.Linear(features if i == 0 else width, width, bias=bias))
         if norm != "none":
             layers.append(norm_layer(norm, width, images=False))
-        if activation != "identity":
+        if activation != "identity" or gain_exponent is not None:
             layers.append(shaped[i] or activation_layer(activation))
     layers.append(nn.Linear(width, classes))
     network = nn.Sequential(*layers)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from isometer.run import Status
     from isometer_papers.studies import Made, Study
 
-_COLOURS = {"agree": "green", "partly": "yellow", "disagree": "bold red", "unclear": "dim"}
+_COLOURS = {"agree": "green", "partly": "yellow", "disagree": "bold red", "unclear": "dim", "not run": "dim"}
 _REQUEST = "request.json"  # what the folder was made with, for --resume
 
 

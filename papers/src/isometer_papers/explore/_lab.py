@@ -35,7 +35,7 @@ class LedgerState(State):
         "paper": choice("paper", ("", *papers())),
         "verdict": choice(
             "verdict",
-            ("", *VERDICTS, "agree", "partly", "disagree", "unclear", "not made"),
+            ("", *VERDICTS, "agree", "partly", "disagree", "unclear", "not run", "not made"),
         ),
         "intended": choice("intended", ("", *VERDICTS)),
         "failure": choice("failure", ("", *CLASSES)),
@@ -57,5 +57,6 @@ LAB = Lab(
         "findings": ("isometer_papers.explore._jobs", "findings", _CLAIMS),
         "studies": ("isometer_papers.explore._jobs", "studies", _STUDIES),
     },
+    "every claim of five papers with the verdict of its check, and every figure reproduced.",
 )
 """Joined through the entry points of the group `isometer.labs`."""

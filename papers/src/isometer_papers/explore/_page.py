@@ -34,7 +34,7 @@ def layout(state: LedgerState) -> html.Div:
     t = state.texts()
     verdicts = {"": "any"}
     groups: dict[str, tuple[str, ...]] = {"claims": ("holds", "refuted", "vacuous", "inconclusive")}
-    groups["studies"] = ("agree", "partly", "disagree", "unclear", "not made")
+    groups["studies"] = ("agree", "partly", "disagree", "unclear", "not run", "not made")
     for group, words in groups.items():
         verdicts |= {word: f"{word} ({group})" for word in words}
     controls = [

@@ -30,7 +30,7 @@ th, td { text-align: left; vertical-align: top; padding: .4rem .6rem; border-top
 th { color: var(--soft); font-weight: 600; font-size: .85rem; } td.number { white-space: nowrap; }
 .soft { color: var(--soft); font-size: .9rem; } .verdict { font-weight: 650; }
 .agree { color: var(--agree); } .disagree { color: var(--disagree); } .partly { color: var(--partly); }
-.unclear { color: var(--unclear); }
+.unclear, .not.run { color: var(--unclear); }
 img { max-width: 100%; height: auto; background: var(--card); border-radius: 4px; }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(250px, 1fr)); gap: 1rem; }
 .cards figure { margin: 0; border: 1px solid var(--line); border-radius: 6px; padding: .6rem; }
@@ -238,9 +238,9 @@ def tally_text(records: Sequence[Record], damaged: Collection[str] = ()) -> str:
 
     Example:
         >>> tally_text([{"verdict": "agree"}, {"verdict": "partly"}])
-        '2 studies: 1 agree, 1 partly, 0 disagree, 0 unclear.'
+        '2 studies: 1 agree, 1 partly, 0 disagree, 0 unclear, 0 not run.'
         >>> tally_text([], ["003_fig-1"])
-        '0 studies: 0 agree, 0 partly, 0 disagree, 0 unclear. Left out, since the record is damaged: 003_fig-1.'
+        '0 studies: 0 agree, 0 partly, 0 disagree, 0 unclear, 0 not run. Left out, since the record is damaged: ...'
     """
     counts = {verdict: sum(r["verdict"] == verdict for r in records) for verdict in _VERDICTS}
     noun = "study" if len(records) == 1 else "studies"
@@ -248,7 +248,7 @@ def tally_text(records: Sequence[Record], damaged: Collection[str] = ()) -> str:
     return f"{len(records)} {noun}: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}.{left_out}"
 
 
-_VERDICTS = ("agree", "partly", "disagree", "unclear")
+_VERDICTS = ("agree", "partly", "disagree", "unclear", "not run")
 
 
 def _measured(r: Record, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -69,9 +70,28 @@ def captioned(figure: Figure, text: str) -> Figure:
         >>> captioned(figure, "003/fig-1") is figure
         True
     """
+    for axis in figure.axes:
+        legend = axis.get_legend()
+        entries = legend.get_texts() if legend is not None else []
+        for one in (axis.title, axis.xaxis.label, axis.yaxis.label, *entries):
+            one.set_text(typeset(one.get_text()))
     width = int(14 * figure.get_size_inches()[0])
     figure.supxlabel("\n".join(textwrap.wrap(text, max(width, 40))), fontsize=8, color="#444444", x=0.01, ha="left")
     return figure
+
+
+def typeset(text: str) -> str:
+    r"""Subscripts of symbols as matplotlib sets them; words with underscores are left alone.
+
+    Example:
+        >>> typeset("log V(H_ℓ)"), typeset("‖G_ℓ − G*‖_F"), typeset("train_accuracy")
+        ('log V($\\mathrm{H}_{\\ell}$)', '‖$\\mathrm{G}_{\\ell}$ − G*‖$_{F}$', 'train_accuracy')
+    """
+    return re.sub(
+        r"([^\W\d_]?)(?<![^\W\d_]{2})_(ℓ|F|\d+)(?!\w)",
+        lambda found: "$" + (f"\\mathrm{{{found[1]}}}" if found[1] else "") + f"_{{{found[2]}}}$".replace("ℓ", "\\ell"),
+        text,
+    )
 
 
 def plain_logs(*axes: Any) -> None:

@@ -144,7 +144,7 @@ def _made(
         _check_data(scale)
     except IsometerError as problem:
         told = str(problem).replace(repr(str(cache_folder())), "the folder for data")  # a gallery may be published
-        record |= {"verdict": "unclear", "why": f"the data are missing: {told}, or pass another set with --data"}
+        record |= {"verdict": "not run", "why": f"the data are missing: {told}, or pass another set with --data"}
         return keep_record(study, folder, record)
     watch = None if observer is None else lambda status: observer(study, status)
     outcome = run(

@@ -14,11 +14,11 @@ from isometer.errors import IsometerError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Verdict = Literal["agree", "partly", "disagree", "unclear"]
+Verdict = Literal["agree", "partly", "disagree", "unclear", "not run"]
 ScaleName = Literal["quick", "medium", "paper"]
 Coordinate = str | int | float
 Settings = Mapping[str, Any]  # axes, constants and reading of a scale, by name
-VERDICTS: tuple[Verdict, ...] = ("agree", "partly", "disagree", "unclear")
+VERDICTS: tuple[Verdict, ...] = ("agree", "partly", "disagree", "unclear", "not run")
 SCALES: tuple[ScaleName, ...] = ("quick", "medium", "paper")
 
 

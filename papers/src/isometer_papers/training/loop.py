@@ -13,12 +13,14 @@ import xarray
 from torch import nn
 
 from isometer.run import Checkpoint
+from isometer_papers.training._written import WrittenSteps, covers
 from isometer_papers.training.images import Sets
 from isometer_papers.training.recipes import Recipe
 from isometer_papers.training.watching import MONITORED, divergence_reason, watched
 
 Tensor = torch.Tensor
 Measure = Callable[[nn.Module], float | np.ndarray[Any, Any]]
+Step = Callable[[Tensor, Tensor, bool], tuple[Tensor, float]]
 _CHUNK = 1000  # samples of an evaluation at a time
 _SHIFT = 4  # pixels
 
@@ -69,6 +71,9 @@ def fit(
         (4, True)
     """
     model.to(device)
+    channels_last = recipe.fast and _wants_channels_last(model, sets, device)
+    if channels_last:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     stepper = recipe.stepper(model)
     on = sets.to(device)
     saved = None if checkpoint is None else checkpoint.load()
@@ -91,10 +96,13 @@ def fit(
             history, start, done = saved["history"], saved["epoch"], saved["steps"]
         else:
             _record(history, model, on, measures, math.nan, math.nan, test=test, now=True)
+        step = _stepping(model, stepper, recipe, min(recipe.batch, len(on.inputs)), channels_last)
         for epoch in range(start, recipe.epochs):
+            if recipe.steps is not None and done >= recipe.steps:
+                break
             for group in stepper.param_groups:
                 group["lr"] = recipe.rate(epoch) * group["factor"]
-            loss, accuracy, done, because = _epoch(model, on, recipe, stepper, seed, epoch, done, checkpoint)
+            loss, accuracy, done, because = _epoch(model, on, recipe, step, seed, epoch, done, checkpoint)
             if because:
                 diverged = done
                 break
@@ -105,8 +113,6 @@ def fit(
                 checkpoint.save(_state(model, stepper, history, epoch + 1, done, device))
                 kept_at = time.monotonic()
                 wait = max(pause, 30 * (kept_at - began)) if pause else 0.0
-            if recipe.steps is not None and done >= recipe.steps:
-                break
     return _dataset(history, recipe.epochs, diverged, because)
 
 
@@ -114,7 +120,7 @@ def _epoch(
     model: nn.Module,
     on: Sets,
     recipe: Recipe,
-    stepper: Any,
+    step: Step,
     seed: int,
     epoch: int,
     done: int,
@@ -129,18 +135,18 @@ def _epoch(
     batches = torch.split(torch.from_numpy(order).to(on.inputs.device), recipe.batch)
     if len(batches) > 1 and len(batches[-1]) < recipe.batch:
         batches = batches[:-1]  # batch statistics of a rest are another network
-    losses: list[Tensor] = []
+    if recipe.steps is not None:
+        batches = batches[: max(recipe.steps - done, 0)]
+    losses: list[float] = []
     right = torch.zeros((), dtype=torch.long, device=on.inputs.device)
     seen = 0
     began = time.monotonic()
-    for chosen in batches:
-        if recipe.steps is not None and done >= recipe.steps:
-            break
+    for i, chosen in enumerate(batches):
         inputs, labels = on.inputs.index_select(0, chosen), on.labels.index_select(0, chosen)  # 8 times [chosen]'s pace
         if recipe.augment:
             inputs = augmented(inputs, drawn)
-        output, loss = step(model, stepper, inputs, labels)
-        if loss is None:
+        output, loss = step(inputs, labels, i + 1 == len(batches))
+        if not math.isfinite(loss):
             return math.nan, math.nan, done, divergence_reason(model, inputs, labels)
         losses.append(loss)
         right += (output.argmax(1) == labels).sum()
@@ -149,27 +155,46 @@ def _epoch(
         if checkpoint is not None:
             pace = seen / max(time.monotonic() - began, 1e-9)
             checkpoint.tell(f"epoch {epoch + 1} of {recipe.epochs}, {pace:.0f} images/s")
-    return float(torch.stack(losses).mean()), int(right) / seen, done, ""
+    return math.fsum(losses) / len(losses), int(right) / seen, done, ""
 
 
-def step(model: nn.Module, stepper: Any, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Forward, backward, update; outputs and loss. A loss that is not finite is None, and nothing is updated.
+def autograd_step(model: nn.Module, stepper: Any, inputs: Tensor, labels: Tensor) -> tuple[Tensor, float]:
+    """Forward, backward, update; outputs and loss before it. Where the loss is not finite, nothing is updated.
 
     Example:
         >>> model = nn.Linear(2, 2)
         >>> stepper = torch.optim.SGD(model.parameters(), lr=0.1)
-        >>> output, loss = step(model, stepper, torch.ones(1, 2), torch.tensor([0]))
-        >>> tuple(output.shape), step(model, stepper, torch.full((1, 2), math.inf), torch.tensor([0]))[1]
-        ((1, 2), None)
+        >>> output, loss = autograd_step(model, stepper, torch.ones(1, 2), torch.tensor([0]))
+        >>> tuple(output.shape), autograd_step(model, stepper, torch.full((1, 2), math.inf), torch.tensor([0]))[1]
+        ((1, 2), nan)
     """
     output = model(inputs)
     loss = nn.functional.cross_entropy(output, labels)
-    if not math.isfinite(loss.item()):
-        return output.detach(), None
-    stepper.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    stepper.step()
-    return output.detach(), loss.detach()
+    value = loss.item()
+    if math.isfinite(value):
+        stepper.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        stepper.step()
+    return output.detach(), value
+
+
+def _stepping(model: nn.Module, stepper: Any, recipe: Recipe, samples: int, channels_last: bool) -> Step:
+    """One step as a function of a batch, its labels, and whether gradients are looked at after it."""
+    if recipe.fast and covers(model):
+        assert isinstance(model, nn.Sequential)
+        written = WrittenSteps(model, samples, stepper)
+        return lambda inputs, labels, last: written(inputs, labels, keep=last)
+    if channels_last:
+        return lambda inputs, labels, _: autograd_step(
+            model, stepper, inputs.contiguous(memory_format=torch.channels_last), labels
+        )
+    return lambda inputs, labels, _: autograd_step(model, stepper, inputs, labels)
+
+
+def _wants_channels_last(model: nn.Module, sets: Sets, device: str) -> bool:
+    """Convolutions of colour images on a CPU; the layouts of one channel cannot be told apart."""
+    convolutional = any(isinstance(module, nn.Conv2d) for module in model.modules())
+    return convolutional and device == "cpu" and sets.inputs.dim() == 4 and sets.inputs.shape[1] > 1
 
 
 def augmented(images: Tensor, generator: np.random.Generator) -> Tensor:

@@ -27,9 +27,12 @@ class Recipe:
         factor: see there.
         weight_decay: of the optimiser.
         clip: λ of adaptive gradient clipping; None for none.
+        clip_units: whether it compares norms unit by unit instead of by matrix.
         steps: ends a run early, inside an epoch if need be; None for all.
         augment: whether training images are shifted by up to 4 pixels and mirrored at random.
         bias_factor: learning rate of parameters of fewer than two axes (biases, factors), over that of the others.
+        fast: on a CPU, dense networks take written-out steps and convolutions have their channels last; without,
+            autograd and torch's own layout. Each way gives its own numbers every time; they agree to rounding.
         watch: whether the doctor's monitor looks at the network whenever it is measured.
 
     Example:
@@ -45,9 +48,11 @@ class Recipe:
     factor: float = 0.1
     weight_decay: float = 0.0
     clip: float | None = None
+    clip_units: bool = False
     steps: int | None = None
     augment: bool = False
     bias_factor: float = 1.0
+    fast: bool = True
     watch: bool = False
 
     def __post_init__(self) -> None:
@@ -95,5 +100,7 @@ class Recipe:
         if self.clip is not None:
             from isometer.nn import AdaptiveClipping
 
-            AdaptiveClipping(inner, self.clip)  # by a hook of the optimiser, which is used as before
+            AdaptiveClipping(
+                inner, self.clip, units=self.clip_units
+            )  # by a hook of the optimiser, which is used as before
         return inner

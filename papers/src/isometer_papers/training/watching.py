@@ -39,8 +39,8 @@ def watched(inputs: Tensor, labels: Tensor) -> Callable[[nn.Module], np.ndarray[
     some, few = inputs[:SAMPLES], labels[:SAMPLES]
 
     def measure(model: nn.Module) -> np.ndarray[Any, Any]:
-        monitor = SignalMonitor(model, every=1, samples=SAMPLES, budget=None)
-        monitor.step(some, target=few, loss=nn.functional.cross_entropy)
+        monitor = SignalMonitor(model, when=1, samples=SAMPLES, budget=None)
+        monitor.step(batch=some, target=few, criterion=nn.functional.cross_entropy)
         return np.array([monitor.latest.get(name, math.nan) for name in MONITORED])
 
     return measure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from isometer.errors import IsometerError
+from isometer.errors import IsometerError, unknown_name
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from isometer.run import Checkpoint
     from isometer_papers.training import Sets
 
-SCHEMES = ("Xavier", "iterative")
+PRINTED, PUBLIC = "iterative", "iterative, leading directions"
+SCHEMES: dict[str, dict[str, Any]] = {  # options of iterative orthogonalisation
+    "Xavier": {},
+    PRINTED: {},
+    PUBLIC: {"frame": "slice", "leading": True},  # 003's public code, which its figure 7 was made with
+}
 SHAPE = (3, 32, 32)  # of an image of CIFAR-10
 BATCH = 256  # images from which the weights are set
 
@@ -27,7 +32,7 @@ def convolution_training_cell(
 ) -> xarray.Dataset:
     """Train a network of `convolutions` convolutional and three linear layers.
 
-    Keys: `scheme` (Xavier, iterative), `convolutions`, `channels` (of the first, the second and all further ones),
+    Keys: `scheme` (of `SCHEMES`), `convolutions`, `channels` (of the first, the second and all further ones),
     `hidden`, `gain` (on Xavier weights), `exponent`, `output_norm` (of iterative orthogonalisation; 0 for mean square
     1), `data`, `train` (images), `shrink`, `every`, `device`, those of a recipe; `run` only tells runs apart.
 
@@ -38,7 +43,7 @@ def convolution_training_cell(
         >>> convolution_training_cell({"scheme": "He"}, 0)
         Traceback (most recent call last):
         ...
-        isometer.errors.IsometerError: scheme is 'He'; expected Xavier or iterative
+        isometer.errors.IsometerError: unknown scheme 'He'; ...
     """
     import torch
     from torch import nn
@@ -48,7 +53,7 @@ def convolution_training_cell(
 
     c = configuration
     if c["scheme"] not in SCHEMES:
-        raise IsometerError(f"scheme is {c['scheme']!r}; expected {' or '.join(SCHEMES)}")
+        raise unknown_name("scheme", c["scheme"], SCHEMES)
     sets = image_sets(c["data"], c["train"], 1, shrink=c["shrink"], centre="none", scale="unit")
     model = deep_convolutions(c, sets, seed)
     flat = next(i for i, layer in enumerate(model) if isinstance(layer, nn.Flatten))
@@ -97,7 +102,7 @@ def deep_convolutions(c: Mapping[str, Any], sets: Sets, seed: int) -> nn.Sequent
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(c["gain"])  # biases are zero
-    if c["scheme"] == "iterative":
+    if c["scheme"] != "Xavier":
         chosen = np.random.default_rng(seed).permutation(len(sets.inputs))[:BATCH]
         iterative_orthogonalization_(
             model,
@@ -105,6 +110,7 @@ def deep_convolutions(c: Mapping[str, Any], sets: Sets, seed: int) -> nn.Sequent
             exponent=c["exponent"],
             output_norm=c["output_norm"] or None,
             seed=seed,
+            **SCHEMES[c["scheme"]],
             layers=[name for name, layer in model.named_children() if isinstance(layer, nn.Conv2d)],
         )
     return model

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from isometer.run import Checkpoint
     from isometer_papers.training import Sets
 
-CLIPPING = {"AGC, λ = 0.1": 0.1, "AGC, λ = 1": 1.0}  # adaptive gradient clipping, on top of Xavier weights
+CLIPPING: dict[str, dict[str, Any]] = {  # adaptive gradient clipping, on top of Xavier weights
+    "AGC, λ = 0.1": {"clip": 0.1},
+    "AGC, λ = 1": {"clip": 1.0},
+    "AGC by unit, λ = 0.1": {"clip": 0.1, "clip_units": True},
+    "AGC by unit, λ = 1": {"clip": 1.0, "clip_units": True},
+}
 SCHEMES = ("Xavier", "iterative", "orthogonal Xavier", *CLIPPING)
 
 
@@ -56,7 +61,7 @@ def depth_training_cell(
     curves = fit(
         model,
         sets,
-        Recipe.of(c, clip=CLIPPING.get(c["scheme"])),
+        Recipe.of(c, **CLIPPING.get(c["scheme"], {})),
         seed=seed,
         measures={"gaps": lambda _: mean_gaps(parts, batches)},
         every=c["every"],

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from isometer.run import Checkpoint
 
 Array = np.ndarray[Any, Any]
+UNGAINED = "identity without gain"  # the other reading of the papers' identity, whose layers have no gain
 MEASURES = ("weight_gap", "gradient_norm", "moved")
 _TOGETHER = 32  # matrices that fit a processor's cache at the papers' width
 
@@ -25,7 +26,8 @@ def isometry_training_cell(
 ) -> xarray.Dataset:
     """Curves of one run, and by hidden layer what became of the weights.
 
-    Keys: `activation`, `exponent` (p of the gains ℓ^(−p); the identity has none), `depth` (hidden layers), `width`,
+    Keys: `activation` (sin, tanh, identity, all with gains, or `UNGAINED`), `exponent` (p of the gains ℓ^(−p)),
+    `depth` (hidden layers), `width`,
     `data`, `train`, `test` (images; 0 for no tests), `shrink`, `every` (epochs between measurements), `device`, those
     of `Recipe`; `run` only tells runs apart.
 
@@ -51,10 +53,10 @@ def isometry_training_cell(
         sets.classes,
         depth=c["depth"],
         width=c["width"],
-        activation=c["activation"],
+        activation="identity" if c["activation"] == UNGAINED else c["activation"],
         norm="batch",
         init="orthogonal",
-        gain_exponent=None if c["activation"] == "identity" else c["exponent"],
+        gain_exponent=None if c["activation"] == UNGAINED else c["exponent"],
         seed=seed,
     )
     start = [weight.detach().clone().to(c["device"]) for weight in hidden_weights(model)]

@@ -82,8 +82,10 @@ def angles_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
     """
     c = configuration
     states = _states(c, c["mode"], [c["layer"] - 1, c["layer"]], seed)
+    before, after = angles_deg(states[:, 0]), angles_deg(states[:, 1])
     return xarray.Dataset(
-        {"before": (("run", "pair"), angles_deg(states[:, 0])), "after": (("run", "pair"), angles_deg(states[:, 1]))}
+        {"before": (("run", "pair"), before), "after": (("run", "pair"), after)},
+        {"pair": np.arange(after.shape[1])},  # batches of other sizes have other numbers of them
     )
 
 

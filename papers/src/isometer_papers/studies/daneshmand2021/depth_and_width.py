@@ -6,9 +6,11 @@ import numpy as np
 import xarray
 
 from isometer_papers.studies._drawing import Figure, band, plain_logs, single_panel
+from isometer_papers.studies._published import told_by
 from isometer_papers.studies._readings import log_slope, measured, surely_less
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.orthogonality import average_gap_cell, cosine_cell, gap_cell
+from isometer_papers.studies.daneshmand2021.published import COSINES, LOG_GAPS
 
 # --- figure 1 ------------------------------------------------------------
 
@@ -18,6 +20,8 @@ def draw_cosine(result: xarray.Dataset, settings: Settings) -> Figure:
     for i, network in enumerate(settings["network"]):
         curve = result["cosine"].sel(network=network).transpose("run", "layer")
         band(axis, curve["layer"], curve.values, label=network, index=i)
+        COSINES[network].draw(axis, i)
+    told_by(axis)
     axis.set(xlabel="layer", ylabel="|cos| of two samples", ylim=(-0.02, 1.02))
     axis.legend(loc="center right")
     return figure
@@ -26,8 +30,16 @@ def draw_cosine(result: xarray.Dataset, settings: Settings) -> Figure:
 def read_cosine(result: xarray.Dataset, settings: Settings) -> Reading:
     first = result["cosine"].sel(layer=1)
     last = result["cosine"].sel(layer=settings["depth"])
+    means = result["cosine"].mean("run")
+    apart = {
+        f"distance from the published curve, {network}": COSINES[network].distance(
+            means["layer"].values, means.sel(network=network).values
+        )
+        for network in settings["network"]
+    }
     return Reading(
         {
+            **apart,
             "|cos| with batch norm, layer 1": measured(first.sel(network="batch norm")),
             "|cos| with batch norm, last layer": measured(last.sel(network="batch norm")),
             "|cos| without, last layer": measured(last.sel(network="vanilla")),
@@ -70,6 +82,10 @@ def draw_gap(result: xarray.Dataset, settings: Settings) -> Figure:
     for i, width in enumerate(settings["width"]):
         curve = result["orthogonality_gap"].sel(width=width).transpose("run", "layer")
         band(axis, curve["layer"], np.log(curve.values), label=f"d = {width}", index=i)
+        if width in LOG_GAPS:
+            LOG_GAPS[width].draw(axis, i)
+    if any(width in LOG_GAPS for width in settings["width"]):
+        told_by(axis)
     axis.set(xlabel="layer ℓ", ylabel="log V(H_ℓ)")
     axis.legend()
     return figure
@@ -93,6 +109,9 @@ def read_gap(result: xarray.Dataset, settings: Settings) -> Reading:
         explained = 1 - np.var(mean[layers] - fit(layers)) / np.var(mean[layers])
         slope = np.array([np.polyfit(layers, run[layers], 1)[0] for run in logs])
         numbers[f"slope of log V, d = {width}"] = measured(slope)
+        if width in LOG_GAPS:
+            layers_there = result["layer"].values
+            numbers[f"distance from the published curve, d = {width}"] = LOG_GAPS[width].distance(layers_there, mean)
         numbers[f"layer at which the plateau begins, d = {width}"] = Measured(float(stop))
         straight &= bool(explained > 0.9 and slope.mean() < 0)
         drift = logs[:, half:].mean(1) - logs[:, -len(mean) // 4 :].mean(1)

@@ -6,9 +6,11 @@ import numpy as np
 import xarray
 
 from isometer_papers.studies._drawing import LINES, PALETTE, Figure, new_figure
+from isometer_papers.studies._published import told_by
 from isometer_papers.studies._readings import measured, surely_less
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.architectures import image_gap_cell
+from isometer_papers.studies.daneshmand2021.published import MLP_GAPS
 
 
 def draw_networks(result: xarray.Dataset, settings: Settings) -> Figure:
@@ -20,8 +22,12 @@ def draw_networks(result: xarray.Dataset, settings: Settings) -> Figure:
             mean, spread = curve.values.mean(0), curve.values.std(0, ddof=1)
             axis.plot(curve["layer"], mean, LINES[i], color=PALETTE[i], label=norm)
             axis.fill_between(curve["layer"], mean - spread, mean + spread, color=PALETTE[i], alpha=0.2, linewidth=0)
+            if architecture == "MLP":
+                MLP_GAPS[norm].draw(axis, i)
+        if architecture == "MLP":
+            told_by(axis)
         axis.set(xlabel="layer", ylabel="orthogonality gap V", ylim=(0, 1), title=architecture)
-        axis.legend(loc="lower center", ncols=2, fontsize=8)
+        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=3, fontsize=8)
     return figure
 
 
@@ -39,6 +45,10 @@ def read_networks(result: xarray.Dataset, settings: Settings) -> Reading:
             f"{architecture}: V of the last layer, vanilla": measured(plain[:, -1]),
             f"{architecture}: V of the last layers, batch norm": measured(last),
         }
+        if architecture == "MLP":
+            for norm, values in (("batch norm", normed), ("vanilla", plain)):
+                apart = MLP_GAPS[norm].distance(gap["layer"].values, values.mean(0))
+                numbers[f"{architecture}: distance from the published curve, {norm}"] = apart
         drift = measured(last - middle)
         fall = measured(normed[:, 0] - last)
         statements |= {
@@ -95,7 +105,7 @@ FIGURE_5 = Study(
         "padding": Choice(
             "zeros, as the caption says",
             "the public code reflects instead, although it has an option for zeros",
-            {"circular": {"padding": "circular"}},
+            {"circular": {"padding": "circular"}, "reflected": {"padding": "reflect"}},
         ),
         "place": Choice("the gap is taken before each ReLU, after the norm", "the public code's blocks end there"),
     },

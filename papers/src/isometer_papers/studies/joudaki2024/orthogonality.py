@@ -165,9 +165,9 @@ FIGURE_2_3 = Study(
     {"exponent of that width in n": "2, or 1.8 in n − 28"},
     survival_cell,
     Scale(
-        {"samples": [6, 9, 12, 16, 20], "width": [15, 30, 50, 75, 110, 160, 230, 320]},
+        {"samples": [8, 12, 20, 30, 40], "width": [15, 30, 60, 110, 200, 350, 600, 1000]},
         {"depth": 300, "runs": 5, "input": "gaussian"},
-        "n up to 20, 300 layers and 5 runs instead of 1000 and 10",
+        "n up to 40, 300 layers and 5 runs instead of 50, 1000 and 10",
     ),
     Scale(
         {"samples": [10, 20, 30, 40, 50],

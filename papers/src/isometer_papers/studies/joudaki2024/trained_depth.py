@@ -36,11 +36,13 @@ FIGURE_2_5 = dataclasses.replace(FIGURE_4, id="001/fig-2.5")
 
 def draw_clipping(result: xarray.Dataset, settings: Settings) -> Figure:
     """One panel for each λ, as in the thesis; orthogonal weights are in the first."""
-    figure, axes = new_figure(len(CLIPPING), width=4.2, height=3.9)
+    rates = sorted({how["clip"] for how in CLIPPING.values()})
+    figure, axes = new_figure(len(rates), width=4.2, height=3.9)
     known = list(settings["scheme"])
-    for axis, clipped in zip(axes[0], CLIPPING, strict=True):
+    for axis, rate in zip(axes[0], rates, strict=True):
         beside = ["orthogonal Xavier"] if axis is axes[0, 0] else []
-        for scheme in ("Xavier", *beside, clipped, "iterative"):
+        clipped = [name for name, how in CLIPPING.items() if how["clip"] == rate]
+        for scheme in ("Xavier", *beside, *clipped, "iterative"):
             band(axis, settings["depth"], final_losses(result, scheme), label=scheme, index=known.index(scheme))
         axis.set(xlabel="depth", ylabel=f"training loss after {settings['epochs']} epochs", xticks=settings["depth"])
         axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize=8, frameon=False)
@@ -83,6 +85,10 @@ FIGURE_A_1 = Study(
     medium=Scale({**_ALL, "depth": [30, 75]}, MEDIUM, f"depths 30 and 75 instead of 15 to 75; {REDUCED_MEDIUM}"),
     choices={
         "clipping": Choice("on top of Xavier's weights", "the thesis does not say"),
+        "norms": Choice(
+            "both: of whole matrices, and unit by unit",
+            "the thesis prints the first (A.21), the method that it cites has the second",
+        ),
         "weights": dataclasses.replace(ITERATION, instead={}),
         "gain": Choice(f"{GAIN}, for orthogonal weights too", WHY_GAIN),
         "pixels": PIXELS,
