@@ -249,10 +249,19 @@ def test_the_edge_of_chaos() -> None:
 def test_the_names_that_a_person_sees() -> None:
     seen = [name for name in dir(isometer) if not name.startswith("__")]
     verbs = {"activation", "diagnose", "explain", "kernel_map", "phase_diagram", "predict", "probe", "simulate"}
-    verbs |= {"empirical_kernel", "solve", "summarize", "treat"}
+    verbs |= {"empirical_kernel", "jacobian_spectrum", "partial_jacobian_norms", "solve", "summarize", "treat"}
     rooms = {"data", "doctor", "init", "metrics", "nn", "theory"}
     errors = {"ActivationError", "InfiniteMomentError", "IsometerError", "ModelChangedError"}
-    values = {"Activation", "EmpiricalKernel", "Examination", "Explanation", "KernelMap", "Report", "SignalMonitor"}
+    values = {
+        "Activation",
+        "EmpiricalJacobian",
+        "EmpiricalKernel",
+        "Examination",
+        "Explanation",
+        "KernelMap",
+        "Report",
+        "SignalMonitor",
+    }
     values |= {"Spec", "Treatment"}
     assert set(seen) == verbs | rooms | errors | values
     assert all(getattr(isometer, name).__doc__ for name in seen)

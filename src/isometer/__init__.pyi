@@ -14,6 +14,9 @@ from .doctor.probe._examine import probe as probe
 from .doctor.treatment._apply import treat as treat
 from .doctor.treatment._record import Treatment as Treatment
 from .doctor.watch._monitor import SignalMonitor as SignalMonitor
+from .empirical._jacobian import EmpiricalJacobian as EmpiricalJacobian
+from .empirical._jacobian import jacobian_spectrum as jacobian_spectrum
+from .empirical._jacobian import partial_jacobian_norms as partial_jacobian_norms
 from .empirical._kernel import empirical_kernel as empirical_kernel
 from .empirical._result import EmpiricalKernel as EmpiricalKernel
 from .errors import ActivationError as ActivationError

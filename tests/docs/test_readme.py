@@ -74,7 +74,7 @@ def test_the_python_of_the_readme_runs(quick: Path, capsys: pytest.CaptureFixtur
     for source, _ in blocks(README, "python"):
         exec(compile(source, "README.md", "exec"), space)
     printed = capsys.readouterr().out
-    assert "Slow rank collapse: all inputs align, 1 − cos ≈ 44.41/depth²." in printed
+    assert "Slow rank collapse: all inputs become alike, 1 − cos ≈ 44.41/depth²." in printed
     made = {path.name for path in quick.iterdir()}
     assert {"before-and-after.png", "report.html", "phase.png", "theory.png", "simulation.png"} <= made
     first = space["treatment"]

@@ -32,7 +32,7 @@ from isometer.report import doctor_page, print_report, save_page
 from isometer.report._citations import PAPERS
 from isometer.report._doctor_fragments import notebook_html, setting, sparkline
 from isometer.report._doctor_metrics import columns, evidence_rows, layer_runs, reading, where
-from isometer.report._doctor_page import embedded
+from isometer.report._offline_page import embedded
 from support.doctor_reports import HOSTILE, finding, hostile_report, long_report, measured_report
 
 VOID = {"meta", "input", "br", "img", "link", "hr", "base"}

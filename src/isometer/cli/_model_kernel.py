@@ -1,12 +1,13 @@
-"""`isometer kernel --model`: the kernel of a model as it is, beside the command's kernels at infinite width."""
+"""`isometer kernel --model` and `isometer jacobian --model`: what a command finds in a model as it is."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import typer
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from isometer.doctor._loading import Target
     from isometer.empirical import EmpiricalKernel
 
+Result = TypeVar("Result")
 _MOMENTUM = 0.9
 _FILES = (".npy", ".npz", ".csv", ".safetensors", ".pt", ".pth")
 _SAMPLES = 32  # of a batch that is made up
@@ -54,29 +56,46 @@ def model_kernel(
         threads: that compute.
     """
     need("torch", "the kernel of a model")
+    from isometer.empirical import empirical_kernel
+
+    mode: Literal["train", "eval"] = "eval" if evaluate else "train"
+
+    def work(examined: Target, inputs: Any, labels: Any, source: str) -> ModelKernel:
+        found = empirical_kernel(examined.model, inputs, kind=kind, mode=mode, by="layer", seed=data.seed)
+        return ModelKernel(found, _document(examined, found, inputs, labels, source, mode, data.seed))
+
+    return on_model(target, data, work, checkpoint=checkpoint, threads=threads, what="kernel")
+
+
+def on_model(
+    target: str,
+    data: InputOptions,
+    work: Callable[[Target, Any, Any, str], Result],
+    *,
+    checkpoint: Path | None,
+    threads: int | None,
+    what: str,
+) -> Result:
+    """Do something with the model that a target names, its batch, the labels if any, and where the batch is from."""
     from isometer.cli._plain_step import is_large, model_error
     from isometer.doctor._loading import load_target, load_weights
-    from isometer.empirical import empirical_kernel
 
     code = target.rpartition(":")[0]
     if code:
         typer.echo(f"note: executing {code} to build the model", err=True)
-    mode: Literal["train", "eval"] = "eval" if evaluate else "train"
     with using(threads), running(code) if code else contextlib.nullcontext():
         examined = load_target(target, seed=data.seed)
         if checkpoint is not None:
             load_weights(examined.model, checkpoint)
         inputs, labels, source = _batch(examined, data)
-        with using(threads, large=is_large(examined.model, inputs)), status("kernel"):
+        with using(threads, large=is_large(examined.model, inputs)), status(what):
             try:
-                found = empirical_kernel(examined.model, inputs, kind=kind, mode=mode, by="layer", seed=data.seed)
-                document = _document(examined, found, inputs, labels, source, mode, data.seed)
+                return work(examined, inputs, labels, source)
             except IsometerError:
                 raise
             except Exception as problem:
                 told = None if examined.executed is None else model_error(examined.model, inputs, source)
                 raise (problem if told is None else told) from None
-    return ModelKernel(found, document)
 
 
 def _batch(examined: Target, data: InputOptions) -> tuple[Any, Any, str]:

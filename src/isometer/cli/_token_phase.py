@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isometer.cli._network import InputOptions, NetworkOptions, check_folders, tell
-from isometer.cli._shared import console, emit, status
+from isometer.cli._shared import console, emit, progress_bar
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
+    from isometer.spec import Spec
     from isometer.theory.transformers import PresetAxis
 
 
@@ -39,9 +40,9 @@ def token_phase(
     across, along = read_axis(x, points), read_axis(y, points)
     text = _in_full(network.network)
     plane = PresetPlane(text, across.name, along.name)
-    cosine = _cosine(data)
-    with status("diagram"):
-        found = token_diagram(plane, across.values.tolist(), along.values.tolist(), cosine=cosine)
+    cosine = token_start(data)
+    with progress_bar("diagram") as report:
+        found = token_diagram(plane, across.values.tolist(), along.values.tolist(), cosine=cosine, progress=report)
     if plot is not None:
         from isometer.report._pictures import save_figure
         from isometer.report._transformers import token_diagram_picture
@@ -71,7 +72,18 @@ def _middle(axis: PresetAxis) -> float:
     return float(axis.values[len(axis.values) // 2])
 
 
-def _cosine(data: InputOptions) -> float:
+def transformer(network: NetworkOptions) -> Spec:
+    """The network of a question about tokens, with attention in full."""
+    from isometer.cli._network import network_from
+
+    if network.network is None:
+        raise IsometerError("the question is about transformers; expected --network — 'gpt(blocks=12)', say")
+    network.check_alone()
+    return network_from(_in_full(network.network), network.width)
+
+
+def token_start(data: InputOptions) -> float:
+    """The cosine of tokens that --input names."""
     if data.source == "gaussian":
         return 0.0
     if data.is_wide:
@@ -84,6 +96,6 @@ def _in_full(text: str) -> str:
     compact = text.replace(" ", "")
     if not compact.startswith("gpt(") or "causal=" in compact:
         return text
-    tell("diagrams follow exchangeable tokens, so attention is in full: causal=False")
+    tell("tokens are taken as exchangeable, so attention is in full: causal=False")
     inside = text.strip()[len("gpt(") : -1].strip().rstrip(",")
     return f"gpt({inside + ', ' if inside else ''}causal=False)"

@@ -136,14 +136,14 @@ def doctor(
         ),
     ] = False,
     budget: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--budget",
             metavar="SECONDS",
-            help="For the diagnosis, and again for --treat; small models need less.",
+            help="For the diagnosis, and again for --treat. Unless given, the whole test is run, ten minutes at most.",
             rich_help_panel=EXAMINATION,
         ),
-    ] = 60.0,
+    ] = None,
     treat: Annotated[
         str | None,
         typer.Option(
@@ -210,7 +210,7 @@ def doctor(
     """
     check_options(treat, trial, save)
     check_folders(html)
-    if not budget > 0:
+    if budget is not None and not budget > 0:
         raise IsometerError(f"--budget is {budget}; expected a positive number of seconds")
     if lr is not None and not 0 < lr < float("inf"):
         raise IsometerError(f"--lr is {lr}; expected a positive number")
@@ -287,7 +287,7 @@ class StressOptions:
     run: bool
     optimizer: str | None = None
     lr: float | None = None
-    budget: float = 60.0
+    budget: float | None = None
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,14 @@ import typer
 from isometer.cli._network import InputOptions, NetworkOptions, kernel_inputs
 from isometer.cli._option_groups import takes_options
 from isometer.cli._shared import Json, Memory, Time, allowing, app, console, emit, status
+from isometer.cli._token_phase import token_start, transformer
 from isometer.cli.kernel import KindChoice
 from isometer.errors import IsometerError, unknown_name
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from isometer.solvers import Answer
 
 
 class UnknownChoice(StrEnum):
@@ -23,16 +26,22 @@ class UnknownChoice(StrEnum):
     gamma = "gamma"
     bias_variance = "bias-variance"
     activation_scale = "activation-scale"
+    skip = "skip"
+    branch = "branch"
+    qk_gain = "qk-gain"
+    deepnorm = "deepnorm"
 
 
-_NAMES = {"bias-variance": "bias_variance", "activation-scale": "activation_gain"}
+_NAMES = {"bias-variance": "bias_variance", "activation-scale": "activation_gain", "qk-gain": "qk_gain"}
+_OF_TOKENS = ("skip", "branch", "qk-gain", "deepnorm")
 
 
 @app.command()
 @takes_options
 def solve(
     unknown: Annotated[
-        UnknownChoice, typer.Argument(help="What to solve for: depth, or the number that puts it at the edge of chaos.")
+        UnknownChoice,
+        typer.Argument(help="What to solve for: depth, a number at the edge of chaos, or one of a transformer."),
     ],
     network: NetworkOptions,
     data: InputOptions,
@@ -65,6 +74,22 @@ def solve(
         str | None, typer.Option("--between", metavar="LOW:HIGH", help="Where to look for the number.")
     ] = None,
     most: Annotated[int, typer.Option("--most", metavar="L", help="Largest depth looked at for a band.")] = 1000,
+    token_cosine: Annotated[
+        float | None,
+        typer.Option("--token-cosine", metavar="C", help="Depth: the least at which the cosine of tokens reaches C."),
+    ] = None,
+    entropy: Annotated[
+        float | None,
+        typer.Option(
+            "--entropy", metavar="SHARE", help="qk-gain: at this share of the largest entropy; 0.1 unless given."
+        ),
+    ] = None,
+    update: Annotated[
+        float | None,
+        typer.Option(
+            "--update", metavar="U", help="branch, skip, qk-gain: where a step of rate η moves outputs by U η."
+        ),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Simulate the answer at finite width, too.")] = False,
     check_width: Annotated[int, typer.Option("--check-width", metavar="D", help="Width of that simulation.")] = 512,
     check_runs: Annotated[int, typer.Option("--check-runs", metavar="R", help="Networks of that simulation.")] = 16,
@@ -74,16 +99,28 @@ def solve(
 ) -> None:
     """The depth, gain, skip strength, bias or activation scale at which a network does what you ask for.
 
-    A depth needs --condition, --cosines or --gradients. The other numbers are solved for the edge of chaos, χ = 1; with
-    --along they are a curve.
+    A depth needs --condition, --cosines, --gradients or --token-cosine. Gain, gamma, bias and activation scale are
+    solved for the edge of chaos, χ = 1; with --along they are a curve. Of transformers: skip and branch where tokens
+    neither part nor merge, or for --update; qk-gain where the entropy of attention collapses; deepnorm, its α and β.
 
     Examples: [bold]isometer solve depth --condition 2 --activation 'unit(tanh)' --input data:mnist:scale=norm[/],
     [bold]isometer solve depth --cosines 0:0.95 --input correlated:0.5[/],
-    [bold]isometer solve gain --activation tanh --along bias-variance=log:0.01:1:9[/]
+    [bold]isometer solve gain --activation tanh --along bias-variance=log:0.01:1:9[/],
+    [bold]isometer solve qk-gain --network 'gpt(blocks=12, branch=0.2)'[/]
     """
     from isometer.solvers import solve as answer_to
 
     name: Any = _NAMES.get(unknown.value, unknown.value)
+    if unknown.value in _OF_TOKENS or token_cosine is not None:
+        with allowing(memory, time), status("solving"):
+            asked: dict[str, Any] = {"token_cosine": token_cosine, "entropy": entropy, "update": update, "most": most}
+            between_ = None if between is None else _band(between, "--between")
+            checking: dict[str, Any] = {"runs": check_runs, "seed": data.seed} if check else {}
+            spec, cosine = transformer(network), token_start(data)
+            _show(answer_to(name, spec, cosine=cosine, between=between_, check=check, **asked, **checking), as_json)
+        return
+    if entropy is not None or update is not None:
+        raise IsometerError(f"--entropy and --update are about transformers, not {unknown.value}; drop them")
     with allowing(memory, time), status("solving"):
         inputs, gram = _inputs(network, data, kernel=condition is not None, needed=unknown is UnknownChoice.depth)
         features = network.width if inputs is None else inputs.shape[-1]
@@ -103,6 +140,10 @@ def solve(
             check=check,
             **({"width": check_width, "runs": check_runs, "seed": data.seed} if check else {}),
         )
+    _show(answer, as_json)
+
+
+def _show(answer: Answer, as_json: bool) -> None:
     if as_json:
         emit(answer.to_dict())
         return

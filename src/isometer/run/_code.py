@@ -137,8 +137,14 @@ def _source_path(module: str) -> Path | None:
     return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
-def _imports(source: bytes, module: str, is_package: bool) -> Iterator[str]:
-    """Modules whose names a source uses. `import package` alone counts for nothing: its version is known."""
+@lru_cache(maxsize=4096)
+def _imports(source: bytes, module: str, is_package: bool) -> frozenset[str]:
+    """Modules whose names a source uses; parsed once, though many functions reach a module."""
+    return frozenset(_imported(source, module, is_package))
+
+
+def _imported(source: bytes, module: str, is_package: bool) -> Iterator[str]:
+    """`import package` alone counts for nothing: its version is known."""
     for node in _nodes(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if "." in alias.name)
