@@ -62,7 +62,7 @@ reason; one that does not help is undone. The model is never left half changed.
 | `standardise-inputs` | subtracts the mean of the inputs and divides by their size: `standardise_inputs_` |
 | `output-units` | returns outputs in the units of the targets: `output_units_` |
 | `remove-operation` | removes an operation by a hook, and names the line to change |
-| `turn-loss`, `scale-loss`, `check-targets`, `distinct-samples`, `learning-rate`, `warm-up` | advice: only you can do it |
+| `turn-loss`, `scale-loss`, `check-targets`, `distinct-samples`, `learning-rate`, `warm-up` | advice that you follow |
 
 ## From finding to prescription
 
