@@ -198,6 +198,7 @@ def table_part(half: Half) -> str:
     return "\n".join(lines).rstrip()
 
 
+NAMES = {"adam": "Adam", "sgd": "SGD"}
 BATCHES = {"fresh": "stress test", "one": "stress test on one batch", "gaussian": "stress test without targets"}
 
 
@@ -391,7 +392,7 @@ def trial_sentence() -> str:
         area = f"; area under the curve {rows[DOCTOR]:.3f}" if DOCTOR in rows else ""
         alone = f" ({rows[FINDINGS]:.3f} by findings alone)" if FINDINGS in rows else ""
         sentences.append(
-            f"With {one.optimizer} the doctor calls {one.found.found} of {one.found.of} sick models sick and "
+            f"With {NAMES[one.optimizer]}, the doctor calls {one.found.found} of {one.found.of} sick models sick, and "
             f"{one.alarms.found} of {one.alarms.of} that train{area}{alone}."
         )
     for row in half.naming if half is open_half() or half.explained else ():
@@ -400,4 +401,9 @@ def trial_sentence() -> str:
                 f"Where one module is at fault, it is among the first two causes named in {row.first_two.found} of "
                 f"{row.first_two.of} sick models."
             )
+    if half.explained:
+        rows = treatment_rows(half.folder, half.members)
+        cured, sick = sum(row.cured.found for row in rows), sum(row.cured.of for row in rows)
+        worse = sum(row.worse.found for row in rows) or "none"
+        sentences.append(f"Treatment cures {cured} of {sick} sick cases that can be treated, and makes {worse} worse.")
     return "> " + " ".join(sentences) if sentences else "The table is not complete yet."
