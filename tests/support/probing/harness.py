@@ -24,6 +24,7 @@ from support.probing.scope import beyond
 from support.probing.surroundings import surroundings
 
 OPERATIONS = ("probe", "diagnose", "treat", "monitor")
+_WORK = 1.0  # seconds of trainings: what a model is put through does not depend on how often
 CONDITIONS = ("plain", "gradients", *interruption.KINDS)
 _SHOWN = 12  # differences that are told
 
@@ -102,14 +103,14 @@ class Patient:
         model, batch = subject.model, subject.batch
         if name == "treat":
             report = self.report()
-            return lambda: treat(model, report, batch=batch)
+            return lambda: treat(model, report, batch=batch, budget=_WORK)
         if name == "monitor":
             return lambda: _monitored(model, batch)
         if name == "nothing":  # no operations of the doctor: controls of the harness itself
             return lambda: None
         if name == "forward":
             return lambda: call(model, batch)
-        return {"probe": lambda: probe(model, batch), "diagnose": lambda: diagnose(model, batch)}[name]
+        return {"probe": lambda: probe(model, batch), "diagnose": lambda: diagnose(model, batch, budget=_WORK)}[name]
 
     def report(self) -> Any:
         """Of another instance; where there is none, that of a plain model: a treatment has to begin with something."""
@@ -117,10 +118,10 @@ class Patient:
             with surroundings():
                 subject = self.subject(False)
                 try:
-                    self._report = diagnose(subject.model, subject.batch, predict=False)
+                    self._report = diagnose(subject.model, subject.batch, predict=False, budget=_WORK)
                 except BaseException:
                     layers = [one for _ in range(6) for one in (nn.Linear(8, 8), nn.ReLU())]
-                    self._report = diagnose(nn.Sequential(*layers), torch.randn(6, 8), predict=False)
+                    self._report = diagnose(nn.Sequential(*layers), torch.randn(6, 8), predict=False, budget=_WORK)
         return self._report
 
     def survey(self, operation: str, kind: str) -> interruption.Survey:
