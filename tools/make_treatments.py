@@ -170,7 +170,7 @@ def outcome(record: dict[str, Any]) -> dict[str, Any]:
         return {}
     arms: dict[str, list[float]] = {}
     for arm in ("before", "after"):
-        losses = np.array([[np.inf if v == "inf" else v for v in seeds[seed][arm]] for seed in sorted(seeds)])
+        losses = np.array([[np.inf if v is None else v for v in seeds[seed][arm]] for seed in sorted(seeds)])
         arms[arm] = [round(float(v), 4) for v in losses[:, int(np.argmin(losses.mean(axis=0)))]]
     return {
         "loss_before": arms["before"],
