@@ -168,7 +168,7 @@ CLAIMS = (
     empirical(
         "002/tab-1:vanilla-tanh#corrected",
         above(Sampled(_soft_rank_of_tanh), 1.0),
-        {"depths": cases(*({"width": 32, "gamma": g, "layers": 1500, "chains": 12} for g in (0.1, 1.0, math.inf)))},
+        {"depths": cases(*({"width": 32, "gamma": g, "layers": 1500, "chains": 24} for g in (0.1, 1.0, math.inf)))},
         counts=(2, 3),
         resolution=0.25,
     ),
