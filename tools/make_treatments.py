@@ -163,6 +163,12 @@ def train_both(one: Patient, treatment: Treatment, data: Images, seed: int) -> d
     }
 
 
+def _loss(saved: float | str | None) -> float:
+    """A loss as JSON has it, where one that is not finite is a word or nothing."""
+    value = np.inf if saved is None else float(saved)
+    return np.inf if np.isnan(value) else value
+
+
 def outcome(record: dict[str, Any]) -> dict[str, Any]:
     """Best learning rate of each arm over seeds, the losses there, and whether the bands are apart."""
     seeds = record.get("trials", {})
@@ -170,7 +176,7 @@ def outcome(record: dict[str, Any]) -> dict[str, Any]:
         return {}
     arms: dict[str, list[float]] = {}
     for arm in ("before", "after"):
-        losses = np.array([[np.inf if v is None else v for v in seeds[seed][arm]] for seed in sorted(seeds)])
+        losses = np.array([[_loss(v) for v in seeds[seed][arm]] for seed in sorted(seeds)])
         arms[arm] = [round(float(v), 4) for v in losses[:, int(np.argmin(losses.mean(axis=0)))]]
     return {
         "loss_before": arms["before"],
