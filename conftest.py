@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from support.torchless import file_needs_torch, text_needs_torch  # noqa: E402
 
 TORCH = importlib.util.find_spec("torch") is not None
 _left_out: list[Path] = []
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So it is in a job that a shell started in the background, and processes of tests would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
