@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 author = "the Isometer authors"
-copyright = "MIT licence"
+html_show_copyright = False
 
 extensions = [
     "myst_parser",
