@@ -216,7 +216,7 @@ def _check_work(
 ) -> None:
     def work(layers: int, chains: int) -> Work:
         sizes = sizes_of(spec, engine, inputs, False, runs=chains, metrics=metrics)
-        one = simulation_work(sizes.deeper(1000))  # memory does not depend on the depth
+        one = simulation_work(sizes.deeper(1000), slots=chains)  # memory does not depend on the depth
         n, d = inputs.shape[-2:]
         states = 8.0 * chains * n * d
         block = max(_PROBE, min(_BLOCK, _NUMBERS / max(1.0, chains * n * d))) * states

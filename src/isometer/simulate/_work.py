@@ -19,10 +19,12 @@ _MEMORY = 1 << 30  # bytes that a chunk may keep
 # Measured on one core of a common computer, and rounded up.
 CALL = 4e-4
 """Seconds that a layer of a chunk takes whatever its size, and again for every few metrics."""
-_DRAW = 2e-8  # per random number
-_FLOP = 1e-9  # per multiplication, in decompositions of small matrices too
-_PAIR = 6e-8  # per pair of samples and metric of angles
-ENTRY = 3e-8
+_DRAW = 8e-9  # per random number
+_FLOP = 1.5e-10  # per multiplication
+_EIGEN = (5e-8, 2e-10)  # per n² and n³ of the eigenvalues of an n × n matrix
+_SPECTRA = 3  # metrics beyond these share eigenvalues with them
+_PAIR = 5e-9  # per pair of samples and metric of angles
+ENTRY = 1e-8
 """Seconds per number that an activation or another step makes of one."""
 COPIES = 8
 """Of a representation, and of the cosines of its samples, that are alive at a time."""
@@ -106,15 +108,15 @@ def product_seconds(law: str, rows: int, fan_in: int, fan_out: int, *, full: boo
     larger, smaller = max(fan_in, fan_out), min(fan_in, fan_out)
     if not full:
         return _DRAW * rows * larger + _FLOP * 4 * rows * rows * larger
-    decomposed = 12 * larger * smaller**2 if law in ("orthogonal", "orthogonalized-xavier") else 0
+    decomposed = 4 * larger * smaller**2 if law in ("orthogonal", "orthogonalized-xavier") else 0
     return _DRAW * fan_in * fan_out + _FLOP * (rows * fan_in * fan_out + decomposed)
 
 
 def metric_seconds(metrics: int, samples: int, features: int) -> float:
     """Seconds that metrics take for one layer of one run."""
     short = min(samples, features)
-    spectra = metrics * (12 * short**3 * _FLOP + 2 * samples * features * _FLOP)
-    return spectra + min(2, metrics) * samples * samples * _PAIR
+    spectrum = _EIGEN[0] * short**2 + _EIGEN[1] * short**3 + _FLOP * samples * features * short
+    return min(_SPECTRA, metrics) * spectrum + min(2, metrics) * samples * samples * _PAIR
 
 
 def chunk_slots(widest: int, memory: float, *, backward: bool) -> int:
@@ -131,8 +133,12 @@ def chunk_slots(widest: int, memory: float, *, backward: bool) -> int:
     return max(1, min(slots, int(limit // max(1, memory))))
 
 
-def simulation_work(sizes: Sizes) -> Work:
+def simulation_work(sizes: Sizes, *, slots: int | None = None) -> Work:
     """Memory and time of a simulation, both rather too large than too small.
+
+    Args:
+        sizes: of the simulation.
+        slots: runs computed together, as many as `sizes` has unless given.
 
     Example:
         >>> from isometer.spec import Spec
@@ -140,7 +146,7 @@ def simulation_work(sizes: Sizes) -> Work:
         >>> simulation_work(sizes).seconds < 5
         True
     """
-    slots, n = sizes.slots(), sizes.samples
+    slots, n = sizes.slots() if slots is None else slots, sizes.samples
     chunks = -(-sizes.runs // slots)
     largest, kept = sizes.kept()
     widest = max(max(shape) for shape, _ in sizes.shapes)
