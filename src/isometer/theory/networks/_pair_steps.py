@@ -1,0 +1,400 @@
+"""The steps of a network on pairs of inputs; see `_pair_state`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isometer.spec import Act, Bias, Convolution, Dense, Dropout, Flatten, Join, Noise, Norm, Pool, Residual, Scaling
+from isometer.spec import Step, Upsample
+from isometer.spec._activation import resolved
+from isometer.spec._language import word_of
+from isometer.theory.networks._convolution import _read_lines, convolution_variance
+from isometer.theory.networks._norms import feature_statistics
+from isometer.theory.networks._pair_duals import Dual, pair_dual
+from isometer.theory.networks._pair_state import (
+    NotByPairs,
+    PairRun,
+    PairState,
+    diagonal,
+    fresh,
+    reduced_pairs,
+)
+from isometer.theory.networks._pooling import pooled_axes
+from isometer.theory.networks._weights import weight_variance
+from isometer.theory.networks._windows import Line, pool_lines, summed
+
+Floats = NDArray[Any]
+_CACHED = 1 << 15  # entries of an activation at a time, which stay in the cache
+_duals: dict[str, Dual] = {}
+
+
+def walk_pairs(steps: Sequence[Step], state: PairState, run: PairRun) -> PairState:
+    """Steps one after the other."""
+    for step in steps:
+        state = _stepped(step, state, run)
+    return state
+
+
+def _stepped(step: Step, state: PairState, run: PairRun) -> PairState:
+    match step:
+        case Dense():
+            return _dense(step, state)
+        case Bias():
+            return _bias(step, state)
+        case Act():
+            return _activate(step, state, run)
+        case Norm():
+            return _normalise(step, state, run)
+        case Scaling():
+            return _scaled(state, float(step.factor))  # type: ignore[arg-type]
+        case Residual():
+            return _residual(step, state, run)
+        case Join():
+            return _join(step, state, run)
+        case Convolution():
+            return _convolve(step, state)
+        case Pool(by="mean"):
+            return _pool(step, state, run)
+        case Upsample():
+            return _upsample(step, state)
+        case Flatten():
+            return _flatten(state)
+        case Dropout():
+            return _drop(step, state, run)
+        case Noise():
+            return _disturb(step, state, run)
+        case _:
+            raise NotByPairs(word_of(step))
+
+
+# --- weights ----------------------------------------------------------------------------------------------------------
+
+
+def _dense(step: Dense, state: PairState) -> PairState:
+    assert step.width is not None
+    if step.weights == "orthogonalized-xavier" and state.width != step.width:
+        raise NotByPairs("dense weights of the law orthogonalized-xavier")
+    gain = float(step.gain)  # type: ignore[arg-type]
+    variance = weight_variance(step.weights, state.width, step.width, gain, step.weight_scaling)
+    tangent = None if state.tangent is None else variance * (state.tangent + state.second)
+    squares = None if state.squares is None else variance * state.squares
+    return PairState(
+        state.axes, state.full, step.width, squares, None, variance * state.second, tangent, "gaussian", fresh()
+    )
+
+
+def _convolve(step: Convolution, state: PairState) -> PairState:
+    assert step.channels is not None
+    if step.groups > 1 and (step.groups >= state.width or state.law != "gaussian"):
+        raise NotByPairs("conv with groups", "groups of channels differ in what they see")
+    along = _read_lines(step, state.axes)
+    offsets = math.prod(one.index.shape[1] for one in along)
+    factor = convolution_variance(step, state.width) / offsets
+    second = window_sums(state.second, along, state.is_full)
+    second *= factor
+    tangent = None
+    if state.tangent is not None:
+        tangent = window_sums(state.tangent, along, state.is_full)
+        tangent *= factor
+        tangent += second
+    squares = state.squares
+    if squares is not None:
+        squares = factor * window_sums(squares, along, False)
+    axes = tuple(len(one.index) for one in along)
+    return PairState(axes, state.full, step.channels, squares, None, second, tangent, "gaussian", fresh())
+
+
+def window_sums(array: Floats, along: Sequence[Line], full: bool) -> Floats:
+    """Sums over windows of arrays of pairs, both positions at the same offset; always a new array.
+
+    Example:
+        >>> from isometer.theory.networks._windows import lines
+        >>> window_sums(np.ones((1, 3)), lines((3,), (3,), (1,), (1,), "zeros"), False).tolist()
+        [[2.0, 3.0, 2.0]]
+    """
+    dims = [(1 + 2 * a, 2 + 2 * a) if full else (1 + a,) for a in range(len(along))]
+    found = summed(array, along, dims)
+    return found.copy() if found is array else found
+
+
+def _bias(step: Bias, state: PairState) -> PairState:
+    state = state.writable()
+    second, tangent = state.second, state.tangent
+    second += step.variance
+    if tangent is not None:
+        tangent += step.variance
+    squares = None if state.squares is None else state.squares + step.variance
+    law = state.law if state.law == "gaussian" else "other"
+    return replace(state, squares=squares, law=law, keys=state.keys | fresh())
+
+
+# --- entry by entry ---------------------------------------------------------------------------------------------------
+
+
+def _activate(step: Act, state: PairState, run: PairRun) -> PairState:
+    if state.law != "gaussian" or state.mean is not None:
+        raise NotByPairs(f"act({step.activation!r})", "the features before it are not Gaussian without mean")
+    if step.activation not in _duals:
+        _duals[step.activation] = pair_dual(resolved(step.activation))
+    dual = _duals[step.activation]
+    gain = float(step.gain) ** 2  # type: ignore[arg-type]
+    squares = gain * state.known_squares(f"act({step.activation!r})")
+    state = _scaled(state, float(step.gain)).writable()  # type: ignore[arg-type]
+    second, tangent = state.second, state.tangent
+    same = state.same_entries(second, run)
+    if same is not None:  # exactly 1 as a cosine: near it E φ′φ′ is steep
+        second[same] = squares[run.first[run.equal]]
+    one, other = state.sides(squares, run)
+    for part in _parts(second.shape):
+        dual.pairs(
+            second[part], _part(one, part), _part(other, part), None if tangent is None else tangent[part]
+        )
+    after, mean = dual.moments(squares)
+    if same is not None:
+        second[same] = after[run.first[run.equal]]
+    return replace(state, squares=after, mean=mean if mean.any() else None, law="other", second=second)
+
+
+def _parts(shape: Sequence[int]) -> list[tuple[slice, ...]]:
+    """Slices of the first axes that leave few enough entries."""
+    inner = math.prod(shape[1:])
+    if inner <= _CACHED or len(shape) == 1:
+        step = max(1, _CACHED // max(inner, 1))
+        return [(slice(at, at + step),) for at in range(0, shape[0], step)]
+    rows = max(1, _CACHED // max(math.prod(shape[2:]), 1))
+    found = []
+    for pair in range(shape[0]):
+        found += [(slice(pair, pair + 1), slice(at, at + rows)) for at in range(0, shape[1], rows)]
+    return found
+
+
+def _part(array: Floats, part: tuple[slice, ...]) -> Floats:
+    """The same of an array of which some axes have length 1."""
+    return array[tuple(one if size > 1 or k == 0 else slice(None) for k, (one, size) in enumerate(zip(part, array.shape, strict=False)))]
+
+
+def _scaled(state: PairState, factor: float) -> PairState:
+    if factor == 1.0:
+        return state
+    square = factor**2
+    return replace(
+        state,
+        second=square * state.second,
+        tangent=None if state.tangent is None else square * state.tangent,
+        squares=None if state.squares is None else square * state.squares,
+        mean=None if state.mean is None else factor * state.mean,
+        own=True,
+    )
+
+
+def _normalise(step: Norm, state: PairState, run: PairRun) -> PairState:
+    """A norm over features: affine, with statistics that are constants."""
+    if step.over == "batch":
+        raise NotByPairs("batch norm", "its statistics are those of the whole batch")
+    if step.over == "groups" and step.groups > 1 and state.law != "gaussian":
+        raise NotByPairs("group norm", "groups of features may differ in law")
+    squares = state.known_squares("norm")
+    mean = np.zeros_like(squares) if state.mean is None else state.mean
+    factor, shift = feature_statistics(step, np.maximum(squares - mean * mean, 0.0), mean, state.width)
+    state = state.writable()
+    second, tangent = state.second, state.tangent
+    new_mean = factor * mean + shift
+    if state.mean is not None:
+        one, other = state.sides(mean, run)
+        second -= one * other
+    one, other = state.sides(factor, run)
+    second *= one
+    second *= other
+    if tangent is not None:
+        tangent *= one
+        tangent *= other
+    if np.abs(new_mean).max(initial=0.0) <= 1e-15:
+        new_mean = None
+    else:
+        one, other = state.sides(new_mean, run)
+        second += one * other
+    after = factor**2 * np.maximum(squares - mean * mean, 0.0)
+    if new_mean is not None:
+        after = after + new_mean**2
+    return replace(state, squares=after, mean=new_mean)
+
+
+def _drop(step: Dropout, state: PairState, run: PairRun) -> PairState:
+    """Mean squares grow by 1/(1 − rate), products of different entries stay as they are."""
+    if step.rate == 0.0:
+        return state
+    keep = 1.0 - step.rate
+    state = state.writable()
+    same = state.same_entries(state.second, run)
+    if same is not None:
+        state.second[same] /= keep
+        if state.tangent is not None:
+            state.tangent[same] /= keep
+    squares = None if state.squares is None else state.squares / keep
+    return replace(state, squares=squares, law="other")
+
+
+def _disturb(step: Noise, state: PairState, run: PairRun) -> PairState:
+    state = state.writable()
+    same = state.same_entries(state.second, run)
+    if same is not None:
+        state.second[same] += step.variance
+    squares = None if state.squares is None else state.squares + step.variance
+    law = state.law if state.law == "gaussian" else "other"
+    return replace(state, squares=squares, law=law, keys=state.keys | fresh())
+
+
+# --- branches ---------------------------------------------------------------------------------------------------------
+
+
+def _residual(step: Residual, state: PairState, run: PairRun) -> PairState:
+    scale, skip = float(step.scale), float(step.skip)  # type: ignore[arg-type]
+    if math.isinf(scale):
+        return walk_pairs(step.branch, state, run)
+    branch = walk_pairs(step.branch, state.shared(), run)
+    return _added([_scaled(state.shared(), skip), _scaled(branch, scale)])
+
+
+def _join(step: Join, state: PairState, run: PairRun) -> PairState:
+    states = [walk_pairs(branch, state.shared(), run) for branch in step.branches]
+    if step.by == "sum":
+        return _added(states)
+    if step.by == "concat":
+        return _concatenated(states)
+    raise NotByPairs("product")
+
+
+def _added(states: Sequence[PairState]) -> PairState:
+    """Independent summands; at most one of them has a mean."""
+    first, *others = states
+    means = [state.mean for state in states if state.mean is not None]
+    if len(means) > 1:
+        raise NotByPairs("a sum", "several summands have means")
+    out = first.writable()
+    second, tangent, squares, keys = out.second, out.tangent, out.squares, out.keys
+    law = out.law
+    for state in others:
+        if state.keys & keys:
+            raise NotByPairs("a sum", "its summands depend on the same features feature by feature")
+        second += state.second
+        if tangent is not None and state.tangent is not None:
+            tangent += state.tangent
+        squares = None if squares is None or state.squares is None else squares + state.squares
+        keys = keys | state.keys
+        law = law if law == state.law == "gaussian" else "other"
+    return replace(out, squares=squares, keys=keys, law=law, mean=means[0] if means else None)
+
+
+def _concatenated(states: Sequence[PairState]) -> PairState:
+    width = sum(state.width for state in states)
+    shares = [state.width / width for state in states]
+
+    def mixed(arrays: Sequence[Floats | None]) -> Floats | None:
+        found = None
+        for share, array in zip(shares, arrays, strict=True):
+            if array is not None:
+                found = share * array if found is None else found + share * array
+        return found
+
+    second = mixed([state.second for state in states])
+    assert second is not None
+    unknown = any(state.squares is None for state in states)
+    return replace(
+        states[0],
+        width=width,
+        second=second,
+        tangent=mixed([state.tangent for state in states]),
+        squares=None if unknown else mixed([state.squares for state in states]),
+        mean=mixed([state.mean for state in states]),
+        law="other",
+        keys=frozenset().union(*(state.keys for state in states)),
+        own=True,
+    )
+
+
+# --- positions --------------------------------------------------------------------------------------------------------
+
+
+def _pool(step: Pool, state: PairState, run: PairRun) -> PairState:
+    """Means over windows, the two positions of a pair apart from each other."""
+    along = pool_lines(state.axes, step.size, step.stride)
+    offsets = math.prod(one.index.shape[1] for one in along)
+    axes = pooled_axes(step, along)
+
+    def pooled(array: Floats) -> Floats:
+        each = [line for line in along for _ in range(2)]
+        found = summed(array, each, [(1 + k,) for k in range(len(each))]) / offsets**2
+        return found if axes else np.asarray(found.reshape(-1))
+
+    second = pooled(state.second)
+    tangent = None if state.tangent is None else pooled(state.tangent)
+    mean = None
+    if state.mean is not None:
+        mean = window_sums(state.mean, along, False) / offsets
+        mean = mean if axes else mean.reshape(-1)
+    law = "gaussian" if state.law == "gaussian" and mean is None else "other"
+    if run.records:
+        own = diagonal(second, axes) if axes else second
+        squares: Floats | None = np.empty((int(run.first.max()) + 1, *axes))
+        assert squares is not None
+        squares[run.first] = own
+        run.kept.append(squares)
+    else:
+        squares = run.pooled_squares()
+    return replace(state, axes=axes, squares=squares, mean=mean, second=second, tangent=tangent, law=law, own=True)
+
+
+def _upsample(step: Upsample, state: PairState) -> PairState:
+    def repeated(array: Floats | None, both: bool) -> Floats | None:
+        if array is None:
+            return None
+        for axis, times in enumerate(step.repeats):
+            for dim in (1 + 2 * axis, 2 + 2 * axis) if both else (1 + axis,):
+                array = np.repeat(array, times, axis=dim)
+        return array
+
+    second = repeated(state.second, state.is_full)
+    assert second is not None
+    return replace(
+        state,
+        axes=tuple(size * times for size, times in zip(state.axes, step.repeats, strict=True)),
+        second=second,
+        tangent=repeated(state.tangent, state.is_full),
+        squares=repeated(state.squares, False),
+        mean=repeated(state.mean, False),
+        own=True,
+    )
+
+
+def _flatten(state: PairState) -> PairState:
+    """Positions become features: second moments are means over positions."""
+    if not state.axes:
+        return state
+    state = reduced_pairs(state)
+    positions = math.prod(state.axes)
+    over = tuple(range(1, 1 + len(state.axes)))
+
+    def averaged(array: Floats | None) -> Floats | None:
+        return None if array is None else np.asarray(array.mean(axis=over, dtype=np.float64))
+
+    second = averaged(state.second)
+    assert second is not None
+    return replace(
+        state,
+        axes=(),
+        width=state.width * positions,
+        second=second,
+        tangent=averaged(state.tangent),
+        squares=averaged(state.squares),
+        mean=averaged(state.mean),
+        law="other" if positions > 1 else state.law,
+        own=True,
+    )
+
+
