@@ -11,7 +11,7 @@ a pool needs all. Mean squares are those of samples, `(samples, h, w)`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Literal
@@ -42,8 +42,9 @@ class NotByPairs(NotCovered):
 class PairRun:
     """Which pairs, and what is asked for.
 
-    `first` and `second` are the samples of each pair. `kept` has, for every pool, mean squares of all samples behind it;
-    a run that `records` finds them, its pairs being every sample with itself.
+    `first` and `second` are the samples of each pair. What steps need of single samples, such as mean squares before an
+    activation, a run that `records` finds once, and later ones read: `kept`, a tuple of arrays `(samples, *axes)` for
+    each such step.
     """
 
     first: Places
@@ -51,19 +52,21 @@ class PairRun:
     tangent: bool
     dtype: Any = np.float64
     records: bool = False
-    kept: list[Floats] = field(default_factory=list)
-    cursor: list[int] = field(default_factory=lambda: [0])
+    kept: list[tuple[Floats, ...]] = field(default_factory=list)
+    _read: list[int] = field(default_factory=lambda: [0])
 
     @property
     def equal(self) -> Places:
         """Pairs of a sample with itself."""
         return np.flatnonzero(self.first == self.second)
 
-    def pooled_squares(self) -> Floats | None:
-        """Those behind the next pool."""
-        at = self.cursor[0]
-        self.cursor[0] += 1
-        return self.kept[at] if at < len(self.kept) else None
+    def site(self, find: Callable[[], tuple[Floats, ...]]) -> tuple[Floats, ...]:
+        """Numbers of every sample at the next step that needs any."""
+        if self.records:
+            self.kept.append(find())
+            return self.kept[-1]
+        self._read[0] += 1
+        return self.kept[self._read[0] - 1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +77,8 @@ class PairState:
         axes: positions along each axis.
         full: whether all pairs of positions are held.
         width: features.
-        squares: E x² of every sample and position; None where no later step asks.
-        mean: E x, None where it is 0.
+        squares: E x² of every sample and position; None in a run that does not record.
+        mean: E x, None where it is 0, and in a run that does not record.
         second: E xx′ of every pair.
         tangent: the tangent kernel of every pair.
         law: Gaussian, numbers of the input, or anything else.
@@ -102,7 +105,7 @@ class PairState:
     def known_squares(self, step: str) -> Floats:
         """Mean squares, which must be there."""
         if self.squares is None:
-            raise NotByPairs(step, "mean squares of what leaves a pool were not kept")
+            raise NotByPairs(step, "mean squares of what leaves a pool are not known")
         return self.squares
 
     def shared(self) -> PairState:
@@ -123,7 +126,7 @@ class PairState:
         own = vectors.astype(run.dtype, copy=False)
         return spread(own[run.first], self.is_full, 0), spread(own[run.second], self.is_full, 1)
 
-    def same_entries(self, array: Floats, run: PairRun) -> tuple[Any, ...] | None:
+    def same_entries(self, run: PairRun) -> tuple[Any, ...] | None:
         """The index of entries of a sample and position with itself; None if no pair has one."""
         equal = run.equal
         if not len(equal):

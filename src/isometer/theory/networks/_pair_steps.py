@@ -31,6 +31,7 @@ from isometer.theory.networks._windows import Line, pool_lines, summed
 
 Floats = NDArray[Any]
 _CACHED = 1 << 15  # entries of an activation at a time, which stay in the cache
+_NO_MEAN = 1e-15  # what centring leaves
 _duals: dict[str, Dual] = {}
 
 
@@ -118,9 +119,27 @@ def window_sums(array: Floats, along: Sequence[Line], full: bool) -> Floats:
         >>> window_sums(np.ones((1, 3)), lines((3,), (3,), (1,), (1,), "zeros"), False).tolist()
         [[2.0, 3.0, 2.0]]
     """
+    if full and len(along) == 2:
+        return _planes(array, *along)
     dims = [(1 + 2 * a, 2 + 2 * a) if full else (1 + a,) for a in range(len(along))]
     found = summed(array, along, dims)
     return found.copy() if found is array else found
+
+
+def _planes(array: Floats, rows: Line, columns: Line) -> Floats:
+    """Sums over windows of `(pairs, h, h', w, w')`, one h at a time, which stays in the cache."""
+    pairs, made = len(array), (len(rows.index), len(columns.index))
+    out = np.empty((pairs, made[0], made[0], made[1], made[1]), dtype=array.dtype)
+    plane = np.empty((made[0], *array.shape[3:]), dtype=array.dtype)
+    for pair in range(pairs):
+        for row in range(made[0]):
+            plane[...] = 0.0
+            for place, runs in zip(rows.index[row], rows.runs, strict=True):
+                if place >= 0:
+                    for written, read in runs:
+                        plane[written] += array[pair, place, read]
+            out[pair, row] = summed(plane, [columns], [(1, 2)])
+    return out
 
 
 def _bias(step: Bias, state: PairState) -> PairState:
@@ -143,22 +162,23 @@ def _activate(step: Act, state: PairState, run: PairRun) -> PairState:
     if step.activation not in _duals:
         _duals[step.activation] = pair_dual(resolved(step.activation))
     dual = _duals[step.activation]
-    gain = float(step.gain) ** 2  # type: ignore[arg-type]
-    squares = gain * state.known_squares(f"act({step.activation!r})")
-    state = _scaled(state, float(step.gain)).writable()  # type: ignore[arg-type]
+    gain = float(step.gain)  # type: ignore[arg-type]
+    (squares,) = run.site(lambda: (gain**2 * state.known_squares(f"act({step.activation!r})"),))
+    state = _scaled(state, gain).writable()
     second, tangent = state.second, state.tangent
-    same = state.same_entries(second, run)
+    same = state.same_entries(run)
     if same is not None:  # exactly 1 as a cosine: near it E φ′φ′ is steep
-        second[same] = squares[run.first[run.equal]]
+        own = squares[run.first[run.equal]]
+        second[same] = own
     one, other = state.sides(squares, run)
     for part in _parts(second.shape):
-        dual.pairs(
-            second[part], _part(one, part), _part(other, part), None if tangent is None else tangent[part]
-        )
-    after, mean = dual.moments(squares)
+        dual.pairs(second[part], _part(one, part), _part(other, part), None if tangent is None else tangent[part])
     if same is not None:
-        second[same] = after[run.first[run.equal]]
-    return replace(state, squares=after, mean=mean if mean.any() else None, law="other", second=second)
+        second[same] = dual.moments(own)[0]
+    if not run.records:
+        return replace(state, law="other")
+    after, mean = dual.moments(squares)
+    return replace(state, squares=after, mean=mean if mean.any() else None, law="other")
 
 
 def _parts(shape: Sequence[int]) -> list[tuple[slice, ...]]:
@@ -176,7 +196,8 @@ def _parts(shape: Sequence[int]) -> list[tuple[slice, ...]]:
 
 def _part(array: Floats, part: tuple[slice, ...]) -> Floats:
     """The same of an array of which some axes have length 1."""
-    return array[tuple(one if size > 1 or k == 0 else slice(None) for k, (one, size) in enumerate(zip(part, array.shape, strict=False)))]
+    chosen = zip(part, array.shape, strict=False)
+    return array[tuple(one if size > 1 or axis == 0 else slice(None) for axis, (one, size) in enumerate(chosen))]
 
 
 def _scaled(state: PairState, factor: float) -> PairState:
@@ -199,30 +220,32 @@ def _normalise(step: Norm, state: PairState, run: PairRun) -> PairState:
         raise NotByPairs("batch norm", "its statistics are those of the whole batch")
     if step.over == "groups" and step.groups > 1 and state.law != "gaussian":
         raise NotByPairs("group norm", "groups of features may differ in law")
-    squares = state.known_squares("norm")
-    mean = np.zeros_like(squares) if state.mean is None else state.mean
-    factor, shift = feature_statistics(step, np.maximum(squares - mean * mean, 0.0), mean, state.width)
-    state = state.writable()
-    second, tangent = state.second, state.tangent
-    new_mean = factor * mean + shift
-    if state.mean is not None:
-        one, other = state.sides(mean, run)
-        second -= one * other
-    one, other = state.sides(factor, run)
-    second *= one
-    second *= other
-    if tangent is not None:
-        tangent *= one
-        tangent *= other
-    if np.abs(new_mean).max(initial=0.0) <= 1e-15:
-        new_mean = None
-    else:
-        one, other = state.sides(new_mean, run)
-        second += one * other
-    after = factor**2 * np.maximum(squares - mean * mean, 0.0)
-    if new_mean is not None:
-        after = after + new_mean**2
-    return replace(state, squares=after, mean=new_mean)
+
+    def statistics() -> tuple[Floats, ...]:
+        squares = state.known_squares("norm")
+        mean = np.zeros_like(squares) if state.mean is None else state.mean
+        spread = np.maximum(squares - mean * mean, 0.0)
+        factor, shift = feature_statistics(step, spread, mean, state.width)
+        return mean, factor, factor * mean + shift, factor**2 * spread
+
+    mean, factor, after, spread = run.site(statistics)
+    out = state.writable()
+    second, tangent = out.second, out.tangent
+    for vectors, sign in ((mean, -1.0), (after, 1.0)):
+        if sign > 0:
+            one, other = out.sides(factor, run)
+            second *= one
+            second *= other
+            if tangent is not None:
+                tangent *= one
+                tangent *= other
+        if vectors.any():
+            one, other = out.sides(vectors, run)
+            second += sign * (one * other)
+    if not run.records:
+        return out
+    has_mean = np.abs(after).max(initial=0.0) > _NO_MEAN
+    return replace(out, squares=spread + after**2, mean=after if has_mean else None)
 
 
 def _drop(step: Dropout, state: PairState, run: PairRun) -> PairState:
@@ -231,7 +254,7 @@ def _drop(step: Dropout, state: PairState, run: PairRun) -> PairState:
         return state
     keep = 1.0 - step.rate
     state = state.writable()
-    same = state.same_entries(state.second, run)
+    same = state.same_entries(run)
     if same is not None:
         state.second[same] /= keep
         if state.tangent is not None:
@@ -242,7 +265,7 @@ def _drop(step: Dropout, state: PairState, run: PairRun) -> PairState:
 
 def _disturb(step: Noise, state: PairState, run: PairRun) -> PairState:
     state = state.writable()
-    same = state.same_entries(state.second, run)
+    same = state.same_entries(run)
     if same is not None:
         state.second[same] += step.variance
     squares = None if state.squares is None else state.squares + step.variance
@@ -339,14 +362,9 @@ def _pool(step: Pool, state: PairState, run: PairRun) -> PairState:
         mean = window_sums(state.mean, along, False) / offsets
         mean = mean if axes else mean.reshape(-1)
     law = "gaussian" if state.law == "gaussian" and mean is None else "other"
-    if run.records:
-        own = diagonal(second, axes) if axes else second
-        squares: Floats | None = np.empty((int(run.first.max()) + 1, *axes))
-        assert squares is not None
-        squares[run.first] = own
-        run.kept.append(squares)
-    else:
-        squares = run.pooled_squares()
+    squares = None
+    if run.records and len(run.first):  # of every sample with itself
+        squares = diagonal(second, axes) if axes else second.copy()
     return replace(state, axes=axes, squares=squares, mean=mean, second=second, tangent=tangent, law=law, own=True)
 
 

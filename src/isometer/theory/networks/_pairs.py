@@ -73,9 +73,7 @@ class PairKernels:
         self._shapes = [spec.shape, *(shape for _, shape in spec.executed_layers())]
         check_steps(spec)
         self._full = bool(spec.shape.axes) and needs_pairs(spec.composition)
-        self._kept: list[Floats] | None = None
-        self._squares = (self._x**2).mean(axis=1)
-        self._mean = self._x.mean(axis=1)
+        self._kept: list[tuple[Floats, ...]] | None = None
 
     @property
     def pairs_at_a_time(self) -> int:
@@ -90,38 +88,39 @@ class PairKernels:
     def __call__(self, first: ArrayLike, second: ArrayLike) -> dict[Kind, NDArray[np.float64]]:
         """Kernels of pairs of samples by their numbers, `(pairs,)` each."""
         one, other = (np.asarray(side, dtype=np.intp) for side in (first, second))
-        kept = self._pooled_squares()
+        kept = self._of_samples()
         out: dict[Kind, NDArray[np.float64]] = {kind: np.empty(len(one)) for kind in self.kinds}
         step = self.pairs_at_a_time
         for at in range(0, len(one), step):
             part = slice(at, at + step)
             run = PairRun(one[part], other[part], "ntk" in self.kinds, self.precision, kept=kept)
-            last = self._walked(run)
+            last = self._walked(run, self._x)
             for kind in self.kinds:
                 own = last.second if kind == "nngp" else last.tangent
                 assert own is not None
                 out[kind][part] = own.reshape(len(own), -1).mean(axis=1, dtype=np.float64)
         return out
 
-    def _pooled_squares(self) -> list[Floats]:
-        """Mean squares behind pools, of which pairs of a sample with itself know; found once."""
+    def _of_samples(self) -> list[tuple[Floats, ...]]:
+        """What steps need of single samples, found once; pools need pairs of every sample with itself for it."""
         if self._kept is not None:
             return self._kept
-        self._kept = []
-        if not squares_behind_pools(self.spec.composition):
-            return self._kept
-        found: list[list[Floats]] = []
+        found: list[list[tuple[Floats, ...]]] = []
+        pooled = self._full and squares_behind_pools(self.spec.composition)
         step = self.pairs_at_a_time
         for at in range(0, len(self._x), step):
-            own = np.arange(at, min(at + step, len(self._x)))
-            part = PairRun(own, own, False, self.precision, records=True)
-            self._walked(part)
-            found.append([array[own] for array in part.kept])
-        self._kept = [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
+            own = np.arange(min(step, len(self._x) - at))
+            pairs = own if pooled else own[:0]
+            run = PairRun(pairs, pairs, False, self.precision, records=True)
+            self._walked(run, self._x[at : at + step])
+            found.append(run.kept)
+        self._kept = [
+            tuple(np.concatenate(arrays) for arrays in zip(*sites, strict=True)) for sites in zip(*found, strict=True)
+        ]
         return self._kept
 
-    def _walked(self, run: PairRun) -> PairState:
-        state = self._start(run)
+    def _walked(self, run: PairRun, inputs: Floats) -> PairState:
+        state = self._start(run, inputs)
         for number, steps in enumerate(self._layers):
             if state.is_full and not needs_pairs(step for left in self._layers[number:] for step in left):
                 state = reduced_pairs(state)
@@ -131,22 +130,22 @@ class PairKernels:
             raise IsometerError("the kernel overflows; expected a network whose variances stay finite — lower its gain")
         return state
 
-    def _start(self, run: PairRun) -> PairState:
-        features = self._x.shape[1]
-        x = self._x.reshape(len(self._x), features, -1).astype(run.dtype, copy=False)
-        axes = self.spec.shape.axes
+    def _start(self, run: PairRun, inputs: Floats) -> PairState:
+        features, axes = inputs.shape[1], self.spec.shape.axes
+        one, other = (
+            inputs[side].reshape(len(side), features, -1).astype(run.dtype, copy=False)
+            for side in (run.first, run.second)
+        )
         if self._full:
-            products = np.matmul(np.swapaxes(x[run.first], 1, 2), x[run.second]) / features
+            products = np.matmul(np.swapaxes(one, 1, 2), other) / features
             order = [0] + [1 + a + side * len(axes) for a in range(len(axes)) for side in range(2)]
             second = np.ascontiguousarray(products.reshape(len(products), *axes, *axes).transpose(order))
         else:
-            second = np.einsum("qdp,qdp->qp", x[run.first], x[run.second]) / features
-            second = second.reshape(len(second), *axes)
+            second = (np.einsum("qdp,qdp->qp", one, other) / features).reshape(len(one), *axes)
         tangent = np.zeros_like(second) if run.tangent else None
+        squares, mean = ((inputs**2).mean(axis=1), inputs.mean(axis=1)) if run.records else (None, None)
         keys: frozenset[int] = frozenset({-1})
-        return PairState(
-            axes, self._full, features, self._squares, self._mean, second, tangent, "given", keys
-        )
+        return PairState(axes, self._full, features, squares, mean, second, tangent, "given", keys)
 
 
 def pair_kernels(
