@@ -1,12 +1,12 @@
-"""What is known of two inputs at a place of a network of infinite width: the state of the engine that goes pair by pair.
+"""What theory knows of two inputs at a place of a network: the state of the engine that goes pair by pair.
 
 The interpreter follows a batch as a whole, to relative accuracy in 1 − ρ. Kernels of thousands of images need less and
 more: entries to rounding relative to the diagonal, and no matrix over the whole batch. Without a norm over samples an
 entry depends on its two inputs alone, so a few pairs at a time pass through the whole network, small enough to stay in
 the processor's cache.
 
-Arrays have pairs first, then positions: `(pairs, h, w)` where only equal positions matter, `(pairs, h, h', w, w')` where
-a pool needs all. Mean squares are those of samples, `(samples, h, w)`.
+Arrays have pairs first, then positions: `(pairs, h, w)` where only equal positions matter, `(pairs, h, h', w, w')`
+where a pool needs all. Mean squares are those of samples, `(samples, h, w)`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from isometer.theory.networks._state import NotCovered
 
 Floats = NDArray[Any]  # float64 or float32
 Places = NDArray[np.intp]
+Law = Literal["gaussian", "given", "other"]
 _numbers = count()
 
 
@@ -93,7 +94,7 @@ class PairState:
     mean: Floats | None
     second: Floats
     tangent: Floats | None
-    law: Literal["gaussian", "given", "other"]
+    law: Law
     keys: frozenset[int]
     own: bool = True
 

@@ -23,7 +23,7 @@ from isometer.work import Work, check_work
 
 Precision = Literal["float64", "float32"]
 _ENTRIES = 1 << 16  # of an array at a time: it stays in the cache
-_FULL = 1 << 20  # of one with all pairs of positions
+_FULL = 1 << 18  # of one with all pairs of positions
 # Measured on one core of a common computer, and rounded up: seconds per entry.
 _ACT, _WINDOW, _PASS = 1.2e-8, 1.2e-9, 2e-9
 _HELD = 12  # arrays at a time
@@ -32,9 +32,10 @@ _HELD = 12  # arrays at a time
 class PairKernels:
     """NNGP and NTK of pairs of inputs of one network, for any pairs in any order.
 
-    A kernel of two inputs depends on nothing else unless a norm goes over samples. So a kernel of thousands of images is
-    a matter of blocks, each of which passes through the whole network in the processor's cache. Entries are accurate to
-    rounding relative to the diagonal; of tangent kernels to 1e-7 where two different inputs are nearly parallel.
+    A kernel of two inputs depends on nothing else unless a norm goes over samples. So blocks of pairs pass through the
+    whole network one after the other, each within the processor's cache, and no matrix over positions of the whole
+    batch is needed. Entries are accurate to rounding relative to the diagonal; those of tangent kernels to 1e-7 where
+    two different inputs are nearly parallel.
     `network_kernels` keeps 1 − ρ to relative accuracy and takes any network.
 
     Args:
@@ -133,7 +134,7 @@ class PairKernels:
     def _start(self, run: PairRun, inputs: Floats) -> PairState:
         features, axes = inputs.shape[1], self.spec.shape.axes
         one, other = (
-            inputs[side].reshape(len(side), features, -1).astype(run.dtype, copy=False)
+            inputs[side].reshape(len(side), features, self.spec.shape.positions).astype(run.dtype, copy=False)
             for side in (run.first, run.second)
         )
         if self._full:
@@ -269,5 +270,3 @@ def pair_work(
                 each = _WINDOW * sum(step.kernel) * (1.5 if full else 1.0) + _PASS
             seconds += pairs * entries * each * (1.7 if tangent else 1.0) + 2e-5 * pairs / at_a_time
     return Work(8.0 * _HELD * largest * at_a_time + (1 << 24), seconds)
-
-
