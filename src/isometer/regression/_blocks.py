@@ -62,7 +62,8 @@ def kernel_job(
 
     x = as_inputs(samples, spec.shape)
     z = np.empty((0, *x.shape[1:])) if others is None else as_inputs(others, spec.shape)
-    engine = PairKernels(spec, x[:1], kinds=kinds, precision=precision)  # refuses what has no kernel of pairs
+    engine = PairKernels(spec, x[:1], kinds=kinds, precision=precision)
+    engine([0], [0])  # refuses what has no kernel of pairs
     if block is None:
         each = engine.work(10_000).seconds / 10_000
         block = int(np.clip(np.sqrt(_SECONDS / each), 4, 1000))
