@@ -20,11 +20,11 @@ def gap_parts_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Datase
     """The gap before every ReLU and its two parts, by batch.
 
     Keys: `network` (mean field, small images, norm at each position, whole images), `data`, `side` of small images,
-    `samples`, `batches`, `depth`, `width`.
+    `samples`, `batches`, `depth`, `width`, `draw` of the images.
 
     Example:
         >>> cell = {"network": "mean field", "data": "digits", "side": 4, "samples": 4, "batches": 1, "depth": 2,
-        ...     "width": 8}
+        ...     "width": 8, "draw": 0}
         >>> gap_parts_cell(cell, 0)["parts"].shape
         (1, 2, 3)
     """
@@ -33,11 +33,12 @@ def gap_parts_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Datase
     c = configuration
     images = load(c["data"])
     rows = []
-    for child in np.random.SeedSequence(seed).spawn(c["batches"]):
+    drawn = np.random.SeedSequence(c["draw"]).spawn(c["batches"])  # the same images for all networks
+    for child, weights in zip(drawn, np.random.SeedSequence(seed).spawn(c["batches"]), strict=True):
         pixels, _ = images.batch(c["samples"], seed=child, centre="none", scale="unit")
         shifted = (pixels.astype(np.float64) - MEAN) / DEVIATION
         side = shifted.shape[-1] if c["network"] == "whole images" else min(c["side"], shifted.shape[-1])
-        rows.append(list(_walk(c, np.maximum(shrunk(shifted, side), 0.0), int(child.generate_state(1)[0]))))
+        rows.append(list(_walk(c, np.maximum(shrunk(shifted, side), 0.0), int(weights.generate_state(1)[0]))))
     return xarray.Dataset(
         {"parts": (("batch", "layer", "part"), np.array(rows))},
         {"batch": np.arange(c["batches"]), "layer": np.arange(1, c["depth"] + 1), "part": list(PARTS)},
