@@ -19,8 +19,8 @@ PARTS = ("gap", "lengths", "cosines")
 def gap_parts_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
     """The gap before every ReLU and its two parts, by batch.
 
-    Keys: `network` (mean field, small images, norm at each position, whole images), `data`, `side` of small images,
-    `samples`, `batches`, `depth`, `width`, `draw` of the images.
+    Keys: `network` (mean field, small images, four times as wide, norm at each position, whole images), `data`, `side`
+    of small images, `samples`, `batches`, `depth`, `width`, `draw` of the images.
 
     Example:
         >>> cell = {"network": "mean field", "data": "digits", "side": 4, "samples": 4, "batches": 1, "depth": 2,
@@ -62,8 +62,9 @@ def shrunk(images: Floats, side: int) -> Floats:
 def _walk(c: Mapping[str, Any], images: Floats, seed: int) -> Iterator[tuple[float, float, float]]:
     if c["network"] == "mean field":
         yield from _mean_field(images, c["depth"])
-    elif c["network"] in ("small images", "norm at each position", "whole images"):
-        yield from _simulated(images, c["depth"], c["width"], c["network"] == "norm at each position", seed)
+    elif c["network"] in ("small images", "four times as wide", "norm at each position", "whole images"):
+        width = c["width"] * (4 if c["network"] == "four times as wide" else 1)
+        yield from _simulated(images, c["depth"], width, c["network"] == "norm at each position", seed)
     else:
         raise IsometerError(f"network is {c['network']!r}; expected a network of the study 003/fig-5-why")
 
