@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.box import SIMPLE
@@ -42,6 +42,13 @@ class KernelChoice(StrEnum):
     nngp = "nngp"
     ntk = "ntk"
     both = "both"
+
+
+_KINDS: dict[KernelChoice, tuple[Literal["nngp", "ntk"], ...]] = {
+    KernelChoice.nngp: ("nngp",),
+    KernelChoice.ntk: ("ntk",),
+    KernelChoice.both: ("nngp", "ntk"),
+}
 
 
 class PrecisionChoice(StrEnum):
@@ -133,7 +140,7 @@ def regress(
         data,
         train=train,
         test=test,
-        kinds=("nngp", "ntk") if kind is KernelChoice.both else (kind.value,),
+        kinds=_KINDS[kind],
         ridges=_ridges(ridge) or RIDGES,
         precision=precision.value,
         block=block,

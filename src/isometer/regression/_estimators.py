@@ -107,9 +107,7 @@ class NotFittedError(IsometerError, ValueError, AttributeError):
     """
 
     def __init__(self, name: str) -> None:
-        super().__init__(
-            f"this {name} is not fitted; expected fit(samples, targets) before predictions — call it first"
-        )
+        super().__init__(f"this {name} is not fitted; expected fit before predictions — call fit(samples, targets)")
 
 
 class NetworkKernelRegressor(KernelEstimator):
@@ -268,7 +266,7 @@ def one_hot(places: NDArray[Any]) -> Floats:
         [[-0.5, 0.5], [0.5, -0.5]]
     """
     classes = int(places.max()) + 1
-    return np.eye(classes)[places] - 1.0 / classes
+    return np.asarray(np.eye(classes)[places] - 1.0 / classes)
 
 
 def wrong_share(targets: Floats, predictions: Floats) -> float:

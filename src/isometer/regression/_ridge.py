@@ -47,7 +47,7 @@ class RidgeFit:
     def variance(self, cross: ArrayLike, diagonal: ArrayLike) -> Floats:
         """Of a Gaussian process with this kernel as its prior, given the targets; `diagonal` is K(x, x)."""
         rows = np.asarray(cross, dtype=np.float64)
-        return np.maximum(np.asarray(diagonal) - np.einsum("mn,mn->m", rows @ self.inverse, rows), 0.0)
+        return np.asarray(np.maximum(np.asarray(diagonal) - np.einsum("mn,mn->m", rows @ self.inverse, rows), 0.0))
 
     def trained_variance(
         self, cross: ArrayLike, prior: ArrayLike, prior_cross: ArrayLike, diagonal: ArrayLike
@@ -59,7 +59,8 @@ class RidgeFit:
         """
         a = np.asarray(cross, dtype=np.float64) @ self.inverse
         mixed = np.einsum("mn,mn->m", a, np.asarray(prior_cross))
-        return np.maximum(np.asarray(diagonal) - 2 * mixed + np.einsum("mn,mn->m", a @ np.asarray(prior), a), 0.0)
+        left = np.asarray(diagonal) - 2 * mixed + np.einsum("mn,mn->m", a @ np.asarray(prior), a)
+        return np.asarray(np.maximum(left, 0.0))
 
 
 def ridge_fit(
@@ -91,7 +92,7 @@ def ridge_fit(
     y = y[:, None] if y.ndim == 1 else y
     if k.ndim != 2 or k.shape != (len(y), len(y)):
         raise IsometerError(f"the kernel has shape {k.shape} for {len(y)} targets; expected ({len(y)}, {len(y)})")
-    tried = tuple(map(float, [ridges] if np.ndim(ridges) == 0 else ridges))  # type: ignore[arg-type, list-item]
+    tried = tuple(map(float, [ridges] if np.ndim(ridges) == 0 else ridges))  # type: ignore[arg-type]
     if not tried or not all(np.isfinite(one) and one >= 0.0 for one in tried):
         raise IsometerError(f"ridges are {tried}; expected numbers of at least 0 — 1e-4, say")
     values, vectors = np.linalg.eigh(k)

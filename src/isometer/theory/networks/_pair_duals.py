@@ -28,7 +28,7 @@ Floats = NDArray[Any]
 _VARIANCES = 1 << 12  # whose coefficients are made at a time
 
 
-class Dual(Protocol):
+class PairDual(Protocol):
     """What Gaussians see of φ."""
 
     def moments(self, squares: Floats) -> tuple[Floats, Floats]:
@@ -38,7 +38,7 @@ class Dual(Protocol):
         """Overwrite k by E φφ, and multiply `tangent` by E φ′φ′; `one` and `other` are mean squares, broadcast."""
 
 
-def pair_dual(phi: Activation) -> Dual:
+def pair_dual(phi: Activation) -> PairDual:
     """The formula for φ.
 
     Example:
@@ -49,17 +49,17 @@ def pair_dual(phi: Activation) -> Dual:
     """
     rays = as_two_rays(phi.expression)
     if rays is not None:
-        return Rays(*rays)
+        return PairRays(*rays)
     if phi.expression == activation("erf").expression:
-        return Erf()
+        return PairErf()
     if phi.expression == activation("gelu").expression:
-        return Gelu()
+        return PairGelu()
     if phi.kinks or phi.jumps:
         raise NotByPairs(f"act({phi.name!r})", "it has kinks and is not homogeneous, so it needs an integral per pair")
-    return Series(phi)
+    return PairSeries(phi)
 
 
-class Rays:
+class PairRays:
     """φ with a slope on each side of 0."""
 
     def __init__(self, right: float, left: float) -> None:
@@ -99,7 +99,7 @@ class Rays:
             tangent *= rest
 
 
-class Erf:
+class PairErf:
     """The error function."""
 
     def moments(self, squares: Floats) -> tuple[Floats, Floats]:
@@ -122,7 +122,7 @@ class Erf:
         k *= 2 / math.pi
 
 
-class Gelu:
+class PairGelu:
     """x times the normal distribution function."""
 
     def moments(self, squares: Floats) -> tuple[Floats, Floats]:
@@ -160,7 +160,7 @@ class Gelu:
         k += square
 
 
-class Series:
+class PairSeries:
     """A smooth φ by its Hermite coefficients a_j(v): E φφ = Σ a_j(v) a_j(w) ρ^j."""
 
     def __init__(self, phi: Activation) -> None:

@@ -29,7 +29,7 @@ from isometer.spec import (
 from isometer.spec._activation import resolved
 from isometer.spec._language import word_of
 from isometer.theory.networks._norms import feature_statistics
-from isometer.theory.networks._pair_duals import Dual, pair_dual
+from isometer.theory.networks._pair_duals import PairDual, pair_dual
 from isometer.theory.networks._pair_positions import convolve_pairs, flatten_pairs, pool_pairs, upsample_pairs
 from isometer.theory.networks._pair_state import NotByPairs, PairRun, PairState, fresh
 from isometer.theory.networks._weights import weight_variance
@@ -37,7 +37,7 @@ from isometer.theory.networks._weights import weight_variance
 Floats = NDArray[Any]
 _CACHED = 1 << 15  # entries of an activation at a time, which stay in the cache
 _NO_MEAN = 1e-15  # what centring leaves
-_duals: dict[str, Dual] = {}
+_duals: dict[str, PairDual] = {}
 
 
 def walk_pairs(steps: Sequence[Step], state: PairState, run: PairRun) -> PairState:
