@@ -14,6 +14,7 @@ NAMES = (
     "doctor",
     "kernels",
     "mixed_kernels",
+    "convolutional_kernels",
     "empirical_kernels",
     "prediction",
     "run",

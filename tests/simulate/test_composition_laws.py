@@ -30,6 +30,8 @@ NETWORKS = {
     # 5 samples at 2 places have fewer rows than 3 · 8 features of a patch: no weights are drawn
     "convolutions": "input(8, [2]) > conv(3, 10) > act('relu') > conv(3, 9, weights='orthogonal') > act('tanh') > "
     "conv(2, 12, weights='delta-orthogonal', padding='zeros') > flatten > dense(5)",
+    "strides and dilation": "input(8, [5]) > conv(3, 10, stride=2, padding='zeros') > act('relu') > "
+    "conv(2, 9, dilation=2, stride=2, padding='valid', weights='orthogonal') > act('tanh') > dense(5)",
     "batch norm over positions": "input(9, [2, 2]) > conv(2, 16) > norm('batch') > act('tanh') > conv(2, 8) > "
     "pool('max') > dense(6)",
     "groups": "input(12, [2]) > conv(3, 16, groups=2) > act('tanh') > conv(3, 8, groups=2, weights='orthogonal') > "

@@ -26,6 +26,7 @@ _OWN = {
     "predict": ("predict", "what theory says depth does to a batch"),
     "simulate": ("simulate", "what happens to a batch in random networks of finite width"),
     "kernel": ("kernel", "the kernel of a batch at infinite width, and its conditioning"),
+    "regress": ("regress", "kernel regression on a data set: NNGP and NTK, accuracy with uncertainty"),
     "jacobian": ("jacobian", "singular values of the Jacobian, of a network in theory or of a model"),
     "phase": ("kernel", "order, chaos and the edge between them"),
     "solve": ("solve", "the depth, gain or skip strength at which a network does what you ask for"),

@@ -120,6 +120,9 @@ def tangent_kernel(spec: Spec, inputs: np.ndarray, seed: int, features: int) -> 
         "input(20) > dense(256) > norm('batch') > act('tanh') > dense(64)",
         "input(20) > dense(256) > product(dense > act('sigmoid'), dense) > residual(norm('layer') > dense) > dense(64)",
         "input(20, [3, 2]) > conv(2, 256) > norm('batch') > act('relu') > conv(2, 64) > pool",
+        "input(20, [5]) > conv(3, 256, stride=2, dilation=2, padding='zeros') > norm('batch') > act('relu') > "
+        "conv(2, 64) > flatten",
+        "input(20, [4, 3]) > conv(3, 256) > norm('group:4') > act('relu') > conv(2, 64) > pool",
         "input(20, [6]) > conv(3, 256) > act('tanh') > pool('max', 2) > conv(2, 64) > pool",
         "input(20, [5]) > conv(3, 256, dilation=2, padding='reflect') > act('relu') > "
         "conv(3, groups=256) > conv(1, 64) > pool",
@@ -127,15 +130,21 @@ def tangent_kernel(spec: Spec, inputs: np.ndarray, seed: int, features: int) -> 
 )
 def test_tangent_kernels_describe_wide_networks(text: str) -> None:
     """What neural-tangents has not: skips inside skips, batch norm over samples and positions, gates, maxima, dilation,
-    depthwise convolutions. Eight networks of width 256."""
+    group norm, depthwise convolutions. Eight networks of width 256.
+
+    Six standard errors and a bias of three weights over the width; so a theory that is 30 % off is found in every one
+    of these networks, and one that is 10 % off in most.
+    """
     spec = Spec(text)
     inputs = np.random.default_rng(2).standard_normal((5, 20, *spec.shape.axes))
     found = network_kernels(spec, inputs)["ntk"]
     matrix = found.matrix * np.exp(found.log_diagonal.max())
     drawn = np.stack([tangent_kernel(spec, inputs, seed, 12) for seed in range(8)])
     error = drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
-    # six standard errors and a bias of three weights over the width
-    assert (np.abs(drawn.mean(axis=0) - matrix) < 6 * error + 3 / 256 * np.diag(matrix).max()).all()
+    allowed = 6 * error + 3 / 256 * np.diag(matrix).max()
+    assert (np.abs(drawn.mean(axis=0) - matrix) < allowed).all()
+    for wrong in (0.7, 1.3):
+        assert (np.abs(drawn.mean(axis=0) - wrong * matrix) > allowed).any()
 
 
 def test_tangent_kernels_of_jumps_are_refused() -> None:

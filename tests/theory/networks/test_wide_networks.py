@@ -171,8 +171,12 @@ SPACE = {
     "dense(200)",
     "dilation and reflection": "input(3, [7, 6]) > conv(3, 200, dilation=2, padding='reflect') > act('relu') > "
     "conv(2, stride=2, padding='zeros') > act('relu') > pool > dense(200)",
+    "batch norm behind strides": "input(64, [5, 4]) > conv(3, 200, stride=2, padding='zeros') > norm('batch') > "
+    "act('relu') > conv(2, padding='valid') > act('relu') > pool > dense(200)",
     "dropout": "input(3, [5]) > conv(3, 200) > act('relu') > dropout(0.3) > conv(3) > act('relu') > dropout(0.5) > "
     "pool > dense(200)",
+    "group norm": "input(3, [5, 4]) > conv(3, 256) > norm('group:4') > act('relu') > conv(3, 256, dilation=2) > "
+    "norm('group:4') > act('tanh') > pool > dense(200)",
     "noise": "input(3, [5]) > noise(0.1) > conv(3, 200) > noise(0.2) > act('relu') > conv(3) > flatten > dense(200)",
 }
 

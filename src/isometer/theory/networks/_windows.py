@@ -130,7 +130,7 @@ def _summed_along(array: Floats, one: Line, dims: tuple[int, ...], transpose: bo
     shape = list(array.shape)
     for dim in dims:
         shape[dim] = made
-    out = np.zeros(shape)
+    out = np.zeros(shape, dtype=array.dtype)
     for runs in one.runs:
         for chosen in product(runs, repeat=len(dims)):
             to, source = ([slice(None)] * array.ndim for _ in range(2))

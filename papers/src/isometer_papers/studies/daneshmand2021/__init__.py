@@ -8,6 +8,7 @@ from isometer_papers.studies.daneshmand2021 import (
     gaussian_table,
     networks,
     notation,
+    rising_gap,
     trained,
     trained_convolutions,
 )
@@ -15,6 +16,7 @@ from isometer_papers.studies.daneshmand2021 import (
 STUDIES = (
     *depth_and_width.STUDIES,
     *networks.STUDIES,
+    *rising_gap.STUDIES,
     *conjecture.STUDIES,
     *gaussian_table.STUDIES,
     *notation.STUDIES,

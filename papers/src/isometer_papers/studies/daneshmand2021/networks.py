@@ -111,8 +111,8 @@ FIGURE_5 = Study(
     },
     because={
         "ConvNet: and it becomes constant": "The gap of the convolutional network is lowest near layer ten and rises "
-        "again, with other paddings and draws of weights too. In the batches that were looked at cosines stayed small "
-        "meanwhile, which points to the lengths of samples; that batch norm over space lets them come apart is a guess."
+        "again, with other paddings and draws of weights too. The study 003/fig-5-why says why: differences between "
+        "the lengths of samples grow, cosines do not, and mean-field theory of batch norm over space has this curve."
     },
     data="cifar10",
     seconds=(30, 120),
