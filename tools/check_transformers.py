@@ -53,6 +53,10 @@ def configuration(number: int, widest: int) -> dict[str, Any]:
         "activation": str(rng.choice(["gelu", "relu", "tanh"])),
         "cosine": round(float(rng.uniform(0.0, 0.6)), 3),
     }
+    if rng.integers(4) == 0:
+        found["key_heads"] = heads // 4
+    if found["norm"] == "pre" and rng.integers(3) == 0:  # elsewhere its input is not Gaussian, and theory says so
+        found["norm_kind"] = "dyt"
     # without a norm, branches of 64 blocks that add up leave the range of numbers
     return found | ({"branch": round(found["branch"] / 8, 3)} if deep and found["norm"] == "none" else {})
 
@@ -88,6 +92,7 @@ def departures(keywords: dict[str, Any], runs: int, seed: int) -> dict[str, Any]
         row[name] = {
             "largest": float(off.max()),
             "of_allowed": float((off / (4 * error + (stated + finite_size) * scale)).max()),
+            "needed": float((_BIAS * (off - 4 * error - stated * scale) / (finite_size * scale)).clip(0.0).max()),
         }
     return row
 
