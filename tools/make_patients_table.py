@@ -10,6 +10,7 @@ import torch
 from isometer.doctor import diagnose
 from isometer.doctor.patients import PATIENTS
 from isometer.files import write_whole
+from made import made, made_line
 
 HERE = Path(__file__).parents[1] / "docs"
 SEEDS = (0, 1, 2)
@@ -66,6 +67,7 @@ def main() -> None:
         print(rows[-1], flush=True)
     text = INTRODUCTION.format(seeds=len(SEEDS), sizes=" and ".join(map(str, SIZES))) + "\n".join(rows)
     text += f"\n\nOver all of them the doctor agrees with training in {right} of {total} examinations.\n"
+    text += f"\n{made_line([made()])}\n"
     text += "\n<!-- made by tools/make_patients_table.py from docs/patients-truth.json -->\n"
     write_whole(HERE / "patients.md", text)
 

@@ -30,6 +30,7 @@ from isometer.doctor.patients._inputs import pick
 from isometer.doctor.treatment import Treatment, treat, trial
 from isometer.files import write_whole
 from isometer.serialize import json_text
+from made import made, made_line
 
 HERE = Path(__file__).parents[1] / "docs"
 RESULTS = HERE / "treatments.json"
@@ -61,7 +62,7 @@ reason; one that does not help is undone. The model is never left half changed.
 | `standardise-inputs` | subtracts the mean of the inputs and divides by their size: `standardise_inputs_` |
 | `output-units` | returns outputs in the units of the targets: `output_units_` |
 | `remove-operation` | removes an operation by a hook, and names the line to change |
-| `turn-loss`, `check-targets`, `distinct-samples`, `learning-rate`, `warm-up` | advice: only you can do it |
+| `turn-loss`, `scale-loss`, `check-targets`, `distinct-samples`, `learning-rate`, `warm-up` | advice that you follow |
 
 ## From finding to prescription
 
@@ -135,6 +136,7 @@ def examine(one: Patient, data: Images) -> tuple[Treatment, dict[str, Any]]:
         "steps": [step.to_dict() for step in treatment.steps],
         "code": treatment.code,
         "seconds": round(time.process_time() - start, 1),
+        "made": made(),
     }
     return treatment, found
 
@@ -216,6 +218,8 @@ def results_table(patients: dict[str, Any]) -> list[str]:
         "Findings on a batch of Fashion-MNIST, severe ones in bold; loss after 200 steps at the best of three learning "
         "rates, lowest and highest of the seeds (mean of the last 40 steps, chance is 2.303). *Better* means that the "
         "worst seed of the treated network ends below the best of the untreated one.",
+        "",
+        made_line([record["made"] for record in patients.values()]),
         "",
         "| patient | found | applied | left | loss before | loss after | seeds | better |",
         "|---|---|---|---|---|---|---|---|",
