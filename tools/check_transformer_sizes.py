@@ -113,8 +113,10 @@ def report(rows: list[dict[str, Any]]) -> str:
         for metric in METRICS:
             fit = fitted(own, metric)
             shown = ", ".join(f"{along[size][metric][0]:+.2g}" for size, _ in TOGETHER)
-            power = "below its noise" if math.isnan(fit["exponent"]) else (
-                f"size^{fit['exponent']:.2f} ± {fit['exponent_error']:.2f}"
+            power = (
+                "below its noise"
+                if math.isnan(fit["exponent"])
+                else (f"size^{fit['exponent']:.2f} ± {fit['exponent_error']:.2f}")
             )
             theory = own[0][f"theory_{metric}"]
             lines.append(

@@ -221,8 +221,8 @@ def phase(
             "--x",
             metavar="NAME=LOW:HIGH",
             help="With --y: the plane of two numbers of any network: gain (or sigma_w), gamma (scale), bias_variance "
-            "(its root is sigma_b), activation_gain (alpha); of a transformer, keywords of its preset, or qk_gain, branch, "
-            "skip, mlp_gain, blocks, tokens.",
+            "(its root is sigma_b), activation_gain (alpha); of a transformer, keywords of its preset, or qk_gain, "
+            "branch, skip, mlp_gain, blocks, tokens.",
         ),
     ] = None,
     y: Annotated[str | None, typer.Option("--y", metavar="NAME=LOW:HIGH", help="The other axis.")] = None,

@@ -37,7 +37,7 @@ class TokenDiagram:
         sample_cosine: of tokens of two samples.
         attention_entropy: of the last block with attention, in nats.
         attention_participation: how many tokens a query reads there.
-        score_strength: β there, the standard deviation of scores over √log T: attention over many tokens condenses at √2.
+        score_strength: β there, the standard deviation of scores over √log T; many tokens condense at √2.
         log_jacobian: log of the averaged partial Jacobian norm from input to output.
         tokens: T, at every point.
         error: relative error of the expectations, summed over layers.

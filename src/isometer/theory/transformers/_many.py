@@ -3,7 +3,7 @@
 Scores of a row are T independent Gaussians of variance β² log T, so softmax is the Gibbs measure of Derrida's random
 energy model (Giorlandino and Goldt 2025 read attention so). As T grows:
 
-- β < √2, uncondensed: the entropy is (1 − β²/2) log T, and a query reads a number of tokens that grows like a power of T.
+- β < √2, uncondensed: the entropy is (1 − β²/2) log T; a query reads a number of tokens that grows like a power of T.
   The mean of Σ A_j² falls like T^(β² − 1) up to β² = 2/3, and like T^(−(1/β − β/2)²/2) beyond, where rare rows with one
   score ahead of the sum of all others decide it.
 - β > √2, condensed: weights follow the Poisson–Dirichlet law of index m = √2/β. A query reads finitely many tokens:
