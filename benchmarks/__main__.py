@@ -16,6 +16,7 @@ NAMES = (
     "mixed_kernels",
     "empirical_kernels",
     "prediction",
+    "transformers",
     "run",
     "treatment",
     "training",
