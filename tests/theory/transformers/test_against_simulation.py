@@ -23,7 +23,8 @@ GATED_WITHOUT_NORM = {41}
 
 def _tool(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -34,12 +35,15 @@ def test_the_rows_of_the_page_are_inside() -> None:
     rows = tool.known_rows(ROWS / "configurations.jsonl")
     wide = [row for number, row in rows.items() if number < 1000]
     deep = [row for number, row in rows.items() if number >= 1000]
-    assert len(wide) >= 60 and max(row["width"] for row in wide) == 512
-    assert len(deep) == 6 and {(row["width"], row["blocks"]) for row in deep} == {(1024, 64)}
+    assert len(wide) >= 60
+    assert max(row["width"] for row in wide) == 512
+    assert len(deep) == 6
+    assert {(row["width"], row["blocks"]) for row in deep} == {(1024, 64)}
     for some in (wide, deep):
         assert {row["norm"] for row in some} == {"pre", "post", "sandwich", "peri", "deep", "none"}
     assert {number for number, row in rows.items() if tool.outside(row)} == GATED_WITHOUT_NORM
-    assert rows[41]["gated"] and rows[41]["norm"] == "none"
+    assert rows[41]["gated"]
+    assert rows[41]["norm"] == "none"
     page = (ROOT / "docs/theory/transformers.md").read_text(encoding="utf-8")
     assert tool.report(rows).split("\n\n")[0] in page
     sizes = _tool("check_transformer_sizes")
@@ -47,7 +51,7 @@ def test_the_rows_of_the_page_are_inside() -> None:
 
 
 def test_departures_fall_with_heads_and_head_width() -> None:
-    """Of all departures that stand out at 8 × 8, the mean share that is left at 32 × 32 is 1/4 if they fall like 1/size.
+    """Of all departures that stand out at 8 × 8, the mean share left at 32 × 32 is 1/4 if they fall like 1/size.
 
     Fluctuations of shares are below 0.6 of them, so that no fall at all, 1/√size or 1/size² would be seen.
     """
@@ -62,7 +66,8 @@ def test_departures_fall_with_heads_and_head_width() -> None:
             errors.append(rest / abs(first))
     mean = float(np.average(shares, weights=1 / np.square(errors)))
     error = 1 / math.sqrt(np.sum(1 / np.square(errors)))
-    assert len(shares) >= 8 and error < 0.05
+    assert len(shares) >= 8
+    assert error < 0.05
     assert mean == pytest.approx(0.25, abs=3 * error + 0.1)
 
 
