@@ -35,7 +35,7 @@ def token_gap_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Datase
 
 
 def last_block_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
-    """Tokens behind the last block, and gradients from there to the input and to the first block's weights.
+    """Tokens behind the last block, and gradients from there to the input and to the last block's weights.
 
     `network` as for `token_gap_cell`. With `open_end` the norm behind the blocks is left out.
 
@@ -53,14 +53,14 @@ def last_block_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Datas
     path = token_path(spec, backward=True)
     assert path.log_jacobian is not None
     assert path.weights is not None
-    first = {one.kind: float(one.log[0]) for one in path.weights[0]}
+    found = next(kinds for kinds in ({one.kind: one for one in row} for row in path.weights[::-1]) if "query" in kinds)
     return xarray.Dataset(
         {
             "cosine": path.token_cosine[-1, 0],
             "rms": path.rms[-1, 0],
             "log_jacobian": path.log_jacobian[0, 0],
-            "log_query": max(first["query"], _LOW),
-            "log_value": max(first["value"], _LOW),
+            "log_query": max(float(found["query"].log[0]), _LOW),
+            "log_value": max(float(found["value"].log[0]), _LOW),
         }
     )
 

@@ -55,11 +55,13 @@ def read_exponents(result: xarray.Dataset, settings: Settings) -> Reading:
     for branch in settings["branch"]:
         bare, rows = (result.sel(branch=branch, hidden=hidden) for hidden in (0, 256))
         seen[LINE].append(bool((bare["angle"] < 0).all()) and bool((bare["cosine"] > 1 - 1e-6).all()))
-        angle, gradient, cosine = (rows[name].values for name in ("angle", "gradient", "cosine"))
+        known = np.isfinite(rows["angle"].values)  # close to the transition no state is steady within 400 blocks
+        at = gains[known]
+        angle, gradient, cosine = (rows[name].values[known] for name in ("angle", "gradient", "cosine"))
         seen[TRANSITION].append(int((np.diff(np.sign(angle)) != 0).sum()) == 1)
         agree = (cosine > 1 - 1e-6) == (angle < 0)
         seen[ORDERED].append(bool(agree.all()))
-        forward, backward = crossing(gains, angle), crossing(gains, gradient)
+        forward, backward = crossing(at, angle), crossing(at, gradient)
         seen[GRADIENTS].append(backward is not None)
         if forward is not None:
             numbers[f"gain at which the angle exponent vanishes, branch {branch:g}"] = Measured(forward)

@@ -64,7 +64,9 @@ COLLAPSE = Study(
     {"power": 3.0},
     token_gap_cell,
     Scale(
-        {"gain": [0.5, 1.0, 2.0, 4.0], "skip": [0.0, 1.0]}, {"network": _NETWORK, "blocks": 10, "tokens": 32}, "10 layers"
+        {"gain": [0.5, 1.0, 2.0, 4.0], "skip": [0.0, 1.0]},
+        {"network": _NETWORK, "blocks": 10, "tokens": 32},
+        "10 layers",
     ),
     Scale({"gain": [0.5, 1.0, 2.0, 4.0, 8.0], "skip": [0.0, 1.0]}, {"network": _NETWORK, "blocks": 12, "tokens": 32}),
     draw_collapse,

@@ -56,7 +56,9 @@ def read_transition(result: xarray.Dataset, settings: Settings) -> Reading:
         falls.append(bool((np.diff(distance, axis=1) < 1e-9).all()))
         for tokens in (settings["tokens"][0], settings["tokens"][-1]):
             at = settings["tokens"].index(tokens)
-            numbers[f"largest distance of {name} from its limit, {tokens} tokens"] = Measured(float(distance[:, at].max()))
+            numbers[f"largest distance of {name} from its limit, {tokens} tokens"] = Measured(
+                float(distance[:, at].max())
+            )
     share = result["share"].sel(tokens=1024, strength=far).values
     worst = float(np.abs(share - limit[:, 0]).max())
     numbers["largest distance of entropy over log T at 1024 tokens"] = Measured(worst)

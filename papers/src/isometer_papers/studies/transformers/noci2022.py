@@ -31,7 +31,7 @@ def draw_depths(result: xarray.Dataset, settings: Settings) -> Figure:
             style = {"color": PALETTE[i], "linestyle": line, "marker": ".", "label": told}
             axes.flat[0].plot(settings["blocks"], result["cosine"].sel(norm=norm, branch=branch), **style)
             axes.flat[1].plot(settings["blocks"], ratio.sel(norm=norm, branch=branch), **style)
-    for axis, told in zip(axes.flat, ("cosine of two tokens", "log₁₀ ‖∂queries‖/‖∂values‖, first block"), strict=False):
+    for axis, told in zip(axes.flat, ("cosine of two tokens", "log₁₀ ‖∂queries‖/‖∂values‖, last block"), strict=False):
         axis.set(xscale="log", xlabel="blocks", ylabel=told)
     axes.flat[0].legend(fontsize=7)
     return figure
@@ -50,6 +50,8 @@ def read_depths(result: xarray.Dataset, settings: Settings) -> Reading:
             told = f"norm {norm}, {'1/√depth' if scaled else 'factor 1'}"
             numbers[f"cosine at the largest depth, {told}"] = Measured(float(cosine[-1]))
             numbers[f"log₁₀ ‖∂queries‖/‖∂values‖ there, {told}"] = Measured(float(row[-1]) / math.log(10))
+            if norm != "post":
+                continue  # the paper shows norms after the sum
             if scaled:
                 seen[STAYS].append(bool(abs(cosine[-1] - cosine[-2]) < 0.01 and cosine[-1] < 0.95))
                 seen[KEPT].append(bool(row[-1] > row[0] - math.log(2)))
@@ -59,7 +61,7 @@ def read_depths(result: xarray.Dataset, settings: Settings) -> Reading:
     return Reading(numbers, {name: all(found) for name, found in seen.items()})
 
 
-_AXES = {"norm": ["none", "post"], "branch": ["1.0", _SCALED]}
+_AXES = {"norm": ["post", "pre"], "branch": ["1.0", _SCALED]}
 DEPTHS = Study(
     "006/depth",
     "cosines of tokens and gradients of queries against depth, branches of 1 and of 1/√depth",
@@ -72,12 +74,14 @@ DEPTHS = Study(
     draw_depths,
     read_depths,
     choices={
+        "norm": Choice(
+            "after each sum for the verdict, before the branch beside it", "the paper's figures have post-LN"
+        ),
         "block": Choice("attention and an MLP of ReLU with He's gain", "the paper's blocks have both"),
         "tokens": Choice("32, orthogonal at the input", "the paper has sentences"),
     },
     because={
-        COLLAPSES: "Without a norm lengths grow from block to block, and scores with them: attention soon reads single "
-        "tokens and stops mixing, so cosines stop below 1. The paper's derivation takes attention as uniform.",
+        STAYS: "With a norm after each sum, the cosine still moves with depth, or its limit is close to 1.",
         VANISH: "Where tokens stay distinct, gradients of queries stay too.",
     },
     seconds=(30.0, 200.0),
