@@ -78,8 +78,7 @@ GROWTH = Study(
         "block": Choice("attention and an MLP of ReLU with He's gain", "the paper has vision transformers"),
     },
     because={
-        "dyt: stretched-exponential growth": "At these depths the local power grows faster or slower than √depth; deeper "
-        "networks are needed to tell.",
+        "dyt: stretched-exponential growth": "At these depths the local power grows faster or slower than √depth.",
         "derf: stretched-exponential growth": "At these depths the local power grows faster or slower than √depth.",
     },
     seconds=(60.0, 600.0),

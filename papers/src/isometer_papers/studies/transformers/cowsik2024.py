@@ -76,8 +76,8 @@ _GAINS = [round(float(g), 3) for g in np.geomspace(0.5, 8.0, 17)]
 EXPONENTS = Study(
     "007/exponents",
     "angle and gradient exponent against the gain of the MLP",
-    "Without MLPs tokens collapse to a line. With MLPs there is an order–chaos transition; two exponents, of angles and of "
-    "gradients, say on which side a network is, and training is best where both vanish.",
+    "Without MLPs tokens collapse to a line. With MLPs there is an order–chaos transition; two exponents, of angles "
+    "and of gradients, say on which side a network is, and training is best where both vanish.",
     {"transition": "one", "best training": "both exponents zero"},
     exponents_cell,
     Scale({"branch": [0.3, 0.7], "hidden": [0, 256], "gain": _GAINS}, {"network": _NETWORK}, "two branch factors"),
@@ -89,8 +89,8 @@ EXPONENTS = Study(
         "activation": Choice("tanh", "ReLU has no chaotic phase: its angle exponent is never positive here"),
     },
     because={
-        TOGETHER: "Both lines cross zero, but at different gains: along this axis alone no network has both. Two numbers "
-        "must be tuned for that.",
+        TOGETHER: "Both lines cross zero, but at different gains: along this axis alone no network has both. Two "
+        "numbers must be tuned for that.",
         GRADIENTS: "Within these gains it keeps its sign.",
     },
     seconds=(60.0, 200.0),

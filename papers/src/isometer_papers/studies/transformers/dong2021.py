@@ -77,8 +77,8 @@ COLLAPSE = Study(
         "tokens": Choice("32", "the paper trains on several", {"128 tokens": {"tokens": 128}}),
     },
     because={
-        ANY_GAIN: "Strong scores make each query read about one token. Tokens then stay distinct until they come close by "
-        "the slow merging of queries that read the same token; the cubic regime begins where scores no longer differ.",
+        ANY_GAIN: "Strong scores make each query read about one token. Tokens then stay distinct until they come close "
+        "by the slow merging of queries that read the same token; the cubic regime begins where scores no longer differ.",
     },
     seconds=(5.0, 10.0),
 )

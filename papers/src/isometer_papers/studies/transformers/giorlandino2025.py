@@ -10,6 +10,7 @@ import xarray
 from isometer_papers.studies._drawing import PALETTE, Figure, new_figure
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.transformers import row_cell
+from isometer_papers.studies.transformers._text_grid import GRID
 
 SHARE = "entropy over log T approaches 1 − β²/2 below √2 and 0 above as tokens become more"
 PARTICIPATION = "above √2 the mean of Σ A² approaches 1 − √2/β, and below √2 it falls to 0"
@@ -69,8 +70,8 @@ _TOKENS = [64, 1024, 16384, 131072, 1048576]
 TRANSITION = Study(
     "008/entropy",
     "entropy of attention over tokens whose scores vary by β² log T",
-    "Attention is a random energy model: scores of variance β² log T make it condense at β = √2, where its entropy falls "
-    "from a share of log T to a finite number.",
+    "Attention is a random energy model: scores of variance β² log T make it condense at β = √2, where its entropy "
+    "falls from a share of log T to a finite number.",
     {"critical β": math.sqrt(2)},
     row_cell,
     Scale({"strength": [0.0, 0.5, 1.0, 1.2, 1.414, 1.7, 2.0, 3.0, 4.0], "tokens": _TOKENS}, reduced="nine strengths"),
@@ -87,4 +88,4 @@ TRANSITION = Study(
     },
     seconds=(20.0, 60.0),
 )
-STUDIES = (TRANSITION,)
+STUDIES = (TRANSITION, GRID)
