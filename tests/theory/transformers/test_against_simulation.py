@@ -72,9 +72,9 @@ def test_departures_fall_with_heads_and_head_width() -> None:
 
 
 def _distance(theory: xarray.Dataset, drawn: xarray.Dataset, metric: str, constant: float) -> float:
-    """|mean − theory| at the last layer (gradients: the first), over what is allowed."""
+    """|mean − theory| at the last layer (gradients: the first block's weights), over what is allowed."""
     expected = theory[metric].values[0]
-    at = np.flatnonzero(np.isfinite(expected))[0 if metric == "gradient_log_norm" else -1]
+    at = np.flatnonzero(np.isfinite(expected))[1 if metric == "gradient_log_norm" else -1]
     values, right = drawn[metric].values[:, at], float(expected[at])
     scale = 1.0 if metric.endswith("cosine") or metric == "gradient_log_norm" else max(abs(right), 1.0)
     error = 4 * values.std(ddof=1) / math.sqrt(len(values))

@@ -112,7 +112,7 @@ def critical_gain(tokens: int, gap: float = 1.0) -> float:
     """
     if tokens < 2 or not 0.0 < gap <= 1.0:
         raise IsometerError(f"{tokens} tokens of gap {gap:g}; expected at least 2, and a gap above 0 and up to 1")
-    return (2.0 * math.log(tokens) / gap) ** 0.25
+    return math.sqrt(math.sqrt(2.0 * math.log(tokens) / gap))
 
 
 def _exponent(beta: float) -> float:

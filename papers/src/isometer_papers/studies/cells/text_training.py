@@ -85,7 +85,7 @@ def gap_filling_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Data
         states = model((table[seen] + places).transpose(1, 2)).transpose(1, 2)
         loss = nn.functional.cross_entropy(readout(states)[gaps], wanted[gaps])
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         losses.append(float(loss.detach()))
     last = losses[-max(len(losses) // 10, 1) :]

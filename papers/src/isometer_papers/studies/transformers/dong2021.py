@@ -78,7 +78,7 @@ COLLAPSE = Study(
     },
     because={
         ANY_GAIN: "Strong scores make each query read about one token. Tokens then stay distinct until they come close "
-        "by the slow merging of queries that read the same token; the cubic regime begins where scores no longer differ.",
+        "by the slow merging of queries that read the same token; the cubic regime begins where scores are alike.",
     },
     seconds=(5.0, 10.0),
 )
