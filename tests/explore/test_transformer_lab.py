@@ -62,16 +62,16 @@ def test_moving_along_the_axes_computes_no_diagram() -> None:
 def test_every_axis_has_values_within_the_limits_of_its_control() -> None:
     for name in AXES:
         for value in axis_values(name):
-            state, notes = TransformerState.read({name: repr(value) if value % 1 else str(int(value))})
+            state, notes = TransformerState.read({name: repr(value)})
             assert getattr(state, name) == pytest.approx(value)
             assert not notes
 
 
 def test_python_lines_of_the_transformer_lab(capsys: pytest.CaptureFixture[str]) -> None:
-    state = TransformerState(blocks=2, tokens=4, across="tokens", up="branch")
+    state = TransformerState(blocks=2, tokens=4, across="mlp_gain", up="branch")
     space: dict[str, object] = {}
     exec(transformer_lines(state).replace("27)", "3)"), space)
-    assert space["diagram"].phase.shape == (3, 12)  # type: ignore[attr-defined]
+    assert space["diagram"].phase.shape == (3, 3)  # type: ignore[attr-defined]
     assert capsys.readouterr().out
 
 
@@ -88,10 +88,12 @@ def test_the_page_moves_with_its_diagram(new_tab: Callable[..., Tab]) -> None:
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + box["height"] * 0.05, steps=3)
     page.mouse.up()
-    assert float(page.input_value("#control-qk_gain")) == pytest.approx(10**-0.5, rel=0.1)  # of 0.1 to 10, on a log axis
+    assert float(page.input_value("#control-qk_gain")) == pytest.approx(
+        10**-0.5, rel=0.1
+    )  # of 0.1 to 10, on a log axis
     assert float(page.input_value("#control-branch")) == pytest.approx(0.95, abs=0.03)
     tab.until("() => location.search.includes('branch=0.9')")
     tab.until("() => document.querySelector('#transformer-told').textContent.includes('collapse')")
-    page.select_option("#control-across", "tokens")
-    tab.until("() => document.querySelector('#transformer-diagram .js-plotly-plot').data[0].x.length === 12")
+    page.select_option("#control-across", "mlp_gain")
+    tab.until("() => document.querySelector('#transformer-diagram .js-plotly-plot').data[0].x[0] === 0.2")
     tab.fine()

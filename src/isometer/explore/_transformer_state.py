@@ -11,16 +11,13 @@ import numpy as np
 from isometer.explore._state import Reader, State, choice, line, real, whole
 
 NORM_PLACES = ("pre", "post", "sandwich", "peri", "deep", "none")
-AXES = ("qk_gain", "branch", "mlp_gain", "tokens", "blocks")
-"""Numbers that may be axes of the diagram."""
+AXES = ("qk_gain", "branch", "mlp_gain")
+"""Numbers that may be axes of the diagram: along others, lines cost as much as all points do here."""
 _SIDE = 27  # points a side of the diagram
-_LINES = 12  # of an axis along which more than numbers changes
 _RANGES: dict[str, tuple[float, float, str]] = {
     "qk_gain": (0.1, 10.0, "geomspace"),
     "branch": (0.0, 1.0, "linspace"),
     "mlp_gain": (0.2, 4.0, "geomspace"),
-    "tokens": (4, 512, "whole"),
-    "blocks": (1, 200, "whole"),
 }
 
 
@@ -28,12 +25,10 @@ def axis_values(name: str) -> list[float]:
     """Where points of a diagram are.
 
     Example:
-        >>> axis_values("branch")[:2], axis_values("tokens")[0], axis_values("tokens")[-1]
-        ([0.0, 0.038461538461538464], 4.0, 512.0)
+        >>> axis_values("branch")[:2], len(axis_values("qk_gain"))
+        ([0.0, 0.038461538461538464], 27)
     """
     low, high, spacing = _RANGES[name]
-    if spacing == "whole":
-        return [float(n) for n in sorted({round(v) for v in np.geomspace(low, high, _LINES)})]
     values: list[float] = getattr(np, spacing)(low, high, _SIDE).tolist()
     return values
 
@@ -46,7 +41,7 @@ def axis_text(name: str) -> str:
         'np.linspace(0.0, 1.0, 27)'
     """
     low, high, spacing = _RANGES[name]
-    return repr(axis_values(name)) if spacing == "whole" else f"np.{spacing}({low!r}, {high!r}, {_SIDE})"
+    return f"np.{spacing}({low!r}, {high!r}, {_SIDE})"
 
 
 @dataclass(frozen=True)

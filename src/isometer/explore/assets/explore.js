@@ -360,14 +360,14 @@
 
   const inside = (value, field) => Math.min(Math.max(value, Number(field.min)), Number(field.max)).toFixed(2);
 
-  // Both axes of the transformer's diagram are numbers that a control sets; some are logarithmic, some whole.
+  // Both axes of the transformer's diagram are numbers that a control sets; some are logarithmic.
   function moveTransformer(across, up) {
     const { xaxis, yaxis } = dragging.graph._fullLayout;
     const named = key => document.getElementById(`control-${key}`);
     const values = [["across", across, xaxis], ["up", up, yaxis]].map(([key, value, axis]) => {
       const field = named(named(key).value);
       const plain = axis.type === "log" ? 10 ** value : value;
-      const text = Number(field.step) === 1 ? String(Math.round(inside(plain, field))) : inside(plain, field);
+      const text = inside(plain, field);
       give(named(key).value, text);
       return Number(text);
     });

@@ -60,6 +60,7 @@ def layout(state: TransformerState) -> html.Div:
     ]
     body = [
         parts.notice("transformer-notice"),
+        parts.notice("transformer-diagram-notice"),
         html.Div(id="transformer-told", className="card told", **parts.aria(live="polite")),
         html.Div(
             [
@@ -126,17 +127,18 @@ def register(app: Dash, desk: Desk, gallery: Path | None) -> None:
 
     @app.callback(
         Output("transformer-diagram", "figure"),
+        Output("transformer-diagram-notice", "children"),
         Input("transformer-part-diagram", "data"),
         Input("theme", "data"),
         State("tab", "data"),
     )
-    def diagram(values: Any, theme: str, tab: str) -> Any:
+    def diagram(values: Any, theme: str, tab: str) -> tuple[Any, Any]:
         state, _ = TransformerState.read(values or {})
         [found] = parts.asked(desk, tab, "diagram", [diagram_job(state)])
         if isinstance(found, IsometerError):
-            return parts.blank()
+            return parts.blank(), parts.messages([f"No diagram: {found}"])
         here = float(getattr(state, state.across)), float(getattr(state, state.up))
-        return pictures.diagram_picture(found, state.across, state.up, here, theme)
+        return pictures.diagram_picture(found, state.across, state.up, here, theme), []
 
     @app.callback(Output("transformer-python", "children"), Input("transformer-state", "data"))
     def python(query: str) -> str:

@@ -9,14 +9,8 @@ from typing import Any
 from isometer.explore.pictures._theme import Figure, colours, dash, faded, finite, frame, series
 
 Found = Mapping[str, Any]
-AXIS_NAMES = {
-    "qk_gain": "query–key gain",
-    "branch": "branch factor",
-    "mlp_gain": "MLP gain",
-    "tokens": "tokens",
-    "blocks": "blocks",
-}
-_LOGARITHMIC = ("qk_gain", "mlp_gain", "tokens", "blocks")
+AXIS_NAMES = {"qk_gain": "query–key gain", "branch": "branch factor", "mlp_gain": "MLP gain"}
+_LOGARITHMIC = ("qk_gain", "mlp_gain")
 _KINDS = {
     "query": "query weights",
     "key": "key weights",
@@ -141,7 +135,7 @@ def _axis(name: str, values: Sequence[float]) -> dict[str, Any]:
     ends = [values[0], values[-1]]
     if name not in _LOGARITHMIC:
         return {"range": ends, "fixedrange": True}
-    return {"type": "log", "range": [math.log10(one) for one in ends], "fixedrange": True}
+    return {"type": "log", "range": [math.log10(one) for one in ends], "fixedrange": True, "exponentformat": "none"}
 
 
 def _shown(value: Any) -> str:
