@@ -24,7 +24,7 @@ def token_gap_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Datase
     Example:
         >>> c = {"network": "gpt(blocks=2, tokens=4, hidden=0, norm='none', skip={skip}, causal=False)", "skip": 0.0}
         >>> token_gap_cell(c, 0)["log_gap"].values.round(3)
-        array([  0.   ,  -0.461, -10.013])
+        array([ 0.   , -1.016, -6.288])
     """
     from isometer.theory.transformers import token_path
 
@@ -69,7 +69,7 @@ def exponents_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Datase
     """Both exponents of a block, and the cosine of tokens in the steady state; nan where no state is steady.
 
     Example:
-        >>> c = {"network": "gpt(tokens=8, norm='post', activation='tanh', mlp_gain={gain}, causal=False)", "gain": 1.0}
+        >>> c = {"network": "gpt(tokens=8, norm='post', activation='relu', mlp_gain={gain}, causal=False)", "gain": 1.0}
         >>> bool(exponents_cell(c, 0)["angle"] < 0)
         True
     """

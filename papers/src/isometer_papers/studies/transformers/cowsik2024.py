@@ -48,18 +48,18 @@ def draw_exponents(result: xarray.Dataset, settings: Settings) -> Figure:
 
 
 def read_exponents(result: xarray.Dataset, settings: Settings) -> Reading:
-    """Signs and crossings along the gain; a collapse is a cosine above 1 − 1e-6 in the steady state."""
+    """Signs and crossings along the gain; a collapse is a cosine above 1 − 1e-3 in the steady state."""
     gains = np.asarray(settings["gain"], dtype=float)
     numbers: dict[str, Measured] = {}
     seen: dict[str, list[bool]] = {LINE: [], TRANSITION: [], ORDERED: [], GRADIENTS: [], TOGETHER: []}
     for branch in settings["branch"]:
         bare, rows = (result.sel(branch=branch, hidden=hidden) for hidden in (0, 256))
-        seen[LINE].append(bool((bare["angle"] < 0).all()) and bool((bare["cosine"] > 1 - 1e-6).all()))
+        seen[LINE].append(bool((bare["angle"] < 0).all()) and bool((bare["cosine"] > 1 - 1e-3).all()))
         known = np.isfinite(rows["angle"].values)  # close to the transition no state is steady within 400 blocks
         at = gains[known]
         angle, gradient, cosine = (rows[name].values[known] for name in ("angle", "gradient", "cosine"))
         seen[TRANSITION].append(int((np.diff(np.sign(angle)) != 0).sum()) == 1)
-        agree = (cosine > 1 - 1e-6) == (angle < 0)
+        agree = (cosine > 1 - 1e-3) == (angle < 0)  # it is read off after 400 blocks at most
         seen[ORDERED].append(bool(agree.all()))
         forward, backward = crossing(at, angle), crossing(at, gradient)
         seen[GRADIENTS].append(backward is not None)

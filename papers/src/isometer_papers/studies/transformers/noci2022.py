@@ -38,7 +38,10 @@ def draw_depths(result: xarray.Dataset, settings: Settings) -> Figure:
 
 
 def read_depths(result: xarray.Dataset, settings: Settings) -> Reading:
-    """A limit: the last doubling moves the cosine by less than 0.01; to 1: above 0.99, and nearer at every depth."""
+    """A limit: the last step in depth moves the cosine by less than 0.01, the ratio of gradients by less than 12 %.
+
+    To 1: above 0.99, and nearer at every depth. Gradients vanish if they fall by a factor of 10 at least.
+    """
     numbers: dict[str, Measured] = {}
     seen: dict[str, list[bool]] = {COLLAPSES: [], STAYS: [], VANISH: [], KEPT: []}
     ratio = (result["log_query"] - result["log_value"]) / 2
@@ -54,7 +57,7 @@ def read_depths(result: xarray.Dataset, settings: Settings) -> Reading:
                 continue  # the paper shows norms after the sum
             if scaled:
                 seen[STAYS].append(bool(abs(cosine[-1] - cosine[-2]) < 0.01 and cosine[-1] < 0.95))
-                seen[KEPT].append(bool(row[-1] > row[0] - math.log(2)))
+                seen[KEPT].append(bool(abs(row[-1] - row[-2]) < 0.05 * math.log(10)))
             else:
                 seen[COLLAPSES].append(bool(cosine[-1] > 0.99 and (np.diff(cosine) > -1e-12).all()))
                 seen[VANISH].append(bool(row[-1] < row[0] - math.log(10)))
