@@ -17,6 +17,7 @@ NAMES = (
     "convolutional_kernels",
     "empirical_kernels",
     "prediction",
+    "transformers",
     "run",
     "treatment",
     "training",

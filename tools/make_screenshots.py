@@ -46,6 +46,12 @@ SHOTS = (
     Shot("activation", "/activation", tuple(map(graph, ("activation-kernel", "activation-phase"))), height=1180),
     Shot("depth", "/depth?layer=3", (graph("depth-gram"), graph("depth-gap"), DONE), height=1330),
     Shot(
+        "transformer",
+        "/transformer",
+        tuple(map(graph, ("transformer-diagram", "transformer-cosine", "transformer-entropy", "transformer-gradient"))),
+        height=1330,
+    ),
+    Shot(
         "clinic",
         "/clinic?report=patient:mlp-relu-100&other=patient:mlp-bn-50&layer=48",
         (graph("clinic-curve"), "document.querySelector('#clinic-compared section')"),

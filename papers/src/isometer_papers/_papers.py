@@ -51,15 +51,40 @@ class Paper:
 
 @cache
 def papers() -> dict[str, Paper]:
-    """Every paper by number.
+    """Every paper of the ledger by number.
 
     Example:
         >>> list(papers())
         ['000', '001', '002', '003', '004']
     """
+    return _read("paper")
+
+
+@cache
+def studied_papers() -> dict[str, Paper]:
+    """Every paper with studies, by number: those of the ledger first.
+
+    Example:
+        >>> list(studied_papers())[-2:], studied_papers()["005"].cited
+        (['008', '009'], 'Dong et al. 2021')
+    """
+    return papers() | _read("studied")
+
+
+def _read(table: str) -> dict[str, Paper]:
     text = (files("isometer_papers") / "papers.toml").read_text(encoding="utf-8")
-    rows = [{**row, "authors": tuple(row["authors"])} for row in tomllib.loads(text)["paper"]]
+    rows = [{**row, "authors": tuple(row["authors"])} for row in tomllib.loads(text)[table]]
     return {row["number"]: Paper(**row) for row in rows}
+
+
+def studied_paper(name: str) -> Paper:
+    """The paper of a number or a citation key, with or without a ledger.
+
+    Example:
+        >>> studied_paper("dong2021").number
+        '005'
+    """
+    return _named(name, studied_papers())
 
 
 def paper(name: str) -> Paper:
@@ -69,7 +94,11 @@ def paper(name: str) -> Paper:
         >>> paper("agarwal2021").number
         '004'
     """
-    found = next((one for one in papers().values() if name in (one.number, one.key)), None)
+    return _named(name, papers())
+
+
+def _named(name: str, known: dict[str, Paper]) -> Paper:
+    found = next((one for one in known.values() if name in (one.number, one.key)), None)
     if found is None:
-        raise unknown_name("paper", name, [text for one in papers().values() for text in (one.number, one.key)])
+        raise unknown_name("paper", name, [text for one in known.values() for text in (one.number, one.key)])
     return found

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isometer.cli._network import InputOptions, NetworkOptions, check_folders, tell
+from isometer.cli._network import InputOptions, NetworkOptions, attends, check_folders, network_from, tell
 from isometer.cli._shared import console, emit, progress_bar
 from isometer.errors import IsometerError
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def is_transformer(network: NetworkOptions) -> bool:
-    """Whether a network is a preset of transformers."""
-    return network.network is not None and network.network.lstrip().startswith(("gpt(", "vit("))
+    """Whether a network has attention, however it is spelt."""
+    return network.network is not None and attends(network_from(network.network, network.width))
 
 
 def token_phase(
@@ -29,17 +30,17 @@ def token_phase(
     as_json: bool,
 ) -> None:
     """Carry out the command."""
-    from isometer.theory.transformers import PresetPlane, exponents, read_axis, token_diagram
+    from isometer.theory.transformers import exponents, read_axis, token_diagram
 
     if x is None or y is None or network.network is None:
         raise IsometerError(
-            "a diagram of a transformer takes --network PRESET, --x and --y; expected all three — --network "
+            "a diagram of a transformer takes --network, --x and --y; expected all three — --network "
             "'gpt(blocks=24)' --x qk_gain=0.1:10 --y branch=0:1, say"
         )
     check_folders(plot)
     across, along = read_axis(x, points), read_axis(y, points)
     text = _in_full(network.network)
-    plane = PresetPlane(text, across.name, along.name)
+    plane = _plane(text, network, across.name, along.name)
     cosine = token_start(data)
     with progress_bar("diagram") as report:
         found = token_diagram(plane, across.values.tolist(), along.values.tolist(), cosine=cosine, progress=report)
@@ -68,14 +69,22 @@ def token_phase(
     console().print(token_diagram_card(found, across.name, along.name))
 
 
+def _plane(text: str, network: NetworkOptions, x: str, y: str) -> Callable[[float, float], Spec]:
+    """Keywords of a preset, or numbers that the blocks of another network share."""
+    from isometer.spec._presets import PRESETS
+    from isometer.theory.transformers import PresetPlane, SpecPlane
+
+    if text.strip().partition("(")[0] in PRESETS:
+        return PresetPlane(text, x, y)
+    return SpecPlane(network_from(text, network.width), x, y)
+
+
 def _middle(axis: PresetAxis) -> float:
     return float(axis.values[len(axis.values) // 2])
 
 
 def transformer(network: NetworkOptions) -> Spec:
     """The network of a question about tokens, with attention in full."""
-    from isometer.cli._network import network_from
-
     if network.network is None:
         raise IsometerError("the question is about transformers; expected --network — 'gpt(blocks=12)', say")
     network.check_alone()
@@ -93,9 +102,9 @@ def token_start(data: InputOptions) -> float:
 
 def _in_full(text: str) -> str:
     """The preset with attention in full, unless it says so itself."""
-    compact = text.replace(" ", "")
-    if not compact.startswith("gpt(") or "causal=" in compact:
-        return text
-    tell("tokens are taken as exchangeable, so attention is in full: causal=False")
-    inside = text.strip()[len("gpt(") : -1].strip().rstrip(",")
-    return f"gpt({inside + ', ' if inside else ''}causal=False)"
+    from isometer.theory.transformers import in_full
+
+    found = in_full(text)
+    if found != text:
+        tell("tokens are taken as exchangeable, so attention is in full: causal=False")
+    return found

@@ -221,7 +221,8 @@ def phase(
             "--x",
             metavar="NAME=LOW:HIGH",
             help="With --y: the plane of two numbers of any network: gain (or sigma_w), gamma (scale), bias_variance "
-            "(its root is sigma_b), activation_gain (alpha); of a transformer, two keywords of its preset.",
+            "(its root is sigma_b), activation_gain (alpha); of a transformer, keywords of its preset, or qk_gain, "
+            "branch, skip, mlp_gain, blocks, tokens.",
         ),
     ] = None,
     y: Annotated[str | None, typer.Option("--y", metavar="NAME=LOW:HIGH", help="The other axis.")] = None,
@@ -238,12 +239,14 @@ def phase(
     connection included. Inputs have mean square 1 unless --input names some: their size decides where several fixed
     points compete.
 
-    Of a transformer, --x and --y are two keywords of its preset. Its diagram shows where tokens or the entropy of
-    attention collapse and gradients vanish or explode, for exchangeable tokens of cosine 0 or --input cosine:C.
+    Of a network with attention, --x and --y are two keywords of its preset, or two of qk_gain, value_gain, output_gain,
+    branch, skip, mlp_gain, blocks and tokens. Its diagram shows where tokens or the entropy of attention collapse and
+    gradients vanish or explode, for exchangeable tokens of cosine 0 or --input cosine:C.
 
     Examples: [bold]isometer phase --activation tanh --plot phase.png[/],
     [bold]isometer phase --network 'postln_mlp(blocks=12)' --x scale=0:1 --y sigma_w=0.5:2 --plot plane.png[/],
-    [bold]isometer phase --network 'gpt(blocks=24)' --x qk_gain=0.1:10 --y branch=0:1[/]
+    [bold]isometer phase --network 'gpt(blocks=24)' --x qk_gain=0.1:10 --y branch=0:1[/],
+    [bold]isometer phase --network 'gpt(blocks=12)' --x tokens=16:4096:20 --y qk_gain=0.3:4[/]
     """
     from isometer.cli._token_phase import is_transformer, token_phase
 

@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from typing import Any, ClassVar
 
 from isometer.explore._state import ActivationState, ClinicState, DepthState, Reader, StartState, State
+from isometer.explore._transformer_state import TransformerState
 
 GROUP = "isometer.labs"
 
@@ -61,6 +62,13 @@ _OWN = (
         DepthState,
         "isometer.explore.labs._depth",
         about="what a random network does to a batch, theory beside simulation; two networks against each other.",
+    ),
+    Lab(
+        "transformer",
+        "Transformers",
+        TransformerState,
+        "isometer.explore.labs._transformer",
+        about="what blocks of attention do to tokens, and where a transformer trains.",
     ),
     Lab(
         "clinic",

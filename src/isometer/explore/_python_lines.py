@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from isometer.explore._state import LIMITS, ActivationState, DepthState
+from isometer.explore._transformer_state import TransformerState, axis_text
 
-__all__ = ["activation_lines", "depth_lines"]
+__all__ = ["activation_lines", "depth_lines", "transformer_lines"]
 
 
 def activation_lines(state: ActivationState) -> str:
@@ -113,3 +114,36 @@ def _layer_lines(state: DepthState) -> list[str]:
         f"state = representations(spec, batch, layers=[{state.layer}], seed={state.seed})['state'].values[0, 0]",
         "gram = cosines(state)",
     ]
+
+
+def transformer_lines(state: TransformerState) -> str:
+    """Tokens by block and the diagram of a transformer state.
+
+    Args:
+        state: of the lab.
+
+    Returns:
+        A program; it leaves `path` and `diagram`.
+
+    Example:
+        >>> print(transformer_lines(TransformerState(blocks=2)).splitlines()[5])
+        spec = Spec("gpt(blocks=2, tokens=32, norm='post', qk_gain=1.0, branch=0.5, causal=False)")
+    """
+    network = f'"{state.network()}"' if '"' not in state.network() else repr(state.network())
+    return "\n".join(
+        [
+            "import numpy as np",
+            "",
+            "from isometer.spec import Spec",
+            "from isometer.theory.transformers import PresetPlane, token_diagram, token_path",
+            "",
+            f"spec = Spec({network})",
+            f"path = token_path(spec, cosine={state.cosine!r}, backward=True)",
+            "print(path.token_cosine[:, 0], path.attention_entropy[:, 0], path.log_jacobian[:, 0])",
+            "",
+            f"plane = PresetPlane({network}, {state.across!r}, {state.up!r})",
+            f"across, up = {axis_text(state.across)}, {axis_text(state.up)}",
+            f"diagram = token_diagram(plane, across, up, cosine={state.cosine!r})",
+            "print(diagram.phase)",
+        ]
+    )

@@ -58,6 +58,12 @@ LIMITS: dict[str, Limit] = {
     "residual": Limit(0.001, 100),
     "sigma_w": Limit(0.5, 3),
     "sigma_b": Limit(0, 1),
+    "blocks": Limit(1, 200),
+    "tokens": Limit(2, 512),
+    "qk_gain": Limit(0.1, 10),
+    "branch": Limit(0, 1),
+    "mlp_gain": Limit(0.2, 4),
+    "cosine": Limit(0, 0.99),
     "seed": Limit(0, 9999),
     "activations": Limit(1, 6),
     "text": Limit(0, 200),  # characters of an expression or a filter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.box import SIMPLE
@@ -10,7 +10,7 @@ from rich.table import Table
 
 from isometer.report._numbers import number
 from isometer.report._pictures import new_figure
-from isometer.theory.transformers import PHASES, TokenDiagram
+from isometer.theory.transformers import CRITICAL, PHASES, TokenDiagram
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,11 +45,22 @@ def token_diagram_picture(diagram: TokenDiagram, x: str, y: str) -> Figure:
         figure.colorbar(mesh, ax=axis, label=label, shrink=0.85)
         if 0.0 < closed.mean() < 1.0 and min(closed.shape) > 1:
             axis.contour(diagram.x, diagram.y, closed, levels=[0.5], colors="black", linewidths=1.5)
+        if name == "attention_entropy":
+            _draw_condensation(axis, diagram)
         if diagram.x[0] > 0 and diagram.x[-1] >= 10 * diagram.x[0]:
             axis.set_xscale("log")
+        if diagram.y[0] > 0 and diagram.y[-1] >= 10 * diagram.y[0]:
+            axis.set_yscale("log")
         axis.set_xlabel(x)
         axis.set_ylabel(y)
     return figure
+
+
+def _draw_condensation(axis: Any, diagram: TokenDiagram) -> None:
+    """A dashed line where scores have the size at which attention over many tokens condenses."""
+    strength = np.nan_to_num(diagram.score_strength)
+    if min(strength.shape) > 1 and strength.min() < CRITICAL < strength.max():
+        axis.contour(diagram.x, diagram.y, strength, levels=[CRITICAL], colors="white", linestyles="--", linewidths=1.2)
 
 
 def token_diagram_card(diagram: TokenDiagram, x: str, y: str) -> Table:
@@ -66,11 +77,16 @@ def token_diagram_card(diagram: TokenDiagram, x: str, y: str) -> Table:
     shares = [f"{name} {100 * float((diagram.phase == k).mean()):.0f} %" for k, name in enumerate(PHASES)]
     shown = [one for k, one in enumerate(shares) if (diagram.phase == k).any()]
     table = Table(box=SIMPLE, title=", ".join(shown))
-    for column in (x, y, "phase", "token cosine", "entropy", "log E ‖J‖²"):
+    for column in (x, y, "phase", "token cosine", "entropy", "tokens read", "log E ‖J‖²"):
         table.add_column(column, justify="left" if column == "phase" else "right")
     for j in (0, -1):
         for i in (0, -1):
-            numbers = (diagram.token_cosine, diagram.attention_entropy, diagram.log_jacobian)
+            numbers = (
+                diagram.token_cosine,
+                diagram.attention_entropy,
+                diagram.attention_participation,
+                diagram.log_jacobian,
+            )
             table.add_row(
                 number(float(diagram.x[i]), 4),
                 number(float(diagram.y[j]), 4),

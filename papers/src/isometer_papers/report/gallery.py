@@ -10,7 +10,7 @@ from typing import Any
 
 from isometer.errors import IsometerError
 from isometer.files import write_whole
-from isometer_papers._papers import papers
+from isometer_papers._papers import studied_papers
 from isometer_papers._study_record import RECORD, read_record
 
 __all__ = ["damaged_records", "gallery_html", "gallery_markdown", "read_records", "study_html", "write_gallery"]
@@ -270,7 +270,7 @@ def _lines(texts: Sequence[str]) -> str:
 
 def _cited(identifier: str) -> str:
     """The paper of an ID, linked; nothing for studies of other sources."""
-    known = papers().get(identifier.partition("/")[0])
+    known = studied_papers().get(identifier.partition("/")[0])
     if known is None:
         return ""
     return f'<p class=soft>{escape(known.cited)}: <a href="{escape(known.link)}">{escape(known.title)}</a></p>'

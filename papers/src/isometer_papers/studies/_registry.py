@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 
 from isometer.errors import IsometerError, unknown_name
-from isometer_papers._papers import paper, papers
+from isometer_papers._papers import studied_paper, studied_papers
 from isometer_papers.studies._study import Study
 
 
@@ -17,7 +18,7 @@ def studies_of(name: str) -> tuple[Study, ...]:
         >>> studies_of("003")[0].id
         '003/fig-1'
     """
-    found = _studies(paper(name).key)
+    found = _studies(studied_paper(name).key)
     twice = {one.id for one in found if sum(other.id == one.id for other in found) > 1}
     if twice:
         raise IsometerError(f"two studies have the ID {sorted(twice)[0]!r} — rename one")
@@ -41,9 +42,12 @@ def _studies(key: str) -> tuple[Study, ...]:
         from isometer_papers.studies import daneshmand2021
 
         return daneshmand2021.STUDIES
-    from isometer_papers.studies import agarwal2021
+    if key == "agarwal2021":
+        from isometer_papers.studies import agarwal2021
 
-    return agarwal2021.STUDIES
+        return agarwal2021.STUDIES
+    found: tuple[Study, ...] = import_module(f"isometer_papers.studies.transformers.{key}").STUDIES
+    return found
 
 
 def all_studies() -> tuple[Study, ...]:
@@ -53,7 +57,7 @@ def all_studies() -> tuple[Study, ...]:
         >>> len(all_studies()) > 3
         True
     """
-    return tuple(study for number in papers() for study in studies_of(number))
+    return tuple(study for number in studied_papers() for study in studies_of(number))
 
 
 def find(identifier: str) -> Study:
@@ -66,8 +70,8 @@ def find(identifier: str) -> Study:
         isometer.errors.IsometerError: unknown study '003/fig2b'; did you mean '003/fig-2b'? ...
     """
     number = identifier.partition("/")[0]
-    known = {study.id: study for study in (studies_of(number) if number in papers() else all_studies())}
+    known = {study.id: study for study in (studies_of(number) if number in studied_papers() else all_studies())}
     if identifier in known:
         return known[identifier]
-    listing = f"isometer reproduce list --paper {number}" if number in papers() else "isometer reproduce list"
+    listing = f"isometer reproduce list --paper {number}" if number in studied_papers() else "isometer reproduce list"
     raise unknown_name("study", identifier, known, fix=f"`{listing}` shows all")

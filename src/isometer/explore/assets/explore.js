@@ -360,11 +360,27 @@
 
   const inside = (value, field) => Math.min(Math.max(value, Number(field.min)), Number(field.max)).toFixed(2);
 
+  // Both axes of the transformer's diagram are numbers that a control sets; some are logarithmic.
+  function moveTransformer(across, up) {
+    const { xaxis, yaxis } = dragging.graph._fullLayout;
+    const named = key => document.getElementById(`control-${key}`);
+    const values = [["across", across, xaxis], ["up", up, yaxis]].map(([key, value, axis]) => {
+      const field = named(named(key).value);
+      const plain = axis.type === "log" ? 10 ** value : value;
+      const text = inside(plain, field);
+      give(named(key).value, text);
+      return Number(text);
+    });
+    window.Plotly.restyle(dragging.graph, { x: [[values[0]]], y: [[values[1]]] }, [2]);
+  }
+
   function dragged(event) {
     const [across, up] = place(event, dragging);
     if (dragging.id === "activation-kernel") {
       give("rho", inside(across, document.getElementById("control-rho")));
       play(dragging.graph, true);
+    } else if (dragging.id === "transformer-diagram") {
+      moveTransformer(across, up);
     } else {
       give("sigma_w", inside(across, document.getElementById("control-sigma_w")));
       give("sigma_b", inside(up, document.getElementById("control-sigma_b")));
@@ -374,7 +390,7 @@
 
   document.addEventListener("pointerdown", event => {
     const bounds = event.target.closest && event.target.closest(".nsewdrag");
-    const owner = bounds && bounds.closest("#activation-kernel, #activation-phase");
+    const owner = bounds && bounds.closest("#activation-kernel, #activation-phase, #transformer-diagram");
     if (!owner || event.button !== 0) return;
     dragging = { id: owner.id, bounds, graph: graphOf(owner.id) };
     dragged(event);

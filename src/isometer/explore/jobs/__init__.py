@@ -44,6 +44,8 @@ _JOBS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "predicted": (f"{_HERE}._depth", "predicted", _DEPTH[:1]),
     "own_width": (f"{_HERE}._depth", "own_width", _DEPTH[:1]),
     "geometry": (f"{_HERE}._depth", "geometry", _DEPTH),
+    "tokens_by_block": (f"{_HERE}._transformer", "tokens_by_block", ("isometer.theory.transformers",)),
+    "tokens_diagram": (f"{_HERE}._transformer", "tokens_diagram", ("isometer.theory.transformers",)),
     "examined": (f"{_HERE}._clinic", "examined", ("isometer.doctor",)),
     "examined_network": (f"{_HERE}._clinic", "examined_network", ("isometer.doctor", "isometer.nn")),
     "examined_file": (f"{_HERE}._clinic", "examined_file", ("isometer.doctor", "isometer.nn")),

@@ -45,7 +45,8 @@ def attend_exchangeable(step: Attention, state: FeatureState, run: Run) -> Stepp
     found = softmax_moments(scores * unit, inside, tokens)
     run.moments.error += found.error
     if run.attention is not None:
-        run.attention.append(ExpectedAttention(found.entropy, 1.0 / found.participation))
+        strength = scores * unit * np.sqrt(inside / math.log(max(tokens, 2)))
+        run.attention.append(ExpectedAttention(found.entropy, 1.0 / found.participation, strength))
     lost = inside * (1.0 - found.participation)
     left = np.maximum(1.0 - lost, 1e-300)
     gaps = np.zeros_like(second.gaps)

@@ -23,11 +23,13 @@ Floats = NDArray[np.float64]
 class ExpectedAttention(NamedTuple):
     """Of one attention step, averaged over heads and queries, one number per copy.
 
-    `entropy`: in nats. `participation`: 1/E Σ A², how many tokens a query reads.
+    `entropy`: in nats. `participation`: 1/E Σ A², how many tokens a query reads. `strength`: the standard deviation of
+    scores over √log T, of exchangeable tokens.
     """
 
     entropy: Floats
     participation: Floats
+    strength: Floats | None = None
 
 
 @dataclass(frozen=True)

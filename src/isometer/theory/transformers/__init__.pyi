@@ -1,5 +1,7 @@
 from ._axes import PresetAxis as PresetAxis
 from ._axes import PresetPlane as PresetPlane
+from ._axes import SpecPlane as SpecPlane
+from ._axes import in_full as in_full
 from ._axes import read_axis as read_axis
 from ._diagram import PHASES as PHASES
 from ._diagram import TokenDiagram as TokenDiagram
@@ -8,5 +10,9 @@ from ._exponents import Exponents as Exponents
 from ._exponents import exponents as exponents
 from ._growth import FunctionGrowth as FunctionGrowth
 from ._growth import function_growth as function_growth
+from ._many import CRITICAL as CRITICAL
+from ._many import ManyTokens as ManyTokens
+from ._many import critical_gain as critical_gain
+from ._many import many_tokens as many_tokens
 from ._paths import TokenPath as TokenPath
 from ._paths import token_path as token_path

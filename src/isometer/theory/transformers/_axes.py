@@ -5,17 +5,29 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isometer.errors import IsometerError, unknown_name
-from isometer.spec import Composition, Spec
+from isometer.spec import Attention, Composition, Dense, Residual, Shape, Spec, with_depth
+from isometer.spec._edits import edited
 from isometer.spec._parser import parse_network
 from isometer.spec._presets import PRESETS
+from isometer.spec._steps import Step, walk
 
 Floats = NDArray[np.float64]
+_FIELDS: dict[str, tuple[type, str]] = {
+    "qk_gain": (Attention, "qk_gain"),
+    "value_gain": (Attention, "value_gain"),
+    "output_gain": (Attention, "output_gain"),
+    "branch": (Residual, "scale"),
+    "skip": (Residual, "skip"),
+    "mlp_gain": (Dense, "gain"),
+}
+_SIZES = ("tokens", "blocks")
 _WIDE = 10.0  # the ratio of ends from which on values are spaced evenly in the logarithm
 
 
@@ -71,20 +83,16 @@ class PresetPlane:
 
     def __init__(self, network: str, x: str, y: str) -> None:
         self._names = x, y
-        try:
-            tree = ast.parse(network.strip(), mode="eval").body
-        except SyntaxError:
-            tree = ast.Name("")
-        name = tree.func.id if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) else ""
-        if not isinstance(tree, ast.Call) or name not in PRESETS:
+        found = _preset_call(network)
+        if found is None:
             raise IsometerError(
                 f"the network is {network[:60]!r}; expected a preset, whose keywords the axes set — gpt(blocks=24), say"
             )
-        self._preset, self._call = name, tree
+        self._preset, self._call = found
         for axis in (x, y):
             self._check(axis)
         if x == y:
-            raise IsometerError(f"both axes are {x}; expected two keywords of {name}")
+            raise IsometerError(f"both axes are {x}; expected two keywords of {self._preset}")
 
     def _check(self, axis: str) -> None:
         known = _keywords(self._preset)
@@ -104,6 +112,76 @@ class PresetPlane:
         steps, shape = parse_network(text)
         assert shape is not None
         return Composition(steps, shape)  # not Spec(text): a search for shorter spellings would take longest
+
+
+class SpecPlane:
+    """A network of any spelling as two numbers that its blocks share change, or its length in tokens or blocks.
+
+    Example:
+        >>> plane = SpecPlane(Spec("input(8, [4]) > repeat(residual(attention(2)), 3)"), "branch", "tokens")
+        >>> print(plane(0.5, 6))
+        input(8, [6]) > repeat(residual(attention(heads=2), scale=0.5), 3)
+    """
+
+    def __init__(self, spec: Spec, x: str, y: str) -> None:
+        self._spec, self._names = spec, (x, y)
+        known = [*_FIELDS, *_SIZES]
+        for name in (x, y):
+            if name not in known:
+                raise unknown_name("number of a transformer", name, known, fix="pass one of them")
+            if name in _FIELDS and not any(isinstance(step, _FIELDS[name][0]) for step in walk(spec.composition)):
+                raise IsometerError(f"the network has no step whose {name} could be set; expected one — add it")
+        if x == y:
+            raise IsometerError(f"both axes are {x}; expected two different numbers")
+
+    def __call__(self, x: float, y: float) -> Spec:
+        """The network at a point."""
+        spec = self._spec
+        for name, value in zip(self._names, (x, y), strict=True):
+            spec = _with_number(spec, name, value)
+        return spec
+
+
+def _with_number(spec: Spec, name: str, value: float) -> Spec:
+    if name == "blocks":
+        return with_depth(spec, round(value))
+    if name == "tokens":
+        return Composition(spec.composition, Shape(spec.shape.width, (round(value), *spec.shape.axes[1:])))
+    kind, attribute = _FIELDS[name]
+
+    def edit(step: Step) -> Step:
+        changed: dict[str, Any] = {attribute: float(value)}
+        return replace(step, **changed) if isinstance(step, kind) else step
+
+    return Composition(edited(spec.composition, edit), spec.shape)
+
+
+def in_full(network: str) -> str:
+    """A preset whose attention is causal by default, with attention in full unless it says so itself.
+
+    Example:
+        >>> in_full("gpt(blocks=2)"), in_full("gpt(blocks=2, causal=True)"), in_full("dense > act('relu')")
+        ('gpt(blocks=2, causal=False)', 'gpt(blocks=2, causal=True)', "dense > act('relu')")
+    """
+    found = _preset_call(network)
+    if found is None or any(one.arg == "causal" for one in found[1].keywords):
+        return network
+    causal = inspect.signature(PRESETS[found[0]]).parameters.get("causal")
+    if causal is None or causal.default is not True:
+        return network
+    call = found[1]
+    return ast.unparse(ast.Call(call.func, call.args, [*call.keywords, ast.keyword("causal", ast.Constant(False))]))
+
+
+def _preset_call(network: str) -> tuple[str, ast.Call] | None:
+    """The name and the call of a preset; None of other text."""
+    try:
+        tree = ast.parse(network.strip(), mode="eval").body
+    except SyntaxError:
+        return None
+    if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name) or tree.func.id not in PRESETS:
+        return None
+    return tree.func.id, tree
 
 
 def _keywords(preset: str) -> dict[str, str]:

@@ -36,8 +36,10 @@ class TokenDiagram:
         token_cosine: of two tokens of a sample.
         sample_cosine: of tokens of two samples.
         attention_entropy: of the last block with attention, in nats.
+        attention_participation: how many tokens a query reads there.
+        score_strength: β there, the standard deviation of scores over √log T; many tokens condense at √2.
         log_jacobian: log of the averaged partial Jacobian norm from input to output.
-        tokens: T.
+        tokens: T, at every point.
         error: relative error of the expectations, summed over layers.
 
     Example:
@@ -53,8 +55,10 @@ class TokenDiagram:
     token_cosine: Floats
     sample_cosine: Floats
     attention_entropy: Floats
+    attention_participation: Floats
+    score_strength: Floats
     log_jacobian: Floats
-    tokens: int
+    tokens: NDArray[np.int_]
     error: float
 
     @property
@@ -63,7 +67,7 @@ class TokenDiagram:
         with np.errstate(invalid="ignore"):
             tests = [
                 1.0 - self.token_cosine < _ALIKE,
-                self.attention_entropy < _SHARP * math.log(max(self.tokens, 2)),
+                self.attention_entropy < _SHARP * np.log(np.maximum(self.tokens, 2)),
                 self.log_jacobian < -_FAR,
                 self.log_jacobian > _FAR,
                 ~np.isfinite(self.rms),
@@ -79,6 +83,8 @@ class TokenDiagram:
             "token_cosine",
             "sample_cosine",
             "attention_entropy",
+            "attention_participation",
+            "score_strength",
             "log_jacobian",
             "tokens",
             "error",
@@ -103,7 +109,7 @@ def token_diagram(
         y: values of the second.
         cosine: of two tokens at the input.
         backward: whether gradients are followed too.
-        progress: called as `progress(done, total)`, in layers of all points or in points.
+        progress: called as `progress(done, total)`, in layers of all points or in lines of points.
 
     Example:
         >>> def made(qk_gain, branch):
@@ -116,25 +122,29 @@ def token_diagram(
     across, along = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if across.ndim != 1 or along.ndim != 1 or not across.size or not along.size:
         raise IsometerError("the axes of a diagram are lists of numbers; pass at least one value for each")
-    base = made(float(across[0]), float(along[0]))
-    numbers = _numbers(base, made, across, along)
+    rows, error = _plane(made, across, along, cosine, backward, progress)
+    tokens = np.array([[made(float(a), float(b)).shape.axes[0] for a in across] for b in along])
+    return TokenDiagram(across, along, **rows, tokens=tokens, error=error)
+
+
+def _plane(
+    made: Made, x: Floats, y: Floats, cosine: float, backward: bool, progress: Progress | None
+) -> tuple[dict[str, Floats], float]:
+    """Values `(y, x)` and their error: all points side by side, or line by line where more than numbers changes."""
+    base = made(float(x[0]), float(y[0]))
+    numbers = _numbers(base, made, x, y)
     if numbers is not None:
-        count = across.size * along.size
-        path = _run(base, numbers, np.full(count, cosine), backward, progress)
-        rows = _last(path)
-    else:  # what changes is no number of a step: one path for each point
-        parts = []
-        for b in along:
-            for a in across:
-                parts.append(_run(made(float(a), float(b)), None, np.full(1, cosine), backward))
-                if progress is not None:
-                    progress(len(parts), across.size * along.size)
-        found = [_last(part) for part in parts]
-        rows = {name: np.concatenate([one[name] for one in found]) for name in found[0]}
-        path = max(parts, key=lambda part: part.error)
-    shape = (along.size, across.size)
-    made_rows = {name: values.reshape(shape) for name, values in rows.items()}
-    return TokenDiagram(across, along, **made_rows, tokens=base.shape.axes[0], error=path.error)
+        path = _run(base, numbers, np.full(x.size * y.size, cosine), backward, progress)
+        return {name: values.reshape(y.size, x.size) for name, values in _last(path).items()}, path.error
+    along_y = y.size > 1 and (x.size == 1 or _numbers(base, made, x, y[:1]) is not None)
+    lines = [(x, y[k : k + 1]) for k in range(y.size)] if along_y else [(x[k : k + 1], y) for k in range(x.size)]
+    found = []
+    for done, line in enumerate(lines, 1):
+        found.append(_plane(made, *line, cosine, backward, None))
+        if progress is not None:
+            progress(done, len(lines))
+    rows = {name: np.concatenate([one[name] for one, _ in found], axis=0 if along_y else 1) for name in found[0][0]}
+    return rows, max(error for _, error in found)
 
 
 def _run(
@@ -146,14 +156,13 @@ def _run(
 
 
 def _last(path: TokenPath) -> dict[str, Floats]:
-    entropy = path.attention_entropy
-    known = np.flatnonzero(~np.isnan(entropy).all(axis=1))
+    known = np.flatnonzero(~np.isnan(path.attention_entropy).all(axis=1))
+    unknown = np.full(path.rms.shape[1], math.nan)
+    attention = ("attention_entropy", "attention_participation", "score_strength")
     return {
-        "rms": path.rms[-1],
-        "token_cosine": path.token_cosine[-1],
-        "sample_cosine": path.sample_cosine[-1],
-        "attention_entropy": entropy[known[-1]] if len(known) else np.full(path.rms.shape[1], math.nan),
-        "log_jacobian": path.log_jacobian[0] if path.log_jacobian is not None else np.full(path.rms.shape[1], math.nan),
+        **{name: getattr(path, name)[-1] for name in ("rms", "token_cosine", "sample_cosine")},
+        **{name: getattr(path, name)[known[-1]] if len(known) else unknown for name in attention},
+        "log_jacobian": path.log_jacobian[0] if path.log_jacobian is not None else unknown,
     }
 
 
@@ -166,7 +175,7 @@ def _numbers(base: Spec, made: Made, x: Floats, y: Floats) -> Numbers | None:
         (0, [made(float(x[0]), float(b)) for b in y]),
     ):
         columns = [_flat(spec) for spec in specs]
-        if any(len(one) != len(plain) for one in columns):
+        if any(spec.shape != base.shape for spec in specs) or any(len(one) != len(plain) for one in columns):
             return None
         for place, step in enumerate(plain):
             own = [column[place] for column in columns]

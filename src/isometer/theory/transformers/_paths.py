@@ -38,6 +38,7 @@ class TokenPath(NamedTuple):
         sample_gap: 1 − cosine of tokens of two samples.
         attention_entropy: in nats, the mean over the attention steps of a layer; nan where it has none.
         attention_participation: how many tokens a query reads.
+        score_strength: β, the standard deviation of scores over √log T; attention over many tokens condenses at √2.
         log_jacobian: log of the averaged partial Jacobian norm E ‖∂output/∂layer‖² per feature of the output; None
             unless asked for.
         weights: of each layer its weight matrices in the order of execution, with log E ‖∂output/∂W‖² per feature and
@@ -50,6 +51,7 @@ class TokenPath(NamedTuple):
     sample_gap: Floats
     attention_entropy: Floats
     attention_participation: Floats
+    score_strength: Floats
     log_jacobian: Floats | None
     weights: tuple[tuple[WeightSquares, ...], ...] | None
     error: float
@@ -139,7 +141,7 @@ def follow(
     """
     copies = state.layout.copies
     run = Run(Expectations(same=_SAME), backward=backward, attention=[], numbers=numbers)
-    rms, gap, across, entropy, participation = np.full((5, len(layers) + 1, copies), math.nan)
+    rms, gap, across, entropy, participation, strength = np.full((6, len(layers) + 1, copies), math.nan)
     backs: list[Adjoint] = []
     features = [state.width * state.layout.exchangeable]
     alive = np.ones(copies, dtype=bool)
@@ -159,18 +161,19 @@ def follow(
             if back is not None:
                 backs.append(back)
             features.append(state.width * state.layout.exchangeable)
-            for table, name in ((entropy, "entropy"), (participation, "participation")):
+            read = ((entropy, "entropy"), (participation, "participation"), (strength, "strength"))
+            for table, name in read:
                 table[layer] = _mean(run.attention, name, copies)
         second = state.second()
         rms[layer] = np.sqrt(second.variances[:, 0])
         gap[layer], across[layer] = second.gaps[:, 0, 1], second.gaps[:, 0, 2]
-        for table in (rms, gap, across, entropy, participation):
+        for table in (rms, gap, across, entropy, participation, strength):
             table[layer, ~alive] = math.nan
     if not backward:
-        return TokenPath(rms, gap, across, entropy, participation, None, None, run.moments.error)
+        return TokenPath(rms, gap, across, entropy, participation, strength, None, None, run.moments.error)
     jacobian, weights = _jacobians(backs, state.layout, features)
     jacobian[:, ~alive] = math.nan
-    return TokenPath(rms, gap, across, entropy, participation, jacobian, weights, run.moments.error)
+    return TokenPath(rms, gap, across, entropy, participation, strength, jacobian, weights, run.moments.error)
 
 
 def _check_rest(integrals: int, left: int, copies: int, told: float) -> float:

@@ -1,0 +1,1 @@
+"""Studies of papers on transformers; one module per paper."""
