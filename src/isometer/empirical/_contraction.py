@@ -215,10 +215,11 @@ def _of_factors(left: GradientFactors, right: GradientFactors, *, trace: bool) -
 
 def _touched(factors: GradientFactors) -> GradientFactors:
     """Without the positions at which every gradient is zero: most of them where a model reads its last token."""
-    if factors.signal.shape[2] < _FEW:
-        return factors
+    positions = factors.signal.shape[2]
+    if positions < _FEW or all(bool(factors.signal[:, :, at].any()) for at in (0, positions // 2)):
+        return factors  # two positions are looked at before all are
     kept = factors.signal.any(0).any(0).any(-1).nonzero().flatten()
-    if 2 * len(kept) > factors.signal.shape[2]:
+    if 2 * len(kept) > positions:
         return factors
     kept = kept if len(kept) else kept.new_zeros(1)
     return GradientFactors(factors.signal[:, :, kept], factors.read[:, kept])
