@@ -119,7 +119,7 @@ def test_many_samples_and_positions(stacked: int, monkeypatch: pytest.MonkeyPatc
 
 
 def test_two_samples_with_the_same_first_digit_that_act_on_each_other() -> None:
-    """Samples 0 and 16 are multiplied by the same power of two in the first pass, and by different ones in the second."""
+    """Samples 0 and 16 get the same power of two in the first pass, and different ones in the second."""
 
     class Coupled(nn.Linear):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

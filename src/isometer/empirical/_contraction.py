@@ -263,10 +263,7 @@ def _by_rows(left: GradientFactors, right: GradientFactors, *, trace: bool) -> T
         part = slice(first, first + step)
         a = _formed(left, part)
         b = a if right is left else _formed(right, part)
-        if trace:
-            product = a.flatten(1) @ b.flatten(1).T
-        else:
-            product = a.flatten(0, 1) @ b.flatten(0, 1).T
+        product = a.flatten(1) @ b.flatten(1).T if trace else a.flatten(0, 1) @ b.flatten(0, 1).T
         total = product if total is None else total + product
     assert total is not None
     if trace:

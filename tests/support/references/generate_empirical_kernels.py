@@ -74,9 +74,7 @@ def made(name: str) -> dict[str, Any]:
     whole = stax.serial(*layers, stax.Dense(OUTPUTS, W_std=1.0, **STANDARD))
     first, second = (jax.random.normal(jax.random.PRNGKey(key), (n, *shape)) for key, n in ((1, 4), (2, 3)))
     _, parameters = whole[0](jax.random.PRNGKey(len(name)), (-1, *shape))
-    full = [
-        nt.empirical_ntk_fn(whole[1], trace_axes=(), implementation=way)(first, None, parameters) for way in WAYS
-    ]
+    full = [nt.empirical_ntk_fn(whole[1], trace_axes=(), implementation=way)(first, None, parameters) for way in WAYS]
     mixed = nt.empirical_ntk_fn(whole[1], trace_axes=(-1,), implementation=WAYS[0])(first, second, parameters)
     features = nt.empirical_nngp_fn(body[1], trace_axes=(-1,))(first, None, parameters[:-1])
     return {
