@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -116,10 +116,14 @@ def _rates(
     def squared(outputs: Any, _: Any) -> torch.Tensor:
         return outputs.square().mean()  # type: ignore[no-any-return]
 
-    options: dict[str, dict[str, Any]] = {"sgd": {}, "sgd_momentum": {"momentum": _MOMENTUM}}
+    def limit(optimizer: Literal["sgd", "adam"]) -> StableRate:
+        chosen = loss or squared
+        return largest_stable_rate(model, batch, labels, loss=chosen, optimizer=optimizer, mode=mode, seed=seed)
+
+    plain = limit("sgd")
+    factor = (1.0 + _MOMENTUM) * plain.factor  # of the same curvature
+    heavy = replace(plain, rate=(1.0 + _MOMENTUM) * plain.rate, factor=factor)
+    found = {"sgd": plain, "sgd_momentum": heavy}
     if loss is not None:  # Adam's scale is that of the gradient, which depends on the target
-        options["adam"] = {"optimizer": "adam"}
-    return {
-        name: largest_stable_rate(model, batch, labels, loss=loss or squared, mode=mode, seed=seed, **given)
-        for name, given in options.items()
-    }
+        found["adam"] = limit("adam")
+    return found
