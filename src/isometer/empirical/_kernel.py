@@ -260,7 +260,7 @@ def _note(pair: PassPair, vectors: int) -> str:
 
 def _dot(left: Tensor, right: Tensor) -> float:
     """In double precision, a piece at a time: the gradients of a large model are not held twice."""
-    pieces = zip(left.flatten().split(_PIECE), right.flatten().split(_PIECE), strict=True)
+    pieces = zip(torch.split(left.flatten(), _PIECE), torch.split(right.flatten(), _PIECE), strict=True)
     return sum(float(a.double() @ b.double()) for a, b in pieces)
 
 

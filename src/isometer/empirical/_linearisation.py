@@ -196,7 +196,7 @@ def sample_scales(samples: int) -> Tensor:
         ([[1.0, 2.0, 4.0, 8.0]], torch.Size([2, 100]))
     """
     index = torch.arange(samples)
-    digits = []
+    digits: list[Tensor] = []
     while not digits or index.any():
         digits.append(index % _DIGITS)
         index = index // _DIGITS

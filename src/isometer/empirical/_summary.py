@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -49,13 +49,15 @@ class KernelSummary:
             rates[name] = {"rate": rate, "curvature": one.curvature, "error_estimate": one.error_estimate}
         found = {**self.kernel.to_dict(), "alignment": self.alignment, "rates": rates}
         if self.drift:
-            found["drift"] = {
-                name: {"relative": one.relative, "turned": one.turned, "growth": one.growth}
-                for name, one in self.drift.items()
-            }
+            found["drift"] = {name: asdict(moved) for name, moved in self.drift.items()}
         if self.limit is not None:
-            one = self.limit
-            found["limit"] = {"spec": one.spec, "distance": one.distance, "turned": one.turned, "note": one.note}
+            limit = self.limit
+            found["limit"] = {
+                "spec": limit.spec,
+                "distance": limit.distance,
+                "turned": limit.turned,
+                "note": limit.note,
+            }
         return found
 
 
