@@ -143,7 +143,7 @@ def losses(known: dict[str, Any]) -> dict[str, Any]:
 
 
 def _deviations(make: Callable[[int], nn.Module], width: int, seed: int) -> tuple[float, float]:
-    """The largest over the steps, relative to the loss of the step and to the first loss; all widths have the same data."""
+    """The largest over the steps, relative to the loss of the step and to the first loss; widths share their data."""
     random = torch.Generator().manual_seed(seed)
     batch, target = (torch.randn(8, size, generator=random, dtype=torch.float64) for size in (3, 2))
     torch.manual_seed(seed)
