@@ -79,4 +79,38 @@ def test_what_does_not_go_together(source: Path) -> None:
     )
     assert "drop --depths" in error(*model, "--depths", "1,2")
     assert "expected gaussian, data:NAME or a file" in error(*model, "--input", "orthogonal")
-    assert "are about a --model" in error("kernel", "--eval")
+    assert "--eval is about a --model" in error("kernel", "--eval")
+
+
+def test_drift_sketches_and_the_limit(source: Path, tmp_path: Path) -> None:
+    """Doubling the readout makes its own part stay, and those of the layers below four times as large."""
+    import torch
+
+    from isometer.doctor._loading import load_target
+
+    model = load_target(f"{source}:with_labels").model
+    torch.save(model.state_dict(), tmp_path / "first.pt")
+    model[3].weight.data *= 2
+    torch.save(model.state_dict(), tmp_path / "last.pt")
+    given = ("kernel", "--model", f"{source}:with_labels", "--since", str(tmp_path / "first.pt"))
+    found = as_json(*given, "--checkpoint", str(tmp_path / "last.pt"))["drift"]
+    assert set(found) == {"total", "0", "1", "3"}
+    assert found["0"]["growth"] == pytest.approx(4.0)
+    assert found["0"]["turned"] == pytest.approx(0.0, abs=1e-12)
+    assert found["3"]["relative"] == pytest.approx(0.0, abs=1e-12)
+    assert "moved since the earlier checkpoint" in printed(*given)
+    sketch = as_json("kernel", "--model", f"{source}:make", "--batch", "4", "--sketch", "16")
+    assert sketch["method"] == "sketch"
+    assert 0.0 < sketch["error_estimate"] < 1.0
+    assert "16 random combinations of the 2 outputs" in sketch["note"]
+    chain = tmp_path / "chain.py"
+    chain.write_text(
+        "from torch import nn\n"
+        "def make():\n"
+        "    layers = [one for a in (4, 300, 300) for one in (nn.Linear(a, 300, bias=False), nn.Tanh())]\n"
+        "    return nn.Sequential(*layers, nn.Linear(300, 2, bias=False))\n"
+    )
+    limit = as_json("kernel", "--model", f"{chain}:make", "--limit", "--batch", "4")["limit"]
+    assert 0.0 < limit["turned"] <= limit["distance"] < 0.5
+    assert "--limit is about a --model" in error("kernel", "--limit")
+    assert "--site is about the conjugate kernel" in error("kernel", "--model", f"{chain}:make", "--site", "0")

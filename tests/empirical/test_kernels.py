@@ -90,6 +90,50 @@ def test_samples_that_act_on_each_other_are_told_from_those_that_do_not() -> Non
     assert Linearisation(model.eval(), batch, None, tapped=True).parameters[0].separate
 
 
+class LastToken(nn.Module):
+    """Causal mixing of 12 positions, of which the last is read: most positions of `after` have no gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.after, self.head = nn.Linear(3, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = torch.tanh(self.before(x)).cumsum(1)
+        return self.head(torch.tanh(self.after(h))[:, -1])
+
+
+@pytest.mark.parametrize("stacked", [0, 1 << 30])
+def test_many_samples_and_positions(stacked: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two passes to tell 18 samples apart, cotangents in a stack or one by one, positions without a gradient."""
+    monkeypatch.setattr("isometer.empirical._linearisation._STACKED", stacked)
+    torch.manual_seed(0)
+    model, batch = LastToken().double(), torch.randn(18, 12, 3).double()
+    rows = _jacobian(model, batch)
+    full = np.einsum("icp,jdp->icjd", rows, rows)
+    for block in (64, 1 << 22):
+        monkeypatch.setattr("isometer.empirical._contraction._BLOCK", block)
+        found = empirical_kernel(model, batch, outputs="full", method="structured")
+        close(found.matrix, full, rtol=0, atol=1e-12 * full.max())
+        trace = empirical_kernel(model, batch, method="structured").matrix
+        close(trace, np.einsum("icjc->ij", full), rtol=0, atol=1e-12 * full.max())
+
+
+def test_two_samples_with_the_same_first_digit_that_act_on_each_other() -> None:
+    """Samples 0 and 16 get the same power of two in the first pass, and different ones in the second."""
+
+    class Coupled(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            z = super().forward(x)
+            return torch.cat([z[:1] + z[16:17], z[1:]])
+
+    model = Coupled(3, 2).double()
+    batch = torch.randn(18, 3).double()
+    weight = Linearisation(model, batch, None, tapped=True).parameters[0]
+    assert not weight.separate
+    rows = _jacobian(model, batch)
+    close(empirical_kernel(model, batch).matrix, np.einsum("icp,jcp->ij", rows, rows), rtol=1e-11)
+
+
 def test_nothing_in_the_model_changes() -> None:
     model, batch = made("residual_network")
     model.eval()

@@ -38,6 +38,7 @@ GALLERY = (
     "transformer-24",
 )
 UNHEALTHY, UNDECIDED = 1, 3
+_CHEAP = 3.0  # seconds of a tangent kernel that nobody asked for
 _FEATURES = 100  # of the input of a network that does not say
 
 
@@ -175,6 +176,15 @@ def doctor(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write the interactive report.", rich_help_panel=OUTPUT),
     ] = None,
+    kernel: Annotated[
+        bool,
+        typer.Option(
+            "--kernel",
+            help="Also the tangent kernel of the batch: spectrum, condition number, largest stable rates. The --html "
+            "report has it anyway where it takes a few seconds at most.",
+            rich_help_panel=EXAMINATION,
+        ),
+    ] = False,
     baseline: Annotated[
         Path | None,
         typer.Option(
@@ -253,12 +263,15 @@ def doctor(
         prepared = _prepared(examined, source, batch, shape, seed)
         with using(threads, large=_large(examined, prepared)):
             report = _diagnose(examined, prepared, evaluate, seed, test)
+            panel = _kernel_panel(examined, prepared, evaluate, seed, asked=kernel) if kernel or html else None
             treatment = None
             if treat is not None:
                 treatment = _told(
                     examined, prepared, lambda: treated(examined, prepared, report, treat, trial, seed, test)
                 )
     document = report.to_dict(grams=html is not None)
+    if panel is not None:
+        document["kernel"] = panel
     outcome = report
     if treatment is not None:
         document["treatment"], outcome = treatment.to_dict(), treatment.after
@@ -385,6 +398,30 @@ def _diagnose(
     )
     with status("examining", test.budget if test.run else None) as told:
         return _told(examined, prepared, functools.partial(run, told=told))
+
+
+def _kernel_panel(examined: Target, prepared: Prepared, evaluate: bool, seed: int, *, asked: bool) -> dict[str, Any]:
+    """The tangent kernel of the batch, or why there is none: a model that trains is no less so without it."""
+    from isometer.empirical import kernel_summary
+    from isometer.work import TooMuchWorkError, allow
+
+    try:
+        with allow(seconds=None if asked else _CHEAP), status("tangent kernel"):
+            found = kernel_summary(
+                examined.model,
+                prepared.inputs,
+                prepared.labels,
+                loss=prepared.loss,
+                mode="eval" if evaluate else "train",
+                method="auto" if asked else "structured",
+                seed=seed,
+            )
+    except TooMuchWorkError as problem:
+        hint = "" if asked else " — --kernel calculates it, from random combinations of outputs where it is long"
+        return {"skipped": f"{str(problem).partition(';')[0]}{hint}"}
+    except IsometerError as problem:
+        return {"skipped": str(problem)}
+    return found.to_dict()
 
 
 def _told(examined: Target, prepared: Prepared, run: Callable[[], Any]) -> Any:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isometer.cli._model_kernel import on_model
+from isometer.cli._model_options import ModelOptions
 from isometer.cli._network import InputOptions, NetworkOptions, check_folders
 from isometer.cli._option_groups import takes_options
 from isometer.cli._shared import MODEL, Json, Memory, Plot, Threads, Time, allowing, app, console, emit, status
-from isometer.errors import IsometerError
-from isometer.extras import need
 
 if TYPE_CHECKING:
     from isometer.empirical import EmpiricalJacobian
@@ -24,29 +21,7 @@ if TYPE_CHECKING:
 def jacobian(
     network: NetworkOptions,
     data: InputOptions,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="FILE:FACTORY",
-            help="A PyTorch model as it is, instead of a network at infinite width; a target of `isometer doctor`. A "
-            "file or package is executed.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            "--checkpoint",
-            metavar="FILE",
-            help="Weights for the --model: .safetensors or a state dict.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    evaluate: Annotated[
-        bool,
-        typer.Option("--eval", help="The --model in evaluation mode instead of training mode.", rich_help_panel=MODEL),
-    ] = False,
+    model: ModelOptions,
     start: Annotated[
         str | None,
         typer.Option(
@@ -84,17 +59,9 @@ def jacobian(
     check_folders(plot)
     found: JacobianLaw | EmpiricalJacobian
     with allowing(memory, time):
-        if model is not None:
-            if network.given:
-                option = min(network.given).replace("_", "-")
-                raise IsometerError(f"--model brings its own network; expected no other — drop --{option}")
-            mode: Literal["train", "eval"] = "eval" if evaluate else "train"
-            found, document = _of_model(model, data, checkpoint, mode, start, end, threads)
+        if model.check(network, only_models={"from": start, "to": end}, only_networks={}):
+            found, document = _of_model(model, data, start, end, threads)
         else:
-            if checkpoint is not None or evaluate or start is not None or end is not None:
-                raise IsometerError(
-                    "--checkpoint, --eval, --from and --to are about a --model; expected one — pass --model FILE:MAKE"
-                )
             found, document = _of_network(network, data)
     if plot is not None:
         found.plot(plot)
@@ -126,21 +93,14 @@ def _of_network(network: NetworkOptions, data: InputOptions) -> tuple[JacobianLa
 
 
 def _of_model(
-    target: str,
-    data: InputOptions,
-    checkpoint: Path | None,
-    mode: Literal["train", "eval"],
-    start: str | None,
-    end: str | None,
-    threads: int | None,
+    model: ModelOptions, data: InputOptions, start: str | None, end: str | None, threads: int | None
 ) -> tuple[EmpiricalJacobian, dict[str, Any]]:
-    need("torch", "the Jacobian of a model")
-    from isometer.empirical import jacobian_spectrum, partial_jacobian_norms
-
     def work(examined: Any, inputs: Any, labels: Any, source: str) -> tuple[EmpiricalJacobian, dict[str, Any]]:
-        found = jacobian_spectrum(examined.model, inputs, start=start, end=end, mode=mode, seed=data.seed)
-        norms = partial_jacobian_norms(examined.model, inputs, mode=mode, seed=data.seed)
+        from isometer.empirical import jacobian_spectrum, partial_jacobian_norms
+
+        found = jacobian_spectrum(examined.model, inputs, start=start, end=end, mode=model.mode, seed=data.seed)
+        norms = partial_jacobian_norms(examined.model, inputs, mode=model.mode, seed=data.seed)
         layers = {name: {"value": one.value, "error": one.error} for name, one in norms.items()}
         return found, {"model": examined.name, "batch": source, **found.to_dict(), "layers": layers}
 
-    return on_model(target, data, work, checkpoint=checkpoint, threads=threads, what="Jacobian")
+    return model.examine(data, work, threads=threads, what="Jacobian")

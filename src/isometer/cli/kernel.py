@@ -1,4 +1,4 @@
-"""`isometer kernel` and `isometer phase`: kernels of infinitely wide networks and of models, and order and chaos."""
+"""`isometer kernel`: kernels of infinitely wide networks and of models."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import typer
 from rich.text import Text
 
 from isometer.cli._application import listed
-from isometer.cli._model_kernel import ModelKernel, model_kernel
+from isometer.cli._model_kernel import ModelKernel, ModelKernelOptions, model_kernel
+from isometer.cli._model_options import ModelOptions
 from isometer.cli._network import InputOptions, NetworkOptions, check_folders, kernel_inputs, shaped
 from isometer.cli._option_groups import takes_options
 from isometer.cli._shared import (
     MEASUREMENT,
-    MODEL,
     OUTPUT,
     Json,
     Memory,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from isometer.spec import Spec
-    from isometer.theory.chains import ChainLayer, NetworkKernels
+    from isometer.theory.chains import NetworkKernels
     from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis
     from isometer.theory.kernels._kernel_matrix import KernelMatrix
 
@@ -57,6 +57,8 @@ class KindChoice(StrEnum):
 def kernel(
     network: NetworkOptions,
     data: InputOptions,
+    model: ModelOptions,
+    more: ModelKernelOptions,
     depths: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,29 +73,6 @@ def kernel(
             rich_help_panel=MEASUREMENT,
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="FILE:FACTORY",
-            help="A PyTorch model as it is, instead of a network at infinite width; a target of `isometer doctor`. A "
-            "file or package is executed.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            "--checkpoint",
-            metavar="FILE",
-            help="Weights for the --model: .safetensors or a state dict.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    evaluate: Annotated[
-        bool,
-        typer.Option("--eval", help="The --model in evaluation mode instead of training mode.", rich_help_panel=MODEL),
-    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -116,36 +95,23 @@ def kernel(
     one length.
 
     With --model it is the kernel of that model on that batch: all outputs of the batch by all trained parameters, so
-    that batch norm in training mode couples the samples. It comes with the largest stable learning rates.
+    that batch norm in training mode couples the samples. It comes with the largest stable learning rates, and on
+    request with its drift since a checkpoint and its distance to the limit.
 
     Examples: [bold]isometer kernel --activation 'normalized(relu)' --input data:fashion-mnist:scale=norm[/],
     [bold]isometer kernel --depths 1,10,100,1000 --input x.npy --kind ntk --plot k.png[/],
-    [bold]isometer kernel --model my_model.py:make --input data:cifar10[/]
+    [bold]isometer kernel --model my_model.py:make --input data:cifar10[/],
+    [bold]isometer kernel --model my_model.py:make --checkpoint last.pt --since first.pt[/]
     """
     check_folders(plot, out)
     if out is not None and out.suffix not in (".npy", ".npz"):
         raise IsometerError(f"a kernel is saved as .npy or .npz; got {str(out)!r} — add one of these endings")
-    if model is not None:
-        if network.given or depths is not None:
-            option = "depths" if not network.given else min(network.given).replace("_", "-")
-            raise IsometerError(f"--model brings its own network; expected no other — drop --{option}")
+    about_models = dict.fromkeys(sorted(more.given), True)
+    if model.check(network, only_models=about_models, only_networks={"depths": depths}):
         with allowing(memory, time):
-            _show_model(
-                model_kernel(
-                    model,
-                    data,
-                    "ntk" if kind is None else kind.value,
-                    checkpoint=checkpoint,
-                    evaluate=evaluate,
-                    threads=threads,
-                ),
-                out,
-                plot,
-                as_json,
-            )
+            found = model_kernel(model, more, data, "ntk" if kind is None else kind.value, threads)
+        _show_model(found, out, plot, as_json)
         return
-    if checkpoint is not None or evaluate:
-        raise IsometerError("--checkpoint and --eval are about a --model; expected one — pass --model FILE:FACTORY")
     _wide_kernel(network, data, depths, kind or KindChoice.nngp, out, plot, memory, time, threads, as_json)
 
 
@@ -205,136 +171,6 @@ def _wide_kernel(
     next_step(page, "the same with --depths 1,10,100,1000" if not several else "the same with --kind ntk")
 
 
-@app.command()
-@takes_options
-def phase(
-    network: NetworkOptions,
-    data: InputOptions,
-    weight_limit: Annotated[
-        float | None,
-        typer.Option("--weight-limit", metavar="V", help="Largest σ_w²; by default four times the edge's."),
-    ] = None,
-    bias_limit: Annotated[float, typer.Option("--bias-limit", metavar="V", help="Largest σ_b².")] = 0.5,
-    x: Annotated[
-        str | None,
-        typer.Option(
-            "--x",
-            metavar="NAME=LOW:HIGH",
-            help="With --y: the plane of two numbers of any network: gain (or sigma_w), gamma (scale), bias_variance "
-            "(its root is sigma_b), activation_gain (alpha); of a transformer, keywords of its preset, or qk_gain, "
-            "branch, skip, mlp_gain, blocks, tokens.",
-        ),
-    ] = None,
-    y: Annotated[str | None, typer.Option("--y", metavar="NAME=LOW:HIGH", help="The other axis.")] = None,
-    points: Annotated[
-        int | None,
-        typer.Option("--points", metavar="N", help="Along each of --x and --y: 13, of a transformer 60, by default."),
-    ] = None,
-    plot: Plot = None,
-    as_json: Json = False,
-) -> None:
-    """Order and chaos: where this network is, and the edge of chaos over weight and bias variances.
-
-    The plane of σ_w² = gain² and σ_b² is that of dense > act; --x and --y draw a plane of any network, a norm or a skip
-    connection included. Inputs have mean square 1 unless --input names some: their size decides where several fixed
-    points compete.
-
-    Of a network with attention, --x and --y are two keywords of its preset, or two of qk_gain, value_gain, output_gain,
-    branch, skip, mlp_gain, blocks and tokens. Its diagram shows where tokens or the entropy of attention collapse and
-    gradients vanish or explode, for exchangeable tokens of cosine 0 or --input cosine:C.
-
-    Examples: [bold]isometer phase --activation tanh --plot phase.png[/],
-    [bold]isometer phase --network 'postln_mlp(blocks=12)' --x scale=0:1 --y sigma_w=0.5:2 --plot plane.png[/],
-    [bold]isometer phase --network 'gpt(blocks=24)' --x qk_gain=0.1:10 --y branch=0:1[/],
-    [bold]isometer phase --network 'gpt(blocks=12)' --x tokens=16:4096:20 --y qk_gain=0.3:4[/]
-    """
-    from isometer.cli._token_phase import is_transformer, token_phase
-
-    if is_transformer(network) and (x is not None or y is not None):
-        token_phase(network, data, x, y, points or 60, plot, as_json)
-        return
-    from isometer.theory.chains import network_phase
-    from isometer.theory.phases._phase import phase_diagram
-
-    samples = None if data.source == "gaussian" else (data.gram() if data.is_wide else data.samples(network.width))
-    features = network.width if samples is None or data.is_wide else samples.shape[-1]
-    spec = network.stack(features)
-    layer = _plain_layer(spec)
-    square = 1.0
-    if samples is not None and not data.is_wide:
-        square = float((samples**2).mean())
-    if x is not None or y is not None:
-        if x is None or y is None:
-            raise IsometerError("--x and --y make a plane together; expected both — --x scale=0:1 --y sigma_w=0.5:2")
-        _plane(spec, x, y, points or 13, square, plot, as_json)
-        return
-    with status("phase diagram"):
-        point = network_phase(spec, mean_square=square)
-        diagram = None
-        if layer is not None:
-            diagram = phase_diagram(
-                layer.activation, weight_limit=weight_limit, bias_limit=bias_limit, mean_square=square
-            )
-    if plot is not None:
-        if diagram is None or layer is None:
-            raise IsometerError(
-                "--plot draws the plane of dense > act, and here is a norm or a skip; expected the two numbers to draw "
-                "— add --x gain=0.5:2 --y gamma=0.1:1, say"
-            )
-        from isometer.report._kernels import phase_picture
-        from isometer.report._pictures import save_figure
-
-        save_figure(phase_picture(diagram, (layer.weight_variance, layer.bias_variance)), plot)
-    if as_json:
-        found = {} if diagram is None else diagram.to_dict()
-        named = {"network": str(spec), "mean_square": square, "point": point.to_dict()}
-        emit({"activation": getattr(spec, "activation", None), **found, **named})
-        return
-    from isometer.report._kernels import phase_card, point_line
-
-    page = console()
-    if diagram is not None:
-        page.print(phase_card(diagram))
-    page.print(point_line(str(spec), point), highlight=False)
-    if plot is not None:
-        tell_file(page, "picture", plot)
-    if diagram is not None and plot is None:
-        next_step(page, "the same with --plot phase.png")
-    else:
-        next_step(page, "isometer solve gain --help: the gain at the edge of chaos")
-
-
-def _plane(spec: Spec, x: str, y: str, points: int, square: float, plot: Path | None, as_json: bool) -> None:
-    """The plane of two numbers of any network."""
-    from isometer.report._kernels import plane_card, plane_picture
-    from isometer.theory.chains import Axis, phase_plane
-
-    axes = Axis.read(x), Axis.read(y)
-    check_folders(plot)
-    with progress_bar("phase plane") as report:
-        plane = phase_plane(spec, *axes, points=points, mean_square=square, progress=report)
-    if plot is not None:
-        from isometer.report._pictures import save_figure
-
-        save_figure(plane_picture(plane), plot)
-    if as_json:
-        emit({**plane.to_dict(), "mean_square": square})
-        return
-    console().print(plane_card(plane))
-
-
-def _plain_layer(spec: Spec) -> ChainLayer | None:
-    """The layer of a chain without norm and skip, whose plane of variances is drawn; None of other networks."""
-    from isometer.spec import Chain
-    from isometer.theory.chains import ChainLayer
-    from isometer.theory.chains._layer import uncovered
-
-    if not isinstance(spec, Chain) or uncovered(spec):
-        return None
-    layer = ChainLayer.of(spec)
-    return layer if layer.is_plain else None
-
-
 def _depths(network: NetworkOptions, depths: list[str] | None) -> list[int | None]:
     """The depths asked for; None is that of the network."""
     if not depths:
@@ -364,9 +200,10 @@ def _name(spec: Spec) -> str:
 
 def _show_model(found: ModelKernel, out: Path | None, plot: Path | None, as_json: bool) -> None:
     """Print, save and draw the kernel of a model."""
-    matrix = found.kernel.matrix
+    kernel = found.summary.kernel
+    matrix = kernel.matrix
     if out is not None:
-        _save(out, matrix, spectrum=found.kernel.spectrum, **{f"part:{k}": v for k, v in found.kernel.parts.items()})
+        _save(out, matrix, spectrum=kernel.spectrum, **{f"part:{k}": v for k, v in kernel.parts.items()})
     if plot is not None:
         from isometer.report._model_kernels import model_kernel_picture
         from isometer.report._pictures import save_figure
@@ -377,7 +214,12 @@ def _show_model(found: ModelKernel, out: Path | None, plot: Path | None, as_json
         return
     from isometer.report._model_kernels import model_kernel_card
 
-    console().print(model_kernel_card(found.document))
+    page = console()
+    page.print(model_kernel_card(found.document))
+    for label, target in (("picture", plot), ("kernel", out)):
+        if target is not None:
+            tell_file(page, label, target)
+    next_step(page, "the same with --since FIRST_CHECKPOINT" if not found.summary.drift else "isometer doctor --kernel")
 
 
 def _save(path: Path, matrix: np.ndarray[Any, Any], **beside: Any) -> None:

@@ -3,6 +3,8 @@ from ._comparison import kernel_alignment as kernel_alignment
 from ._comparison import kernel_distance as kernel_distance
 from ._comparison import kernel_drift as kernel_drift
 from ._comparison import label_gram as label_gram
+from ._convergence import WidthConvergence as WidthConvergence
+from ._convergence import width_convergence as width_convergence
 from ._curvature import StableRate as StableRate
 from ._curvature import largest_stable_rate as largest_stable_rate
 from ._descent import KernelDescent as KernelDescent
@@ -15,3 +17,5 @@ from ._kernel import empirical_kernel as empirical_kernel
 from ._limit import LimitComparison as LimitComparison
 from ._limit import compare_with_limit as compare_with_limit
 from ._result import EmpiricalKernel as EmpiricalKernel
+from ._summary import KernelSummary as KernelSummary
+from ._summary import kernel_summary as kernel_summary

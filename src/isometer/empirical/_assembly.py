@@ -220,9 +220,9 @@ def _room(pair: PassPair, common: Sequence[tuple[Parameter, Parameter]], *, join
     for side, parameters in ((pair.left, [a for a, _ in common]), (pair.right, [b for _, b in common])):
         whole = [p for p in parameters if p.direct or any(not tap.constant.is_leaf for tap in p.taps)]
         per_row = sum(p.tensor.numel() for p in whole) * (1 if joint else side.samples)
-        numbers = max(numbers, 3.0 * side.site_numbers + 2.0 * per_row)
+        numbers = max(numbers, 1.5 * side.site_numbers + 4.0 * per_row)
     budget = _SHARE * min(allowance().memory, free_memory())
-    return max(1, int(budget / (2.0 * size * numbers)))
+    return max(1, int(budget / (size * numbers)))
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------

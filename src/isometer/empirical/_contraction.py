@@ -19,7 +19,8 @@ from isometer.empirical._linearisation import Axis, Linearisation, Parameter, ar
 from isometer.empirical._taps import Tap, TapSite, patches
 
 Tensor = torch.Tensor
-_BLOCK = 1 << 24  # numbers in a temporary
+_BLOCK = 1 << 22  # numbers in a temporary
+_FEW = 8  # positions that are not worth a look for zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,34 +196,61 @@ def _same_read(left: GradientFactors, right: GradientFactors) -> tuple[GradientF
 
 
 def _of_factors(left: GradientFactors, right: GradientFactors, *, trace: bool) -> Tensor:
+    same = right is left
+    left = _touched(left)
+    right = left if same else _touched(right)
     (k, n, t, o), i = left.signal.shape, left.read.shape[-1]
     h, m, s, _ = right.signal.shape
-    pairs = float(n * t * m * s)
+    # Multiplications; the kernel of a batch with itself needs half of the pairs, and its gradients once.
+    pairs = float(n * t * m * s) * (0.5 if same else 1.0)
+    formed = k * n * t + (0 if same else h * m * s)
     if trace:
-        as_grams, as_rows = pairs * (i + k * o), float(k * o * i) * (n * t + m * s + n * m)
+        as_grams, as_rows = pairs * (i + k * o), float(o * i) * (formed + k * n * m)
     else:
-        as_grams, as_rows = pairs * (i + k * h * o), float(o * i) * (k * n * t + h * m * s + k * n * h * m)
+        as_grams, as_rows = pairs * (i + k * h * o), float(o * i) * (formed + k * n * h * m)
     if as_grams <= as_rows:
         return _by_grams(left, right, trace=trace)
     return _by_rows(left, right, trace=trace)
 
 
+def _touched(factors: GradientFactors) -> GradientFactors:
+    """Without the positions at which every gradient is zero: most of them where a model reads its last token."""
+    positions = factors.signal.shape[2]
+    if positions < _FEW or all(bool(factors.signal[:, :, at].any()) for at in (0, positions // 2)):
+        return factors  # two positions are looked at before all are
+    kept = factors.signal.any(0).any(0).any(-1).nonzero().flatten()
+    if 2 * len(kept) > positions:
+        return factors
+    kept = kept if len(kept) else kept.new_zeros(1)
+    return GradientFactors(factors.signal[:, :, kept], factors.read[:, kept])
+
+
 def _by_grams(left: GradientFactors, right: GradientFactors, *, trace: bool) -> Tensor:
     (k, n, t, _), (h, m, s, _) = left.signal.shape, right.signal.shape
+    same = right is left
     size = t * m * s * (1 if trace else k * h)
-    step = max(1, _BLOCK // max(1, size))
-    found = []
+    step = max(1, min(_BLOCK // max(1, size), -(-n // 4) if same else n))
+    total = left.signal.new_zeros((n, m) if trace else (k, n, h, m))
     for first in range(0, n, step):
-        g, x = left.signal[:, first : first + step], left.read[first : first + step]
-        b = x.shape[0]
-        reads = (x.flatten(0, 1) @ right.read.flatten(0, 1).T).reshape(b, t, m, s)
+        # Of a symmetric matrix, the blocks on the diagonal and to its right.
+        rows, columns = slice(first, first + step), slice(first if same else 0, m)
+        g, x = left.signal[:, rows], left.read[rows]
+        f, y = right.signal[:, columns], right.read[columns]
+        b, c = x.shape[0], y.shape[0]
+        reads = (x.flatten(0, 1) @ y.flatten(0, 1).T).reshape(b, t, c, s)
         if trace:
-            a, c = (one.permute(1, 2, 0, 3).flatten(2).flatten(0, 1) for one in (g, right.signal))
-            found.append(((a @ c.T).reshape(b, t, m, s) * reads).sum((1, 3)))
+            a, e = (one.permute(1, 2, 0, 3).reshape(one.shape[1] * one.shape[2], -1) for one in (g, f))
+            block = (a @ e.T).reshape(b, t, c, s).mul_(reads).sum((1, 3))
+            total[rows, columns] = block
+            if same:
+                total[columns, rows] = block.T
         else:
-            product = (g.flatten(0, 2) @ right.signal.flatten(0, 2).T).reshape(k, b, t, h, m, s)
-            found.append((product * reads[None, :, :, None]).sum((2, 5)))
-    return torch.cat(found, 0 if trace else 1)
+            product = (g.flatten(0, 2) @ f.flatten(0, 2).T).reshape(k, b, t, h, c, s)
+            block = product.mul_(reads[None, :, :, None]).sum((2, 5))
+            total[:, rows, :, columns] = block
+            if same:
+                total[:, columns, :, rows] = block.permute(2, 3, 0, 1)
+    return total
 
 
 def _by_rows(left: GradientFactors, right: GradientFactors, *, trace: bool) -> Tensor:
@@ -233,10 +261,20 @@ def _by_rows(left: GradientFactors, right: GradientFactors, *, trace: bool) -> T
     total: Tensor | None = None
     for first in range(0, o, step):
         part = slice(first, first + step)
-        a = torch.einsum("kntj,nti->knji", left.signal[..., part], left.read).flatten(2)
-        same = right is left
-        b = a if same else torch.einsum("kntj,nti->knji", right.signal[..., part], right.read).flatten(2)
-        product = _of_whole(a, b, trace=trace)
+        a = _formed(left, part)
+        b = a if right is left else _formed(right, part)
+        product = a.flatten(1) @ b.flatten(1).T if trace else a.flatten(0, 1) @ b.flatten(0, 1).T
         total = product if total is None else total + product
     assert total is not None
-    return total
+    if trace:
+        return total
+    (k, n), (h, m) = left.signal.shape[:2], right.signal.shape[:2]
+    return total.reshape(n, k, m, h).permute(1, 0, 3, 2)
+
+
+def _formed(factors: GradientFactors, part: slice) -> Tensor:
+    """Gradients by some of the layer's outputs, (n, k, outputs × reads), as one product a sample."""
+    signal = factors.signal[..., part]
+    k, n, t, o = signal.shape
+    stacked = signal.permute(1, 0, 3, 2).reshape(n, k * o, t)
+    return torch.bmm(stacked, factors.read).reshape(n, k, -1)

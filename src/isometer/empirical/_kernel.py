@@ -28,6 +28,7 @@ By = Literal["layer", "parameter"] | Callable[[str], str] | None
 _SKETCH = 64  # cotangents that stand for all outputs
 _GROUPS = 8  # of them, whose spread tells the error
 _PATIENCE = 60.0  # seconds from which on a sketch takes the place of the exact kernel
+_PIECE = 1 << 16  # numbers
 _WRONG = 1e-2  # disagreement with plain differentiation that no rounding explains
 
 
@@ -166,13 +167,11 @@ class _Job:
             cotangent = torch.zeros_like(at.outputs)
             cotangent[:, 0] = weights
             gradients = at.gradients(cotangent[None], [one.tensor for one in at.parameters])
-            named = {
-                one.name: g.flatten().double() for one, g in zip(at.parameters, gradients, strict=True) if g is not None
-            }
+            named = {one.name: g for one, g in zip(at.parameters, gradients, strict=True) if g is not None}
             found.append((weights.double().cpu().numpy(), named))
         (u, left), (v, right) = found[0], found[-1]
-        product = sum(float(left[name] @ right[name]) for name in left.keys() & right.keys())
-        size = math.prod(math.sqrt(sum(float(g @ g) for g in one.values())) for one in (left, right))
+        product = sum(_dot(left[name], right[name]) for name in left.keys() & right.keys())
+        size = math.prod(math.sqrt(sum(_dot(g, g) for g in one.values())) for one in (left, right))
         return _Expected(u, v, product, size)
 
     def _assembled(self, model: nn.Module, expected: _Expected, *, tapped: bool) -> KernelRun:
@@ -257,6 +256,12 @@ def _note(pair: PassPair, vectors: int) -> str:
         why = "samples act on each other" if direct < len(joint) else "autograd forms whole gradients"
         parts.append(f"{len(joint)} parameters from {vectors * n} backward passes, one for each row: {why}")
     return "; ".join(parts)
+
+
+def _dot(left: Tensor, right: Tensor) -> float:
+    """In double precision, a piece at a time: the gradients of a large model are not held twice."""
+    pieces = zip(torch.split(left.flatten(), _PIECE), torch.split(right.flatten(), _PIECE), strict=True)
+    return sum(float(a.double() @ b.double()) for a, b in pieces)
 
 
 def _weights(samples: int, seed: int) -> Tensor:

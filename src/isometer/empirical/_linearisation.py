@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,6 +20,8 @@ from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
 _NUMBERS = 1 << 26  # of derivatives at a time while the axes of samples are looked for
+_STACKED = 1 << 17  # numbers of a pass from which on a stack of cotangents is no faster than one after the other
+_DIGITS = 16  # powers of two that mark samples: a range that float32 has room for
 Axis = Literal[0, 1, None]
 """Which axis of a site holds the samples; None where none does, or samples act on each other."""
 
@@ -72,14 +74,14 @@ class Linearisation:
         self.shape = chosen.shape[1:]
         self.outputs = chosen.reshape(self.samples, -1)
         self.width = self.outputs.shape[1]
-        self._batched = True
         self.taps = [] if mode is None else mode.taps
+        self.site_numbers = sum(math.prod(site.shape) for site in {tap.site for tap in self.taps})
+        self._batched = (self.site_numbers or sum(one.numel() for _, one in named)) < _STACKED
         self.axes: dict[TapSite, Axis] = {}
         self.parameters = self._arranged(named, seed)
         self.pass_flops = sum(2.0 * math.prod(tap.site.shape) * tap.width for tap in self.taps) or 2.0 * sum(
             one.numel() for _, one in named
         )
-        self.site_numbers = sum(math.prod(site.shape) for site in {tap.site for tap in self.taps})
 
     def gradients(self, cotangents: Tensor, sources: Sequence[Any]) -> list[Tensor | None]:
         """Derivatives of ⟨cotangent, outputs⟩ for a stack of cotangents, by some tensors or edges.
@@ -91,16 +93,26 @@ class Linearisation:
         Returns:
             (k, *shape) for each source; None where the outputs do not depend on it.
         """
-        if self._batched:
+        if self._batched and len(cotangents) > 1:
             try:
                 return self._grad(cotangents, sources, batched=True)
             except RuntimeError as problem:
                 if not _about_vmap(problem):
                     raise
                 self._batched = False  # an operation without a rule for stacks of cotangents
-        single = [self._grad(one, sources, batched=False) for one in cotangents]
-        columns = zip(*single, strict=True)
-        return [None if column[0] is None else torch.stack(column) for column in columns]
+        return self._one_by_one(cotangents, sources)
+
+    def _one_by_one(self, cotangents: Tensor, sources: Sequence[Any]) -> list[Tensor | None]:
+        first = self._grad(cotangents[0], sources, batched=False)
+        if len(cotangents) == 1:
+            return [None if one is None else one[None] for one in first]
+        stacks = [None if one is None else one.new_empty(len(cotangents), *one.shape) for one in first]
+        for place, cotangent in enumerate(cotangents):
+            found = self._grad(cotangent, sources, batched=False) if place else first
+            for stack, one in zip(stacks, found, strict=True):
+                if stack is not None and one is not None:
+                    stack[place] = one
+        return stacks
 
     def _grad(self, cotangents: Tensor, sources: Sequence[Any], *, batched: bool) -> list[Tensor | None]:
         with warnings.catch_warnings():
@@ -120,30 +132,22 @@ class Linearisation:
     # --- which samples a site's entries belong to ---------------------------------------------------------------------
 
     def _arranged(self, named: Sequence[tuple[str, nn.Parameter]], seed: int) -> list[Parameter]:
-        """Find the axis of samples of every site, and what else uses each parameter.
-
-        The outputs of some of the samples are differentiated: where samples do not act on each other, entries of the
-        rest get exactly zero. For any two samples i and j some set holds i and not j.
-        """
+        """Find the axis of samples of every site, and what else uses each parameter."""
         sites = list({tap.site: None for tap in self.taps})
         leaves = [one for _, one in named]
         generator = torch.Generator().manual_seed(seed)
         random = torch.randn(self.outputs.shape, generator=generator, dtype=torch.float64).to(self.outputs)
-        chosen = separating_sets(self.samples).to(random.device) if sites else torch.ones(1, self.samples).bool()
-        candidates: dict[TapSite, list[Axis]] = {site: _candidates(site.shape, self.samples) for site in sites}
-        direct: set[int] = set()
-        reached: set[TapSite] = set()
-        room = max(1, _NUMBERS // (1 + sum(math.prod(site.shape) for site in sites)))
-        for part in torch.split(chosen, room):
-            cotangents = torch.where(part[:, :, None], random, torch.zeros_like(random))
-            found = self.gradients(cotangents, [*leaves, *(site.edge for site in sites)])
-            direct |= {id(leaf) for leaf, one in zip(leaves, found, strict=False) if one is not None}
-            for site, gradient in zip(sites, found[len(leaves) :], strict=True):
-                if gradient is not None:
-                    reached.add(site)
-                    candidates[site] = [axis for axis in candidates[site] if _vanishes(gradient, axis, ~part)]
-        self.taps = [tap for tap in self.taps if tap.site in reached]
-        self.axes = {site: candidates[site][0] if candidates[site] and self.samples > 1 else None for site in reached}
+        found = self.gradients(random[None], [*leaves, *(site.edge for site in sites)])
+        direct = {id(leaf) for leaf, one in zip(leaves, found, strict=False) if one is not None}
+        reached = {site: one[0] for site, one in zip(sites, found[len(leaves) :], strict=True) if one is not None}
+        del found
+        self.axes = dict.fromkeys(reached)
+        if self.samples > 1 and reached:
+            self.axes |= self._axes_by_scale(reached, random)
+            doubtful = [site for site, axis in self.axes.items() if axis is None]
+            reached.clear()
+            self.axes |= self._axes_by_sets(doubtful, random)
+        self.taps = [tap for tap in self.taps if tap.site in self.axes]
         of = {id(tap.constant): _leaves(tap.constant, leaves) for tap in self.taps}
         parameters = []
         for name, leaf in named:
@@ -153,6 +157,50 @@ class Linearisation:
             separate = id(leaf) not in direct and all(_separable(tap, self.axes[tap.site]) for tap in taps)
             parameters.append(Parameter(name, leaf, taps, id(leaf) in direct, separate))
         return parameters
+
+    def _axes_by_scale(self, found: Mapping[TapSite, Tensor], random: Tensor) -> dict[TapSite, Axis]:
+        """Multiply each sample's cotangent by a power of two: where samples do not act on each other, the derivatives
+        of each grow by exactly that factor. A pass tells samples of different powers apart, so few passes are enough.
+        """
+        candidates = {site: _candidates(site.shape, self.samples) for site in found}
+        for scales in sample_scales(self.samples).to(random):
+            left = [site for site in found if candidates[site]]
+            again = self.gradients((random * scales[:, None])[None], [site.edge for site in left])
+            for site, one in zip(left, again, strict=True):
+                assert one is not None
+                candidates[site] = [axis for axis in candidates[site] if _grows(found[site], one[0], axis, scales)]
+        return {site: axes[0] if axes else None for site, axes in candidates.items()}
+
+    def _axes_by_sets(self, sites: Sequence[TapSite], random: Tensor) -> dict[TapSite, Axis]:
+        """The outputs of some of the samples are differentiated: where samples do not act on each other, entries of the
+        rest get exactly zero. For any two samples i and j some set holds i and not j.
+        """
+        candidates = {site: found for site in sites if (found := _candidates(site.shape, self.samples))}
+        room = max(1, _NUMBERS // (1 + sum(math.prod(site.shape) for site in candidates)))
+        for part in torch.split(separating_sets(self.samples).to(random.device), room):
+            left = [site for site, axes in candidates.items() if axes]
+            if not left:
+                break
+            cotangents = torch.where(part[:, :, None], random, torch.zeros_like(random))
+            for site, one in zip(left, self.gradients(cotangents, [site.edge for site in left]), strict=True):
+                assert one is not None
+                candidates[site] = [axis for axis in candidates[site] if _vanishes(one, axis, ~part)]
+        return {site: axes[0] if axes else None for site, axes in candidates.items()}
+
+
+def sample_scales(samples: int) -> Tensor:
+    """Powers of two (passes, samples): any two samples have different ones in some pass.
+
+    Example:
+        >>> sample_scales(4).tolist(), sample_scales(100).shape
+        ([[1.0, 2.0, 4.0, 8.0]], torch.Size([2, 100]))
+    """
+    index = torch.arange(samples)
+    digits: list[Tensor] = []
+    while not digits or index.any():
+        digits.append(index % _DIGITS)
+        index = index // _DIGITS
+    return 2.0 ** torch.stack(digits).double()
 
 
 def separating_sets(samples: int) -> Tensor:
@@ -251,6 +299,12 @@ def arranged(tensor: Tensor, axis: Axis, samples: int, *, lead: int = 0) -> Tens
 def _vanishes(gradient: Tensor, axis: Axis, where: Tensor) -> bool:
     """Whether a stack of derivatives is zero at some samples: (k, *site) and (k, samples)."""
     return not bool(arranged(gradient, axis, where.shape[1], lead=1)[where].any())
+
+
+def _grows(before: Tensor, after: Tensor, axis: Axis, scales: Tensor) -> bool:
+    """Whether the derivatives of every sample are exactly those before times its scale."""
+    first, second = (arranged(one, axis, len(scales)) for one in (before, after))
+    return torch.equal(first * scales.reshape(-1, *[1] * (first.dim() - 1)), second)
 
 
 def _separable(tap: Tap, axis: Axis) -> bool:

@@ -38,6 +38,7 @@ from isometer.report._doctor_metrics import (
     where,
 )
 from isometer.report._document import checked_page
+from isometer.report._kernel_page import kernel_section
 from isometer.report._offline_page import asset, embedded, plotly_script, policy, program_of, saved
 from isometer.report._outlook_page import training_section
 from isometer.report._outlook_words import (
@@ -105,7 +106,7 @@ def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
         reliability="" if has_verdicts(report) or not trust else f'<p class="setting">{trust}</p>',
         next=f'<p class="next">{marked(advice)}</p>{_first_code(report)}' if advice else "",
         causes=causes_section(report),
-        training=training_section(report),
+        training=training_section(report) + kernel_section(report.get("kernel")),
         symptoms=escape(symptoms(report)),
         trust=f'<p class="about">{trust}</p>' if trust and has_verdicts(report) and report["findings"] else "",
         comparison=_comparison(report.get("comparison")) + treatment_section(report.get("treatment")),

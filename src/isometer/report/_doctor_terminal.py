@@ -28,6 +28,7 @@ from isometer.report._doctor_metrics import (
     printable,
     where,
 )
+from isometer.report._kernel_page import kernel_rows
 from isometer.report._numbers import number
 from isometer.report._outlook_words import (
     after_words,
@@ -105,6 +106,7 @@ def print_report(console: Console, report: Mapping[str, Any], *, layers: int | N
     if harmless:
         console.print(Text("\nNoted, harmless here: the model trains", style="dim"))
         _print_dim(console, [*harmless, similarity_words(report)])
+    _print_kernel(console, report.get("kernel"))
     _print_comparison(console, report.get("comparison"))
     print_treatment(console, report.get("treatment"))
     table, flagged = report, findings
@@ -261,6 +263,17 @@ def _print_advice(console: Console, report: Mapping[str, Any]) -> None:
             console.print(Padding(Text(printable_lines(one.code), style="cyan"), (0, 0, 0, 6)))
     if len(every) > _ADVICE:
         _print_dim(console, [f"{len(every) - _ADVICE} more in the report of --html"])
+
+
+def _print_kernel(console: Console, kernel: Mapping[str, Any] | None) -> None:
+    if kernel is None:
+        return
+    console.print(Text("\nTangent kernel of the batch", style="bold"))
+    if "skipped" in kernel:
+        _print_dim(console, [f"not calculated: {kernel['skipped']}"])
+        return
+    for name, value in kernel_rows(kernel):
+        console.print(Text.assemble((f"  {name}: ", "dim"), value))
 
 
 def _print_comparison(console: Console, comparison: Mapping[str, Any] | None) -> None:

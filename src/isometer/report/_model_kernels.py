@@ -55,6 +55,10 @@ def model_kernel_card(document: Mapping[str, Any]) -> Panel:
         parts.append(_rates_table(rates, document["rates"]["loss"]))
     if len(document["shares"]) > 1:
         parts.append(_shares_table(document["shares"]))
+    if document.get("drift"):
+        parts.append(_drift_table(document["drift"]))
+    if document.get("limit"):
+        parts.append(Text(_limit_words(document["limit"])))
     parts.append(Text(document["note"], style="dim"))
     mode = {"train": "training mode", "eval": "evaluation mode"}.get(document["mode"], "")
     title = f"{document['kind'].upper()} of {document['model']}, {document['inputs']} samples, {mode}"
@@ -81,6 +85,30 @@ def _shares_table(shares: Mapping[str, float]) -> Table:
         rest = 100 * (1.0 - sum(shares[name] for name in largest))
         table.add_row(f"{len(shares) - _LISTED} others", f"{rest:.1f} %", style="dim")
     return table
+
+
+def _drift_table(drift: Mapping[str, Any]) -> Table:
+    table = Table(box=SIMPLE, title="moved since the earlier checkpoint", title_justify="left")
+    for column in ("layer", "moved", "apart from its size", "size"):
+        table.add_column(column, justify="left" if column == "layer" else "right")
+    layers = sorted((name for name in drift if name != "total"), key=lambda name: -drift[name]["relative"])
+    shown = set(layers[:_LISTED])
+    for name in ["total", *(name for name in drift if name in shown)]:
+        one = drift[name]
+        cells = (_percent(one["relative"]), _percent(one["turned"]), f"× {number(one['growth'], 3)}")
+        table.add_row("all layers" if name == "total" else name, *cells)
+    return table
+
+
+def _percent(value: float) -> str:
+    return f"{number(100 * value, 3)} %"
+
+
+def _limit_words(limit: Mapping[str, Any]) -> str:
+    return (
+        f"{_percent(limit['distance'])} from the kernel at infinite width of {limit['spec']}, "
+        f"{_percent(limit['turned'])} apart from its size"
+    )
 
 
 def model_kernel_picture(document: Mapping[str, Any], matrix: np.ndarray[Any, Any]) -> Figure:

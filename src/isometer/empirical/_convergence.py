@@ -1,0 +1,165 @@
+"""How kernels of finite networks approach the kernel at infinite width.
+
+Over draws of the weights a kernel at width d has a mean and a spread. The spread of one draw shrinks like 1/√d, the
+distance of the mean from the limit, the bias, like 1/d. The squared distance of an average over R draws contains 1/R of
+the variance of one; that is subtracted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import nn
+
+from isometer.checks import whole_number
+from isometer.empirical._kernel import empirical_kernel
+from isometer.empirical._result import Kind
+from isometer.errors import IsometerError
+from isometer.nn import build
+from isometer.spec import Spec
+from isometer.theory.chains import kernels_of
+
+Floats = NDArray[np.float64]
+_BLOCKS = 20  # of draws, each left out once, whose spread tells the error
+
+
+@dataclass(frozen=True, eq=False)
+class WidthConvergence:
+    """Distances of finite kernels from the limit, over its norm.
+
+    Attributes:
+        kind: "ntk" or "nngp".
+        widths: ascending.
+        draws: of the weights, at each width.
+        single: root mean square distance of a single draw.
+        single_error: its standard error.
+        bias: distance of the mean over all draws there could be; 0 where chance hides it.
+        bias_error: its standard error.
+        limit_error: of the theory, relative to the largest diagonal entry.
+    """
+
+    kind: Kind
+    widths: tuple[int, ...]
+    draws: int
+    single: Floats
+    single_error: Floats
+    bias: Floats
+    bias_error: Floats
+    limit_error: float
+
+    @property
+    def single_slope(self) -> tuple[float, float]:
+        """The power of the width that `single` follows, and its standard error; −1/2 is expected."""
+        return _slope(self.widths, self.single, self.single_error)
+
+    @property
+    def bias_slope(self) -> tuple[float, float]:
+        """The power of the width that `bias` follows, and its standard error; −1 is expected."""
+        return _slope(self.widths, self.bias, self.bias_error)
+
+
+def width_convergence(
+    network: Callable[[int], Spec | str],
+    batch: ArrayLike,
+    *,
+    kind: Kind = "ntk",
+    widths: Sequence[int] = (8, 16, 32, 64),
+    draws: int = 100,
+    seed: int = 0,
+) -> WidthConvergence:
+    """Draw networks of several widths and compare their kernels with the one at infinite width.
+
+    Args:
+        network: the spec for a width, with a linear readout at its end.
+        batch: (n, …) as the spec's input has it.
+        kind: "ntk", or "nngp" of what the readout reads.
+        widths: at least two.
+        draws: at each width, at least 20.
+        seed: of the draws.
+
+    Raises:
+        IsometerError: the theory has no such kernel, or there are too few widths or draws.
+
+    Example:
+        >>> import numpy as np
+        >>> found = width_convergence(lambda d: f"input(2) > dense({d}) > act('relu') > dense(1)", np.eye(2), draws=20,
+        ...                           widths=(4, 64))
+        >>> bool(2.0 < found.single[0] / found.single[1] < 8.0)  # 16 times as wide, 4 times as near
+        True
+    """
+    draws = whole_number(draws, "draws", low=_BLOCKS)
+    several = tuple(sorted(whole_number(one, "widths") for one in widths))
+    if len(set(several)) < 2:
+        raise IsometerError(f"widths are {widths!r}; expected at least two that differ — pass (8, 16, 32, 64), say")
+    inputs = np.asarray(batch, dtype=np.float64)
+    theory = kernels_of(_spec(network(several[-1])), inputs, kinds=(kind,)).matrices[kind]
+    limit = theory.matrix * float(np.exp(theory.log_diagonal.max()))
+    rows = []
+    for place, width in enumerate(several):
+        seeds = np.random.SeedSequence([seed, place]).generate_state(draws)
+        kernels = np.stack([_drawn(_spec(network(width)), inputs, kind, int(one)) for one in seeds])
+        rows.append(_distances((kernels - limit) / np.linalg.norm(limit)))
+    single, single_error, bias, bias_error = np.array(rows).T
+    return WidthConvergence(kind, several, draws, single, single_error, bias, bias_error, float(theory.error))
+
+
+def _spec(given: Spec | str) -> Spec:
+    return Spec(given) if isinstance(given, str) else given
+
+
+def _drawn(spec: Spec, inputs: Floats, kind: Kind, seed: int) -> Floats:
+    model = build(spec, seed=seed, dtype=torch.float64)
+    batch = torch.from_numpy(inputs)
+    if kind == "nngp":
+        return empirical_kernel(model, batch, kind="nngp").matrix
+    found = empirical_kernel(model, batch, by="parameter", outputs="trace")
+    # Theory trains ω in W = σω/√d: a layer's part has the factor σ²/d, the mean square of its weights.
+    parameters = dict(model.named_parameters())
+    layered = {
+        f"{name}.{own}"
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear | nn.modules.conv._ConvNd)
+        for own, _ in module.named_parameters(recurse=False)
+    }
+    with torch.no_grad():
+        outputs = model(batch[:2]).shape[1:].numel()
+    total = np.zeros_like(found.matrix)
+    for name in layered & found.parts.keys():
+        total += float(parameters[name].detach().square().mean()) * found.parts[name] / outputs
+    return total
+
+
+def _distances(off: Floats) -> tuple[float, float, float, float]:
+    """Of deviations (draws, n, n): root mean square and bias, with standard errors by leaving out blocks of draws."""
+    blocks = np.array_split(np.arange(len(off)), _BLOCKS)
+    whole = _squares(off)
+    parts = np.array([_squares(np.delete(off, block, axis=0)) for block in blocks])
+    spread = np.sqrt((_BLOCKS - 1) / _BLOCKS * ((parts - parts.mean(0)) ** 2).sum(0))
+    single = math.sqrt(whole[0])
+    bias = math.sqrt(max(whole[1], 0.0))
+    # From squares to roots; where the bias is not above its own error, that error is all there is to say.
+    bias_error = spread[1] / (2.0 * bias) if whole[1] > spread[1] else math.sqrt(spread[1])
+    return single, spread[0] / (2.0 * single), bias, bias_error
+
+
+def _squares(off: Floats) -> Floats:
+    mean_square = float((off**2).sum((1, 2)).mean())
+    mean = off.mean(0)
+    variance = float(((off - mean) ** 2).sum((1, 2)).sum() / (len(off) - 1))
+    return np.array([mean_square, float((mean**2).sum()) - variance / len(off)])
+
+
+def _slope(widths: Sequence[int], values: Floats, errors: Floats) -> tuple[float, float]:
+    """A weighted line through logarithms."""
+    if not (values > 0).all():
+        return math.nan, math.inf
+    x, y = np.log(np.asarray(widths, dtype=np.float64)), np.log(values)
+    weight = (values / errors) ** 2
+    centre = float((weight * x).sum() / weight.sum())
+    spread = float((weight * (x - centre) ** 2).sum())
+    return float((weight * (x - centre) * y).sum() / spread), 1.0 / math.sqrt(spread)
