@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,8 @@ class Examination:
             - every probed metric of `isometer.metrics.METRICS`, also those registered at run time;
             - of the samples' Gram matrix `orthogonality_gap`, `isometry_gap`, `stable_rank`, `effective_rank`,
               `mean_abs_cosine`, `mean_angle_deg`; of tokens within a sample, averaged over a few samples,
-              `token_orthogonality_gap`, `token_stable_rank`, `token_mean_abs_cosine`;
+              `token_orthogonality_gap`, `token_stable_rank`, `token_mean_abs_cosine` and `token_cosine`, the mean with its
+              sign; `sample_cosine`, of two samples' tokens at the same position; `attention_entropy` in nats;
             - `rms`, `max_abs`; `overflow_headroom` (factors of ten from the largest entry to the largest number) and
               `underflow_headroom` (from the smallest normal number to the rms) of the site's own dtype, and the same
               with `_float16` and `_bfloat16`;
@@ -70,6 +71,8 @@ class Examination:
         outputs: the steps of the trace that made what the model returns.
         unseen: parts of the model that were not examined, and why.
         loss: its value, and the size of its gradient where the model ends.
+        early: representations before and behind the first weights, by step of the trace: what a prediction starts from.
+            Of sequences they are those of the samples that token metrics read.
     """
 
     sites: tuple[Site, ...]
@@ -83,6 +86,7 @@ class Examination:
     outputs: tuple[int, ...] = ()
     unseen: tuple[Unseen, ...] = ()
     loss: LossReading = field(default_factory=LossReading)
+    early: Mapping[int, torch.Tensor] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -186,6 +190,7 @@ _OF_SITES = {
     "weight_isometry_gap": "weight_isometry_gap",
     "output_gradient_log_norm": "output_log_norm",
     "gradient_log_norm": "weight_log_norm",
+    "attention_entropy": "attention_entropy",
 }
 
 
@@ -264,6 +269,8 @@ def tabulate(
     if only is None or "headroom" in only:
         values.update(_headrooms(sites))
     values.update({name: _read(sites, field) for name, field in _OF_SITES.items() if wanted(name)})
+    if wanted("token_cosine", "sample_cosine"):
+        values.update(_sequence_cosines(sites))
     if wanted("principled_gain"):
         values["principled_gain"] = np.array([_principled(site) for site in sites])
     if wanted(*_of_gradients()):
@@ -286,6 +293,20 @@ def _headrooms(sites: Sequence[Site]) -> dict[str, Floats]:
             values[f"overflow_headroom{suffix}"] = np.log10(top) - np.log10(largest)
             values[f"underflow_headroom{suffix}"] = np.log10(rms) - np.log10(bottom)
     return values
+
+
+def _sequence_cosines(sites: Sequence[Site]) -> dict[str, Floats]:
+    """Mean cosines of two tokens of a sample, and of two samples' tokens at the same position."""
+    found = {name: np.full(len(sites), math.nan) for name in ("token_cosine", "sample_cosine")}
+    for name, field in (("token_cosine", "token_gram"), ("sample_cosine", "position_gram")):
+        grams = [(layer, gram) for layer, site in enumerate(sites) if (gram := getattr(site, field)) is not None]
+        for layers, stacked in _stacks(grams):
+            size = stacked.shape[-1]
+            if size > 1:
+                cosines = _cosines(stacked.double())
+                off = cosines.sum((-2, -1)) - cosines.diagonal(dim1=-2, dim2=-1).sum(-1)
+                found[name][layers] = (off / (size * (size - 1))).mean(-1).cpu().numpy()
+    return found
 
 
 def _of_gradients() -> tuple[str, ...]:
