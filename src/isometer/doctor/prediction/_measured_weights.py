@@ -3,34 +3,57 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 
 from isometer.doctor.probe._trace import Numbers, TraceStep, numbers_of
-from isometer.spec import Bias, Norm, Step
 
 Tensor = torch.Tensor
+_DISTINCT = 5.0  # standard deviations by which weights differ before they count as of different laws
+_DIGITS = 4  # of a gain in the text of a spec; the signal of a hundred layers changes by less than chance
 
 
-class Uncovered(Exception):
-    """A step of a model that the language of networks does not have; the text says which, for people."""
+class NotInLanguage(Exception):
+    """A step of a model that the language of networks does not have; the text says why, for people."""
 
 
 class MeasuredWeights:
-    """Parameters of a model by name, and which of them were read.
+    """Parameters of a model by name: root mean squares, equal where they differ by no more than chance.
 
     Example:
         >>> from isometer.doctor.probe._trace import Held
-        >>> weights = MeasuredWeights({"w": 2 * torch.eye(4)})
-        >>> weights.gain(TraceStep("linear", "weight", held={"weight": Held("w")}), "weight", fan_in=4)
+        >>> step = TraceStep("linear", "weight", held={"weight": Held("w")})
+        >>> MeasuredWeights({"w": 2 * torch.eye(4)}, [step]).gain(step, "weight", 4)
         2.0
     """
 
-    def __init__(self, parameters: Mapping[str, Tensor]) -> None:
+    def __init__(self, parameters: Mapping[str, Tensor], trace: Sequence[TraceStep]) -> None:
         self._parameters = parameters
         self._numbers: dict[str, Numbers] = {}
+        matrices = [numbers for step in trace for numbers in self._matrices(step)]
+        self._pooled = _pooled({(one.count, one.mean_square) for one in matrices})
+
+    def _matrices(self, step: TraceStep) -> list[Numbers]:
+        if step.kind != "weight" and "in_proj_weight" not in step.held:
+            return []
+        if "in_proj_weight" in step.held:
+            output = self.numbers(step, "out_proj_weight")
+            return [*self.packed(step), *([] if output is None else [output])]
+        held = step.held.get("weight")
+        found = None if held is None or not (held.name or held.numbers) else self.numbers(step, "weight")
+        return [] if found is None else [found]
+
+    def packed(self, step: TraceStep) -> list[Numbers]:
+        """The weights of queries, keys and values that are held as one matrix."""
+        name = step.held["in_proj_weight"].name
+        if not name:
+            return []
+        keys = [f"{name}[{part}]" for part in range(3)]
+        for key, part in zip(keys, self._parameters[name].chunk(3), strict=True):
+            if key not in self._numbers:
+                self._numbers[key] = numbers_of(part)
+        return [self._numbers[key] for key in keys]
 
     def numbers(self, step: TraceStep, role: str) -> Numbers | None:
         """What is known of a tensor that a step holds; `None` if it holds none."""
@@ -41,7 +64,7 @@ class MeasuredWeights:
             self._numbers[held.name] = numbers_of(self._parameters[held.name])
         found = self._numbers.get(held.name) if held.name else held.numbers
         if found is None:
-            raise Uncovered(f"the {role} of {step.name} is computed, and was not kept")
+            raise NotInLanguage(f"the {role} of {step.name} is computed, and was not kept")
         return found
 
     def tensor(self, step: TraceStep, role: str) -> Tensor | None:
@@ -50,50 +73,67 @@ class MeasuredWeights:
         if held is None:
             return None
         if not held.name:
-            raise Uncovered(f"the {role} of {step.name} is computed, and was not kept")
+            raise NotInLanguage(f"the {role} of {step.name} is computed, and was not kept")
         return self._parameters[held.name]
 
     def gain(self, step: TraceStep, role: str, fan_in: int) -> float:
         """Gain in units of 1/√fan_in, of weights that are centred."""
         found = self.numbers(step, role)
         if found is None:
-            raise Uncovered(f"the weights of {step.name} are not known")
-        return checked_gain(found, fan_in)
+            raise NotInLanguage(f"the weights of {step.name} are not known")
+        return self.gain_of(found, fan_in)
+
+    def gain_of(self, found: Numbers, fan_in: int) -> float:
+        """The gain of weights, or why no law of a spec draws them."""
+        if not math.isfinite(found.total):
+            raise NotInLanguage("weights are not finite")
+        mean, square = found.total / found.count, found.mean_square
+        # Large enough to matter, mean/σ √fan_in > 0.1, and six standard errors from chance.
+        if mean**2 * fan_in > 0.01 * square and mean**2 * found.count > 36 * square:
+            raise NotInLanguage(
+                f"weights have the mean {mean:.3g} beside a root mean square of {math.sqrt(square):.3g}; the theory's "
+                "laws are centred"
+            )
+        return rounded(math.sqrt(fan_in) * self._pooled.get((found.count, square), math.sqrt(square)))
 
     def bias(self, step: TraceStep, role: str = "bias") -> float:
         """Mean square of a bias, 0 without one."""
         found = self.numbers(step, role)
-        return 0.0 if found is None else found.mean_square
+        return 0.0 if found is None else rounded(found.mean_square)
 
     def factor(self, step: TraceStep, role: str) -> float:
         """The number that a vector multiplies by, with its sign; its root mean square where entries differ."""
         found = self.numbers(step, role)
         if found is None:
             return 1.0
-        return math.sqrt(found.mean_square) if found.constant is None else found.constant
-
-    def norm(self, step: TraceStep, **fields: Any) -> list[Step]:
-        """A normalisation with its affine part: a factor, and a bias where the offset differs between features."""
-        shift = self.numbers(step, "bias")
-        constant = 0.0 if shift is None else shift.constant
-        kept = Norm(**fields, scale=self.factor(step, "weight"), shift=constant or 0.0)
-        return [kept] if constant is not None or shift is None else [kept, Bias(shift.mean_square)]
+        return rounded(math.sqrt(found.mean_square)) if found.constant is None else found.constant
 
 
-def checked_gain(found: Numbers, fan_in: int) -> float:
-    """The gain of weights, or why no law of a spec draws them.
+def rounded(value: float) -> float:
+    """To the digits that a spec's text has.
 
     Example:
-        >>> checked_gain(numbers_of(torch.eye(4)), 4)
-        1.0
+        >>> rounded(0.577350269)
+        0.5774
     """
-    if not math.isfinite(found.total):
-        raise Uncovered("weights are not finite")
-    mean, square = found.total / found.count, found.mean_square
-    # Large enough to matter, mean/σ √fan_in > 0.1, and six standard errors from chance.
-    if mean**2 * fan_in > 0.01 * square and mean**2 * found.count > 36 * square:
-        raise Uncovered(
-            f"weights have the mean {mean:.3g} beside a root mean square of {math.sqrt(square):.3g}; the theory's laws "
-            "are centred"
-        )
-    return math.sqrt(square * fan_in)
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _pooled(found: set[tuple[int, float]]) -> dict[tuple[int, float], float]:
+    """Root mean squares by count and mean square: one for all neighbours that differ by no more than chance."""
+    ordered = sorted(((count, square) for count, square in found if square > 0), key=lambda one: one[1])
+    groups: list[list[tuple[int, float]]] = []
+    for count, square in ordered:
+        if groups:
+            total = sum(one[0] for one in groups[-1])
+            mean = sum(one[0] * one[1] for one in groups[-1]) / total
+            # The logarithm of the mean square of N Gaussian entries has variance 2/N.
+            if math.log(square / mean) < _DISTINCT * math.sqrt(2 / count + 2 / total):
+                groups[-1].append((count, square))
+                continue
+        groups.append([(count, square)])
+    return {
+        one: math.sqrt(sum(count * square for count, square in group) / sum(count for count, _ in group))
+        for group in groups
+        for one in group
+    }

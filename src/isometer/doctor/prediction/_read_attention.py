@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from isometer.doctor.prediction._expressions import written_norm
-from isometer.doctor.prediction._measured_weights import MeasuredWeights, Uncovered, checked_gain
+from isometer.doctor.prediction._measured_weights import MeasuredWeights, NotInLanguage, rounded
 from isometer.doctor.prediction._waists import Ways
-from isometer.doctor.probe._trace import TraceStep, numbers_of
+from isometer.doctor.probe._trace import TraceStep
 from isometer.spec import Attention, Bias, Step
 
 MOVES = frozenset(
@@ -22,6 +22,7 @@ _OF_HEADS = MOVES | frozenset(
     | {"split", "chunk", "unbind", "tensor_split", "__getitem__", "select", "narrow", "repeat"}
 )
 PRODUCTS_OF_WEIGHTS = frozenset({"linear", "addmm", "matmul", "mm", "__matmul__"})
+_SMALL_BIAS = 0.05
 _MASKS = frozenset({"masked_fill", "where", "__setitem__", "masked_fill_", "tril"})
 
 
@@ -41,6 +42,7 @@ class AttentionReader:
 
     def __init__(self, trace: Sequence[TraceStep], ways: Ways, weights: MeasuredWeights) -> None:
         self._trace, self._ways, self._weights = trace, ways, weights
+        self.drops_bias = False  # small biases of queries or keys were left out
 
     def behind(self, node: int) -> int | None:
         """The attention that output weights read: a fused one, or the product of its weights and values."""
@@ -60,28 +62,36 @@ class AttentionReader:
         step, read = self._trace[node], self._ways.reads[node]
         facts = step.settings
         if facts.get("separate", True) or not facts.get("self") or len(set(read)) != 1:
-            raise Uncovered("multi_head_attention_forward reads queries and keys from different places")
+            raise NotInLanguage("multi_head_attention_forward reads queries and keys from different places")
         causal = _causal(facts["mask"], facts.get("dropout", 0.0))
-        packed, bias = (self._weights.tensor(step, f"in_proj_{role}") for role in ("weight", "bias"))
-        if packed is None:
-            raise Uncovered("the weights of multi_head_attention_forward are not known")
-        width = packed.shape[1]
-        q, k, v = (checked_gain(numbers_of(part), width) for part in packed.chunk(3))
+        bias = self._weights.tensor(step, "in_proj_bias")
+        packed = self._weights.packed(step)
+        if not packed:
+            raise NotInLanguage("the weights of multi_head_attention_forward are not known")
+        width = packed[0].shape[1]
+        q, k, v = (self._weights.gain_of(part, width) for part in packed)
         output = self._weights.gain(step, "out_proj_weight", width)
         squares = [0.0] * 3 if bias is None else [float(part.double().square().mean()) for part in bias.chunk(3)]
-        if squares[0]:
-            raise Uncovered("queries have a bias, which the language of networks does not have")
+        self._check_bias(squares[0], q)
         variance = squares[2] * output**2 + self._weights.bias(step, "out_proj_bias")
         heads = int(facts["heads"])
         found = Attention(
             heads=heads,
             head_width=width // heads,
-            qk_gain=math.sqrt(q * k),
+            qk_gain=rounded(math.sqrt(q * k)),
             value_gain=v,
             output_gain=output,
             causal=causal,
         )
         return [found, *([Bias(variance)] if variance else [])], read[0]
+
+    def scores(self, node: int) -> int:
+        """The step that the probe has read the spread of attention at."""
+        if self._trace[node].kind != "product":
+            return node
+        softmax = self._softmax(self._ways.reads[node][0])
+        assert softmax is not None  # `behind` has seen it
+        return softmax
 
     def steps(self, output: int, node: int) -> tuple[list[Step], int]:
         """Attention with the output weights that read it, and the step that its weights read."""
@@ -91,13 +101,13 @@ class AttentionReader:
             heads, head_width = shape
         else:
             if len(read) != 3 or not step.settings.get("square"):
-                raise Uncovered("attention reads queries and keys from different places")
+                raise NotInLanguage("attention reads queries and keys from different places")
             q, k, v = (self._side(one) for one in read)
             facts = step.settings
             causal = _causal(facts["mask"], facts["dropout"])
             scale, heads, head_width = facts["scale"], facts["heads"], facts["head_width"]
         if not q.source == k.source == v.source:
-            raise Uncovered("attention reads queries, keys and values from different places")
+            raise NotInLanguage("attention reads queries, keys and values from different places")
         return self._described(output, q, k, v, causal, scale, heads, head_width), q.source
 
     def _described(
@@ -117,24 +127,25 @@ class AttentionReader:
         if fused and widths[0] != 3 * heads * head_width:
             key_heads = (widths[0] - heads * head_width) // (2 * head_width)
         if not fused and (widths[0] != heads * head_width or widths[1] != widths[2]):
-            raise Uncovered("heads of queries, keys and values have different widths")
+            raise NotInLanguage("heads of queries, keys and values have different widths")
         if (q.norm is None) != (k.norm is None):
-            raise Uncovered("only one of queries and keys is normalised")
+            raise NotInLanguage("only one of queries and keys is normalised")
         gains = [self._gain(one.weight) for one in (q, k, v)]
         biases = [self._weights.bias(self._trace[one.weight]) for one in (q, k, v)]
-        if biases[0] or (biases[1] and (q.angles or k.norm is not None)):
-            raise Uncovered("queries or keys have a bias, which the language of networks does not have")
+        self._check_bias(biases[0], gains[0])
+        if q.angles or k.norm is not None:  # otherwise the softmax does not see the bias of keys
+            self._check_bias(biases[1], gains[1])
         own = self._trace[output]
         output_gain = self._gain(output)
         variance = biases[2] * output_gain**2 + self._weights.bias(own)
         if q.angles != k.angles:
-            raise Uncovered("rotary positions turn queries and keys differently")
+            raise NotInLanguage("rotary positions turn queries and keys differently")
         found = Attention(
             heads=heads,
             head_width=head_width,
             key_heads=key_heads,
-            qk_gain=math.sqrt(gains[0] * gains[1]) if q.norm is None else math.sqrt(abs(q.norm * (k.norm or 0.0))),
-            value_gain=gains[2] * v.factor,
+            qk_gain=rounded(math.sqrt(gains[0] * gains[1] if q.norm is None else abs(q.norm * (k.norm or 0.0)))),
+            value_gain=rounded(gains[2] * v.factor),
             output_gain=output_gain,
             causal=causal,
             qk_norm=q.norm is not None,
@@ -143,6 +154,12 @@ class AttentionReader:
             score_scale=_scale(scale * q.factor * k.factor, head_width),
         )
         return [found, *([Bias(variance)] if variance else [])]
+
+    def _check_bias(self, square: float, gain: float) -> None:
+        """Biases of queries and keys are left out where they are small against weights times a token of size 1."""
+        if square > _SMALL_BIAS * gain**2:
+            raise NotInLanguage("queries or keys have a bias, which the language of networks does not have")
+        self.drops_bias = self.drops_bias or square > 0
 
     def _written(self, node: int) -> tuple[_Side, _Side, _Side, bool, float, tuple[int, int]]:
         """`softmax(scale · Q Kᵀ + mask) V` in its parts."""
@@ -156,14 +173,14 @@ class AttentionReader:
             if step.kind == "scale":
                 scale *= self._number(step)
             elif step.settings.get("mask", "open") == "bias":
-                raise Uncovered(f"{step.name} adds a bias to the scores of attention")
+                raise NotInLanguage(f"{step.name} adds a bias to the scores of attention")
             elif step.name not in MOVES | _MASKS and "mask" not in step.settings:
-                raise Uncovered(f"{step.name} stands between scores and softmax")
+                raise NotInLanguage(f"{step.name} stands between scores and softmax")
             at = self._ways.reads[at][0]
         product = self._trace[at]
         q, k = (self._side(one) for one in self._ways.reads[at])
         if len(product.read_shape) != 4:
-            raise Uncovered(f"{product.name} multiplies queries and keys that are not (samples, heads, …)")
+            raise NotInLanguage(f"{product.name} multiplies queries and keys that are not (samples, heads, …)")
         causal = _causal(mask, 0.0)
         return q, k, self._side(values), causal, scale, (product.read_shape[1], product.read_shape[3])
 
@@ -173,7 +190,7 @@ class AttentionReader:
             if step.name == "softmax":
                 return node if step.settings.get("last") else None
             if step.kind == "dropout" and step.settings.get("p", 1.0) > 0:
-                raise Uncovered(f"attention drops {step.settings['p']:g} of its weights; probe with mode='eval'")
+                raise NotInLanguage(f"attention drops {step.settings['p']:g} of its weights; probe with mode='eval'")
             if len(self._ways.reads[node]) != 1 or (step.name not in MOVES and step.kind != "dropout"):
                 return None
             node = self._ways.reads[node][0]
@@ -186,16 +203,15 @@ class AttentionReader:
             step, read = self._trace[node], self._ways.reads[node]
             if step.kind == "weight":
                 if step.name not in PRODUCTS_OF_WEIGHTS or len(read) != 1:
-                    raise Uncovered(f"{step.name} makes queries, keys or values")
+                    raise NotInLanguage(f"{step.name} makes queries, keys or values")
                 return _Side(node, read[0], factor, norm, angles)
             written = written_norm(self._trace, self._ways, node)
             if step.kind == "norm" or written is not None:
-                width, recentred = step.shape[-1], step.name == "layer_norm" or (written is not None and written[2])
+                recentred = step.name == "layer_norm" or (written is not None and written[2])
                 if recentred or len(step.shape) != 4:
-                    raise Uncovered(f"{step.name} normalises queries or keys, and not by the size of each head alone")
+                    raise NotInLanguage(f"{step.name} normalises queries or keys, and not by the size of each head alone")
                 norm = (norm or 1.0) * factor * self._weights.factor(step, "weight")
                 factor, node = 1.0, read[0] if written is None else written[0]
-                del width
             elif step.kind == "scale":
                 factor *= self._number(step)
                 node = read[0]
@@ -205,25 +221,25 @@ class AttentionReader:
                 angles = self._rotation(node)
                 node = self._ways.parting[node]
             else:
-                raise Uncovered(f"{step.name} stands between the weights of a head and its scores")
-        raise Uncovered("attention is too long to follow")
+                raise NotInLanguage(f"{step.name} stands between the weights of a head and its scores")
+        raise NotInLanguage("attention is too long to follow")
 
     def _rotation(self, node: int) -> tuple[float, ...]:
         """The angles of rotary positions between a step and the one where its ways part."""
         start = self._ways.parting[node]
         if start < 0:
-            raise Uncovered(f"{self._trace[node].name} joins what comes from different inputs")
+            raise NotInLanguage(f"{self._trace[node].name} joins what comes from different inputs")
         found: tuple[float, ...] = ()
         for inner in self._ways.inside(start, node):
             for step in (self._trace[inner], *(self._trace[one] for one in self._ways.fixed[inner])):
                 found = found or tuple(step.settings.get("rotation", ()))
         if not found:
-            raise Uncovered(f"{self._trace[node].name} stands between the weights of a head and its scores")
+            raise NotInLanguage(f"{self._trace[node].name} stands between the weights of a head and its scores")
         features = self._trace[node].shape[-1]
         if len(found) == features // 2:
             found = (*found, *found)
         if len(found) != features:
-            raise Uncovered(
+            raise NotInLanguage(
                 f"rotary positions turn {len(found)} of {features} features of a head; the language of networks has "
                 "those that turn all"
             )
@@ -239,7 +255,7 @@ class AttentionReader:
         return self._trace[node].shape[-1]
 
     def _gain(self, node: int) -> float:
-        return self._weights.gain(self._trace[node], "weight", self._trace[node].read_shape[-1] if self._trace[node].name != "addmm" else self._fan_in(node))
+        return self._weights.gain(self._trace[node], "weight", self._fan_in(node))
 
     def _fan_in(self, node: int) -> int:
         found = self._weights.numbers(self._trace[node], "weight")
@@ -249,11 +265,11 @@ class AttentionReader:
 
 def _causal(mask: str, dropout: float) -> bool:
     if dropout > 0:
-        raise Uncovered(f"attention drops {dropout:g} of its weights; probe with mode='eval'")
+        raise NotInLanguage(f"attention drops {dropout:g} of its weights; probe with mode='eval'")
     if mask == "bias":
-        raise Uncovered("attention adds a bias to its scores, which the language of networks does not have")
+        raise NotInLanguage("attention adds a bias to its scores, which the language of networks does not have")
     if mask not in ("open", "causal"):
-        raise Uncovered("attention has a mask that is neither open nor causal")
+        raise NotInLanguage("attention has a mask that is neither open nor causal")
     return mask == "causal"
 
 
@@ -267,6 +283,6 @@ def _base(angles: tuple[float, ...], head_width: int) -> float:
     expected = [base ** (-2 * p / head_width) for p in range(len(angles))]
     near = all(abs(one - two) < 1e-3 * two + 3e-4 for one, two in zip(angles, expected, strict=True))
     if not near:
-        raise Uncovered("rotary positions turn by angles that are no powers of one base")
+        raise NotInLanguage("rotary positions turn by angles that are no powers of one base")
     nice = float(f"{base:.2g}")
     return nice if math.isclose(nice, base, rel_tol=1e-3) else base

@@ -64,9 +64,7 @@ class AttentionReading:
     nats: float = math.nan
 
 
-def reading_of_scores(
-    scores: Tensor, allowed: Tensor | None = None, samples: int = 0
-) -> AttentionReading | None:
+def reading_of_scores(scores: Tensor, allowed: Tensor | None = None, samples: int = 0) -> AttentionReading | None:
     """The reading of scores `(samples, heads, queries, keys)`; `None` where no query has a choice.
 
     Args:
@@ -102,13 +100,14 @@ def reading_of_scores(
         float(relative[chosen].mean()),
         float((per_head <= SATURATED).float().mean()),
         float((per_head >= UNIFORM).float().mean()),
-        float(torch.where(chosen, entropy, 0.0)[:: _token_samples(scores.shape[0], samples)].mean()),
+        _nats(torch.where(chosen, entropy, 0.0), samples or scores.shape[0]),
     )
 
 
-def _token_samples(read: int, samples: int) -> int:
-    """The stride from the samples of a reading to those that token metrics are read of."""
-    return max(1, every(samples or read, TOKEN_SAMPLES) // every(samples or read, MOST_SAMPLES))
+def _nats(entropies: Tensor, samples: int) -> float:
+    """The mean over the samples that token metrics read; nan where they are not among those of the reading."""
+    wanted, read = every(samples, TOKEN_SAMPLES), every(samples, MOST_SAMPLES)
+    return float(entropies[:: wanted // read].mean()) if wanted % read == 0 else math.nan
 
 
 def fused_reading(call: Operation) -> AttentionReading | None:
@@ -139,7 +138,7 @@ def softmax_reading(call: Operation, samples: int) -> AttentionReading | None:
         scores = scores.flatten(1, -3)
     count = scores.shape[0]
     scores = scores[:: every(count, MOST_SAMPLES), :, :: every(scores.shape[2], MOST_QUERIES)]
-    return reading_of_scores(scores, samples=count)
+    return reading_of_scores(scores, None, count)
 
 
 def follows_product(trace: Sequence[TraceStep], step: int | None) -> bool:

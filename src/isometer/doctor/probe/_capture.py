@@ -221,6 +221,7 @@ class Capture(TorchFunctionMode):
         layer = len(self.sites) if is_site and self._wanted(ROOT if frame is None else frame.place.name) else None
         # Before the outputs get their tags: what is written in place has that of what was read.
         inside = frame is not None and frame.within and bool(tags)
+        self._recorder.place = ROOT if frame is None else frame.place.name
         step = (
             tags[0].step
             if inside
@@ -252,7 +253,9 @@ class Capture(TorchFunctionMode):
             return
         if x.dim() == 3 and x.shape[0] == self._samples:  # samples of a sequence do not mix
             x = x[:: every(self._samples, TOKEN_SAMPLES)]
-        if x.dim() > 1 and 0 < x.numel() <= _LARGEST_EARLY:
+        elif x.dim() < 2 or (x.shape[0] != self._samples and x.shape[1] != self._samples):
+            return
+        if 0 < x.numel() <= _LARGEST_EARLY:
             self.early[tag.step] = x.detach().clone()
 
     def _attention(self, call: Operation, tags: Sequence[Tag]) -> AttentionReading | None:

@@ -43,6 +43,7 @@ class TraceRecorder:
     def __init__(self, model: nn.Module, tags: Tags, *, whole: bool) -> None:
         self.steps: list[TraceStep] = []
         self._tags, self._whole = tags, whole
+        self.place = ""  # path of the module that runs
         self.gap = False  # something ran that was not announced: what comes from nowhere may come from it
         self._of_nodes: dict[int, int] = {}  # steps by the number of the node of the graph that made the tensor
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -154,7 +155,7 @@ class TraceRecorder:
         return step
 
     def _add(self, step: TraceStep) -> int:
-        self.steps.append(step)
+        self.steps.append(step._replace(module=self.place))
         return len(self.steps) - 1
 
     def _step(
@@ -190,7 +191,8 @@ class TraceRecorder:
         if self._whole:
             settings = {**facts_of(name, call), **settings}
             if "parameters" in settings:
-                held = {role: self._hold(one, False) for role, one in settings.pop("parameters").items() if one is not None}
+                given_parts = settings.pop("parameters")
+                held = {role: self._hold(one, False) for role, one in given_parts.items() if one is not None}
             elif kind == "other" and name in room.ADDITIONS and len(read) == 1 and "number" not in settings:
                 settings["mask"] = self._added(call)
         first = bool(given) and self._tags.of(given[0]) is not None
@@ -207,7 +209,7 @@ class TraceRecorder:
             named = {role: self._hold(one, False) for role, one in both.items() if isinstance(one, Tensor)}
             return "weight", {"second": call.given[-1] is weight}, named
         if (name != "linear" and name not in MATRIX_PRODUCTS) or weight.dim() != 2:
-            return "weight", {}, {}
+            return "weight", {}, {"table": self._hold(weight, False)} if name == "embedding" else {}
         flat = call.output.dim() == 2 and call.given[0].dim() == 2
         held = {"weight": self._hold(weight, flat, transposed=name != "linear")}
         bias = call.argument(2, "bias") if name == "linear" else None
