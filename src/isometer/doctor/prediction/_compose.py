@@ -14,6 +14,7 @@ from isometer.doctor.prediction._expressions import expression, written_norm
 from isometer.doctor.prediction._measured_weights import MeasuredWeights, NotInLanguage, rounded
 from isometer.doctor.prediction._read_attention import MOVES, PRODUCTS_OF_WEIGHTS, AttentionReader
 from isometer.doctor.prediction._waists import Ways
+from isometer.doctor.probe._sites import ADDITIONS
 from isometer.doctor.probe._trace import TraceStep
 from isometer.errors import IsometerError
 from isometer.spec import Act, Bias, Convolution, Dense, Dropout, Flatten, Join, Norm, Pool, Residual, Scaling, Step
@@ -114,6 +115,8 @@ class Composer:
         self._check_own(node, "weight")
         if "conv" in step.name:
             return Piece((*self._convolution(step), *self._bias(step)), read[0])
+        if step.name == "embedding":
+            raise NotInLanguage("it embeds tokens, where the described network begins")
         if step.name not in PRODUCTS_OF_WEIGHTS or not step.held:
             raise NotInLanguage(f"{step.name} is no dense layer")
         attention = self._reader.behind(read[0])
@@ -161,11 +164,11 @@ class Composer:
         padding = _padding(facts["padding"], kernel, dilation)
         return (
             Convolution(
-                kernel,
+                _one(kernel),
                 found.shape[0],
                 padding="zeros" if padding else "valid",
-                stride=stride,
-                dilation=dilation,
+                stride=_one(stride),
+                dilation=_one(dilation),
                 groups=facts["groups"],
                 gain=gain,
             ),
@@ -257,13 +260,13 @@ class Composer:
             if any(one < 1 or size % one for one, size in zip(kept, sizes, strict=True)):
                 raise NotInLanguage(f"{step.name} has windows of several sizes")
             windows = tuple(size // one for one, size in zip(kept, sizes, strict=True))
-            return () if set(windows) == {1} else (Pool("mean", windows),)
+            return () if set(windows) == {1} else (Pool("mean", _one(windows)),)
         if "size" not in facts or not step.name.startswith(("avg", "max")):
             raise NotInLanguage(f"{step.name} is not in the language of networks")
         if any(facts["padding"]) or facts["other"]:
             raise NotInLanguage(f"{step.name} has padding, dilation or rounded windows; the language has none of them")
         size, stride = (_per_axis(facts[name], len(axes)) for name in ("size", "stride"))
-        return (Pool("max" if step.name.startswith("max") else "mean", size, stride),)
+        return (Pool("max" if step.name.startswith("max") else "mean", _one(size), _one(stride)),)
 
     # --- several inputs -----------------------------------------------------------------------------------------------
 
@@ -324,6 +327,11 @@ def _per_axis(sizes: Sequence[int], axes: int) -> tuple[int, ...]:
     return tuple(sizes) * axes if len(sizes) == 1 else tuple(sizes)
 
 
+def _one(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """One number for all axes where they are alike, as people write it."""
+    return sizes[:1] if len(set(sizes)) == 1 else sizes
+
+
 def _padding(padding: str | Sequence[int], kernel: Sequence[int], dilation: Sequence[int]) -> bool:
     """Whether a convolution pads with zeros so that positions stay; it may also pad nothing."""
     if isinstance(padding, str):
@@ -342,4 +350,6 @@ def _unknown(step: TraceStep) -> str:
         return f"the activation {step.name} is not in the registry"
     if step.name == "__getitem__":
         return "it takes a part of its input, which the language of networks does not have"
+    if step.name in ADDITIONS:
+        return "it adds what is not computed from the same input, such as vectors of positions"
     return f"{step.name} is not in the language of networks"

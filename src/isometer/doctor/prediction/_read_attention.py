@@ -143,7 +143,7 @@ class AttentionReader:
         found = Attention(
             heads=heads,
             head_width=head_width,
-            key_heads=key_heads,
+            key_heads=None if key_heads == heads else key_heads,
             qk_gain=rounded(math.sqrt(gains[0] * gains[1] if q.norm is None else abs(q.norm * (k.norm or 0.0)))),
             value_gain=rounded(gains[2] * v.factor),
             output_gain=output_gain,
