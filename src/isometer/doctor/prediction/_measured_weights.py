@@ -96,6 +96,17 @@ class MeasuredWeights:
             )
         return rounded(math.sqrt(fan_in) * self._pooled.get((found.count, square), math.sqrt(square)))
 
+    def copies(self, trace: Sequence[TraceStep]) -> tuple[str, str] | None:
+        """Two modules whose weights are different parameters with the same numbers, as a deep copy leaves them."""
+        seen: dict[tuple[object, ...], TraceStep] = {}
+        for step in trace:
+            for one in self._matrices(step):
+                # A sum and a few entries tell matrices apart without comparing all pairs of them.
+                first = seen.setdefault((one.shape, one.total, one.sample), step)
+                if first.module != step.module and first.held != step.held:
+                    return first.module, step.module
+        return None
+
     def bias(self, step: TraceStep, role: str = "bias") -> float:
         """Mean square of a bias, 0 without one."""
         found = self.numbers(step, role)

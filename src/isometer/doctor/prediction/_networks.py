@@ -21,7 +21,7 @@ from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._reductions import TOKEN_SAMPLES, every
 from isometer.doctor.probe._trace import TraceStep
 from isometer.errors import IsometerError
-from isometer.spec import Attention, Composition, Convolution, Norm, Shape, Spec, Step
+from isometer.spec import Attention, Composition, Convolution, Norm, Shape, Spec
 from isometer.spec._normal_form import rolled
 from isometer.spec._steps import has_weights, walk
 from isometer.spec._text import network_text
@@ -129,7 +129,7 @@ def network_of(model: nn.Module, examination: Examination) -> ExtractedNetwork |
         runs, reasons = _runs(composer, routes, end)
         problem = problem or next((reason for reason in reasons.values()), "")
         for run in runs:
-            found = _described(run, trace, examination, composer, reasons)
+            found = _described(run, trace, examination, composer, weights, reasons)
             if isinstance(found, str):
                 problem = problem or found
             elif best is None or found.spec.depth > best.spec.depth:
@@ -164,7 +164,12 @@ def _runs(composer: Composer, routes: Ways, end: int) -> tuple[list[Run], dict[i
 
 
 def _described(
-    run: Run, trace: Sequence[TraceStep], examination: Examination, composer: Composer, reasons: Mapping[int, str]
+    run: Run,
+    trace: Sequence[TraceStep],
+    examination: Examination,
+    composer: Composer,
+    weights: MeasuredWeights,
+    reasons: Mapping[int, str],
 ) -> ExtractedNetwork | str:
     """The network of a run from the first representation on that was kept, or why there is none."""
     place = next((at for at, (_, piece) in enumerate(run) if _usable(piece.source, run[at:], trace, examination)), None)
@@ -187,7 +192,8 @@ def _described(
     rest = tuple(text for text in (after and f"It ends before {after}", before) if text)
     modules = (trace[source].module or "input", trace[run[-1][0]].module or "output")
     layers = (_site(source, trace), *ends)
-    return ExtractedNetwork(spec, layers, attention, start, chosen, modules, _note(spec, composer), rest)
+    note = _note(composer, weights.copies(trace[source + 1 : run[-1][0] + 1]))
+    return ExtractedNetwork(spec, layers, attention, start, chosen, modules, note, rest)
 
 
 def _before(source: int, trace: Sequence[TraceStep], reasons: Mapping[int, str]) -> str:
@@ -238,9 +244,7 @@ def _layers(run: Run, trace: Sequence[TraceStep]) -> tuple[list[int | None], tup
             ends.append(site)
             attention.append(scores)
             weighted, scores = False, None
-        if piece.steps:
-            site = trace[node].layer
-        elif site is None:
+        if piece.steps or site is None:
             site = trace[node].layer
         for one in piece.attention:
             scores = trace[one].layer
@@ -250,12 +254,14 @@ def _layers(run: Run, trace: Sequence[TraceStep]) -> tuple[list[int | None], tup
     return ends, tuple(attention)
 
 
-def _note(spec: Spec, composer: Composer) -> str:
+def _note(composer: Composer, copies: tuple[str, str] | None) -> str:
     parts = ["Weights taken as independent Gaussian with the measured gains, whatever law drew them."]
     if composer.uneven:
         parts.append("Factors that differ from feature to feature are taken as their root mean square.")
     if composer.drops_bias:
         parts.append("Small biases of queries and keys are left out.")
+    if copies is not None:
+        parts.append(f"{copies[0]} and {copies[1]} hold the same weights; the theory draws every layer independently.")
     return " ".join(parts)
 
 

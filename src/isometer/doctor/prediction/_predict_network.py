@@ -32,13 +32,12 @@ from isometer.work import TooMuchWorkError
 
 Floats = NDArray[np.float64]
 _SECONDS_DRAWS = 4.0  # that draws should take; the fewest of them may take three times that
-_SECONDS_THEORY = 6.0
 _SECONDS_PAIR = 6e-6  # of attention and activations, per pair of tokens and layer with attention
 _MEMORY = 1e9  # bytes
 
 
 def predict_network(
-    network: ExtractedNetwork, examination: Examination, *, runs: int = 32, seed: int = 0
+    network: ExtractedNetwork, examination: Examination, *, runs: int = 32, seed: int = 0, seconds: float = 6.0
 ) -> Prediction:
     """Predict what a probe finds along a network, from the representation it found at the network's start.
 
@@ -50,6 +49,7 @@ def predict_network(
         examination: the probe of the same model.
         runs: number of draws, at least 8; fewer are taken of large networks.
         seed: seed of the draws.
+        seconds: that infinite width should take, by its estimate, which is rather too large; it may take twice that.
 
     Returns:
         A `Prediction`. Of sequences its metrics are `rms`, `token_cosine`, `sample_cosine` and, at attention,
@@ -73,11 +73,11 @@ def predict_network(
     """
     checked_runs(runs)
     spec = network.spec
-    stride, start, notes = _chosen(network, examination)
+    stride, start, notes = _chosen(network, examination, seconds)
     reads = OverlayNumbers(network.is_sequence, len(start), stride)
     places, layers = _places(network, examination)
     measured = _measured(network, examination, reads, places, layers)
-    infinite, said = _infinite(spec, start, reads, places)
+    infinite, said = _infinite(spec, start, reads, places, seconds)
     drawn, used, told = _draws(network, spec, start, reads, places, runs, seed)
     notes += [text for text in (said, told) if text]
     resolution = resolution_of(examination, layers)
@@ -99,7 +99,7 @@ def predict_network(
     return Prediction(spec, tuple(layers), found, infinite, leaves, used, note, network.text)
 
 
-def _chosen(network: ExtractedNetwork, examination: Examination) -> tuple[int, torch.Tensor, list[str]]:
+def _chosen(network: ExtractedNetwork, examination: Examination, seconds: float) -> tuple[int, torch.Tensor, list[str]]:
     """The samples that are predicted: as many as a few seconds of theory allow, two at least."""
     start, stride = network.start.to(torch.float64), network.chosen
     if not network.is_sequence:
@@ -107,7 +107,7 @@ def _chosen(network: ExtractedNetwork, examination: Examination) -> tuple[int, t
             stride = every(examination.samples, MAX_SAMPLES)
             return stride, start[::stride], [f"The prediction is for every {stride}. sample."]
         return stride, start, []
-    while len(start) > 2 and _attention_seconds(network.spec, len(start)) > _SECONDS_THEORY:
+    while len(start) > 2 and _attention_seconds(network.spec, len(start)) > seconds:
         start = start[: len(start) // 2]
     if len(start) < examination.samples:
         return stride, start, [f"The prediction is for {len(start)} samples."]
@@ -204,7 +204,7 @@ def _affordable(spec: Spec, engine: str, samples: int, runs: int) -> tuple[int, 
 
 
 def _infinite(
-    spec: Spec, start: torch.Tensor, reads: OverlayNumbers, places: Places
+    spec: Spec, start: torch.Tensor, reads: OverlayNumbers, places: Places, seconds: float
 ) -> tuple[dict[str, Floats], str]:
     """Numbers at infinite width, or why there are none."""
     samples = len(start)
@@ -214,7 +214,7 @@ def _infinite(
     layers = list(spec.executed_layers())
     full = bool(spec.shape.axes) and (reads.sequence or needs_pairs(spec.composition))
     work = theory_work(layers, Layout(samples, spec.shape.axes, full), slopes=False, kept=True)
-    if work.seconds + _attention_seconds(spec, samples) * reads.sequence > 2 * _SECONDS_THEORY or work.memory > _MEMORY:
+    if work.seconds + _attention_seconds(spec, samples) * reads.sequence > 2 * seconds or work.memory > _MEMORY:
         return {}, "Infinite width is left out, for the cost."
     width = 1 + max((column for _, column in places.values()), default=-1)
     out = {name: np.full(width, math.nan) for name in reads.names}

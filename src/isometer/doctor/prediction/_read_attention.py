@@ -209,7 +209,9 @@ class AttentionReader:
             if step.kind == "norm" or written is not None:
                 recentred = step.name == "layer_norm" or (written is not None and written[2])
                 if recentred or len(step.shape) != 4:
-                    raise NotInLanguage(f"{step.name} normalises queries or keys, and not by the size of each head alone")
+                    raise NotInLanguage(
+                        f"{step.name} normalises queries or keys, and not by the size of each head alone"
+                    )
                 norm = (norm or 1.0) * factor * self._weights.factor(step, "weight")
                 factor, node = 1.0, read[0] if written is None else written[0]
             elif step.kind == "scale":

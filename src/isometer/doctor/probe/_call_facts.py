@@ -176,7 +176,8 @@ def _multi_head(call: Operation) -> Facts:
         "heads": int(call.argument(4, "num_heads")),
         "mask": "other" if isinstance(padding, Tensor) and bool(padding.any()) else mask_of(mask),
         "dropout": float(call.argument(10, "dropout_p", 0.0)) if training else 0.0,
-        "separate": bool(call.argument(17, "use_separate_proj_weight", False)) or any(bool(one is not None and one is not False) for one in extra),
+        "separate": bool(call.argument(17, "use_separate_proj_weight", False))
+        or any(bool(one is not None and one is not False) for one in extra),
         "self": query.shape == key.shape == value.shape,
         "parameters": {
             name: call.argument(position, name)
