@@ -18,6 +18,7 @@ from isometer.doctor.probe._sites import Site
 from isometer.metrics import Metric
 from isometer.metrics._catalogue import probed
 from isometer.metrics._sequences import sequence_numbers
+from isometer.simulate._windows import parted
 from isometer.theory.networks._interpreter import sample_gram
 from isometer.theory.networks._state import FeatureState
 
@@ -87,16 +88,16 @@ class OverlayNumbers:
 
     def drawn(self, rows: Tensor, log_scale: Tensor) -> dict[str, Floats]:
         """Of runs `(runs, samples · positions, features)`, one number per run."""
-        samples = self.samples if self.sequence else _all_samples(self)
+        samples = self.samples
         positions = rows.shape[1] // samples
         scale = log_scale.exp()
         if self.sequence:
-            kept = rows.unflatten(1, (samples, positions))[:, :, :: every(positions, MAX_TOKENS)].flatten(1, 2)
+            kept = parted(rows, 1, samples, positions)[:, :, :: every(positions, MAX_TOKENS)].flatten(1, 2)
             found = sequence_numbers((kept @ kept.mT / kept.shape[-1]).double(), samples)
             values = {name: found[name] for name in ("rms", *COSINES)}
         else:
             # features and positions side by side: their order does not matter for inner products
-            flat = rows.unflatten(1, (samples, positions)).flatten(2)[:, :: every(samples, MAX_SAMPLES)]
+            flat = parted(rows, 1, samples, positions).flatten(2)[:, :: every(samples, MAX_SAMPLES)]
             gram = (flat @ flat.mT / flat.shape[-1]).double()
             values = {"rms": gram.diagonal(dim1=-2, dim2=-1).mean(-1).sqrt()}
             values |= {one.name: one.of_gram(gram) for one in self._of_gram()}
@@ -119,10 +120,6 @@ class OverlayNumbers:
         numbers = sequence_numbers(chosen, layout.samples)
         found = {name: float(numbers[name]) for name in ("rms", *COSINES)}
         return {**found, "rms": scale * found["rms"]}
-
-
-def _all_samples(numbers: OverlayNumbers) -> int:
-    return numbers.samples
 
 
 def _numbers(tensor: Tensor) -> Floats:

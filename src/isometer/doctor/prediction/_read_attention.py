@@ -198,7 +198,8 @@ class AttentionReader:
 
     def _side(self, node: int) -> _Side:
         """Back from queries, keys or values to the weights that made them."""
-        factor, norm, angles = 1.0, None, ()
+        factor, norm = 1.0, None
+        angles: tuple[float, ...] = ()
         for _ in range(64):
             step, read = self._trace[node], self._ways.reads[node]
             if step.kind == "weight":
@@ -209,9 +210,7 @@ class AttentionReader:
             if step.kind == "norm" or written is not None:
                 recentred = step.name == "layer_norm" or (written is not None and written[2])
                 if recentred or len(step.shape) != 4:
-                    raise NotInLanguage(
-                        f"{step.name} normalises queries or keys, and not by the size of each head alone"
-                    )
+                    raise NotInLanguage("queries or keys are normalised otherwise than by the size of each head")
                 norm = (norm or 1.0) * factor * self._weights.factor(step, "weight")
                 factor, node = 1.0, read[0] if written is None else written[0]
             elif step.kind == "scale":

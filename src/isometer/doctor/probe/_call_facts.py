@@ -171,13 +171,12 @@ def _multi_head(call: Operation) -> Facts:
     if isinstance(mask, Tensor) and mask.dtype is torch.bool:
         mask = ~mask
     training = bool(call.argument(13, "training", True))
-    extra = (call.argument(7, "bias_k"), call.argument(9, "add_zero_attn"))
+    extra = call.argument(7, "bias_k") is not None or bool(call.argument(9, "add_zero_attn"))
     return {
         "heads": int(call.argument(4, "num_heads")),
         "mask": "other" if isinstance(padding, Tensor) and bool(padding.any()) else mask_of(mask),
         "dropout": float(call.argument(10, "dropout_p", 0.0)) if training else 0.0,
-        "separate": bool(call.argument(17, "use_separate_proj_weight", False))
-        or any(bool(one is not None and one is not False) for one in extra),
+        "separate": bool(call.argument(17, "use_separate_proj_weight", False)) or extra,
         "self": query.shape == key.shape == value.shape,
         "parameters": {
             name: call.argument(position, name)

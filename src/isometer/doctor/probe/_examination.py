@@ -49,8 +49,8 @@ class Examination:
             - every probed metric of `isometer.metrics.METRICS`, also those registered at run time;
             - of the samples' Gram matrix `orthogonality_gap`, `isometry_gap`, `stable_rank`, `effective_rank`,
               `mean_abs_cosine`, `mean_angle_deg`; of tokens within a sample, averaged over a few samples,
-              `token_orthogonality_gap`, `token_stable_rank`, `token_mean_abs_cosine` and `token_cosine`, the mean with its
-              sign; `sample_cosine`, of two samples' tokens at the same position; `attention_entropy` in nats;
+              `token_orthogonality_gap`, `token_stable_rank`, `token_mean_abs_cosine` and `token_cosine`, the mean
+              with its sign; `sample_cosine`, of two samples' tokens at the same position; `attention_entropy` in nats;
             - `rms`, `max_abs`; `overflow_headroom` (factors of ten from the largest entry to the largest number) and
               `underflow_headroom` (from the smallest normal number to the rms) of the site's own dtype, and the same
               with `_float16` and `_bfloat16`;
@@ -298,8 +298,8 @@ def _headrooms(sites: Sequence[Site]) -> dict[str, Floats]:
 def _sequence_cosines(sites: Sequence[Site]) -> dict[str, Floats]:
     """Mean cosines of two tokens of a sample, and of two samples' tokens at the same position."""
     found = {name: np.full(len(sites), math.nan) for name in ("token_cosine", "sample_cosine")}
-    for name, field in (("token_cosine", "token_gram"), ("sample_cosine", "position_gram")):
-        grams = [(layer, gram) for layer, site in enumerate(sites) if (gram := getattr(site, field)) is not None]
+    for name, held in (("token_cosine", "token_gram"), ("sample_cosine", "position_gram")):
+        grams = [(layer, gram) for layer, site in enumerate(sites) if (gram := getattr(site, held)) is not None]
         for layers, stacked in _stacks(grams):
             size = stacked.shape[-1]
             if size > 1:
