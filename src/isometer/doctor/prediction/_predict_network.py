@@ -37,7 +37,7 @@ _MEMORY = 1e9  # bytes
 
 
 def predict_network(
-    network: ExtractedNetwork, examination: Examination, *, runs: int = 32, seed: int = 0, seconds: float = 6.0
+    network: ExtractedNetwork, examination: Examination, *, runs: int = 32, seed: int = 0, seconds: float = 12.0
 ) -> Prediction:
     """Predict what a probe finds along a network, from the representation it found at the network's start.
 
@@ -49,7 +49,7 @@ def predict_network(
         examination: the probe of the same model.
         runs: number of draws, at least 8; fewer are taken of large networks.
         seed: seed of the draws.
-        seconds: that infinite width should take, by its estimate, which is rather too large; it may take twice that.
+        seconds: that infinite width may take, by an estimate that is rather too large; it is left out for 0.
 
     Returns:
         A `Prediction`. Of sequences its metrics are `rms`, `token_cosine`, `sample_cosine` and, at attention,
@@ -107,7 +107,7 @@ def _chosen(network: ExtractedNetwork, examination: Examination, seconds: float)
             stride = every(examination.samples, MAX_SAMPLES)
             return stride, start[::stride], [f"The prediction is for every {stride}. sample."]
         return stride, start, []
-    while len(start) > 2 and _attention_seconds(network.spec, len(start)) > seconds:
+    while len(start) > 2 and _attention_seconds(network.spec, len(start)) > (seconds / 2 or math.inf):
         start = start[: len(start) // 2]
     if len(start) < examination.samples:
         return stride, start, [f"The prediction is for {len(start)} samples."]
@@ -207,6 +207,8 @@ def _infinite(
     spec: Spec, start: torch.Tensor, reads: OverlayNumbers, places: Places, seconds: float
 ) -> tuple[dict[str, Floats], str]:
     """Numbers at infinite width, or why there are none."""
+    if not seconds:
+        return {}, ""
     samples = len(start)
     problem = uncovered_step(spec, samples)
     if problem is not None:
@@ -214,7 +216,7 @@ def _infinite(
     layers = list(spec.executed_layers())
     full = bool(spec.shape.axes) and (reads.sequence or needs_pairs(spec.composition))
     work = theory_work(layers, Layout(samples, spec.shape.axes, full), slopes=False, kept=True)
-    if work.seconds + _attention_seconds(spec, samples) * reads.sequence > 2 * seconds or work.memory > _MEMORY:
+    if work.seconds + _attention_seconds(spec, samples) * reads.sequence > seconds or work.memory > _MEMORY:
         return {}, "Infinite width is left out, for the cost."
     width = 1 + max((column for _, column in places.values()), default=-1)
     out = {name: np.full(width, math.nan) for name in reads.names}
