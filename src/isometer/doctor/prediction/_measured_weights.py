@@ -33,6 +33,7 @@ class MeasuredWeights:
         self._numbers: dict[str, Numbers] = {}
         matrices = [numbers for step in trace for numbers in self._matrices(step)]
         self._pooled = _pooled({(one.count, one.mean_square) for one in matrices})
+        self._biases = self._pooled_biases(trace)
 
     def _matrices(self, step: TraceStep) -> list[Numbers]:
         if step.kind != "weight" and "in_proj_weight" not in step.held:
@@ -43,6 +44,21 @@ class MeasuredWeights:
         held = step.held.get("weight")
         found = None if held is None or not (held.name or held.numbers) else self.numbers(step, "weight")
         return [] if found is None else [found]
+
+    def _pooled_biases(self, trace: Sequence[TraceStep]) -> dict[tuple[int, ...], dict[tuple[int, float], float]]:
+        """Root mean squares of biases, by the shape of the weights before them: few entries tell little apart."""
+        alike: dict[tuple[int, ...], set[tuple[int, float]]] = {}
+        for step in trace:
+            held = step.held.get("bias")
+            if step.kind == "weight" and held is not None and (held.name or held.numbers):
+                found = self.numbers(step, "bias")
+                assert found is not None
+                alike.setdefault(self._shape(step), set()).add((found.count, found.mean_square))
+        return {shape: _pooled(biases) for shape, biases in alike.items()}
+
+    def _shape(self, step: TraceStep) -> tuple[int, ...]:
+        found = self.numbers(step, "weight")
+        return () if found is None else found.shape
 
     def packed(self, step: TraceStep) -> list[Numbers]:
         """The weights of queries, keys and values that are held as one matrix."""
@@ -110,7 +126,10 @@ class MeasuredWeights:
     def bias(self, step: TraceStep, role: str = "bias") -> float:
         """Mean square of a bias, 0 without one."""
         found = self.numbers(step, role)
-        return 0.0 if found is None else rounded(found.mean_square)
+        if found is None or role != "bias":
+            return 0.0 if found is None else rounded(found.mean_square)
+        alike = self._biases.get(self._shape(step), {})
+        return rounded(alike.get((found.count, found.mean_square), math.sqrt(found.mean_square)) ** 2)
 
     def factor(self, step: TraceStep, role: str) -> float:
         """The number that a vector multiplies by, with its sign; its root mean square where entries differ."""
