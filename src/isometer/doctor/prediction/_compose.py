@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from isometer.doctor.prediction._expressions import expression, written_norm
 from isometer.doctor.prediction._measured_weights import MeasuredWeights, NotInLanguage, rounded
 from isometer.doctor.prediction._read_attention import MOVES, PRODUCTS_OF_WEIGHTS, AttentionReader
-from isometer.doctor.prediction._waists import Ways
+from isometer.doctor.prediction._waists import Routes
 from isometer.doctor.probe._sites import ADDITIONS
 from isometer.doctor.probe._trace import TraceStep
 from isometer.errors import IsometerError
@@ -42,7 +42,7 @@ class Composer:
         samples: in the batch.
     """
 
-    def __init__(self, trace: Sequence[TraceStep], ways: Ways, weights: MeasuredWeights, samples: int) -> None:
+    def __init__(self, trace: Sequence[TraceStep], ways: Routes, weights: MeasuredWeights, samples: int) -> None:
         self._trace, self._ways, self._weights, self._samples = trace, ways, weights, samples
         self._reader = AttentionReader(trace, ways, weights)
         self._seen = _uses(trace)

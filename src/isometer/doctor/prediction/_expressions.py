@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from isometer.activations import activation
-from isometer.doctor.prediction._waists import Ways
+from isometer.doctor.prediction._waists import Routes
 from isometer.doctor.probe._trace import TraceStep
 from isometer.errors import IsometerError
 
@@ -20,7 +20,7 @@ _SUMS = frozenset({"add", "__add__", "__radd__", "sub", "__sub__", "__rsub__", "
 _LONGEST = 40  # steps of an activation that is written out
 
 
-def expression(trace: Sequence[TraceStep], ways: Ways, end: int, start: int) -> str | None:
+def expression(trace: Sequence[TraceStep], ways: Routes, end: int, start: int) -> str | None:
     """What the steps from one to another compute entry by entry, in the words of the registry; `None` if they do more.
 
     Example:
@@ -39,7 +39,7 @@ def expression(trace: Sequence[TraceStep], ways: Ways, end: int, start: int) -> 
     return None if text is None else _named(text)
 
 
-def _text(trace: Sequence[TraceStep], ways: Ways, node: int, start: int) -> str | None:
+def _text(trace: Sequence[TraceStep], ways: Routes, node: int, start: int) -> str | None:
     if node == start:
         return "x"
     step, read = trace[node], ways.reads[node]
@@ -93,7 +93,7 @@ def _named(text: str) -> str | None:
     return text
 
 
-def written_norm(trace: Sequence[TraceStep], ways: Ways, node: int) -> tuple[int, float, bool] | None:
+def written_norm(trace: Sequence[TraceStep], ways: Routes, node: int) -> tuple[int, float, bool] | None:
     """What a step normalises over the features, ε, and whether it subtracts the mean; `None` if it is no norm.
 
     `x · rsqrt(mean(x²) + ε)`, `x / sqrt(…)` and the same of `x − mean(x)`.
@@ -116,7 +116,7 @@ def written_norm(trace: Sequence[TraceStep], ways: Ways, node: int) -> tuple[int
     return None
 
 
-def _root(trace: Sequence[TraceStep], ways: Ways, node: int, *, inverse: bool) -> int | None:
+def _root(trace: Sequence[TraceStep], ways: Routes, node: int, *, inverse: bool) -> int | None:
     step, read = trace[node], ways.reads[node]
     if len(read) != 1:
         return None
@@ -128,7 +128,7 @@ def _root(trace: Sequence[TraceStep], ways: Ways, node: int, *, inverse: bool) -
     return read[0] if step.name == "sqrt" or exponent == 0.5 else None
 
 
-def _eps(trace: Sequence[TraceStep], ways: Ways, node: int) -> tuple[int, float]:
+def _eps(trace: Sequence[TraceStep], ways: Routes, node: int) -> tuple[int, float]:
     step = trace[node]
     if step.name in _SUMS and "number" in step.settings and len(ways.reads[node]) == 1:
         return ways.reads[node][0], float(step.settings["number"])
@@ -140,7 +140,7 @@ def _last_axis(step: TraceStep) -> bool:
     return axes is not None and tuple(axes) in ((-1,), (len(step.read_shape) - 1,)) and bool(step.settings["keepdim"])
 
 
-def _mean_square(trace: Sequence[TraceStep], ways: Ways, node: int) -> int | None:
+def _mean_square(trace: Sequence[TraceStep], ways: Routes, node: int) -> int | None:
     step, read = trace[node], ways.reads[node]
     if step.name == "var" and len(read) == 1 and _last_axis(step):
         return read[0]
@@ -153,7 +153,7 @@ def _mean_square(trace: Sequence[TraceStep], ways: Ways, node: int) -> int | Non
     return inner[0] if square.name in _PRODUCTS and len(inner) == 2 and inner[0] == inner[1] else None
 
 
-def _centred(trace: Sequence[TraceStep], ways: Ways, node: int) -> int | None:
+def _centred(trace: Sequence[TraceStep], ways: Routes, node: int) -> int | None:
     """What a step subtracts the mean over features from."""
     step, read = trace[node], ways.reads[node]
     if step.name not in ("sub", "__sub__") or len(read) != 2:

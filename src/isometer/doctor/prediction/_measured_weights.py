@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from isometer.doctor.probe._trace import Numbers, TraceStep, numbers_of
+from isometer.doctor.probe._trace import Held, Numbers, TraceStep, numbers_of
 
 Tensor = torch.Tensor
 _DISTINCT = 5.0  # standard deviations by which weights differ before they count as of different laws
@@ -39,18 +39,17 @@ class MeasuredWeights:
         if step.kind != "weight" and "in_proj_weight" not in step.held:
             return []
         if "in_proj_weight" in step.held:
-            output = self.numbers(step, "out_proj_weight")
+            known = _known(step.held.get("out_proj_weight"))
+            output = self.numbers(step, "out_proj_weight") if known else None
             return [*self.packed(step), *([] if output is None else [output])]
-        held = step.held.get("weight")
-        found = None if held is None or not (held.name or held.numbers) else self.numbers(step, "weight")
+        found = self.numbers(step, "weight") if _known(step.held.get("weight")) else None
         return [] if found is None else [found]
 
     def _pooled_biases(self, trace: Sequence[TraceStep]) -> dict[tuple[int, ...], dict[tuple[int, float], float]]:
         """Root mean squares of biases, by the shape of the weights before them: few entries tell little apart."""
         alike: dict[tuple[int, ...], set[tuple[int, float]]] = {}
         for step in trace:
-            held = step.held.get("bias")
-            if step.kind == "weight" and held is not None and (held.name or held.numbers):
+            if step.kind == "weight" and all(_known(step.held.get(role)) for role in ("weight", "bias")):
                 found = self.numbers(step, "bias")
                 assert found is not None
                 alike.setdefault(self._shape(step), set()).add((found.count, found.mean_square))
@@ -137,6 +136,10 @@ class MeasuredWeights:
         if found is None:
             return 1.0
         return rounded(math.sqrt(found.mean_square)) if found.constant is None else found.constant
+
+
+def _known(held: Held | None) -> bool:
+    return held is not None and bool(held.name or held.numbers)
 
 
 def rounded(value: float) -> float:

@@ -16,7 +16,7 @@ from torch import nn
 
 from isometer.doctor.prediction._compose import Composer, Piece
 from isometer.doctor.prediction._measured_weights import MeasuredWeights, NotInLanguage
-from isometer.doctor.prediction._waists import Ways, ways
+from isometer.doctor.prediction._waists import Routes, ways
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._reductions import TOKEN_SAMPLES, every
 from isometer.doctor.probe._trace import TraceStep
@@ -143,7 +143,7 @@ def network_of(model: nn.Module, examination: Examination) -> ExtractedNetwork |
 Run = list[tuple[int, Piece]]
 
 
-def _runs(composer: Composer, routes: Ways, end: int) -> tuple[list[Run], dict[int, str]]:
+def _runs(composer: Composer, routes: Routes, end: int) -> tuple[list[Run], dict[int, str]]:
     """Pieces one after the other, from the input, cut where the language has none; and why, by the step of the cut."""
     runs: list[Run] = [[]]
     reasons: dict[int, str] = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from isometer.doctor.prediction._expressions import written_norm
 from isometer.doctor.prediction._measured_weights import MeasuredWeights, NotInLanguage, rounded
-from isometer.doctor.prediction._waists import Ways
+from isometer.doctor.prediction._waists import Routes
 from isometer.doctor.probe._trace import TraceStep
 from isometer.spec import Attention, Bias, Step
 
@@ -40,7 +40,7 @@ class _Side:
 class AttentionReader:
     """Reads the attention that ends in a step of a trace."""
 
-    def __init__(self, trace: Sequence[TraceStep], ways: Ways, weights: MeasuredWeights) -> None:
+    def __init__(self, trace: Sequence[TraceStep], ways: Routes, weights: MeasuredWeights) -> None:
         self._trace, self._ways, self._weights = trace, ways, weights
         self.drops_bias = False  # small biases of queries or keys were left out
 

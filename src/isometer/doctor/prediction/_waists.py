@@ -16,7 +16,7 @@ _QUERY_KEY_VALUE = frozenset({"scaled_dot_product_attention", "multi_head_attent
 
 
 @dataclass(frozen=True, eq=False)
-class Ways:
+class Routes:
     """Of each step of a trace what it reads on the way from the input, and where its ways part.
 
     Attributes:
@@ -43,7 +43,7 @@ class Ways:
         return found
 
 
-def ways(trace: Sequence[TraceStep]) -> Ways:
+def ways(trace: Sequence[TraceStep]) -> Routes:
     """Follow what each step reads.
 
     Example:
@@ -70,7 +70,7 @@ def ways(trace: Sequence[TraceStep]) -> Ways:
         parting.append(nearest)
         rank.append(0 if nearest < 0 else rank[nearest] + 1)
         depth.append(max((depth[one] for one in own), default=0) + (step.kind == "weight"))
-    return Ways(tuple(reads), tuple(fixed), tuple(parting), tuple(depth))
+    return Routes(tuple(reads), tuple(fixed), tuple(parting), tuple(depth))
 
 
 def _common(one: int, two: int, parting: Sequence[int], rank: Sequence[int]) -> int:

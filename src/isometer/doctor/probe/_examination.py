@@ -256,9 +256,14 @@ def tabulate(
     invariant = [one for one in of_samples if one.scaling == "invariant"]
     if invariant:
         _evaluate(values, [(i, site.gram) for i, site in enumerate(sites) if site.gram is not None], invariant)
-    if of_tokens:
+    if of_tokens or wanted("token_cosine"):
+        values["token_cosine"] = np.full(len(sites), math.nan)
         tokens = [(i, site.token_gram) for i, site in enumerate(sites) if site.token_gram is not None]
-        _evaluate(values, tokens, of_tokens)
+        _evaluate(values, tokens, of_tokens, cosine="token_cosine")
+    if wanted("sample_cosine"):
+        values["sample_cosine"] = np.full(len(sites), math.nan)
+        across = [(i, site.position_gram) for i, site in enumerate(sites) if site.position_gram is not None]
+        _evaluate(values, across, [], cosine="sample_cosine")
     for one in of_samples:
         if one.scaling != "invariant":
             values[one.name][:] = [_at_own_scale(one, site) for site in sites]
@@ -269,8 +274,6 @@ def tabulate(
     if only is None or "headroom" in only:
         values.update(_headrooms(sites))
     values.update({name: _read(sites, field) for name, field in _OF_SITES.items() if wanted(name)})
-    if wanted("token_cosine", "sample_cosine"):
-        values.update(_sequence_cosines(sites))
     if wanted("principled_gain"):
         values["principled_gain"] = np.array([_principled(site) for site in sites])
     if wanted(*_of_gradients()):
@@ -295,18 +298,14 @@ def _headrooms(sites: Sequence[Site]) -> dict[str, Floats]:
     return values
 
 
-def _sequence_cosines(sites: Sequence[Site]) -> dict[str, Floats]:
-    """Mean cosines of two tokens of a sample, and of two samples' tokens at the same position."""
-    found = {name: np.full(len(sites), math.nan) for name in ("token_cosine", "sample_cosine")}
-    for name, held in (("token_cosine", "token_gram"), ("sample_cosine", "position_gram")):
-        grams = [(layer, gram) for layer, site in enumerate(sites) if (gram := getattr(site, held)) is not None]
-        for layers, stacked in _stacks(grams):
-            size = stacked.shape[-1]
-            if size > 1:
-                cosines = _cosines(stacked.double())
-                off = cosines.sum((-2, -1)) - cosines.diagonal(dim1=-2, dim2=-1).sum(-1)
-                found[name][layers] = (off / (size * (size - 1))).mean(-1).cpu().numpy()
-    return found
+def _mean_cosines(grams: torch.Tensor) -> torch.Tensor:
+    """Mean cosines of two different vectors of Gram matrices `(…, k, k)`; a vector of no length has the cosine 0."""
+    squares = grams.diagonal(dim1=-2, dim2=-1)
+    inverse = torch.where(squares > 0, squares, torch.inf).rsqrt()
+    size = grams.shape[-1]
+    # The sum over all pairs as one product per matrix, without the matrix of cosines.
+    total = ((grams @ inverse[..., None])[..., 0] * inverse).double().sum(-1)
+    return (total - (squares > 0).sum(-1)) / (size * (size - 1))
 
 
 def _of_gradients() -> tuple[str, ...]:
@@ -392,9 +391,19 @@ def _at_own_scale(metric: Metric, site: Site) -> float:
     return float(metric.at_scale(float(metric.of_gram(gram)), site.exponent * math.log(2.0)))
 
 
-def _evaluate(values: dict[str, Floats], grams: Sequence[tuple[int, torch.Tensor]], metrics: Sequence[Metric]) -> None:
+def _evaluate(
+    values: dict[str, Floats],
+    grams: Sequence[tuple[int, torch.Tensor]],
+    metrics: Sequence[Metric],
+    *,
+    cosine: str = "",
+) -> None:
     for layers, stacked in _stacks(grams):
         if stacked.shape[-1] < 2:  # nothing to compare
+            continue
+        if cosine:
+            values[cosine][layers] = _mean_cosines(stacked).mean(-1).cpu().numpy()
+        if not metrics:
             continue
         block = max(1, _BLOCK // stacked[0].numel()) if stacked.dim() > 3 else len(layers)
         for start in range(0, len(layers), block):
