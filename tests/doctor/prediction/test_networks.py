@@ -133,3 +133,9 @@ def test_what_the_language_does_not_have_is_said_in_one_line(name: str) -> None:
     reason = why_no_network(model, probe(model, batch))
     assert OUTSIDE[name][2] in reason
     assert "\n" not in reason
+
+
+def test_batch_norm_over_sequences_needs_all_samples() -> None:
+    model = nn.Sequential(nn.Conv1d(3, 8, 3, padding=1), nn.BatchNorm1d(8), nn.ReLU(), nn.Conv1d(8, 8, 3, padding=1))
+    assert extracted(model, torch.randn(4, 3, 10)).text.startswith("input(3, [10]) > conv(3, 8, padding='zeros'")
+    assert "batch norm couples all 6 samples" in why_no_network(model, probe(model, torch.randn(6, 3, 10)))

@@ -121,3 +121,15 @@ def test_large_networks_have_fewer_draws_or_none() -> None:
     large = Spec("input(4096, [512]) > repeat(residual(norm('layer') > dense(16384) > dense(4096)), 48)")
     assert _affordable(small, "gram", 4, 32) == (32, "")
     assert _affordable(large, "gram", 4, 32)[0] == 0
+
+
+@pytest.mark.parametrize("samples", [3, 7, 70])
+def test_the_same_samples_are_measured_and_drawn(samples: int) -> None:
+    """A convolution over sequences, of which the probe keeps every few samples, through orthogonal weights."""
+    first, second = nn.Conv1d(6, 6, 1, bias=False), nn.Conv1d(6, 6, 1, bias=False)
+    for layer in (first, second):
+        nn.init.orthogonal_(layer.weight.data[:, :, 0])
+    x = torch.randn(samples, 6, 10, generator=torch.Generator().manual_seed(0))
+    x = x * torch.linspace(0.2, 3.0, samples)[:, None, None]  # a wrong choice of samples has another size
+    found = predicted(nn.Sequential(first, second), x)
+    assert {metric for metric, _ in found.leaves_band} == set()

@@ -184,6 +184,11 @@ def _described(
         spec = Composition(steps, Shape(start.shape[1], tuple(start.shape[2:])))
     except IsometerError as problem:
         return f"the extracted network is not a spec: {problem}"
+    if chosen > 1 and batch_norms(spec):
+        return (
+            f"batch norm couples all {examination.samples} samples, and the probe keeps sequences of {TOKEN_SAMPLES} — "
+            f"probe with at most {TOKEN_SAMPLES}"
+        )
     ends, attention = _layers(run, trace)
     if len(ends) != spec.depth or spec.depth < FEWEST:
         return f"the longest run of layers that the language of networks has is {spec.depth}"

@@ -37,11 +37,13 @@ class OverlayNumbers:
         sequence: whether positions are tokens.
         samples: that are read.
         stride: every how many-th sample of the batch that is.
+        batch: samples of the batch.
     """
 
     sequence: bool
     samples: int
     stride: int
+    batch: int
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -60,8 +62,8 @@ class OverlayNumbers:
     def measured(self, site: Site, width: int) -> dict[str, float]:
         """Of a site of the probe whose tokens have `width` features."""
         if not self.sequence:
-            gram = None if site.gram is None else _numbers(site.gram)
-            return {} if gram is None else self._flat(gram / site.features, math.ldexp(1.0, site.exponent))
+            gram = self._kept(site)
+            return {} if gram is None else self._flat(gram, math.ldexp(1.0, site.exponent))
         if site.token_gram is None or site.position_gram is None:
             return self._pooled(site)
         scale = math.ldexp(1.0, site.exponent)
@@ -74,11 +76,20 @@ class OverlayNumbers:
 
     def _pooled(self, site: Site) -> dict[str, float]:
         """Behind a pool there are no tokens, and one vector per sample."""
-        if site.gram is None or len(site.gram) < self.stride * (self.samples - 1) + 1 or len(site.shape) != 2:
+        gram = self._kept(site)
+        if gram is None or len(site.shape) != 2:
             return {}
-        gram = _numbers(site.gram)[:: self.stride, :: self.stride][: self.samples, : self.samples] / site.features
+        gram = gram[: self.samples, : self.samples]
         found = {"rms": math.ldexp(1.0, site.exponent) * math.sqrt(float(np.diag(gram).mean()))}
         return {**found, "sample_cosine": _mean_cosine(gram)} if len(gram) > 1 else found
+
+    def _kept(self, site: Site) -> Floats | None:
+        """Inner products of the samples that are read, where the probe has them."""
+        own = every(self.batch, MAX_SAMPLES)  # the samples whose inner products the probe keeps
+        if site.gram is None or (self.stride % own and self.stride > 1):
+            return None
+        step = max(1, self.stride // own)
+        return _numbers(site.gram)[::step, ::step] / site.features
 
     def _flat(self, gram: Floats, scale: float) -> dict[str, float]:
         found = {"rms": scale * math.sqrt(max(0.0, float(np.trace(gram)) / len(gram)))}

@@ -74,7 +74,7 @@ def predict_network(
     checked_runs(runs)
     spec = network.spec
     stride, start, notes = _chosen(network, examination, seconds)
-    reads = OverlayNumbers(network.is_sequence, len(start), stride)
+    reads = OverlayNumbers(network.is_sequence, len(start), stride, examination.samples)
     places, layers = _places(network, examination)
     measured = _measured(network, examination, reads, places, layers)
     infinite, said = _infinite(spec, start, reads, places, seconds)
@@ -103,7 +103,7 @@ def _chosen(network: ExtractedNetwork, examination: Examination, seconds: float)
     """The samples that are predicted: as many as a few seconds of theory allow, two at least."""
     start, stride = network.start.to(torch.float64), network.chosen
     if not network.is_sequence:
-        if examination.samples > MAX_SAMPLES and not batch_norms(network.spec):
+        if stride == 1 and examination.samples > MAX_SAMPLES and not batch_norms(network.spec):
             stride = every(examination.samples, MAX_SAMPLES)
             return stride, start[::stride], [f"The prediction is for every {stride}. sample."]
         return stride, start, []
