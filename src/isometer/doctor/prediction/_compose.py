@@ -64,9 +64,9 @@ class Composer:
         except NotInLanguage as problem:
             if problem.args[1:]:  # an inner piece has said where
                 raise
-            raise NotInLanguage(f"{self._trace[node].module or 'model'}: {problem}", node) from None
+            raise NotInLanguage(f"{self._trace[node].module or '(model)'}: {problem}", node) from None
         except IsometerError as problem:
-            raise NotInLanguage(f"{self._trace[node].module or 'model'}: {problem}", node) from None
+            raise NotInLanguage(f"{self._trace[node].module or '(model)'}: {problem}", node) from None
 
     def between(self, start: int, end: int) -> Piece:
         """All steps on the ways from one step to another."""

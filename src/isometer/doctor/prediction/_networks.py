@@ -107,7 +107,7 @@ def why_no_network(model: nn.Module, examination: Examination) -> str:
         >>> from isometer.doctor import probe
         >>> model = nn.LSTM(4, 4, batch_first=True)
         >>> why_no_network(model, probe(model, torch.randn(2, 3, 4)))
-        'the language of networks describes no two layers in a row; model: lstm is not in the language of networks'
+        'the language of networks describes no two layers in a row; (model): lstm is not in the language of networks'
     """
     found = network_of(model, examination)
     return found if isinstance(found, str) else ""
@@ -174,7 +174,7 @@ def _described(
     """The network of a run from the first representation on that was kept, or why there is none."""
     place = next((at for at, (_, piece) in enumerate(run) if _usable(piece.source, run[at:], trace, examination)), None)
     if place is None:
-        return f"{trace[run[0][0]].module or 'model'}: the probe keeps representations near the input only"
+        return f"{trace[run[0][0]].module or '(model)'}: the probe keeps representations near the input only"
     run = run[place:]
     source = run[0][1].source
     held = examination.early[source]
@@ -191,7 +191,7 @@ def _described(
         )
     ends, attention = _layers(run, trace)
     if len(ends) != spec.depth or spec.depth < FEWEST:
-        return f"the longest run of layers that the language of networks has is {spec.depth}"
+        return ""
     before = _before(source, trace, reasons)
     after = next((reasons[node] for node in sorted(reasons) if node > run[-1][0]), "")
     rest = tuple(text for text in (after and f"It ends before {after}", before) if text)

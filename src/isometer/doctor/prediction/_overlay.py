@@ -21,7 +21,7 @@ def overlay(model: nn.Module, examination: Examination, *, seed: int = 0) -> tup
         >>> from isometer.doctor import probe
         >>> model = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
         >>> overlay(model, probe(model, torch.eye(2, 8)))[1]
-        'the longest run of equal layers has 1; a chain has at least 3'
+        'the model has 1 layer of weights on (samples, features); a chain has at least 3'
     """
     chain = chain_of(model, examination, quick=True)
     if isinstance(chain, ExtractedChain):

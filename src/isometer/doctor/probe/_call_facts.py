@@ -60,8 +60,8 @@ def rotation_of(table: Tensor) -> tuple[float, ...]:
     """By how much each feature turns per position, if a table `(…, positions, features)` has the cosines of that.
 
     Example:
-        >>> rotation_of(torch.outer(torch.arange(3.0), torch.tensor([1.0, 0.5])).cos())
-        (1.0, 0.5)
+        >>> [round(one, 6) for one in rotation_of(torch.outer(torch.arange(3.0), torch.tensor([1.0, 0.5])).cos())]
+        [1.0, 0.5]
         >>> rotation_of(torch.randn(3, 2))
         ()
     """
