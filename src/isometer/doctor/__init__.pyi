@@ -15,8 +15,12 @@ from .prediction._bands import Band as Band
 from .prediction._extraction import ExtractedChain as ExtractedChain
 from .prediction._extraction import extract as extract
 from .prediction._extraction import why_not as why_not
+from .prediction._networks import ExtractedNetwork as ExtractedNetwork
+from .prediction._networks import extract_network as extract_network
+from .prediction._networks import why_no_network as why_no_network
 from .prediction._predict_chain import Prediction as Prediction
 from .prediction._predict_chain import predict_chain as predict_chain
+from .prediction._predict_network import predict_network as predict_network
 from .probe._examination import Examination as Examination
 from .probe._examine import probe as probe
 from .probe._unseen import Unseen as Unseen

@@ -283,6 +283,7 @@ def _prediction(prediction: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "layers": [int(layer) for layer in prediction["layers"]],
         "metrics": metrics,
         "note": str(prediction.get("note") or ""),
+        "network": str(prediction.get("network") or ""),
         "outside": {name: where(layers) for name, layers in outside.items()},
     }
 

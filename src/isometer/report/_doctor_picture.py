@@ -98,7 +98,16 @@ def _draw(axis: Any, name: str, values: Sequence[float], report: Mapping[str, An
     if predicted is not None:
         at = np.array(report["prediction"]["layers"])
         low, high = (np.array(shown(name, predicted[part]), dtype=float) for part in ("low", "high"))
-        axis.fill_between(at, low, high, color=PALETTE[2], alpha=0.25, linewidth=0, label="expected at this width")
+        given = np.isfinite(low) & np.isfinite(high)
+        axis.fill_between(
+            at[given],
+            low[given],
+            high[given],
+            color=PALETTE[2],
+            alpha=0.25,
+            linewidth=0,
+            label="expected at this width",
+        )
     _mark(axis, report, np.where(seen, curve, np.nan))
     _finish(axis, name, curve[seen])
     if not seen.any():

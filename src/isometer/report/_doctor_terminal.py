@@ -44,6 +44,7 @@ from isometer.report._outlook_words import (
     symptoms,
     trained,
 )
+from isometer.report._prediction_words import prediction_words
 from isometer.report._similarity_words import similarity_words
 from isometer.report._treatment import print_treatment, printable_lines
 
@@ -115,6 +116,10 @@ def print_report(console: Console, report: Mapping[str, Any], *, layers: int | N
         console.print(Text("\nThe layers of the treated model", style="bold"))
     if table["layers"] and layers != 0:
         _print_layers(console, table, flagged, layers)
+    predicted = prediction_words(report)
+    if predicted:
+        console.print(Text("\nTheory and measurement", style="dim"))
+        _print_dim(console, predicted)
     notes = run_notes(report)
     if notes:
         console.print(Text("\nWhat was run", style="dim"))

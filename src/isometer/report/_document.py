@@ -123,6 +123,7 @@ class _Prediction(msgspec.Struct):
     layers: list[_Count] = []
     metrics: dict[str, _Band] | None = None
     note: str | None = ""
+    network: str | None = ""
 
 
 class _Grams(msgspec.Struct):
@@ -224,6 +225,7 @@ class _PagePrediction(msgspec.Struct):
     metrics: dict[str, _PageBand]
     infinite: dict[str, list[Number]] = {}
     leaves_band: list[_Outside] = []
+    network: str | None = ""
 
 
 class _PageRun(msgspec.Struct):

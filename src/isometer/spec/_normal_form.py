@@ -52,7 +52,7 @@ def normal_form(steps: Sequence[Step], shape: Shape) -> tuple[Step, ...]:
     """
     if length(steps) > _LONGEST:
         return _without_nothing(steps)
-    return _rolled(_without_nothing(executed(steps, shape)[0]))
+    return rolled(_without_nothing(executed(steps, shape)[0]))
 
 
 def _without_nothing(steps: Sequence[Step]) -> tuple[Step, ...]:
@@ -102,7 +102,13 @@ def _canonical(text: str) -> str:
     return text if text.startswith("import:") else str(phi.expression)
 
 
-def _rolled(steps: Sequence[Step]) -> tuple[Step, ...]:
+def rolled(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """What is written turn by turn, as repeats.
+
+    Example:
+        >>> rolled((Act("relu"), Scaling(2.0), Act("relu"), Scaling(2.0)))[0].times
+        2
+    """
     numbers: dict[Step, int] = {}
     tokens = [numbers.setdefault(step, len(numbers)) for step in steps]
     found: list[Step] = []
@@ -110,7 +116,7 @@ def _rolled(steps: Sequence[Step]) -> tuple[Step, ...]:
     while at < len(tokens):
         period, times = _longest_run(tokens, at)
         body = tuple(_rolled_inside(step) for step in steps[at : at + period])
-        found.extend(body if times == 1 else (Repeat(_rolled(body) if period > 1 else body, times),))
+        found.extend(body if times == 1 else (Repeat(rolled(body) if period > 1 else body, times),))
         at += period * times
     return tuple(found)
 
@@ -118,9 +124,9 @@ def _rolled(steps: Sequence[Step]) -> tuple[Step, ...]:
 def _rolled_inside(step: Step) -> Step:
     match step:
         case Residual():
-            return replace(step, branch=_rolled(step.branch))
+            return replace(step, branch=rolled(step.branch))
         case Join():
-            return replace(step, branches=tuple(map(_rolled, step.branches)))
+            return replace(step, branches=tuple(map(rolled, step.branches)))
         case _:
             return step
 

@@ -164,7 +164,7 @@ def test_at_most_64_queries_of_8_samples_are_scored(monkeypatch: pytest.MonkeyPa
     shapes = []
     of_scores = _attention.reading_of_scores
     monkeypatch.setattr(
-        _attention, "reading_of_scores", lambda s, a=None: (shapes.append(tuple(s.shape)), of_scores(s, a))[1]
+        _attention, "reading_of_scores", lambda s, a, n: (shapes.append(tuple(s.shape)), of_scores(s, a, n))[1]
     )
     probe(Attention(lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True)), draw(20, 150))
     probe(Attention(written(None, 0.0)), draw(20, 150))

@@ -170,16 +170,14 @@ def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _prediction(subject: Subject, examination: Examination, predict: bool, seed: int) -> tuple[Any, str]:
-    """What theory says about the chain in the model, or why it says nothing."""
+    """What theory says about the network in the model, or why it says nothing."""
     if not predict:
         return None, ""
     if examination.nonfinite_layer is not None:
         return None, "values are not finite"
-    from isometer.doctor.prediction._extraction import ExtractedChain, chain_of
-    from isometer.doctor.prediction._predict_chain import predict_chain
+    from isometer.doctor.prediction._overlay import overlay
 
-    chain = chain_of(subject.original, examination, quick=True)
-    return (predict_chain(chain, examination, seed=seed), "") if isinstance(chain, ExtractedChain) else (None, chain)
+    return overlay(subject.original, examination, seed=seed)
 
 
 def _paired(seed: int) -> Callable[[Any], torch.Tensor]:

@@ -2,5 +2,9 @@ from ._bands import Band as Band
 from ._extraction import ExtractedChain as ExtractedChain
 from ._extraction import extract as extract
 from ._extraction import why_not as why_not
+from ._networks import ExtractedNetwork as ExtractedNetwork
+from ._networks import extract_network as extract_network
+from ._networks import why_no_network as why_no_network
 from ._predict_chain import Prediction as Prediction
 from ._predict_chain import predict_chain as predict_chain
+from ._predict_network import predict_network as predict_network

@@ -76,6 +76,11 @@ def _share(floor: float) -> _Pair:
     return forward, lambda x: 1.0 / (1.0 + _exp(-x))
 
 
+def _fisher(floor: float) -> _Pair:
+    """Of cosines, Fisher's z: near 1 it is the logarithm of what is left."""
+    return (lambda x: np.arctanh(np.clip(x, floor - 1.0, 1.0 - floor))), np.tanh
+
+
 def _above_one(floor: float) -> _Pair:
     return (lambda x: np.log(np.maximum(x - 1.0, floor))), (lambda x: 1.0 + _exp(x))
 
@@ -93,6 +98,8 @@ def _gap(floor: float, samples: int) -> _Pair:
 def _scale(name: str, samples: int, resolution: float) -> _Pair:
     """A scale on which draws are roughly normal, and the way back; what is not resolved is all the same on it."""
     floor = max(resolution, 1e-15)
+    if name in ("token_cosine", "sample_cosine"):
+        return _fisher(floor)
     if not _from_zero(name):
         return (lambda x: x), (lambda x: x)
     if name == "mean_abs_cosine":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._reductions import MAX_SAMPLES
 from isometer.errors import IsometerError
 from isometer.serialize import json_data
-from isometer.spec import Chain
+from isometer.spec import Chain, Spec
 
 Floats = NDArray[np.float64]
 FEWEST = 8
@@ -55,15 +56,17 @@ class Prediction:
         leaves_band: `(metric, layer of the examination)` where the model's own trajectory is outside.
         runs: draws behind the bands.
         note: what was assumed.
+        text: the spec in the language of networks.
     """
 
-    spec: Chain
+    spec: Spec
     layers: tuple[int, ...]
     metrics: dict[str, Band]
     infinite: dict[str, Floats]
     leaves_band: tuple[tuple[str, int], ...]
     runs: int
     note: str
+    text: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON: nan is `None`, infinities are `"inf"` and `"-inf"`."""
@@ -73,6 +76,7 @@ class Prediction:
         }
         return {
             "spec": json.loads(self.spec.to_json()),
+            "network": self.text or str(self.spec),
             "layers": list(self.layers),
             "metrics": bands,
             "infinite": json_data(self.infinite),
@@ -118,8 +122,7 @@ def predict_chain(chain: ExtractedChain, examination: Examination, *, runs: int 
 
     Implements: the prediction side of 001/eq-5.11, 001/eq-5.12, 000/def-layer, 002/eq-5 for a given model.
     """
-    if isinstance(runs, bool) or not isinstance(runs, int) or runs < FEWEST:
-        raise IsometerError(f"runs is {runs!r}; expected a whole number of at least {FEWEST} — a band needs that many")
+    checked_runs(runs)
     places = _places(chain.spec.layers)
     layers = [chain.layers[place] for place in places]
     gram = examination.gram(layers[0])
@@ -133,7 +136,7 @@ def predict_chain(chain: ExtractedChain, examination: Examination, *, runs: int 
     spec = chain.spec
     used, backward = _affordable(spec, len(gram), runs, backward)
     dtypes = {examination.sites[layer].dtype for layer in layers}
-    resolution = _ROUNDING * max((torch.finfo(getattr(torch, dtype)).eps for dtype in dtypes if dtype), default=1e-7)
+    resolution = resolution_of(examination, layers)
     drawn = rollout(
         spec,
         gram,
@@ -160,6 +163,18 @@ def predict_chain(chain: ExtractedChain, examination: Examination, *, runs: int 
         infinite[GRADIENT] = infinite[GRADIENT] + _measured(examination, GRADIENT, layers)[-1]
     note = _note(chain, used, runs, backward)
     return Prediction(spec, tuple(layers), predicted, infinite, tuple(leaves), used, note)
+
+
+def checked_runs(runs: int) -> None:
+    """Refuse fewer draws than a band needs."""
+    if isinstance(runs, bool) or not isinstance(runs, int) or runs < FEWEST:
+        raise IsometerError(f"runs is {runs!r}; expected a whole number of at least {FEWEST} — a band needs that many")
+
+
+def resolution_of(examination: Examination, layers: Sequence[int]) -> float:
+    """The relative precision of what was measured at some layers."""
+    dtypes = {examination.sites[layer].dtype for layer in layers}
+    return _ROUNDING * max((torch.finfo(getattr(torch, dtype)).eps for dtype in dtypes if dtype), default=1e-7)
 
 
 def _places(depth: int) -> list[int]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
-from isometer.doctor.probe._reductions import every
+from isometer.doctor.probe._call_facts import MASKED
+from isometer.doctor.probe._reductions import TOKEN_SAMPLES, every
 from isometer.doctor.probe._tensor_tags import Operation
 from isometer.doctor.probe._trace import TraceStep
 
@@ -26,7 +27,6 @@ ATTENTION = frozenset(
     | {"transformer_encoder_layer_fwd", "native_multi_head_attention"}
 )
 """Operations that are attention or, for a softmax, may be part of one."""
-_MASKED = -5e3  # scores below this are masks: −1e4, −1e9, the smallest number of a dtype, −∞
 _HOPS = 8  # operations between a product and its softmax: scales, masks, views
 
 
@@ -51,6 +51,7 @@ class AttentionReading:
         entropy: of the weights of a query over that of uniform ones, the mean over queries: 1 uniform, 0 one key alone.
         saturated_heads: share of the heads whose entropy is at most 0.1.
         uniform_heads: share of the heads whose entropy is at least 0.99.
+        nats: the entropy itself, the mean over all queries of the samples that token metrics read.
     """
 
     heads: int
@@ -60,17 +61,19 @@ class AttentionReading:
     entropy: float
     saturated_heads: float
     uniform_heads: float
+    nats: float = math.nan
 
 
-def reading_of_scores(scores: Tensor, allowed: Tensor | None = None) -> AttentionReading | None:
+def reading_of_scores(scores: Tensor, allowed: Tensor | None = None, samples: int = 0) -> AttentionReading | None:
     """The reading of scores `(samples, heads, queries, keys)`; `None` where no query has a choice.
 
     Args:
         scores: before the softmax; masks may have been added.
         allowed: where a query may look, of a shape that broadcasts; all that is not masked in the scores unless given.
+        samples: in the batch, if these are all of them or evenly spaced ones.
     """
     scores = scores.detach().float()
-    open_ = scores > _MASKED
+    open_ = scores > MASKED
     if allowed is not None:
         open_ = open_ & allowed
     counts = open_.sum(-1)
@@ -97,7 +100,14 @@ def reading_of_scores(scores: Tensor, allowed: Tensor | None = None) -> Attentio
         float(relative[chosen].mean()),
         float((per_head <= SATURATED).float().mean()),
         float((per_head >= UNIFORM).float().mean()),
+        _nats(torch.where(chosen, entropy, 0.0), samples or scores.shape[0]),
     )
+
+
+def _nats(entropies: Tensor, samples: int) -> float:
+    """The mean over the samples that token metrics read; nan where they are not among those of the reading."""
+    wanted, read = every(samples, TOKEN_SAMPLES), every(samples, MOST_SAMPLES)
+    return float(entropies[:: wanted // read].mean()) if wanted % read == 0 else math.nan
 
 
 def fused_reading(call: Operation) -> AttentionReading | None:
@@ -126,8 +136,9 @@ def softmax_reading(call: Operation, samples: int) -> AttentionReading | None:
         scores = scores.reshape(-1, heads, *scores.shape[1:])
     elif scores.dim() > 4:
         scores = scores.flatten(1, -3)
-    scores = scores[:: every(scores.shape[0], MOST_SAMPLES), :, :: every(scores.shape[2], MOST_QUERIES)]
-    return reading_of_scores(scores)
+    count = scores.shape[0]
+    scores = scores[:: every(count, MOST_SAMPLES), :, :: every(scores.shape[2], MOST_QUERIES)]
+    return reading_of_scores(scores, None, count)
 
 
 def follows_product(trace: Sequence[TraceStep], step: int | None) -> bool:
@@ -177,7 +188,8 @@ def _scored(
         masks: `(samples, heads, queries, keys)`, to be added, or `True` where a query may look.
         causal: whether a query may look at no later key.
     """
-    rows, queries = every(q.shape[0], MOST_SAMPLES), every(q.shape[2], MOST_QUERIES)
+    samples = q.shape[0]
+    rows, queries = every(samples, MOST_SAMPLES), every(q.shape[2], MOST_QUERIES)
     positions = torch.arange(q.shape[2], device=q.device)[::queries]
     q, k = q[::rows, :, ::queries].float(), k[::rows].float()
     if k.shape[1] != q.shape[1]:
@@ -191,7 +203,7 @@ def _scored(
             allowed = part if allowed is None else allowed & part
         else:
             scores = scores + part.float()
-    return reading_of_scores(scores, allowed)
+    return reading_of_scores(scores, allowed, samples)
 
 
 def _multi_head(call: Operation) -> AttentionReading | None:

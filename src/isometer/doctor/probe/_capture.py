@@ -39,7 +39,7 @@ from isometer.doctor.probe._call_sites import code_line
 from isometer.doctor.probe._contractions import summed_axes
 from isometer.doctor.probe._module_stack import ROOT, Frame, Frames, transforming
 from isometer.doctor.probe._recorder import CUSTOM_FUNCTION, TraceRecorder
-from isometer.doctor.probe._reductions import measure, saturated_fraction
+from isometer.doctor.probe._reductions import TOKEN_SAMPLES, every, measure, saturated_fraction
 from isometer.doctor.probe._sites import Draft
 from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, all_tensors, is_parameter, version
 from isometer.doctor.probe._tensor_trees import dense, tensors
@@ -49,6 +49,7 @@ from isometer.doctor.probe._weights import Weights
 from isometer.spec import Norm
 
 Tensor = torch.Tensor
+_MOST_EARLY, _LARGEST_EARLY = 16, 1 << 21  # representations near the input that are kept, and their entries
 _REQUIRES_GRAD: Any = Tensor.requires_grad
 
 
@@ -73,6 +74,7 @@ class Capture(TorchFunctionMode):
         self.loss = math.nan
         self.outputs: tuple[int, ...] = ()  # steps of the trace
         self.missed: tuple[Unseen, ...] = ()  # what `unseen` found, once the pass is over
+        self.early: dict[int, Tensor] = {}  # representations that a prediction may start from, by step
         self.noted: dict[tuple[str, str], None] = {}  # what is not seen, in order, and why
         self._model, self._backward, self._whole = model, backward, whole
         self._samples, self._tokens_first, self._layers = samples, tokens_first, layers
@@ -117,6 +119,7 @@ class Capture(TorchFunctionMode):
             if first:
                 self._measure(site, tensor, tag)
             tag.step = self._recorder.source("input", "input", tensor, 0 if first else None)
+            self._keep(tensor, tag)
         self.sites.append(site)
 
     def __torch_function__(
@@ -218,6 +221,7 @@ class Capture(TorchFunctionMode):
         layer = len(self.sites) if is_site and self._wanted(ROOT if frame is None else frame.place.name) else None
         # Before the outputs get their tags: what is written in place has that of what was read.
         inside = frame is not None and frame.within and bool(tags)
+        self._recorder.place = ROOT if frame is None else frame.place.name
         step = (
             tags[0].step
             if inside
@@ -229,6 +233,7 @@ class Capture(TorchFunctionMode):
             for tensor in tensors(output):
                 self._tags.put(tensor, Tag(tensor, depth, layout, behind, step))
         self._tags.put(first, made)
+        self._keep(first, made)
         if kind is None or not floating:
             return
         self._tags.latest = depth
@@ -239,6 +244,19 @@ class Capture(TorchFunctionMode):
             self._follow(site, call, made, tags[0].site if tags else None, weight, found)
         elif attention is not None and frame is not None:
             frame.attention = attention  # of the module, which will be a site
+
+    def _keep(self, x: Tensor, tag: Tag) -> None:
+        """Keep a representation near the input, once: blocks that a theory describes often begin there."""
+        if not self._whole or tag.depth > 1 or tag.step is None or tag.step in self.early:
+            return
+        if not x.is_floating_point() or x.layout is not torch.strided or len(self.early) >= _MOST_EARLY:
+            return
+        if x.dim() == 3 and x.shape[0] == self._samples:  # samples of a sequence do not mix
+            x = x[:: every(self._samples, TOKEN_SAMPLES)]
+        elif x.dim() < 2 or (x.shape[0] != self._samples and x.shape[1] != self._samples):
+            return
+        if 0 < x.numel() <= _LARGEST_EARLY:
+            self.early[tag.step] = x.detach().clone()
 
     def _attention(self, call: Operation, tags: Sequence[Tag]) -> AttentionReading | None:
         """How an attention spreads; none for a softmax over anything else than products of signals."""

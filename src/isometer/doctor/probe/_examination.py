@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,8 @@ class Examination:
             - every probed metric of `isometer.metrics.METRICS`, also those registered at run time;
             - of the samples' Gram matrix `orthogonality_gap`, `isometry_gap`, `stable_rank`, `effective_rank`,
               `mean_abs_cosine`, `mean_angle_deg`; of tokens within a sample, averaged over a few samples,
-              `token_orthogonality_gap`, `token_stable_rank`, `token_mean_abs_cosine`;
+              `token_orthogonality_gap`, `token_stable_rank`, `token_mean_abs_cosine` and `token_cosine`, the mean
+              with its sign; `sample_cosine`, of two samples' tokens at the same position; `attention_entropy` in nats;
             - `rms`, `max_abs`; `overflow_headroom` (factors of ten from the largest entry to the largest number) and
               `underflow_headroom` (from the smallest normal number to the rms) of the site's own dtype, and the same
               with `_float16` and `_bfloat16`;
@@ -70,6 +71,8 @@ class Examination:
         outputs: the steps of the trace that made what the model returns.
         unseen: parts of the model that were not examined, and why.
         loss: its value, and the size of its gradient where the model ends.
+        early: representations before and behind the first weights, by step of the trace: what a prediction starts from.
+            Of sequences they are those of the samples that token metrics read.
     """
 
     sites: tuple[Site, ...]
@@ -83,6 +86,7 @@ class Examination:
     outputs: tuple[int, ...] = ()
     unseen: tuple[Unseen, ...] = ()
     loss: LossReading = field(default_factory=LossReading)
+    early: Mapping[int, torch.Tensor] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -186,6 +190,7 @@ _OF_SITES = {
     "weight_isometry_gap": "weight_isometry_gap",
     "output_gradient_log_norm": "output_log_norm",
     "gradient_log_norm": "weight_log_norm",
+    "attention_entropy": "attention_entropy",
 }
 
 
@@ -251,9 +256,14 @@ def tabulate(
     invariant = [one for one in of_samples if one.scaling == "invariant"]
     if invariant:
         _evaluate(values, [(i, site.gram) for i, site in enumerate(sites) if site.gram is not None], invariant)
-    if of_tokens:
+    if of_tokens or wanted("token_cosine"):
+        values["token_cosine"] = np.full(len(sites), math.nan)
         tokens = [(i, site.token_gram) for i, site in enumerate(sites) if site.token_gram is not None]
-        _evaluate(values, tokens, of_tokens)
+        _evaluate(values, tokens, of_tokens, cosine="token_cosine")
+    if wanted("sample_cosine"):
+        values["sample_cosine"] = np.full(len(sites), math.nan)
+        across = [(i, site.position_gram) for i, site in enumerate(sites) if site.position_gram is not None]
+        _evaluate(values, across, [], cosine="sample_cosine")
     for one in of_samples:
         if one.scaling != "invariant":
             values[one.name][:] = [_at_own_scale(one, site) for site in sites]
@@ -286,6 +296,16 @@ def _headrooms(sites: Sequence[Site]) -> dict[str, Floats]:
             values[f"overflow_headroom{suffix}"] = np.log10(top) - np.log10(largest)
             values[f"underflow_headroom{suffix}"] = np.log10(rms) - np.log10(bottom)
     return values
+
+
+def _mean_cosines(grams: torch.Tensor) -> torch.Tensor:
+    """Mean cosines of two different vectors of Gram matrices `(…, k, k)`; a vector of no length has the cosine 0."""
+    squares = grams.diagonal(dim1=-2, dim2=-1)
+    inverse = torch.where(squares > 0, squares, torch.inf).rsqrt()
+    size = grams.shape[-1]
+    # The sum over all pairs as one product per matrix, without the matrix of cosines.
+    total = ((grams @ inverse[..., None])[..., 0] * inverse).double().sum(-1)
+    return (total - (squares > 0).sum(-1)) / (size * (size - 1))
 
 
 def _of_gradients() -> tuple[str, ...]:
@@ -371,9 +391,19 @@ def _at_own_scale(metric: Metric, site: Site) -> float:
     return float(metric.at_scale(float(metric.of_gram(gram)), site.exponent * math.log(2.0)))
 
 
-def _evaluate(values: dict[str, Floats], grams: Sequence[tuple[int, torch.Tensor]], metrics: Sequence[Metric]) -> None:
+def _evaluate(
+    values: dict[str, Floats],
+    grams: Sequence[tuple[int, torch.Tensor]],
+    metrics: Sequence[Metric],
+    *,
+    cosine: str = "",
+) -> None:
     for layers, stacked in _stacks(grams):
         if stacked.shape[-1] < 2:  # nothing to compare
+            continue
+        if cosine:
+            values[cosine][layers] = _mean_cosines(stacked).mean(-1).cpu().numpy()
+        if not metrics:
             continue
         block = max(1, _BLOCK // stacked[0].numel()) if stacked.dim() > 3 else len(layers)
         for start in range(0, len(layers), block):

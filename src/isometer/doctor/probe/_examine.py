@@ -149,6 +149,7 @@ def examine(
     trace: tuple[TraceStep, ...] = ()
     outputs: tuple[int, ...] = ()
     missed: tuple[Unseen, ...] = ()
+    early: dict[int, Tensor] = {}
     lost: int | None = None
     cotangents: Tensor | None = None
     end = LossReading()
@@ -186,6 +187,7 @@ def examine(
         read = [site.finished(backward.reading(site)) for site in capture.sites]
         if not found:
             found, trace, missed, outputs = read, tuple(capture.trace), capture.missed, capture.outputs
+            early = capture.early
             end = LossReading(capture.loss, loss is None or math.isfinite(capture.loss), backward.output_norms)
             # Backward goes from the end: the largest layer is the first one met.
             lost = max((layer for layer, site in enumerate(found) if site.gradient_lost), default=None)
@@ -199,7 +201,7 @@ def examine(
     found = [_of_original(site, subject) for site in found]
     broken = next((layer for layer, site in enumerate(found) if not site.finite), None)
     values = tabulate(found, cotangents) if once is None else LazyColumns(found, cotangents)
-    return Examination(tuple(found), values, broken, lost, used, samples, seed, trace, outputs, missed, end)
+    return Examination(tuple(found), values, broken, lost, used, samples, seed, trace, outputs, missed, end, early)
 
 
 def _of_original(site: Site, subject: Subject) -> Site:

@@ -24,6 +24,7 @@ class ValueReading:
         exponent: of that power of two.
         features: entries per sample, what the inner products are divided by.
         token_gram: the same of tokens within a few samples, `(samples, tokens, tokens)`.
+        position_gram: the same of those samples at each of those tokens, `(tokens, samples, samples)`.
         rms: root mean square.
         largest: largest modulus.
         finite: whether all entries are.
@@ -37,6 +38,7 @@ class ValueReading:
     exponent: int = 0
     features: int = 1
     token_gram: torch.Tensor | None = None
+    position_gram: torch.Tensor | None = None
     rms: float = math.nan
     largest: float = math.nan
     finite: bool = True

@@ -10,6 +10,7 @@ from torch import nn
 
 from isometer.activations._names import Found
 from isometer.doctor.probe import _sites as room
+from isometer.doctor.probe._call_facts import facts_of, mask_of, rotation_of
 from isometer.doctor.probe._module_stack import Frame
 from isometer.doctor.probe._tensor_tags import Operation, Tag, Tags, is_parameter
 from isometer.doctor.probe._trace import Held, TraceStep, constant, numbers_of
@@ -42,13 +43,18 @@ class TraceRecorder:
     def __init__(self, model: nn.Module, tags: Tags, *, whole: bool) -> None:
         self.steps: list[TraceStep] = []
         self._tags, self._whole = tags, whole
+        self.place = ""  # path of the module that runs
         self.gap = False  # something ran that was not announced: what comes from nowhere may come from it
         self._of_nodes: dict[int, int] = {}  # steps by the number of the node of the graph that made the tensor
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
 
     def source(self, name: str, kind: str, tensor: Tensor, layer: int | None = None) -> int:
         """A step that reads nothing: an input, or what comes from nowhere that was seen."""
-        return self._remember(tensor, self._add(TraceStep(name, kind, layer=layer, shape=_shape(tensor))))
+        angles = rotation_of(tensor) if kind == "other" and self._whole and not tensor.is_nested else ()
+        settings = {"rotation": angles} if angles else {}
+        return self._remember(
+            tensor, self._add(TraceStep(name, kind, layer=layer, shape=_shape(tensor), settings=settings))
+        )
 
     def module(
         self,
@@ -149,7 +155,7 @@ class TraceRecorder:
         return step
 
     def _add(self, step: TraceStep) -> int:
-        self.steps.append(step)
+        self.steps.append(step._replace(module=self.place))
         return len(self.steps) - 1
 
     def _step(
@@ -180,6 +186,15 @@ class TraceRecorder:
         elif kind is None:
             settings, held = self._scale(name, call) if len(read) == 1 else ({}, {})
             kind = "scale" if settings or held else "other"
+            if kind == "other" and self._whole and name in _PRODUCTS_BY_NUMBERS and len(read) == 1:
+                settings = self._rotation(call)
+        if self._whole:
+            settings = {**facts_of(name, call), **settings}
+            if "parameters" in settings:
+                given_parts = settings.pop("parameters")
+                held = {role: self._hold(one, False) for role, one in given_parts.items() if one is not None}
+            elif kind == "other" and name in room.ADDITIONS and len(read) == 1 and "number" not in settings:
+                settings["mask"] = self._added(call)
         first = bool(given) and self._tags.of(given[0]) is not None
         shape = _shape(given[0]) if given else ()
         return TraceStep(name, kind, read, layer, _shape(call.output), shape, first, activation, settings, held)
@@ -188,8 +203,13 @@ class TraceRecorder:
         """Weights, or a product of two things that come from the input."""
         if not isinstance(weight, Tensor):
             return ("product" if name in room.PRODUCTS else "weight"), {}, {}
+        if name == "addmm" or name in room.CONVOLUTIONS:
+            bias = call.argument(0, "input") if name == "addmm" else call.argument(2, "bias")
+            both = {"weight": weight, "bias": bias}
+            named = {role: self._hold(one, False) for role, one in both.items() if isinstance(one, Tensor)}
+            return "weight", {"second": call.given[-1] is weight}, named
         if (name != "linear" and name not in MATRIX_PRODUCTS) or weight.dim() != 2:
-            return "weight", {}, {}
+            return "weight", {}, {"table": self._hold(weight, False)} if name == "embedding" else {}
         flat = call.output.dim() == 2 and call.given[0].dim() == 2
         held = {"weight": self._hold(weight, flat, transposed=name != "linear")}
         bias = call.argument(2, "bias") if name == "linear" else None
@@ -235,6 +255,17 @@ class TraceRecorder:
         else:
             number = float(other) if isinstance(other, (int, float)) else None
         return ({}, {}) if number is None else ({"factor": number, **power}, {})
+
+    def _rotation(self, call: Operation) -> dict[str, Any]:
+        """How a table that a signal is multiplied by turns features, if it does."""
+        tables = [one for one in call.given if self._tags.of(one) is None]
+        angles = rotation_of(tables[0]) if len(tables) == 1 else ()
+        return {"rotation": angles} if angles else {}
+
+    def _added(self, call: Operation) -> str:
+        """What is added to a signal, looked at as a mask."""
+        others = [one for one in call.given if self._tags.of(one) is None]
+        return mask_of(others[0].detach()) if len(others) == 1 and others[0].is_floating_point() else "other"
 
     def _hold(self, tensor: Tensor, wanted: bool, *, transposed: bool = False) -> Held:
         """A parameter by its name, and of a computed tensor what is read of it where that is wanted."""

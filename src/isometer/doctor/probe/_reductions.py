@@ -151,12 +151,15 @@ def measure(x: Tensor, samples: int, *, units: bool = False, channels_first: boo
     else:
         square = float(torch.linalg.vector_norm(single(view))) ** 2
     tokens = _token_view(view, channels_first) if view.dim() > 2 else None
+    several = tokens is not None and tokens.shape[1] > 1
+    across = None if tokens is None else tokens.transpose(0, 1)  # (tokens, samples, features)
     return ValueReading(
         **known,
         gram=gram,
         exponent=exponent,
         features=max(1, count // samples),
-        token_gram=tokens @ tokens.mT if tokens is not None and tokens.shape[1] > 1 else None,
+        token_gram=tokens @ tokens.mT if tokens is not None and several else None,
+        position_gram=across @ across.mT if across is not None and several else None,
         rms=math.ldexp(math.sqrt(square / count), exponent),
     )
 

@@ -170,6 +170,14 @@ class Site:
         return self.value.token_gram
 
     @property
+    def position_gram(self) -> torch.Tensor | None:
+        return self.value.position_gram
+
+    @property
+    def attention_entropy(self) -> float:
+        return math.nan if self.attention is None else self.attention.nats
+
+    @property
     def rms(self) -> float:
         return self.value.rms
 

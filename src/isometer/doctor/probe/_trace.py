@@ -122,6 +122,7 @@ class TraceStep(NamedTuple):
         activation: what the registry calls an activation, `None` for an unknown one.
         settings: numbers that it was given.
         held: tensors that it was given and that do not come from the input.
+        module: path of the module that called it.
     """
 
     name: str
@@ -134,6 +135,7 @@ class TraceStep(NamedTuple):
     activation: str | None = None
     settings: Mapping[str, Any] = {}
     held: Mapping[str, Held] = {}
+    module: str = ""
 
     @property
     def flat(self) -> bool:

@@ -69,7 +69,9 @@ function predicted(metric) {
   const band = report.prediction && report.prediction.metrics[metric.name];
   if (!band) return [];
   const index = new Map(report.prediction.layers.map((layer, i) => [layer, i]));
-  const mine = inOrder([...index.keys()].filter((layer) => layer < count));
+  // Attention and representations are read at different layers: a metric has numbers at some of them.
+  const known = band.mean || band.infinite;
+  const mine = inOrder([...index.keys()].filter((layer) => layer < count && !Number.isNaN(known[index.get(layer)])));
   const at = (values) => mine.map((layer) => values[index.get(layer)]);
   const traces = [];
   if (band.low && band.high) {
