@@ -1,0 +1,278 @@
+"""One training of one size, watched: sizes of activations, of their changes, of gradients and of updates."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.func import functional_call
+
+from isometer.doctor.probe._calling import call
+from isometer.doctor.probe._tensor_trees import dense, map_tensors
+from isometer.doctor.scaling._roles import Role, Roles
+from isometer.doctor.scaling._rules import FIXED, VECTOR
+from isometer.doctor.stress._material import owned
+
+Tensor = torch.Tensor
+MODEL = Role("model", "model")
+STREAM = Role("stream", "stream", repeated=True)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Something that is measured, of the parameters or layers of one role."""
+
+    name: str
+    role: Role
+
+
+@dataclass(eq=False)
+class Record:
+    """One training: by quantity a number per step; several layers of a role as their geometric mean.
+
+    Attributes:
+        values: step 0 is before training; what belongs to an update is filed under the step that it leads to.
+        losses: before each step, and after the last.
+        skip: median cosine between input and output of the repeated blocks, nan where there are none.
+    """
+
+    values: dict[Quantity, list[float]] = field(default_factory=lambda: defaultdict(list))
+    losses: list[float] = field(default_factory=list)
+    skip: float = math.nan
+
+
+@dataclass(eq=False)
+class _Seen:
+    """What one pass shows."""
+
+    inputs: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    outputs: dict[str, Tensor] = field(default_factory=dict)
+    logits: Tensor | None = None
+
+
+def train_and_measure(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer | None,
+    loss: Callable[[nn.Module], Tensor] | None,
+    inputs: Any,
+    roles: Roles,
+    steps: int,
+) -> Record:
+    """Train a model on one batch and measure before, between and after the steps.
+
+    Args:
+        model: is changed.
+        optimizer: of its parameters; None for no steps.
+        loss: of the model on the batch; None for no steps.
+        inputs: of the batch.
+        roles: of the parameters.
+        steps: of the optimizer.
+    """
+    record = Record()
+    owners = _owners(model, roles)
+    first = last = None
+    for step in range(steps + 1):
+        seen = _observed(model, inputs, [*{*owners.values()}], roles.blocks)
+        _activations(record, seen, first, last, owners, roles)
+        first, last = (seen if first is None else first), seen
+        if step == steps or optimizer is None or loss is None:
+            break
+        before = {name: one.detach().clone() for name, one in model.named_parameters()}
+        value = loss(model)
+        record.losses.append(float(value.detach()))
+        if not math.isfinite(record.losses[-1]):
+            break
+        optimizer.zero_grad(set_to_none=True)
+        value.backward()  # type: ignore[no-untyped-call]
+        _add(record, "gradient", roles, {n: p.grad for n, p in model.named_parameters() if p.grad is not None})
+        optimizer.step()
+        _updates(record, model, before, seen, owners, roles)
+    if loss is not None and optimizer is not None and len(record.losses) == steps:
+        with torch.no_grad():
+            record.losses.append(float(loss(model)))
+    return record
+
+
+def rms(tensor: Tensor) -> float:
+    """Root of the mean square, in float64.
+
+    Example:
+        >>> rms(torch.tensor([3.0, 4.0])) ** 2
+        12.5
+    """
+    return math.sqrt(float(tensor.detach().double().square().mean())) if tensor.numel() else math.nan
+
+
+def _owners(model: nn.Module, roles: Roles) -> dict[str, str]:
+    """The module that holds each parameter that is trained."""
+    return {name: name.rpartition(".")[0] for name, one in model.named_parameters() if one.requires_grad}
+
+
+@contextmanager
+def _watching(model: nn.Module, names: Sequence[str], seen: _Seen) -> Iterator[None]:
+    modules, handles = dict(model.named_modules()), []
+
+    def before(name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, arguments: Any, named: Any) -> None:
+            seen.inputs.setdefault(name, (_kept(arguments), _kept(named)))
+
+        return hook
+
+    def after(name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, arguments: Any, output: Any) -> None:
+            found = dense(output)
+            if found:
+                seen.outputs.setdefault(name, found[0].detach().clone())
+
+        return hook
+
+    try:
+        for name in names:
+            handles.append(modules[name].register_forward_pre_hook(before(name), with_kwargs=True))
+            handles.append(modules[name].register_forward_hook(after(name)))
+        yield
+    finally:
+        for one in handles:
+            one.remove()
+
+
+def _kept(tree: Any) -> Any:
+    return map_tensors(lambda tensor: tensor.detach().clone(), tree)
+
+
+def _observed(model: nn.Module, inputs: Any, owners: Sequence[str], blocks: Sequence[str]) -> _Seen:
+    """A pass of its own, with the same random numbers each time: what dropout does is no change."""
+    seen = _Seen()
+    names = [*dict.fromkeys([*owners, *blocks])]
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), _watching(model, names, seen):
+        torch.default_generator.manual_seed(0)
+        found = dense(call(model, owned(inputs)))
+    seen.logits = found[0].detach().clone() if found else None
+    return seen
+
+
+def _activations(
+    record: Record, seen: _Seen, first: _Seen | None, last: _Seen | None, owners: Mapping[str, str], roles: Roles
+) -> None:
+    weights = {owners[name]: name for name in reversed(owners) if roles.of[name].group not in (VECTOR, FIXED)}
+    shown = {weights[name]: one for name, one in seen.outputs.items() if name in weights}
+    _add(record, "activation", roles, shown)
+    if seen.logits is not None:
+        record.values[Quantity("logits", MODEL)].append(rms(seen.logits))
+    _branches(record, seen, roles.blocks)
+    if first is None or last is None:
+        return
+    for word, earlier in (("change", first), ("step_change", last)):
+        moved = {weights[name]: one - earlier.outputs[name] for name, one in seen.outputs.items() if name in weights}
+        _add(record, f"activation_{word}", roles, moved)
+        if seen.logits is not None and earlier.logits is not None:
+            record.values[Quantity(f"logits_{word}", MODEL)].append(rms(seen.logits - earlier.logits))
+        ends = [name for name in roles.blocks if name in seen.outputs]
+        if ends:
+            change = rms(seen.outputs[ends[-1]] - earlier.outputs[ends[-1]])
+            record.values[Quantity(f"stream_{word}", STREAM)].append(change)
+
+
+def _branches(record: Record, seen: _Seen, blocks: Sequence[str]) -> None:
+    added, cosines, last = [], [], None
+    for name in blocks:
+        entered = dense(seen.inputs.get(name))
+        left = seen.outputs.get(name)
+        if left is None:
+            continue
+        last = left
+        if entered and entered[0].shape == left.shape:
+            added.append(rms(left - entered[0]))
+            cosines.append(float(nn.functional.cosine_similarity(left.flatten(), entered[0].flatten(), dim=0)))
+    if last is not None:
+        record.values[Quantity("stream", STREAM)].append(rms(last))
+    if added:
+        record.values[Quantity("branch", STREAM)].append(_geometric(added))
+        if math.isnan(record.skip):
+            record.skip = sorted(cosines)[len(cosines) // 2]
+
+
+def _updates(
+    record: Record,
+    model: nn.Module,
+    before: Mapping[str, Tensor],
+    seen: _Seen,
+    owners: Mapping[str, str],
+    roles: Roles,
+) -> None:
+    now = dict(model.named_parameters())
+    sizes = {name: rms(one) for name, one in before.items()}
+    relative = {n: rms(now[n] - before[n]) / sizes[n] for n in owners if sizes[n] > 0}
+    _add_numbers(record, "relative_update", roles, relative)
+    modules = dict(model.named_modules())
+    effects: dict[str, float] = {}
+    with torch.no_grad():
+        for owner in dict.fromkeys(owners.values()):
+            mine = [name for name, one in owners.items() if one == owner]
+            if owner not in seen.inputs:
+                continue  # never called, or its weights are read by another module
+            effects |= _effects(modules[owner], owner, mine, seen.inputs[owner], before, now, roles)
+    _add_numbers(record, "update", roles, effects)
+
+
+def _effects(
+    module: nn.Module,
+    owner: str,
+    names: Sequence[str],
+    inputs: tuple[Any, Any],
+    before: Mapping[str, Tensor],
+    now: Mapping[str, Tensor],
+    roles: Roles,
+) -> dict[str, float]:
+    """What the update of each parameter changes in the output of its own module, on the module's input."""
+    leaf = next(module.children(), None) is None
+    found = {}
+    changed: Tensor | None = None
+    for name in names:
+        if not leaf and _is_vector_like(roles.of[name]):
+            found[name] = rms(now[name] - before[name])  # its module does much more than add it
+            continue
+        if changed is None:
+            changed = _evaluated(module, {}, inputs)
+        back = _evaluated(module, {name.removeprefix(f"{owner}.") if owner else name: before[name]}, inputs)
+        if changed is not None and back is not None:
+            found[name] = rms(changed - back)
+    return found
+
+
+def _is_vector_like(role: Role) -> bool:
+    return role.group not in ("hidden", "output")
+
+
+def _evaluated(module: nn.Module, weights: dict[str, Tensor], inputs: tuple[Any, Any]) -> Tensor | None:
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        output = functional_call(module, weights, owned(inputs[0]), owned(inputs[1]))
+    found = dense(output)
+    return found[0].detach().clone() if found else None
+
+
+def _add(record: Record, name: str, roles: Roles, tensors: Mapping[str, Tensor]) -> None:
+    _add_numbers(record, name, roles, {one: rms(tensor) for one, tensor in tensors.items()})
+
+
+def _add_numbers(record: Record, name: str, roles: Roles, numbers: Mapping[str, float]) -> None:
+    by_role: dict[Role, list[float]] = defaultdict(list)
+    for parameter, number in numbers.items():
+        by_role[roles.of[parameter]].append(number)
+    for role, found in by_role.items():
+        record.values[Quantity(name, role)].append(_geometric(found))
+
+
+def _geometric(numbers: Sequence[float]) -> float:
+    """The geometric mean of those that are not zero."""
+    positive = [one for one in numbers if one > 0]
+    if not positive or not all(map(math.isfinite, numbers)):
+        return math.nan if not all(map(math.isfinite, numbers)) else 0.0
+    return math.exp(sum(map(math.log, positive)) / len(positive))
