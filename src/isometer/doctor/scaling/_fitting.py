@@ -135,3 +135,13 @@ def slope(logs: Floats, values: Floats) -> tuple[float, float, int]:
 def by_key(exponents: Sequence[Exponent]) -> Mapping[tuple[str, str, str, bool], Exponent]:
     """Exponents of whole groups by axis, quantity, group and whether the parameters repeat."""
     return {(e.axis, e.quantity, e.group, e.repeated): e for e in exponents if e.label == "all"}
+
+
+def curve_of(one: Exponent, records: Sequence[Sequence[Record]]) -> list[float]:
+    """The values that the exponent of a whole group was fitted to, geometric means over seeds, by size."""
+    shared = set.intersection(*(set(_quantities(row)) for row in records))
+    key = (one.quantity, one.group, one.repeated)
+    mine = [q for q in _quantities(records[0]) if q in shared and (q.name, q.role.group, q.role.repeated) == key]
+    if not mine:
+        return []
+    return [float(value) for value in np.exp(_mean([table(q, records) for q in mine]).mean(axis=-1))]

@@ -14,10 +14,12 @@ from torch import nn
 from torch.func import functional_call
 
 from isometer.doctor.probe._calling import call
+from isometer.doctor.probe._examine import probe
 from isometer.doctor.probe._tensor_trees import dense, map_tensors
 from isometer.doctor.scaling._roles import Role, Roles
-from isometer.doctor.scaling._rules import FIXED, VECTOR
+from isometer.doctor.scaling._rules import FIXED, OUTPUT, VECTOR
 from isometer.doctor.stress._material import owned
+from isometer.errors import unknown_name
 
 Tensor = torch.Tensor
 MODEL = Role("model", "model")
@@ -63,6 +65,7 @@ def train_and_measure(
     inputs: Any,
     roles: Roles,
     steps: int,
+    metrics: Sequence[str] = (),
 ) -> Record:
     """Train a model on one batch and measure before, between and after the steps.
 
@@ -73,6 +76,7 @@ def train_and_measure(
         inputs: of the batch.
         roles: of the parameters.
         steps: of the optimizer.
+        metrics: further measurements of `isometer.probe`, by site.
     """
     record = Record()
     owners = _owners(model, roles)
@@ -80,6 +84,7 @@ def train_and_measure(
     for step in range(steps + 1):
         seen = _observed(model, inputs, [*{*owners.values()}], roles.blocks)
         _activations(record, seen, first, last, owners, roles)
+        _sites(record, model, inputs, metrics)
         first, last = (seen if first is None else first), seen
         if step == steps or optimizer is None or loss is None:
             break
@@ -93,6 +98,7 @@ def train_and_measure(
         _add(record, "gradient", roles, {n: p.grad for n, p in model.named_parameters() if p.grad is not None})
         optimizer.step()
         _updates(record, model, before, seen, owners, roles)
+        _outputs(record, model, inputs, before, seen, roles)
     if loss is not None and optimizer is not None and len(record.losses) == steps:
         with torch.no_grad():
             record.losses.append(float(loss(model)))
@@ -179,6 +185,14 @@ def _activations(
             record.values[Quantity(f"stream_{word}", STREAM)].append(change)
 
 
+def _cosine(left: Tensor, entered: Tensor) -> float:
+    """Of a block's output with its input, less the mean of the samples: without a skip it is near zero."""
+    both = [one.detach().double() for one in (left, entered)]
+    if len(left) > 1:
+        both = [one - one.mean(0, keepdim=True) for one in both]
+    return float(nn.functional.cosine_similarity(both[0].flatten(), both[1].flatten(), dim=0))
+
+
 def _branches(record: Record, seen: _Seen, blocks: Sequence[str]) -> None:
     added, cosines, last = [], [], None
     for name in blocks:
@@ -189,7 +203,7 @@ def _branches(record: Record, seen: _Seen, blocks: Sequence[str]) -> None:
         last = left
         if entered and entered[0].shape == left.shape:
             added.append(rms(left - entered[0]))
-            cosines.append(float(nn.functional.cosine_similarity(left.flatten(), entered[0].flatten(), dim=0)))
+            cosines.append(_cosine(left, entered[0]))
     if last is not None:
         record.values[Quantity("stream", STREAM)].append(rms(last))
     if added:
@@ -214,11 +228,52 @@ def _updates(
     effects: dict[str, float] = {}
     with torch.no_grad():
         for owner in dict.fromkeys(owners.values()):
-            mine = [name for name, one in owners.items() if one == owner]
+            mine = [name for name, one in owners.items() if one == owner and roles.of[name].group != OUTPUT]
             if owner not in seen.inputs:
                 continue  # never called, or its weights are read by another module
             effects |= _effects(modules[owner], owner, mine, seen.inputs[owner], before, now, roles)
     _add_numbers(record, "update", roles, effects)
+
+
+def _outputs(
+    record: Record, model: nn.Module, inputs: Any, before: Mapping[str, Tensor], seen: _Seen, roles: Roles
+) -> None:
+    """What the update of an output weight changes in the logits, where multipliers after the layer count."""
+    now = dict(model.named_parameters())
+    effects = {}
+    for name in [one for one, role in roles.of.items() if role.group == OUTPUT and now[one].requires_grad]:
+        only = {**before, name: now[name].detach()}
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.default_generator.manual_seed(0)
+            # The hooks of a module, such as those that scale branches, run too.
+            found = dense(_called_with(model, only, inputs))
+        if found and seen.logits is not None:
+            effects[name] = rms(found[0] - seen.logits)
+    _add_numbers(record, "update", roles, effects)
+
+
+def _called_with(model: nn.Module, weights: Mapping[str, Tensor], inputs: Any) -> Any:
+    given = owned(inputs)
+    if isinstance(given, Mapping):
+        return functional_call(model, dict(weights), (), dict(given))
+    if isinstance(given, (tuple, list)) and not hasattr(given, "_fields"):
+        return functional_call(model, dict(weights), tuple(given))
+    return functional_call(model, dict(weights), (given,))
+
+
+def _sites(record: Record, model: nn.Module, inputs: Any, metrics: Sequence[str]) -> None:
+    """Measurements of the probe, the geometric mean of sites whose names differ in numbers only."""
+    if not metrics:
+        return
+    found = probe(model, owned(inputs), seed=0)
+    for metric in metrics:
+        if metric not in found.values:
+            raise unknown_name("metric", metric, found.values)
+        by_label: dict[str, list[float]] = defaultdict(list)
+        for site, value in zip(found.sites[1:], found.values[metric][1:], strict=True):
+            by_label[site.name].append(float(value))
+        for label, values in by_label.items():
+            record.values[Quantity(metric, Role("site", label))].append(_geometric(values))
 
 
 def _effects(

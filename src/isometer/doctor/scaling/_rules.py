@@ -126,7 +126,7 @@ class Parametrisation:
             [-0.5, 0.0]
         """
         if quantity == "branch":
-            return -self.alpha
+            return 0.0 - self.alpha
         if quantity == "stream":
             return max(0.0, 0.5 - self.alpha)
         if quantity == "activation":

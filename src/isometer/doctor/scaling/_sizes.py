@@ -71,6 +71,40 @@ def sizes_of(widths: Sequence[int] | None, depths: Sequence[int] | None) -> tupl
     return over_widths, over_depths
 
 
+def taken(
+    factory: Factory,
+    widths: Sequence[int] | None,
+    depths: Sequence[int] | None,
+    usual_widths: Sequence[int],
+    usual_depths: Sequence[int],
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Widths and depths; where none are given, the usual ones of what the factory takes.
+
+    Example:
+        >>> taken(lambda width: nn.Linear(2, width), None, None, [64, 128], [2, 4])
+        ([64, 128], [])
+    """
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (ValueError, TypeError):
+        return usual_widths if widths is None else widths, usual_depths if depths is None else depths
+    names = {one.name for one in parameters}
+    any_name = any(one.kind is one.VAR_KEYWORD for one in parameters)
+
+    def chosen(name: str, values: Sequence[int] | None, usual: Sequence[int]) -> Sequence[int]:
+        if values is not None:
+            return values
+        return usual if any_name or name in names else []
+
+    wide, deep = chosen("width", widths, usual_widths), chosen("depth", depths, usual_depths)
+    if not len(wide) and not len(deep) and widths is None and depths is None:
+        raise IsometerError(
+            f"the factory takes {', '.join(sorted(names)) or 'nothing'}; expected width, depth or both — write "
+            "def make(width, depth): …"
+        )
+    return wide, deep
+
+
 def _checked(values: Sequence[int] | None, name: str, example: str) -> list[int]:
     found = [] if values is None else list(values)
     if any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in found):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from isometer.doctor.scaling._sizes import Size
 from isometer.doctor.training._loop import TrainingCurve
+from isometer.errors import IsometerError
 
 Floats = NDArray[np.float64]
 FACTORS = tuple(2.0**power for power in range(-3, 4))
-"""Factors of the rate that are tried; another two on either side where the best is at the end."""
+"""Factors of the rate that are tried; more on either side where the best is at an end."""
+_EXTENSIONS = 4  # times that the grid grows by two
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,11 @@ class RateSweep:
     rate: float
     losses: Floats
     steps: int
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The rates that were tried, at the base size."""
+        return tuple(self.rate * factor for factor in self.factors)
 
     @property
     def mean(self) -> Floats:
@@ -79,7 +86,7 @@ class RateSweep:
         return {
             "sizes": [{"width": one.width, "depth": one.depth} for one in self.sizes],
             "rate": self.rate,
-            "factors": list(self.factors),
+            "rates": list(self.rates),
             "losses": self.mean.tolist(),
             "best_rates": list(self.best_rates),
             "steps_apart": list(self.steps_apart),
@@ -115,3 +122,54 @@ def final_loss(curve: TrainingCurve) -> float:
     if curve.diverged:
         return math.inf
     return float(np.mean(curve.losses[-max(1, curve.steps // 4) :]))
+
+
+def sweep(
+    sizes: Sequence[Size],
+    factors: Sequence[float],
+    rate: float,
+    steps: int,
+    run: Callable[[Size, float], Sequence[float]],
+    *,
+    extend: bool,
+) -> RateSweep:
+    """Losses of all rates at all sizes.
+
+    Args:
+        sizes: the base size first.
+        factors: of the rate.
+        rate: at factor 1.
+        steps: of each training, for the record.
+        run: gives the losses of a size and a factor, one per seed.
+        extend: whether to go on where the best rate of a size is the largest or smallest one.
+
+    Raises:
+        IsometerError: at some size no rate keeps the loss finite.
+
+    Example:
+        >>> found = sweep([Size(8, None)], [1.0, 2.0], 0.1, 5, lambda size, factor: [abs(factor - 4)], extend=True)
+        >>> found.best_rates, found.factors
+        ((0.4,), (1.0, 2.0, 4.0, 8.0))
+    """
+    grid = sorted(factors)
+    known: dict[tuple[Size, float], Sequence[float]] = {}
+    for _ in range(_EXTENSIONS + 1):
+        for size in sizes:
+            for factor in grid:
+                if (size, factor) not in known:
+                    known[size, factor] = run(size, factor)
+        losses = np.asarray([[list(known[size, factor]) for factor in grid] for size in sizes], dtype=np.float64)
+        found = RateSweep(tuple(sizes), tuple(grid), rate, losses, steps)
+        ends = [extend and end in found.best for end in (0, len(grid) - 1)]
+        if not any(ends):
+            break
+        step = grid[1] / grid[0] if len(grid) > 1 else 2.0
+        grid = [*([grid[0] / step**2, grid[0] / step] if ends[0] else []), *grid,
+                *([grid[-1] * step, grid[-1] * step**2] if ends[1] else [])]  # fmt: skip
+    lost = [size.words() for size, row in zip(found.sizes, found.mean, strict=True) if not np.isfinite(row).any()]
+    if lost:
+        raise IsometerError(
+            f"no rate from {found.rates[0]:.3g} to {found.rates[-1]:.3g} keeps the loss finite at {lost[0]}; expected "
+            "models that train — run isometer doctor on that size, or pass other rates"
+        )
+    return found

@@ -125,14 +125,14 @@ def opinion(exponents: Sequence[Exponent], aim: str | None, kind: str, residual:
 
     Args:
         exponents: that were measured.
-        aim: a parametrisation; None for CompleteP, or depth-muP where the model already fits that.
+        aim: a parametrisation; None for muP where depth was not varied or has no skips, otherwise CompleteP, or
+            depth-muP where the model already fits that.
         kind: of optimizer.
         residual: whether blocks have skip connections; None where depth was not varied.
     """
     if aim is not None:
         return _opinion(exponents, aim, kind, residual)
-    deep = any(one.axis == "depth" for one in exponents)
-    if not deep:
+    if not residual:
         return _opinion(exponents, "mup", kind, residual)
     usual, other = (_opinion(exponents, name, kind, residual) for name in ("completep", "depth-mup"))
     return other if usual.wrong and not [one for one in other.wrong if one.measured.axis == "depth"] else usual
