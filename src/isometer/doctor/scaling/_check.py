@@ -20,7 +20,6 @@ from isometer.doctor.scaling._transfer import FACTORS, RateSweep, sweep, swept_s
 from isometer.doctor.scaling._verdicts import opinion
 from isometer.errors import IsometerError
 
-WIDTHS, DEPTHS = (64, 128, 256), (2, 4, 8)
 _SKIP = 0.3  # cosine of a block's output with its input from which on it has a skip connection
 _SWEEP_SEEDS = 2
 
@@ -39,7 +38,7 @@ def scaling_check(
     aim: str | None = None,
     metrics: Sequence[str] = (),
     rates: Sequence[float] | None = None,
-    sweep_steps: int = 60,
+    sweep_steps: int = 40,
     seeds: Sequence[int] = (0, 1, 2),
     told: Callable[[str], None] | None = None,
 ) -> ScalingCheck:
@@ -80,12 +79,13 @@ def scaling_check(
     Example:
         >>> from torch import nn
         >>> def make(width: int) -> nn.Module:
-        ...     return nn.Sequential(nn.Linear(8, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
+        ...     hidden = nn.Sequential(nn.Linear(width, width), nn.Tanh())
+        ...     return nn.Sequential(nn.Linear(8, width), nn.Tanh(), hidden, nn.Linear(width, 1))
         >>> check = scaling_check(make, [32, 64, 128], seeds=[0], steps=2, rates=[])
         >>> check.exponent("width", "update", "hidden").nearest, check.aim, check.resembles
         (1.0, 'mup', 'standard')
     """
-    over_widths, over_depths = sizes_of(*taken(factory, widths, depths, WIDTHS, DEPTHS))
+    over_widths, over_depths = sizes_of(*taken(factory, widths, depths))
     _check_numbers(steps, sweep_steps, seeds, rates)
     if aim is not None:
         parametrisation(aim)
@@ -127,7 +127,7 @@ def _check_numbers(steps: int, sweep_steps: int, seeds: Sequence[int], rates: Se
     if steps < 0:
         raise IsometerError(f"steps is {steps}; expected 0 or more — pass steps=5")
     if sweep_steps < 4:
-        raise IsometerError(f"sweep_steps is {sweep_steps}; expected at least 4 — pass sweep_steps=60")
+        raise IsometerError(f"sweep_steps is {sweep_steps}; expected at least 4 — pass sweep_steps=40")
     if not len(seeds):
         raise IsometerError("seeds are empty; expected at least one — pass seeds=[0, 1, 2]")
     if rates is not None and any(not 0 < one < math.inf for one in rates):

@@ -9,8 +9,10 @@ from isometer.doctor.scaling._rules import ADAPTIVE, parametrisation
 from isometer.doctor.scaling._sizes import Size
 from isometer.doctor.scaling._verdicts import Correction, Opinion
 
+Names = Mapping[tuple[str, bool, str], Sequence[str]]
 
-def code_of(found: Opinion, base: Size, names: Mapping[tuple[str, bool, str], Sequence[str]], kind: str) -> str:
+
+def code_of(found: Opinion, base: Size, names: Names, kind: str) -> str:
     """The lines to put into one's own code; empty if there is nothing to change.
 
     Args:
@@ -22,7 +24,7 @@ def code_of(found: Opinion, base: Size, names: Mapping[tuple[str, bool, str], Se
     Example:
         >>> change = Correction("hidden", True, ("blocks.*.weight",), rate_width=-1.0)
         >>> text = code_of(Opinion("mup", (), (change,)), Size(64, None), {}, "adaptive")
-        >>> 'wide**-1.0' in text, r"blocks\\.\\d+\\.weight" in text
+        >>> 'wide**-1' in text, r"blocks\\.\\d+\\.weight" in text
         (True, True)
     """
     if not found.corrections and not found.branch_depth:
@@ -30,29 +32,34 @@ def code_of(found: Opinion, base: Size, names: Mapping[tuple[str, bool, str], Se
     rules = parametrisation(found.aim)
     sizes = [("width", base.width), ("depth", base.depth)]
     arguments = ", ".join(name for name, value in sizes if value is not None)
-    lines = ["import re", "", "import torch", ""]
-    lines += [f"BASE_{name.upper()} = {value}" for name, value in sizes if value is not None]
-    lines += [f"# where you tuned the rate; {rules.name}: {rules.reference}", ""]
+    lines = [f"# {rules.name}: {rules.reference}", "import re", "", "import torch", ""]
+    lines += [
+        f"BASE_{name.upper()} = {value}  # where you tune the learning rate"
+        for name, value in sizes
+        if value is not None
+    ]
+    lines += ["", ""]
     rates = {key: _power(one.rate_width, one.rate_depth) for one in found.corrections for key in _keys(one, names)}
     inits = {key: _power(one.init_width, 0.0) for one in found.corrections for key in _keys(one, names)}
-    lines += _function("learning_rates", arguments, base, rates, "Factors of the tuned rate, by the names of parameters.")
+    about = "Factors of the learning rate, by names of parameters."
+    lines += _function("learning_rates", arguments, base, rates, about)
     lines += _function("initial_scales", arguments, base, inits, "Factors of the initial weights.")
     if found.branch_depth:
         lines += [
             "def branch_multiplier(depth):",
-            '    """In every residual block: h + branch_multiplier(depth) * branch(h)."""',
-            f"    return (depth / BASE_DEPTH) ** {found.branch_depth}",
+            '    """In each residual block: h + branch_multiplier(depth) * branch(h)."""',
+            f"    return (depth / BASE_DEPTH) ** {found.branch_depth:g}",
             "",
             "",
         ]
     return "\n".join([*lines, *_tail(arguments, kind)])
 
 
-def _keys(one: Correction, names: Mapping[tuple[str, bool, str], Sequence[str]]) -> list[str]:
+def _keys(one: Correction, names: Names) -> list[str]:
     """Regular expressions of the names; whole names where a pattern would also match other groups."""
     found = []
     for label in one.labels:
-        groups = {group for group, _, other in names if other == label}
+        groups = {(group, repeated) for group, repeated, other in names if other == label}
         if len(groups) > 1:
             found += [re.escape(name) for name in names[one.group, one.repeated, label]]
         else:
@@ -61,7 +68,7 @@ def _keys(one: Correction, names: Mapping[tuple[str, bool, str], Sequence[str]])
 
 
 def _power(width: float, depth: float) -> str:
-    parts = [f"{name}**{power}" for name, power in (("wide", width), ("deep", depth)) if power]
+    parts = [f"{name}**{power:g}" for name, power in (("wide", width), ("deep", depth)) if power]
     return " * ".join(parts)
 
 
@@ -80,23 +87,21 @@ def _tail(arguments: str, kind: str) -> list[str]:
     settings = ", weight_decay=0.0" if kind == ADAPTIVE else ""
     lines = [
         "def factor(table, name):",
-        "    return next((value for pattern, value in table.items() if re.fullmatch(pattern, name)), 1.0)",
+        "    found = [table[key] for key in table if re.fullmatch(key, name)]",
+        "    return found[0] if found else 1.0",
         "",
         "",
         f"def scaled_groups(model, {arguments}, lr{settings}):",
-        '    """Parameter groups for your optimizer. Call it once, on the new model: it also scales initial weights."""',
-        f"    rates, scales = learning_rates({arguments}), initial_scales({arguments})",
+        '    """Parameter groups for your optimizer. Scales initial weights: call it once."""',
+        f"    rates = learning_rates({arguments})",
+        f"    scales = initial_scales({arguments})",
         "    groups = []",
         "    for name, parameter in model.named_parameters():",
         "        with torch.no_grad():",
         "            parameter.mul_(factor(scales, name))",
+        "        rate = factor(rates, name)",
+        '        group = {"params": [parameter], "lr": lr * rate}',
     ]
     if kind == ADAPTIVE:
-        lines += [
-            "        # AdamW decays by lr * weight_decay, which stays the same at every size.",
-            "        decay = weight_decay / factor(rates, name)",
-            '        groups.append({"params": [parameter], "lr": lr * factor(rates, name), "weight_decay": decay})',
-        ]
-    else:
-        lines.append('        groups.append({"params": [parameter], "lr": lr * factor(rates, name)})')
-    return [*lines, "    return groups", ""]
+        lines.append('        group["weight_decay"] = weight_decay / rate  # lr * decay stays')
+    return [*lines, "        groups.append(group)", "    return groups", ""]

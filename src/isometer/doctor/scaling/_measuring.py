@@ -166,7 +166,7 @@ def _observed(model: nn.Module, inputs: Any, owners: Sequence[str], blocks: Sequ
 def _activations(
     record: Record, seen: _Seen, first: _Seen | None, last: _Seen | None, owners: Mapping[str, str], roles: Roles
 ) -> None:
-    weights = {owners[name]: name for name in reversed(owners) if roles.of[name].group not in (VECTOR, FIXED)}
+    weights = {owners[name]: name for name in reversed(list(owners)) if roles.of[name].group not in (VECTOR, FIXED)}
     shown = {weights[name]: one for name, one in seen.outputs.items() if name in weights}
     _add(record, "activation", roles, shown)
     if seen.logits is not None:

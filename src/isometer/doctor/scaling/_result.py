@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _WORDS = {
     "update": "the effect of {group} updates",
-    "activation": "the output of {group} weights",
+    "activation": "the output of {group} layers",
     "logits": "the initial output",
     "logits_change": "the change of the output",
     "branch": "what a block adds",
@@ -208,6 +208,9 @@ class ScalingCheck:
         """The picture: sizes over width and depth beside theory, and losses over rates; also written to `path`."""
         return _display.draw(self, path)
 
+    def _repr_html_(self) -> str:
+        return _display.html(self)
+
 
 def _belongs_to_step(quantity: Quantity) -> bool:
     return quantity.name == "gradient" or "update" in quantity.name or "change" in quantity.name
@@ -215,10 +218,8 @@ def _belongs_to_step(quantity: Quantity) -> bool:
 
 def _told(one: ScalingVerdict) -> str:
     words = _WORDS.get(one.measured.quantity, one.measured.quantity).format(group=one.measured.group)
-    verb = "grows" if one.state == "grows" else "shrinks"
-    asked = one.asked or 0.0
-    wanted = "" if asked == 0.0 else f", not {asked:g}"
-    return f"{words} {verb} like {one.measured.axis}^{one.measured.value:.2f}{wanted}"
+    axis = one.measured.axis
+    return f"{words} scales like {axis}^{one.measured.value:.2f} instead of {axis}^{one.asked or 0.0:g}"
 
 
 def _curve(one: ScalingVerdict, check: ScalingCheck) -> dict[str, Any]:

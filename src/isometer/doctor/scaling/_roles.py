@@ -61,9 +61,7 @@ class Repeats:
     modules: frozenset[tuple[str, str]] = frozenset()
 
 
-def repeats(
-    shallow: tuple[nn.Module, nn.Module | None], deep: tuple[nn.Module, nn.Module | None]
-) -> Repeats:
+def repeats(shallow: tuple[nn.Module, nn.Module | None], deep: tuple[nn.Module, nn.Module | None]) -> Repeats:
     """What a deep model has more of than a shallow one, each given with a wider one of the same depth.
 
     Example:

@@ -48,9 +48,8 @@ class Parametrisation:
     """How initial weights, learning rates and branches depend on width n and depth L.
 
     Example:
-        >>> mup = PARAMETRISATIONS["mup"]
-        >>> mup.width("update", "hidden", "adaptive"), PARAMETRISATIONS["standard"].width("update", "hidden", "adaptive")
-        (0.0, 1.0)
+        >>> [PARAMETRISATIONS[name].width("update", "hidden", "adaptive") for name in ("standard", "mup")]
+        [1.0, 0.0]
 
     Attributes:
         name: as people write it.

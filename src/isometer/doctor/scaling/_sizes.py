@@ -15,6 +15,8 @@ from isometer.doctor.stress._optimizers import CLASSES
 from isometer.errors import IsometerError, unknown_name
 
 Factory = Callable[..., Any]
+WIDTHS, DEPTHS = (64, 128, 256), (2, 4, 8)
+"""Sizes where none are given."""
 
 
 @dataclass(frozen=True, order=True)
@@ -72,31 +74,27 @@ def sizes_of(widths: Sequence[int] | None, depths: Sequence[int] | None) -> tupl
 
 
 def taken(
-    factory: Factory,
-    widths: Sequence[int] | None,
-    depths: Sequence[int] | None,
-    usual_widths: Sequence[int],
-    usual_depths: Sequence[int],
+    factory: Factory, widths: Sequence[int] | None, depths: Sequence[int] | None
 ) -> tuple[Sequence[int], Sequence[int]]:
     """Widths and depths; where none are given, the usual ones of what the factory takes.
 
     Example:
-        >>> taken(lambda width: nn.Linear(2, width), None, None, [64, 128], [2, 4])
-        ([64, 128], [])
+        >>> taken(lambda width: nn.Linear(2, width), None, None)
+        ((64, 128, 256), ())
     """
     try:
         parameters = inspect.signature(factory).parameters.values()
     except (ValueError, TypeError):
-        return usual_widths if widths is None else widths, usual_depths if depths is None else depths
+        return WIDTHS if widths is None else widths, DEPTHS if depths is None else depths
     names = {one.name for one in parameters}
     any_name = any(one.kind is one.VAR_KEYWORD for one in parameters)
 
     def chosen(name: str, values: Sequence[int] | None, usual: Sequence[int]) -> Sequence[int]:
         if values is not None:
             return values
-        return usual if any_name or name in names else []
+        return usual if any_name or name in names else ()
 
-    wide, deep = chosen("width", widths, usual_widths), chosen("depth", depths, usual_depths)
+    wide, deep = chosen("width", widths, WIDTHS), chosen("depth", depths, DEPTHS)
     if not len(wide) and not len(deep) and widths is None and depths is None:
         raise IsometerError(
             f"the factory takes {', '.join(sorted(names)) or 'nothing'}; expected width, depth or both — write "
@@ -130,6 +128,17 @@ def build(factory: Factory, size: Size, seed: int) -> Built:
     finally:
         world.restore()
     return _parts(made)
+
+
+def smallest_model(factory: Factory, widths: Sequence[int] | None, depths: Sequence[int] | None) -> nn.Module:
+    """The model of the smallest width and depth, for what has to fit all of them.
+
+    Example:
+        >>> smallest_model(lambda width: nn.Linear(2, width), [8, 4], None).out_features
+        4
+    """
+    wide, deep = taken(factory, widths, depths)
+    return build(factory, Size(min(wide, default=None), min(deep, default=None)), 0).model
 
 
 def _arguments(factory: Factory, size: Size) -> tuple[list[int], dict[str, int]]:

@@ -176,7 +176,7 @@ def _over_depths(fits: Fits, rules: Parametrisation, kind: str, residual: bool |
 
 def _needed(fits: Mapping[tuple[str, str, str, bool], ScalingVerdict], *key: Any) -> float:
     """The exponent that is missing; zero where nothing is known or it fits."""
-    one = fits.get(key)  # type: ignore[call-overload]
+    one = fits.get(key)
     if one is None or one.asked is None or one.state in ("fits", "not judged"):
         return 0.0
     return float(one.asked - one.measured.nearest)

@@ -254,7 +254,8 @@ def choose_loss(
     """What is minimised on a batch: the loss, what its targets are, what makes them, and the model's output.
 
     Example:
-        >>> _, kind, teacher, _ = choose_loss(Subject(nn.Linear(2, 1)), (torch.ones(3, 2), None), None, mode=None, seed=0)
+        >>> pair = torch.ones(3, 2), None
+        >>> _, kind, teacher, _ = choose_loss(Subject(nn.Linear(2, 1)), pair, None, mode=None, seed=0)
         >>> kind, teacher is not None
         ('a random teacher', True)
     """
