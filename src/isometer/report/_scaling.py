@@ -152,7 +152,7 @@ def scaling_picture(document: Mapping[str, Any]) -> Figure:
     """
     axes_of = [axis for axis in ("width", "depth") if document[f"{axis}s"]]
     sweep = document["sweep"]
-    figure, axes = new_figure(len(axes_of) + (sweep is not None), width=5.4, height=4.6)
+    figure, axes = new_figure(len(axes_of) + (sweep is not None), width=5.4, height=5.2)
     for panel, axis in zip(axes[0], axes_of, strict=False):
         _panel(panel, document, axis)
     if sweep is not None:
@@ -171,6 +171,7 @@ def _panel(panel: Any, document: Mapping[str, Any], axis: str) -> None:
     series = [one for one in document["series"] if one["axis"] == axis]
     shown = [(v, s) for v, s in zip(verdicts, series, strict=True) if s["values"] and math.isfinite(v["value"])]
     shown = [(v, s) for v, s in shown if v["state"] != "not judged"]
+    shown.sort(key=lambda one: one[0]["state"] not in ("grows", "shrinks"))  # the strongest colours are for these
     for place, (verdict, one) in enumerate(shown):
         ratio = [value / one["values"][0] for value in one["values"]]
         both = any(o["group"] == verdict["group"] and o["repeated"] != verdict["repeated"] for o in verdicts)
@@ -190,11 +191,13 @@ def _panel(panel: Any, document: Mapping[str, Any], axis: str) -> None:
         line = [(size / sizes[0]) ** power for size in sizes]
         panel.plot(sizes, line, color="#888888", linewidth=5, alpha=0.25, zorder=0)
         panel.annotate(f"{axis}^{power:g}", (sizes[-1], line[-1]), fontsize=7, color="#555555")
-    panel.set(xscale="log", yscale="log", xlabel=axis, ylabel="size, relative to the smallest model")
+    panel.set(xscale="log", xlabel=axis, ylabel="size, relative to the smallest model")
+    panel.set_yscale("log", base=2)
+    panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     panel.set_xticks(sizes, [str(size) for size in sizes])
     panel.set_xticks([], minor=True)
     panel.set_title("thick lines differ from theory (grey bands)", fontsize=9)
-    panel.legend(fontsize=6, frameon=False, loc="upper left")
+    panel.legend(fontsize=6.5, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
 
 
 def _rates_panel(panel: Any, document: Mapping[str, Any]) -> None:
@@ -211,4 +214,4 @@ def _rates_panel(panel: Any, document: Mapping[str, Any]) -> None:
             panel.plot([best], [losses[rates.index(best)]], style[0], color=colour, markersize=9, alpha=0.6)
     panel.set(xscale="log", yscale="log", xlabel="learning rate at the smallest size", ylabel="loss")
     panel.set_title("the best rate of each size is marked", fontsize=9)
-    panel.legend(fontsize=7, frameon=False)
+    panel.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)

@@ -11,13 +11,19 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.func import functional_call
 
 from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._examine import probe
 from isometer.doctor.probe._tensor_trees import dense, map_tensors
 from isometer.doctor.scaling._roles import Role, Roles
 from isometer.doctor.scaling._rules import FIXED, OUTPUT, VECTOR
+from isometer.doctor.scaling._update_effects import (
+    along,
+    effects_on_layer,
+    effects_on_output,
+    noting_gradients,
+    rms,
+)
 from isometer.doctor.stress._material import owned
 from isometer.errors import unknown_name
 
@@ -56,6 +62,7 @@ class _Seen:
     inputs: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     outputs: dict[str, Tensor] = field(default_factory=dict)
     logits: Tensor | None = None
+    gradients: dict[str, Tensor] = field(default_factory=dict)
 
 
 def train_and_measure(
@@ -89,7 +96,8 @@ def train_and_measure(
         if step == steps or optimizer is None or loss is None:
             break
         before = {name: one.detach().clone() for name, one in model.named_parameters()}
-        value = loss(model)
+        with noting_gradients(model, ["", *owners.values(), *roles.blocks[-1:]], seen.gradients):
+            value = loss(model)
         record.losses.append(float(value.detach()))
         if not math.isfinite(record.losses[-1]):
             break
@@ -97,22 +105,11 @@ def train_and_measure(
         value.backward()  # type: ignore[no-untyped-call]
         _add(record, "gradient", roles, {n: p.grad for n, p in model.named_parameters() if p.grad is not None})
         optimizer.step()
-        _updates(record, model, before, seen, owners, roles)
-        _outputs(record, model, inputs, before, seen, roles)
+        _updates(record, model, inputs, before, seen, owners, roles)
     if loss is not None and optimizer is not None and len(record.losses) == steps:
         with torch.no_grad():
             record.losses.append(float(loss(model)))
     return record
-
-
-def rms(tensor: Tensor) -> float:
-    """Root of the mean square, in float64.
-
-    Example:
-        >>> rms(torch.tensor([3.0, 4.0])) ** 2
-        12.5
-    """
-    return math.sqrt(float(tensor.detach().double().square().mean())) if tensor.numel() else math.nan
 
 
 def _owners(model: nn.Module, roles: Roles) -> dict[str, str]:
@@ -178,11 +175,16 @@ def _activations(
         moved = {weights[name]: one - earlier.outputs[name] for name, one in seen.outputs.items() if name in weights}
         _add(record, f"activation_{word}", roles, moved)
         if seen.logits is not None and earlier.logits is not None:
-            record.values[Quantity(f"logits_{word}", MODEL)].append(rms(seen.logits - earlier.logits))
+            _changes(record, f"logits_{word}", MODEL, seen.logits - earlier.logits, earlier.gradients.get(""))
         ends = [name for name in roles.blocks if name in seen.outputs]
         if ends:
-            change = rms(seen.outputs[ends[-1]] - earlier.outputs[ends[-1]])
-            record.values[Quantity(f"stream_{word}", STREAM)].append(change)
+            change, gradient = seen.outputs[ends[-1]] - earlier.outputs[ends[-1]], earlier.gradients.get(ends[-1])
+            _changes(record, f"stream_{word}", STREAM, change, gradient)
+
+
+def _changes(record: Record, name: str, role: Role, change: Tensor, gradient: Tensor | None) -> None:
+    record.values[Quantity(name, role)].append(along(change, gradient))
+    record.values[Quantity(f"{name}_rms", role)].append(rms(change))
 
 
 def _cosine(left: Tensor, entered: Tensor) -> float:
@@ -215,6 +217,7 @@ def _branches(record: Record, seen: _Seen, blocks: Sequence[str]) -> None:
 def _updates(
     record: Record,
     model: nn.Module,
+    inputs: Any,
     before: Mapping[str, Tensor],
     seen: _Seen,
     owners: Mapping[str, str],
@@ -225,44 +228,24 @@ def _updates(
     relative = {n: rms(now[n] - before[n]) / sizes[n] for n in owners if sizes[n] > 0}
     _add_numbers(record, "relative_update", roles, relative)
     modules = dict(model.named_modules())
-    effects: dict[str, float] = {}
+    last = {owners[name] for name in owners if roles.of[name].group == OUTPUT}
+    effects: dict[str, tuple[float, float]] = {}
     with torch.no_grad():
         for owner in dict.fromkeys(owners.values()):
-            mine = [name for name, one in owners.items() if one == owner and roles.of[name].group != OUTPUT]
-            if owner not in seen.inputs:
-                continue  # never called, or its weights are read by another module
-            effects |= _effects(modules[owner], owner, mine, seen.inputs[owner], before, now, roles)
-    _add_numbers(record, "update", roles, effects)
-
-
-def _outputs(
-    record: Record, model: nn.Module, inputs: Any, before: Mapping[str, Tensor], seen: _Seen, roles: Roles
-) -> None:
-    """What the update of an output weight changes in the logits, where multipliers after the layer count."""
-    now = dict(model.named_parameters())
-    effects = {}
-    for name in [one for one, role in roles.of.items() if role.group == OUTPUT and now[one].requires_grad]:
-        only = {**before, name: now[name].detach()}
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.default_generator.manual_seed(0)
-            # The hooks of a module, such as those that scale branches, run too.
-            found = dense(_called_with(model, only, inputs))
-        if found and seen.logits is not None:
-            effects[name] = rms(found[0] - seen.logits)
-    _add_numbers(record, "update", roles, effects)
-
-
-def _called_with(model: nn.Module, weights: Mapping[str, Tensor], inputs: Any) -> Any:
-    given = owned(inputs)
-    if isinstance(given, Mapping):
-        return functional_call(model, dict(weights), (), dict(given))
-    if isinstance(given, (tuple, list)) and not hasattr(given, "_fields"):
-        return functional_call(model, dict(weights), tuple(given))
-    return functional_call(model, dict(weights), (given,))
+            if owner in last or owner not in seen.inputs:
+                continue  # seen at the output; never called, or its weights are read by another module
+            mine = [name for name, one in owners.items() if one == owner]
+            gradient = seen.gradients.get(owner)
+            effects |= effects_on_layer(modules[owner], owner, mine, seen.inputs[owner], before, now, roles, gradient)
+    if seen.logits is not None:
+        mine = [name for name, owner in owners.items() if owner in last]
+        effects |= effects_on_output(model, mine, inputs, before, seen.logits, seen.gradients.get(""), roles)
+    _add_numbers(record, "update", roles, {name: aligned for name, (aligned, _) in effects.items()})
+    _add_numbers(record, "update_rms", roles, {name: whole for name, (_, whole) in effects.items()})
 
 
 def _sites(record: Record, model: nn.Module, inputs: Any, metrics: Sequence[str]) -> None:
-    """Measurements of the probe, the geometric mean of sites whose names differ in numbers only."""
+    """Measurements of the probe; of several sites of one module their geometric mean."""
     if not metrics:
         return
     found = probe(model, owned(inputs), seed=0)
@@ -274,43 +257,6 @@ def _sites(record: Record, model: nn.Module, inputs: Any, metrics: Sequence[str]
             by_label[site.name].append(float(value))
         for label, values in by_label.items():
             record.values[Quantity(metric, Role("site", label))].append(_geometric(values))
-
-
-def _effects(
-    module: nn.Module,
-    owner: str,
-    names: Sequence[str],
-    inputs: tuple[Any, Any],
-    before: Mapping[str, Tensor],
-    now: Mapping[str, Tensor],
-    roles: Roles,
-) -> dict[str, float]:
-    """What the update of each parameter changes in the output of its own module, on the module's input."""
-    leaf = next(module.children(), None) is None
-    found = {}
-    changed: Tensor | None = None
-    for name in names:
-        if not leaf and _is_vector_like(roles.of[name]):
-            found[name] = rms(now[name] - before[name])  # its module does much more than add it
-            continue
-        if changed is None:
-            changed = _evaluated(module, {}, inputs)
-        back = _evaluated(module, {name.removeprefix(f"{owner}.") if owner else name: before[name]}, inputs)
-        if changed is not None and back is not None:
-            found[name] = rms(changed - back)
-    return found
-
-
-def _is_vector_like(role: Role) -> bool:
-    return role.group not in ("hidden", "output")
-
-
-def _evaluated(module: nn.Module, weights: dict[str, Tensor], inputs: tuple[Any, Any]) -> Tensor | None:
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        output = functional_call(module, weights, owned(inputs[0]), owned(inputs[1]))
-    found = dense(output)
-    return found[0].detach().clone() if found else None
 
 
 def _add(record: Record, name: str, roles: Roles, tensors: Mapping[str, Tensor]) -> None:

@@ -134,7 +134,9 @@ class ScalingCheck:
         aim = parametrisation(self.aim).name
         wrong = sorted(self.opinion.wrong, key=lambda one: -abs(one.measured.value - (one.asked or 0.0)))
         if not wrong:
-            text = f"Scales as {aim} asks: no exponent differs from theory."
+            unclear = len(self.opinion.unclear)
+            rest = f" ({unclear} of them unclear: take more seeds or larger sizes)" if unclear else ""
+            text = f"Scales as {aim} asks: no exponent differs from theory{rest}."
         else:
             told = dict.fromkeys(_told(one) for one in wrong[:2])
             text = f"Resembles {near}: {' and '.join(told)}."

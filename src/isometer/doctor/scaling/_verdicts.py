@@ -115,6 +115,11 @@ class Opinion:
     branch_depth: float = 0.0
 
     @property
+    def unclear(self) -> tuple[ScalingVerdict, ...]:
+        """Verdicts that more seeds or larger sizes could change."""
+        return tuple(one for one in self.verdicts if one.state == "unclear")
+
+    @property
     def wrong(self) -> tuple[ScalingVerdict, ...]:
         """Verdicts that do not fit."""
         return tuple(one for one in self.verdicts if one.state in ("grows", "shrinks"))
@@ -175,9 +180,9 @@ def _over_depths(fits: Fits, rules: Parametrisation, kind: str, residual: bool |
 
 
 def _needed(fits: Mapping[tuple[str, str, str, bool], ScalingVerdict], *key: Any) -> float:
-    """The exponent that is missing; zero where nothing is known or it fits."""
+    """The exponent that is missing; zero where it fits or is not known well enough."""
     one = fits.get(key)
-    if one is None or one.asked is None or one.state in ("fits", "not judged"):
+    if one is None or one.asked is None or one.state not in ("grows", "shrinks"):
         return 0.0
     return float(one.asked - one.measured.nearest)
 
