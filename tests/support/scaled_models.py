@@ -1,12 +1,13 @@
 """An MLP, a ResNet and a GPT at any width and depth, in standard parametrisation and by the published tables.
 
 The tables are those of Yang et al. 2022 (Tensor Programs V, table 8: the output layer has a multiplier 1/n in front of
-weights of variance 1) and of Dey et al. 2025 (CompleteP: residual branches times 1/L). They are written here by hand, so
-that a check of exponents has something to be compared with that Isometer did not make.
+weights of variance 1) and of Dey et al. 2025 (CompleteP: residual branches times 1/L). They are written here by hand:
+measured exponents are compared with parametrisations that Isometer did not make.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,11 +22,14 @@ PLAIN, SCALED = "standard", "scaled"
 
 
 @dataclass(frozen=True)
-class Base:
+class BaseSize:
     """The size at which standard and scaled models are the same."""
 
     width: int = 32
     depth: int = 2
+
+
+BASE = BaseSize()
 
 
 class PlainMLP(nn.Module):
@@ -34,17 +38,18 @@ class PlainMLP(nn.Module):
     def __init__(self, width: int, depth: int, output: float = 1.0) -> None:
         super().__init__()
         sizes = [FEATURES, *[width] * (depth + 1)]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
         self.head = nn.Linear(width, CLASSES)
         self.output = output
         for layer in self.layers:
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
             nn.init.zeros_(layer.bias)
+        nn.init.zeros_(self.head.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
             x = functional.relu(layer(x))
-        return self.head(x) * self.output
+        return self.head(x * self.output)
 
 
 class ConvBlock(nn.Module):
@@ -75,10 +80,11 @@ class SmallResNet(nn.Module):
         self.head = nn.Linear(width, CLASSES)
         self.output = output
         nn.init.kaiming_normal_(self.stem.weight, nonlinearity="linear")
+        nn.init.zeros_(self.head.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = functional.relu(self.norm(self.blocks(self.stem(x))))
-        return self.head(hidden.mean((2, 3))) * self.output
+        return self.head(hidden.mean((2, 3)) * self.output)
 
 
 class GPTBlock(nn.Module):
@@ -124,12 +130,12 @@ class SmallGPT(nn.Module):
         return self.head(self.norm(hidden)) * self.output
 
 
-def _fixed_head(model: Any, base: Base) -> None:
-    """Output weights of a size that does not depend on the width: that of the base width."""
-    model.head.weight.data.normal_(std=base.width**-0.5)
+def _fixed_head(model: Any, base: BaseSize) -> None:
+    """Output weights of a size that does not depend on the width: torch's at the base width."""
+    nn.init.uniform_(model.head.weight, -(base.width**-0.5), base.width**-0.5)
 
 
-def _adam(model: nn.Module, width: int, base: Base, hidden: tuple[str, ...], lr: float) -> torch.optim.Optimizer:
+def _adam(model: nn.Module, width: int, base: BaseSize, hidden: tuple[str, ...], lr: float) -> torch.optim.Optimizer:
     """Hidden matrices have a rate like 1/n, everything else a constant one."""
     wide = width / base.width
     named = dict(model.named_parameters())
@@ -139,20 +145,20 @@ def _adam(model: nn.Module, width: int, base: Base, hidden: tuple[str, ...], lr:
     return torch.optim.Adam([{"params": rest, "lr": lr}, {"params": inside, "lr": lr / wide}])
 
 
-def _sgd(model: Any, width: int, depth: int, base: Base, lr: float) -> torch.optim.Optimizer:
-    """Vectors and input weights have a rate like n, weights of variance 1 behind a multiplier 1/n too; branches L."""
+def _sgd(model: Any, width: int, depth: int, base: BaseSize, lr: float) -> torch.optim.Optimizer:
+    """Vectors, input weights and output weights behind a multiplier 1/n have a rate like n; in branches, times L."""
     wide, deep = width / base.width, depth / base.depth
     groups = []
     for name, parameter in model.named_parameters():
         in_block, matrix = name.startswith("blocks"), parameter.dim() > 1
         rate = (1.0 if in_block and matrix else wide) * (deep if in_block else 1.0)
-        if name == "head.bias":  # its multiplier 1/n asks for n in both the value and the gradient
-            rate = wide**2
+        if name == "head.bias":  # neither axis grows
+            rate = 1.0
         groups.append({"params": [parameter], "lr": lr * rate})
     return torch.optim.SGD(groups, lr=lr, momentum=0.9)
 
 
-def mlp(width: int, kind: str = PLAIN, base: Base = Base(), depth: int = 3, lr: float = 2e-3) -> Any:
+def mlp(width: int, kind: str = PLAIN, base: BaseSize = BASE, depth: int = 3, lr: float = 2e-3) -> Any:
     """An MLP of three hidden layers; scaled is muP with Adam."""
     wide = width / base.width
     model = PlainMLP(width, depth, 1.0 if kind == PLAIN else 1 / wide)
@@ -163,7 +169,7 @@ def mlp(width: int, kind: str = PLAIN, base: Base = Base(), depth: int = 3, lr: 
     return model, _adam(model, width, base, hidden, lr)
 
 
-def resnet(width: int, depth: int, kind: str = PLAIN, base: Base = Base(), lr: float = 5e-2) -> Any:
+def resnet(width: int, depth: int, kind: str = PLAIN, base: BaseSize = BASE, lr: float = 5e-2) -> Any:
     """A ResNet with SGD; scaled is muP in width and CompleteP's branches in depth."""
     wide, deep = width / base.width, depth / base.depth
     if kind == PLAIN:
@@ -174,7 +180,7 @@ def resnet(width: int, depth: int, kind: str = PLAIN, base: Base = Base(), lr: f
     return model, _sgd(model, width, depth, base, lr)
 
 
-def gpt(width: int, depth: int, kind: str = PLAIN, base: Base = Base(), lr: float = 2e-3) -> Any:
+def gpt(width: int, depth: int, kind: str = PLAIN, base: BaseSize = BASE, lr: float = 2e-3) -> Any:
     """A GPT with Adam; scaled is CompleteP."""
     wide, deep = width / base.width, depth / base.depth
     if kind == PLAIN:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from isometer.doctor.scaling import ScalingCheck
 
 SIZES, TRAINING = "Sizes", "Training"
+WRONG, UNDECIDED = 1, 3
 _BATCHES = 64  # of a data set
 
 
@@ -152,7 +153,7 @@ def scaling(
     verdict for each group of parameters. Corrections come as code, and short sweeps of the rate at the smallest,
     widest and deepest model show whether the best rate transfers, without and with them.
 
-    The exit code is 0 if every exponent fits the parametrisation, 1 if not, 2 for an error.
+    The exit code is 0 if every exponent fits the parametrisation, 1 if not, 3 if that is not clear, 2 for an error.
 
     The file is executed: name only code that you would run.
 
@@ -194,8 +195,8 @@ def scaling(
                 **asked,
             )
     _show(check, target, code, plot, as_json)
-    if not check.scales:
-        raise typer.Exit(1)
+    if check.scales is not True:
+        raise typer.Exit(UNDECIDED if check.scales is None else WRONG)
 
 
 def _numbers(option: str, values: list[str] | None, kind: type, example: str) -> list[Any] | None:
@@ -247,7 +248,9 @@ def _show(check: ScalingCheck, target: str, code: Path | None, plot: Path | None
     for label, path in (("picture", plot), ("code", code if check.code else None)):
         if path is not None:
             tell_file(page, label, path)
-    if check.code:
+    if check.scales is None:
+        next_step(page, "the same with more --seeds, or with larger --widths and --depths")
+    elif check.code:
         next_step(page, "use scaled_groups in the factory, give (model, optimizer) back, and run this again")
     elif plot is None:
         next_step(page, "the same with --plot scaling.png")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from isometer.doctor.scaling._code import code_of
-from isometer.doctor.scaling._corrected import Corrections
+from isometer.doctor.scaling._corrected import CannotScale, Corrections
 from isometer.doctor.scaling._fitting import Exponent, fitted
 from isometer.doctor.scaling._measuring import Record
 from isometer.doctor.scaling._result import ScalingCheck
@@ -130,8 +130,13 @@ def _check_numbers(steps: int, sweep_steps: int, seeds: Sequence[int], rates: Se
         raise IsometerError(f"sweep_steps is {sweep_steps}; expected at least 4 — pass sweep_steps=40")
     if not len(seeds):
         raise IsometerError("seeds are empty; expected at least one — pass seeds=[0, 1, 2]")
-    if rates is not None and any(not 0 < one < math.inf for one in rates):
-        raise IsometerError(f"rates are {list(rates)}; expected positive numbers — pass rates=[1e-4, 1e-3, 1e-2]")
+    if rates is None or not len(rates):
+        return
+    if any(not 0 < one < math.inf for one in rates) or len(set(rates)) < 3:
+        raise IsometerError(
+            f"rates are {list(rates)}; expected at least three different positive numbers — pass rates=[1e-4, 1e-3, "
+            "1e-2], or [] for no sweep"
+        )
 
 
 def _other(over_widths: Sequence[Size], over_depths: Sequence[Size]) -> Callable[[int], int] | None:
@@ -164,7 +169,10 @@ def _exponents(
     for axis, series in (("width", over_widths), ("depth", over_depths)):
         if series:
             sizes = [one.width if axis == "width" else one.depth for one in series]
-            found += fitted(axis, [one for one in sizes if one is not None], [records[one] for one in series])
+            fits = fitted(axis, [one for one in sizes if one is not None], [records[one] for one in series])
+            # Outputs that grow with the width are hidden ones.
+            grows = len({record.shape for one in series for record in records[one]}) > 1
+            found += [one for one in fits if not (grows and one.quantity.startswith("logits"))]
     return found
 
 
@@ -202,7 +210,11 @@ def _sweeps(
     own = sweep(sizes, factors, rate, steps, lambda size, factor: run(size, factor, False), extend=extend)
     if corrections.empty:
         return [own, None]
-    return [own, sweep(sizes, factors, rate, steps, lambda size, factor: run(size, factor, True), extend=extend)]
+    try:
+        after = sweep(sizes, factors, rate, steps, lambda size, factor: run(size, factor, True), extend=extend)
+    except CannotScale:
+        return [own, None]
+    return [own, after]
 
 
 def _names(work: Trainings, sizes: Sequence[Size]) -> dict[tuple[str, bool, str], list[str]]:

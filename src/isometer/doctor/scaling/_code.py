@@ -27,7 +27,7 @@ def code_of(found: Opinion, base: Size, names: Names, kind: str) -> str:
         >>> 'wide**-1' in text, r"blocks\\.\\d+\\.weight" in text
         (True, True)
     """
-    if not found.corrections and not found.branch_depth:
+    if not found.changes:
         return ""
     rules = parametrisation(found.aim)
     sizes = [("width", base.width), ("depth", base.depth)]
@@ -49,6 +49,14 @@ def code_of(found: Opinion, base: Size, names: Names, kind: str) -> str:
             "def branch_multiplier(depth):",
             '    """In each residual block: h + branch_multiplier(depth) * branch(h)."""',
             f"    return (depth / BASE_DEPTH) ** {found.branch_depth:g}",
+            "",
+            "",
+        ]
+    if found.output_width:
+        lines += [
+            "def output_multiplier(width):",
+            '    """At the end of the model: output_multiplier(width) * output."""',
+            f"    return (width / BASE_WIDTH) ** {found.output_width:g}",
             "",
             "",
         ]

@@ -14,8 +14,13 @@ from isometer.doctor.scaling._roles import Role, Roles
 from isometer.doctor.scaling._rules import ADAPTIVE
 from isometer.doctor.scaling._sizes import Size
 from isometer.doctor.scaling._verdicts import Correction, Opinion
+from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
+
+
+class CannotScale(IsometerError):
+    """A model whose output cannot be multiplied from outside."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +40,18 @@ class Corrections:
     @property
     def empty(self) -> bool:
         """Whether there is nothing to change."""
-        return not (self.found.corrections or self.found.branch_depth)
+        return not self.found.changes
 
     def _of(self, role: Role) -> Correction | None:
         same = (one for one in self.found.corrections if (one.group, one.repeated) == (role.group, role.repeated))
         return next(same, None)
 
     def apply(self, model: nn.Module, roles: Roles, size: Size) -> None:
-        """Scale initial weights, and residual branches from now on."""
+        """Scale initial weights, and residual branches and the output from now on.
+
+        Raises:
+            CannotScale: the output is no tensor, so that a loss inside the model would not see the change.
+        """
         wide, deep = _ratio(size.width, self.base.width), _ratio(size.depth, self.base.depth)
         with torch.no_grad():
             for name, parameter in model.named_parameters():
@@ -53,6 +62,8 @@ class Corrections:
         modules = dict(model.named_modules())
         for name in roles.blocks if multiplier != 1.0 else ():
             _scale_branch(modules[name], multiplier)
+        if self.found.output_width and wide != 1.0:
+            _scale_output(model, wide**self.found.output_width)
 
     def rates(self, roles: Roles, size: Size) -> dict[str, float]:
         """Factors of the rate by name of the parameter, those that are not 1."""
@@ -96,6 +107,15 @@ def _scale_branch(block: nn.Module, multiplier: float) -> None:
         return _with_first(output, left[0], scaled)
 
     block.register_forward_hook(hook, with_kwargs=True)
+
+
+def _scale_output(model: nn.Module, multiplier: float) -> None:
+    def hook(module: nn.Module, arguments: Any, output: Any) -> Any:
+        if not isinstance(output, Tensor):
+            raise CannotScale(f"the model gives a {type(output).__name__}; expected a tensor to multiply")
+        return multiplier * output
+
+    model.register_forward_hook(hook)
 
 
 def _with_first(output: Any, old: Tensor, new: Tensor) -> Any:

@@ -47,11 +47,13 @@ class Record:
     Attributes:
         values: step 0 is before training; what belongs to an update is filed under the step that it leads to.
         losses: before each step, and after the last.
+        shape: of the output.
         skip: median cosine between input and output of the repeated blocks, nan where there are none.
     """
 
     values: dict[Quantity, list[float]] = field(default_factory=lambda: defaultdict(list))
     losses: list[float] = field(default_factory=list)
+    shape: tuple[int, ...] = ()
     skip: float = math.nan
 
 
@@ -168,6 +170,7 @@ def _activations(
     _add(record, "activation", roles, shown)
     if seen.logits is not None:
         record.values[Quantity("logits", MODEL)].append(rms(seen.logits))
+        record.shape = tuple(seen.logits.shape)
     _branches(record, seen, roles.blocks)
     if first is None or last is None:
         return

@@ -62,7 +62,8 @@ class ScalingCheck:
         records: what was measured, by size and seed.
         code: the corrections as Python code; empty if there are none.
         sweep: losses by rate of the models as they are, None if it was left out.
-        corrected_sweep: the same with the corrections, None where there is nothing to correct.
+        corrected_sweep: the same with the corrections, None where there is nothing to correct, or where they cannot be
+            carried out from outside.
     """
 
     over_widths: tuple[Size, ...]
@@ -91,9 +92,11 @@ class ScalingCheck:
         return self.opinion.verdicts
 
     @property
-    def scales(self) -> bool:
-        """Whether no verdict is against the parametrisation that was aimed at."""
-        return not self.opinion.wrong
+    def scales(self) -> bool | None:
+        """Whether all exponents are those of the parametrisation that was aimed at; None if that is not clear."""
+        if self.opinion.wrong:
+            return False
+        return None if self.opinion.unclear else True
 
     @property
     def resembles(self) -> str | None:
@@ -133,10 +136,13 @@ class ScalingCheck:
         near = "no known parametrisation" if self.resembles is None else parametrisation(self.resembles).name
         aim = parametrisation(self.aim).name
         wrong = sorted(self.opinion.wrong, key=lambda one: -abs(one.measured.value - (one.asked or 0.0)))
-        if not wrong:
-            unclear = len(self.opinion.unclear)
-            rest = f" ({unclear} of them unclear: take more seeds or larger sizes)" if unclear else ""
-            text = f"Scales as {aim} asks: no exponent differs from theory{rest}."
+        unclear = len(self.opinion.unclear)
+        if not wrong and unclear:
+            text = (
+                f"Unclear whether it scales as {aim} asks: {unclear} exponents are uncertain; take more seeds or sizes."
+            )
+        elif not wrong:
+            text = f"Scales as {aim} asks: no exponent differs from theory."
         else:
             told = dict.fromkeys(_told(one) for one in wrong[:2])
             text = f"Resembles {near}: {' and '.join(told)}."
@@ -200,6 +206,7 @@ class ScalingCheck:
             "exponents": [one.to_dict() for one in self.exponents],
             "corrections": [one.to_dict() for one in self.opinion.corrections],
             "branch_depth": self.opinion.branch_depth,
+            "output_width": self.opinion.output_width,
             "code": self.code,
             "sweep": None if self.sweep is None else self.sweep.to_dict(),
             "corrected_sweep": None if self.corrected_sweep is None else self.corrected_sweep.to_dict(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -165,7 +166,13 @@ class Trainings:
                 model, optimizer = build(self.factory, size, seed).model, None
             loss = None if task is None else task.on_first
             with _taking(size):
-                return train_and_measure(model, optimizer, loss, inputs, self.roles(size), steps, metrics)
+                found = train_and_measure(model, optimizer, loss, inputs, self.roles(size), steps, metrics)
+            if found.losses and not math.isfinite(found.losses[0]):
+                raise IsometerError(
+                    f"the first loss of the model of {size.words()} is {found.losses[0]}; expected a finite one — run "
+                    "isometer doctor on that size, or look at the batch"
+                )
+            return found
         finally:
             world.restore()
 

@@ -107,12 +107,19 @@ class Opinion:
         verdicts: one per exponent that is judged.
         corrections: of initial weights and rates.
         branch_depth: multiply residual branches by depth^this.
+        output_width: multiply the output by width^this, where its weights are those of the embedding.
     """
 
     aim: str
     verdicts: tuple[ScalingVerdict, ...]
     corrections: tuple[Correction, ...]
     branch_depth: float = 0.0
+    output_width: float = 0.0
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is something to change."""
+        return bool(self.corrections or self.branch_depth or self.output_width)
 
     @property
     def unclear(self) -> tuple[ScalingVerdict, ...]:
@@ -146,8 +153,7 @@ def opinion(exponents: Sequence[Exponent], aim: str | None, kind: str, residual:
 def _opinion(exponents: Sequence[Exponent], aim: str, kind: str, residual: bool | None) -> Opinion:
     fits, rules = by_key(exponents), PARAMETRISATIONS[aim]
     verdicts = [*_over_widths(fits, rules, kind), *_over_depths(fits, rules, kind, residual)]
-    corrections, branch = _corrections(exponents, fits, verdicts, rules, kind, residual)
-    return Opinion(aim, tuple(verdicts), corrections, branch)
+    return Opinion(aim, tuple(verdicts), *_corrections(exponents, verdicts, kind, residual))
 
 
 def _over_widths(fits: Fits, rules: Parametrisation, kind: str) -> list[ScalingVerdict]:
@@ -179,24 +185,27 @@ def _over_depths(fits: Fits, rules: Parametrisation, kind: str, residual: bool |
     return found
 
 
-def _needed(fits: Mapping[tuple[str, str, str, bool], ScalingVerdict], *key: Any) -> float:
+def _needed(
+    fits: Mapping[tuple[str, str, str, bool], ScalingVerdict],
+    *key: Any,
+    states: Sequence[str] = ("grows", "shrinks"),
+) -> float:
     """The exponent that is missing; zero where it fits or is not known well enough."""
     one = fits.get(key)
-    if one is None or one.asked is None or one.state not in ("grows", "shrinks"):
+    if one is None or one.asked is None or one.state not in states:
         return 0.0
     return float(one.asked - one.measured.nearest)
 
 
 def _corrections(
     exponents: Sequence[Exponent],
-    fits: Fits,
     verdicts: Sequence[ScalingVerdict],
-    rules: Parametrisation,
     kind: str,
     residual: bool | None,
-) -> tuple[tuple[Correction, ...], float]:
+) -> tuple[tuple[Correction, ...], float, float]:
     known = {(v.measured.axis, v.measured.quantity, v.measured.group, v.measured.repeated): v for v in verdicts}
-    output = _needed(known, "width", "logits", "model", False)
+    # A smaller output at the start does no harm, so that a doubt is no reason to leave it; other rates depend on it.
+    output = _needed(known, "width", "logits", "model", False, states=("grows", "unclear"))
     branch = _needed(known, "depth", "branch", "stream", True) if residual else 0.0
     plain = 0.0 if residual is not False else _needed(known, "depth", "logits_change", "model", False)
     found = []
@@ -209,7 +218,8 @@ def _corrections(
             depth -= branch if repeated else 0.0
         names = tuple(dict.fromkeys(label for label in labels if label != "all"))
         found.append(Correction(group, repeated, names, init, width, depth + plain))
-    return tuple(one for one in found if not one.empty), branch
+    tied = not any(e.group == OUTPUT for e in exponents)
+    return tuple(one for one in found if not one.empty), branch, output if tied else 0.0
 
 
 def resembles(verdicts: Sequence[ScalingVerdict]) -> str | None:
