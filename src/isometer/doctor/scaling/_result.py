@@ -163,7 +163,7 @@ class ScalingCheck:
         return f"{text}; corrected, it {'transfers' if after else 'still moves'}."
 
     def to_dataset(self) -> xarray.Dataset:
-        """Everything that was measured: `quantity × size × seed × step`, nan where a run has no such number."""
+        """Everything that was measured: `measurement × size × seed × step`, nan where a run has no such number."""
         import xarray
 
         sizes = list(self.records)
@@ -177,11 +177,11 @@ class ScalingCheck:
                     first = self.steps + 1 - len(found) if _belongs_to_step(quantity) else 0
                     values[i, j, k, first : first + len(found)] = found
         return xarray.Dataset(
-            {"value": (("quantity", "size", "seed", "step"), values)},
+            {"value": (("measurement", "size", "seed", "step"), values)},
             coords={
-                "quantity": [q.name for q in quantities],
-                "group": ("quantity", [q.role.group for q in quantities]),
-                "label": ("quantity", [q.role.label for q in quantities]),
+                "quantity": ("measurement", [q.name for q in quantities]),
+                "group": ("measurement", [q.role.group for q in quantities]),
+                "label": ("measurement", [q.role.label for q in quantities]),
                 "width": ("size", [math.nan if one.width is None else one.width for one in sizes]),
                 "depth": ("size", [math.nan if one.depth is None else one.depth for one in sizes]),
             },

@@ -106,7 +106,7 @@ def taken(
 def _checked(values: Sequence[int] | None, name: str, example: str) -> list[int]:
     found = [] if values is None else list(values)
     if any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in found):
-        raise IsometerError(f"{name} are {found}; expected positive whole numbers — pass {example}")
+        raise IsometerError(f"{name} are {str(found)[:60]}; expected positive whole numbers — pass {example}")
     return sorted(set(found))
 
 
