@@ -1,4 +1,5 @@
-"""Does the scaling check find what is known? Recomputes docs/scaling.json and the tables of docs/howto/scaling.md.
+"""Does the scaling check find what is known? Recomputes docs/scaling.json, docs/pictures/scaling.png and the table of
+docs/howto/scaling.md.
 
 An MLP, a ResNet and a GPT of `tests/support/scaled_models.py`, in standard parametrisation and by the published tables
 of muP and CompleteP, are checked over a factor of 4 in width and in depth: exponents beside theory, and the best rate
@@ -6,7 +7,7 @@ at four times the width and at four times the depth. What the file has already i
 
     python tools/make_scaling.py [--models mlp,gpt] [--again] [--tables]
 
---tables only rewrites the tables from docs/scaling.json.
+--tables only rewrites table and picture from docs/scaling.json.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
 from isometer import scaling_check  # noqa: E402
 from isometer.files import write_whole  # noqa: E402
-from isometer.report._scaling import NAMES, quantity_words  # noqa: E402
+from isometer.report import save_figure  # noqa: E402
+from isometer.report._scaling import NAMES, quantity_words, scaling_picture  # noqa: E402
 from isometer.serialize import json_text  # noqa: E402
 from support.scaled_models import DATA, FACTORIES, PLAIN, SCALED  # noqa: E402
 
@@ -34,6 +36,7 @@ BEGIN, END = "<!-- tools/make_scaling.py: begin -->\n", "<!-- tools/make_scaling
 WIDTHS, DEPTHS = [32, 64, 128], [2, 4, 8]
 SEEDS = {"mlp": 16, "resnet": 4, "gpt": 4}  # the MLP is quick, and its output depends much on the seed
 SWEEP_STEPS, BATCHES = 60, 60
+SHOWN = ("gpt", PLAIN)  # in the picture
 THEORY = {"mlp": "mup", "resnet": "completep", "gpt": "completep"}
 TITLES = {"mlp": "MLP, Adam", "resnet": "ResNet, SGD", "gpt": "GPT, Adam"}
 
@@ -47,7 +50,7 @@ def factory(name: str, kind: str) -> Callable[..., Any]:
 
 
 def measured(name: str, kind: str) -> dict[str, Any]:
-    """One check, without the series of the picture."""
+    """One check; the curves only where the picture shows them."""
     began = time.process_time()
     check = scaling_check(
         factory(name, kind),
@@ -60,7 +63,9 @@ def measured(name: str, kind: str) -> dict[str, Any]:
         told=lambda text: print(f"  {text}", file=sys.stderr, flush=True),
     )
     found = check.to_dict()
-    del found["series"], found["exponents"]
+    del found["exponents"]
+    if (name, kind) != SHOWN:
+        del found["series"]
     return {**found, "seconds": round(time.process_time() - began, 1)}
 
 
@@ -106,6 +111,7 @@ def main() -> None:
                 print(key, file=sys.stderr, flush=True)
                 results[key] = measured(name, kind)
                 write_whole(RESULTS, json_text(results, indent=1) + "\n")
+    save_figure(scaling_picture(results["/".join(SHOWN)]), ROOT / "docs" / "pictures" / "scaling.png")
     page = PAGE.read_text()
     before, rest = page.split(BEGIN)
     write_whole(PAGE, before + BEGIN + tables(results) + END + rest.split(END)[1])

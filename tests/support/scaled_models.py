@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional
 
 Tensor = torch.Tensor
-CLASSES, FEATURES, TOKENS, LENGTH, HEAD = 10, 16, 64, 16, 8
+CLASSES, FEATURES, TOKENS, LENGTH, HEAD = 10, 16, 16, 16, 8
 PLAIN, SCALED = "standard", "scaled"
 
 
@@ -208,12 +208,12 @@ def vectors(count: int = 64, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def texts(count: int = 32, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """A Markov chain of tokens with four successors each, and the next tokens."""
+    """A chain in which the last two tokens have two successors, and the next tokens."""
     generator = torch.Generator().manual_seed(seed)
-    successors = torch.randint(TOKENS, (TOKENS, 4), generator=torch.Generator().manual_seed(12345))
-    rows = [torch.randint(TOKENS, (count,), generator=generator)]
-    for _ in range(LENGTH):
-        rows.append(successors[rows[-1], torch.randint(4, (count,), generator=generator)])
+    successors = torch.randint(TOKENS, (TOKENS, TOKENS, 2), generator=torch.Generator().manual_seed(12345))
+    rows = [torch.randint(TOKENS, (count,), generator=generator) for _ in range(2)]
+    for _ in range(LENGTH - 1):
+        rows.append(successors[rows[-2], rows[-1], torch.randint(2, (count,), generator=generator)])
     chain = torch.stack(rows, 1)
     return chain[:, :-1], chain[:, 1:]
 

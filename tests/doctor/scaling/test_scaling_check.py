@@ -16,7 +16,7 @@ from isometer.doctor.scaling._corrected import Corrections
 from isometer.doctor.scaling._trainings import Trainings
 from isometer.errors import IsometerError
 from support import ROOT
-from support.scaled_models import BASE, DATA, FACTORIES, PLAIN, SCALED, gpt
+from support.scaled_models import BASE, DATA, FACTORIES, PLAIN, SCALED, gpt, resnet
 
 # --- theory -----------------------------------------------------------------------------------------------------------
 
@@ -183,27 +183,27 @@ def test_printed_code_makes_a_model_that_scales(optimizer: str) -> None:
 
 def test_what_is_tried_is_what_the_code_does() -> None:
     """The sweep's corrections, made from outside, train a model exactly as the printed code does."""
-    data = DATA["gpt"](8)
+    data = DATA["resnet"](16)
 
     def factory(width: int, depth: int) -> nn.Module:
-        return gpt(width, depth, PLAIN)[0]
+        model: nn.Module = resnet(width, depth, PLAIN)[0]
+        return model
 
-    check = scaling_check(factory, [32, 64, 128], [2, 4, 8], batch=data, seeds=[0], steps=1, rates=[])
+    check = scaling_check(factory, [8, 16, 32], [2, 4], batch=data, seeds=[0], steps=1, rates=[])
     names = corrected_code(check)
 
     def by_code(width: int, depth: int) -> Any:
-        model = factory(width, depth)
+        model: Any = factory(width, depth)
         for block in model.blocks:
             block.branch = names["branch_multiplier"](depth)
         return model, torch.optim.Adam(names["scaled_groups"](model, width, depth, lr=0.01))
 
-    size = Size(64, 4)
+    size, base = Size(16, 4), Size(8, 2)
     outside = Trainings(factory, *data, None, "adam", 0.01, other_width=lambda width: 2 * width)
-    outside.find_repeats(Size(32, 2), Size(32, 4))
-    found = outside.final(size, 0, 1.0, 8, Corrections(check.opinion, Size(32, 2), "adaptive"))
+    outside.find_repeats(base, Size(8, 4))
+    found = outside.final(size, 0, 1.0, 8, Corrections(check.opinion, base, "adaptive"))
     own = Trainings(by_code, *data, None, "adam", None).final(size, 0, 1.0, 8)
-    # A block of the GPT has two branches, one after the other; from outside they are scaled together.
-    assert found == pytest.approx(own, rel=0.02)
+    assert found == pytest.approx(own, rel=1e-3)  # Adam amplifies rounding where gradients are nearly zero
     plain = Trainings(factory, *data, None, "adam", 0.01).final(size, 0, 1.0, 8)
     assert abs(plain / own - 1) > 0.1
 
