@@ -189,7 +189,7 @@ def test_what_is_tried_is_what_the_code_does() -> None:
         model: nn.Module = resnet(width, depth, PLAIN)[0]
         return model
 
-    check = scaling_check(factory, [8, 16, 32], [2, 4], batch=data, seeds=[0], steps=1, rates=[])
+    check = scaling_check(factory, [8, 16, 32], [2, 4, 8], batch=data, seeds=[0, 1], steps=1, rates=[])
     names = corrected_code(check)
 
     def by_code(width: int, depth: int) -> Any:
@@ -215,7 +215,7 @@ def test_output_of_tied_weights_gets_a_multiplier() -> None:
         return model
 
     check = scaling_check(tied, [32, 64, 128], [2], batch=DATA["gpt"](8)[0], seeds=[0], steps=1, rates=[])
-    assert check.opinion.output_width == -1.0  # sums of n products of unit size are √n, and muP asks for 1/√n
+    assert check.opinion.output_width == -1.0  # sums of n products of unit size are √n, in muP it is 1/√n
     assert corrected_code(check)["output_multiplier"](64) == 0.5
 
 
@@ -224,10 +224,12 @@ def test_output_of_tied_weights_gets_a_multiplier() -> None:
 
 def test_sweep_of_rates() -> None:
     data = [DATA["mlp"](seed=seed) for seed in range(10)]
-    check = scaling_check(small_mlp, [16, 64], batch=data, seeds=[0], steps=1, rates=[1e-3, 1e-2, 1e-1], sweep_steps=10)
+    check = scaling_check(
+        small_mlp, [16, 32, 64], batch=data, seeds=[0, 1], steps=1, rates=[1e-3, 1e-2, 1e-1], sweep_steps=10
+    )
     assert check.sweep is not None
     assert check.corrected_sweep is not None
-    assert check.sweep.losses.shape == (2, 3, 1)
+    assert check.sweep.losses.shape == (2, 3, 2)
     assert np.allclose(check.sweep.rates, [1e-3, 1e-2, 1e-1])
     assert np.array_equal(check.sweep.losses[0], check.corrected_sweep.losses[0])  # the base size is not changed
     assert not np.array_equal(check.sweep.losses[1], check.corrected_sweep.losses[1])

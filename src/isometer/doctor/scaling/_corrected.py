@@ -25,7 +25,7 @@ class CannotScale(IsometerError):
 
 @dataclass(frozen=True, eq=False)
 class Corrections:
-    """What an opinion asks to change, as factors for one size; all of them are 1 at the base size.
+    """What an opinion wants to change, as factors for one size; all of them are 1 at the base size.
 
     Attributes:
         found: the opinion.

@@ -44,7 +44,7 @@ class ScalingCheck:
         >>> from isometer import scaling_check
         >>> def make(width: int) -> nn.Module:
         ...     return nn.Sequential(nn.Linear(8, width), nn.ReLU(), nn.Linear(width, 4))
-        >>> check = scaling_check(make, [32, 128], optimizer="sgd", seeds=[0], steps=1, rates=[])
+        >>> check = scaling_check(make, [32, 64, 128], optimizer="sgd", seeds=range(4), steps=1, rates=[])
         >>> check.scales, [one.group for one in check.opinion.corrections]
         (False, ['input', 'vector', 'output'])
 
@@ -139,10 +139,10 @@ class ScalingCheck:
         unclear = len(self.opinion.unclear)
         if not wrong and unclear:
             text = (
-                f"Unclear whether it scales as {aim} asks: {unclear} exponents are uncertain; take more seeds or sizes."
+                f"Unclear whether it scales as in {aim}: {unclear} exponents are uncertain; take more seeds or sizes."
             )
         elif not wrong:
-            text = f"Scales as {aim} asks: no exponent differs from theory."
+            text = f"Scales as in {aim}: no exponent differs from theory."
         else:
             told = dict.fromkeys(_told(one) for one in wrong[:2])
             text = f"Resembles {near}: {' and '.join(told)}."

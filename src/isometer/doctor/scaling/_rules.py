@@ -12,7 +12,7 @@ output:
 - what the update changes in the layer's own output: the update for a fixed number of inputs, n times it for n inputs;
 - what that changes in the logits: n · δ · (change), since both are aligned; for the output layer the change itself.
 
-Feature learning at every width asks for changes of size 1 everywhere.
+Feature learning at every width needs changes of size 1 everywhere.
 
 **Depth** (Bordelon et al. 2023; Yang et al. 2023, Tensor Programs VI; Dey et al. 2025, CompleteP). A residual network
 h ← h + L^(−α) f(h) adds L independent branches at the start, and L aligned changes in training. With a rate of size
@@ -23,7 +23,7 @@ L^rate for the weights in the branches, f normalised:
 - the change of a branch's layers by their own update: the update, as above;
 - the change of the stream: L · L^(−α) · that.
 
-A stream that changes by 1 asks for changes of L^(α − 1) in the layers. Only at α = 1 do the layers themselves change by
+A stream that changes by 1 needs changes of L^(α − 1) in the layers. Only at α = 1 do the layers themselves change by
 1, so that none is linearised as depth grows.
 """
 

@@ -34,7 +34,7 @@ _SMALL = 1 / 64  # of the rate: at the full one a step overshoots in wide models
 
 
 @dataclass(frozen=True)
-class Task:
+class LearningTask:
     """What the models of one size learn."""
 
     batches: Batches
@@ -76,7 +76,7 @@ class Trainings:
     lr: float | None
     repeated: Repeats = field(default_factory=Repeats)
     other_width: Callable[[int], int] | None = None
-    _tasks: dict[Size, Task] = field(default_factory=dict)
+    _tasks: dict[Size, LearningTask] = field(default_factory=dict)
     _roles: dict[Size, Roles] = field(default_factory=dict)
     _first: Built | None = None
 
@@ -96,7 +96,7 @@ class Trainings:
             self._roles[size] = roles(build(self.factory, size, 0).model, self._wider(size), self.repeated)
         return self._roles[size]
 
-    def task(self, size: Size) -> Task:
+    def task(self, size: Size) -> LearningTask:
         """What models of a size learn: the same at every size, up to the shape of the output."""
         if size not in self._tasks:
             built = build(self.factory, size, 0)
@@ -104,7 +104,7 @@ class Trainings:
             batches = next(iter(self._tasks.values())).batches if self._tasks else self._batches(self._first)
             with _taking(size):
                 chosen = choose_loss(Subject(built.model), batches[0], self.loss, mode=None, seed=0)
-            self._tasks[size] = Task(batches, *chosen[:3])
+            self._tasks[size] = LearningTask(batches, *chosen[:3])
         return self._tasks[size]
 
     def _batches(self, first: Built) -> Batches:

@@ -30,8 +30,8 @@ def rms(tensor: Tensor) -> float:
     """Root of the mean square, in float64.
 
     Example:
-        >>> rms(torch.tensor([3.0, 4.0])) ** 2
-        12.5
+        >>> rms(torch.tensor([3.0, -3.0]))
+        3.0
     """
     return math.sqrt(float(tensor.detach().double().square().mean())) if tensor.numel() else math.nan
 
@@ -40,8 +40,8 @@ def along(change: Tensor, gradient: Tensor | None) -> float:
     """The size per coordinate of the part of a change that is along a gradient; of the change if there is none.
 
     Example:
-        >>> along(torch.tensor([3.0, 4.0]), torch.tensor([0.0, 2.0])) ** 2
-        8.0
+        >>> along(torch.tensor([5.0, 4.0, 1.0, 0.0]), torch.tensor([0.0, 2.0, 0.0, 0.0]))
+        2.0
     """
     if gradient is None or gradient.shape != change.shape:
         return rms(change)

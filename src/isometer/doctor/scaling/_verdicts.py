@@ -34,7 +34,7 @@ class ScalingVerdict:
 
     Attributes:
         measured: the exponent.
-        asked: what the parametrisation that is aimed at asks for; None where theory says nothing.
+        asked: the exponent of the parametrisation that is aimed at; None where theory says nothing.
         theory: exponents of the parametrisations by name.
         at_most: smaller ones are fine too.
     """
@@ -53,7 +53,7 @@ class ScalingVerdict:
         off = value - self.asked
         if abs(off) <= ROOM or (self.at_most and off < 0):
             return "fits"
-        if math.isfinite(error) and abs(off) - error <= ROOM:
+        if not math.isfinite(error) or abs(off) - error <= ROOM:  # two points have no error
             return "unclear"
         return "grows" if off > 0 else "shrinks"
 
@@ -100,7 +100,7 @@ class Correction:
 
 @dataclass(frozen=True)
 class Opinion:
-    """All verdicts with one aim, and what they ask to change.
+    """All verdicts with one aim, and what to change.
 
     Attributes:
         aim: name of the parametrisation.
