@@ -35,7 +35,7 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScalingCheck:
     """A model at several widths and depths: exponents beside those of theory, verdicts, corrections, a sweep of rates.
 
@@ -216,6 +216,9 @@ class ScalingCheck:
     def plot(self, path: str | PathLike[str] | None = None) -> Figure:
         """The picture: sizes over width and depth beside theory, and losses over rates; also written to `path`."""
         return _display.draw(self, path)
+
+    def __repr__(self) -> str:
+        return f"ScalingCheck({self.conclusion})"
 
     def _repr_html_(self) -> str:
         return _display.html(self)
