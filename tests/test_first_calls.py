@@ -249,7 +249,8 @@ def test_the_edge_of_chaos() -> None:
 def test_the_names_that_a_person_sees() -> None:
     seen = [name for name in dir(isometer) if not name.startswith("__")]
     verbs = {"activation", "diagnose", "explain", "kernel_map", "phase_diagram", "predict", "probe", "simulate"}
-    verbs |= {"empirical_kernel", "jacobian_spectrum", "partial_jacobian_norms", "solve", "summarize", "treat"}
+    verbs |= {"empirical_kernel", "jacobian_spectrum", "partial_jacobian_norms", "scaling_check"}
+    verbs |= {"solve", "summarize", "treat"}
     rooms = {"data", "doctor", "init", "metrics", "nn", "theory"}
     errors = {"ActivationError", "InfiniteMomentError", "IsometerError", "ModelChangedError"}
     values = {
@@ -262,7 +263,7 @@ def test_the_names_that_a_person_sees() -> None:
         "Report",
         "SignalMonitor",
     }
-    values |= {"Spec", "Treatment"}
+    values |= {"ScalingCheck", "Spec", "Treatment"}
     assert set(seen) == verbs | rooms | errors | values
     assert all(getattr(isometer, name).__doc__ for name in seen)
 

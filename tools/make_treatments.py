@@ -76,8 +76,8 @@ MONITOR = """
 `SignalMonitor` makes the same measurements while a model trains, densely at first and sparsely later, within 3 % of the
 training time, and warns before the loss shows trouble; see [Watch a training run](howto/watching.md).
 
-`isometer.doctor.width_check(factory, [64, 128, 256], batch)` measures the same model at several widths and says
-how each representation scales with it, at the start or after some steps of training.
+`isometer.scaling_check(factory, [64, 128, 256], [2, 4, 8])` measures the same model at several widths and depths and
+says whether its learning rate transfers; see [Scale a model up](howto/scaling.md).
 """
 
 

@@ -11,6 +11,8 @@ from .doctor.diagnosis._diagnose import diagnose as diagnose
 from .doctor.diagnosis._report import Report as Report
 from .doctor.probe._examination import Examination as Examination
 from .doctor.probe._examine import probe as probe
+from .doctor.scaling._check import scaling_check as scaling_check
+from .doctor.scaling._result import ScalingCheck as ScalingCheck
 from .doctor.treatment._apply import treat as treat
 from .doctor.treatment._record import Treatment as Treatment
 from .doctor.watch._monitor import SignalMonitor as SignalMonitor

@@ -31,6 +31,7 @@ _OWN = {
     "phase": ("phase", "order, chaos and the edge between them"),
     "solve": ("solve", "the depth, gain or skip strength at which a network does what you ask for"),
     "doctor": ("doctor", "examine a PyTorch model: what is wrong, where, what to change"),
+    "scaling": ("scaling", "does a learning rate transfer to wider and deeper models, and what to change"),
     "patients": ("patients", "the built-in models that the doctor knows"),
     "trial": ("trial", "how often the doctor is right about models it has never seen"),
     "sweep": ("sweep", "a command over a grid of its options"),

@@ -9,8 +9,6 @@ from .conditions._prescriptions import PRESCRIPTIONS as PRESCRIPTIONS
 from .conditions._registry import Registry as Registry
 from .diagnosis._diagnose import diagnose as diagnose
 from .diagnosis._report import Report as Report
-from .diagnosis._widths import WidthCheck as WidthCheck
-from .diagnosis._widths import width_check as width_check
 from .prediction._bands import Band as Band
 from .prediction._extraction import ExtractedChain as ExtractedChain
 from .prediction._extraction import extract as extract
@@ -24,6 +22,8 @@ from .prediction._predict_network import predict_network as predict_network
 from .probe._examination import Examination as Examination
 from .probe._examine import probe as probe
 from .probe._unseen import Unseen as Unseen
+from .scaling._check import scaling_check as scaling_check
+from .scaling._result import ScalingCheck as ScalingCheck
 from .stress._outlook import Outlook as Outlook
 from .stress._stress import Stress as Stress
 from .treatment._apply import treat as treat

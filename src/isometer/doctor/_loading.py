@@ -104,6 +104,36 @@ def load_target(text: str, *, seed: int = 0) -> Target:
     return Target(text, model, batch, target, executed=where)
 
 
+def load_factory(text: str) -> Callable[..., Any]:
+    """The function that makes models of several sizes; its file or module is executed.
+
+    Args:
+        text: `path/to/file.py:factory` or `package.module:factory`.
+
+    Raises:
+        IsometerError: there is no such file or name, or it cannot be called.
+
+    Example:
+        >>> load_factory("torch.nn:Linear").__name__
+        'Linear'
+    """
+    where, colon, name = text.rpartition(":")
+    if not colon or not where or not name.isidentifier():
+        raise IsometerError(
+            f"target {text!r} names no factory; expected file.py:factory or package.module:factory, a function of "
+            "width and depth — write model.py:make, say"
+        )
+    module = _module_from_file(Path(where)) if where.endswith(".py") else _module_by_name(where)
+    made = _named(module, name, text)
+    if isinstance(made, nn.Module) or not callable(made):
+        raise IsometerError(
+            f"{name!r} is a {type(made).__name__}; expected a function of width and depth that makes a model — write "
+            "def make(width, depth): …"
+        )
+    found: Callable[..., Any] = made
+    return found
+
+
 def network_target(spec: Spec, name: str, *, seed: int = 0) -> Target:
     """The torch network of a spec, with random weights.
 
@@ -158,11 +188,15 @@ def _module_by_name(name: str) -> Any:
         sys.path.remove(here)
 
 
-def _made(module: Any, name: str, text: str) -> tuple[nn.Module, Any, Any]:
+def _named(module: Any, name: str, text: str) -> Any:
     if not hasattr(module, name):
         public = [one for one in vars(module) if not one.startswith("_") and callable(getattr(module, one))]
         raise IsometerError(f"{text!r}: there is no {name!r}; callable names there: {', '.join(public[:8]) or 'none'}")
-    made = getattr(module, name)
+    return getattr(module, name)
+
+
+def _made(module: Any, name: str, text: str) -> tuple[nn.Module, Any, Any]:
+    made = _named(module, name, text)
     if not isinstance(made, nn.Module) and callable(made):
         required = _required(made)
         if required:

@@ -138,6 +138,12 @@ def _jacobian_picture(value: Any) -> Figure:
     return jacobian_picture(value)
 
 
+def _scaling_picture(value: Any) -> Figure:
+    from isometer.report._scaling import scaling_picture
+
+    return scaling_picture(value.to_dict())
+
+
 _PICTURES: dict[str, Callable[[Any], Any]] = {
     "Activation": _activation_picture,
     "Explanation": _activation_picture,
@@ -146,6 +152,7 @@ _PICTURES: dict[str, Callable[[Any], Any]] = {
     "JacobianLaw": _jacobian_picture,
     "EmpiricalJacobian": _jacobian_picture,
     "PhaseDiagram": _phase_picture,
+    "ScalingCheck": _scaling_picture,
     "Trajectory": _trajectory_picture,
 }
 
@@ -177,6 +184,12 @@ def _jacobian_html(value: Any) -> str:
     from isometer.report._jacobians import jacobian_card
 
     return image(_jacobian_picture(value)) + as_html(lambda page: page.print(jacobian_card(value.to_dict())))
+
+
+def _scaling_html(value: Any) -> str:
+    from isometer.report._scaling import print_scaling
+
+    return image(_scaling_picture(value)) + as_html(lambda page: print_scaling(page, value.to_dict()))
 
 
 def _trajectory_html(value: Any) -> str:
@@ -219,6 +232,7 @@ _CARDS: dict[str, Callable[[Any], Any]] = {
     "JacobianLaw": _jacobian_html,
     "EmpiricalJacobian": _jacobian_html,
     "PhaseDiagram": _phase_html,
+    "ScalingCheck": _scaling_html,
     "Trajectory": _trajectory_html,
     "Spec": _spec_html,
     "Answer": _answer_html,

@@ -223,21 +223,8 @@ def material(
         seed: of the teacher.
     """
     batches.read(-(-_CHANCE_SAMPLES // max(1, samples)))
-    inputs, target = batches[0]
-    teacher = None
-    output = subject.run(lambda model: _kept(call(model, owned(inputs))), seed=seed, mode=mode)
-    if loss is not None:
-        given = loss
-        chosen: Loss = (lambda output, target: given(output)) if target is None else given
-        kind = "yours"
-    elif target is not None:
-        chosen, kind = usual_loss, "yours"
-        usual_loss(output[0], written(target))
-    elif output[1]:
-        chosen, kind = own_loss, "the model's own"
-    else:
-        teacher = Teacher(inputs, output[0], seed=seed)
-        chosen, kind = teacher.loss, "a random teacher"
+    _, target = batches[0]
+    chosen, kind, teacher, output = choose_loss(subject, batches[0], loss, mode=mode, seed=seed)
     chance = of_one = math.nan
     constant: ConstantAnswer | None = None
     if kind != "the model's own" and not (kind == "yours" and target is None):
@@ -249,8 +236,8 @@ def material(
             def loss_of(answer: Any, target: Any) -> Tensor:
                 return chosen(answer, written(target))
 
-            of_one = best_constant(loss_of, output[0], targets[:1], samples=samples)
-            return of_one, best_answer(loss_of, output[0], targets, samples=samples * len(targets))
+            of_one = best_constant(loss_of, output, targets[:1], samples=samples)
+            return of_one, best_answer(loss_of, output, targets, samples=samples * len(targets))
 
         # As if the model ran: whatever a loss holds is put back, and gradients are on.
         of_one, constant = subject.run(constants, seed=seed, mode=mode)
@@ -258,7 +245,33 @@ def material(
         # Where every sample asks for the same, a constant has no loss: only the first loss is there to compare with.
         of_one = math.nan if _one_answer(targets[:1]) else of_one
         chance = math.nan if _one_answer(targets) else chance
-    return Material(batches, chosen, kind, chance, of_one, samples, output[0], teacher, constant)
+    return Material(batches, chosen, kind, chance, of_one, samples, output, teacher, constant)
+
+
+def choose_loss(
+    subject: Subject, pair: Pair, loss: Callable[..., Tensor] | None, *, mode: str | None, seed: int
+) -> tuple[Loss, str, Teacher | None, Any]:
+    """What is minimised on a batch: the loss, what its targets are, what makes them, and the model's output.
+
+    Example:
+        >>> pair = torch.ones(3, 2), None
+        >>> _, kind, teacher, _ = choose_loss(Subject(nn.Linear(2, 1)), pair, None, mode=None, seed=0)
+        >>> kind, teacher is not None
+        ('a random teacher', True)
+    """
+    inputs, target = pair
+    output = subject.run(lambda model: _kept(call(model, owned(inputs))), seed=seed, mode=mode)
+    if loss is not None:
+        given = loss
+        chosen: Loss = (lambda output, target: given(output)) if target is None else given
+        return chosen, "yours", None, output[0]
+    if target is not None:
+        usual_loss(output[0], written(target))
+        return usual_loss, "yours", None, output[0]
+    if output[1]:
+        return own_loss, "the model's own", None, output[0]
+    teacher = Teacher(inputs, output[0], seed=seed)
+    return teacher.loss, "a random teacher", teacher, output[0]
 
 
 def _kept(output: Any) -> tuple[Any, bool]:

@@ -20,11 +20,12 @@ Schedule = Callable[[Optimizer], Any]
 
 USUAL: Mapping[str, tuple[float, float]] = MappingProxyType({"adam": (1.6e-3, 4.0), "sgd": (3e-2, 6.0)})
 """The middle rate of the search, and the factor between neighbours."""
-_CLASSES = {
+CLASSES: Mapping[str, Any] = {
     name.lower(): kind
     for name, kind in vars(torch.optim).items()
     if isinstance(kind, type) and issubclass(kind, Optimizer) and kind is not Optimizer and name != "LBFGS"
 }
+"""Optimizers of torch that step by the gradient, by name."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,9 @@ def _asked(optimizer: Any, lr: float | None, schedule: Schedule | None, subject:
 def _named(name: str, lr: float | None, schedule: Schedule | None) -> OptimizerChoice:
     if name in USUAL:
         return OptimizerChoice(name, stepper(name), *USUAL[name], lr, schedule)
-    if name not in _CLASSES:
-        raise unknown_name("optimizer", name, sorted(_CLASSES))
-    return _of_class(_CLASSES[name], lr, schedule)
+    if name not in CLASSES:
+        raise unknown_name("optimizer", name, sorted(CLASSES))
+    return _of_class(CLASSES[name], lr, schedule)
 
 
 def _of_class(kind: Any, lr: float | None, schedule: Schedule | None) -> OptimizerChoice:

@@ -1,0 +1,258 @@
+"""`isometer scaling`: a model at several widths and depths, and whether its learning rate transfers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from isometer.cli._application import listed
+from isometer.cli._network import check_folders
+from isometer.cli._shared import (
+    INPUT,
+    MEASUREMENT,
+    OUTPUT,
+    Json,
+    Plot,
+    Threads,
+    app,
+    console,
+    emit,
+    next_step,
+    status,
+    tell_file,
+)
+from isometer.cli._threads import threads as using
+from isometer.cli._user_code import running
+from isometer.errors import IsometerError
+from isometer.extras import need
+from isometer.files import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from isometer.doctor.scaling import ScalingCheck
+
+SIZES, TRAINING = "Sizes", "Training"
+WRONG, UNDECIDED = 1, 3
+_BATCHES = 64  # of a data set
+
+
+@app.command()
+def scaling(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE:FACTORY",
+            help="path/to/file.py:factory or package.module:factory, a function of width and depth (or one of them) "
+            "that gives a model. It may give (model, optimizer, batch, target) too. The file is executed.",
+            show_default=False,
+        ),
+    ],
+    widths: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--widths",
+            metavar="N,N,…",
+            help="64,128,256 by default; none to leave the width alone.",
+            rich_help_panel=SIZES,
+        ),
+    ] = None,
+    depths: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--depths",
+            metavar="L,L,…",
+            help="2,4,8 by default; none to leave the depth alone.",
+            rich_help_panel=SIZES,
+        ),
+    ] = None,
+    optimizer: Annotated[
+        str,
+        typer.Option(
+            "--optimizer",
+            metavar="NAME",
+            help="What you train with: adam, sgd (momentum 0.9), adamw, …; that of the factory, if it gives one.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = "adam",
+    lr: Annotated[
+        float | None,
+        typer.Option(
+            "--lr",
+            metavar="RATE",
+            help="Your learning rate at the smallest size; the optimizer's usual one by default.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    rates: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rates",
+            metavar="R,R,…",
+            help="Rates of the sweep, at the smallest size; seven around --lr by default, none for no sweep.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    sweep_steps: Annotated[
+        int,
+        typer.Option(
+            "--sweep-steps", metavar="N", help="Steps of each training of the sweep.", rich_help_panel=TRAINING
+        ),
+    ] = 40,
+    source: Annotated[
+        str,
+        typer.Option(
+            "--input",
+            metavar="SOURCE",
+            help="gaussian (the factory's own batch, or made-up inputs or tokens), a data set (fashion-mnist, cifar10, "
+            "mnist, digits), or a file: .npy, .npz, .csv, .safetensors or torch tensors.",
+            rich_help_panel=INPUT,
+        ),
+    ] = "gaussian",
+    batch: Annotated[
+        int, typer.Option("--batch", metavar="N", help="Samples of a data set in a batch.", rich_help_panel=INPUT)
+    ] = 64,
+    steps: Annotated[
+        int,
+        typer.Option(
+            "--steps",
+            metavar="N",
+            help="Steps of the optimizer, each measured; 0 for initial models alone.",
+            rich_help_panel=MEASUREMENT,
+        ),
+    ] = 5,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", help="Models of each size.", rich_help_panel=MEASUREMENT)
+    ] = 3,
+    aim: Annotated[
+        str | None,
+        typer.Option(
+            "--aim",
+            metavar="NAME",
+            help="Parametrisation to judge by: standard, mup, depth-mup or completep; completep by default, mup "
+            "without depths or skip connections.",
+            rich_help_panel=MEASUREMENT,
+        ),
+    ] = None,
+    code: Annotated[
+        Path | None,
+        typer.Option(
+            "--code", metavar="FILE.py", help="Also write the corrections as Python code.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    plot: Plot = None,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Does a learning rate tuned on a small model fit a wider or deeper one, and what to change if not.
+
+    The models are trained for a few steps at every width and depth, as in the coordinate check of muP. How activations,
+    updates and outputs grow is shown beside what standard parametrisation, muP, depth-muP and CompleteP predict, with a
+    verdict for each group of parameters. Corrections come as code, and short sweeps of the rate at the smallest,
+    widest and deepest model show whether the best rate transfers, without and with them.
+
+    The exit code is 0 if every exponent fits the parametrisation, 1 if not, 3 if that is not clear, 2 for an error.
+
+    The file is executed: name only code that you would run.
+
+    Examples: [bold]isometer scaling my_model.py:make --widths 64,128,256 --depths 2,4,8[/],
+    [bold]isometer scaling my_model.py:make --optimizer sgd --lr 0.1 --plot scaling.png[/],
+    [bold]isometer scaling my_model.py:make --depths none --rates none[/] (widths alone, no sweep)
+    """
+    check_folders(plot, code)
+    if seeds < 1:
+        raise IsometerError(f"--seeds is {seeds}; expected at least 1")
+    if batch < 1:
+        raise IsometerError(f"--batch is {batch}; expected at least 1 sample")
+    asked: dict[str, Any] = {
+        "widths": _numbers("--widths", widths, int, "64,128,256"),
+        "depths": _numbers("--depths", depths, int, "2,4,8"),
+        "rates": _numbers("--rates", rates, float, "1e-4,1e-3,1e-2"),
+    }
+    with status("loading torch"):
+        need("torch", "a scaling check")
+    from isometer.doctor._loading import load_factory
+    from isometer.doctor.scaling import scaling_check
+
+    where = target.rpartition(":")[0]
+    typer.echo(f"note: executing {where or target} to build the models", err=True)
+    with using(threads), running(where):
+        factory = load_factory(target)
+        inputs = _inputs(factory, source, batch, asked)
+        with status("scaling") as told:
+            check = scaling_check(
+                factory,
+                batch=inputs,
+                optimizer=optimizer,
+                lr=lr,
+                steps=steps,
+                aim=aim,
+                sweep_steps=sweep_steps,
+                seeds=range(seeds),
+                told=told,
+                **asked,
+            )
+    _show(check, target, code, plot, as_json)
+    if check.scales is not True:
+        raise typer.Exit(UNDECIDED if check.scales is None else WRONG)
+
+
+def _numbers(option: str, values: list[str] | None, kind: type, example: str) -> list[Any] | None:
+    """The numbers of an option; an empty list for `none`, None where it is not given."""
+    if values is None:
+        return None
+    texts = listed(values)
+    if texts == ["none"]:
+        return []
+    try:
+        return [kind(text) for text in texts]
+    except ValueError:
+        what = "whole numbers" if kind is int else "numbers"
+        raise IsometerError(
+            f"{option} takes {what} with commas between them, or none; got {','.join(values)[:60]!r} — {option} "
+            f"{example}, say"
+        ) from None
+
+
+def _inputs(factory: Callable[..., Any], source: str, n: int, asked: dict[str, Any]) -> Any:
+    """The batch, or the batches of a data set; None for that of the factory or made-up ones."""
+    from isometer.data import CATALOG
+    from isometer.doctor._loading import Target, load_batch, make_batch_for
+    from isometer.doctor.scaling._sizes import smallest_model
+
+    if source == "gaussian":
+        return None
+    model = smallest_model(factory, asked["widths"], asked["depths"])
+    name = source.removeprefix("data:")
+    if name not in CATALOG:
+        return load_batch(Path(source), model)
+    seen = Target("the factory", model)
+    return [make_batch_for(seen, name, n, shape=None, seed=seed) for seed in range(_BATCHES)]
+
+
+def _show(check: ScalingCheck, target: str, code: Path | None, plot: Path | None, as_json: bool) -> None:
+    document = {"model": target, **check.to_dict()}
+    if code is not None and check.code:
+        write_whole(code, check.code.encode())
+    if plot is not None:
+        check.plot(plot)
+    if as_json:
+        emit(document)
+        return
+    from isometer.report._scaling import print_scaling
+
+    page = console()
+    print_scaling(page, document)
+    for label, path in (("picture", plot), ("code", code if check.code else None)):
+        if path is not None:
+            tell_file(page, label, path)
+    if check.scales is None:
+        next_step(page, "the same with more --seeds, or with larger --widths and --depths")
+    elif check.code:
+        next_step(page, "use scaled_groups in the factory, give (model, optimizer) back, and run this again")
+    elif plot is None:
+        next_step(page, "the same with --plot scaling.png")
+    else:
+        next_step(page, "tune the rate at the smallest size and train the largest with it")

@@ -1,0 +1,10 @@
+from ._check import scaling_check as scaling_check
+from ._fitting import Exponent as Exponent
+from ._result import ScalingCheck as ScalingCheck
+from ._rules import PARAMETRISATIONS as PARAMETRISATIONS
+from ._rules import Parametrisation as Parametrisation
+from ._sizes import Size as Size
+from ._transfer import RateSweep as RateSweep
+from ._verdicts import Correction as Correction
+from ._verdicts import Opinion as Opinion
+from ._verdicts import ScalingVerdict as ScalingVerdict
