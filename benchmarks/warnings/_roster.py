@@ -12,7 +12,7 @@ import numpy as np
 ARCHITECTURES = ("mlp", "conv", "gpt", "rnn")
 STEPS = 300
 NETWORKS = 64  # of each architecture, half of them sealed
-FAULTY = 16  # runs of each way to fail
+FAULTY = 10  # runs of each way to fail
 HEALTHY = "healthy"
 
 WAYS: dict[str, str] = {

@@ -17,8 +17,8 @@ from benchmarks.warnings._roster import HEALTHY, STEPS, WatchedNetwork, WatchedR
 from benchmarks.warnings._truth import outcome
 from isometer.doctor.watch import SignalMonitor
 
-_OCTAVES, _TRIES = 4.0, 6  # of the search for a speed
-_NEAR = 10  # steps from the one that was drawn
+_OCTAVES, _TRIES = 4.0, 5  # of the search for a speed
+_NEAR = 20  # steps from the one that was drawn
 _KEPT = ("weight_norm", "gradient_norm", "update_ratio", "update_alignment")
 
 
