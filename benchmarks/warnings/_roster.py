@@ -12,7 +12,7 @@ import numpy as np
 ARCHITECTURES = ("mlp", "conv", "gpt", "rnn")
 STEPS = 300
 NETWORKS = 64  # of each architecture, half of them sealed
-FAULTY = 10  # runs of each way to fail
+FAULTS_EACH = 0.9  # faulty runs per network, on average
 HEALTHY = "healthy"
 
 WAYS: dict[str, str] = {
@@ -54,23 +54,23 @@ class WatchedNetwork:
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """One training run: a network, and what goes wrong with it from `onset` on, so that the loss shows it at `shown`."""
+    """One training run: a network, and what goes wrong with it from `onset` on."""
 
     network: WatchedNetwork
     way: str = HEALTHY
     onset: int = 0
-    shown: int = 0
+    strength: float = 0.0
 
     @property
     def name(self) -> str:
         return f"{self.network.name} {self.way}"
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self.network), "way": self.way, "onset": self.onset, "shown": self.shown}
+        return {**asdict(self.network), "way": self.way, "onset": self.onset, "strength": self.strength}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> WatchedRun:
-        own = {name: data[name] for name in ("way", "onset", "shown")}
+        own = {name: data[name] for name in ("way", "onset", "strength")}
         fields = WatchedNetwork.__dataclass_fields__
         return cls(WatchedNetwork(**{name: data[name] for name in fields}), **own)
 
@@ -124,7 +124,7 @@ def possible(one: WatchedNetwork) -> list[str]:
 
 
 def roster() -> list[WatchedRun]:
-    """All runs: every network without a fault, and many with one, too.
+    """All runs: every network without a fault, and most with one or two.
 
     Rare faults are dealt first, so that all have about the same number.
 
@@ -137,22 +137,22 @@ def roster() -> list[WatchedRun]:
     """
     networks = [network(one, number) for one in ARCHITECTURES for number in range(NETWORKS)]
     runs = [WatchedRun(one) for one in networks]
+    wanted = round(FAULTS_EACH * len(networks) / len(WAYS))
     load = dict.fromkeys((one.name for one in networks), 0)
     for way in sorted(WAYS, key=lambda way: sum(way in possible(one) for one in networks)):
         draw = _generator("deal", way)
         able = [one for one in networks if way in possible(one)]
         order = sorted(able, key=lambda one: (load[one.name], draw.random()))
-        for one in order[:FAULTY]:
+        for one in order[:wanted]:
             load[one.name] += 1
             runs.append(_faulty(one, way))
     return runs
 
 
 def _faulty(one: WatchedNetwork, way: str) -> WatchedRun:
-    """A fault that sets in after the first fifth, and that the loss is to show 30 % to 74 % of the run later."""
     draw = _generator(one.name, way)
-    onset = int(STEPS * draw.uniform(0.21, 0.3))
-    return WatchedRun(one, way, onset, int(STEPS * draw.uniform(0.6, 0.95)))
+    onset = int(STEPS * draw.uniform(0.21, 0.4))
+    return WatchedRun(one, way, onset, float(draw.uniform(0.0, 1.0)))
 
 
 def is_sealed(one: WatchedNetwork) -> bool:

@@ -13,53 +13,20 @@ import xarray
 from torch import nn
 
 from benchmarks.warnings._networks import ClassTask, HalfStream, loss_of, made
-from benchmarks.warnings._roster import HEALTHY, STEPS, WatchedNetwork, WatchedRun
-from benchmarks.warnings._truth import outcome
+from benchmarks.warnings._roster import STEPS, WatchedNetwork, WatchedRun
 from isometer.doctor.watch import SignalMonitor
 
-_OCTAVES, _TRIES = 4.0, 5  # of the search for a speed
-_NEAR = 20  # steps from the one that was drawn
 _KEPT = ("weight_norm", "gradient_norm", "update_ratio", "update_alignment")
 
 
 def watched_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
     """The losses of every step, and all that the monitor saw, as JSON in an attribute; seeds are the network's own."""
     run = WatchedRun.from_dict(cell)
-    speed = 0.0 if run.way == HEALTHY else speed_of(run)
-    losses, monitor = trained(run, speed, watch=True)
-    assert monitor is not None
-    state = monitor.state_dict()["observations"]
-    seen = {"parameters": monitor._updates.names, "speed": speed, "observations": [_thin(one) for one in state]}
-    return xarray.Dataset({"loss": ("step", losses)}, attrs={"seen": json.dumps(seen)})
-
-
-def speed_of(run: WatchedRun) -> float:
-    """How fast the fault has to grow for the loss to show it at the step that was drawn, by bisection of log₂.
-
-    Of the speeds that were tried the one that comes closest; the largest if none makes the run fail.
-    """
-    twin = trained(WatchedRun(run.network), 0.0)[0]
-    low, high = -_OCTAVES, _OCTAVES
-    best, distance = 2.0**_OCTAVES, math.inf
-    for _ in range(_TRIES):
-        middle = (low + high) / 2
-        found = outcome(trained(run, 2.0**middle)[0], twin)
-        if found.failed and abs(found.shown - run.shown) < distance:
-            best, distance = 2.0**middle, abs(found.shown - run.shown)
-        if distance <= _NEAR:
-            break
-        late = not found.failed or found.shown > run.shown
-        low, high = (middle, high) if late else (low, middle)
-    return best
-
-
-def trained(run: WatchedRun, speed: float, *, watch: bool = False) -> tuple[Any, SignalMonitor | None]:
-    """The losses of a run, infinite from the first that is not finite on, and its monitor."""
     model, task = made(run.network), ClassTask(run.network)
     optimizer = _optimizer(model, run.network)
-    monitor = SignalMonitor(model, optimizer, budget=None, metrics=["rms"]) if watch else None
-    fault = Fault(run, speed, model, optimizer)
-    losses = np.full(STEPS, math.inf)
+    monitor = SignalMonitor(model, optimizer, budget=None, metrics=["rms"])
+    fault = Fault(run, model, optimizer)
+    losses = []
     for step in range(STEPS):
         for group in optimizer.param_groups:
             group["lr"] = run.network.rate * _scheduled(run.network.schedule, step)
@@ -73,12 +40,15 @@ def trained(run: WatchedRun, speed: float, *, watch: bool = False) -> tuple[Any,
         fault.with_gradients()
         optimizer.step()
         fault.after()
-        if monitor is not None:
-            monitor.step(loss)
-        if not math.isfinite(float(loss.detach())):
+        losses.append(float(loss.detach()))
+        monitor.step(loss)
+        if not math.isfinite(losses[-1]):
             break
-        losses[step] = float(loss.detach())
-    return losses, monitor
+    padded = np.full(STEPS, math.inf)
+    padded[: len(losses)] = np.nan_to_num(losses, nan=math.inf)
+    state = monitor.state_dict()["observations"]
+    seen = {"parameters": monitor._updates.names, "observations": [_thin(one) for one in state]}
+    return xarray.Dataset({"loss": ("step", padded)}, attrs={"seen": json.dumps(seen)})
 
 
 def _thin(state: dict[str, Any]) -> dict[str, Any]:
@@ -124,10 +94,10 @@ def _scheduled(schedule: str, step: int) -> float:
 
 
 class Fault:
-    """What goes wrong, step by step from the onset on; `speed` says how fast."""
+    """What goes wrong, step by step from the onset on; `strength` in [0, 1] says how fast."""
 
-    def __init__(self, run: WatchedRun, speed: float, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        self.way, self.onset, self.speed = run.way, run.onset, speed
+    def __init__(self, run: WatchedRun, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        self.way, self.onset, self.strength = run.way, run.onset, run.strength
         self.model, self.optimizer, self.architecture = model, optimizer, run.network.architecture
         self.since = 0  # steps since the onset
         draw = torch.Generator().manual_seed(run.network.number)
@@ -135,9 +105,10 @@ class Fault:
             name: torch.randn(p.shape, generator=draw) for name, p in model.named_parameters() if _is_hidden_bias(name)
         }
 
-    def part(self, whole: float) -> float:
-        """The exponent of ten reached by now, if `whole` is reached at the end of the run at speed 1."""
-        return whole * self.speed * self.since / (STEPS - self.onset)
+    def part(self, slow: float, fast: float) -> float:
+        """The exponent of ten reached by now, if `slow` (at strength 0) to `fast` is reached at the end of the run."""
+        whole = slow + (fast - slow) * self.strength
+        return whole * self.since / (STEPS - self.onset)
 
     def before(self, step: int) -> None:
         """Change the rates."""
@@ -146,13 +117,13 @@ class Fault:
             return
         for group in self.optimizer.param_groups:
             if self.way == "rate-ramp":
-                group["lr"] *= 10 ** min(self.part(2.5), 30)
+                group["lr"] *= 10 ** self.part(2.0, 3.5)
             elif self.way == "group-rate" and group["name"] == "special":
-                group["lr"] *= 10 ** min(self.part(3.5), 30)
+                group["lr"] *= 10 ** self.part(3.0, 4.5)
             elif self.way == "frozen-body" and group["name"] != "readout" and group["params"]:
-                group["lr"] *= 10 ** -min(self.part(12.0), 30) if not self._is_readout(group) else 1.0
+                group["lr"] *= 10 ** -self.part(6.0, 20.0) if not self._is_readout(group) else 1.0
             elif self.way == "momentum-ramp":
-                group["momentum"] = 1 - 0.1 * 10 ** -self.part(4.0)
+                group["momentum"] = 1 - 0.1 * 10 ** -self.part(3.0, 5.0)
 
     def _is_readout(self, group: Mapping[str, Any]) -> bool:
         """In perceptrons and convolutional networks the special group is the readout."""
@@ -160,14 +131,14 @@ class Fault:
 
     def seen(self, inputs: torch.Tensor) -> torch.Tensor:
         """The inputs that the model gets."""
-        return inputs * 10 ** min(self.part(1.5), 30) if self.way == "input-scale" and self.since else inputs
+        return inputs * 10 ** self.part(1.0, 2.5) if self.way == "input-scale" and self.since else inputs
 
     @torch.no_grad()
     def with_gradients(self) -> None:
         """Change the gradients."""
         if self.way != "underflow":
             return
-        scale = 10 ** (-2 - min(self.part(7.0), 28)) if self.since else 10.0
+        scale = 10 ** (-2 - self.part(4.0, 10.0)) if self.since else 10.0
         for parameter in self.model.parameters():
             if parameter.grad is not None:
                 parameter.grad.copy_((parameter.grad * scale).clamp(-6e4, 6e4).half().float() / scale)
@@ -180,17 +151,17 @@ class Fault:
         steps = STEPS - self.onset
         for name, parameter in self.model.named_parameters():
             if self.way == "negative-decay" and parameter.dim() > 1:
-                parameter.mul_(10 ** (1.2 * self.speed / steps))
+                parameter.mul_(10 ** ((0.7 + 1.0 * self.strength) / steps))
             elif self.way == "strong-decay" and parameter.dim() > 1 and not name.startswith(("readout", "embed")):
-                parameter.mul_(10 ** (-5.0 * self.speed / steps))
+                parameter.mul_(10 ** (-(3.0 + 5.0 * self.strength) / steps))
             elif self.way == "dying-units" and _is_before_relu(self.architecture, name):
-                parameter.sub_(6 * self.speed / steps)
+                parameter.sub_((3 + 6 * self.strength) / steps)
             elif self.way == "common-drift" and name in self.directions:
-                parameter.add_(self.directions[name], alpha=10 * self.speed / steps * 2 * self.since / steps)
+                parameter.add_(self.directions[name], alpha=(4 + 12 * self.strength) / steps * 2 * self.since / steps)
         if self.way == "half-overflow":
             for module in self.model.modules():
                 if isinstance(module, HalfStream):
-                    module.gain.mul_(10 ** (6.5 * self.speed / steps))
+                    module.gain.mul_(10 ** ((5.0 + 3.0 * self.strength) / steps))
 
 
 def _is_hidden_bias(name: str) -> bool:

@@ -163,6 +163,7 @@ def watch_checkpoints(
     findings: dict[int, tuple[Finding, ...]] = {}
     before: list[torch.Tensor] | None = None
     names = [one for one, _ in _floating(copied)]
+    matrices = [one.dim() > 1 for _, one in _floating(copied)]
     for number, step in enumerate(sorted(checkpoints), 1):
         told(f"checkpoint {number} of {len(checkpoints)}, step {step}")
         _load(copied, checkpoints[step], step, strict)
@@ -176,7 +177,7 @@ def watch_checkpoints(
         value = report.examination.loss.value if target is not None else math.nan
         scalars = {"loss": math.nan if value is None else float(value), **seen.scalars}
         observations.append(replace(seen, parameters=parameters, scalars=scalars))
-        scores, raised = watch.look(observations, names)
+        scores, raised = watch.look(observations, names, matrices)
         observations[-1] = replace(observations[-1], scalars={**scalars, **scores})
         warnings.extend(raised)
         findings[step] = report.findings

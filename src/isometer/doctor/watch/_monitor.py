@@ -216,7 +216,7 @@ class SignalMonitor:
         if self._reduce:
             seen = together(seen)
         self.observations = kept([*self.observations, seen])
-        scores, raised = self._watch.look(self.observations, self._updates.names)
+        scores, raised = self._watch.look(self.observations, self._updates.names, self._updates.matrices)
         self.observations[-1] = replace(seen, scalars={**seen.scalars, **scores})
         self.warnings.extend(raised)
         self._tell(seen, raised)

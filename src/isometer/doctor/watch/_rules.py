@@ -21,7 +21,7 @@ HIDDEN = frozenset({"activation", "norm", "add", "attention", "recurrent", "othe
 _LATEST = 3  # observations whose median is "now", so that one outlier raises nothing
 _FROM, _TO = 0.3, 0.6  # of the steps so far: what "before" is
 _MOST = 6.0  # decades that a score tells apart
-_MOVED = 0.01  # of the median relative update
+EARLY = 150  # steps during which limits are higher, in proportion to 1/step: a network changes fast at first
 _STANDSTILL = 1e-12  # relative updates below this are no updates
 
 
@@ -32,14 +32,20 @@ class NowAndBefore:
     now: Sequence[StepReading]
     before: Sequence[StepReading]
     parameter_names: Sequence[str] = ()
+    matrices: Sequence[bool] | None = None
 
     @classmethod
-    def of(cls, observations: Sequence[StepReading], parameter_names: Sequence[str] = ()) -> NowAndBefore | None:
-        """`None` while there is too little to compare."""
+    def of(
+        cls,
+        observations: Sequence[StepReading],
+        parameter_names: Sequence[str] = (),
+        matrices: Sequence[bool] | None = None,
+    ) -> NowAndBefore | None:
+        """`None` while there is too little to compare; `matrices` says which parameters are, all unless given."""
         now = observations[-_LATEST:]
         step = observations[-1].step
         before = [one for one in observations[:-_LATEST] if _FROM * step <= one.step <= _TO * step]
-        return cls(now, before, parameter_names) if len(now) == _LATEST and before else None
+        return cls(now, before, parameter_names, matrices) if len(now) == _LATEST and before else None
 
     def values(self, metric: str) -> tuple[Floats, Floats]:
         """Medians by layer of now, and of before."""
@@ -56,6 +62,15 @@ class NowAndBefore:
             for some in (self.now, self.before)
         )
         return _median(now), _median(before)
+
+    def chosen(self, number: int) -> NDArray[np.bool_]:
+        """The matrices among some number of parameters; all where it is not known which are, or none is."""
+        found = np.zeros(number, dtype=bool) if self.matrices is None else np.array(self.matrices, dtype=bool)
+        return found if len(found) == number and found.any() else np.ones(number, dtype=bool)
+
+    def named(self, number: int) -> Sequence[str]:
+        """Names of parameters, or their numbers."""
+        return self.parameter_names if len(self.parameter_names) == number else list(map(str, range(number)))
 
     @property
     def hidden(self) -> NDArray[np.bool_]:
@@ -105,12 +120,20 @@ class TroubleSign:
         meaning: what it leads to.
         advice: what to do.
         score: of the observations.
+        least: no limit is set below it, since ordinary training reaches that much.
+        early: whether the limit is higher during the first `EARLY` steps.
     """
 
     id: str
     meaning: str
     advice: str
     score: Callable[[NowAndBefore], SignScore]
+    least: float
+    early: bool = True
+
+    def limit(self, limit: float, step: int) -> float:
+        """The limit at a step."""
+        return limit * max(1.0, EARLY / step) if self.early else limit
 
 
 def _decades(now: Floats, before: Floats) -> Floats:
@@ -231,20 +254,69 @@ def _room(window: NowAndBefore) -> SignScore:
     return _worst(window, -now, _everywhere(window), said, _layer_names(window))
 
 
-def _standstill(window: NowAndBefore) -> SignScore:
-    """A parameter that moves much less than it did, compared with the others."""
+def _updates_changed(window: NowAndBefore) -> tuple[Floats, Floats, Floats]:
+    """Relative updates now and before, and the decades between them; nan for what did not move before."""
     now, before = window.parameters("update_ratio")
     if len(now) != len(before) or not len(now):
+        return np.empty(0), np.empty(0), np.empty(0)
+    change = _decades(np.maximum(now, _STANDSTILL), np.maximum(before, _STANDSTILL))
+    return now, before, np.where(before > _STANDSTILL, change, math.nan)
+
+
+def _standstill(window: NowAndBefore) -> SignScore:
+    """A matrix that moves much less than it did, compared with what slows down least: a schedule slows all alike."""
+    now, before, change = _updates_changed(window)
+    if np.sum(~np.isnan(change)) < 2:
         return NOTHING
-    moving = before > _STANDSTILL
-    if moving.sum() < 2:
-        return NOTHING
-    # What hardly ever moved, such as a bias before a normalisation, has nothing to stop.
-    moving &= before > _MOVED * np.median(before[moving])
-    now = np.maximum(now, _STANDSTILL)
-    share = now / np.nanmedian(now[moving]), before / np.nanmedian(before[moving])
+    slowed = -change + min(0.0, float(np.nanmax(change)))
     said = lambda at: f"its relative update went from {before[at]:.2g} to {now[at]:.2g}"  # noqa: E731
-    return _worst(window, -_decades(*share), moving, said, window.parameter_names or list(map(str, range(len(now)))))
+    return _worst(window, slowed, window.chosen(len(now)), said, window.named(len(now)))
+
+
+def _growing_updates(window: NowAndBefore) -> SignScore:
+    now, before, change = _updates_changed(window)
+    if not len(now):
+        return NOTHING
+    said = lambda at: f"the relative update went from {before[at]:.2g} to {now[at]:.2g}"  # noqa: E731
+    return _worst(window, change, window.chosen(len(now)), said, window.named(len(now)))
+
+
+def _weights(sign: float) -> Callable[[NowAndBefore], SignScore]:
+    """By how many decades norms of matrices rose, in the median, or the worst of them fell."""
+
+    def score(window: NowAndBefore) -> SignScore:
+        now, before = window.parameters("weight_norm")
+        if len(now) != len(before) or not len(now):
+            return NOTHING
+        change, chosen = sign * _decades(now, before), window.chosen(len(now))
+        if sign < 0:
+            said = lambda at: f"the norm of the weights went from {before[at]:.3g} to {now[at]:.3g}"  # noqa: E731
+            return _worst(window, change, chosen, said, window.named(len(now)))
+        known = change[chosen & ~np.isnan(change)]
+        if not known.size:
+            return NOTHING
+        middle = float(np.median(known))
+        return SignScore(middle, (), f"the norms of the weights grew by a factor of {10**middle:.2f} in the median")
+
+    return score
+
+
+def _input(window: NowAndBefore) -> SignScore:
+    now, before = window.values("rms")
+    if len(now) != len(before) or not len(now):
+        return NOTHING
+    read = np.array([layer.kind == "input" for layer in window.now[-1].layers], dtype=bool)
+    said = lambda at: f"the rms of the input went from {before[at]:.3g} to {now[at]:.3g}"  # noqa: E731
+    return _worst(window, np.abs(_decades(now, before)), read, said, _layer_names(window))
+
+
+def _vanishing(window: NowAndBefore) -> SignScore:
+    now, before = window.parameters("gradient_norm")
+    if len(now) != len(before) or not len(now):
+        return NOTHING
+    fallen = -_decades(np.maximum(now, _STANDSTILL), np.maximum(before, _STANDSTILL))
+    said = lambda at: f"the norm of its gradient went from {before[at]:.2g} to {now[at]:.2g}"  # noqa: E731
+    return _worst(window, fallen, window.chosen(len(now)), said, window.named(len(now)))
 
 
 RULES: tuple[TroubleSign, ...] = (
@@ -253,60 +325,115 @@ RULES: tuple[TroubleSign, ...] = (
         "samples become alike, and later layers cannot tell them apart",
         "lower the learning rate or the weight decay; add a normalisation or a skip connection before these layers",
         _rank,
+        0.3,
     ),
     TroubleSign(
         "growing-logits",
         "a softmax of large numbers saturates, its gradients vanish or jump",
         "add weight decay or z-loss on the readout, normalise queries and keys, or lower the rate of these layers",
         _logits,
+        0.35,
     ),
     TroubleSign(
         "growing-signal",
         "activations grow from step to step and leave the range in which the layers behind them work",
         "lower the learning rate, add weight decay, or normalise the input of these layers",
         _change("rms", "the rms of the activations", 1.0, lambda window: window.hidden),
+        0.3,
+    ),
+    TroubleSign(
+        "shrinking-signal",
+        "activations shrink from step to step, and with them the gradients of the layers behind",
+        "lower the weight decay, or check the biases before these activations",
+        _change("rms", "the rms of the activations", -1.0, lambda window: window.hidden),
+        0.15,
     ),
     TroubleSign(
         "growing-gradients",
         "the next updates are larger than the last, which is how a divergence begins",
         "clip the gradient norm, lower the learning rate, or go back to the last checkpoint and skip these batches",
         _gradients,
+        0.5,
+    ),
+    TroubleSign(
+        "vanishing-gradients",
+        "the parameter no longer learns from its gradient",
+        "check the loss scale and the number format of the gradients, dead units, and what is detached",
+        _vanishing,
+        0.7,
+    ),
+    TroubleSign(
+        "growing-updates",
+        "steps grow relative to the weights, and a step that is too long ends in a divergence",
+        "check the learning-rate schedule and the momentum; a warm-up is over when this ends",
+        _growing_updates,
+        0.4,  # of a linear warm-up: 0.35
+    ),
+    TroubleSign(
+        "growing-weights",
+        "all weights grow, so signals and logits grow by their product",
+        "check the sign of the weight decay, or add some",
+        _weights(1.0),
+        0.2,  # of a random walk: 0.17
+    ),
+    TroubleSign(
+        "shrinking-weights",
+        "the weights decay faster than they learn",
+        "lower the weight decay; check that it is not multiplied by a large learning rate",
+        _weights(-1.0),
+        0.1,
+    ),
+    TroubleSign(
+        "input-shift",
+        "the network sees inputs on another scale than those it was trained with",
+        "check the normalisation of the data and the order of the batches",
+        _input,
+        0.1,
     ),
     TroubleSign(
         "entropy-collapse",
         "every query reads one key; the attention no longer learns",
         "normalise queries and keys, lower the rate of their weights, or add warm-up",
         _change("attention_relative_entropy", "the relative entropy of attention", -1.0, _everywhere, 1e-3),
+        0.2,
     ),
     TroubleSign(
         "dead-units",
         "units that are zero on every sample receive no gradient and stay so",
         "lower the learning rate of these layers, or use an activation that is not flat below zero",
         _difference("dead_fraction", "the share of dead units"),
+        0.1,
     ),
     TroubleSign(
         "saturated-units",
         "units in the flat part of their activation pass no gradient",
         "lower the learning rate or add weight decay to these layers, or normalise before the activation",
         _difference("saturated_fraction", "the share of saturated entries"),
+        0.1,
     ),
     TroubleSign(
         "updates-too-large",
         "the curvature along the updates is too high for their size; the loss goes up the walls of the valley",
         "lower the learning rate or lengthen the warm-up; with momentum, lower that first",
         _overshoot,
+        2.0,  # where a step gains nothing
+        early=False,
     ),
     TroubleSign(
         "number-format",
         "the next growth overflows to infinity",
         "use bfloat16 or float32 for these layers, or scale them down",
         _room,
+        -1.0,  # within a tenth of the largest number
+        early=False,
     ),
     TroubleSign(
         "layer-stopped",
         "the parameter does not take part in training any more",
         "check its learning rate, its gradient and the number format of its update",
         _standstill,
+        1.0,
+        early=False,
     ),
 )
 NEEDED = (
