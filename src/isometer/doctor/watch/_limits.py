@@ -9,6 +9,7 @@ LIMITS: dict[str, float] = {
     "vanishing-gradients": 0.7,
     "growing-updates": 0.4,
     "growing-weights": 0.2,
+    "growing-biases": 0.5,
     "shrinking-weights": 0.1,
     "input-shift": 0.1,
     "entropy-collapse": 0.2,

@@ -1,8 +1,9 @@
 """Signs of trouble: one score each, which compares the last observations with those around half as many steps.
 
-A healthy run changes fast at first and ever more slowly, about like the logarithm of the step, so between t/2 and t
-little happens; what fails by itself grows or decays exponentially and changes much within the same time. Comparing with
-the run itself needs no knowledge of the model.
+A healthy run changes fast at first and ever more slowly, at most like the logarithm of the step: what happens between
+t/2 and t is no more than what happened between t/4 and t/2. What fails by itself grows or decays exponentially and
+changes more each time. So a change counts as far as it exceeds the change before it, which needs no knowledge of the
+model; and a linear warm-up, or weights that grow like a power of the step, raise nothing.
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ from isometer.doctor.watch._observation import StepReading
 Floats = NDArray[np.float64]
 HIDDEN = frozenset({"activation", "norm", "add", "attention", "recurrent", "other"})
 _LATEST = 3  # observations whose median is "now", so that one outlier raises nothing
-_FROM, _TO = 0.3, 0.6  # of the steps so far: what "before" is
+_EARLIER, _FROM, _TO = 0.09, 0.3, 0.6  # of the steps so far: "earlier" ends where "before" begins
 _MOST = 6.0  # decades that a score tells apart
 EARLY = 150  # steps during which limits are higher, in proportion to 1/step: a network changes fast at first
+_COUNTED = 0.02  # norm of a vector over that of matrices, from which on its growth counts
 _STANDSTILL = 1e-12  # relative updates below this are no updates
 
 
 @dataclass(frozen=True)
 class NowAndBefore:
-    """Observations of now and of before."""
+    """Observations of now, of before, and of earlier than that."""
 
     now: Sequence[StepReading]
     before: Sequence[StepReading]
+    earlier: Sequence[StepReading] = ()
     parameter_names: Sequence[str] = ()
     matrices: Sequence[bool] | None = None
 
@@ -45,11 +48,18 @@ class NowAndBefore:
         now = observations[-_LATEST:]
         step = observations[-1].step
         before = [one for one in observations[:-_LATEST] if _FROM * step <= one.step <= _TO * step]
-        return cls(now, before, parameter_names, matrices) if len(now) == _LATEST and before else None
+        earlier = [one for one in observations[:-_LATEST] if _EARLIER * step <= one.step < _FROM * step]
+        known = len(now) == _LATEST and bool(before)
+        return cls(now, before, earlier, parameter_names, matrices) if known else None
 
     def values(self, metric: str) -> tuple[Floats, Floats]:
         """Medians by layer of now, and of before."""
         return _medians(self.now, metric, "values"), _medians(self.before, metric, "values")
+
+    def first(self, name: str, table: str) -> Floats | None:
+        """Medians of earlier, `None` where there are none of as many places."""
+        found = _medians(self.earlier, name, table)
+        return found if len(found) and len(found) == len(_medians(self.now, name, table)) else None
 
     def parameters(self, name: str) -> tuple[Floats, Floats]:
         """Medians by parameter of now, and of before."""
@@ -145,6 +155,15 @@ def _decades(now: Floats, before: Floats) -> Floats:
     return clipped
 
 
+def _beyond(now: Floats, before: Floats, earlier: Floats | None, sign: float = 1.0, floor: float = 0.0) -> Floats:
+    """Decades that a quantity rose (or fell, with sign −1) beyond what it did before; `floor` is added to all."""
+    change = sign * _decades(np.maximum(now, 0) + floor, np.maximum(before, 0) + floor)
+    if earlier is None:
+        return change
+    usual = sign * _decades(np.maximum(before, 0) + floor, np.maximum(earlier, 0) + floor)
+    return change - np.maximum(0.0, np.nan_to_num(usual, nan=0.0))
+
+
 def _worst(
     window: NowAndBefore, scores: Floats, chosen: NDArray[np.bool_], say: Callable[[int], str], names: Sequence[str]
 ) -> SignScore:
@@ -167,16 +186,15 @@ def _layer_names(window: NowAndBefore) -> list[str]:
 def _change(
     metric: str, words: str, sign: float, where: Callable[[NowAndBefore], NDArray[np.bool_]], floor: float = 0.0
 ) -> Callable[[NowAndBefore], SignScore]:
-    """A score: by how many decades a metric rose (or fell, with sign −1) somewhere."""
+    """A score: by how many decades a metric rose (or fell, with sign −1) somewhere, beyond what it did before."""
 
     def score(window: NowAndBefore) -> SignScore:
         now, before = window.values(metric)
         if len(now) != len(before) or not len(now):
             return NOTHING
-        lifted = np.maximum(now, 0) + floor, np.maximum(before, 0) + floor
         return _worst(
             window,
-            sign * _decades(*lifted),
+            _beyond(now, before, window.first(metric, "values"), sign, floor),
             where(window),
             lambda at: f"{words} went from {before[at]:.3g} to {now[at]:.3g}",
             _layer_names(window),
@@ -201,7 +219,8 @@ def _rank(window: NowAndBefore) -> SignScore:
     if len(now) != len(before) or not len(now):
         return NOTHING
     # A rank of 1 is nothing left: what counts is what is above it.
-    fallen = -_decades(np.maximum(now - 1, 0) + 0.05, np.maximum(before - 1, 0) + 0.05)
+    earlier = window.first("effective_rank", "values")
+    fallen = _beyond(now - 1, before - 1, None if earlier is None else earlier - 1, -1.0, 0.05)
     said = lambda at: f"the effective rank of the samples went from {before[at]:.2f} to {now[at]:.2f}"  # noqa: E731
     return _worst(window, fallen, window.hidden, said, _layer_names(window))
 
@@ -278,17 +297,21 @@ def _growing_updates(window: NowAndBefore) -> SignScore:
     if not len(now):
         return NOTHING
     said = lambda at: f"the relative update went from {before[at]:.2g} to {now[at]:.2g}"  # noqa: E731
-    return _worst(window, change, window.chosen(len(now)), said, window.named(len(now)))
+    grown = _beyond(now, before, window.first("update_ratio", "parameters"), floor=_STANDSTILL)
+    return _worst(
+        window, np.where(np.isnan(change), math.nan, grown), window.chosen(len(now)), said, window.named(len(now))
+    )
 
 
 def _weights(sign: float) -> Callable[[NowAndBefore], SignScore]:
-    """By how many decades norms of matrices rose, in the median, or the worst of them fell."""
+    """By how many decades norms of matrices rose, in the median, or the worst of them fell, beyond what they did."""
 
     def score(window: NowAndBefore) -> SignScore:
         now, before = window.parameters("weight_norm")
         if len(now) != len(before) or not len(now):
             return NOTHING
-        change, chosen = sign * _decades(now, before), window.chosen(len(now))
+        earlier, chosen = window.first("weight_norm", "parameters"), window.chosen(len(now))
+        change = _beyond(now, before, earlier, sign)
         if sign < 0:
             said = lambda at: f"the norm of the weights went from {before[at]:.3g} to {now[at]:.3g}"  # noqa: E731
             return _worst(window, change, chosen, said, window.named(len(now)))
@@ -299,6 +322,18 @@ def _weights(sign: float) -> Callable[[NowAndBefore], SignScore]:
         return SignScore(middle, (), f"the norms of the weights grew by a factor of {10**middle:.2f} in the median")
 
     return score
+
+
+def _vectors(window: NowAndBefore) -> SignScore:
+    """Biases and gains whose norm runs away; those that are next to nothing beside the matrices are left out."""
+    now, before = window.parameters("weight_norm")
+    matrices = window.chosen(len(now))
+    if len(now) != len(before) or not len(now) or matrices.all():
+        return NOTHING
+    grown = _beyond(now, before, window.first("weight_norm", "parameters"))
+    counted = ~matrices & (before > _COUNTED * np.median(before[matrices]))
+    said = lambda at: f"its norm went from {before[at]:.3g} to {now[at]:.3g}"  # noqa: E731
+    return _worst(window, grown, counted, said, window.named(len(now)))
 
 
 def _input(window: NowAndBefore) -> SignScore:
@@ -332,7 +367,7 @@ RULES: tuple[TroubleSign, ...] = (
         "a softmax of large numbers saturates, its gradients vanish or jump",
         "add weight decay or z-loss on the readout, normalise queries and keys, or lower the rate of these layers",
         _logits,
-        0.35,
+        0.3,
     ),
     TroubleSign(
         "growing-signal",
@@ -346,7 +381,7 @@ RULES: tuple[TroubleSign, ...] = (
         "activations shrink from step to step, and with them the gradients of the layers behind",
         "lower the weight decay, or check the biases before these activations",
         _change("rms", "the rms of the activations", -1.0, lambda window: window.hidden),
-        0.15,
+        0.12,
     ),
     TroubleSign(
         "growing-gradients",
@@ -367,14 +402,21 @@ RULES: tuple[TroubleSign, ...] = (
         "steps grow relative to the weights, and a step that is too long ends in a divergence",
         "check the learning-rate schedule and the momentum; a warm-up is over when this ends",
         _growing_updates,
-        0.4,  # of a linear warm-up: 0.35
+        0.2,
     ),
     TroubleSign(
         "growing-weights",
         "all weights grow, so signals and logits grow by their product",
         "check the sign of the weight decay, or add some",
         _weights(1.0),
-        0.2,  # of a random walk: 0.17
+        0.12,
+    ),
+    TroubleSign(
+        "growing-biases",
+        "a bias or a gain outgrows the signal it is added to or multiplies",
+        "lower its learning rate, or give it weight decay",
+        _vectors,
+        0.5,
     ),
     TroubleSign(
         "shrinking-weights",
