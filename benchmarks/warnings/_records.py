@@ -1,4 +1,4 @@
-"""Runs through `isometer.run`, and what they leave: raw observations beside the store, records in docs/warnings."""
+"""Runs through `isometer.run`, and what they leave: raw observations beside the store."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import xarray
 
 from benchmarks.warnings._roster import WatchedRun
 from benchmarks.warnings._training import watched_cell
-from isometer.files import write_whole
 from isometer.run import Cell, Job, Store, results, run
 
 ROOT = Path(__file__).parents[2]
-WORK, RECORDS = ROOT / "build" / "warnings", ROOT / "docs" / "warnings"
+WORK = ROOT / "build" / "warnings"
 
 
 def _together(job: Job, found: Any) -> xarray.Dataset:
@@ -64,13 +63,3 @@ def raw(one: WatchedRun) -> dict[str, Any]:
     with gzip.open(raw_path(one), "rt", encoding="utf-8") as file:
         found: dict[str, Any] = json.load(file)
     return found
-
-
-def write_records(name: str, head: dict[str, Any], records: dict[str, Any]) -> Path:
-    """A file of docs/warnings with one record per line."""
-    RECORDS.mkdir(exist_ok=True)
-    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
-    rows = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in records.items())
-    path = RECORDS / name
-    write_whole(path, "{\n" + ",\n".join([*lines, '"records": {\n' + rows + "\n}"]) + "\n}\n")
-    return path
