@@ -58,7 +58,8 @@ class SignalMonitor:
         budget: largest share of the training time that observations may take, `None` for no limit.
         when: steps between observations, a list of steps, or a function of the step, in place of the usual schedule.
         log: where numbers go: a TensorBoard `SummaryWriter` (anything with `add_scalar`), a W&B run (anything with
-            `log`), a function of step and numbers, the path of a CSV file, or a list of those.
+            `log`), a function of step and numbers such as `LiveTable()`, which draws a table in the terminal, the path
+            of a CSV file, or a list of those.
         samples: of the batch that are looked at.
         held: a batch on which the drift of the tangent kernel is followed, too; it costs more than all the rest.
         prefix: of the names that are logged.
@@ -351,6 +352,9 @@ class SignalMonitor:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        for outlet in self._outlets:
+            if hasattr(outlet, "close") and is_writer():
+                self._guarded(outlet.close, "an outlet could not be closed")
 
     def __enter__(self) -> SignalMonitor:
         return self
