@@ -18,6 +18,7 @@ NAMES = (
     "prediction",
     "run",
     "treatment",
+    "monitor",
     "training",
     "training_steps",
     "startup",
