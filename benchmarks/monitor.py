@@ -2,8 +2,8 @@
 
 A perceptron, a ResNet and a GPT train for some hundred steps with `SignalMonitor(model, optimizer)` as it comes. The
 processor time inside `monitor.step` and its hooks is taken from outside, around the calls; what is left is training.
-The monitor has an allowance beside its share: the first observation, which loads what later ones use, and a quarter of a
-second. `share_beyond_allowance` is what a long run approaches, `share` is this run's whole.
+The monitor has an allowance beside its share: the first observation, which loads what later ones use, and a quarter of
+a second. `share_beyond_allowance` is what a long run approaches, `share` is this run's whole.
 
 Run with `python -m benchmarks monitor`.
 """

@@ -1,4 +1,4 @@
-"""What the rules say of a run that was watched: scores at every observation, and when a warning comes at given limits."""
+"""What the rules say of a run that was watched: scores at every observation, and the warnings at given limits."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from benchmarks.warnings._networks import made
 from benchmarks.warnings._records import raw
 from benchmarks.warnings._roster import HEALTHY, STEPS, WatchedRun
 from benchmarks.warnings._truth import outcome
+from isometer.doctor.watch._comparison import NowAndBefore
 from isometer.doctor.watch._observation import StepReading
-from isometer.doctor.watch._rules import RULES, NowAndBefore
+from isometer.doctor.watch._rules import RULES
 
 LEAD = STEPS // 5
 IDS = tuple(rule.id for rule in RULES)

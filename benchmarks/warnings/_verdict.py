@@ -13,7 +13,7 @@ from benchmarks.warnings._roster import HEALTHY, STEPS, WAYS
 from isometer.doctor.watch._rules import RULES
 
 SLOW = STEPS // 4
-"""Steps from the onset to what the loss shows: a faster failure leaves no time, or next to none, for a lead of a fifth."""
+"""Steps from the onset to what the loss shows: a faster failure leaves hardly any time for a lead of a fifth."""
 _FACTORS = tuple(round(1 + 0.1 * i, 1) for i in range(11))
 
 

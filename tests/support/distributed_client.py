@@ -1,4 +1,4 @@
-"""One of two processes that train a model together and watch it: `python distributed_client.py KIND RANK PORT FOLDER`."""
+"""One of two processes that train and watch a model together: `python distributed_client.py KIND RANK PORT FOLDER`."""
 
 from __future__ import annotations
 

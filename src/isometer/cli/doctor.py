@@ -233,8 +233,8 @@ def doctor(
         given = (checkpoint, checkpoints, baseline, html, treat)
         if any(option is not None for option in given) or _file(source) is not None:
             raise IsometerError(
-                "--checkpoint, --checkpoints, --compare, --html, --treat and a file as --input need a TARGET — name the "
-                "model to examine"
+                "--checkpoint, --checkpoints, --compare, --html, --treat and a file as --input need a TARGET — name "
+                "the model to examine"
             )
         with using(threads):
             _gallery(source, batch, seed, as_json)

@@ -1,4 +1,4 @@
-"""Two processes on CPU that train one model: numbers of both, one writer, and the same training as without a monitor."""
+"""Two processes on CPU that train one model: numbers of both, one writer, the same training as without a monitor."""
 
 from __future__ import annotations
 

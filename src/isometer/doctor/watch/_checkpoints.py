@@ -200,9 +200,7 @@ def _floating(model: nn.Module) -> list[tuple[str, torch.Tensor]]:
     return [(name, one.detach()) for name, one in model.named_parameters() if one.is_floating_point()]
 
 
-def _weights(
-    model: nn.Module, before: Sequence[torch.Tensor] | None
-) -> tuple[dict[str, Floats], list[torch.Tensor]]:
+def _weights(model: nn.Module, before: Sequence[torch.Tensor] | None) -> tuple[dict[str, Floats], list[torch.Tensor]]:
     """Norms, and changes since the last checkpoint relative to the weights there; and the weights."""
     now = [one.clone() for _, one in _floating(model)]
     norms = np.array([float(one.double().norm()) for one in now])

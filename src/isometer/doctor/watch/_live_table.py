@@ -31,7 +31,7 @@ _WARNING = "warning/"
 
 
 class LiveTable:
-    """The latest numbers of a monitor with their course, and its last warnings: `SignalMonitor(model, log=LiveTable())`.
+    """The latest numbers of a monitor, their course, and its last warnings: `SignalMonitor(model, log=LiveTable())`.
 
     Where standard output is no terminal, the table is printed once, when the monitor is closed.
 

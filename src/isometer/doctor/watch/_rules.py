@@ -15,110 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer.doctor.watch._observation import StepReading
+from isometer.doctor.watch._comparison import NOTHING, Floats, NowAndBefore, SignScore, beyond, decades
 
-Floats = NDArray[np.float64]
-HIDDEN = frozenset({"activation", "norm", "add", "attention", "recurrent", "other"})
-_LATEST = 3  # observations whose median is "now", so that one outlier raises nothing
-_EARLIER, _FROM, _TO = 0.09, 0.3, 0.6  # of the steps so far: "earlier" ends where "before" begins
-_MOST = 6.0  # decades that a score tells apart
 EARLY = 150  # steps during which limits are higher, in proportion to 1/step: a network changes fast at first
 _COUNTED = 0.02  # norm of a vector over that of matrices, from which on its growth counts
 _STANDSTILL = 1e-12  # relative updates below this are no updates
-
-
-@dataclass(frozen=True)
-class NowAndBefore:
-    """Observations of now, of before, and of earlier than that."""
-
-    now: Sequence[StepReading]
-    before: Sequence[StepReading]
-    earlier: Sequence[StepReading] = ()
-    parameter_names: Sequence[str] = ()
-    matrices: Sequence[bool] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        observations: Sequence[StepReading],
-        parameter_names: Sequence[str] = (),
-        matrices: Sequence[bool] | None = None,
-    ) -> NowAndBefore | None:
-        """`None` while there is too little to compare; `matrices` says which parameters are, all unless given."""
-        now = observations[-_LATEST:]
-        step = observations[-1].step
-        before = [one for one in observations[:-_LATEST] if _FROM * step <= one.step <= _TO * step]
-        earlier = [one for one in observations[:-_LATEST] if _EARLIER * step <= one.step < _FROM * step]
-        known = len(now) == _LATEST and bool(before)
-        return cls(now, before, earlier, parameter_names, matrices) if known else None
-
-    def values(self, metric: str) -> tuple[Floats, Floats]:
-        """Medians by layer of now, and of before."""
-        return _medians(self.now, metric, "values"), _medians(self.before, metric, "values")
-
-    def first(self, name: str, table: str) -> Floats | None:
-        """Medians of earlier, `None` where there are none of as many places."""
-        found = _medians(self.earlier, name, table)
-        return found if len(found) and len(found) == len(_medians(self.now, name, table)) else None
-
-    def parameters(self, name: str) -> tuple[Floats, Floats]:
-        """Medians by parameter of now, and of before."""
-        return _medians(self.now, name, "parameters"), _medians(self.before, name, "parameters")
-
-    def scalars(self, name: str) -> tuple[float, float]:
-        """Medians of now, and of before."""
-        now, before = (
-            np.array([one.scalars.get(name, math.nan) for one in some], dtype=np.float64)
-            for some in (self.now, self.before)
-        )
-        return _median(now), _median(before)
-
-    def chosen(self, number: int) -> NDArray[np.bool_]:
-        """The matrices among some number of parameters; all where it is not known which are, or none is."""
-        found = np.zeros(number, dtype=bool) if self.matrices is None else np.array(self.matrices, dtype=bool)
-        return found if len(found) == number and found.any() else np.ones(number, dtype=bool)
-
-    def named(self, number: int) -> Sequence[str]:
-        """Names of parameters, or their numbers."""
-        return self.parameter_names if len(self.parameter_names) == number else list(map(str, range(number)))
-
-    @property
-    def hidden(self) -> NDArray[np.bool_]:
-        """Layers of hidden representations, the outputs left out."""
-        last = self.now[-1]
-        found = np.array([layer.kind in HIDDEN for layer in last.layers], dtype=bool)
-        found[list(last.outputs)] = False
-        return found
-
-
-def _medians(some: Sequence[StepReading], name: str, table: str) -> Floats:
-    """Of those with as many places as the last one: a model that runs otherwise is another model."""
-    rows = [getattr(one, table)[name] for one in some if name in getattr(one, table)]
-    rows = [row for row in rows if len(row) == len(rows[-1])]
-    if not rows or not len(rows[0]):
-        return np.empty(0)
-    stacked: Floats = np.sort(np.stack(rows), axis=0)  # nan last
-    known = np.sum(~np.isnan(stacked), axis=0)
-    middle = np.maximum(known - 1, 0) // 2
-    found: Floats = np.take_along_axis(stacked, middle[None], axis=0)[0]
-    return found
-
-
-def _median(numbers: Floats) -> float:
-    known = numbers[~np.isnan(numbers)]
-    return float(np.median(known)) if known.size else math.nan
-
-
-@dataclass(frozen=True)
-class SignScore:
-    """How strong a sign is, where it is seen, and in which words."""
-
-    value: float
-    places: tuple[str, ...] = ()
-    reason: str = ""
-
-
-NOTHING = SignScore(math.nan)
 
 
 @dataclass(frozen=True)
@@ -144,24 +45,6 @@ class TroubleSign:
     def limit(self, limit: float, step: int) -> float:
         """The limit at a step."""
         return limit * max(1.0, EARLY / step) if self.early else limit
-
-
-def _decades(now: Floats, before: Floats) -> Floats:
-    """log₁₀ of now over before, within ±6; nan where one of them is not known."""
-    with np.errstate(all="ignore"):
-        found = np.log10(now) - np.log10(before)
-    found = np.where(np.isnan(now) | np.isnan(before) | (now == before), np.where(now == before, 0.0, math.nan), found)
-    clipped: Floats = np.clip(found, -_MOST, _MOST)
-    return clipped
-
-
-def _beyond(now: Floats, before: Floats, earlier: Floats | None, sign: float = 1.0, floor: float = 0.0) -> Floats:
-    """Decades that a quantity rose (or fell, with sign −1) beyond what it did before; `floor` is added to all."""
-    change = sign * _decades(np.maximum(now, 0) + floor, np.maximum(before, 0) + floor)
-    if earlier is None:
-        return change
-    usual = sign * _decades(np.maximum(before, 0) + floor, np.maximum(earlier, 0) + floor)
-    return change - np.maximum(0.0, np.nan_to_num(usual, nan=0.0))
 
 
 def _worst(
@@ -194,7 +77,7 @@ def _change(
             return NOTHING
         return _worst(
             window,
-            _beyond(now, before, window.first(metric, "values"), sign, floor),
+            beyond(now, before, window.first(metric, "values"), sign, floor),
             where(window),
             lambda at: f"{words} went from {before[at]:.3g} to {now[at]:.3g}",
             _layer_names(window),
@@ -220,7 +103,7 @@ def _rank(window: NowAndBefore) -> SignScore:
         return NOTHING
     # A rank of 1 is nothing left: what counts is what is above it.
     earlier = window.first("effective_rank", "values")
-    fallen = _beyond(now - 1, before - 1, None if earlier is None else earlier - 1, -1.0, 0.05)
+    fallen = beyond(now - 1, before - 1, None if earlier is None else earlier - 1, -1.0, 0.05)
     said = lambda at: f"the effective rank of the samples went from {before[at]:.2f} to {now[at]:.2f}"  # noqa: E731
     return _worst(window, fallen, window.hidden, said, _layer_names(window))
 
@@ -250,7 +133,7 @@ def _gradients(window: NowAndBefore) -> SignScore:
     total = [float(np.sqrt(np.nansum(np.square(one)))) if len(one) else math.nan for one in (now, before)]
     if any(math.isnan(one) for one in total):
         return NOTHING
-    grown = float(_decades(np.array([total[0]]), np.array([total[1]]))[0])
+    grown = float(decades(np.array([total[0]]), np.array([total[1]]))[0])
     return SignScore(grown, (), f"the norm of the gradient went from {total[1]:.3g} to {total[0]:.3g}")
 
 
@@ -278,7 +161,7 @@ def _updates_changed(window: NowAndBefore) -> tuple[Floats, Floats, Floats]:
     now, before = window.parameters("update_ratio")
     if len(now) != len(before) or not len(now):
         return np.empty(0), np.empty(0), np.empty(0)
-    change = _decades(np.maximum(now, _STANDSTILL), np.maximum(before, _STANDSTILL))
+    change = decades(np.maximum(now, _STANDSTILL), np.maximum(before, _STANDSTILL))
     return now, before, np.where(before > _STANDSTILL, change, math.nan)
 
 
@@ -297,7 +180,7 @@ def _growing_updates(window: NowAndBefore) -> SignScore:
     if not len(now):
         return NOTHING
     said = lambda at: f"the relative update went from {before[at]:.2g} to {now[at]:.2g}"  # noqa: E731
-    grown = _beyond(now, before, window.first("update_ratio", "parameters"), floor=_STANDSTILL)
+    grown = beyond(now, before, window.first("update_ratio", "parameters"), floor=_STANDSTILL)
     return _worst(
         window, np.where(np.isnan(change), math.nan, grown), window.chosen(len(now)), said, window.named(len(now))
     )
@@ -311,7 +194,7 @@ def _weights(sign: float) -> Callable[[NowAndBefore], SignScore]:
         if len(now) != len(before) or not len(now):
             return NOTHING
         earlier, chosen = window.first("weight_norm", "parameters"), window.chosen(len(now))
-        change = _beyond(now, before, earlier, sign)
+        change = beyond(now, before, earlier, sign)
         if sign < 0:
             said = lambda at: f"the norm of the weights went from {before[at]:.3g} to {now[at]:.3g}"  # noqa: E731
             return _worst(window, change, chosen, said, window.named(len(now)))
@@ -330,7 +213,7 @@ def _vectors(window: NowAndBefore) -> SignScore:
     matrices = window.chosen(len(now))
     if len(now) != len(before) or not len(now) or matrices.all():
         return NOTHING
-    grown = _beyond(now, before, window.first("weight_norm", "parameters"))
+    grown = beyond(now, before, window.first("weight_norm", "parameters"))
     counted = ~matrices & (before > _COUNTED * np.median(before[matrices]))
     said = lambda at: f"its norm went from {before[at]:.3g} to {now[at]:.3g}"  # noqa: E731
     return _worst(window, grown, counted, said, window.named(len(now)))
@@ -342,14 +225,14 @@ def _input(window: NowAndBefore) -> SignScore:
         return NOTHING
     read = np.array([layer.kind == "input" for layer in window.now[-1].layers], dtype=bool)
     said = lambda at: f"the rms of the input went from {before[at]:.3g} to {now[at]:.3g}"  # noqa: E731
-    return _worst(window, np.abs(_decades(now, before)), read, said, _layer_names(window))
+    return _worst(window, np.abs(decades(now, before)), read, said, _layer_names(window))
 
 
 def _vanishing(window: NowAndBefore) -> SignScore:
     now, before = window.parameters("gradient_norm")
     if len(now) != len(before) or not len(now):
         return NOTHING
-    fallen = -_decades(np.maximum(now, _STANDSTILL), np.maximum(before, _STANDSTILL))
+    fallen = -decades(np.maximum(now, _STANDSTILL), np.maximum(before, _STANDSTILL))
     said = lambda at: f"the norm of its gradient went from {before[at]:.2g} to {now[at]:.2g}"  # noqa: E731
     return _worst(window, fallen, window.chosen(len(now)), said, window.named(len(now)))
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from isometer.doctor.watch._comparison import NowAndBefore
 from isometer.doctor.watch._limits import LIMITS
 from isometer.doctor.watch._observation import StepReading
-from isometer.doctor.watch._rules import RULES, NowAndBefore
+from isometer.doctor.watch._rules import RULES
 
 
 @dataclass(frozen=True)

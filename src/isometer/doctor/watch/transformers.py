@@ -1,4 +1,4 @@
-"""The monitor as a callback of `transformers.Trainer`, which is imported when `SignalTrainerCallback` is first asked for.
+"""The monitor as a callback of `transformers.Trainer`; that is imported when the callback is first asked for.
 
 A plain loop with Accelerate needs no callback: give what `accelerator.prepare` returned to `SignalMonitor`.
 """
