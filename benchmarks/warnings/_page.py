@@ -12,12 +12,12 @@ from isometer.files import write_whole
 _PAGE = ROOT / "docs" / "howto" / "watching.md"
 _BEGIN, _END = "<!-- warnings: made by python -m benchmarks.warnings -->", "<!-- end -->"
 _ABOUT = """
-{healthy} healthy runs of 300 steps and {faulty} with one of {ways} faults that sets in after 21 % to 40 % of the run and
-grows: perceptrons, ResNets, GPTs and recurrent networks with SGD, Adam and AdamW. Limits are fitted on one half of the
-networks, split by a hash of their names; the other half was sealed until the limits were final. A run fails if its loss
-ends above that of its healthy twin (same weights, same batches) by a tenth of the first loss, and the loss shows it
-where that begins. A failure is slow if that takes at least a quarter of the run from the onset: faster ones leave no
-time for a lead of a fifth. Intervals are exact, 95 %.
+{healthy} healthy runs of 300 steps and {faulty} with one of {ways} faults that sets in after 21 % to 40 % of the run
+and grows: perceptrons, ResNets, GPTs and recurrent networks with SGD, Adam and AdamW. Limits are fitted on one half
+of the networks, split by a hash of their names; the other half was sealed until the limits were final. A run fails if
+its loss ends above that of its healthy twin (same weights, same batches) by a tenth of the first loss, and the loss
+shows it where that begins. A failure is slow if that takes at least a quarter of the run from the onset: faster ones
+leave no time for a lead of a fifth. Intervals are exact, 95 %.
 """
 _ROWS = {
     "announced_in_time": "slow failures announced at least a fifth of the run before the loss shows them",
