@@ -39,6 +39,12 @@ class CheckpointRun:
             parameter)`, numbers of the whole model over `step`.
         warnings: signs of trouble, as a monitor raises them.
         findings: of the doctor, by step.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+        >>> run = watch_checkpoints(model, {10: model.state_dict(), 20: model.state_dict()}, torch.randn(8, 4))
+        >>> run.steps, run.history["weight_change"].values[1].tolist()
+        ([10, 20], [0.0, 0.0, 0.0, 0.0])
     """
 
     name: str
