@@ -20,6 +20,7 @@ NAMES = (
     "transformers",
     "run",
     "treatment",
+    "monitor",
     "training",
     "training_steps",
     "startup",

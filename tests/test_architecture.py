@@ -136,6 +136,7 @@ PLAIN = {  # named in records, imported for their effect, of an optional depende
     "isometer.run.example",
     "isometer.extras.torch_needed",
     "isometer.doctor.watch.lightning",
+    "isometer.doctor.watch.transformers",
     "isometer.explore.labs.parts",
 }
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from isometer.cli._checkpoint_runs import check_alone, checkpoint_series, finish, run_of
 from isometer.cli._network import NetworkText, check_folders, network_from
 from isometer.cli._shared import INPUT, OUTPUT, Json, Threads, app, console, emit, next_step, progress_bar, status
 from isometer.cli._threads import threads as using
@@ -104,6 +105,16 @@ def doctor(
             rich_help_panel=EXAMINATION,
         ),
     ] = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoints",
+            metavar="'run/*.pt'",
+            help="Examine all of these instead: layers, findings and warnings over the steps of a training run. With "
+            "--compare 'other/*.pt', beside another run.",
+            rich_help_panel=EXAMINATION,
+        ),
+    ] = None,
     evaluate: Annotated[
         bool,
         typer.Option(
@@ -190,7 +201,7 @@ def doctor(
         typer.Option(
             "--compare",
             metavar="FILE.json",
-            help="Say what got better or worse since this --json report.",
+            help="Say what got better or worse since this --json report; with --checkpoints, those of another run.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -216,6 +227,7 @@ def doctor(
     Examples: [bold]isometer doctor my_model.py:make --html report.html[/],
     [bold]isometer doctor my_model.py:make --input fashion-mnist --optimizer adamw[/],
     [bold]isometer doctor my_model.py:make --no-stress --input x.npy[/],
+    [bold]isometer doctor my_model.py:make --checkpoints 'run/*.pt' --html run.html[/],
     [bold]isometer doctor mlp-relu-100 --treat[/]
     """
     check_options(treat, trial, save)
@@ -228,10 +240,11 @@ def doctor(
     if network is not None and target is not None:
         raise IsometerError("a TARGET and --network name a model each; expected one of them — drop one")
     if target is None and network is None:
-        if any(option is not None for option in (checkpoint, baseline, html, treat)) or _file(source) is not None:
+        given = (checkpoint, checkpoints, baseline, html, treat)
+        if any(option is not None for option in given) or _file(source) is not None:
             raise IsometerError(
-                "--checkpoint, --compare, --html, --treat and a file as --input need a TARGET — name the model to "
-                "examine"
+                "--checkpoint, --checkpoints, --compare, --html, --treat and a file as --input need a TARGET — name "
+                "the model to examine"
             )
         with using(threads):
             _gallery(source, batch, seed, as_json)
@@ -245,7 +258,10 @@ def doctor(
         from isometer.doctor.treatment._apply import chosen_ids
 
         chosen_ids(treat)  # a wrong id is said before anything is run
-    earlier = load_baseline(baseline) if baseline is not None else None
+    if checkpoints is not None:
+        check_alone(checkpoint=checkpoint, treat=treat, optimizer=optimizer, lr=lr, budget=budget)
+        series = checkpoint_series(checkpoints, None if baseline is None else str(baseline))
+    earlier = load_baseline(baseline) if baseline is not None and checkpoints is None else None
     code = "" if target is None else target.rpartition(":")[0]
     if code:
         typer.echo(f"note: executing {code} to build the model", err=True)
@@ -261,14 +277,21 @@ def doctor(
         if checkpoint is not None:
             load_weights(examined.model, checkpoint)
         prepared = _prepared(examined, source, batch, shape, seed)
-        with using(threads, large=_large(examined, prepared)):
-            report = _diagnose(examined, prepared, evaluate, seed, test)
-            panel = _kernel_panel(examined, prepared, evaluate, seed, asked=kernel) if kernel or html else None
-            treatment = None
-            if treat is not None:
-                treatment = _told(
-                    examined, prepared, lambda: treated(examined, prepared, report, treat, trial, seed, test)
-                )
+        if checkpoints is not None:
+            look = functools.partial(run_of, examined=examined, prepared=prepared, evaluate=evaluate, seed=seed)
+            runs = [_told(examined, prepared, functools.partial(look, one)) for one in series]
+        else:
+            with using(threads, large=_large(examined, prepared)):
+                report = _diagnose(examined, prepared, evaluate, seed, test)
+                panel = _kernel_panel(examined, prepared, evaluate, seed, asked=kernel) if kernel or html else None
+                treatment = None
+                if treat is not None:
+                    treatment = _told(
+                        examined, prepared, lambda: treated(examined, prepared, report, treat, trial, seed, test)
+                    )
+    if checkpoints is not None:
+        finish(runs, html, target or "--network …", checkpoints, as_json)
+        return
     document = report.to_dict(grams=html is not None)
     if panel is not None:
         document["kernel"] = panel

@@ -28,5 +28,8 @@ from .stress._outlook import Outlook as Outlook
 from .stress._stress import Stress as Stress
 from .treatment._apply import treat as treat
 from .treatment._record import Treatment as Treatment
+from .watch._checkpoints import CheckpointRun as CheckpointRun
+from .watch._checkpoints import watch_checkpoints as watch_checkpoints
+from .watch._live_table import LiveTable as LiveTable
 from .watch._monitor import SignalMonitor as SignalMonitor
 from .watch._warnings import TrainingWarning as TrainingWarning

@@ -229,8 +229,8 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
     Args:
         model: whose names the checkpoint has.
-        path: `.safetensors`, or a state dict saved by torch (`weights_only=True`), possibly under the key `state_dict`
-            or `model`.
+        path: `.safetensors`, or a state dict saved by torch (`weights_only=True`), possibly under the key `state_dict`,
+            `model_state_dict` or `model`; the prefixes of compiled and distributed models are taken off.
 
     Raises:
         IsometerError: the file cannot be read as data, or names or shapes differ.
@@ -238,17 +238,27 @@ def load_weights(model: nn.Module, path: Path) -> None:
     held = sum(one.numel() * one.element_size() for one in model.state_dict().values() if isinstance(one, torch.Tensor))
     # A model that fits into memory has weights that do, with what an optimiser keeps beside them.
     state = read_tensors(path, limit=max(memory_limit(), 4 * held))
-    for key in ("state_dict", "model"):
+    for key in ("state_dict", "model_state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise IsometerError(f"{str(path)!r} holds a {type(state).__name__}; expected a state dict of tensors")
+    state = _without_wrappers(state, model)
     try:
         model.load_state_dict(state)
     except RuntimeError as problem:
         raise IsometerError(
             f"the weights in {str(path)!r} do not fit the model: {' '.join(str(problem).split())[:400]}"
         ) from problem
+
+
+def _without_wrappers(state: dict[str, Any], model: nn.Module) -> dict[str, Any]:
+    """The names of the model itself where all have the prefix of one that was compiled or distributed."""
+    own = model.state_dict()
+    for prefix in ("module.", "_orig_mod.") * 2:
+        if state and all(name.startswith(prefix) for name in state) and not all(name in own for name in state):
+            state = {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+    return state
 
 
 def load_batch(path: Path, model: nn.Module) -> Any:

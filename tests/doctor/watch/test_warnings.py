@@ -20,7 +20,7 @@ from isometer.doctor.watch._rules import RULES
 from isometer.doctor.watch._warnings import SignWatch
 
 LAYERS = (LayerPlace("0", "Linear", 0, "weight", 1, "output"), LayerPlace("1", "ReLU", 0, "activation", 1, "output"))
-LAYERS += (LayerPlace("2", "Linear", 0, "weight", 2, "output"),)
+LAYERS += (LayerPlace("2", "Linear", 0, "weight", 2, "output"), LayerPlace("input", "input", 0, "input", 0, "output"))
 SOUND = {
     "effective_rank": 10.0,
     "rms": 1.0,
@@ -34,8 +34,8 @@ SOUND = {
 
 def observation(step: int, loss: float = 1.0, overshoot: float = 1.0, **changed: dict[int, float]) -> StepReading:
     """A sound one, with other values at some places."""
-    values = {name: np.full(3, number) for name, number in SOUND.items()}
-    parameters = {"gradient_norm": np.ones(2), "update_ratio": np.full(2, 1e-3)}
+    values = {name: np.full(4, number) for name, number in SOUND.items()}
+    parameters = {"gradient_norm": np.ones(3), "update_ratio": np.full(3, 1e-3), "weight_norm": np.ones(3)}
     for name, places in changed.items():
         for place, number in places.items():
             (parameters if name in parameters else values)[name][place] = number
@@ -47,6 +47,13 @@ MADE: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "rank-loss": ({"effective_rank": {1: 1.01}}, ("1",)),
     "growing-logits": ({"rms": {2: 50.0}}, ("2",)),
     "growing-signal": ({"rms": {1: 50.0}}, ("1",)),
+    "shrinking-signal": ({"rms": {1: 0.1}}, ("1",)),
+    "vanishing-gradients": ({"gradient_norm": {0: 1e-3}}, ("0.weight",)),
+    "growing-updates": ({"update_ratio": {0: 1e-2}}, ("0.weight",)),
+    "growing-weights": ({"weight_norm": {0: 3.0, 1: 2.0}}, ()),
+    "shrinking-weights": ({"weight_norm": {1: 0.3}}, ("2.weight",)),
+    "growing-biases": ({"weight_norm": {2: 20.0}}, ("2.bias",)),
+    "input-shift": ({"rms": {3: 2.0}}, ("input",)),
     "growing-gradients": ({"gradient_norm": {0: 300.0}}, ()),
     "dead-units": ({"dead_fraction": {1: 0.95}}, ("1",)),
     "saturated-units": ({"saturated_fraction": {1: 0.95}}, ("1",)),
@@ -60,12 +67,12 @@ MADE: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 def test_each_sign_is_told_with_its_place_once(sign: str) -> None:
     watch, changed, told = SignWatch(), MADE[sign], []
     seen: list[StepReading] = []
-    for step in range(1, 31):
-        seen.append(observation(step, **(changed[0] if step > 20 else {})))
-        told += watch.look(seen, ["0.weight", "2.weight"])[1]
+    for step in range(10, 310, 10):
+        seen.append(observation(step, **(changed[0] if step > 200 else {})))
+        told += watch.look(seen, ["0.weight", "2.weight", "2.bias"], [True, True, False])[1]
     assert [one.id for one in told] == [sign]
     assert told[0].layers == changed[1]
-    assert told[0].step == 22  # the median of three
+    assert told[0].step == 220  # the median of three
     assert told[0].reason.endswith(".")
     assert told[0].advice
 
@@ -73,8 +80,8 @@ def test_each_sign_is_told_with_its_place_once(sign: str) -> None:
 def test_entropy_and_scores_of_attention() -> None:
     watch, told = SignWatch(), []
     seen: list[StepReading] = []
-    for step in range(1, 41):
-        late = step > 30
+    for step in range(10, 410, 10):
+        late = step > 300
         changed = {"attention_relative_entropy": {1: 0.02 if late else 0.8}, "attention_score_largest": {1: 3.0}}
         seen.append(observation(step, **changed))
         told += watch.look(seen)[1]
@@ -84,31 +91,54 @@ def test_entropy_and_scores_of_attention() -> None:
 def test_one_outlier_and_the_edge_of_stability_raise_nothing() -> None:
     watch = SignWatch()
     seen: list[StepReading] = []
-    for step in range(1, 31):
-        changed = {"rms": {1: 80.0}} if step == 25 else {}
-        seen.append(observation(step, overshoot=2.3, loss=1.0 - 0.01 * step, **changed))
+    for step in range(10, 310, 10):
+        changed = {"rms": {1: 80.0}} if step == 250 else {}
+        seen.append(observation(step, overshoot=2.3, loss=1.0 - 0.001 * step, **changed))
         assert watch.look(seen)[1] == []
+
+
+def test_a_linear_warm_up_and_steady_growth_raise_nothing() -> None:
+    watch = SignWatch()
+    seen: list[StepReading] = []
+    for step in range(10, 1000, 10):
+        grown = {0: (step / 100) ** 0.5, 1: (step / 100) ** 0.5}
+        changed = {"update_ratio": {0: 1e-6 * step, 1: 1e-6 * step}, "weight_norm": grown, "rms": {1: step / 100}}
+        seen.append(observation(step, **changed))
+        assert watch.look(seen, ["0.weight", "2.weight", "2.bias"], [True, True, False])[1] == []
+
+
+def test_the_same_change_counts_less_in_the_first_steps() -> None:
+    def warned(scale: int) -> bool:
+        watch, told, seen = SignWatch(), [], []
+        for step in range(scale, 31 * scale, scale):
+            seen.append(observation(step, rms={1: 3.0 if step > 20 * scale else 1.0}))
+            told += watch.look(seen)[1]
+        return bool(told)
+
+    assert not warned(1)
+    assert warned(10)
 
 
 def test_every_rule_has_a_limit_and_words() -> None:
     assert {rule.id for rule in RULES} == set(LIMITS)
+    assert all(LIMITS[rule.id] >= rule.least for rule in RULES)
     assert all(rule.meaning and rule.advice and not rule.advice.endswith(".") for rule in RULES)
 
 
 def failing(change: Callable[[nn.Sequential, Any, int], None], *, watched: bool = True) -> list[TrainingWarning]:
-    """A small run in which something goes wrong from step 60 on."""
+    """A small run in which something goes wrong from step 160 on."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 3))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    monitor = SignalMonitor(model, optimizer, budget=None, samples=16)
-    for step in range(100):
+    monitor = SignalMonitor(model, optimizer, budget=None, samples=16, when=4)
+    for step in range(240):
         x = torch.randn(32, 8)
         loss = functional.cross_entropy(model(x), (x[:, 0] > 0).long())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         monitor.step(loss)
-        if step > 60:
+        if step > 160:
             change(model, optimizer, step)
     return monitor.warnings
 

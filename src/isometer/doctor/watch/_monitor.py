@@ -15,13 +15,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examine import probe
 from isometer.doctor.treatment._surgery import inner
 from isometer.doctor.watch._kernel_drift import TangentKernelDrift, at_layers
 from isometer.doctor.watch._log_writers import Outlet, outlets
 from isometer.doctor.watch._metrics import chosen_metrics, measured
-from isometer.doctor.watch._observation import LayerPlace, StepReading, dataset, kept, places, readings
+from isometer.doctor.watch._observation import LayerPlace, StepReading, dataset, in_examination, kept
 from isometer.doctor.watch._processes import agreed, is_distributed, is_writer, together
 from isometer.doctor.watch._rules import NEEDED
 from isometer.doctor.watch._schedule import Purse, Schedule, When
@@ -59,7 +58,8 @@ class SignalMonitor:
         budget: largest share of the training time that observations may take, `None` for no limit.
         when: steps between observations, a list of steps, or a function of the step, in place of the usual schedule.
         log: where numbers go: a TensorBoard `SummaryWriter` (anything with `add_scalar`), a W&B run (anything with
-            `log`), a function of step and numbers, the path of a CSV file, or a list of those.
+            `log`), a function of step and numbers such as `LiveTable()`, which draws a table in the terminal, the path
+            of a CSV file, or a list of those.
         samples: of the batch that are looked at.
         held: a batch on which the drift of the tangent kernel is followed, too; it costs more than all the rest.
         prefix: of the names that are logged.
@@ -217,7 +217,7 @@ class SignalMonitor:
         if self._reduce:
             seen = together(seen)
         self.observations = kept([*self.observations, seen])
-        scores, raised = self._watch.look(self.observations, self._updates.names)
+        scores, raised = self._watch.look(self.observations, self._updates.names, self._updates.matrices)
         self.observations[-1] = replace(seen, scalars={**seen.scalars, **scores})
         self.warnings.extend(raised)
         self._tell(seen, raised)
@@ -237,19 +237,14 @@ class SignalMonitor:
                 mode=_mode(model),
                 spectra=bool(_SPECTRA & set(wanted)),
             )
-            values = readings(examination, wanted)
-        layers = places(examination)
-        scalars: dict[str, float] = {}
+            found = in_examination(examination, seen.step, wanted)
+        values, scalars = dict(found.values), dict(found.scalars)
         if self._drift is not None:
-            scalars, by_layer = self._drift.look(model)
-            values["tangent_kernel_drift"] = at_layers(by_layer, [layer.name for layer in layers])
+            drifted, by_layer = self._drift.look(model)
+            scalars |= drifted
+            values["tangent_kernel_drift"] = at_layers(by_layer, [layer.name for layer in found.layers])
         self.latest = summarize(examination)
-        broken = examination.nonfinite_layer
-        scalars["nonfinite_layer"] = -1.0 if broken is None else float(broken)
-        made = {layer for index in examination.outputs if (layer := examination.trace[index].layer) is not None}
-        view = View(examination)
-        ends = tuple(sorted(made)) or (len(layers) - 1,)
-        return replace(seen, layers=layers, values=values, scalars=scalars, last=view.last, outputs=ends)
+        return replace(found, values=values, scalars=scalars, parameters=seen.parameters, groups=seen.groups)
 
     def _call(self, batch: Any, target: Any) -> tuple[ModelCall, Any]:
         if batch is not None:
@@ -357,6 +352,9 @@ class SignalMonitor:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        for outlet in self._outlets:
+            if hasattr(outlet, "close") and is_writer():
+                self._guarded(outlet.close, "an outlet could not be closed")
 
     def __enter__(self) -> SignalMonitor:
         return self

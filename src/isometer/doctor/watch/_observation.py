@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examination import Examination
 
 if TYPE_CHECKING:
@@ -116,6 +117,21 @@ def readings(examination: Examination, metrics: Iterable[str]) -> dict[str, Floa
         else:
             found[name] = np.asarray(examination.values[name], dtype=np.float64)
     return found
+
+
+def in_examination(examination: Examination, step: int, metrics: Iterable[str]) -> StepReading:
+    """What an examination shows of a step: its layers, the metrics, and where the model ends."""
+    layers = places(examination)
+    broken = examination.nonfinite_layer
+    made = {layer for index in examination.outputs if (layer := examination.trace[index].layer) is not None}
+    return StepReading(
+        step,
+        layers,
+        readings(examination, metrics),
+        scalars={"nonfinite_layer": -1.0 if broken is None else float(broken)},
+        last=View(examination).last,
+        outputs=tuple(sorted(made)) or (len(layers) - 1,),
+    )
 
 
 def kept(observations: list[StepReading]) -> list[StepReading]:

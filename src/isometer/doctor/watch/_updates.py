@@ -47,6 +47,7 @@ class Updates:
         named = [(name, one) for name, one in model.named_parameters() if one.is_floating_point()]
         self.names = [name for name, _ in named]
         self.parameters = [one for _, one in named]
+        self.matrices = [one.dim() > 1 for one in self.parameters]
         self.trained = np.array([one.requires_grad for one in self.parameters], dtype=bool)
         self.groups, self._group_of = _groups(self.parameters, optimizer)
         self._before: list[Tensor] | None = None

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from isometer.doctor.watch._comparison import NowAndBefore
 from isometer.doctor.watch._limits import LIMITS
 from isometer.doctor.watch._observation import StepReading
-from isometer.doctor.watch._rules import RULES, NowAndBefore
+from isometer.doctor.watch._rules import RULES
 
 
 @dataclass(frozen=True)
@@ -58,17 +59,21 @@ class SignWatch:
         self._raised: set[str] = set()
 
     def look(
-        self, observations: Sequence[StepReading], parameters: Sequence[str] = ()
+        self,
+        observations: Sequence[StepReading],
+        parameters: Sequence[str] = (),
+        matrices: Sequence[bool] | None = None,
     ) -> tuple[dict[str, float], list[TrainingWarning]]:
         """Scores of the last observation by rule, and what there is to say."""
-        window = NowAndBefore.of(observations, parameters)
+        window = NowAndBefore.of(observations, parameters, matrices)
         scores: dict[str, float] = {}
         found = []
         for rule in RULES if window is not None else ():
             assert window is not None
             score = rule.score(window)
             scores[f"score_{rule.id.replace('-', '_')}"] = score.value
-            high = not math.isnan(score.value) and score.value >= self._limits[rule.id]
+            limit = rule.limit(self._limits[rule.id], observations[-1].step)
+            high = not math.isnan(score.value) and score.value >= limit
             if high and rule.id not in self._raised:
                 reason = f"{score.reason}; {rule.meaning}."
                 found.append(
