@@ -30,6 +30,7 @@ from isometer.theory.prediction._limits import FixedPointLimits, depth_scale, li
 Floats = NDArray[np.float64]
 _TURNS = (32, 128, 400)  # tried one after the other
 _BATCH_TURNS = (24, 72)  # with a norm over samples a turn costs more
+_VANISHED = 1e-250  # share of the largest variance
 _SETTLED = 1e-9
 _ROUNDING = 1e-11  # smaller steps have no ratio
 _BACK = 6  # turns at the fixed point that gradients are followed through
@@ -70,7 +71,7 @@ def block_limits(spec: Spec, gram: Floats) -> FixedPointLimits:
             return _nothing(f"no fixed point: variances leave the range of numbers after {found.diverged} layers")
         first = len(layers) - turns
         path = _two_numbers(found)[first:]
-        if not path[-1, 0] > 0:
+        if not path[-1, 0] > _VANISHED * path[:, 0].max():
             return _nothing("no fixed point: the signal vanishes")
         changes = np.abs(np.diff(path, axis=0)) / np.abs(path[-1, 0])
         steps = changes.max(axis=1).tolist()
