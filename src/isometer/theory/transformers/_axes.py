@@ -120,7 +120,7 @@ class SpecPlane:
     Example:
         >>> plane = SpecPlane(Spec("input(8, [4]) > repeat(residual(attention(2)), 3)"), "branch", "tokens")
         >>> print(plane(0.5, 6))
-        input(8, [6]) > repeat(residual(attention(heads=2), scale=0.5), 3)
+        input(8, [6]) > repeat(residual(attention(2), 0.5), 3)
     """
 
     def __init__(self, spec: Spec, x: str, y: str) -> None:

@@ -93,8 +93,7 @@ GRID = Study(
     },
     because={
         RANK: "Some of these networks still learn: training leaves the state of initialisation.",
-        ENTROPY: "Attention that reads single tokens at initialisation did not keep these networks from training: the "
-        "skip carries the signal past it. At this size the diagram's second failure costs little.",
+        ENTROPY: "Some of these networks still learn: training leaves the state of initialisation.",
         OPEN: "150 steps are few.",
     },
     seconds=(180.0, 20000.0),
