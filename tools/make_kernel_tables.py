@@ -49,20 +49,6 @@ def attention(width: int) -> str:
     )
 
 
-def squares(width: int) -> str:
-    """x² has a large bias: its variance map is x⁴'s, and grows like the square of the variance."""
-    return "input(4)" + f" > dense({width}, gain=0.8) > act('square')" * 2 + " > dense(2)"
-
-
-def normalised_squares(width: int) -> str:
-    return f"input(4) > dense({width}) > norm('batch') > act('square') > dense({width}) > act('square') > dense(1)"
-
-
-def attention_squares(width: int) -> str:
-    heads = f"attention(heads={width}, head_width={width})"
-    return f"input(4, [3]) > dense({width}) > {heads} > dense({width}) > act('square') > pool('mean') > dense(1)"
-
-
 # title: network, kind, samples, positions, widths, draws
 NETWORKS: dict[str, tuple[Callable[[int], str], Any, int, tuple[int, ...], tuple[int, ...], int]] = {
     "MLP, conjugate kernel": (perceptron, "nngp", 3, (), (4, 8, 16, 32), 3000),
@@ -70,9 +56,6 @@ NETWORKS: dict[str, tuple[Callable[[int], str], Any, int, tuple[int, ...], tuple
     "batch norm, conjugate kernel": (normalised, "nngp", 6, (), (4, 8, 16, 32), 3000),
     "batch norm, tangent kernel": (normalised, "ntk", 12, (), (8, 16, 32, 64), 200),
     "attention, conjugate kernel": (attention, "nngp", 3, (3,), (4, 8, 16), 3000),
-    "MLP of x², tangent kernel": (squares, "ntk", 3, (), (32, 64, 128, 256), 1500),
-    "batch norm and x², conjugate kernel": (normalised_squares, "nngp", 6, (), (16, 32, 64), 3000),
-    "attention and x², conjugate kernel": (attention_squares, "nngp", 3, (3,), (8, 16, 32), 2000),
 }
 
 
