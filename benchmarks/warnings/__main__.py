@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.environment import RESULTS, environment
+from benchmarks.environment import environment
 from benchmarks.warnings._page import write_section
 from benchmarks.warnings._records import ROOT, train_missing
 from benchmarks.warnings._replay import replayed
@@ -24,7 +24,7 @@ from isometer.doctor.watch._limits import LIMITS
 from isometer.files import write_whole
 
 _LIMITS = ROOT / "src" / "isometer" / "doctor" / "watch" / "_limits.py"
-_RESULT = RESULTS / "warnings.json"
+_RESULT = ROOT / "docs" / "warnings.json"
 
 
 def _half(sealed: bool) -> Any:
