@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,38 +33,66 @@ def _members() -> tuple[Member, ...]:
     return tuple(read_members(FOLDER))
 
 
-def _half(sealed: bool) -> list[Member]:
-    return [one for one in _members() if one.sealed] if sealed else development(_members())
+class Half:
+    """The models of a trial that are sealed, or those that are not."""
+
+    def __init__(self, folder: Path, *, sealed: bool) -> None:
+        self.folder = folder
+        everyone = read_members(folder)
+        self.members = [one for one in everyone if one.sealed] if sealed else development(everyone)
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        return summary(self.folder, self.members)
+
+    @cached_property
+    def verdicts(self) -> list[VerdictCounts]:
+        return verdict_counts(self.folder, self.members)
+
+    @cached_property
+    def naming(self) -> list[NamingRow]:
+        return naming_rows(accused(self.folder, self.members))
+
+    @cached_property
+    def told(self) -> bool:
+        """Whether the seal was opened and there are verdicts about all but the large models."""
+        known = stresses(self.folder, self._small, ["fresh"]).records() if openings(self.folder) else {}
+        return bool(known) and all(f"{one.name} fresh" in known for one in self._small)
+
+    @cached_property
+    def explained(self) -> bool:
+        """Whether there are causes and treatments, too."""
+        doubted, worth = doubtful(self.folder, self._small), worth_treating(self.folder, self._small)
+        stages = causes(self.folder, self._small, doubted), treated(self.folder, self._small, worth)
+        return self.told and all(len(stage.records()) == len(stage.cells) for stage in stages)
+
+    @property
+    def _small(self) -> list[Member]:
+        return [one for one in self.members if not one.large]
 
 
 @cache
-def _summary(*, sealed: bool = False) -> dict[str, Any]:
-    return summary(FOLDER, _half(sealed))
+def open_half() -> Half:
+    return Half(FOLDER, sealed=False)
 
 
 @cache
-def _told() -> bool:
-    """Whether the seal was opened and there are verdicts about all of the sealed half but the large models."""
-    waiting = [one.name for one in _half(sealed=True) if not one.large]
-    known = stresses(FOLDER, _half(sealed=True), ["fresh"]).records() if openings(FOLDER) else {}
-    return bool(known) and all(f"{name} fresh" in known for name in waiting)
+def sealed_half() -> Half:
+    return Half(FOLDER, sealed=True)
 
 
 @cache
-def _explained() -> bool:
-    """Whether there are causes and treatments of the sealed half, too."""
-    small = [one for one in _half(sealed=True) if not one.large]
-    stages = (causes(FOLDER, small, doubtful(FOLDER, small)), treated(FOLDER, small, worth_treating(FOLDER, small)))
-    return _told() and all(len(stage.records()) == len(stage.cells) for stage in stages)
+def second_round() -> Half:
+    return Half(SECOND, sealed=True)
 
 
 def draw_part() -> str:
     """How many models there are, of what."""
     members = _members()
-    open_half, known = development(members), truths(FOLDER, members)
+    free, known = development(members), truths(FOLDER, members)
     large = sum(member.large for member in members)
     return (
-        f"{_counted(members)} {large} are large. {len(open_half)} models of {len({m.family for m in open_half})} "
+        f"{_counted(members)} {large} are large. {len(free)} models of {len({m.family for m in free})} "
         f"families are in the development half. {len(known.records())} of {len(known.cells)} training cells are done. "
         f"{_by_task(members)}"
     )
@@ -92,18 +120,9 @@ def _by_task(members: Sequence[Member]) -> str:
     return f"Models by task: {', '.join(f'{name} {count}' for name, count in counts)}."
 
 
-def truth_part(*, sealed: bool = False) -> str:
+def truth_part(half: Half) -> str:
     """Verdicts of training, and how sure they are."""
-    return _truth_table(FOLDER, _half(sealed))
-
-
-def second_truth_part() -> str:
-    """The same of the second round."""
-    return _truth_table(SECOND, read_members(SECOND))
-
-
-def _truth_table(folder: Path, members: Sequence[Member]) -> str:
-    found = verdicts(folder, distinct(members))
+    found = verdicts(half.folder, distinct(half.members))
     rows = ["| optimizer | " + " | ".join(VERDICTS) + " | median width of the 90 % interval | best rate inside |"]
     rows.append("|---" * (len(VERDICTS) + 3) + "|")
     for optimizer, by_name in found.items():
@@ -142,9 +161,9 @@ def check_part() -> str:
     return "\n".join(rows)
 
 
-def table_part(*, sealed: bool = False) -> str:
+def table_part(half: Half) -> str:
     """The table of today's rules and of the baselines."""
-    found = _summary(sealed=sealed)
+    found = half.summary
     lines = []
     for optimizer in OPTIMIZERS:
         rows = sorted((row for row in found["rows"] if row["optimizer"] == optimizer), key=lambda row: -row["auc"])
@@ -167,7 +186,7 @@ def table_part(*, sealed: bool = False) -> str:
             fewer = "" if tuple(row["models"]) == (sick, well) else f" ({sum(row['models'])} models)"
             lines.append(f"| {row['opinion']}{fewer} | {row['auc']:.2f} | {interval} | {difference} | {ends} |")
         lines.append("")
-    lines += verdict_lines(sealed=sealed)
+    lines += verdict_lines(half)
     for one in found["findings"]:
         (caught, sick), (alarms, well) = one["found"], one["alarms"]
         if not sick or not well:
@@ -188,15 +207,10 @@ def _said(counts: Mapping[str, int], total: int) -> str:
     return ", ".join(f"{counts[name]} *{name}* ({counts[name] / total:.0%})" for name in order)
 
 
-@cache
-def _verdicts(*, sealed: bool = False) -> list[VerdictCounts]:
-    return verdict_counts(FOLDER, _half(sealed))
-
-
-def verdict_lines(*, sealed: bool = False) -> list[str]:
+def verdict_lines(half: Half) -> list[str]:
     """What the verdicts say about models with a clear truth."""
     lines = []
-    for one in _verdicts(sealed=sealed):
+    for one in half.verdicts:
         sick, well = one.found.of, one.alarms.of
         if sick and well:
             ill, fine = _said(one.sick, sick), _said(one.trains, well)
@@ -212,14 +226,9 @@ def verdict_lines(*, sealed: bool = False) -> list[str]:
     return lines
 
 
-@cache
-def _naming(*, sealed: bool = False) -> list[NamingRow]:
-    return naming_rows(accused(FOLDER, _half(sealed)))
-
-
-def causes_part(*, sealed: bool = False) -> str:
+def causes_part(half: Half) -> str:
     """How often the guilty part is named."""
-    rows = _naming(sealed=sealed)
+    rows = half.naming
     if not rows:
         return "Nothing yet."
     either = [row for row in rows if row.optimizer == EITHER]
@@ -232,9 +241,9 @@ def causes_part(*, sealed: bool = False) -> str:
     return "\n".join(lines)
 
 
-def treated_part(*, sealed: bool = False) -> str:
+def treated_part(half: Half) -> str:
     """What treatment is worth."""
-    rows = treatment_rows(FOLDER, _half(sealed))
+    rows = treatment_rows(half.folder, half.members)
     if not any(row.cured.of or row.worse.of for row in rows):
         return "Nothing yet."
     lines = []
@@ -267,7 +276,7 @@ def doctor_parts() -> dict[str, str]:
     """The parts of the doctor's page by name."""
     return {
         "trial fit": fit_part(),
-        "trial verdicts": "\n".join(verdict_lines()) or "Nothing yet.",
+        "trial verdicts": "\n".join(verdict_lines(open_half())) or "Nothing yet.",
         "doctor cost": cost_part(),
     }
 
@@ -329,39 +338,43 @@ def faults_part() -> str:
     return "\n".join(rows)
 
 
-def seal_part() -> str:
-    """Every opening of the seal."""
-    found = openings(FOLDER)
+def seal_part(half: Half) -> str:
+    """Every opening of the seal, and what was found."""
+    found = openings(half.folder)
     if not found:
         return "The seal has not been opened."
     lines = [f"- {date}: {one['reason']} (rules {one['rules'][:12]})" for date, one in found.items()]
-    if not _told():
+    if not half.told:
         return "\n".join([*lines, "", "What the doctor says about it is being computed."])
-    parts = (truth_part, table_part, *((causes_part, treated_part) if _explained() else ()))
-    return "\n\n".join(["\n".join(lines), *(part(sealed=True) for part in parts)])
+    parts = (table_part, *((causes_part, treated_part) if half.explained else ()))
+    return "\n\n".join(["\n".join(lines), *(part(half) for part in parts)])
 
 
 def trial_parts() -> dict[str, str]:
     """The parts by name."""
     return {
         "trial draw": draw_part(),
-        "trial truth": truth_part(),
+        "trial truth": truth_part(open_half()),
         "trial check": check_part(),
-        "trial table": table_part(),
-        "trial causes": causes_part(),
-        "trial treated": treated_part(),
+        "trial table": table_part(open_half()),
+        "trial causes": causes_part(open_half()),
+        "trial treated": treated_part(open_half()),
         "trial families": families_part(),
         "trial second draw": second_draw_part(),
-        "trial second truth": second_truth_part(),
+        "trial second truth": truth_part(second_round()),
+        "trial second seal": seal_part(second_round()),
         "trial second families": second_families_part(),
         "trial faults": faults_part(),
-        "trial seal": seal_part(),
+        "trial sealed truth": truth_part(sealed_half()),
+        "trial seal": seal_part(sealed_half()),
     }
 
 
 def reliability() -> dict[str, list[int]]:
     """What the doctor's reports say about their own worth."""
-    one = next(one for one in _summary()["findings"] if one["batch"] == "real" and one["optimizer"] == "either")
+    one = next(
+        one for one in open_half().summary["findings"] if one["batch"] == "real" and one["optimizer"] == "either"
+    )
     return {key: list(one[key]) for key in ("found", "alarms")}
 
 
@@ -369,20 +382,19 @@ def reliability() -> dict[str, list[int]]:
 def trial_sentence() -> str:
     """The same for people who have not read the page."""
     sentences = []
-    sealed = _told()
-    for one in _verdicts(sealed=sealed):
+    # The last models that nobody had met count most.
+    half = next((one for one in (second_round(), sealed_half()) if one.told), open_half())
+    for one in half.verdicts:
         if one.batch != "fresh":
             continue
-        rows = {
-            row["opinion"]: row["auc"] for row in _summary(sealed=sealed)["rows"] if row["optimizer"] == one.optimizer
-        }
+        rows = {row["opinion"]: row["auc"] for row in half.summary["rows"] if row["optimizer"] == one.optimizer}
         area = f"; area under the curve {rows[DOCTOR]:.3f}" if DOCTOR in rows else ""
         alone = f" ({rows[FINDINGS]:.3f} by findings alone)" if FINDINGS in rows else ""
         sentences.append(
             f"With {one.optimizer} the doctor calls {one.found.found} of {one.found.of} sick models sick and "
             f"{one.alarms.found} of {one.alarms.of} that train{area}{alone}."
         )
-    for row in _naming(sealed=sealed) if not sealed or _explained() else ():
+    for row in half.naming if half is open_half() or half.explained else ():
         if row.optimizer == EITHER and row.part == "module":
             sentences.append(
                 f"Where one module is at fault, it is among the first two causes named in {row.first_two.found} of "

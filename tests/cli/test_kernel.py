@@ -31,9 +31,10 @@ def test_kernel_command(tmp_path: Path) -> None:
 
 
 def test_a_sampled_kernel_says_so() -> None:
-    options = ("kernel", "--norm", "batch", "--activation", "gelu", "--depth", "2", "--batch", "5", "--width", "8")
+    options = ("kernel", "--norm", "batch", "--activation", "gelu", "--depth", "2", "--batch", "12", "--width", "8")
     found = as_json(*options)
-    assert 1e-5 < found["error"] < 0.02
+    assert 1e-6 < found["error"] < 1e-3
+    assert 1e-9 < as_json(*options, "--batch", "5")["error"] < 1e-6  # on a small sphere gelu is nearly a polynomial
     assert "sampled" in found["warnings"][0]
     assert "warning: entries are sampled" in printed(*options)
     exact = as_json(*options, "--activation", "relu")

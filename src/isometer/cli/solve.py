@@ -33,6 +33,7 @@ class UnknownChoice(StrEnum):
 
 
 _NAMES = {"bias-variance": "bias_variance", "activation-scale": "activation_gain", "qk-gain": "qk_gain"}
+DEPTH, EDGE, TRANSFORMERS, CHECK = "A depth", "A number at the edge", "Transformers", "Check by simulation"
 _OF_TOKENS = ("skip", "branch", "qk-gain", "deepnorm")
 
 
@@ -47,19 +48,32 @@ def solve(
     data: InputOptions,
     condition: Annotated[
         float | None,
-        typer.Option("--condition", metavar="C", help="Depth: the least at which the condition number is at most C."),
+        typer.Option(
+            "--condition",
+            metavar="C",
+            help="The least at which the condition number is at most C.",
+            rich_help_panel=DEPTH,
+        ),
     ] = None,
-    kind: Annotated[KindChoice, typer.Option("--kind", help="Of the kernel of --condition.")] = KindChoice.nngp,
+    kind: Annotated[
+        KindChoice, typer.Option("--kind", help="Of the kernel of --condition.", rich_help_panel=DEPTH)
+    ] = KindChoice.nngp,
     cosines: Annotated[
         str | None,
-        typer.Option("--cosines", metavar="LOW:HIGH", help="Depth: the largest that keeps all cosines in this band."),
+        typer.Option(
+            "--cosines",
+            metavar="LOW:HIGH",
+            help="The largest that keeps all cosines in this band.",
+            rich_help_panel=DEPTH,
+        ),
     ] = None,
     gradients: Annotated[
         str | None,
         typer.Option(
             "--gradients",
             metavar="LOW:HIGH",
-            help="Depth: the largest that keeps the gradient at the input over that at the output in this band.",
+            help="The largest that keeps the gradient at the input over that at the output in this band.",
+            rich_help_panel=DEPTH,
         ),
     ] = None,
     along: Annotated[
@@ -68,31 +82,52 @@ def solve(
             "--along",
             metavar="NAME=VALUES",
             help="A curve over a second number: bias-variance=0.01,0.1 or =log:0.01:1:9.",
+            rich_help_panel=EDGE,
         ),
     ] = None,
     between: Annotated[
-        str | None, typer.Option("--between", metavar="LOW:HIGH", help="Where to look for the number.")
+        str | None,
+        typer.Option("--between", metavar="LOW:HIGH", help="Where to look for the number.", rich_help_panel=EDGE),
     ] = None,
-    most: Annotated[int, typer.Option("--most", metavar="L", help="Largest depth looked at for a band.")] = 1000,
+    most: Annotated[
+        int, typer.Option("--most", metavar="L", help="Largest depth looked at for a band.", rich_help_panel=DEPTH)
+    ] = 1000,
     token_cosine: Annotated[
         float | None,
-        typer.Option("--token-cosine", metavar="C", help="Depth: the least at which the cosine of tokens reaches C."),
+        typer.Option(
+            "--token-cosine",
+            metavar="C",
+            help="The least at which the cosine of tokens reaches C.",
+            rich_help_panel=TRANSFORMERS,
+        ),
     ] = None,
     entropy: Annotated[
         float | None,
         typer.Option(
-            "--entropy", metavar="SHARE", help="qk-gain: at this share of the largest entropy; 0.1 unless given."
+            "--entropy",
+            metavar="SHARE",
+            help="qk-gain: at this share of the largest entropy; 0.1 unless given.",
+            rich_help_panel=TRANSFORMERS,
         ),
     ] = None,
     update: Annotated[
         float | None,
         typer.Option(
-            "--update", metavar="U", help="branch, skip, qk-gain: where a step of rate η moves outputs by U η."
+            "--update",
+            metavar="U",
+            help="branch, skip, qk-gain: where a step of rate η moves outputs by U η.",
+            rich_help_panel=TRANSFORMERS,
         ),
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Simulate the answer at finite width, too.")] = False,
-    check_width: Annotated[int, typer.Option("--check-width", metavar="D", help="Width of that simulation.")] = 512,
-    check_runs: Annotated[int, typer.Option("--check-runs", metavar="R", help="Networks of that simulation.")] = 16,
+    check: Annotated[
+        bool, typer.Option("--check", help="Simulate the answer at finite width as well.", rich_help_panel=CHECK)
+    ] = False,
+    check_width: Annotated[
+        int, typer.Option("--check-width", metavar="D", help="Width of that simulation.", rich_help_panel=CHECK)
+    ] = 512,
+    check_runs: Annotated[
+        int, typer.Option("--check-runs", metavar="R", help="Networks of that simulation.", rich_help_panel=CHECK)
+    ] = 16,
     memory: Memory = None,
     time: Time = None,
     as_json: Json = False,

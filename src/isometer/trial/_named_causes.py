@@ -15,15 +15,14 @@ from torch import nn
 from isometer.doctor.causes._search import Cause
 from isometer.doctor.diagnosis._diagnose import diagnose
 from isometer.doctor.diagnosis._report import Report
-from isometer.errors import IsometerError
 from isometer.serialize import json_data
 from isometer.trial._family import Blueprint
 from isometer.trial._members import specimen
 from isometer.trial._specimen import Specimen
 from isometer.trial._stressed import _SECONDS, _batches
 
-FAILURES = (IsometerError, RuntimeError, ValueError, TypeError)
-"""What a model that cannot be examined may raise; a record says so."""
+FAILURES = (Exception,)
+"""What an examination may raise: a doctor that breaks on a model is an answer, too, and a record says so."""
 
 
 def report_of(made: Specimen, *, seed: int, optimizer: str | None = None) -> Report:

@@ -199,6 +199,23 @@ def test_fixup_starts_as_the_skip_connections_and_refuses_norms() -> None:
         fixup_blocks_(nn.Sequential(*blocks, nn.LayerNorm(6)), torch.randn(4, 6))
 
 
+class TwoSums(nn.Module):
+    """Adds what it is given to what its layers make of it, in its own forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.a(x).relu()
+        return x + self.b(x).relu()
+
+
+def test_fixup_refuses_sums_that_belong_to_no_module() -> None:
+    with pytest.raises(IsometerError, match="fewer than two modules add"):
+        fixup_blocks_(TwoSums(), torch.randn(4, 6))
+
+
 # --- bad input: a clear answer and an untouched model -----------------------------------------------------------------
 
 

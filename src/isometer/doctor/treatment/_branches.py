@@ -101,8 +101,10 @@ def fixup_blocks_(model: nn.Module, batch: Any, *, seed: int = 0) -> InitOutcome
     norm = next((site.name for site in sites if site.kind == "norm"), None)
     if norm is not None:
         raise IsometerError(f"the model normalises at {norm!r}; Fixup is meant to replace that — remove it first")
-    blocks = list(dict.fromkeys(site.name for site in sites if site.kind == "add" and site.name))
-    blocks = [b for b in blocks if any(isinstance(m, _WEIGHTS) for m in model.get_submodule(b).modules())]
+    modules = dict(model.named_modules())
+    # A sum in the model's own forward has a name that is no module's.
+    blocks = list(dict.fromkeys(site.name for site in sites if site.kind == "add" and site.name in modules))
+    blocks = [b for b in blocks if b and any(isinstance(m, _WEIGHTS) for m in modules[b].modules())]
     if len(blocks) < 2:
         raise IsometerError("fewer than two modules add a branch to what they are given; expected residual blocks")
     # Names are read as patterns there, where a bracket opens a set.
@@ -111,7 +113,7 @@ def fixup_blocks_(model: nn.Module, batch: Any, *, seed: int = 0) -> InitOutcome
 
 def _last_of_branches(model: nn.Module, batch: Any) -> list[str]:
     """The last layer of weights before every addition, shortcuts left out."""
-    sites = seen(model, batch)
+    sites, modules = seen(model, batch), dict(model.named_modules())
     lasts: list[str] = []
     start = 0
     for index, site in enumerate(sites):
@@ -123,7 +125,7 @@ def _last_of_branches(model: nn.Module, batch: Any) -> list[str]:
             if one.kind == "weight"
             and (one.name.startswith(f"{site.name}.") or not site.name)
             and not any(word in one.name.lower() for word in _SHORTCUTS)
-            and isinstance(model.get_submodule(one.name), _WEIGHTS)
+            and isinstance(modules.get(one.name), _WEIGHTS)
         ]
         start = index + 1
         if inside:
