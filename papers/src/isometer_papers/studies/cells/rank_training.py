@@ -36,8 +36,8 @@ def mlp_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Checkpoint
     """Curves of one run: training accuracy and loss, and ranks of the last hidden layer, by epoch.
 
     Keys: `network` (of `NETWORKS`), `depth`, `width`, `start` (weights before pre-training, whose norms it keeps),
-    `ascent` (its first step over the norm of the weights), `plain_ascent` (steps of `ascent` times the gradient instead,
-    norms not kept), `data`, `train`, `shrink`, `device`, and those of `Recipe`.
+    `ascent` (its first step over the norm of the weights), `plain_ascent` (steps of `ascent` times the gradient
+    instead, norms not kept), `data`, `train`, `shrink`, `device`, and those of `Recipe`.
     `stable_rank` and `numerical_rank` are of the pre-activations of 128 training images.
 
     Example:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import xarray
 
+from isometer_papers.studies._comparisons import surely_less
 from isometer_papers.studies._drawing import LINES, PALETTE, Figure, new_figure
 from isometer_papers.studies._published import told_by
-from isometer_papers.studies._readings import measured, surely_less
+from isometer_papers.studies._readings import measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.architectures import image_gap_cell
 from isometer_papers.studies.daneshmand2021.published import MLP_GAPS

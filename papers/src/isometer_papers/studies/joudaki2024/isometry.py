@@ -9,8 +9,9 @@ import numpy as np
 import xarray
 
 from isometer.theory.batch_norm import gradient_growth, isometry_gap_rate
+from isometer_papers.studies._comparisons import surely_less
 from isometer_papers.studies._drawing import LINES, PALETTE, Figure, band, single_panel
-from isometer_papers.studies._readings import line_slope, measured, straightness, surely_less
+from isometer_papers.studies._readings import line_slope, measured, straightness
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.first_gradient import first_gradient_cell
 from isometer_papers.studies.cells.isometry import isometry_gap_cell
