@@ -171,7 +171,7 @@ def study_html(record: Record, pictured: bool) -> str:
         for name in names
     )
     statements = "".join(
-        f"<tr><td>{escape(name)}</td><td class=verdict>{_MARKS[seen]}</td></tr>"
+        f"<tr><td>{escape(name)}</td><td class=verdict>{_MARKS[seen]}</td>{_power(r, name)}</tr>"
         for name, seen in r["statements"].items()
     )
     parts = [
@@ -189,7 +189,7 @@ def study_html(record: Record, pictured: bool) -> str:
             '<a href="study.json">record (JSON)</a></p>'
         )
     if statements:
-        parts.append(f"<h2>Statement by statement</h2><table>{statements}</table>")
+        parts.append(f"<h2>Statement by statement</h2>{_decisive(r)}<table>{_power_head(r)}{statements}</table>")
     if numbers:
         head = "<tr><th>quantity</th><th>published</th><th>measured, 95 % interval</th></tr>"
         parts.append(f"<h2>Numbers</h2><table>{head}{numbers}</table>")
@@ -208,7 +208,10 @@ def study_html(record: Record, pictured: bool) -> str:
     parts += [_diverged(r["diverged"])] if r.get("diverged") else []
     parts += [_monitor(r["monitor"])] if r.get("monitor") else []
     versions = ", ".join(f"{name} {version}" for name, version in r["versions"].items())
-    parts.append(f"<p class=soft>{r['cells']} cells, {r['seconds']:.0f} s of work. {escape(versions)}</p>")
+    made = f" Made {r['date']}, code {r['code']}, cells {r['key']}." if "key" in r else ""
+    parts.append(
+        f"<p class=soft>{r['cells']} cells, {r['seconds']:.0f} s of work.{escape(made)} {escape(versions)}</p>"
+    )
     return _page(r["id"], "".join(parts))
 
 
@@ -298,6 +301,36 @@ def _variants(r: Record) -> str:
         f"<h2>With other choices, at the quick scale</h2><p>{words}</p><div class=scroll><table>"
         f"<tr><th></th>{head}<th>verdict</th></tr>{rows}</table></div>"
     )
+
+
+def _decisive(r: Record) -> str:
+    """The difference that had to be seen, and what each half of the runs says alone."""
+    one, halves = r.get("decisive"), r.get("halves")
+    told = f"To be seen: a difference of {one['gap']:.2g} in {one['of']} ({one['source']})." if one else ""
+    if halves:
+        told += f" Runs of even and of odd number alone: {', '.join(halves['verdicts'])}."
+    return f"<p>{escape(told)}</p>" if told else ""
+
+
+def _power_head(r: Record) -> str:
+    if not r.get("power") and not r.get("halves"):
+        return ""
+    names = ("statement", "", "gap", "deviation of a run", "runs", "power", "runs for power 0.9", "each half alone")
+    return "<tr>" + "".join(f"<th>{name}</th>" for name in names) + "</tr>"
+
+
+def _power(r: Record, name: str) -> str:
+    """Columns for what a comparison could have seen; none in records without."""
+    if not r.get("power") and not r.get("halves"):
+        return ""
+    one = r.get("power", {}).get(name)
+    cells = [""] * 5
+    if one is not None:
+        needed = "over 10,000" if one["needed"] is None else str(one["needed"])
+        cells = [f"{one['gap']:.2g}", f"{one['deviation']:.2g}", str(one["runs"]), f"{one['power']:.2f}", needed]
+    halves = (r.get("halves") or {}).get("statements", {}).get(name, [])
+    cells.append(", ".join(_MARKS[seen] for seen in halves))
+    return "".join(f"<td class=number>{cell}</td>" for cell in cells)
 
 
 def _diverged(rows: Sequence[Record]) -> str:

@@ -23,6 +23,7 @@ from isometer_papers.studies._records import (
 from isometer_papers.studies._registry import all_studies
 from isometer_papers.studies._study import Study
 from isometer_papers.studies._training_records import training_records
+from isometer_papers.studies._two_draws import read_twice, with_power
 
 
 def read_again(
@@ -85,7 +86,10 @@ def _read_again(study: Study, folder: Path) -> Made:
     try:
         result = xarray.load_dataset(folder / RESULT, engine="h5netcdf")
         settings = settings_of(study.scale(record["scale"])) | record["settings"]
-        record |= words_of(study) | read_of(study, study.read(result, settings)) | training_records(result)
+        reading, halves = read_twice(study, result, settings)
+        record |= words_of(study) | read_of(study, reading) | training_records(result)
+        record |= {"halves": halves} if halves else {}
+        record["why"] = with_power(record["why"], study, study.scale(record["scale"]), reading, record["seconds"])
         keep_picture(study, result, settings, record, folder)
     except (OSError, KeyError, ValueError, TypeError, AttributeError) as problem:
         raise IsometerError(

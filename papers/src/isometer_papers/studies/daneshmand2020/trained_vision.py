@@ -322,8 +322,8 @@ FIGURE_11 = Study(
     },
     because={
         f"{READINGS[MEAN_FREE]}, the rank is the same, within a quarter": "What ReLU lets through has a positive mean, "
-        "which division does not take away. It is not the size of the study: with initial weights, 64 channels and images of 32×32, r of 64 "
-        "images is 7.1 and 7.4 with the mean subtracted, 2.1 and 2.2 without (two draws).",
+        "which division does not take away. It is not the size of the study: with initial weights, 64 channels and "
+        "images of 32×32, r of 64 images is 7.1 and 7.4 with the mean subtracted, 2.1 and 2.2 without (two draws).",
     },
     data="cifar10",
     seconds=(140, 90000),
