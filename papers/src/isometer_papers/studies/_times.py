@@ -10,6 +10,8 @@ import contextlib
 import hashlib
 import json
 import math
+import os
+import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -35,6 +37,7 @@ _FREE |= {"exponent", "gain", "output_norm", "frame", "start", "ascent", "plain_
 _ALIKE = {  # networks that differ in their weights alone
     "scheme": {
         **dict.fromkeys(("iterative", "orthogonal Xavier", "iterative, leading directions"), "Xavier"),
+        "one neuron per sample": "He",
         "AGC, λ = 1": "AGC, λ = 0.1",
         "AGC by unit, λ = 1": "AGC by unit, λ = 0.1",
     },
@@ -247,7 +250,7 @@ def measure_steps(
 
     path = _own() if path is None else path
     kept: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {"steps": {}}
-    kept["versions"] = json.loads(library_versions())
+    kept |= {"machine": _machine(), "versions": json.loads(library_versions())}
     for study in [one for one in studies if one.medium is not None]:
         for scale in scales:
             for configuration in networks_of(study, study.scale(scale)):
@@ -262,6 +265,14 @@ def measure_steps(
                 write_whole(path, json_text(kept, indent=1, ensure_ascii=False) + "\n")
                 told(f"{study.id} {scale} {label}: {1e3 * seconds:.3g} ms")
     return path
+
+
+def _machine() -> str:
+    """Processor and cores, for people."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text("utf-8", errors="replace").splitlines() if info.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores"
 
 
 def _own() -> Path:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from isometer_papers.training import Sets
 
 NEURONS = "one neuron per sample"
-STARTS = (NEURONS, "He", "batch norm")
+SCHEMES = (NEURONS, "He", "batch norm")
 POOL = 10_000  # images from which the training set of a run is drawn
 
 
@@ -27,7 +27,7 @@ def neuron_training_cell(
 ) -> xarray.Dataset:
     """Curves of one run on a small training set of its own.
 
-    Keys: `start` (of `STARTS`), `depth` (hidden layers), `width` (at least `train` for one neuron per sample), `margin`
+    Keys: `scheme` (of `SCHEMES`), `depth` (hidden layers), `width` (at least `train` for one neuron per sample), `margin`
     (of its thresholds), `answer` (length of a sample's answer in its last hidden layer), `data`, `train`, `test`
     (images), `shrink`, `every` (epochs between tests), `device`, those of `Recipe`; `run` only tells runs apart.
 
@@ -35,7 +35,7 @@ def neuron_training_cell(
         What `fit` returns, with `gap`, the orthogonality gap of the last hidden layer on the training set.
 
     Example:
-        >>> cell = {"start": NEURONS, "depth": 2, "width": 32, "margin": 0.5, "answer": 1.0, "data": "digits"}
+        >>> cell = {"scheme": NEURONS, "depth": 2, "width": 32, "margin": 0.5, "answer": 1.0, "data": "digits"}
         >>> cell |= {"train": 20, "test": 50, "shrink": 1, "every": 1, "device": "cpu"}
         >>> cell |= {"learning_rate": 0.1, "batch": 10, "epochs": 2}
         >>> round(float(neuron_training_cell(cell, 0)["gap"][0]), 6)
@@ -45,8 +45,8 @@ def neuron_training_cell(
     from isometer_papers.training import Recipe, fit, image_sets
 
     c = configuration
-    if c["start"] not in STARTS:
-        raise unknown_name("start", c["start"], STARTS)
+    if c["scheme"] not in SCHEMES:
+        raise unknown_name("scheme", c["scheme"], SCHEMES)
     pool = min(POOL, 1000) if c["data"] == "digits" else POOL
     sets = drawn(image_sets(c["data"], pool, c["test"], shrink=c["shrink"]), c["train"], seed)
     model = started(c, sets, seed)
@@ -86,10 +86,10 @@ def started(c: Mapping[str, Any], sets: Sets, seed: int) -> nn.Sequential:
     from isometer.init import one_neuron_per_sample_
     from isometer_papers.architectures import mlp
 
-    norm = "batch" if c["start"] == "batch norm" else "none"
+    norm = "batch" if c["scheme"] == "batch norm" else "none"
     shape = {"depth": c["depth"], "width": c["width"]}
     model = mlp(sets.features, sets.classes, norm=norm, init="he", bias=True, seed=seed, **shape)
-    if c["start"] != NEURONS:
+    if c["scheme"] != NEURONS:
         return model
     with torch.no_grad():
         signal = sets.inputs

@@ -11,7 +11,7 @@ from isometer_papers.studies._comparisons import Decisive, Seen, all_of, ordered
 from isometer_papers.studies._drawing import Figure, band, new_figure
 from isometer_papers.studies._readings import epochs_measured, measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
-from isometer_papers.studies.cells.neuron_training import NEURONS, STARTS, neuron_training_cell
+from isometer_papers.studies.cells.neuron_training import NEURONS, SCHEMES, neuron_training_cell
 
 CHANCE = 0.1  # accuracy of a run that diverged: ten classes
 VISIBLE = Decisive(0.05, "accuracy", "the paper has no numbers and no protocol; a twentieth of the axis is visible")
@@ -23,9 +23,9 @@ def at_rates(result: xarray.Dataset) -> xarray.Dataset:
     return result.isel(learning_rate=speed.argmax("learning_rate"))
 
 
-def curves(chosen: xarray.Dataset, name: str, start: str, depth: int, epochs: Any) -> np.ndarray[Any, Any]:
+def curves(chosen: xarray.Dataset, name: str, scheme: str, depth: int, epochs: Any) -> np.ndarray[Any, Any]:
     """Runs by epochs; chance after a divergence."""
-    one = chosen[name].sel(start=start, depth=depth, epoch=epochs).fillna(CHANCE)
+    one = chosen[name].sel(scheme=scheme, depth=depth, epoch=epochs).fillna(CHANCE)
     return np.asarray(one.transpose("run", "epoch").values)
 
 
@@ -36,8 +36,8 @@ def draw_small(result: xarray.Dataset, settings: Settings) -> Figure:
     places = np.arange(1, settings["epochs"] + 1), np.asarray(epochs_measured(settings))
     for row, name, at in zip(axes, ("train_accuracy", "test_accuracy"), places, strict=True):
         for axis, depth in zip(row, depths, strict=True):
-            for i, start in enumerate(settings["start"]):
-                band(axis, at, curves(chosen, name, start, depth, at), label=start, index=i)
+            for i, scheme in enumerate(settings["scheme"]):
+                band(axis, at, curves(chosen, name, scheme, depth, at), label=scheme, index=i)
             words = f"{name.partition('_')[0]} accuracy"
             axis.set(xlabel="epoch", ylabel=words, ylim=(0, 1), title=f"{depth} hidden layers")
     handles, labels = axes[0, 0].get_legend_handles_labels()
@@ -51,17 +51,19 @@ def read_small(result: xarray.Dataset, settings: Settings) -> Reading:
     numbers: dict[str, Measured] = {}
     statements: dict[str, Seen] = {}
     every = np.arange(1, settings["epochs"] + 1)
-    rivals = [start for start in settings["start"] if start != NEURONS]
+    rivals = [scheme for scheme in settings["scheme"] if scheme != NEURONS]
     for depth in settings["depth"]:
         speed, test = {}, {}
-        for start in settings["start"]:
-            speed[start] = curves(chosen, "train_accuracy", start, depth, every).mean(1)
-            test[start] = curves(chosen, "test_accuracy", start, depth, [settings["epochs"]])[:, 0]
-            where = f"{start}, {depth} hidden layers"
-            numbers[f"training accuracy over all epochs, {where}"] = measured(speed[start])
-            numbers[f"test accuracy, {where}"] = measured(test[start])
-            numbers[f"gap before training, {where}"] = measured(chosen["gap"].sel(start=start, depth=depth, epoch=0))
-            numbers[f"learning rate, {where}"] = Measured(float(chosen["learning_rate"].sel(start=start, depth=depth)))
+        for scheme in settings["scheme"]:
+            speed[scheme] = curves(chosen, "train_accuracy", scheme, depth, every).mean(1)
+            test[scheme] = curves(chosen, "test_accuracy", scheme, depth, [settings["epochs"]])[:, 0]
+            where = f"{scheme}, {depth} hidden layers"
+            numbers[f"training accuracy over all epochs, {where}"] = measured(speed[scheme])
+            numbers[f"test accuracy, {where}"] = measured(test[scheme])
+            numbers[f"gap before training, {where}"] = measured(chosen["gap"].sel(scheme=scheme, depth=depth, epoch=0))
+            numbers[f"learning rate, {where}"] = Measured(
+                float(chosen["learning_rate"].sel(scheme=scheme, depth=depth))
+            )
         where = f"{depth} hidden layers"
         statements[f"one neuron per sample fits the training set faster, {where}"] = all_of(
             ordered(speed[other], speed[NEURONS], gap=VISIBLE.gap) for other in rivals
@@ -79,7 +81,7 @@ def small_scale(train: int, epochs: int, runs: int, reduced: str = "") -> Scale:
         >>> small_scale(100, 5, 4).constants["width"]
         100
     """
-    axes: dict[str, list[Any]] = {"start": list(STARTS), "depth": [1, 4], "learning_rate": RATES}
+    axes: dict[str, list[Any]] = {"scheme": list(SCHEMES), "depth": [1, 4], "learning_rate": RATES}
     constants = {"data": "fashion-mnist", "device": "cpu", "watch": False, "width": train, "margin": 0.5, "answer": 1.0}
     constants |= {"train": train, "test": 2000, "shrink": 1, "batch": 20, "optimizer": "sgd"}
     return Scale({**axes, "run": list(range(runs))}, {**constants, "epochs": epochs, "every": epochs}, reduced)
