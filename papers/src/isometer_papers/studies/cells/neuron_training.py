@@ -27,9 +27,9 @@ def neuron_training_cell(
 ) -> xarray.Dataset:
     """Curves of one run on a small training set of its own.
 
-    Keys: `scheme` (of `SCHEMES`), `depth` (hidden layers), `width` (at least `train` for one neuron per sample), `margin`
-    (of its thresholds), `answer` (length of a sample's answer in its last hidden layer), `data`, `train`, `test`
-    (images), `shrink`, `every` (epochs between tests), `device`, those of `Recipe`; `run` only tells runs apart.
+    Keys: `scheme` (of `SCHEMES`), `depth` (hidden layers), `width` (at least `train` for one neuron per sample),
+    `margin` (of its thresholds), `answer` (length of a sample's answer in its last hidden layer), `data`, `train`,
+    `test` (images), `shrink`, `every` (epochs between tests), `device`, those of `Recipe`; `run` only tells runs apart.
 
     Returns:
         What `fit` returns, with `gap`, the orthogonality gap of the last hidden layer on the training set.
