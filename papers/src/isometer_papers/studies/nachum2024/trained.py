@@ -84,7 +84,7 @@ FIGURE_2 = Study(
     Scale(depth_axes(_THREE, FULL_DEPTHS, FULL_RATES, 5), FULL),
     draw_depths,
     read_he,
-    medium=Scale(depth_axes(_THREE, MIDDLE_DEPTHS, RATES, 4), MIDDLE, f"{BETWEEN}, 3 rates"),
+    medium=Scale(depth_axes(_THREE, MIDDLE_DEPTHS, RATES, 4), MIDDLE, f"{BETWEEN}; 3 depths instead of 8"),
     choices={
         "data, width, batch, steps": Choice(
             "those of 002/fig-5", "the paper says that it uses the code of 002, and nothing else"
