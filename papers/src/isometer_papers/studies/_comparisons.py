@@ -158,7 +158,8 @@ def above(runs: ArrayLike, threshold: float, *, gap: float, level: float = LEVEL
         raise IsometerError(f"a comparison has {data.size} run; expected at least 2")
     error = float(data.std(ddof=1)) / math.sqrt(data.size)
     away = float(data.mean()) - threshold
-    chance = (1.0 if away < 0 else 0.0) if error == 0 else float(stats.t.sf(away / error, data.size - 1))
+    # runs that are all equal to the number are neither above nor below it
+    chance = 0.5 - 0.5 * float(np.sign(away)) if error == 0 else float(stats.t.sf(away / error, data.size - 1))
     seen = True if chance < level else False if chance > 1 - level else None
     # a sample against a number: as one against a sample without deviation and with runs without end
     return _powered(seen, (float(data.var(ddof=1)),), data.size, gap, _order(gap, level))
@@ -190,7 +191,7 @@ def by_reading(statements: Mapping[str, Seen], readings: Mapping[str, str]) -> s
     Example:
         >>> by_reading({"it learns": True, "with a, it is level": False, "with b, it is level": True}, {"a": "with a",
         ...     "b": "with b"})
-        'By reading: partly with a, agree with b.'
+        'By reading: partly (with a), agree (with b).'
     """
     if len(readings) < 2:
         return ""
@@ -198,7 +199,7 @@ def by_reading(statements: Mapping[str, Seen], readings: Mapping[str, str]) -> s
     for words in readings.values():
         others = [other for other in readings.values() if other != words]
         own = [plain(seen) for text, seen in statements.items() if not any(other in text for other in others)]
-        found.append(f"{verdict_of(own)} {words}")
+        found.append(f"{verdict_of(own)} ({words})")
     return f"By reading: {', '.join(found)}."
 
 

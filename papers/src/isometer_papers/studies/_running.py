@@ -168,9 +168,9 @@ def _made(
     reading, halves = read_twice(study, outcome.result, settings)
     record |= read_of(study, reading) | training_records(outcome.result) | ({"halves": halves} if halves else {})
     record |= provenance(job, datetime.datetime.now(datetime.UTC).date().isoformat())
-    record["why"] = with_power(record["why"], study, scale, reading, clock.total)
     record["variants"], lost = _variants(study, store, pool, clock, data, device)
     record["seconds"] = clock.total
+    record["why"] = with_power(record["why"], study, scale, reading, clock.total)
     keep_picture(study, outcome.result, settings, record, folder)
     keep_result(study, outcome.result, settings, folder)
     return keep_record(study, folder, record, lost)
