@@ -20,7 +20,6 @@ from isometer_papers.studies._times import (
 )
 
 TRAINED = [one for one in all_studies() if one.medium is not None]
-WITHOUT_IMAGES = {"001/fig-C.7"}  # CIFAR-100 was not there when steps were measured
 
 
 def test_measured_steps_are_of_a_small_network_what_a_whole_run_takes() -> None:
@@ -60,8 +59,6 @@ def test_networks_that_differ_in_weights_alone_share_a_step() -> None:
 
 @pytest.mark.parametrize("study", TRAINED, ids=lambda study: study.id)
 def test_steps_of_every_network_were_measured(study) -> None:
-    if study.id in WITHOUT_IMAGES:
-        return
     for scale in ("quick", "medium", "paper"):
         seconds = estimated_seconds(study, scale)
         assert seconds is not None, scale

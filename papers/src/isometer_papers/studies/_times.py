@@ -34,7 +34,8 @@ _IMAGES = {"cifar10": 50_000, "cifar100": 50_000, "mnist": 60_000, "fashion-mnis
 _FREE = {"run", "learning_rate", "candidate", "epochs", "train", "test", "every", "gap_batches", "watch", "validation"}
 _FREE |= {"milestones", "factor", "mlp_train", "resnet_train", "mlp_rates", "resnet_rates", "fixup_milestones"}
 _FREE |= {"exponent", "gain", "output_norm", "frame", "start", "ascent", "plain_ascent", "kernels", "tolerance"}
-_ALIKE = {  # networks that differ in their weights alone
+_ALIKE = {  # networks that differ in their weights alone, or in how many classes they read out
+    "data": {"cifar100": "cifar10"},
     "scheme": {
         **dict.fromkeys(("iterative", "orthogonal Xavier", "iterative, leading directions"), "Xavier"),
         "one neuron per sample": "He",
@@ -133,6 +134,7 @@ def measured_step(study: Study, configuration: Mapping[str, Any], *, steps: int 
     few = {"epochs": 1, "watch": False, "gap_batches": 1, "every": 1, "milestones": [], "fixup_milestones": []}
     few |= {"test": batch, "validation": 0}
     few |= dict.fromkeys(("train", "mlp_train", "resnet_train"), (steps + 2) * batch)
+    few |= {name: _tiny(configuration.get(name)) for name in ("learning_rate", "mlp_rates", "resnet_rates")}
     small = {name: few.get(name, value) for name, value in configuration.items()}
     watch = _Stopwatch(steps, seconds)
     with contextlib.suppress(_EnoughError):
@@ -140,6 +142,13 @@ def measured_step(study: Study, configuration: Mapping[str, Any], *, steps: int 
     if len(watch.found) < 2:
         raise IsometerError(f"{study.id} took {len(watch.found)} steps; expected two at least — it has too few images")
     return statistics.median(watch.found[1:])
+
+
+def _tiny(rates: Any) -> Any:
+    """Rates at which no network diverges within a few steps, in the form that they have."""
+    if isinstance(rates, Mapping):
+        return {name: _tiny(one) for name, one in rates.items()}
+    return [1e-9] * len(rates) if isinstance(rates, list) else 1e-9
 
 
 def steps_in(configuration: Mapping[str, Any]) -> int:
