@@ -271,7 +271,7 @@ def _list(chosen: list[Study], as_json: bool, measure: bool) -> None:
     page.print(f"{len(chosen)} studies; --all reproduces all of them.", highlight=False)
     page.print(
         "Times are on two cores; of training, steps of each network measured on one machine, times their number. "
-        "[bold]--measure[/] takes the steps of this one. At paper size training needs [bold]--device cuda[/].",
+        "[bold]--measure[/] takes the steps of this one. At paper size, days and more need [bold]--device cuda[/].",
         highlight=False,
     )
     for name in sorted(missing):

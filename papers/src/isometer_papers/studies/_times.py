@@ -254,6 +254,13 @@ def measure_steps(
 
     Returns:
         The file.
+
+    Example:
+        >>> import tempfile
+        >>> from isometer_papers.studies import find
+        >>> with tempfile.TemporaryDirectory() as folder:  # 003/fig-1 trains nothing
+        ...     measure_steps([find("003/fig-1")], path=Path(folder) / "steps.json").name
+        'steps.json'
     """
     from isometer.run import library_versions
 

@@ -395,7 +395,8 @@ FIGURE_6 = Study(
         ),
     },
     because={
-        "pre-trained with 25 steps it learns": "With 3200 steps at the rate 0.03 three of four runs end at 0.75; one diverges.",
+        "pre-trained with 25 steps it learns": "With 3200 steps at the rate 0.03 three of four runs end at 0.75; one "
+        "diverges.",
         "pre-trained with 75 steps it learns": "It is a matter of time: with 3200 steps at the rate 0.03 all four runs "
         "learn, to 0.80 ± 0.03.",
         "batch norm learns fastest": "It does at first, 0.42 against 0.22 over 400 steps; with He's norms and this "
