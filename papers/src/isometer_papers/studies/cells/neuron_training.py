@@ -93,11 +93,12 @@ def started(c: Mapping[str, Any], sets: Sets, seed: int) -> nn.Sequential:
         return model
     with torch.no_grad():
         signal = sets.inputs
-        for layer in model[:-1]:
+        hidden = list(model)[:-1]
+        for layer in hidden:
             if isinstance(layer, nn.Linear):
                 one_neuron_per_sample_(layer, signal, margin=c["margin"])
             signal = layer(signal)
-        last = [layer for layer in model[:-1] if isinstance(layer, nn.Linear)][-1]
+        last = [layer for layer in hidden if isinstance(layer, nn.Linear)][-1]
         for parameter in last.parameters():
             parameter.mul_(c["answer"])
     return model

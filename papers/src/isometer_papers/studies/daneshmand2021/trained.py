@@ -33,9 +33,9 @@ def final_losses(result: xarray.Dataset, scheme: str) -> np.ndarray[Any, Any]:
     return losses(result.sel(scheme=scheme).isel(epoch=[-1]), "run", "depth")[..., 0]
 
 
-def rises(slope: Measured) -> bool:
-    """Whether a slope is above zero with all of its interval."""
-    return slope.value > slope.uncertainty
+def rises(slope: Measured) -> bool | None:
+    """Whether a slope is above zero with all of its interval, or below; None if zero is within it."""
+    return None if abs(slope.value) <= slope.uncertainty else slope.value > 0
 
 
 # --- figure 3a -------------------------------------------------------------------------------------------------------
@@ -256,7 +256,9 @@ def read_schemes(result: xarray.Dataset, settings: Settings) -> Reading:
     both = math.hypot(slopes[0].uncertainty, slopes[1].uncertainty)
     statements |= {
         "with Xavier the loss rises with depth": rises(slopes[0]),
-        "with iterative orthogonalisation it rises less, or not at all": slopes[0].value - slopes[1].value > both,
+        "with iterative orthogonalisation it rises less, or not at all": rises(
+            Measured(slopes[0].value - slopes[1].value, both)
+        ),
     }
     worse = surely_less(plain[:, 0], ours[:, 0])
     return Reading(numbers, statements, f"At depth {depths[0]} Xavier's loss is the lower one." if worse else "")
