@@ -9,7 +9,16 @@ import pytest
 import xarray
 
 from isometer_papers.studies import Compared, Reading, all_studies, find
-from isometer_papers.studies._comparisons import above, all_of, by_reading, ordered, plain, similar, surely_less
+from isometer_papers.studies._comparisons import (
+    above,
+    all_of,
+    by_reading,
+    not_below,
+    ordered,
+    plain,
+    similar,
+    surely_less,
+)
 from isometer_papers.studies._two_draws import not_decidable, read_twice
 
 # --- power ------------------------------------------------------------------
@@ -75,6 +84,13 @@ def test_similar_needs_more_than_near_means() -> None:
     wide = np.array([0.2, 0.6, 0.4, 0.5]), np.array([0.3, 0.5, 0.45, 0.44])
     assert abs(wide[0].mean() - wide[1].mean()) < 0.03
     assert similar(*wide, 0.03).seen is None
+
+
+def test_what_may_be_at_the_floor_is_undecided() -> None:
+    floor, near = np.array([0.45, 0.46, 0.44, 0.45]), np.array([0.452, 0.46, 0.442, 0.456])
+    assert not_below(floor, near, gap=0.05).seen is None
+    assert not_below(floor, near + 0.05, gap=0.05).seen is True
+    assert not_below(floor, near - 0.05, gap=0.05).seen is False
 
 
 def test_all_of_keeps_the_weakest_comparison() -> None:

@@ -124,6 +124,21 @@ def ordered(first: ArrayLike, second: ArrayLike, *, gap: float | None = None, le
     return _compared(seen, a, b, gap, lambda error, freedom: _order_power(gap or 0.0, error, freedom, level))
 
 
+def not_below(floor: ArrayLike, runs: ArrayLike, *, gap: float, level: float = LEVEL) -> Compared:
+    """Whether a sample of runs is above a floor that is a sample itself, or below it, beyond chance; else undecided.
+
+    For “no worse by more than a margin”: the floor is the other sample less the margin, and the gap, for which the power
+    is, is the margin.
+
+    Example:
+        >>> not_below([0.4, 0.41], [0.5, 0.51], gap=0.1).seen, not_below([0.5, 0.52], [0.51, 0.5], gap=0.1).seen
+        (True, None)
+    """
+    a, b = _samples(floor, runs)
+    seen = True if surely_less(a, b, level=level) else False if surely_less(b, a, level=level) else None
+    return _compared(seen, a, b, gap, _order(gap, level))
+
+
 def similar(first: ArrayLike, second: ArrayLike, margin: float, *, level: float = LEVEL) -> Compared:
     """Whether the means of two samples of runs are at most a margin apart: beyond chance, or surely not.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray
 
-from isometer_papers.studies._comparisons import Decisive, Seen, above, all_of, by_reading, ordered
+from isometer_papers.studies._comparisons import Decisive, Seen, above, all_of, by_reading, not_below, ordered
 from isometer_papers.studies._drawing import Figure, band, new_figure
 from isometer_papers.studies._readings import epochs_measured, mean_interval, measured
 from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Settings, Study
@@ -104,7 +104,7 @@ def _stable(result: xarray.Dataset, last: Mapping[tuple[str, int], Array], setti
     for name in settings["activation"] if len(depths) > 1 else []:
         learnt = sorted((last[name, depth] - chance for depth in depths), key=lambda runs: float(runs.mean()))
         asked = (1 - settings["tolerance"]) * learnt[-1]
-        found[f"with {READINGS.get(name, name)} accuracy is nearly the same at all depths"] = ordered(
+        found[f"with {READINGS.get(name, name)} accuracy is nearly the same at all depths"] = not_below(
             asked, learnt[0], gap=settings["tolerance"] * float(learnt[-1].mean())
         )
     deepest = max(depths)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray
 
-from isometer_papers.studies._comparisons import Decisive, Seen, all_of, ordered
+from isometer_papers.studies._comparisons import Decisive, Seen, all_of, not_below, ordered
 from isometer_papers.studies._drawing import Figure, band, new_figure
 from isometer_papers.studies._readings import epochs_measured, measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
@@ -69,7 +69,7 @@ def read_small(result: xarray.Dataset, settings: Settings) -> Reading:
             ordered(speed[other], speed[NEURONS], gap=VISIBLE.gap) for other in rivals
         )
         statements[f"and generalises no worse, within 0.05, {where}"] = all_of(
-            ordered(test[other] - VISIBLE.gap, test[NEURONS], gap=VISIBLE.gap) for other in rivals
+            not_below(test[other] - VISIBLE.gap, test[NEURONS], gap=VISIBLE.gap) for other in rivals
         )
     return Reading(numbers, statements)
 
