@@ -75,7 +75,8 @@ def take_over(galleries: list[Path]) -> None:
     for scale, records in kept.items():
         listed = [records[name] for name in sorted(records, key=order)]
         for record in listed:
-            if "key" in record and not current(record):
+            record.pop("made", None)
+            if record["verdict"] != "not run" and not current(record):
                 record["made"] = EARLIER
         (DOCS / "results").mkdir(exist_ok=True)
         text = json_text({one["id"]: one for one in listed}, nonfinite="sign", indent=1, ensure_ascii=False)

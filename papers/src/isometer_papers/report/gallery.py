@@ -228,7 +228,7 @@ def gallery_markdown(records: Sequence[Record], damaged: Collection[str] = ()) -
     lines += ["| study | what | measured (published) | verdict | halves | seconds | made |", "|---" * 7 + "|"]
     for r in records:
         halves = " / ".join((r.get("halves") or {}).get("verdicts", []))
-        made = f"{r['date']}, cells {r['key'][:8]}" if "key" in r else r.get("made", "")
+        made = r["made"] if "made" in r else f"{r['date']}, cells {r['key'][:8]}" if "key" in r else ""
         cells = (r["id"], r["title"], "; ".join(_numbers(r)), r["verdict"], halves, f"{r['seconds']:.0f}", made)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     notes = [f"- {r['id']}: {r['why']}" for r in records if r["why"] and r["verdict"] != "agree"]

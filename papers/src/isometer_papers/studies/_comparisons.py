@@ -127,8 +127,8 @@ def ordered(first: ArrayLike, second: ArrayLike, *, gap: float | None = None, le
 def not_below(floor: ArrayLike, runs: ArrayLike, *, gap: float, level: float = LEVEL) -> Compared:
     """Whether a sample of runs is above a floor that is a sample itself, or below it, beyond chance; else undecided.
 
-    For “no worse by more than a margin”: the floor is the other sample less the margin, and the gap, for which the power
-    is, is the margin.
+    For “no worse by more than a margin”: the floor is the other sample less the margin, and the margin is the gap that
+    the power is for.
 
     Example:
         >>> not_below([0.4, 0.41], [0.5, 0.51], gap=0.1).seen, not_below([0.5, 0.52], [0.51, 0.5], gap=0.1).seen
