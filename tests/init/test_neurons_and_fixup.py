@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from isometer.errors import IsometerError
-from isometer.init import fixup_, one_neuron_per_sample_
+from isometer.init import dedicate_neurons_, fixup_, one_neuron_per_sample_
 from support.models import F32, F64, draw, refused
 
 # --- one neuron per sample --------------------------------------------------------------------------------------------
@@ -62,6 +62,44 @@ def test_one_neuron_per_sample_refuses(batch: torch.Tensor, options: dict, messa
 def test_one_neuron_per_sample_needs_a_bias() -> None:
     with pytest.raises(IsometerError, match="Linear without a bias"):
         one_neuron_per_sample_(nn.Linear(2, 3, bias=False), draw(2, 2))
+
+
+def deep(width: int = 16, features: int = 6, *, bias: bool = True) -> nn.Sequential:
+    hidden = [part for i in range(3) for part in (nn.Linear(width if i else features, width, bias=bias), nn.ReLU())]
+    return nn.Sequential(*hidden, nn.Linear(width, 3)).double()
+
+
+def test_every_hidden_layer_gets_a_neuron_for_each_sample() -> None:
+    model, batch = deep(), draw(10, 6)
+    readout = model[-1].weight.clone()
+    outcome = dedicate_neurons_(model, batch)
+    assert [one.name for one in outcome.layers] == ["0", "2", "4"]
+    assert dict(outcome.skipped)["6"] == "fewer outputs than samples"
+    assert torch.equal(model[-1].weight, readout)
+    signal = batch
+    for layer in model[:-1]:
+        signal = layer(signal)
+        if isinstance(layer, nn.ReLU):
+            torch.testing.assert_close(signal @ signal.mT, torch.eye(10, dtype=F64), atol=1e-7, rtol=0.0)
+
+
+def test_dedicated_neurons_refuse_what_is_too_narrow() -> None:
+    model = deep(8)
+    refused(model, lambda: dedicate_neurons_(model, draw(9, 6)), "at least as many outputs")
+    bare = deep(bias=False)
+    bare[-1] = nn.Linear(16, 3, dtype=F64)
+    refused(bare, lambda: dedicate_neurons_(bare, draw(9, 6)), "no linear layer has a bias")
+
+
+def test_dedicated_neurons_are_a_treatment_on_request() -> None:
+    from isometer.doctor import CONDITIONS, treat
+
+    torch.manual_seed(0)
+    model, batch = deep(32), draw(16, 6)
+    treated = treat(model, batch=batch, choose=["one-neuron-per-sample"], stress=False)
+    assert treated.steps[0].id == "one-neuron-per-sample"
+    assert "dedicate_neurons_(model, batch, seed=0)" in treated.code
+    assert not any("one-neuron-per-sample" in one.prescriptions for one in CONDITIONS.values())
 
 
 # --- Fixup ------------------------------------------------------------------------------------------------------------

@@ -62,6 +62,13 @@ class _StudyRecord(TypedDict):
     seconds: NotRequired[float]
     cells: NotRequired[int]
     versions: NotRequired[_Texts]
+    decisive: NotRequired[dict[str, Any]]
+    power: NotRequired[dict[str, dict[str, Any]]]
+    halves: NotRequired[dict[str, Any]]
+    code: NotRequired[str]
+    key: NotRequired[str]
+    seeds: NotRequired[dict[str, Any]]
+    date: NotRequired[str]
     diverged: NotRequired[list[_Diverged]]
     monitor: NotRequired[list[_Monitored]]
 

@@ -20,8 +20,9 @@ from scipy import stats
 from isometer.errors import IsometerError
 from isometer_papers.studies import Measured, Reading, Scale, Study, find, overridden, parse_changes, read_again
 from isometer_papers.studies import reproduce as make
+from isometer_papers.studies._comparisons import surely_less
 from isometer_papers.studies._drawing import band, new_figure, plain_logs
-from isometer_papers.studies._readings import log_slope, mean_interval, measured, surely_less
+from isometer_papers.studies._readings import log_slope, mean_interval, measured
 from isometer_papers.training.loop import augmented
 from support.run_cells import walk
 

@@ -251,7 +251,7 @@ def test_both_readings_of_the_identity_have_their_own_verdict() -> None:
 
     found = read("6.4", one_above)
     assert found.verdict == "partly"
-    assert found.remark == "By reading: agree with the identity with the gain, partly with the identity without gain."
+    assert found.remark == "By reading: agree (the identity with the gain), partly (the identity without gain)."
 
 
 @pytest.mark.parametrize("activation", ["sin", "tanh", "identity"])

@@ -17,10 +17,11 @@ from torch import nn
 from isometer.errors import IsometerError
 from isometer.run import Checkpoint
 from isometer_papers.studies import find, overridden, read_again, reproduce
+from isometer_papers.studies._comparisons import similar
 from isometer_papers.studies._readings import epochs_measured
 from isometer_papers.studies._records import settings_of
 from isometer_papers.studies._running import make_job
-from isometer_papers.studies.agarwal2021.curves import ahead, best, edges_told, similar
+from isometer_papers.studies.agarwal2021.curves import ahead, best, edges_told
 from isometer_papers.studies.agarwal2021.hyperparameters import TABLE, used_by
 from isometer_papers.studies.cells.normrelu_training import METHODS, held_out, network, rates_of, training_cell
 from isometer_papers.training import Recipe, fit, image_sets
@@ -216,10 +217,10 @@ def test_a_difference_that_chance_explains_is_undecided() -> None:
     """Two one-sided tests at 1 % decide 2 % of equal pairs; more than 5 of 50 has probability 1e-4."""
     rng = np.random.default_rng(0)
     found = [ahead(*(0.5 + 0.01 * rng.standard_normal((2, 4)))) for _ in range(50)]
-    assert sum(one is not None for one in found) <= 5
+    assert sum(one.seen is not None for one in found) <= 5
     result, settings = synthetic("004/fig-8", {"NormReLU": 0.5, "SeLU": 0.5})
     assert find("004/fig-8").read(result, settings).statements["depth 20: similar test accuracy"] is True
-    assert similar(np.array([0.3, 0.5]), np.array([0.4, 0.6])) is None
+    assert similar(np.array([0.3, 0.5]), np.array([0.4, 0.6]), 0.03).seen is None
 
 
 def test_the_rate_is_chosen_on_the_validation_images() -> None:

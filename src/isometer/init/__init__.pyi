@@ -1,6 +1,7 @@
 from ._fixup import fixup_ as fixup_
 from ._iterative import iterative_orthogonalization_ as iterative_orthogonalization_
 from ._iterative import patches as patches
+from ._neurons import dedicate_neurons_ as dedicate_neurons_
 from ._neurons import one_neuron_per_sample_ as one_neuron_per_sample_
 from ._orthogonal import delta_orthogonal_ as delta_orthogonal_
 from ._orthogonal import haar_orthogonal_ as haar_orthogonal_

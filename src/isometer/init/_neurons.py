@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from scipy.optimize import linprog
 from torch import nn
 
 from isometer.errors import IsometerError
-from isometer.init._outcome import InitOutcome
-from isometer.init._targets import finite, targets
+from isometer.init._iterative import visit
+from isometer.init._outcome import InitOutcome, LayerOutcome
+from isometer.init._targets import WeightTarget, finite, targets
 
 Floats = NDArray[np.float64]
 
@@ -83,6 +85,73 @@ def one_neuron_per_sample_(layer: Any, batch: Any, *, margin: float = 0.5) -> In
         target.write(torch.as_tensor(weight))
         bias.copy_(torch.as_tensor(-thresholds))
     return InitOutcome("one-neuron-per-sample", (target.outcome(gap=float(gaps.min()), solved=float(solved)),))
+
+
+def dedicate_neurons_(
+    model: Any, batch: Any, *, margin: float = 0.5, seed: int = 0, layers: Sequence[str] | str | None = None
+) -> InitOutcome:
+    """`one_neuron_per_sample_` for every linear layer of a ReLU network that is wide enough, in the order of execution.
+
+    Each layer is set on what reaches it, the layers before it already done: behind every ReLU the batch is orthogonal
+    and has length 1. Layers with fewer outputs than there are samples, such as the readout, keep their weights. Meant
+    for data sets as small as the layers are wide.
+
+    Args:
+        model: the model, run once in the mode it is in; buffers and generators are left as they were.
+        batch: what the model is called with: the whole training set.
+        margin: see `one_neuron_per_sample_`.
+        seed: of the generators while the model runs.
+        layers: patterns of module names to which the model is restricted.
+
+    Returns:
+        What was done, by layer.
+
+    Raises:
+        IsometerError: no layer has a bias and as many outputs as there are samples, a layer is used twice, samples that
+            no hyperplane separates, or as `haar_orthogonal_`. The model is then as it was.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, 2))
+        >>> batch = torch.randn(8, 6)
+        >>> [one.name for one in dedicate_neurons_(model, batch).layers]
+        ['0', '2']
+        >>> hidden = model[:-1](batch)
+        >>> torch.allclose(hidden @ hidden.T, torch.eye(8), atol=1e-4)
+        True
+
+    Implements: 000/init-one-neuron-per-sample.
+    """
+    if not isinstance(model, nn.Module):
+        raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
+    found, skipped = targets(model, layers)
+    dense = [t for t in found if isinstance(t.module, nn.Linear) and t.bias is not None]
+    reached: dict[str, LayerOutcome | None] = {}
+
+    def prepare(_: int, t: WeightTarget) -> Callable[..., None]:
+        def before(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+            if t.name in reached:
+                raise IsometerError(
+                    f"layer {t.name!r} runs more than once; expected one input to set it on — leave it out with "
+                    "layers=[…]"
+                )
+            assert isinstance(module, nn.Linear)
+            seen = inputs[0].detach()
+            reached[t.name] = None
+            if seen.dim() == 2 and len(seen) <= module.out_features:
+                numbers = one_neuron_per_sample_(module, seen, margin=margin).layers[0].numbers
+                reached[t.name] = t.outcome(**numbers)
+
+        return before
+
+    visit(model, batch, dense, prepare, seed)
+    done = tuple(one for one in reached.values() if one is not None)
+    if not done:
+        raise IsometerError(
+            "no linear layer has a bias and at least as many outputs as the batch has samples; expected one — pass "
+            "fewer samples or a wider model"
+        )
+    narrow = tuple((name, "fewer outputs than samples") for name, one in reached.items() if one is None)
+    return InitOutcome("one-neuron-per-sample", done, (*skipped, *narrow))
 
 
 def _directions(x: Floats) -> tuple[Floats, Floats, int]:

@@ -26,6 +26,7 @@ def rank_pretraining_(
     steps: int = 25,
     batch_size: int = 32,
     learning_rate: float = 0.1,
+    plain: bool = False,
     seed: int = 0,
     layers: Sequence[str] | str | None = None,
 ) -> InitOutcome:
@@ -34,15 +35,17 @@ def rank_pretraining_(
     Layers are treated in the order of execution: `steps` steps on random minibatches of what reaches the layer, the
     layers before it already done, then the batch goes on. One run of the model feeds all of them. The paper does not
     say how large a step is; here it is `learning_rate` of the norm of the weights in the direction of the gradient at
-    first and falls linearly to zero, and the weights keep their norm, on which r does not depend. The bias of a
-    layer is set to zero: it adds the same vector to every sample, and lowers r.
+    first and falls linearly to zero, and the weights keep their norm, on which r does not depend. With `plain`, steps
+    are `learning_rate` times the gradient, all of them, and norms go where they go. The bias of a layer is set to zero:
+    it adds the same vector to every sample, and lowers r.
 
     Args:
         model: the model, run once in the mode it is in; buffers and generators are left as they were.
         batch: what the model is called with, as many samples as there are to learn from.
         steps: K of the paper, 25 or 75 there; 0 only measures.
         batch_size: samples of a minibatch.
-        learning_rate: length of the first step relative to the weights.
+        learning_rate: length of the first step relative to the weights; with `plain`, the factor of the gradient.
+        plain: stochastic gradient ascent as it stands, W ← W + `learning_rate` ∇r.
         seed: of the minibatches, and of the generators while the model runs.
         layers: patterns of module names to which the model is restricted.
 
@@ -81,7 +84,7 @@ def rank_pretraining_(
                     f"layer {t.name!r} runs more than once; expected one input to train it on — leave it out with "
                     "layers=[…]"
                 )
-            reached[t.name] = _ascend(t, inputs[0].detach(), steps, batch_size, learning_rate, rng)
+            reached[t.name] = _ascend(t, inputs[0].detach(), steps, batch_size, learning_rate, rng, plain=plain)
 
         return before
 
@@ -91,7 +94,14 @@ def rank_pretraining_(
 
 
 def _ascend(
-    t: WeightTarget, inputs: Tensor, steps: int, batch_size: int, learning_rate: float, rng: np.random.Generator
+    t: WeightTarget,
+    inputs: Tensor,
+    steps: int,
+    batch_size: int,
+    learning_rate: float,
+    rng: np.random.Generator,
+    *,
+    plain: bool,
 ) -> LayerOutcome:
     module, samples = t.module, inputs.shape[0]
     assert module is not None
@@ -107,6 +117,9 @@ def _ascend(
         gradient = _gradient(module, weight, t.bias, inputs[chosen])
         length = float(gradient.norm())
         if not (length > 0 and math.isfinite(length)):  # a rank that cannot change, such as that of zeros
+            continue
+        if plain:
+            weight += learning_rate * gradient
             continue
         weight += gradient * (learning_rate * (1 - step / steps) * norm / length)
         weight *= norm / float(weight.norm())

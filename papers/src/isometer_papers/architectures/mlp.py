@@ -34,7 +34,7 @@ def mlp(
         depth: hidden layers.
         width: of each.
         activation: a name.
-        norm: `none`, `batch`, `batch-rescale` or `layer`.
+        norm: `none`, `batch`, `batch-rescale`, `batch-rescale-std` or `layer`.
         init: of the weights, see `initialize_`; `orthogonal` draws Haar-orthogonal square matrices.
         bias: of the hidden layers.
         gain_exponent: p of the gains α = ℓ^(−p) that shape the activations, φ(αx), the identity's too; None leaves them

@@ -16,7 +16,7 @@ from isometer.nn import Activation, BatchNormParts
 
 Tensor = torch.Tensor
 Weighted = nn.Linear | nn.Conv2d
-NORMS = ("none", "batch", "batch-rescale", "layer")
+NORMS = ("none", "batch", "batch-rescale", "batch-rescale-std", "layer")
 """Names of normalisations that the architectures take."""
 ACTIVATIONS = ("relu", "normrelu", "selu", "tanh", "sin", "identity")
 """Names of activations that the architectures take."""
@@ -49,7 +49,8 @@ def norm_layer(name: str, channels: int, *, images: bool) -> nn.Module:
     """A normalisation over the batch or over the features of a sample, with its affine part.
 
     Args:
-        name: `none`, `batch`, `batch-rescale` (batch norm without the mean) or `layer`.
+        name: `none`, `batch`, `batch-rescale` (batch norm without the mean, divided by the root mean square),
+            `batch-rescale-std` (without the mean, divided by the deviation from it) or `layer`.
         channels: features or channels.
         images: whether inputs are `(n, channels, height, width)`; layer norm then normalises all of a sample.
 
@@ -64,8 +65,8 @@ def norm_layer(name: str, channels: int, *, images: bool) -> nn.Module:
         return nn.Identity()
     if name == "batch":
         return nn.BatchNorm2d(channels) if images else nn.BatchNorm1d(channels)
-    if name == "batch-rescale":
-        return BatchNormParts(channels, "batch-rescale", affine=True)
+    if name in ("batch-rescale", "batch-rescale-std"):
+        return BatchNormParts(channels, name, affine=True)
     if name == "layer":
         return nn.GroupNorm(1, channels) if images else nn.LayerNorm(channels)
     raise unknown_name("norm", name, NORMS)

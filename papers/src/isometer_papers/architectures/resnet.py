@@ -146,7 +146,7 @@ def resnet(
         classes: outputs.
         depth: layers on the longest path.
         channels: of the stages; 16, 32, 64 unless given, for depth 50 64, 128, 256, 512 before expansion.
-        norm: `none`, `batch`, `batch-rescale` or `layer`.
+        norm: `none`, `batch`, `batch-rescale`, `batch-rescale-std` or `layer`.
         activation: a name.
         init: see `initialize_`.
         fixup: Fixup blocks and initialisation; no normalisation, ReLU.

@@ -32,7 +32,7 @@ def vgg(
         shape: of an image: channels, height, width.
         classes: outputs.
         plan: channels of each convolution, and `"pool"` where the size is halved (left out once it is 1).
-        norm: after each convolution: `none`, `batch`, `batch-rescale` or `layer`.
+        norm: after each convolution: `none`, `batch`, `batch-rescale`, `batch-rescale-std` or `layer`.
         activation: a name.
         init: see `initialize_`.
         seed: of the weights.

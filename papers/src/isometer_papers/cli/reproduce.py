@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -82,6 +82,10 @@ def reproduce(
         bool,
         typer.Option("--read-again", help="Read and draw what --out holds by today's rules; nothing is computed."),
     ] = False,
+    measure: Annotated[
+        bool,
+        typer.Option("--measure", help="With list: measure training steps here first, for the times; takes minutes."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Reproduce figures and tables of the papers, each with a verdict, and a gallery of them all.
@@ -96,8 +100,10 @@ def reproduce(
 
     named = list(identifiers or [])
     if named == ["list"]:
-        _list(list(all_studies()), paper, as_json)
+        _list([study for study in all_studies() if paper is None or study.number == paper], as_json, measure)
         return
+    if measure:
+        raise IsometerError("--measure is for the list of studies; expected `isometer reproduce list --measure`")
     folder = out or Path("gallery")
     changes = parse_changes([*(change or []), *(text for text in named if "=" in text)])  # --set a=1 b=2
     named = [text for text in named if "=" not in text]
@@ -226,11 +232,15 @@ def _display(stderr: Console, total: int, quiet: bool) -> Iterator[tuple[Any, An
         yield observe, finished
 
 
-def _list(studies: list[Study], paper: str | None, as_json: bool) -> None:
+def _list(chosen: list[Study], as_json: bool, measure: bool) -> None:
     from isometer.data import find as find_data
+    from isometer_papers.studies import expected_seconds, measure_steps
 
-    chosen = [study for study in studies if paper is None or study.number == paper]
     missing = {name for name in {study.data for study in chosen} if name and find_data(name) is None}
+    if measure:
+        there = [study for study in chosen if study.data not in missing]
+        measure_steps(there, told=lambda line: typer.echo(line, err=True))
+    seconds = {study.id: {name: expected_seconds(study, name) for name in _scales(study)} for study in chosen}
     if as_json:
         emit(
             [
@@ -241,7 +251,7 @@ def _list(studies: list[Study], paper: str | None, as_json: bool) -> None:
                     "data": study.data,
                     "data_found": study.data not in missing,
                     "trains": study.medium is not None,
-                    "seconds": {"quick": study.seconds[0], "paper": study.seconds[1]},
+                    "seconds": seconds[study.id],
                     "reduced": study.paper.reduced,
                 }
                 for study in chosen
@@ -249,20 +259,29 @@ def _list(studies: list[Study], paper: str | None, as_json: bool) -> None:
         )
         return
     table = Table(box=SIMPLE)
-    for name in ("study", "what it shows", "data", "quick", "paper"):
+    for name in ("study", "what it shows", "data", "quick", "medium", "paper"):
         table.add_column(name, overflow="fold", no_wrap=name == "study")
     for study in chosen:
         data = f"[red]{study.data}[/]" if study.data in missing else study.data or ""
         title = f"{escape(study.title)}[dim] · trains[/]" if study.medium is not None else escape(study.title)
-        table.add_row(study.id, title, data, *(duration(seconds) for seconds in study.seconds))
+        times = [seconds[study.id].get(name) for name in ("quick", "medium", "paper")]
+        table.add_row(study.id, title, data, *("" if time is None else duration(time) for time in times))
     page = console()
     page.print(table)
     page.print(f"{len(chosen)} studies; --all reproduces all of them.", highlight=False)
-    page.print("Times are on two cores; at paper size, training wants [bold]--device cuda[/].", highlight=False)
+    page.print(
+        "Times are on two cores; of training, steps of each network measured on one machine, times their number. "
+        "[bold]--measure[/] takes the steps of this one. At paper size, days and more need [bold]--device cuda[/].",
+        highlight=False,
+    )
     for name in sorted(missing):
         page.print(f"[red]{name}[/] is not on this computer: [bold]isometer data get {name}[/]", highlight=False)
     if chosen:
         next_step(page, f"isometer reproduce {chosen[0].id}")
+
+
+def _scales(study: Study) -> tuple[str, ...]:
+    return ("quick", "paper") if study.medium is None else ("quick", "medium", "paper")
 
 
 def _report(made: list[Made], folder: Path) -> None:
@@ -285,9 +304,15 @@ def _report(made: list[Made], folder: Path) -> None:
         page.print(table)
         for name, seen in record["statements"].items():
             mark = {True: "[green]seen[/]", False: "[red]not seen[/]", None: "[dim]undecided[/]"}[seen]
-            page.print(f"  {mark}: {escape(name)}", highlight=False)
+            page.print(f"  {mark}: {escape(name)}{escape(_power_told(record, name))}", highlight=False)
         if record["why"]:
             page.print(f"  {escape(record['why'])}", highlight=False)
     page.print(f"\n{tally_text([one.record for one in made])}", highlight=False)
     page.print(f"gallery: {folder / 'index.html'}", highlight=False, soft_wrap=True)
     next_step(page, f"open {folder / 'index.html'} in a browser")
+
+
+def _power_told(record: Mapping[str, Any], statement: str) -> str:
+    """What a comparison could have seen, in brackets."""
+    one = record.get("power", {}).get(statement)
+    return "" if one is None else f" (gap {one['gap']:.2g}, power {one['power']:.2f})"

@@ -171,7 +171,7 @@ def study_html(record: Record, pictured: bool) -> str:
         for name in names
     )
     statements = "".join(
-        f"<tr><td>{escape(name)}</td><td class=verdict>{_MARKS[seen]}</td></tr>"
+        f"<tr><td>{escape(name)}</td><td class=verdict>{_MARKS[seen]}</td>{_power(r, name)}</tr>"
         for name, seen in r["statements"].items()
     )
     parts = [
@@ -189,7 +189,7 @@ def study_html(record: Record, pictured: bool) -> str:
             '<a href="study.json">record (JSON)</a></p>'
         )
     if statements:
-        parts.append(f"<h2>Statement by statement</h2><table>{statements}</table>")
+        parts.append(f"<h2>Statement by statement</h2>{_decisive(r)}<table>{_power_head(r)}{statements}</table>")
     if numbers:
         head = "<tr><th>quantity</th><th>published</th><th>measured, 95 % interval</th></tr>"
         parts.append(f"<h2>Numbers</h2><table>{head}{numbers}</table>")
@@ -208,7 +208,10 @@ def study_html(record: Record, pictured: bool) -> str:
     parts += [_diverged(r["diverged"])] if r.get("diverged") else []
     parts += [_monitor(r["monitor"])] if r.get("monitor") else []
     versions = ", ".join(f"{name} {version}" for name, version in r["versions"].items())
-    parts.append(f"<p class=soft>{r['cells']} cells, {r['seconds']:.0f} s of work. {escape(versions)}</p>")
+    made = f" Made {r['date']}, code {r['code']}, cells {r['key']}." if "key" in r else ""
+    parts.append(
+        f"<p class=soft>{r['cells']} cells, {r['seconds']:.0f} s of work.{escape(made)} {escape(versions)}</p>"
+    )
     return _page(r["id"], "".join(parts))
 
 
@@ -222,15 +225,33 @@ def gallery_markdown(records: Sequence[Record], damaged: Collection[str] = ()) -
     scales = {r["scale"] for r in records}
     title = f"# Figures and tables, scale {scales.pop()}" if len(scales) == 1 else "# Figures and tables"
     lines = [title, "", tally_text(records, damaged), ""]
-    lines += ["| study | what | scale | measured (published) | verdict | seconds |", "|---|---|---|---|---|---|"]
+    lines += ["| study | what | measured (published) | verdict | halves | seconds | made |", "|---" * 7 + "|"]
     for r in records:
-        cells = (r["id"], r["title"], r["scale"], "; ".join(_numbers(r)), r["verdict"], f"{r['seconds']:.0f}")
+        halves = " / ".join((r.get("halves") or {}).get("verdicts", []))
+        made = r["made"] if "made" in r else f"{r['date']}, cells {r['key'][:8]}" if "key" in r else ""
+        cells = (r["id"], r["title"], "; ".join(_numbers(r)), r["verdict"], halves, f"{r['seconds']:.0f}", made)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     notes = [f"- {r['id']}: {r['why']}" for r in records if r["why"] and r["verdict"] != "agree"]
+    powers = [line for r in records for line in _power_lines(r)]
     reduced = [f"- {r['id']}: {r['reduced']}." for r in records if r["reduced"]]
     lines += ["", "## Where they do not agree", "", *notes] if notes else []
+    if powers:
+        head = [
+            "| study | statement | | gap | deviation of a run | runs | power | runs for power 0.9 |",
+            "|---" * 8 + "|",
+        ]
+        lines += ["", "## What the comparisons of runs could have seen", "", *head, *powers]
     lines += ["", "## What was reduced", "", *reduced] if reduced else []
     return "\n".join(lines) + "\n"
+
+
+def _power_lines(r: Record) -> list[str]:
+    rows = []
+    for name, one in r.get("power", {}).items():
+        needed = "over 10,000" if one["needed"] is None else str(one["needed"])
+        numbers = [f"{one['gap']:.2g}", f"{one['deviation']:.2g}", str(one["runs"]), f"{one['power']:.2f}", needed]
+        rows.append("| " + " | ".join([r["id"], name.replace("|", "\\|"), _MARKS[one["seen"]], *numbers]) + " |")
+    return rows
 
 
 def tally_text(records: Sequence[Record], damaged: Collection[str] = ()) -> str:
@@ -257,6 +278,8 @@ def _measured(r: Record, name: str) -> str:
 
 def _numbers(r: Record) -> list[str]:
     """Measured numbers with the published ones, a line each; those with a published value first, four at most."""
+    if "summary" in r:  # a row of a table whose record is gone
+        return [r["summary"]]
     names = sorted(r["measured"], key=lambda name: name not in r["published"])[:4]
     return [
         f"{name}: {_measured(r, name)}" + (f" ({number(r['published'][name])})" if name in r["published"] else "")
@@ -298,6 +321,36 @@ def _variants(r: Record) -> str:
         f"<h2>With other choices, at the quick scale</h2><p>{words}</p><div class=scroll><table>"
         f"<tr><th></th>{head}<th>verdict</th></tr>{rows}</table></div>"
     )
+
+
+def _decisive(r: Record) -> str:
+    """The difference that had to be seen, and what each half of the runs says alone."""
+    one, halves = r.get("decisive"), r.get("halves")
+    told = f"To be seen: a difference of {one['gap']:.2g} in {one['of']} ({one['source']})." if one else ""
+    if halves:
+        told += f" Runs of even and of odd number alone: {', '.join(halves['verdicts'])}."
+    return f"<p>{escape(told)}</p>" if told else ""
+
+
+def _power_head(r: Record) -> str:
+    if not r.get("power") and not r.get("halves"):
+        return ""
+    names = ("statement", "", "gap", "deviation of a run", "runs", "power", "runs for power 0.9", "each half alone")
+    return "<tr>" + "".join(f"<th>{name}</th>" for name in names) + "</tr>"
+
+
+def _power(r: Record, name: str) -> str:
+    """Columns for what a comparison could have seen; none in records without."""
+    if not r.get("power") and not r.get("halves"):
+        return ""
+    one = r.get("power", {}).get(name)
+    cells = [""] * 5
+    if one is not None:
+        needed = "over 10,000" if one["needed"] is None else str(one["needed"])
+        cells = [f"{one['gap']:.2g}", f"{one['deviation']:.2g}", str(one["runs"]), f"{one['power']:.2f}", needed]
+    halves = (r.get("halves") or {}).get("statements", {}).get(name, [])
+    cells.append(", ".join(_MARKS[seen] for seen in halves))
+    return "".join(f"<td class=number>{cell}</td>" for cell in cells)
 
 
 def _diverged(rows: Sequence[Record]) -> str:

@@ -1,3 +1,5 @@
+from ._comparisons import Compared as Compared
+from ._comparisons import Decisive as Decisive
 from ._records import Made as Made
 from ._registry import all_studies as all_studies
 from ._registry import find as find
@@ -11,3 +13,5 @@ from ._study import Measured as Measured
 from ._study import Reading as Reading
 from ._study import Scale as Scale
 from ._study import Study as Study
+from ._times import expected_seconds as expected_seconds
+from ._times import measure_steps as measure_steps

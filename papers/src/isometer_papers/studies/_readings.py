@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -78,51 +78,6 @@ def log_slope(abscissae: ArrayLike, values: ArrayLike) -> Measured:
         return Measured(float(fit.slope), half)
     centred = x - x.mean()
     return measured(y @ centred / (centred @ centred))
-
-
-def surely_less(first: ArrayLike, second: ArrayLike, *, level: float = 0.01) -> bool:
-    """Whether one sample of runs is lower than another beyond chance: Welch's test, one-sided.
-
-    Example:
-        >>> surely_less([1.0, 1.1, 0.9], [2.0, 2.1, 1.9])
-        True
-        >>> surely_less([1.0, 1.1, 0.9], [1.0, 1.2, 0.8])
-        False
-        >>> surely_less([1.0, 1.0, 1.0], [1.0, 1.0 + 1e-15, 2.0])
-        False
-    """
-    a, b = np.asarray(first, dtype=float).ravel(), np.asarray(second, dtype=float).ravel()
-    if a.size < 2 or b.size < 2:
-        raise IsometerError(f"a comparison has {min(a.size, b.size)} runs; expected at least 2 on each side")
-    parts = a.var(ddof=1) / a.size, b.var(ddof=1) / b.size  # written out: scipy warns of runs that are nearly equal
-    error = math.sqrt(sum(parts))
-    if error == 0:
-        return bool(a[0] < b[0])
-    freedom = sum(parts) ** 2 / (parts[0] ** 2 / (a.size - 1) + parts[1] ** 2 / (b.size - 1))
-    return bool(stats.t.cdf((a.mean() - b.mean()) / error, freedom) < level)
-
-
-def ordered(first: ArrayLike, second: ArrayLike, *, level: float = 0.01) -> bool | None:
-    """Whether one sample of runs is lower than another: None where chance explains the difference, by `surely_less`.
-
-    Example:
-        >>> ordered([1.0, 1.1], [2.0, 2.1]), ordered([2.0, 2.1], [1.0, 1.1]), ordered([1.0, 1.1], [1.05, 1.2])
-        (True, False, None)
-    """
-    if surely_less(first, second, level=level):
-        return True
-    return False if surely_less(second, first, level=level) else None
-
-
-def all_of(statements: Iterable[bool | None]) -> bool | None:
-    """Of statements that may be undecided: false if one is, else undecided if one is.
-
-    Example:
-        >>> all_of([True, None]), all_of([None, False]), all_of([True, True])
-        (None, False, True)
-    """
-    found = list(statements)
-    return False if False in found else None if None in found else True
 
 
 def line_slope(abscissae: ArrayLike, values: ArrayLike) -> Measured:

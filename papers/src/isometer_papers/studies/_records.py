@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import xarray
 
 from isometer.files import write_whole
 from isometer.report import save_figure
-from isometer.run import Failure, library_versions, netcdf
+from isometer.run import Failure, Job, library_versions, netcdf
 from isometer.serialize import json_text
 from isometer_papers._study_record import RECORD, read_record
 from isometer_papers.studies._drawing import captioned
@@ -104,6 +106,7 @@ def words_of(study: Study) -> dict[str, Any]:
         "shows": study.shows,
         "published": dict(study.published),
         "choices": {name: {"value": one.value, "why": one.why} for name, one in study.choices.items()},
+        **({} if study.decisive is None else {"decisive": dataclasses.asdict(study.decisive)}),
     }
 
 
@@ -117,13 +120,38 @@ def read_of(study: Study, reading: Reading) -> dict[str, Any]:
     """
     missed = [name for name, seen in reading.statements.items() if not seen]
     reasons = [study.because[name] for name in missed if name in study.because]
+    powers = {name: dataclasses.asdict(one) for name, one in reading.compared.items() if one.gap is not None}
     return {
+        **({"power": powers} if powers else {}),
         "measured": {name: item.value for name, item in reading.measured.items()},
         "uncertainty": {name: item.uncertainty for name, item in reading.measured.items()},
         "statements": dict(reading.statements),
         "verdict": reading.verdict,
         "why": " ".join(part for part in (*dict.fromkeys(reasons), reading.remark) if part),
     }
+
+
+def provenance(job: Job, day: str) -> dict[str, Any]:
+    """By what a result was computed: the source code, the cells, the seeds and the day.
+
+    Example:
+        >>> from isometer_papers.studies import find
+        >>> from isometer_papers.studies._running import make_job
+        >>> study = find("003/fig-1")
+        >>> sorted(provenance(make_job(study, study.quick), "2024-05-01"))
+        ['code', 'date', 'key', 'seeds']
+    """
+    seeds = sorted(cell.seed for cell in job.cells)
+    return {
+        "code": job.code,
+        "key": _digest(job.keys),
+        "seeds": {"count": len(set(seeds)), "digest": _digest(map(str, seeds)), "runs": list(job.axes.get("run", []))},
+        "date": day,
+    }
+
+
+def _digest(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()[:16]
 
 
 def keep_picture(

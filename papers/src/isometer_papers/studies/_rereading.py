@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import xarray
 
@@ -21,8 +22,9 @@ from isometer_papers.studies._records import (
     words_of,
 )
 from isometer_papers.studies._registry import all_studies
-from isometer_papers.studies._study import Study
+from isometer_papers.studies._study import Scale, Study
 from isometer_papers.studies._training_records import training_records
+from isometer_papers.studies._two_draws import read_twice, with_power
 
 
 def read_again(
@@ -75,6 +77,12 @@ def read_again(
     return made
 
 
+def _scale_of(study: Study, name: str, settings: Mapping[str, Any]) -> Scale:
+    """The scale that a record was made with, which changes by hand may have made another than the study's."""
+    base = study.scale(name)
+    return Scale({axis: settings[axis] for axis in base.axes}, {key: settings[key] for key in base.constants})
+
+
 def _there(out: Path, study: Study) -> bool:
     folder = out / folder_name(study.id)
     return (folder / RECORD).is_file() and (folder / RESULT).is_file()
@@ -85,7 +93,12 @@ def _read_again(study: Study, folder: Path) -> Made:
     try:
         result = xarray.load_dataset(folder / RESULT, engine="h5netcdf")
         settings = settings_of(study.scale(record["scale"])) | record["settings"]
-        record |= words_of(study) | read_of(study, study.read(result, settings)) | training_records(result)
+        reading, halves = read_twice(study, result, settings)
+        record |= words_of(study) | read_of(study, reading) | training_records(result)
+        record |= {"halves": halves} if halves else {}
+        record["why"] = with_power(
+            record["why"], study, _scale_of(study, record["scale"], settings), reading, record["seconds"]
+        )
         keep_picture(study, result, settings, record, folder)
     except (OSError, KeyError, ValueError, TypeError, AttributeError) as problem:
         raise IsometerError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,12 +25,14 @@ from isometer_papers.studies._records import (
     keep_picture,
     keep_record,
     keep_result,
+    provenance,
     read_of,
     settings_of,
 )
 from isometer_papers.studies._settings import overridden
 from isometer_papers.studies._study import Scale, Study
 from isometer_papers.studies._training_records import training_records
+from isometer_papers.studies._two_draws import read_twice, with_power
 
 CELLS = "cells"
 Observer = Callable[[Study, Status], None]
@@ -147,8 +150,9 @@ def _made(
         record |= {"verdict": "not run", "why": f"the data are missing: {told}, or pass another set with --data"}
         return keep_record(study, folder, record)
     watch = None if observer is None else lambda status: observer(study, status)
+    job = make_job(study, scale)
     outcome = run(
-        make_job(study, scale),
+        job,
         store,
         name=f"{folder_name(study.id)}-{scale_name}",
         executor=pool,
@@ -161,9 +165,12 @@ def _made(
         record |= {"verdict": "unclear", "why": text, "seconds": clock.total}
         return keep_record(study, folder, record, failures)
     settings = settings_of(scale)
-    record |= read_of(study, study.read(outcome.result, settings)) | training_records(outcome.result)
+    reading, halves = read_twice(study, outcome.result, settings)
+    record |= read_of(study, reading) | training_records(outcome.result) | ({"halves": halves} if halves else {})
+    record |= provenance(job, datetime.datetime.now(datetime.UTC).date().isoformat())
     record["variants"], lost = _variants(study, store, pool, clock, data, device)
     record["seconds"] = clock.total
+    record["why"] = with_power(record["why"], study, scale, reading, clock.total)
     keep_picture(study, outcome.result, settings, record, folder)
     keep_result(study, outcome.result, settings, folder)
     return keep_record(study, folder, record, lost)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import xarray
 
 from isometer.errors import IsometerError
+from isometer_papers.studies._comparisons import Compared, Decisive, Seen, plain, verdict_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,8 +69,10 @@ class Reading:
 
     Args:
         measured: numbers by name, in the names of the study's `published` where the paper has them too.
-        statements: what the paper shows, each seen (True), not seen (False), or beyond this result (None).
+        statements: what the paper shows, each seen (True), not seen (False), or beyond this result (None), or a
+            comparison of runs that says so.
         remark: what a reader should know of this result.
+        compared: the comparisons among the statements; filled in.
 
     Example:
         >>> Reading({}, {"the gap falls": True, "and stays": False}).verdict
@@ -77,14 +80,17 @@ class Reading:
     """
 
     measured: Mapping[str, Measured]
-    statements: Mapping[str, bool | None]
+    statements: Mapping[str, Seen]
     remark: str = ""
+    compared: Mapping[str, Compared] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.statements:
             raise IsometerError("a reading has no statements; expected at least one thing that the paper shows")
-        plain = {name: None if seen is None else bool(seen) for name, seen in self.statements.items()}
-        object.__setattr__(self, "statements", plain)  # NumPy's booleans are no JSON
+        compared = {name: seen for name, seen in self.statements.items() if isinstance(seen, Compared)}
+        object.__setattr__(self, "compared", compared)
+        seen = {name: plain(one) for name, one in self.statements.items()}
+        object.__setattr__(self, "statements", seen)  # NumPy's booleans are no JSON
         for name, item in self.measured.items():
             if not (math.isfinite(item.value) and math.isfinite(item.uncertainty)):
                 raise IsometerError(f"the measured {name!r} is {item.value} ± {item.uncertainty}; expected numbers")
@@ -92,12 +98,8 @@ class Reading:
     @property
     def verdict(self) -> Verdict:
         """`agree` if all was seen, `disagree` if nothing was, `partly` in between, `unclear` if nothing can be told."""
-        seen = list(self.statements.values())
-        if all(one is None for one in seen):
-            return "unclear"
-        if all(seen):
-            return "agree"
-        return "disagree" if not any(seen) else "partly"
+        found: Verdict = verdict_of(plain(one) for one in self.statements.values())
+        return found
 
 
 Cell = Callable[..., xarray.Dataset]
@@ -143,7 +145,8 @@ class Study:
         choices: parameters that the paper leaves open, by name.
         because: why a statement is not seen, by statement; shown only where it is not.
         data: name of the data set that it needs by default, if any; settings have it as `data`.
-        seconds: rough time at quick and paper, on two cores.
+        seconds: rough time at quick and paper, on two cores; of studies that train, `estimated_seconds` knows better.
+        decisive: for studies that train, the difference that has to be seen.
 
     Example:
         >>> from isometer_papers.studies import find
@@ -165,6 +168,7 @@ class Study:
     because: Mapping[str, str] = field(default_factory=dict)
     data: str | None = None
     seconds: tuple[float, float] = (60.0, 600.0)
+    decisive: Decisive | None = None
 
     @property
     def number(self) -> str:

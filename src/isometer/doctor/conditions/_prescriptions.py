@@ -118,6 +118,19 @@ _WEIGHTS = (
         cannot=f"Fewer than two samples, a layer that runs twice; {_REFUSED}.",
     ),
     Prescription(
+        "one-neuron-per-sample",
+        "Give every training sample a neuron of its own in each hidden layer, which fires for no other sample.",
+        "weights",
+        ("000/init-one-neuron-per-sample",),
+        calls=((Call(_INIT, "dedicate_neurons_", batch=True, seeded=True),),),
+        theory="Behind each ReLU the samples are orthogonal and of length 1. No finding lists it: it separates the "
+        "training samples and says nothing of others, so it is for small data sets and only if you ask for it.",
+        cost="one forward pass, and a linear program for samples that are hard to separate",
+        side_effects="Weights and biases are set from the batch, which should be the whole training set.",
+        cannot="More samples than neurons, equal samples, a sample within the convex hull of the others, layers "
+        f"without bias, a layer that runs twice; {_REFUSED}.",
+    ),
+    Prescription(
         "by-the-book",
         "Redraw all weights: Gaussian, scaled so that every layer returns values of size 1, biases zero, norms 1.",
         "weights",

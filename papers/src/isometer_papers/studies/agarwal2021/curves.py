@@ -9,8 +9,9 @@ import numpy as np
 import xarray
 from numpy.typing import NDArray
 
+from isometer_papers.studies._comparisons import Compared, Decisive, above, ordered
 from isometer_papers.studies._drawing import Figure, band, new_figure
-from isometer_papers.studies._readings import measured, ordered, surely_less
+from isometer_papers.studies._readings import measured
 from isometer_papers.studies._study import Choice, Measured, Scale, Settings
 from isometer_papers.studies.agarwal2021.hyperparameters import (
     DROPS,
@@ -29,6 +30,8 @@ __all__ = [
     "KERNELS",
     "MARGIN",
     "OPTIMIZER",
+    "SLIGHT",
+    "VISIBLE",
     "Curves",
     "ahead",
     "best",
@@ -38,12 +41,17 @@ __all__ = [
     "paper_scale",
     "rises",
     "scale",
-    "similar",
     "speed",
 ]
 
 CHANCE = 0.1  # accuracy of a run that diverged: ten classes
-MARGIN = 0.03  # accuracies that are no further apart are similar
+MARGIN = Decisive(
+    0.03,
+    "accuracy",
+    "the paper says “similar” and prints no numbers; curves that are no further apart touch in its axes",
+)
+VISIBLE = Decisive(0.05, "accuracy", "the paper prints no numbers; a twentieth of its axis is what a reader sees")
+SLIGHT = 0.01  # “slightly higher” and no number: one image in a hundred
 _QUICK: dict[str, Any] = {
     "data": "cifar10",
     "device": "cpu",
@@ -255,39 +263,24 @@ def speed(curves: Curves) -> NDArray[Any]:
     return np.asarray(curves.train().mean(1))
 
 
-def similar(first: NDArray[Any], second: NDArray[Any], margin: float = MARGIN) -> bool | None:
-    """Whether two samples of accuracies have means within the margin; None if they might have.
+def ahead(first: NDArray[Any], second: NDArray[Any], gap: float | None = None) -> Compared:
+    """Whether the first sample is higher beyond chance; undecided if neither is.
 
     Example:
-        >>> similar(np.array([0.5, 0.51]), np.array([0.52, 0.51]))
-        True
-        >>> similar(np.array([0.5, 0.51]), np.array([0.62, 0.61]))
-        False
-    """
-    if abs(float(first.mean() - second.mean())) <= margin:
-        return True
-    low, high = sorted((first, second), key=lambda one: float(one.mean()))
-    return False if surely_less(low + margin, high) else None
-
-
-def ahead(first: NDArray[Any], second: NDArray[Any]) -> bool | None:
-    """Whether the first sample is higher beyond chance; None if neither is.
-
-    Example:
-        >>> ahead(np.array([0.6, 0.61]), np.array([0.5, 0.505]))
+        >>> ahead(np.array([0.6, 0.61]), np.array([0.5, 0.505])).seen
         True
     """
-    return ordered(second, first)
+    return ordered(second, first, gap=gap)
 
 
-def rises(first: NDArray[Any], last: NDArray[Any]) -> bool | None:
+def rises(first: NDArray[Any], last: NDArray[Any], gap: float) -> Compared:
     """Whether runs rise from one epoch to another beyond chance: Student's test of their changes, one-sided at 1 %.
 
     Example:
-        >>> rises(np.array([0.1, 0.5, 0.9]), np.array([0.2, 0.61, 1.0]))
+        >>> rises(np.array([0.1, 0.5, 0.9]), np.array([0.2, 0.61, 1.0]), 0.05).seen
         True
     """
-    return ahead(last - first, np.zeros(len(first)))
+    return above(last - first, 0.0, gap=gap)
 
 
 def numbers(label: str, curves: Curves) -> dict[str, Measured]:

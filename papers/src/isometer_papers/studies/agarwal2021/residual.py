@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import xarray
 
+from isometer_papers.studies._comparisons import Seen, similar
 from isometer_papers.studies._study import Choice, Measured, Reading, Settings, Study
 from isometer_papers.studies.agarwal2021.curves import (
     CHOICES,
     COMMON,
     KERNELS,
+    MARGIN,
+    SLIGHT,
     ahead,
     best,
     draw_accuracies,
@@ -16,7 +19,6 @@ from isometer_papers.studies.agarwal2021.curves import (
     numbers,
     paper_scale,
     scale,
-    similar,
     speed,
 )
 from isometer_papers.studies.cells.normrelu_training import training_cell
@@ -30,13 +32,13 @@ _MORE = {"runs": 8, "epochs": 9, "every": 3}  # one depth, so that there is time
 def read_competitive(result: xarray.Dataset, settings: Settings) -> Reading:
     """Similar: means at most 0.03 apart. Ahead at the largest depth: by Welch's test at 1 %."""
     values: dict[str, Measured] = {}
-    statements: dict[str, bool | None] = {}
+    statements: dict[str, Seen] = {}
     for depth in settings["depth"]:
         own, other = (best(result, settings, "ResNet", depth, method) for method in ("NormReLU", "batch norm"))
         values |= numbers(f"NormReLU, depth {depth}", own) | numbers(f"batch norm, depth {depth}", other)
-        statements[f"depth {depth}: similar test accuracy"] = similar(own.test(), other.test())
+        statements[f"depth {depth}: similar test accuracy"] = similar(own.test(), other.test(), MARGIN.gap)
     if len(settings["depth"]) > 1:
-        statements["at the largest depth NormReLU is ahead"] = ahead(own.test(), other.test())
+        statements["at the largest depth NormReLU is ahead"] = ahead(own.test(), other.test(), SLIGHT)
     return Reading(values, statements, edges_told(result, settings))
 
 
@@ -60,18 +62,19 @@ FIGURE_4 = Study(
     },
     data="cifar10",
     seconds=(180, 300_000),
+    decisive=MARGIN,
 )
 
 # --- figure 5 ------------------------------------------------------------
 
 
 def read_fixup(result: xarray.Dataset, settings: Settings) -> Reading:
-    """Similar: means at most 0.03 apart; not similar: further apart than that by Welch's test at 1 %."""
+    """Similar: means at most 0.03 apart, or further, each by Welch's test at 1 %; undecided where neither is."""
     (depth,) = settings["depth"]
     own, other = (best(result, settings, "ResNet", depth, method) for method in ("NormReLU", "Fixup"))
     return Reading(
         numbers("NormReLU", own) | numbers("Fixup", other),
-        {"similar test accuracy": similar(own.test(), other.test())},
+        {"similar test accuracy": similar(own.test(), other.test(), MARGIN.gap)},
         edges_told(result, settings),
     )
 
@@ -128,6 +131,7 @@ FIGURE_5 = Study(
     },
     data="cifar10",
     seconds=(165, 200_000),
+    decisive=MARGIN,
 )
 
 # --- figure 8 ------------------------------------------------------------
@@ -136,13 +140,13 @@ FIGURE_5 = Study(
 def read_activations(result: xarray.Dataset, settings: Settings) -> Reading:
     """Similar: means at most 0.03 apart. Higher: by Welch's test at 1 %, undecided if neither is."""
     values: dict[str, Measured] = {}
-    statements: dict[str, bool | None] = {}
+    statements: dict[str, Seen] = {}
     for depth in settings["depth"]:
         own, other = (best(result, settings, "ResNet", depth, method) for method in ("NormReLU", "SeLU"))
         values |= numbers(f"NormReLU, depth {depth}", own) | numbers(f"SeLU, depth {depth}", other)
-        statements[f"depth {depth}: similar speed of training"] = similar(speed(own), speed(other))
-        statements[f"depth {depth}: similar test accuracy"] = similar(own.test(), other.test())
-        statements[f"depth {depth}: NormReLU's is slightly higher"] = ahead(own.test(), other.test())
+        statements[f"depth {depth}: similar speed of training"] = similar(speed(own), speed(other), MARGIN.gap)
+        statements[f"depth {depth}: similar test accuracy"] = similar(own.test(), other.test(), MARGIN.gap)
+        statements[f"depth {depth}: NormReLU's is slightly higher"] = ahead(own.test(), other.test(), SLIGHT)
     return Reading(values, statements, edges_told(result, settings))
 
 
@@ -160,6 +164,7 @@ FIGURE_8 = Study(
     choices={**COMMON, **KERNELS},
     data="cifar10",
     seconds=(180, 300_000),
+    decisive=MARGIN,
 )
 
 STUDIES = (FIGURE_4, FIGURE_5, FIGURE_8)

@@ -6,13 +6,16 @@ from typing import Any
 
 import xarray
 
+from isometer_papers.studies._comparisons import Seen, all_of, ordered, similar
 from isometer_papers.studies._drawing import PALETTE, Figure, band, new_figure
-from isometer_papers.studies._readings import measured, ordered
+from isometer_papers.studies._readings import measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Settings, Study
 from isometer_papers.studies.agarwal2021.curves import (
     CHOICES,
     COMMON,
+    MARGIN,
     OPTIMIZER,
+    VISIBLE,
     best,
     draw_accuracies,
     edges_told,
@@ -20,7 +23,6 @@ from isometer_papers.studies.agarwal2021.curves import (
     paper_scale,
     rises,
     scale,
-    similar,
     speed,
 )
 from isometer_papers.studies.cells.normrelu_training import training_cell
@@ -55,16 +57,17 @@ def read_conditioning(result: xarray.Dataset, settings: Settings) -> Reading:
     """
     (depth,) = settings["depth"]
     values: dict[str, Measured] = {}
-    statements: dict[str, bool | None] = {}
+    statements: dict[str, Seen] = {}
     for architecture in settings["architecture"]:
         for method in settings["method"]:
             label = f"{architecture} with {method}"
             curves = best(result, settings, architecture, depth, method)
             first = int((curves.tested < settings["start"]).sum())
             accuracy, products = curves.held("test_accuracy"), curves.held(settings["products"])
-            seen = [rises(accuracy[:, first], accuracy[:, -1]), rises(products[:, -1], products[:, first])]
-            both = None if None in seen and False not in seen else all(seen)
-            statements[f"{label}: accuracy rises and dot products fall"] = both
+            up, down = (accuracy[:, first], accuracy[:, -1]), (products[:, -1], products[:, first])
+            statements[f"{label}: accuracy rises and dot products fall"] = all_of(
+                rises(*pair, gap=VISIBLE.gap) for pair in (up, down)
+            )
             values |= {
                 f"test accuracy, {label}": measured(accuracy[:, -1]),
                 f"dot product before training, {label}": measured(products[:, 0]),
@@ -116,6 +119,7 @@ FIGURE_1 = Study(
     },
     data="cifar10",
     seconds=(150, 400_000),
+    decisive=VISIBLE,
 )
 
 # --- figure 3 ------------------------------------------------------------
@@ -124,7 +128,7 @@ FIGURE_1 = Study(
 def read_against_norms(result: xarray.Dataset, settings: Settings) -> Reading:
     """Speed is the training accuracy averaged over epochs; both differences by Welch's test at 1 %, else undecided."""
     values: dict[str, Measured] = {}
-    statements: dict[str, bool | None] = {}
+    statements: dict[str, Seen] = {}
     rivals = [method for method in settings["method"] if method != "NormReLU"]
     for depth in settings["depth"]:
         own = best(result, settings, "MLP", depth, "NormReLU")
@@ -133,9 +137,11 @@ def read_against_norms(result: xarray.Dataset, settings: Settings) -> Reading:
             values |= numbers(f"{method}, depth {depth}", curves)
         for method, curves in others.items():
             statements[f"depth {depth}: NormReLU is optimised faster than {method}"] = ordered(
-                speed(curves), speed(own)
+                speed(curves), speed(own), gap=VISIBLE.gap
             )
-            statements[f"depth {depth}: it generalises better than {method}"] = ordered(curves.test(), own.test())
+            statements[f"depth {depth}: it generalises better than {method}"] = ordered(
+                curves.test(), own.test(), gap=VISIBLE.gap
+            )
     return Reading(values, statements, edges_told(result, settings))
 
 
@@ -153,20 +159,21 @@ FIGURE_3 = Study(
     choices={**CHOICES, **OPTIMIZER},
     data="cifar10",
     seconds=(165, 800_000),
+    decisive=VISIBLE,
 )
 
 # --- figure 7 ------------------------------------------------------------
 
 
 def read_twins(result: xarray.Dataset, settings: Settings) -> Reading:
-    """Similar: means at most 0.03 apart; not similar: further apart than that by Welch's test at 1 %."""
+    """Similar: means at most 0.03 apart, or further, each by Welch's test at 1 %; undecided where neither is."""
     values: dict[str, Measured] = {}
-    statements: dict[str, bool | None] = {}
+    statements: dict[str, Seen] = {}
     for depth in settings["depth"]:
         own, other = (best(result, settings, "MLP", depth, method) for method in ("NormReLU", "SeLU"))
         values |= numbers(f"NormReLU, depth {depth}", own) | numbers(f"SeLU, depth {depth}", other)
-        statements[f"depth {depth}: similar speed of training"] = similar(speed(own), speed(other))
-        statements[f"depth {depth}: similar test accuracy"] = similar(own.test(), other.test())
+        statements[f"depth {depth}: similar speed of training"] = similar(speed(own), speed(other), MARGIN.gap)
+        statements[f"depth {depth}: similar test accuracy"] = similar(own.test(), other.test(), MARGIN.gap)
     return Reading(values, statements, edges_told(result, settings))
 
 
@@ -186,6 +193,7 @@ FIGURE_7 = Study(
     choices={**COMMON, **OPTIMIZER},
     data="cifar10",
     seconds=(85, 500_000),
+    decisive=MARGIN,
 )
 
 STUDIES = (FIGURE_1, FIGURE_3, FIGURE_7)

@@ -36,12 +36,13 @@ def mlp_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Checkpoint
     """Curves of one run: training accuracy and loss, and ranks of the last hidden layer, by epoch.
 
     Keys: `network` (of `NETWORKS`), `depth`, `width`, `start` (weights before pre-training, whose norms it keeps),
-    `ascent` (its first step over the norm of the weights), `data`, `train`, `shrink`, `device`, and those of `Recipe`.
+    `ascent` (its first step over the norm of the weights), `plain_ascent` (steps of `ascent` times the gradient
+    instead, norms not kept), `data`, `train`, `shrink`, `device`, and those of `Recipe`.
     `stable_rank` and `numerical_rank` are of the pre-activations of 128 training images.
 
     Example:
         >>> cell = {"network": "BN", "depth": 2, "width": 8, "start": "he", "ascent": 0.1, "data": "digits"}
-        >>> cell |= {"train": 100, "shrink": 1, "device": "cpu"}
+        >>> cell |= {"plain_ascent": False, "train": 100, "shrink": 1, "device": "cpu"}
         >>> cell |= {"learning_rate": 0.1, "epochs": 2, "batch": 20, "optimizer": "sgd"}
         >>> mlp_cell(cell, 0)["stable_rank"].shape
         (3,)
@@ -61,7 +62,8 @@ def mlp_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Checkpoint
     if steps:
         hidden = [name for name, _ in model.named_modules() if name][:-1]  # all but the readout
         some = sets.inputs[:2000]
-        rank_pretraining_(model, some, steps=steps, learning_rate=c["ascent"], seed=seed, layers=hidden)
+        how = {"learning_rate": c["ascent"], "plain": c["plain_ascent"]}
+        rank_pretraining_(model, some, steps=steps, seed=seed, layers=hidden, **how)
     measures = {"ranks": ranks_on(sets.inputs[:SAMPLES])}
     kept = {"checkpoint": checkpoint, "device": c["device"]}
     return named(fit(model, sets, Recipe.of(c), seed=seed, measures=measures, test=False, **kept), "ranks", RANKS)

@@ -48,6 +48,7 @@ NETWORKS = {
     "VGG19 without BN, 100 × rate": VisionSetting(norm="none", factor=100.0),
     "VGG19 without BN, random images": VisionSetting(norm="none", random=True),
     "VGG19, BN without mean": VisionSetting(norm="batch-rescale"),
+    "VGG19, BN without mean, by deviation": VisionSetting(norm="batch-rescale-std"),
 }
 LAST = (*RANKS, "neuron_alignment", "gradient_alignment")
 

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import xarray
 
+from isometer_papers.studies._comparisons import surely_less
 from isometer_papers.studies._drawing import LINES, PALETTE, Figure, band, single_panel
-from isometer_papers.studies._readings import measured, surely_less
+from isometer_papers.studies._readings import measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies._tables import table_picture
 from isometer_papers.studies.cells.rank_chains import depth_cell, spectrum_cell

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import xarray
 
+from isometer_papers.studies._comparisons import surely_less
 from isometer_papers.studies._drawing import PALETTE, Figure, single_panel
-from isometer_papers.studies._readings import log_slope, mean_interval, surely_less
+from isometer_papers.studies._readings import log_slope, mean_interval
 from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.stationarity import stationary_distance_cell
 

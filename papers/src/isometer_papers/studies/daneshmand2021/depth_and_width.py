@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import xarray
 
+from isometer_papers.studies._comparisons import surely_less
 from isometer_papers.studies._drawing import Figure, band, plain_logs, single_panel
 from isometer_papers.studies._published import told_by
-from isometer_papers.studies._readings import log_slope, measured, surely_less
+from isometer_papers.studies._readings import log_slope, measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.orthogonality import average_gap_cell, cosine_cell, gap_cell
 from isometer_papers.studies.daneshmand2021.published import COSINES, LOG_GAPS

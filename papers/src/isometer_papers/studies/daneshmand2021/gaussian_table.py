@@ -9,8 +9,9 @@ import numpy as np
 import xarray
 
 from isometer_papers.report.gallery import number
+from isometer_papers.studies._comparisons import surely_less
 from isometer_papers.studies._drawing import Figure
-from isometer_papers.studies._readings import log_slope, measured, surely_less
+from isometer_papers.studies._readings import log_slope, measured
 from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies._tables import table_picture
 from isometer_papers.studies.cells.gaussianity import NETWORKS, wasserstein_cell

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import xarray
 
+from isometer_papers.studies._comparisons import surely_less
 from isometer_papers.studies._drawing import LINES, PALETTE, Figure, new_figure
 from isometer_papers.studies._published import told_by
-from isometer_papers.studies._readings import measured, surely_less
+from isometer_papers.studies._readings import measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.architectures import image_gap_cell
 from isometer_papers.studies.daneshmand2021.published import MLP_GAPS
@@ -110,9 +111,12 @@ FIGURE_5 = Study(
         "place": Choice("the gap is taken before each ReLU, after the norm", "the public code's blocks end there"),
     },
     because={
-        "ConvNet: and it becomes constant": "The gap of the convolutional network is lowest near layer ten and rises "
-        "again, with other paddings and draws of weights too. The study 003/fig-5-why says why: differences between "
-        "the lengths of samples grow, cosines do not, and mean-field theory of batch norm over space has this curve."
+        "ConvNet: and it becomes constant": "The gap of the convolutional network is lowest before layer ten and rises "
+        "again, with other paddings and draws of weights too, since the lengths of the samples come apart: in six "
+        "batches the longest is 1.9 times as long as the shortest at layer 5 and 2.9 times at layer 30, while V rises "
+        "from 0.20 ± 0.02 to 0.33 ± 0.04; of samples of unit length V falls, from 0.11 to 0.07. Batch norm takes its "
+        "statistics over space, which lets lengths differ: with statistics of every position by itself the ratio is "
+        "1.02, and V stays at 0.134 from layer 10 to layer 30. The study 003/fig-5-why has the mean-field theory of it."
     },
     data="cifar10",
     seconds=(30, 120),

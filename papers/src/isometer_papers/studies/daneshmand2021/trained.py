@@ -12,12 +12,14 @@ import numpy as np
 import xarray
 from scipy import stats
 
+from isometer_papers.studies._comparisons import Decisive, Seen, ordered, surely_less
 from isometer_papers.studies._drawing import PALETTE, Figure, band, new_figure, single_panel
-from isometer_papers.studies._readings import line_slope, measured, ordered, surely_less
+from isometer_papers.studies._readings import line_slope, measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.depth_training import depth_training_cell
 
 CHANCE = math.log(10)  # loss of ten equal probabilities
+VISIBLE = Decisive(0.1, "training loss", "the paper prints no numbers; a twentieth of its axis, from 0 to log 10")
 
 
 def losses(result: xarray.Dataset, *dims: str) -> np.ndarray[Any, Any]:
@@ -31,9 +33,9 @@ def final_losses(result: xarray.Dataset, scheme: str) -> np.ndarray[Any, Any]:
     return losses(result.sel(scheme=scheme).isel(epoch=[-1]), "run", "depth")[..., 0]
 
 
-def rises(slope: Measured) -> bool:
-    """Whether a slope is above zero with all of its interval."""
-    return slope.value > slope.uncertainty
+def rises(slope: Measured) -> bool | None:
+    """Whether a slope is above zero with all of its interval, or below; None if zero is within it."""
+    return None if abs(slope.value) <= slope.uncertainty else slope.value > 0
 
 
 # --- figure 3a -------------------------------------------------------------------------------------------------------
@@ -151,6 +153,7 @@ FIGURE_3A = Study(
     },
     data="cifar10",
     seconds=(80, 1500),
+    decisive=VISIBLE,
 )
 
 # --- figure 3b -------------------------------------------------------------------------------------------------------
@@ -184,7 +187,7 @@ def read_epochs(result: xarray.Dataset, settings: Settings) -> Reading:
         "training loss, first epoch": measured(loss[:, 1]),
         "training loss, last epoch": measured(loss[:, -1]),
     }
-    statements: dict[str, bool | None] = {"the loss falls": ordered(loss[:, -1], loss[:, 1])}
+    statements: dict[str, Seen] = {"the loss falls": ordered(loss[:, -1], loss[:, 1], gap=VISIBLE.gap)}
     for name, label in (("output_gap", "the outputs"), ("hidden_gap", "the last hidden layer")):
         gap = carried(result[name].squeeze(["scheme", "depth"]).transpose("run", "epoch").values)
         numbers[f"gap of {label} before training"] = measured(gap[:, 0])
@@ -216,6 +219,7 @@ FIGURE_3B = Study(
     },
     data="cifar10",
     seconds=(20, 300),
+    decisive=VISIBLE,
 )
 
 # --- figure 4 --------------------------------------------------------------------------------------------------------
@@ -235,12 +239,12 @@ def read_schemes(result: xarray.Dataset, settings: Settings) -> Reading:
     depths = settings["depth"]
     plain, ours = final_losses(result, "Xavier"), final_losses(result, "iterative")
     numbers: dict[str, Measured] = {}
-    statements: dict[str, bool | None] = {}
+    statements: dict[str, Seen] = {}
     for i in range(max(len(depths) - 2, 0), len(depths)):
         numbers[f"training loss with Xavier, depth {depths[i]}"] = measured(plain[:, i])
         numbers[f"training loss with iterative orthogonalisation, depth {depths[i]}"] = measured(ours[:, i])
         statements[f"at depth {depths[i]} iterative orthogonalisation has the lower loss"] = ordered(
-            ours[:, i], plain[:, i]
+            ours[:, i], plain[:, i], gap=VISIBLE.gap
         )
     if len(depths) == 1:
         return Reading(numbers, statements)
@@ -252,7 +256,9 @@ def read_schemes(result: xarray.Dataset, settings: Settings) -> Reading:
     both = math.hypot(slopes[0].uncertainty, slopes[1].uncertainty)
     statements |= {
         "with Xavier the loss rises with depth": rises(slopes[0]),
-        "with iterative orthogonalisation it rises less, or not at all": slopes[0].value - slopes[1].value > both,
+        "with iterative orthogonalisation it rises less, or not at all": rises(
+            Measured(slopes[0].value - slopes[1].value, both)
+        ),
     }
     worse = surely_less(plain[:, 0], ours[:, 0])
     return Reading(numbers, statements, f"At depth {depths[0]} Xavier's loss is the lower one." if worse else "")
@@ -280,6 +286,7 @@ FIGURE_4 = Study(
     choices={"weights": ITERATION, "gain": Choice(GAIN, WHY_GAIN), "pixels": PIXELS},
     data="cifar10",
     seconds=(110, 4500),
+    decisive=VISIBLE,
 )
 
 STUDIES = (FIGURE_3A, FIGURE_3B, FIGURE_4)

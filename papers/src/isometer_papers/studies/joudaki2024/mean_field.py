@@ -9,8 +9,9 @@ import numpy as np
 import xarray
 
 from isometer.theory.batch_norm import batch_norm_fixed_point, gram_fluctuations
+from isometer_papers.studies._comparisons import surely_less
 from isometer_papers.studies._drawing import PALETTE, Figure, band, plain_logs, single_panel
-from isometer_papers.studies._readings import log_slope, measured, surely_less
+from isometer_papers.studies._readings import log_slope, measured
 from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.mean_field import gram_error_cell
 from isometer_papers.theory.mean_field.gram_concentration import concentration_bound

@@ -10,8 +10,9 @@ import numpy as np
 import xarray
 
 from isometer.theory.batch_norm import GainFit, fit_gain, growth_exponent
+from isometer_papers.studies._comparisons import surely_less
 from isometer_papers.studies._drawing import Figure, new_figure, single_panel
-from isometer_papers.studies._readings import jackknife, measured, surely_less
+from isometer_papers.studies._readings import jackknife, measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.first_gradient import first_gradient_cell, rate_cell
 from isometer_papers.studies.cells.isometry import image_gap_cell

@@ -7,8 +7,9 @@ from typing import Any
 
 import xarray
 
+from isometer_papers.studies._comparisons import Seen, not_below, ordered
 from isometer_papers.studies._drawing import Figure, band, new_figure
-from isometer_papers.studies._readings import measured, ordered, surely_less
+from isometer_papers.studies._readings import measured
 from isometer_papers.studies._study import Choice, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.depth_training import CLIPPING, SCHEMES, depth_training_cell
 from isometer_papers.studies.daneshmand2021.trained import (
@@ -25,6 +26,7 @@ from isometer_papers.studies.daneshmand2021.trained import (
     REDUCED,
     REDUCED_MEDIUM,
     RUNS,
+    VISIBLE,
     WHY_GAIN,
     final_losses,
 )
@@ -54,15 +56,17 @@ def read_clipping(result: xarray.Dataset, settings: Settings) -> Reading:
     depth = settings["depth"][-1]
     last = {scheme: final_losses(result, scheme)[:, -1] for scheme in SCHEMES}
     ours, plain = last["iterative"], last["Xavier"]
-    statements: dict[str, bool | None] = {
-        "orthogonal Xavier weights do not help: their loss is not below Xavier's": not surely_less(
-            last["orthogonal Xavier"], plain
+    statements: dict[str, Seen] = {
+        "orthogonal Xavier weights do not help: their loss is not below Xavier's by 0.1": not_below(
+            plain - VISIBLE.gap, last["orthogonal Xavier"], gap=VISIBLE.gap
         )
     }
     for clipped in CLIPPING:
         statements |= {
-            f"{clipped} lowers the loss of the deepest network": ordered(last[clipped], plain),
-            f"iterative orthogonalisation has a lower loss than {clipped}": ordered(ours, last[clipped]),
+            f"{clipped} lowers the loss of the deepest network": ordered(last[clipped], plain, gap=VISIBLE.gap),
+            f"iterative orthogonalisation has a lower loss than {clipped}": ordered(
+                ours, last[clipped], gap=VISIBLE.gap
+            ),
         }
     return Reading(
         {f"training loss with {scheme}, depth {depth}": measured(values) for scheme, values in last.items()},
@@ -106,6 +110,7 @@ FIGURE_A_1 = Study(
     },
     data="cifar10",
     seconds=(150, 9000),
+    decisive=VISIBLE,
 )
 
 STUDIES = (FIGURE_2_4A, FIGURE_2_4B, FIGURE_2_5, FIGURE_A_1)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import xarray
 
+from isometer_papers.studies._comparisons import Decisive, Seen, above, all_of, by_reading, not_below, ordered
 from isometer_papers.studies._drawing import Figure, band, new_figure
-from isometer_papers.studies._readings import all_of, epochs_measured, mean_interval, measured, ordered, surely_less
+from isometer_papers.studies._readings import epochs_measured, mean_interval, measured
 from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.isometry_training import UNGAINED, isometry_training_cell
 
@@ -21,6 +22,7 @@ READINGS = {  # of the identity: what statements call it
     UNGAINED: "the identity without gain",
 }
 ALL = [*SHAPED, *READINGS]
+VISIBLE = Decisive(0.05, "accuracy", "“much worse” and no numbers; a twentieth of the axis is what a reader sees")
 
 
 def surely_positive(runs: Array) -> bool:
@@ -78,44 +80,36 @@ def _last(result: xarray.Dataset, settings: Settings, name: str) -> dict[tuple[s
     return {(a, d): accuracies(result, name, activation=a, depth=d)[:, -1] for a, d in places}
 
 
-def _compared(last: Mapping[tuple[str, int], Array], settings: Settings, kind: str) -> dict[str, bool | None]:
+def _compared(last: Mapping[tuple[str, int], Array], settings: Settings, kind: str) -> dict[str, Seen]:
     """Each reading of the identity against sin and tanh, by depth; undecided where chance explains a difference."""
-    found: dict[str, bool | None] = {}
+    found: dict[str, Seen] = {}
     shaped = [name for name in settings["activation"] if name in SHAPED]
     for name in [name for name in settings["activation"] if name in READINGS] if shaped else []:
         for depth in settings["depth"]:
             found[f"{READINGS[name]} ends below sin and tanh in {kind} accuracy, {depth} layers"] = all_of(
-                ordered(last[name, depth], last[other, depth]) for other in shaped
+                ordered(last[name, depth], last[other, depth], gap=VISIBLE.gap) for other in shaped
             )
     return found
 
 
-def _by_reading(statements: Mapping[str, bool | None], settings: Settings) -> str:
-    """The verdict under each reading alone: what the statements that do not mention the other one say."""
-    there = [name for name in settings["activation"] if name in READINGS]
-    found = []
-    for name in there if len(there) > 1 else []:
-        others = [READINGS[other] for other in there if other != name]
-        own = {key: seen for key, seen in statements.items() if not any(other in key for other in others)}
-        found.append(f"{Reading({}, own).verdict} with {READINGS[name]}")
-    return f"By reading: {', '.join(found)}." if found else ""
+def _readings_told(statements: Mapping[str, Seen], settings: Settings) -> str:
+    return by_reading(statements, {name: READINGS[name] for name in settings["activation"] if name in READINGS})
 
 
-def _stable(
-    result: xarray.Dataset, last: Mapping[tuple[str, int], Array], settings: Settings
-) -> dict[str, bool | None]:
-    """Whether what was learnt above chance differs by at most the tolerance; if not beyond chance, undecided."""
+def _stable(result: xarray.Dataset, last: Mapping[tuple[str, int], Array], settings: Settings) -> dict[str, Seen]:
+    """Whether what was learnt above chance differs by at most the tolerance, or by more, beyond chance."""
     chance = 1 / _classes(result)
     depths = settings["depth"]
-    found: dict[str, bool | None] = {}
+    found: dict[str, Seen] = {}
     for name in settings["activation"] if len(depths) > 1 else []:
         learnt = sorted((last[name, depth] - chance for depth in depths), key=lambda runs: float(runs.mean()))
         asked = (1 - settings["tolerance"]) * learnt[-1]
-        near = learnt[0].mean() >= asked.mean() or (False if surely_less(learnt[0], asked) else None)
-        found[f"with {READINGS.get(name, name)} accuracy is nearly the same at all depths"] = near
+        found[f"with {READINGS.get(name, name)} accuracy is nearly the same at all depths"] = not_below(
+            asked, learnt[0], gap=settings["tolerance"] * float(learnt[-1].mean())
+        )
     deepest = max(depths)
-    found[f"networks of {deepest} layers learn"] = all(
-        surely_positive(last[name, deepest] - chance) for name in settings["activation"]
+    found[f"networks of {deepest} layers learn"] = all_of(
+        above(last[name, deepest], chance, gap=VISIBLE.gap) for name in settings["activation"]
     )
     return found
 
@@ -127,19 +121,19 @@ def read_training(result: xarray.Dataset, settings: Settings) -> Reading:
     return Reading(
         {f"training accuracy, {name}, {depth} layers": measured(runs) for (name, depth), runs in last.items()},
         statements,
-        " ".join(part for part in (_by_reading(statements, settings), runs_told(result)) if part),
+        " ".join(part for part in (_readings_told(statements, settings), runs_told(result)) if part),
     )
 
 
 def read_both(result: xarray.Dataset, settings: Settings) -> Reading:
     """Accuracies are of the last epoch, the identity against each of the others by Welch's test."""
     numbers: dict[str, Measured] = {}
-    statements: dict[str, bool | None] = {}
+    statements: dict[str, Seen] = {}
     for kind, name in (("training", "train_accuracy"), ("test", "test_accuracy")):
         last = _last(result, settings, name)
         numbers |= {f"{kind} accuracy, {a}, {depth} layers": measured(runs) for (a, depth), runs in last.items()}
         statements |= _compared(last, settings, kind)
-    told = (_by_reading(statements, settings), runs_told(result))
+    told = (_readings_told(statements, settings), runs_told(result))
     return Reading(numbers, statements, " ".join(part for part in told if part))
 
 
@@ -249,6 +243,7 @@ FIGURE_6_4 = Study(
     },
     data="cifar10",
     seconds=(220, 220_000),
+    decisive=VISIBLE,
 )
 
 
@@ -288,6 +283,7 @@ def _images(number: str, title: str, data: str, train: int, runs: int = 4, **cho
         },
         data=data,
         seconds=(100, 220_000),
+        decisive=VISIBLE,
     )
 
 

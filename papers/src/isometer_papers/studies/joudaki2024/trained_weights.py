@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import xarray
 
+from isometer_papers.studies._comparisons import Decisive, Seen, ordered
 from isometer_papers.studies._drawing import Figure, band, new_figure, plain_logs
-from isometer_papers.studies._readings import epochs_measured, measured, ordered
+from isometer_papers.studies._readings import epochs_measured, measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Settings, Study
 from isometer_papers.studies.cells.isometry_training import isometry_training_cell
 from isometer_papers.studies.joudaki2024.trained_isometry import (
@@ -26,6 +27,7 @@ from isometer_papers.studies.joudaki2024.trained_isometry import (
 )
 
 Array = np.ndarray[Any, Any]
+FACTOR = Decisive(float(np.log(2)), "the logarithm of the gap", "logarithmic axes and no numbers; a factor of two")
 
 
 def by_layer(result: xarray.Dataset, name: str, **at: Any) -> Array:
@@ -129,7 +131,7 @@ def read_weights(result: xarray.Dataset, settings: Settings) -> Reading:
         },
         {
             _SMALL: bool((middle < settings["limit"]).all()),
-            _LESS: ordered(np.log(middle), np.log(ends)),
+            _LESS: ordered(np.log(middle), np.log(ends), gap=FACTOR.gap),
             _FELT: bool((felt > 0.1 * felt_ends).all()),
             _BIAS: surely_positive(np.log(random / middle)),
         },
@@ -149,7 +151,7 @@ def read_gaps(result: xarray.Dataset, settings: Settings) -> Reading:
     if (lost := _runs_lost(result, [low, *deeper.values()])) is not None:
         return lost
     numbers: dict[str, Measured] = {}
-    statements: dict[str, bool | None] = {low: True}
+    statements: dict[str, Seen] = {low: True}
     for name in settings["activation"]:
         middles: list[Array] = []
         for depth in depths:
@@ -159,7 +161,7 @@ def read_gaps(result: xarray.Dataset, settings: Settings) -> Reading:
             numbers[f"largest gap, {name}, {depth} layers"] = measured(gap.max(-1))
             statements[low] = bool(statements[low] and (gap < settings["limit"]).all())
         if len(depths) > 1:
-            statements[deeper[name]] = ordered(np.log(middles[-1]), np.log(middles[0]))
+            statements[deeper[name]] = ordered(np.log(middles[-1]), np.log(middles[0]), gap=FACTOR.gap)
     return Reading(numbers, statements)
 
 
@@ -206,6 +208,7 @@ FIGURE_6_6 = Study(
     },
     data="cifar10",
     seconds=(45, 45_000),
+    decisive=FACTOR,
 )
 
 
@@ -225,6 +228,7 @@ def _layers(number: str, title: str, shows: str, published: Mapping[str, float |
         choices={"gains": gain_choice([10, 100])},
         data="cifar10",
         seconds=(105, 145_000),
+        decisive=FACTOR,
     )
 
 
