@@ -22,7 +22,6 @@ from isometer.data import cache_folder
 from isometer.errors import IsometerError
 from isometer.files import write_whole
 from isometer.run import grid_points
-from isometer.run._cells import canonical
 from isometer.serialize import json_text
 from isometer_papers.studies._study import Scale, Study
 
@@ -110,7 +109,7 @@ def step_key(study: Study, configuration: Mapping[str, Any]) -> str:
     """
     kept = {name: value for name, value in configuration.items() if name not in _FREE}
     kept |= {name: names.get(kept[name], kept[name]) for name, names in _ALIKE.items() if name in kept}
-    text = f"{study.cell.__name__}\n{canonical(kept)}"
+    text = f"{study.cell.__name__}\n{json.dumps(kept, sort_keys=True, separators=(',', ':'))}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
