@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import xarray
 
+from isometer_papers.studies._comparisons import surely_less
 from isometer_papers.studies._drawing import LINES, PALETTE, Figure, new_figure
-from isometer_papers.studies._readings import measured, surely_less
+from isometer_papers.studies._readings import measured
 from isometer_papers.studies._study import Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.spatial_norm import PARTS, gap_parts_cell
 
