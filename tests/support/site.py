@@ -98,7 +98,8 @@ def run_examples(path: Path) -> None:
 def addresses() -> set[str]:
     """The outside addresses that pages may link to: those of the papers. Nothing is loaded from them."""
     table = ROOT / "papers" / "src" / "isometer_papers" / "papers.toml"
-    return {paper["link"] for paper in tomllib.loads(table.read_text(encoding="utf-8"))["paper"]}
+    known = tomllib.loads(table.read_text(encoding="utf-8"))
+    return {paper["link"] for paper in (*known["paper"], *known["studied"])}
 
 
 def anchors(path: Path) -> set[str]:

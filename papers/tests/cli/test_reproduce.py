@@ -60,7 +60,7 @@ def test_bad_requests(tmp_path: Path) -> None:
         (["003/fig1"], "did you mean '003/fig-1'"),
         (["--resume"], "nothing to resume"),
         (["003/fig-1", "--set", "widht=3"], "did you mean 'width'"),
-        (["--paper", "009"], "unknown paper"),
+        (["--paper", "099"], "unknown paper"),
         (["--read-again"], "no result of any study"),
         (["--read-again", "003/fig-1", "--set", "width=3"], "computes nothing"),
     ):
