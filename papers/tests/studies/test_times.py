@@ -19,7 +19,8 @@ from isometer_papers.studies._times import (
     steps_in,
 )
 
-TRAINED = [one for one in all_studies() if one.medium is not None]
+STATED = {"008/grid"}  # its cells have a loop of their own, whose time the study states
+TRAINED = [one for one in all_studies() if one.medium is not None and one.id not in STATED]
 
 
 def test_measured_steps_are_of_a_small_network_what_a_whole_run_takes() -> None:

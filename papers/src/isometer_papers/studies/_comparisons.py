@@ -165,7 +165,7 @@ def above(runs: ArrayLike, threshold: float, *, gap: float, level: float = LEVEL
     The power is the chance to see a mean that lies a gap above the number.
 
     Example:
-        >>> above([0.5, 0.52], 0.2, gap=0.1).seen, above([0.1, 0.9], 0.2, gap=0.1).seen
+        >>> above([0.5, 0.52, 0.51], 0.2, gap=0.1).seen, above([0.1, 0.9], 0.2, gap=0.1).seen
         (True, None)
     """
     data = np.asarray(runs, dtype=float).ravel()
