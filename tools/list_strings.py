@@ -2,10 +2,11 @@
 
     python tools/list_strings.py [--all] [AREA …]
 
-Areas: docs (pages and README), changelog, docstrings (of public names, from the stubs), errors (what is raised), help
-(of commands), doctor (conditions, prescriptions, findings and the words of reports), scripts (texts of the page).
-Without `--all` only flagged texts are printed, and the exit code is 1 if there are any. Sources are parsed, not
-imported.
+Areas: docs (pages and README), papers (pages of the companion), changelog, docstrings (of public names, from the
+stubs), errors (what is raised), help (of commands), doctor (conditions, prescriptions, findings and the words of
+reports), explorer (texts of its labs), scripts (texts of the doctor's page), claims (findings and causes of the
+ledger). Without `--all` only flagged texts are printed, and the exit code is 1 if there are any. Sources are parsed,
+not imported.
 """
 
 from __future__ import annotations
@@ -120,6 +121,18 @@ def docs() -> Iterator[Text]:
             yield from paragraphs("docs", path)
 
 
+def papers() -> Iterator[Text]:
+    """Paragraphs of the companion's pages; quotations of the papers and tables made from the ledger are left out."""
+    folder = ROOT / "papers"
+    pages = [
+        folder / "README.md",
+        *sorted((folder / "docs").glob("*.md")),
+        *sorted((folder / "docs" / "tutorials").glob("*.py")),
+    ]
+    for path in pages:
+        yield from paragraphs("papers", path)
+
+
 def changelog() -> Iterator[Text]:
     """Entries of the changelog."""
     yield from paragraphs("changelog", ROOT / "CHANGELOG.md")
@@ -217,6 +230,28 @@ def doctor() -> Iterator[Text]:
             yield from _strings("doctor", path, module)
 
 
+def explorer() -> Iterator[Text]:
+    """Texts of the labs and of what they compute; docstrings are left out."""
+    for path, module in _modules():
+        if "explore" in path.relative_to(ROOT).parts:
+            _without_docstrings(module)
+            yield from _strings("explorer", path, module)
+    for path in sorted((SOURCES[0] / "explore" / "assets").glob("*.js")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            for words in re.findall(r"[\"'`]([^\"'`]+)[\"'`]", line):
+                if len(words.split()) > 1:
+                    yield Text("explorer", _relative(path), number, words)
+
+
+def claims() -> Iterator[Text]:
+    """What the ledger says in our words: its findings and the causes of failures."""
+    folder = SOURCES[1] / "claims"
+    for path in sorted((*folder.rglob("findings.toml"), *folder.rglob("causes.toml"))):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            if len(line.split()) > 3 and not line.lstrip().startswith("#"):
+                yield Text("claims", _relative(path), number, line)
+
+
 def scripts() -> Iterator[Text]:
     """The texts of the doctor's page."""
     for path in sorted((SOURCES[0] / "report" / "assets").glob("page.html")):
@@ -244,11 +279,14 @@ def _strings(area: str, path: Path, tree: ast.AST) -> Iterator[Text]:
 
 AREAS: dict[str, Callable[[], Iterator[Text]]] = {
     "docs": docs,
+    "papers": papers,
     "changelog": changelog,
     "docstrings": docstrings,
     "errors": errors,
     "help": help_texts,
     "doctor": doctor,
+    "explorer": explorer,
+    "claims": claims,
     "scripts": scripts,
 }
 

@@ -114,7 +114,9 @@ def seed_number(value: Any, name: str = "seed") -> int:
         ...
         isometer.errors.IsometerError: seed is -1; expected a whole number from 0 to 9223372036854775807 — ...
     """
-    return whole_number(value, name, low=0, high=LARGEST_SEED, fix="any such number gives independent draws; 0, say")
+    return whole_number(
+        value, name, low=0, high=LARGEST_SEED, fix="any such number gives independent draws; 0, for example"
+    )
 
 
 def check_entries(largest: float, *, single: bool = False, name: str = "batch") -> None:

@@ -120,7 +120,7 @@ def test_the_table_has_every_metric() -> None:
         "mean |cos|",
         "log ‖gradient‖",
         "this width",
-        "per layer where depth leads",
+        "per layer at great depth",
     ):
         assert title in out
 

@@ -45,7 +45,20 @@ COMMANDS = [
     "sweep kernel --grid depth=1,2 --workers 1 --out mine",
     "runs show mine",
     "runs list .",
+    "runs verify mine",
+    "runs clean mine --dry-run",
+    "data show digits",
+    "trial draw toy --families moe-mlp --per-family 2 --large 0",
+    "jacobian --activation tanh --depth 5",
+    "regress digits --train 20 --test 20 --workers 1 --network 'dense(1)'",
 ]
+GROUPS = {
+    "sweep": ("simulate",),
+    "runs": ("list", "show", "resume", "verify", "clean"),
+    "data": ("list", "get", "show"),
+    "trial": ("families", "draw", "truth", "examine", "table", "fit", "run"),
+}
+EVERY = [*_OWN, *(f"{group} {name}" for group, names in GROUPS.items() for name in names)]
 
 
 @pytest.fixture(autouse=True)
@@ -69,16 +82,18 @@ def test_every_table_fits_and_ends_with_a_next_step() -> None:
         assert any(line.startswith("next: ") for line in told.splitlines()[-2:]), f"{command}:\n{told}"
 
 
-@pytest.mark.parametrize("command", [*_OWN, "sweep simulate", "runs resume", "data get", "trial run"])
+@pytest.mark.parametrize("command", EVERY)
 @pytest.mark.torch
 def test_help_fits(command: str) -> None:
     told = printed(*command.split(), "-h")
     assert too_wide(told) == []
     assert told == printed(*command.split(), "--help")
     examples = [line for line in told.splitlines() if line.strip().startswith("isometer ")]
-    if "Examples" in told:
-        assert examples
-        assert all(line.count("isometer ") == 1 for line in examples), "examples are on lines of their own"
+    assert examples or command in GROUPS or command == "demo"
+    assert all(line.count("isometer ") == 1 for line in examples), "examples are on lines of their own"
+    assert re.findall(r"╭─ Options ─.*?╰", told, flags=re.S)[0].count("│ --") == 1, (
+        "every option but --help has a panel"
+    )
     assert not re.search(r"\[/?bold|\[/\]", told), "markup is not shown"
 
 

@@ -144,7 +144,7 @@ def test_a_file_of_inputs_pictures_and_netcdf(tmp_path: Path) -> None:
         (["--batch", "1", "--norm", "batch"], "need at least 2"),
         (["--gain", "lots"], "a number or 'forward'"),
         (["--norm", "rms", "--norm-position", "sum"], "there is no skip connection"),
-        (["--input", "cosine:0.5"], "correlated:0.5, say"),
+        (["--input", "cosine:0.5"], "correlated:0.5, for example"),
         (["--plot", "no/such/folder/x.png"], "does not exist"),
         (["--weights", "uniform", "--engine", "gram"], "pass engine='dense'"),
     ],

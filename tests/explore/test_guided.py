@@ -129,6 +129,15 @@ def test_quantities_are_explained_where_they_are_named(tab: Tab) -> None:
         meaning("orthogonality_gap"),
     )
     assert tab.page.locator("#main h3 .term").count() >= 5
+    unexplained = "[...document.querySelectorAll('#main [data-control] .name:not(.term)')].map(e => e.textContent)"
+    plain = {
+        "Activation",
+        "Position of the norm",
+        "Or any network",
+        "Rank",
+        "Theory of this width",
+    }  # hints explain these
+    assert set(tab.page.evaluate(unexplained)) <= plain
     assert all(one.sentence for one in (*METRICS.values(), *THEORY_NUMBERS.values()))
 
 

@@ -4,6 +4,7 @@ from ._commands import app as app
 from ._interruption import INTERRUPTED as INTERRUPTED
 from ._interruption import keeps as keeps
 from ._interruption import tell_interruption as tell_interruption
+from ._long_work import EXECUTION as EXECUTION
 from ._long_work import DaskAddress as DaskAddress
 from ._long_work import Workers as Workers
 from ._long_work import cells_bar as cells_bar
@@ -14,6 +15,8 @@ from ._main import main as main
 from ._progress import Ticker as Ticker
 from ._progress import duration as duration
 from ._progress import progress_bar as progress_bar
+from ._shared import CHOICE as CHOICE
+from ._shared import OUTPUT as OUTPUT
 from ._shared import console as console
 from ._shared import emit as emit
 from ._shared import next_step as next_step

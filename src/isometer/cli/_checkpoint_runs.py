@@ -40,7 +40,8 @@ def check_alone(**options: Any) -> None:
     given = [f"--{name}" for name, value in options.items() if value is not None]
     if given:
         raise IsometerError(
-            f"{given[0]} is about one state of the model; expected --checkpoints alone — drop {given[0]}, or name one "
+            f"{given[0]} applies to one state of the model; expected --checkpoints alone — drop {given[0]}, or name "
+            "one "
             "file with --checkpoint"
         )
 

@@ -20,7 +20,7 @@ GROUP = "isometer.commands"
 """Entry points of this group are commands of other distributions."""
 
 _OWN = {
-    "explain": ("activations", "one activation: moments, gains, kernel map, its fate in depth"),
+    "explain": ("activations", "one activation: moments, gains, kernel map, fate over depth"),
     "compare": ("activations", "several activations side by side"),
     "activations": ("activations", "the built-in activations"),
     "predict": ("predict", "what theory says depth does to a batch"),
@@ -29,14 +29,14 @@ _OWN = {
     "regress": ("regress", "kernel regression on a data set: NNGP and NTK, accuracy with uncertainty"),
     "jacobian": ("jacobian", "singular values of the Jacobian, of a network in theory or of a model"),
     "phase": ("phase", "order, chaos and the edge between them"),
-    "solve": ("solve", "the depth, gain or skip strength at which a network does what you ask for"),
+    "solve": ("solve", "find the depth, gain or skip strength that gives a network a chosen property"),
     "doctor": ("doctor", "examine a PyTorch model: what is wrong, where, what to change"),
-    "scaling": ("scaling", "does a learning rate transfer to wider and deeper models, and what to change"),
-    "patients": ("patients", "the built-in models that the doctor knows"),
-    "trial": ("trial", "how often the doctor is right about models it has never seen"),
+    "scaling": ("scaling", "whether a learning rate transfers to wider and deeper models, and what to change"),
+    "patients": ("patients", "built-in models with known conditions"),
+    "trial": ("trial", "how often the doctor is right about unseen models"),
     "sweep": ("sweep", "a command over a grid of its options"),
-    "runs": ("runs", "stores of long work: list, resume, verify, clean"),
-    "data": ("data", "real data sets: list, download, show"),
+    "runs": ("runs", "results of sweeps: list, resume, verify, clean up"),
+    "data": ("data", "real data sets: list, download, describe"),
     "explore": ("explore", "the explorer, a local web page"),
     "demo": ("demo", "a tour of all of this"),
 }

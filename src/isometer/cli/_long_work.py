@@ -23,6 +23,7 @@ _TOLD = 3  # failures that are printed whole
 _RUNNING = 3  # running cells that are named
 
 __all__ = [
+    "EXECUTION",
     "DaskAddress",
     "Workers",
     "cells_bar",
@@ -33,10 +34,20 @@ __all__ = [
     "tell_failures",
 ]
 
-Workers = Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; as many as cores by default.")]
+EXECUTION = "Execution"
+"""The panel of options that say where long work runs."""
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", metavar="N", help="Number of processes; one per core by default.", rich_help_panel=EXECUTION
+    ),
+]
 """The option `--workers` of commands that do long work."""
 DaskAddress = Annotated[
-    str | None, typer.Option("--dask", metavar="ADDRESS", help="A Dask cluster: tcp://host:port, or local.")
+    str | None,
+    typer.Option(
+        "--dask", metavar="ADDRESS", help="Dask cluster: tcp://host:port, or local.", rich_help_panel=EXECUTION
+    ),
 ]
 """The option `--dask` of commands that do long work."""
 

@@ -27,7 +27,7 @@ class ModelKernelOptions:
         typer.Option(
             "--since",
             metavar="FILE",
-            help="An earlier checkpoint of the --model: how far the kernel moved from there, by layer.",
+            help="Earlier checkpoint of the --model; shows how far the kernel has moved since, by layer.",
             rich_help_panel=MODEL,
         ),
     ] = None
@@ -35,7 +35,7 @@ class ModelKernelOptions:
         bool,
         typer.Option(
             "--limit",
-            help="Also the distance to the kernel of the --model's architecture at infinite width.",
+            help="Also compute the distance to the kernel of the --model's architecture at infinite width.",
             rich_help_panel=MODEL,
         ),
     ] = False
@@ -44,7 +44,7 @@ class ModelKernelOptions:
         typer.Option(
             "--sketch",
             metavar="K",
-            help="K random combinations of the --model's outputs instead of all of them, with an error estimate.",
+            help="Use K random combinations of the --model's outputs instead of all of them, with an error estimate.",
             rich_help_panel=MODEL,
         ),
     ] = None
@@ -59,7 +59,7 @@ class ModelKernelOptions:
         typer.Option(
             "--site",
             metavar="MODULE",
-            help="With --kind nngp: of this module's output; of what the last linear layer reads by default.",
+            help="With --kind nngp: the kernel of this module's output; by default, of the last linear layer's input.",
             rich_help_panel=MODEL,
         ),
     ] = None
@@ -69,9 +69,9 @@ class ModelKernelOptions:
         """Arguments of `empirical_kernel`."""
         if kind == "nngp" and (self.sketch is not None or self.limit):
             option = "--sketch" if self.sketch is not None else "--limit"
-            raise IsometerError(f"{option} is about the tangent kernel; expected --kind ntk — drop one of them")
+            raise IsometerError(f"{option} applies to the tangent kernel; expected --kind ntk — drop one of them")
         if kind == "ntk" and self.site is not None:
-            raise IsometerError("--site is about the conjugate kernel; expected --kind nngp — add that")
+            raise IsometerError("--site applies to the conjugate kernel; expected --kind nngp — add it")
         found: dict[str, Any] = {}
         if self.sketch is not None:
             found |= {"method": "sketch", "vectors": self.sketch}

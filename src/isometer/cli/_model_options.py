@@ -50,7 +50,9 @@ class ModelOptions:
     ] = None
     evaluate: Annotated[
         bool,
-        typer.Option("--eval", help="The --model in evaluation mode instead of training mode.", rich_help_panel=MODEL),
+        typer.Option(
+            "--eval", help="Put the --model into evaluation mode instead of training mode.", rich_help_panel=MODEL
+        ),
     ] = False
     given: frozenset[str] = field(default=frozenset())
 
@@ -71,7 +73,7 @@ class ModelOptions:
             typed = [f"--{name}" for name, value in only_models.items() if value not in (None, False)]
             typed += [{"evaluate": "--eval"}.get(name, f"--{name}") for name in sorted(self.given)]
             if typed:
-                raise IsometerError(f"{typed[0]} is about a --model; expected one — pass --model FILE:FACTORY")
+                raise IsometerError(f"{typed[0]} applies to a --model; expected one — pass --model FILE:FACTORY")
             return False
         others = [*sorted(network.given), *(name for name, value in only_networks.items() if value is not None)]
         if others:

@@ -70,7 +70,10 @@ SpecFile = Annotated[
 Width = Annotated[int, typer.Option("--width", metavar="D", help="Features per layer.", rich_help_panel=NETWORK)]
 Depth = Annotated[int, typer.Option("--depth", metavar="L", help="Number of layers.", rich_help_panel=NETWORK)]
 ActivationText = Annotated[
-    str, typer.Option("--activation", metavar="A", help="As for `isometer explain`.", rich_help_panel=NETWORK)
+    str,
+    typer.Option(
+        "--activation", metavar="A", help="Name or expression, as for `isometer explain`.", rich_help_panel=NETWORK
+    ),
 ]
 NormName = Annotated[
     str,
@@ -84,7 +87,8 @@ PositionOption = Annotated[
     PositionChoice,
     typer.Option(
         "--norm-position",
-        help="Of the norm relative to the activation: pre is dense > norm > act, post is dense > act > norm. With "
+        help="Position of the norm relative to the activation: pre is dense > norm > act, post is dense > act > norm. "
+        "With "
         "--gamma it is inside the branch, residual(norm > act > dense) or residual(act > norm > dense); sum puts it "
         "after the addition, residual(act > dense) > norm.",
         rich_help_panel=NETWORK,
@@ -104,7 +108,7 @@ Gamma = Annotated[
     typer.Option(
         "--gamma",
         metavar="G",
-        help="Strength of the branch beside a skip connection; inf: no skip.",
+        help="Strength of the branch beside a skip connection; inf means no skip.",
         rich_help_panel=NETWORK,
     ),
 ]
@@ -134,7 +138,12 @@ Source = Annotated[
 ]
 BatchSize = Annotated[
     int | None,
-    typer.Option("--batch", metavar="N", help="Samples in the batch; 10, or all of a file.", rich_help_panel=INPUT),
+    typer.Option(
+        "--batch",
+        metavar="N",
+        help="Samples in the batch; by default 10, or all samples of a file.",
+        rich_help_panel=INPUT,
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="S", help="Seed of weights and input.", rich_help_panel=INPUT)]
 Runs = Annotated[int, typer.Option("--runs", metavar="R", help="Independent networks.", rich_help_panel=MEASUREMENT)]
@@ -143,7 +152,8 @@ MetricNames = Annotated[
     typer.Option(
         "--metric",
         metavar="M",
-        help=f"Repeat it, or put commas between several; the common ones by default. {', '.join(names(*SIMULATED))}; "
+        help="Metrics to measure: repeat the option, or separate them by commas; the common ones by default. "
+        f"{', '.join(names(*SIMULATED))}; "
         f"of sequences {', '.join(SEQUENCE_METRICS)}.",
         rich_help_panel=MEASUREMENT,
     ),
@@ -151,16 +161,18 @@ MetricNames = Annotated[
 Backward = Annotated[
     bool, typer.Option("--backward", help="Also measure gradients, by a backward pass.", rich_help_panel=MEASUREMENT)
 ]
-Loss = Annotated[LossChoice, typer.Option("--loss", help="What the gradients are of.", rich_help_panel=MEASUREMENT)]
+Loss = Annotated[
+    LossChoice, typer.Option("--loss", help="Loss whose gradients are measured.", rich_help_panel=MEASUREMENT)
+]
 Site = Annotated[
     SiteChoice,
-    typer.Option("--at", help="Measure after the layer, or before its activation.", rich_help_panel=MEASUREMENT),
+    typer.Option("--at", help="Measure after each layer, or before its activation.", rich_help_panel=MEASUREMENT),
 ]
 EngineOption = Annotated[
     EngineChoice,
     typer.Option(
         "--engine",
-        help="gram draws no weight matrix (fast, exact in law); dense draws it.",
+        help="gram draws no weight matrices (fast, exact in law); dense draws them.",
         rich_help_panel=MEASUREMENT,
     ),
 ]
@@ -295,7 +307,7 @@ class InputOptions:
             low = -1.0 / max(n - 1, 1)
             raise IsometerError(
                 f"input is {self.source!r}; expected a cosine that {n} samples can have, from {low:.4g} to 1 — "
-                "cosine:0.5, say"
+                "cosine:0.5, for example"
             )
         return np.full((n, n), cosine) + (1.0 - cosine) * np.eye(n)
 
@@ -306,8 +318,8 @@ class InputOptions:
         if self.is_wide:
             cosine = self.source.removeprefix(WIDE)
             raise IsometerError(
-                f"{self.source} has infinitely many features, which only theory can do with; expected a batch — "
-                f"correlated:{cosine}, say"
+                f"{self.source} has infinitely many features, which only theory can handle; expected a batch — "
+                f"correlated:{cosine}, for example"
             )
         known = self.batch if self.batch is not None or is_file(self.source) else 10
         return make_batch(self.source, known, None if is_file(self.source) else features, seed=self.seed)
@@ -455,7 +467,9 @@ def gain_from(text: str | None) -> Any:
     try:
         return float(text)
     except ValueError:
-        raise IsometerError(f"gain is {text!r}; expected a number or 'forward' — pass --gain 1.414, say") from None
+        raise IsometerError(
+            f"gain is {text!r}; expected a number or 'forward' — pass --gain 1.414, for example"
+        ) from None
 
 
 def tell(words: str) -> None:

@@ -17,6 +17,7 @@ from isometer.cli._threads import MOST, OPTION
 from isometer.serialize import json_text
 
 __all__ = [
+    "CHOICE",
     "INPUT",
     "LIMITS",
     "MEASUREMENT",
@@ -41,6 +42,7 @@ __all__ = [
 
 NETWORK, MODEL, INPUT, MEASUREMENT = "Network", "Model", "Input", "Measurement"
 OUTPUT, LIMITS = "Output", "Limits"
+CHOICE = "Choice"
 """Panels of the help."""
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.", rich_help_panel=OUTPUT)]
 Plot = Annotated[
@@ -52,7 +54,7 @@ Memory = Annotated[
     typer.Option(
         "--memory",
         metavar="SIZE",
-        help="Memory that may be used, such as 4GiB; 2GiB by default.",
+        help="Memory limit, such as 4GiB; 2GiB by default.",
         rich_help_panel=LIMITS,
     ),
 ]
@@ -62,7 +64,7 @@ Time = Annotated[
     typer.Option(
         "--time",
         metavar="TIME",
-        help="Time that may be taken, such as 3h; an hour by default.",
+        help="Time limit, such as 3h; an hour by default.",
         rich_help_panel=LIMITS,
     ),
 ]
@@ -74,7 +76,7 @@ Threads = Annotated[
         metavar="N",
         min=1,
         max=MOST,
-        help="Threads that compute; 1, or for large work all idle cores, unless given.",
+        help="Number of threads; by default 1, or all idle cores for large work.",
         rich_help_panel=LIMITS,
     ),
 ]

@@ -35,7 +35,7 @@ def token_phase(
     if x is None or y is None or network.network is None:
         raise IsometerError(
             "a diagram of a transformer takes --network, --x and --y; expected all three — --network "
-            "'gpt(blocks=24)' --x qk_gain=0.1:10 --y branch=0:1, say"
+            "'gpt(blocks=24)' --x qk_gain=0.1:10 --y branch=0:1, for example"
         )
     check_folders(plot)
     across, along = read_axis(x, points), read_axis(y, points)
@@ -86,7 +86,7 @@ def _middle(axis: PresetAxis) -> float:
 def transformer(network: NetworkOptions) -> Spec:
     """The network of a question about tokens, with attention in full."""
     if network.network is None:
-        raise IsometerError("the question is about transformers; expected --network — 'gpt(blocks=12)', say")
+        raise IsometerError("this applies to transformers; expected --network — 'gpt(blocks=12)', for example")
     network.check_alone()
     return network_from(_in_full(network.network), network.width)
 
@@ -97,7 +97,9 @@ def token_start(data: InputOptions) -> float:
         return 0.0
     if data.is_wide:
         return float(data.gram()[0, 1])
-    raise IsometerError(f"the input is {data.source}; expected tokens of one cosine — pass --input cosine:0.5, say")
+    raise IsometerError(
+        f"the input is {data.source}; expected tokens of one cosine — pass --input cosine:0.5, for example"
+    )
 
 
 def _in_full(text: str) -> str:
@@ -106,5 +108,5 @@ def _in_full(text: str) -> str:
 
     found = in_full(text)
     if found != text:
-        tell("tokens are taken as exchangeable, so attention is in full: causal=False")
+        tell("tokens are treated as exchangeable, so attention is not causal: causal=False")
     return found

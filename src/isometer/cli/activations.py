@@ -23,12 +23,18 @@ Start = Annotated[
     typer.Option(
         "--cosine",
         metavar="C",
-        help="Also follow two inputs of unit mean square from this cosine, as cosine:C elsewhere.",
+        help="Also follow two inputs of unit mean square that start at this cosine.",
     ),
 ]
 Depth = Annotated[
     int | None,
-    typer.Option("--depth", metavar="L", min=0, help="To this depth; 50, or that of the network.", show_default=False),
+    typer.Option(
+        "--depth",
+        metavar="L",
+        min=0,
+        help="Follow them to this depth; by default 50, or the depth of the network.",
+        show_default=False,
+    ),
 ]
 
 
@@ -50,7 +56,7 @@ def explain(
 ) -> None:
     """Everything about one activation: moments, gains, kernel map, fixed point, and its fate in a deep network.
 
-    The layer around it is that of the options, as in every command. --network takes any network instead; of one that
+    The options describe the layer around it, as in every command. --network takes any network instead; of one that
     is not a layer repeated the card says what it does to two inputs.
 
     Examples: [bold]isometer explain relu[/], [bold]isometer explain 'x * sigmoid(2*x)' --plot card.png[/],
@@ -61,7 +67,7 @@ def explain(
 
     if (activation is None) == (network is None):
         came = "neither" if network is None else "both"
-        raise IsometerError(f"expected an activation or --network, got {came} — isometer explain relu, say")
+        raise IsometerError(f"expected an activation or --network, got {came} — isometer explain relu, for example")
     if network is not None:
         layer.check_alone()
     with status("analysing"):
@@ -122,12 +128,12 @@ def keywords(layer: LayerOptions) -> dict[str, Any]:
 @app.command()
 @takes_options
 def compare(
-    activations: Annotated[list[str], typer.Argument(help="Two or more activations, as for `explain`.")],
+    activations: Annotated[list[str], typer.Argument(help="Two or more activations, as for `isometer explain`.")],
     layer: LayerOptions,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
-    """Several activations side by side, in one table and one picture.
+    """Compare several activations in one table and one picture.
 
     Example: [bold]isometer compare relu gelu tanh 'normalized(relu)' --plot compare.png[/]
     """
@@ -160,7 +166,10 @@ def compare(
 
 @app.command()
 def activations(as_json: Json = False) -> None:
-    """The built-in activations with their formulas, gains and what depth does to cosines."""
+    """List the built-in activations: formula, gain, and what depth does to cosines.
+
+    Example: [bold]isometer activations[/]
+    """
     from isometer.report._cards import print_registry, registry_rows
 
     with status("analysing"):

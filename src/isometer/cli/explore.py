@@ -18,21 +18,23 @@ def explore(
         typer.Option(
             "--host",
             metavar="ADDRESS",
-            help="Address to listen on; others than this machine's own loopback let anyone on the network use the "
-            "page.",
+            help="Address to listen on. Any address but loopback lets everyone on the network use the page.",
         ),
     ] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option("--port", metavar="P", min=0, max=65535, help="Port; the first free one from 8050 on.")
+        int | None,
+        typer.Option("--port", metavar="P", min=0, max=65535, help="Port; by default the first free one from 8050."),
     ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page.")] = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
     gallery: Annotated[
         Path | None,
-        typer.Option("--gallery", metavar="DIR", help="Figures that `isometer reproduce` made; ./gallery if there."),
+        typer.Option(
+            "--gallery", metavar="DIR", help="Figures that `isometer reproduce` made; ./gallery if it exists."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Open the explorer: see what activations and depth do, browse doctor's reports, claims and figures.
+    """Open the explorer: guided experiments, activations, depth, doctor's reports, claims and figures.
 
     The page is served to this machine only, unless you pass --host, and works offline. Ctrl-C ends it.
 

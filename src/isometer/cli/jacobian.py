@@ -27,7 +27,7 @@ def jacobian(
         typer.Option(
             "--from",
             metavar="MODULE",
-            help="By the output of this module; the input by default.",
+            help="Differentiate by the output of this module; the input by default.",
             rich_help_panel=MODEL,
         ),
     ] = None,
@@ -36,7 +36,7 @@ def jacobian(
         typer.Option(
             "--to",
             metavar="MODULE",
-            help="Of the output of this module; the model's by default.",
+            help="Differentiate the output of this module; the model's output by default.",
             rich_help_panel=MODEL,
         ),
     ] = None,

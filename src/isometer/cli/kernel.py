@@ -61,15 +61,13 @@ def kernel(
     more: ModelKernelOptions,
     depths: Annotated[
         list[str] | None,
-        typer.Option(
-            "--depths", metavar="1,2,4,…", help="Several depths: the whole curve.", rich_help_panel=MEASUREMENT
-        ),
+        typer.Option("--depths", metavar="1,2,4,…", help="Several depths, for a curve.", rich_help_panel=MEASUREMENT),
     ] = None,
     kind: Annotated[
         KindChoice | None,
         typer.Option(
             "--kind",
-            help="nngp: the top layer's kernel; ntk: all weights trained. nngp, of a --model ntk, by default.",
+            help="nngp: the kernel of the top layer; ntk: all weights are trained. Default: nngp, or ntk with --model.",
             rich_help_panel=MEASUREMENT,
         ),
     ] = None,
@@ -176,14 +174,14 @@ def _depths(network: NetworkOptions, depths: list[str] | None) -> list[int | Non
     if not depths:
         return [None if network.brings_its_own else network.depth]
     if "depth" in network.given:
-        raise IsometerError("give either --depth L or --depths 1,2,4,…, not both")
+        raise IsometerError("--depth and --depths were both given; expected one — drop the other")
     try:
         found = sorted(set(map(int, listed(depths))))
     except ValueError:
         found = []
     if not found:
         raise IsometerError(
-            f"--depths takes whole numbers with commas between them; got {','.join(depths)[:60]!r} — 1,2,4, say"
+            f"--depths takes whole numbers with commas between them; got {','.join(depths)[:60]!r} — 1,2,4, for example"
         )
     return [*found]
 

@@ -24,7 +24,7 @@ def phase(
     data: InputOptions,
     weight_limit: Annotated[
         float | None,
-        typer.Option("--weight-limit", metavar="V", help="Largest σ_w²; by default four times the edge's."),
+        typer.Option("--weight-limit", metavar="V", help="Largest σ_w²; by default four times that of the edge."),
     ] = None,
     bias_limit: Annotated[float, typer.Option("--bias-limit", metavar="V", help="Largest σ_b².")] = 0.5,
     x: Annotated[
@@ -32,7 +32,8 @@ def phase(
         typer.Option(
             "--x",
             metavar="NAME=LOW:HIGH",
-            help="With --y: the plane of two numbers of any network: gain (or sigma_w), gamma (scale), bias_variance "
+            help="One axis of a diagram over two numbers of any network: gain (or sigma_w), gamma (scale), "
+            "bias_variance "
             "(its root is sigma_b), activation_gain (alpha); of a transformer, keywords of its preset, or qk_gain, "
             "branch, skip, mlp_gain, blocks, tokens.",
         ),
@@ -40,7 +41,9 @@ def phase(
     y: Annotated[str | None, typer.Option("--y", metavar="NAME=LOW:HIGH", help="The other axis.")] = None,
     points: Annotated[
         int | None,
-        typer.Option("--points", metavar="N", help="Along each of --x and --y: 13, of a transformer 60, by default."),
+        typer.Option(
+            "--points", metavar="N", help="Points along each of --x and --y; by default 13, or 60 for a transformer."
+        ),
     ] = None,
     plot: Plot = None,
     as_json: Json = False,
@@ -91,7 +94,7 @@ def phase(
         if diagram is None or layer is None:
             raise IsometerError(
                 "--plot draws the plane of dense > act, and here is a norm or a skip; expected the two numbers to draw "
-                "— add --x gain=0.5:2 --y gamma=0.1:1, say"
+                "— add --x gain=0.5:2 --y gamma=0.1:1, for example"
             )
         from isometer.report._kernels import phase_picture
         from isometer.report._pictures import save_figure

@@ -61,7 +61,7 @@ def regress(
     data: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help="A data set of `isometer data list`, prepared as you like: cifar10, digits:scale=norm."
+            metavar="DATA", help="Data set from `isometer data list`, with options: cifar10, digits:scale=norm."
         ),
     ],
     network: Annotated[
@@ -69,36 +69,42 @@ def regress(
         typer.Option(
             "--network",
             metavar="FILE|TEXT",
-            help="A JSON file or an expression; without input(…) it gets the images.",
+            help="JSON file or expression; reads the images unless it begins with input(…).",
             rich_help_panel=NETWORK,
         ),
     ] = _DEFAULT,
     train: Annotated[
-        int, typer.Option("--train", metavar="N", help="Images to fit, balanced.", rich_help_panel=INPUT)
+        int,
+        typer.Option("--train", metavar="N", help="Training images, the same number per class.", rich_help_panel=INPUT),
     ] = 1000,
-    test: Annotated[int, typer.Option("--test", metavar="N", help="Images to predict.", rich_help_panel=INPUT)] = 1000,
+    test: Annotated[int, typer.Option("--test", metavar="N", help="Test images.", rich_help_panel=INPUT)] = 1000,
     draws: Annotated[
-        int, typer.Option("--draws", metavar="N", min=1, help="Draws of both.", rich_help_panel=INPUT)
+        int,
+        typer.Option(
+            "--draws", metavar="N", min=1, help="Independent draws of training and test images.", rich_help_panel=INPUT
+        ),
     ] = 1,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="S", min=0, help="Of the first draw.", rich_help_panel=INPUT)
+        int, typer.Option("--seed", metavar="S", min=0, help="Seed of the first draw.", rich_help_panel=INPUT)
     ] = 0,
     kind: Annotated[
-        KernelChoice, typer.Option("--kind", help="Of the kernel.", rich_help_panel=MEASUREMENT)
+        KernelChoice, typer.Option("--kind", help="Which kernel.", rich_help_panel=MEASUREMENT)
     ] = KernelChoice.both,
     ridge: Annotated[
         list[str] | None,
         typer.Option(
             "--ridge",
             metavar="R,R,…",
-            help="In units of the mean of the kernel's diagonal; of several, leave-one-out accuracy chooses. 1e-7 to "
+            help="Ridge, in units of the kernel's mean diagonal; of several, leave-one-out accuracy chooses. 1e-7 to "
             "100 by default.",
             rich_help_panel=MEASUREMENT,
         ),
     ] = None,
     precision: Annotated[
         PrecisionChoice,
-        typer.Option("--precision", help="Of kernels; float32 takes half the time.", rich_help_panel=MEASUREMENT),
+        typer.Option(
+            "--precision", help="Precision of the kernels; float32 takes half the time.", rich_help_panel=MEASUREMENT
+        ),
     ] = PrecisionChoice.float64,
     block: Annotated[
         int | None,
@@ -106,13 +112,13 @@ def regress(
             "--block",
             metavar="N",
             min=1,
-            help="Samples along a side of a block; blocks of about 20 s by default.",
+            help="Samples per side of a block; by default, a block takes about 20 s.",
             rich_help_panel=LIMITS,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Where the blocks go; runs/… by default.", rich_help_panel=OUTPUT),
+        typer.Option("--out", metavar="DIR", help="Folder for the blocks; runs/… by default.", rich_help_panel=OUTPUT),
     ] = None,
     workers: Workers = None,
     dask: DaskAddress = None,
@@ -122,8 +128,8 @@ def regress(
 ) -> None:
     """Classify images by kernel regression: NNGP and NTK of an infinitely wide network, accuracy on test images.
 
-    Kernels are computed in blocks. The same command goes on where it was interrupted. A convolutional network that ends
-    with flatten costs positions × pairs of images; one that pools costs positions² × pairs.
+    Kernels are computed in blocks; repeat the command to resume after an interruption. A convolutional network that
+    ends with flatten costs positions × pairs of images; one that pools costs positions² × pairs.
 
     Examples: [bold]isometer regress digits --network "repeat(dense(gain=2**0.5) > act('relu'), 3) > dense(1)"[/],
     [bold]isometer regress cifar10 --train 2000 --test 1000 --out runs/cifar[/],
@@ -193,7 +199,7 @@ def _draw(plan: DataSetRegression, seed: int, store: Store, workers: int | None,
     from isometer.run import results, run
 
     job = plan.job(seed)
-    again = "blocks that were finished are kept; go on with the same command"
+    again = "finished blocks are kept; repeat the command to resume"
     try:
         with keeps(again), cells_display() as observer:
             outcome = run(job, store, name=f"draw-{seed}", workers=workers, dask=dask, observer=observer)
@@ -227,12 +233,12 @@ def _show(document: dict[str, Any], folder: Path) -> None:
     best = max(document["kinds"], key=lambda kind: document["kinds"][kind]["accuracy"])
     first = document["kinds"][best]
     page.print(
-        f"[bold]→ {100 * first['accuracy']:.1f} % of {document['test']} test images are right with the "
-        f"{best.upper()} of {document['train']} training images of {document['data']}.[/]",
+        f"[bold]→ {100 * first['accuracy']:.1f} % of {document['test']} test images are classified "
+        f"correctly with the {best.upper()} of {document['train']} training images of {document['data']}.[/]",
         highlight=False,
     )
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in ("kernel", "draw", "test accuracy", "left one out", "ridge"):
+    for column in ("kernel", "draw", "test accuracy", "leave-one-out", "ridge"):
         table.add_column(column, justify="left" if column == "kernel" else "right")
     for kind, numbers in document["kinds"].items():
         for at, draw in enumerate(document["draws"]):
@@ -245,8 +251,8 @@ def _show(document: dict[str, Any], folder: Path) -> None:
         table.add_row(kind, "all", f"{100 * numbers['accuracy']:.1f}{spread} %", "", "")
     page.print(table)
     page.print(
-        f"The number of test images makes one draw uncertain by {100 * first['error_of_a_draw']:.1f} points (standard "
-        f"deviation). Blocks are in {folder}.",
+        f"With this number of test images, one draw has a standard error of {100 * first['error_of_a_draw']:.1f} "
+        f"points. The blocks are in {folder}.",
         highlight=False,
     )
-    next_step(page, "the same with --draws 5: the spread over training images")
+    next_step(page, "the same with --draws 5, for the spread over training images")

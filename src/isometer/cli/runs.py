@@ -11,14 +11,16 @@ from rich.table import Table
 
 from isometer.cli._application import CommandGroup
 from isometer.cli._long_work import DaskAddress, Workers, tell_failures
-from isometer.cli._shared import Json, app, console, emit, next_step, status
+from isometer.cli._shared import CHOICE, Json, app, console, emit, next_step, status
 from isometer.cli.sweep import execute
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from isometer.run import FileReport, Store
 
-runs_app = CommandGroup(help="Stores of long work: look, resume, tidy up.")
+runs_app = CommandGroup(help="Results of sweeps: list, resume, verify, clean up.")
 app.add_typer(runs_app, name="runs")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a sweep.")]
@@ -52,10 +54,10 @@ def _standing(store: Store, name: str) -> dict[str, Any]:
 
 @runs_app.command("list")
 def list_runs(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to look, two levels down.")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to search, two levels deep.")] = Path("runs"),
     as_json: Json = False,
 ) -> None:
-    """The stores in a folder and how far their jobs are.
+    """List the stores in a folder, with the progress of their jobs.
 
     Example: [bold]isometer runs list[/]
     """
@@ -75,7 +77,7 @@ def list_runs(
         table.add_column(column, justify="right" if column in ("done", "failed") else "left", overflow="fold")
     for row in rows:
         grid = " × ".join(f"{axis} {size}" for axis, size in row["grid"].items())
-        state = "code changed" if not row["current"] else "complete" if row["missing"] == 0 else "resume it"
+        state = "code changed" if not row["current"] else "complete" if row["missing"] == 0 else "incomplete"
         done = "?" if row["done"] is None else f"{row['done']}/{row['cells']}"
         table.add_row(row["folder"], row["target"], grid, done, str(row["failed"] or ""), state)
     page = console()
@@ -85,7 +87,7 @@ def list_runs(
 
 @runs_app.command()
 def show(folder: Folder, as_json: Json = False) -> None:
-    """One store: its jobs, grid, versions and the cells that failed, with configuration and traceback.
+    """Show one store: jobs, grid, versions, and failed cells with configuration and traceback.
 
     Example: [bold]isometer runs show runs/mine[/]
     """
@@ -117,7 +119,7 @@ def show(folder: Folder, as_json: Json = False) -> None:
         page.print(f"  with {options or 'no further options'}", highlight=False, markup=False, emoji=False)
         page.print(f"  {row['done']} of {row['cells']} cells done, {row['failed']} failed; code {row['code']}")
         if not row["current"]:
-            page.print("  [yellow]the code has changed since: `resume` computes the cells again[/]")
+            page.print("  [yellow]the code has changed since; `resume` recomputes the cells[/]")
     tell_failures(failures)
     whole = all(row["current"] and not row["missing"] for row in rows)
     next_step(page, f"isometer runs {'verify' if whole else 'resume'} {store.path}")
@@ -136,18 +138,20 @@ def resume(folder: Folder, workers: Workers = None, dask: DaskAddress = None, as
     if not names:
         raise StoreError(f"the store {str(folder)!r} has no job — run `isometer sweep … --out {folder}`")
     if as_json and len(names) > 1:
-        raise StoreError(f"the store has the jobs {', '.join(names)}; JSON is about one — resume without --json")
+        raise StoreError(f"the store has the jobs {', '.join(names)}; --json reports one job — resume without --json")
     for name in names:
         before = store.job_record(name)["code"]
         job = store.load_job(name)
         if before != job.code and not as_json:
-            console().print(f"the code has changed ({before} → {job.code}): cells are computed again", highlight=False)
+            console().print(f"the code has changed ({before} → {job.code}): the cells are recomputed", highlight=False)
         execute(job, store, name, workers, dask, as_json)
 
 
 @runs_app.command()
 def verify(folder: Folder, as_json: Json = False) -> None:
-    """Read every file of a store and name what is damaged, foreign, left over or made by other code; exit code 1 then.
+    """Read every file of a store and name those that are damaged, foreign, left over or made by other code.
+
+    The exit code is 1 if a file is damaged, foreign or left over.
 
     Example: [bold]isometer runs verify runs/mine[/]
     """
@@ -160,7 +164,8 @@ def verify(folder: Folder, as_json: Json = False) -> None:
     if as_json:
         emit({"folder": str(store.path), "whole": sum(r.state == "whole" for r in reports), "files": _records(reports)})
     else:
-        _print_reports(reports, f"{sum(r.state == 'whole' for r in reports)} whole cells in {store.path}")
+        page = _print_reports(reports, f"{sum(r.state == 'whole' for r in reports)} intact cells in {store.path}")
+        next_step(page, f"isometer runs {'clean' if bad else 'show'} {store.path}")
     if bad:
         raise typer.Exit(1)
 
@@ -169,12 +174,17 @@ def verify(folder: Folder, as_json: Json = False) -> None:
 def clean(
     folder: Folder,
     unused: Annotated[
-        bool, typer.Option("--unused", help="Also whole results that no job asks for: other code, earlier grids.")
+        bool,
+        typer.Option(
+            "--unused", help="Also results that no job needs: other code, earlier grids.", rich_help_panel=CHOICE
+        ),
     ] = False,
-    dry: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry: Annotated[
+        bool, typer.Option("--dry-run", help="Only list what would be removed.", rich_help_panel=CHOICE)
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove damaged cells, temporary files and locks of dead processes. Files of other programs stay.
+    """Remove damaged cells, temporary files and locks of dead processes. Files of other programs are left alone.
 
     Example: [bold]isometer runs clean runs/mine --unused --dry-run[/]
     """
@@ -186,14 +196,16 @@ def clean(
     if as_json:
         emit({"folder": str(store.path), "dry": dry, "removed": _records(gone)})
     else:
-        _print_reports(gone, f"{len(gone)} files {'would be ' if dry else ''}removed from {store.path}")
+        page = _print_reports(gone, f"{len(gone)} files {'would be ' if dry else ''}removed from {store.path}")
+        again = "clean" if dry and gone else "show"
+        next_step(page, f"isometer runs {again} {store.path}{' --unused' if unused and again == 'clean' else ''}")
 
 
 def _records(reports: list[FileReport]) -> list[dict[str, str]]:
     return [{"path": r.path, "state": r.state, "reason": r.reason} for r in reports if r.state != "whole"]
 
 
-def _print_reports(reports: list[FileReport], title: str) -> None:
+def _print_reports(reports: list[FileReport], title: str) -> Console:
     page = console()
     page.print(title, highlight=False, markup=False, emoji=False)
     for report in reports:
@@ -201,3 +213,4 @@ def _print_reports(reports: list[FileReport], title: str) -> None:
             page.print(
                 f"  {report.path}: {report.state}, {report.reason}", highlight=False, markup=False, soft_wrap=True
             )
+    return page

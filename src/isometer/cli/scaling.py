@@ -46,7 +46,7 @@ def scaling(
         typer.Argument(
             metavar="FILE:FACTORY",
             help="path/to/file.py:factory or package.module:factory, a function of width and depth (or one of them) "
-            "that gives a model. It may give (model, optimizer, batch, target) too. The file is executed.",
+            "that returns a model. It may also return (model, optimizer, batch, target). The file is executed.",
             show_default=False,
         ),
     ],
@@ -55,7 +55,7 @@ def scaling(
         typer.Option(
             "--widths",
             metavar="N,N,…",
-            help="64,128,256 by default; none to leave the width alone.",
+            help="64,128,256 by default; none keeps the width.",
             rich_help_panel=SIZES,
         ),
     ] = None,
@@ -64,7 +64,7 @@ def scaling(
         typer.Option(
             "--depths",
             metavar="L,L,…",
-            help="2,4,8 by default; none to leave the depth alone.",
+            help="2,4,8 by default; none keeps the depth.",
             rich_help_panel=SIZES,
         ),
     ] = None,
@@ -73,7 +73,7 @@ def scaling(
         typer.Option(
             "--optimizer",
             metavar="NAME",
-            help="What you train with: adam, sgd (momentum 0.9), adamw, …; that of the factory, if it gives one.",
+            help="Optimizer you train with: adam, sgd (momentum 0.9), adamw, …; the factory's own, if it returns one.",
             rich_help_panel=TRAINING,
         ),
     ] = "adam",
@@ -98,7 +98,7 @@ def scaling(
     sweep_steps: Annotated[
         int,
         typer.Option(
-            "--sweep-steps", metavar="N", help="Steps of each training of the sweep.", rich_help_panel=TRAINING
+            "--sweep-steps", metavar="N", help="Training steps for each rate of the sweep.", rich_help_panel=TRAINING
         ),
     ] = 40,
     source: Annotated[
@@ -112,19 +112,19 @@ def scaling(
         ),
     ] = "gaussian",
     batch: Annotated[
-        int, typer.Option("--batch", metavar="N", help="Samples of a data set in a batch.", rich_help_panel=INPUT)
+        int, typer.Option("--batch", metavar="N", help="Samples per batch of a data set.", rich_help_panel=INPUT)
     ] = 64,
     steps: Annotated[
         int,
         typer.Option(
             "--steps",
             metavar="N",
-            help="Steps of the optimizer, each measured; 0 for initial models alone.",
+            help="Optimizer steps, each measured; 0 measures initial models only.",
             rich_help_panel=MEASUREMENT,
         ),
     ] = 5,
     seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", help="Models of each size.", rich_help_panel=MEASUREMENT)
+        int, typer.Option("--seeds", metavar="N", help="Number of models of each size.", rich_help_panel=MEASUREMENT)
     ] = 3,
     aim: Annotated[
         str | None,
@@ -212,7 +212,7 @@ def _numbers(option: str, values: list[str] | None, kind: type, example: str) ->
         what = "whole numbers" if kind is int else "numbers"
         raise IsometerError(
             f"{option} takes {what} with commas between them, or none; got {','.join(values)[:60]!r} — {option} "
-            f"{example}, say"
+            f"{example}, for example"
         ) from None
 
 
@@ -251,7 +251,7 @@ def _show(check: ScalingCheck, target: str, code: Path | None, plot: Path | None
     if check.scales is None:
         next_step(page, "the same with more --seeds, or with larger --widths and --depths")
     elif check.code:
-        next_step(page, "use scaled_groups in the factory, give (model, optimizer) back, and run this again")
+        next_step(page, "use scaled_groups in the factory, return (model, optimizer), and run this again")
     elif plot is None:
         next_step(page, "the same with --plot scaling.png")
     else:

@@ -40,7 +40,7 @@ def simulate(
     """Simulate a random network of finite width: what happens to a batch, layer by layer, with 95 % intervals.
 
     A layer is dense > norm > act, or dense > act > norm with --norm-position post; with --gamma G it is
-    residual(norm > act > dense, G). --network says any other network.
+    residual(norm > act > dense, G). --network describes any other network.
 
     Examples: [bold]isometer simulate --depth 100 --norm batch[/],
     [bold]isometer simulate --network 'preln_mlp(width=64, blocks=12)'[/],

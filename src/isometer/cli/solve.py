@@ -33,7 +33,7 @@ class UnknownChoice(StrEnum):
 
 
 _NAMES = {"bias-variance": "bias_variance", "activation-scale": "activation_gain", "qk-gain": "qk_gain"}
-DEPTH, EDGE, TRANSFORMERS, CHECK = "A depth", "A number at the edge", "Transformers", "Check by simulation"
+DEPTH, EDGE, TRANSFORMERS, CHECK = "Depth", "Edge of chaos", "Transformers", "Check by simulation"
 _OF_TOKENS = ("skip", "branch", "qk-gain", "deepnorm")
 
 
@@ -42,7 +42,7 @@ _OF_TOKENS = ("skip", "branch", "qk-gain", "deepnorm")
 def solve(
     unknown: Annotated[
         UnknownChoice,
-        typer.Argument(help="What to solve for: depth, a number at the edge of chaos, or one of a transformer."),
+        typer.Argument(metavar="UNKNOWN", help=f"What to solve for: {', '.join(UnknownChoice)}.", show_choices=False),
     ],
     network: NetworkOptions,
     data: InputOptions,
@@ -51,19 +51,19 @@ def solve(
         typer.Option(
             "--condition",
             metavar="C",
-            help="The least at which the condition number is at most C.",
+            help="Least depth with a condition number of at most C.",
             rich_help_panel=DEPTH,
         ),
     ] = None,
     kind: Annotated[
-        KindChoice, typer.Option("--kind", help="Of the kernel of --condition.", rich_help_panel=DEPTH)
+        KindChoice, typer.Option("--kind", help="Kernel whose condition number counts.", rich_help_panel=DEPTH)
     ] = KindChoice.nngp,
     cosines: Annotated[
         str | None,
         typer.Option(
             "--cosines",
             metavar="LOW:HIGH",
-            help="The largest that keeps all cosines in this band.",
+            help="Largest depth that keeps all cosines in this band.",
             rich_help_panel=DEPTH,
         ),
     ] = None,
@@ -72,7 +72,7 @@ def solve(
         typer.Option(
             "--gradients",
             metavar="LOW:HIGH",
-            help="The largest that keeps the gradient at the input over that at the output in this band.",
+            help="Largest depth that keeps the ratio of input to output gradient in this band.",
             rich_help_panel=DEPTH,
         ),
     ] = None,
@@ -81,23 +81,23 @@ def solve(
         typer.Option(
             "--along",
             metavar="NAME=VALUES",
-            help="A curve over a second number: bias-variance=0.01,0.1 or =log:0.01:1:9.",
+            help="Solve along a second number: bias-variance=0.01,0.1 or =log:0.01:1:9.",
             rich_help_panel=EDGE,
         ),
     ] = None,
     between: Annotated[
         str | None,
-        typer.Option("--between", metavar="LOW:HIGH", help="Where to look for the number.", rich_help_panel=EDGE),
+        typer.Option("--between", metavar="LOW:HIGH", help="Range to search.", rich_help_panel=EDGE),
     ] = None,
     most: Annotated[
-        int, typer.Option("--most", metavar="L", help="Largest depth looked at for a band.", rich_help_panel=DEPTH)
+        int, typer.Option("--most", metavar="L", help="Largest depth to try for a band.", rich_help_panel=DEPTH)
     ] = 1000,
     token_cosine: Annotated[
         float | None,
         typer.Option(
             "--token-cosine",
             metavar="C",
-            help="The least at which the cosine of tokens reaches C.",
+            help="Least depth at which the cosine of tokens reaches C.",
             rich_help_panel=TRANSFORMERS,
         ),
     ] = None,
@@ -106,7 +106,7 @@ def solve(
         typer.Option(
             "--entropy",
             metavar="SHARE",
-            help="qk-gain: at this share of the largest entropy; 0.1 unless given.",
+            help="qk-gain: where entropy falls to this share of its maximum; 0.1 by default.",
             rich_help_panel=TRANSFORMERS,
         ),
     ] = None,
@@ -120,23 +120,26 @@ def solve(
         ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Simulate the answer at finite width as well.", rich_help_panel=CHECK)
+        bool, typer.Option("--check", help="Also simulate the answer at finite width.", rich_help_panel=CHECK)
     ] = False,
     check_width: Annotated[
         int, typer.Option("--check-width", metavar="D", help="Width of that simulation.", rich_help_panel=CHECK)
     ] = 512,
     check_runs: Annotated[
-        int, typer.Option("--check-runs", metavar="R", help="Networks of that simulation.", rich_help_panel=CHECK)
+        int,
+        typer.Option("--check-runs", metavar="R", help="Number of networks in that simulation.", rich_help_panel=CHECK),
     ] = 16,
     memory: Memory = None,
     time: Time = None,
     as_json: Json = False,
 ) -> None:
-    """The depth, gain, skip strength, bias or activation scale at which a network does what you ask for.
+    """Find the depth, gain, skip strength, bias or activation scale that gives a network a property you choose.
 
-    A depth needs --condition, --cosines, --gradients or --token-cosine. Gain, gamma, bias and activation scale are
-    solved for the edge of chaos, χ = 1; with --along they are a curve. Of transformers: skip and branch where tokens
-    neither part nor merge, or for --update; qk-gain where the entropy of attention collapses; deepnorm, its α and β.
+    depth needs --condition, --cosines, --gradients or --token-cosine. gain, gamma, bias-variance and
+    activation-scale are solved for the edge of chaos, χ = 1; --along gives a curve.
+
+    For transformers: skip and branch are solved for tokens that neither separate nor merge, or for --update; qk-gain
+    for the point where the entropy of attention collapses; deepnorm gives its α and β.
 
     Examples: [bold]isometer solve depth --condition 2 --activation 'unit(tanh)' --input data:mnist:scale=norm[/],
     [bold]isometer solve depth --cosines 0:0.95 --input correlated:0.5[/],
@@ -155,7 +158,7 @@ def solve(
             _show(answer_to(name, spec, cosine=cosine, between=between_, check=check, **asked, **checking), as_json)
         return
     if entropy is not None or update is not None:
-        raise IsometerError(f"--entropy and --update are about transformers, not {unknown.value}; drop them")
+        raise IsometerError(f"--entropy and --update apply to transformers, not to {unknown.value} — drop them")
     with allowing(memory, time), status("solving"):
         inputs, gram = _inputs(network, data, kernel=condition is not None, needed=unknown is UnknownChoice.depth)
         features = network.width if inputs is None else inputs.shape[-1]
@@ -203,7 +206,9 @@ def _band(text: str, option: str) -> tuple[float, float]:
     try:
         low, high = map(float, parts)
     except ValueError:
-        raise IsometerError(f"{option} is {text!r}; expected two numbers with a colon between — 0.1:0.9, say") from None
+        raise IsometerError(
+            f"{option} is {text!r}; expected two numbers with a colon between them — for example 0.1:0.9"
+        ) from None
     return low, high
 
 
@@ -218,4 +223,4 @@ def _curve(text: str) -> Any:
     try:
         return {_NAMES.get(typed.replace("_", "-"), typed): [float(value) for value in values]}
     except ValueError:
-        raise IsometerError(f"--along is {text!r}; expected numbers — bias-variance=0.01,0.1, say") from None
+        raise IsometerError(f"--along is {text!r}; expected numbers — for example bias-variance=0.01,0.1") from None

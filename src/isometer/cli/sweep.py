@@ -14,7 +14,7 @@ from isometer.cli._application import CommandGroup
 from isometer.cli._interruption import INTERRUPTED, keeps, tell_interruption
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, duration, tell_failures
 from isometer.cli._network import SHORT, says_width
-from isometer.cli._shared import Json, Memory, Time, allowing, app, console, emit, next_step, tell_file
+from isometer.cli._shared import OUTPUT, Json, Memory, Time, allowing, app, console, emit, next_step, tell_file
 from isometer.cli._targets import TARGETS, SweepTarget, converted
 from isometer.errors import IsometerError
 
@@ -24,18 +24,28 @@ if TYPE_CHECKING:
 
 JOB = "sweep"  # the name of the job of a sweep in its store
 
+GRID = "Grid"
+"""The panel of the help."""
 Out = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="Where the cells and the result go; runs/… by default.")
+    Path | None,
+    typer.Option(
+        "--out", metavar="DIR", help="Folder for cells and result; runs/… by default.", rich_help_panel=OUTPUT
+    ),
 ]
 Grid = Annotated[
     list[str] | None,
-    typer.Option("--grid", metavar="NAME=VALUES", help="An axis: width=64,128 or depth=10:50:10 or width=log:8:512:7."),
+    typer.Option(
+        "--grid",
+        metavar="NAME=VALUES",
+        help="One axis: width=64,128 or depth=10:50:10 or width=log:8:512:7.",
+        rich_help_panel=GRID,
+    ),
 ]
-MoreAxes = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUES]...", help="Further axes of the grid.")]
+MoreAxes = Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUES", help="More axes of the grid.")]
 
 _HELP = """Run `isometer {name}` for every point of a grid: one result over all cells, a summary and a picture.
 
-The same command goes on where it was interrupted. Cells in the folder of --out are used again when the grid changes.
+Repeat the command to resume after an interruption. A changed grid reuses the cells in the folder of --out.
 
 Example: [bold]isometer sweep {example} --workers 2 --out runs/mine[/]
 """
@@ -44,7 +54,7 @@ _EXAMPLES = {
     "kernel": "kernel --grid depth=log:1:1000:7 'activation=relu,normalized(relu)' --input x.npy",
 }
 
-sweep_app = CommandGroup(help="A command over a grid of its options.")
+sweep_app = CommandGroup(help="Run a command over a grid of its options, in parallel, resumable.")
 app.add_typer(sweep_app, name="sweep")
 
 
@@ -155,9 +165,9 @@ def execute(job: Job, store: Store, name: str, workers: int | None, dask: str | 
     """Run a job, write its result, summary and picture, and report; exit code 1 if a cell failed."""
     from isometer.run import StoreError, run
 
-    again = f"go on with: isometer runs resume {store.path}"
+    again = f"resume with: isometer runs resume {store.path}"
     try:
-        with keeps(f"cells that were finished are kept; {again}"), cells_display() as observer:
+        with keeps(f"finished cells are kept; {again}"), cells_display() as observer:
             outcome = run(job, store, name=name, workers=workers, dask=dask, observer=observer)
     except KeyboardInterrupt as problem:
         tell_interruption(f"{problem or 'no cell is lost'}; {again}")

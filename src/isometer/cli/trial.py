@@ -16,7 +16,7 @@ from rich.text import Text
 from isometer.cli._application import CommandGroup
 from isometer.cli._interruption import INTERRUPTED, keeps, tell_interruption
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, tell_failures
-from isometer.cli._shared import Json, Plot, app, console, emit, status
+from isometer.cli._shared import CHOICE, OUTPUT, Json, Plot, app, console, emit, next_step, status
 from isometer.errors import IsometerError, unknown_name
 
 if TYPE_CHECKING:
@@ -25,38 +25,64 @@ if TYPE_CHECKING:
 
 _HELP = (
     "How often the doctor is right about models it has never seen.\n\n"
-    "A family draws an architecture, a task, a size and a fault or none; training gives the truth; the doctor and some "
-    "baselines are held against it. Half of the families of the first round, by the hash of their name, and all of the "
-    "second are sealed: the doctor's findings about them are not computed until the rules are final.\n\n"
+    "A family draws an architecture, a task, a size and a fault or none; training gives the truth, with which "
+    "the doctor and some baselines are compared. Half of the families of the first round, by the hash of their name, "
+    "and all of the second are sealed: the doctor does not examine them until the rules are final.\n\n"
     "Example: [bold]isometer trial run mine --families moe-mlp,llama-like --per-family 6[/]"
 )
 trial_app = CommandGroup(help=_HELP)
 app.add_typer(trial_app, name="trial")
 
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the trial lies, or will lie.")]
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the trial.")]
 Families = Annotated[
-    str | None, typer.Option("--families", metavar="NAME,NAME", help="Only these families; all of a round by default.")
+    str | None,
+    typer.Option(
+        "--families",
+        metavar="NAME,NAME",
+        help="Only these families; all of a round by default.",
+        rich_help_panel=CHOICE,
+    ),
 ]
-PerFamily = Annotated[int, typer.Option("--per-family", metavar="N", min=1, help="Models per family.")]
+PerFamily = Annotated[
+    int,
+    typer.Option("--per-family", metavar="N", min=1, help="Models per family.", rich_help_panel=CHOICE),
+]
 Large = Annotated[
-    int, typer.Option("--large", metavar="N", min=0, help="Further models of large size, two per family.")
+    int,
+    typer.Option(
+        "--large", metavar="N", min=0, help="Additional large models, two per family.", rich_help_panel=CHOICE
+    ),
 ]
 Rounds = Annotated[
     str,
-    typer.Option("--rounds", metavar="N,N", help="Steps of training: of each of five rates, then of the best few."),
+    typer.Option(
+        "--rounds",
+        metavar="N,N",
+        help="Training steps: for each of five learning rates, then for the best few.",
+        rich_help_panel=CHOICE,
+    ),
 ]
 Round = Annotated[
     int,
-    typer.Option("--round", metavar="N", min=1, help="Whose families: 1, or 2, all of which are sealed."),
+    typer.Option(
+        "--round",
+        metavar="N",
+        min=1,
+        help="Round whose families are drawn: 1, or 2, where all are sealed.",
+        rich_help_panel=CHOICE,
+    ),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the draw.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the draw.", rich_help_panel=CHOICE)]
 EXAMINED = ("findings", "baselines", "stress", "causes", "treated")
 """What can be examined of the members of a trial, in this order."""
 
 
 @trial_app.command("families")
 def list_families(as_json: Json = False) -> None:
-    """List the families and the faults, and which families are sealed."""
+    """List the families and the faults, and which families are sealed.
+
+    Example: [bold]isometer trial families[/]
+    """
     from isometer.trial._faults import FAULTS, SIZES
     from isometer.trial._roster import families
 
@@ -79,7 +105,7 @@ def list_families(as_json: Json = False) -> None:
         )
         return
     table = Table(title="Families", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in ("family", "round", "half", "source, and faults of its own"):
+    for column in ("family", "round", "half", "source and its own faults"):
         table.add_column(column, no_wrap=column in ("family", "half"))
     for one in known.values():
         half = "sealed" if one.sealed else "development"
@@ -87,8 +113,10 @@ def list_families(as_json: Json = False) -> None:
         table.add_row(one.name, str(one.round), half, Text(own))
     page = console()
     page.print(table)
-    faults = Table(title="Faults of any family", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in ("fault", "group", "what it is"):
+    faults = Table(
+        title="Faults that any family can have", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False
+    )
+    for column in ("fault", "group", "description"):
         faults.add_column(column, no_wrap=column == "fault")
     for fault in FAULTS.values():
         faults.add_row(fault.name, fault.group, fault.about)
@@ -96,8 +124,10 @@ def list_families(as_json: Json = False) -> None:
         faults.add_row(name, "size", about)
     page.print(faults)
     sealed = sum(one.sealed for one in known.values())
-    page.print(f"{len(known)} families, {sealed} of them sealed; {len(FAULTS) + len(SIZES)} faults of any family.")
-    page.print("next: isometer trial draw FOLDER", highlight=False)
+    page.print(
+        f"{len(known)} families, {sealed} of them sealed; {len(FAULTS) + len(SIZES)} faults that any family can have."
+    )
+    next_step(page, "isometer trial draw FOLDER")
 
 
 @trial_app.command()
@@ -111,7 +141,10 @@ def draw(
     number: Round = 1,
     as_json: Json = False,
 ) -> None:
-    """Draw the models of a trial and write them down. A trial that was drawn stays as it is."""
+    """Draw the models of a trial and record them. A recorded trial is never redrawn.
+
+    Example: [bold]isometer trial draw mine --families moe-mlp,llama-like --per-family 6[/]
+    """
     members = _drawn(folder, families, per_family, large, rounds, seed, number)
     if as_json:
         emit({"members": [member.to_dict() for member in members]})
@@ -119,7 +152,7 @@ def draw(
     sound = sum(member.fault is None for member in members)
     page = console()
     page.print(f"{len(members)} models of {len({m.family for m in members})} families, {sound} without a fault.")
-    page.print(f"next: isometer trial truth {folder}", highlight=False)
+    next_step(page, f"isometer trial truth {folder}")
 
 
 @trial_app.command()
@@ -129,11 +162,18 @@ def truth(
     dask: DaskAddress = None,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Train 40 models ten times as long instead, to see whether their truth holds."),
+        typer.Option(
+            "--check",
+            help="Instead train 40 models ten times as long, to see whether the verdicts persist.",
+            rich_help_panel=CHOICE,
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Train every model and its sound sibling: the truth. Goes on where it was interrupted."""
+    """Train every model and its sound sibling: the truth. Repeat the command to resume after an interruption.
+
+    Example: [bold]isometer trial truth mine --workers 2[/]
+    """
     from isometer.trial._records import checks, read_members, truths
 
     members = read_members(folder)
@@ -145,7 +185,7 @@ def truth(
         return
     page = console()
     page.print(f"{done} of {len(stage.cells)} training cells are in {stage.path}.", highlight=False)
-    page.print(f"next: isometer trial examine {folder}", highlight=False)
+    next_step(page, f"isometer trial examine {folder}")
 
 
 @trial_app.command()
@@ -155,12 +195,20 @@ def examine(
     dask: DaskAddress = None,
     open_seal: Annotated[
         str | None,
-        typer.Option("--open-seal", metavar="REASON", help="Also the sealed half. Once, when the rules are final."),
+        typer.Option(
+            "--open-seal",
+            metavar="REASON",
+            help="Also examine the sealed half: once, when the rules are final.",
+            rich_help_panel=CHOICE,
+        ),
     ] = None,
     batches: Annotated[
         str,
         typer.Option(
-            "--batches", metavar="KIND,…", help="What the stress test is given: fresh batches, one, or gaussian inputs."
+            "--batches",
+            metavar="KIND,…",
+            help="Input of the stress test: fresh batches, one batch, or gaussian samples.",
+            rich_help_panel=CHOICE,
         ),
     ] = "fresh,one,gaussian",
     parts: Annotated[
@@ -168,12 +216,16 @@ def examine(
         typer.Option(
             "--parts",
             metavar="PART,…",
-            help="What is examined: findings, baselines, the stress test, causes, and the truth after treatment.",
+            help="Parts to compute: findings, baselines, the stress test, causes, and the truth after treatment.",
+            rich_help_panel=CHOICE,
         ),
     ] = ",".join(EXAMINED),
     as_json: Json = False,
 ) -> None:
-    """Let the doctor and the baselines judge the development half."""
+    """Let the doctor and the baselines judge the development half.
+
+    Example: [bold]isometer trial examine mine --parts findings,stress[/]
+    """
     from isometer.trial import _records as records
     from isometer.trial._rules import open_seal as break_seal
 
@@ -191,25 +243,31 @@ def examine(
     page = console()
     for stage in stages:
         page.print(f"{len(stage.records())} of {len(stage.cells)} {stage.name} are in {stage.path}.", highlight=False)
-    page.print(f"next: isometer trial table {folder}", highlight=False)
+    next_step(page, f"isometer trial table {folder}")
 
 
 @trial_app.command("table")
 def show_table(
     folder: Folder,
-    sealed: Annotated[bool, typer.Option("--sealed", help="The sealed half, if it was opened.")] = False,
+    sealed: Annotated[
+        bool,
+        typer.Option("--sealed", help="Show the sealed half, once it was opened.", rich_help_panel=CHOICE),
+    ] = False,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
-    """How well the doctor and the baselines separate the sick from those that train."""
+    """Show how well the doctor and the baselines separate sick models from those that train.
+
+    Example: [bold]isometer trial table docs/trial --plot trial.png[/]
+    """
     from isometer.trial._records import read_members
     from isometer.trial._seal import openings
 
     everyone = read_members(folder)
     if sealed and not openings(folder):
         raise IsometerError(
-            f"the seal of {folder} was not opened; expected an opening — isometer trial examine {folder} --open-seal "
-            "REASON, once, when the rules are final"
+            f"the seal of {folder} was not opened; expected an opened one — run isometer trial examine {folder} "
+            "--open-seal REASON, once, when the rules are final"
         )
     chosen = [member for member in everyone if member.sealed] if sealed else _open_half(folder, everyone)
     with status("reading the records"):
@@ -224,18 +282,24 @@ def show_table(
         return
     _print_table(found, "sealed" if sealed else "development")
     _print_explained(found)
+    next_step(console(), f"isometer trial {'fit' if found['rows'] else 'examine'} {folder}")
 
 
 @trial_app.command("fit")
 def fit_verdict(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE.json", help="Write the fitted numbers.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE.json", help="Write the fitted numbers.", rich_help_panel=OUTPUT),
+    ] = None,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
     """Fit the doctor's probability of training, and show how reliable it is.
 
-    The fit is to the development half, or to all models of a trial whose seal was opened.
+    The fit uses the development half, or all models of a trial whose seal was opened.
+
+    Example: [bold]isometer trial fit docs/trial --plot reliability.png[/]
     """
     from isometer.files import write_whole
     from isometer.serialize import json_text
@@ -275,7 +339,8 @@ def fit_verdict(
                 f"{low:.2f} to {high:.2f}",
             )
         page.print(table)
-    page.print("Probabilities are by fits without the model's own group of kindred families.", highlight=False)
+    page.print("Each probability comes from a fit without the model's own group of related families.", highlight=False)
+    next_step(page, f"isometer trial table {folder}")
 
 
 @trial_app.command("run")
@@ -290,7 +355,10 @@ def run_all(
     dask: DaskAddress = None,
     as_json: Json = False,
 ) -> None:
-    """Everything in turn: draw, train, examine the development half, and show the table."""
+    """Run every step: draw, train, examine the development half, and show the table.
+
+    Example: [bold]isometer trial run mine --families moe-mlp,llama-like --per-family 6[/]
+    """
     from isometer.trial._records import BATCHES, truths
     from isometer.trial._seal import development
 
@@ -305,6 +373,7 @@ def run_all(
         return
     _print_table(found, "development")
     _print_explained(found)
+    next_step(console(), f"isometer trial fit {folder}")
 
 
 def _open_half(folder: Path, everyone: Sequence[Member]) -> list[Member]:
@@ -314,7 +383,7 @@ def _open_half(folder: Path, everyone: Sequence[Member]) -> list[Member]:
     found = development(everyone)
     if not found:
         raise IsometerError(
-            f"all models of {folder} are sealed; expected some of the development half — isometer trial examine "
+            f"all models of {folder} are sealed; expected some of the development half — run isometer trial examine "
             f"{folder} --open-seal REASON, once, when the rules are final"
         )
     return found
@@ -376,7 +445,7 @@ def _drawn(
         )
 
 
-_KEPT = "nothing that was finished is lost; run the same command to go on"
+_KEPT = "finished cells are kept; repeat the command to resume"
 
 
 def _complete(stage: TrialStage, workers: int | None, dask: str | None) -> None:
@@ -410,14 +479,13 @@ def _print_table(found: dict[str, Any], half: str) -> None:
         page.print(line, highlight=False)
     if found["outdated"]:
         page.print(
-            f"{found['outdated']} opinions come from other code than the present — run isometer trial examine again",
+            f"{found['outdated']} opinions were computed by other code — run isometer trial examine again",
             highlight=False,
         )
     for optimizer, counts in found["truth"].items():
         words = ", ".join(f"{counts.get(name, 0)} {word}" for name, word in _WORDS.items())
         page.print(f"Truth with {optimizer}, {half} half: {words}.", highlight=False)
     if not found["rows"]:
-        page.print("next: isometer trial examine FOLDER, for the opinions that this truth is held against")
         return
     for optimizer in found["truth"]:
         rows = [row for row in found["rows"] if row["optimizer"] == optimizer]

@@ -125,7 +125,9 @@ def _synthetic(kind: str, n: int, d: int) -> Callable[[np.random.Generator], Flo
         try:
             options[argument] = float(text)
         except ValueError:
-            raise IsometerError(f"input is {kind!r}; expected a number after the colon — correlated:0.8, say") from None
+            raise IsometerError(
+                f"input is {kind!r}; expected a number after the colon — correlated:0.8, for example"
+            ) from None
     return lambda rng: _GENERATORS[name](n, d, rng, **options)
 
 

@@ -75,7 +75,7 @@ def near_collinear(n: int, d: int, rng: Generator, *, angle: float) -> Floats:
         True
     """
     if not 0 <= angle <= math.pi / 2:
-        raise IsometerError(f"angle is {angle}; expected 0 to π/2 radians — collinear:0.001, say")
+        raise IsometerError(f"angle is {angle}; expected 0 to π/2 radians — collinear:0.001, for example")
     if d < 2:
         raise IsometerError(f"samples around a direction need at least 2 features; got {d} — pass more features")
     axis = rng.standard_normal(d)
@@ -120,7 +120,7 @@ def power_law(n: int, d: int, rng: Generator, *, exponent: float) -> Floats:
         [1.0, 0.5, 0.333333333333, 0.25]
     """
     if not (math.isfinite(exponent) and exponent >= 0):
-        raise IsometerError(f"exponent is {exponent}; expected a number of at least 0 — power-law:1, say")
+        raise IsometerError(f"exponent is {exponent}; expected a number of at least 0 — power-law:1, for example")
     smaller = min(n, d)
     spectrum = np.arange(1.0, smaller + 1) ** -exponent
     spectrum *= n / spectrum.sum()

@@ -121,7 +121,7 @@ def load_factory(text: str) -> Callable[..., Any]:
     if not colon or not where or not name.isidentifier():
         raise IsometerError(
             f"target {text!r} names no factory; expected file.py:factory or package.module:factory, a function of "
-            "width and depth — write model.py:make, say"
+            "width and depth — write model.py:make, for example"
         )
     module = _module_from_file(Path(where)) if where.endswith(".py") else _module_by_name(where)
     made = _named(module, name, text)

@@ -95,7 +95,9 @@ def width_convergence(
     draws = whole_number(draws, "draws", low=_BLOCKS)
     several = tuple(sorted(whole_number(one, "widths") for one in widths))
     if len(set(several)) < 2:
-        raise IsometerError(f"widths are {widths!r}; expected at least two that differ — pass (8, 16, 32, 64), say")
+        raise IsometerError(
+            f"widths are {widths!r}; expected at least two that differ — pass (8, 16, 32, 64), for example"
+        )
     inputs = np.asarray(batch, dtype=np.float64)
     theory = kernels_of(_spec(network(several[-1])), inputs, kinds=(kind,)).matrices[kind]
     limit = theory.matrix * float(np.exp(theory.log_diagonal.max()))

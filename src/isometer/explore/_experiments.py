@@ -109,7 +109,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             GuidedStep(
                 "Ten samples go in",
                 (
-                    "The network is random: 100 units a layer, ReLU, and weights with the gain that preserves the "
+                    "The network is random: 100 units per layer, ReLU, and weights with the gain that preserves the "
                     "signal's size. The curve counts the directions that the batch uses, layer by layer.",
                     "A network can learn only differences that reach its last layer. Move the depth: how many layers "
                     "does it take until fewer than two directions are left?",
@@ -133,8 +133,9 @@ EXPERIMENTS: Mapping[str, Experiment] = {
                 (
                     "A has the gain √2, which preserves the signal's size under ReLU. B has gain 1: its signal and its "
                     "gradients halve in size every two layers.",
-                    "The curves coincide all the same. Collapse is about directions; the size of the weights does not "
-                    "change directions.",
+                    "The curves still coincide: collapse concerns directions, and the size of the weights does not "
+                    "change "
+                    "them.",
                 ),
                 RANK,
                 _two_gains,
@@ -159,8 +160,9 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             GuidedStep(
                 "The gradients pay for it",
                 (
-                    "The same two networks, read backward: the size of the gradient by the weights of each layer, in "
-                    "powers of ten. Training moves every layer by its gradient.",
+                    "The same two networks, backward: the size of the gradient with respect to the weights of each "
+                    "layer, "
+                    "in powers of ten. Training moves every layer by its gradient.",
                     "Without a norm the curve is level. With batch norm it rises from the last layer to the first.",
                 ),
                 GRADIENT,
@@ -171,7 +173,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
                 (
                     "Both networks have batch norm; A has half the layers of B. Each layer multiplies the gradient by "
                     "the same factor, so twice the depth squares the total.",
-                    "Move the depth: where does the first layer's gradient pass a million times the last one's?",
+                    "Move the depth: when does the first layer's gradient exceed the last one's a million times?",
                 ),
                 GRADIENT,
                 _two_depths,
@@ -199,7 +201,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
                 (
                     "The gradient flows back through the skip as well. The signal grows with depth, each layer "
                     "contributes a smaller share of it, and the factors per layer approach 1.",
-                    "Move γ, the strength of the branch: a large one brings the explosion back in the first layers.",
+                    "Move γ, the strength of the branch: a large γ brings the explosion back in the first layers.",
                 ),
                 GRADIENT,
                 _norm_and_skip,
@@ -208,9 +210,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             GuidedStep(
                 "A skip alone is not enough",
                 (
-                    "A has the skip but no norm. Its samples become alike more slowly than without a skip, and they "
-                    "still do. B has both.",
-                    "This is why residual networks have both. Move γ and the depth to see how much a skip alone buys.",
+                    "A has the skip but no norm. Its samples still become alike, only more slowly than without a "
+                    "skip. B has both.",
+                    "This is why residual networks have both. Move γ and the depth to see how far a skip alone gets "
+                    "you.",
                 ),
                 RANK,
                 _skip_alone,

@@ -61,21 +61,21 @@ _OWN = (
         "Depth",
         DepthState,
         "isometer.explore.labs._depth",
-        about="what a random network does to a batch, theory beside simulation; two networks against each other.",
+        about="what a random network does to a batch, theory beside simulation, and two networks side by side.",
     ),
     Lab(
         "transformer",
         "Transformers",
         TransformerState,
         "isometer.explore.labs._transformer",
-        about="what blocks of attention do to tokens, and where a transformer trains.",
+        about="what attention blocks do to tokens, and where the signal survives.",
     ),
     Lab(
         "clinic",
         "Clinic",
         ClinicState,
         "isometer.explore.labs._clinic",
-        about="examine a model: one of the built-in patients, a network that you write or save, or a doctor's report.",
+        about="examine a built-in patient, a network that you write or load, or a doctor's report.",
     ),
 )
 _ABSENT = Lab(

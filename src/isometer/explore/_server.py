@@ -130,7 +130,9 @@ def _taken(host: str, port: int) -> bool:
         try:
             probe.bind(first[4])
         except PermissionError as problem:
-            raise IsometerError(f"port {port} is not allowed ({problem.strerror}) — pass --port 8050, say") from None
+            raise IsometerError(
+                f"port {port} is not allowed ({problem.strerror}) — pass --port 8050, for example"
+            ) from None
         except OSError as problem:
             import errno
 

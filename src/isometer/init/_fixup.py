@@ -67,7 +67,7 @@ def fixup_(
         classifier = found[-1].name if found[-1].name not in within and not _matches(found[-1].name, aside) else None
     elif classifier not in factors:
         raise IsometerError(
-            f"classifier is {classifier!r}; expected the name of a linear layer — {found[-1].name!r}, say"
+            f"classifier is {classifier!r}; expected the name of a linear layer — {found[-1].name!r}, for example"
         )
     if classifier is not None:
         factors[classifier] = 0.0

@@ -1,6 +1,6 @@
 """The numbers that theory gives of an activation or a layer: what to call them, and what a value means.
 
-They are no metrics of a batch, so `METRICS` does not have them; `meaning` explains both.
+They are not metrics of a batch, so they are not in `METRICS`; `meaning` explains both.
 """
 
 from __future__ import annotations
@@ -60,6 +60,24 @@ THEORY_NUMBERS: Mapping[str, TheoryNumber] = MappingProxyType(
         ),
         "phase_diagram": TheoryNumber(
             "Phase diagram", "χ by the standard deviations of weights and biases; the line χ = 1 is the edge of chaos."
+        ),
+        "token_phase": TheoryNumber(
+            "Where the signal survives",
+            "Open: tokens stay distinct and gradients keep their size within a factor of a thousand.",
+        ),
+        "score_strength": TheoryNumber(
+            "Strength of scores β",
+            "Standard deviation of attention scores over √log T; above √2 each query of a long sequence reads few "
+            "tokens.",
+        ),
+        "log_jacobian": TheoryNumber(
+            "log E ‖J‖²", "How much gradients grow from output to input; ±13.8 is a factor of a thousand in their norm."
+        ),
+        "angle_exponent": TheoryNumber(
+            "Angle exponent", "log of the factor per block for 1 − cosine of similar tokens; below 0 they merge."
+        ),
+        "gradient_exponent": TheoryNumber(
+            "Gradient exponent", "log of the factor per block for squared gradients; above 0 they explode."
         ),
         "gram": TheoryNumber("Gram matrix", "Cosines between the samples; 1 everywhere: they cannot be distinguished."),
     }

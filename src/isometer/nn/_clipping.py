@@ -51,7 +51,7 @@ class AdaptiveClipping:
         if not isinstance(optimizer, Optimizer):
             raise IsometerError(
                 f"optimizer is a {type(optimizer).__name__}; expected a torch.optim.Optimizer — pass "
-                "torch.optim.SGD(model.parameters(), lr=0.01), say"
+                "torch.optim.SGD(model.parameters(), lr=0.01), for example"
             )
         for value, name in ((clipping, "clipping"), (floor, "floor")):
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:

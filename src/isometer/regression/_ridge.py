@@ -94,7 +94,7 @@ def ridge_fit(
         raise IsometerError(f"the kernel has shape {k.shape} for {len(y)} targets; expected ({len(y)}, {len(y)})")
     tried = tuple(map(float, [ridges] if np.ndim(ridges) == 0 else ridges))  # type: ignore[arg-type]
     if not tried or not all(np.isfinite(one) and one >= 0.0 for one in tried):
-        raise IsometerError(f"ridges are {tried}; expected numbers of at least 0 — 1e-4, say")
+        raise IsometerError(f"ridges are {tried}; expected numbers of at least 0 — 1e-4, for example")
     values, vectors = np.linalg.eigh(k)
     size = float(np.trace(k)) / len(k)
     if not size > 0.0:

@@ -135,7 +135,7 @@ def report_screen(report: Mapping[str, Any], *, lines: int = 22) -> str:
         No stress test · tiny · nothing found
           Fine.
           eval mode · 2 samples · 0 layers · depth 0
-          → Examine it with the stress test to know whether it trains.
+          → The stress test says whether it trains.
           more: report.plot(), report.findings, report.to_html("report.html")
     """
     checked(report)

@@ -365,7 +365,7 @@ def next_step(report: Mapping[str, Any]) -> str:
         return ""
     if not has_verdicts(report):
         first = next((f"First step: {one.text} " for one in ranked_advice(report)), "")
-        return f"{first}Examine it with the stress test to know whether it trains."
+        return f"{first}The stress test says whether it trains."
     state = headline(report).state
     if state == "undecided":
         return _cure(report) if report.get("causes") else _more_to_go_by(report)

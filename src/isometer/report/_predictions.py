@@ -131,17 +131,23 @@ def statements(predicted: xarray.Dataset) -> list[str]:
         >>> from isometer import Spec
         >>> from isometer.theory.prediction import predict
         >>> print(statements(predict(Spec(width=64, depth=20, norm="batch"), gram=np.eye(10)))[0])
-        Fixed point: diagonal 0.5, off-diagonal 0.1324, condition number 4.6; deviations ×0.7911 per layer ...
+        Cosines approach 0.2647: the samples stay distinct.
     """
     attributes = predicted.attrs
     lines = []
     point = json.loads(attributes["fixed_point"])
     rate, scale = attributes["local_rate"], attributes["depth_scale"]
-    tail = "" if math.isnan(rate) else f"; deviations ×{number(rate, 4)} per layer (depth scale {number(scale, 3)})"
+    tail = (
+        ""
+        if math.isnan(rate)
+        else f"; deviations shrink by ×{number(rate, 4)} per layer (depth scale {number(scale, 3)})"
+    )
     if point is not None:
         condition = math.inf if point["condition_number"] == "inf" else point["condition_number"]
+        lines += _fate(point)
         lines.append(
-            f"Fixed point: diagonal {number(point['diagonal'], 4)}, off-diagonal {number(point['off_diagonal'], 4)}, "
+            f"Fixed point of the Gram matrix: diagonal {number(point['diagonal'], 4)}, off-diagonal "
+            f"{number(point['off_diagonal'], 4)}, "
             f"condition number {number(condition, 4)}{tail}."
         )
     if attributes["note"]:
@@ -150,8 +156,17 @@ def statements(predicted: xarray.Dataset) -> list[str]:
     if math.isfinite(growth):
         total = growth * depth
         word = "explode" if total > _MATTERS else "vanish" if total < -_MATTERS else "keep their size"
-        lines.append(f"Gradients {word} toward the input: ×{math.exp(growth):.4g} per layer where depth leads.")
+        lines.append(f"Gradients {word} toward the input: ×{math.exp(growth):.4g} per layer at great depth.")
     return lines
+
+
+def _fate(point: Mapping[str, Any]) -> list[str]:
+    """What happens to the samples, in the words of every lab and command."""
+    if not point["diagonal"]:
+        return []
+    cosine = point["off_diagonal"] / point["diagonal"]
+    fate = "the samples collapse" if cosine > 1 - 1e-6 else "the samples stay distinct"
+    return [f"Cosines approach {number(cosine, 4)}: {fate}."]
 
 
 def missing_lines(missing: Mapping[str, str]) -> list[str]:

@@ -266,7 +266,7 @@ def grid_points(axes: Mapping[str, Sequence[Coordinate]]) -> list[dict[str, Coor
         [{'a': 1, 'b': 'x'}, {'a': 2, 'b': 'x'}]
     """
     if not axes:
-        raise IsometerError("the grid is empty; expected at least one axis — give width=64,128,256, say")
+        raise IsometerError("the grid is empty; expected at least one axis — give width=64,128,256, for example")
     for name, values in axes.items():
         if isinstance(values, str) or len(values) == 0:
             raise IsometerError(f"the axis {name!r} of the grid has no values; expected a list — give {name}=…")

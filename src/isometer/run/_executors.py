@@ -79,7 +79,9 @@ class Processes(Workers):
     def __init__(self, count: int | None = None) -> None:
         count = available_cores() if count is None else count
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise IsometerError(f"workers is {count!r}; expected a whole number of at least 1 — pass --workers 2, say")
+            raise IsometerError(
+                f"workers is {count!r}; expected a whole number of at least 1 — pass --workers 2, for example"
+            )
         self._count = count
         self._limits = contextlib.ExitStack()
         self._limits.enter_context(thread_variables(1))  # until `stop`: the pool starts processes on demand

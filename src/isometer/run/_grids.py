@@ -34,7 +34,7 @@ def parse_axes(texts: Sequence[str], known: Collection[str]) -> dict[str, list[s
         name, equals, values = text.partition("=")
         name = name.strip().lstrip("-").replace("-", "_")
         if not equals or not name:
-            raise IsometerError(f"the grid has {text!r}; expected name=values — width=64,128,256, say")
+            raise IsometerError(f"the grid has {text!r}; expected name=values — width=64,128,256, for example")
         if name not in known:
             raise unknown_name("key of the grid", name, sorted(known))
         if name in axes:
@@ -44,7 +44,7 @@ def parse_axes(texts: Sequence[str], known: Collection[str]) -> dict[str, list[s
             raise IsometerError(f"the grid has no values for {name!r}; expected {_FORMS}")
         axes[name] = [value for part in parts for value in _expanded(part)]
     if not axes:
-        raise IsometerError("the grid is empty; expected at least one axis — give --grid width=64,128,256, say")
+        raise IsometerError("the grid is empty; expected at least one axis — give --grid width=64,128,256, for example")
     return axes
 
 

@@ -200,7 +200,7 @@ def _check_scale(spec: Chain, metrics: Sequence[Measured], moments: bool) -> Non
         what = absolute[0] if absolute else "moments"
         raise IsometerError(
             f"{what} depends on the scale, and a chain without normalisation, bias or bounded activation has none of "
-            "its own: its norm has no average — add norm='batch', say, or ask for metrics such as stable_rank alone"
+            "its own: its norm has no average — add norm='batch', or choose only metrics such as stable_rank"
         )
 
 

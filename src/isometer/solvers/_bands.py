@@ -66,7 +66,9 @@ def largest_depth(
     check_covered(spec, len(start), backward=keep == "gradients")
     if keep == "gradients":
         if low < 0:
-            raise IsometerError(f"the band of gradients begins at {low:g}; expected positive factors — 0.1 to 10, say")
+            raise IsometerError(
+                f"the band of gradients begins at {low:g}; expected positive factors — 0.1 to 10, for example"
+            )
         return _gradients(spec, start, is_gram, low, high, limit)
     if len(start) < 2:
         raise IsometerError("one sample has no cosines; expected two samples at least — pass a larger batch")

@@ -160,7 +160,7 @@ def edge_curve(
     if along == unknown:
         raise IsometerError(f"{unknown} is solved for and given; expected two numbers of the network — name another")
     if not values:
-        raise IsometerError(f"no values of {along} are given; expected some — bias-variance=0.01:0.5:11, say")
+        raise IsometerError(f"no values of {along} are given; expected some — bias-variance=0.01:0.5:11, for example")
     rows = []
     for value in values:
         found = edge_of(with_number(spec, along, float(value)), unknown, between=between, mean_square=mean_square)

@@ -165,7 +165,7 @@ def _depth(
     if len(asked) != 1:
         came = " and ".join(asked) or "nothing"
         raise IsometerError(
-            f"a depth is asked for {came}; expected one of condition, cosines and gradients — condition=10, say"
+            f"a depth is asked for {came}; expected one of condition, cosines and gradients — condition=10, for example"
         )
     if condition is not None:
         if inputs is None:

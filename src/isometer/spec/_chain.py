@@ -85,7 +85,7 @@ class Chain(Spec):
         if isinstance(norm, str):
             put("norm", Norm.named(norm))
         elif norm is not None and not isinstance(norm, Norm):
-            raise SpecError(f"norm is {norm!r}; expected a Norm, a name or None — pass norm='batch', say")
+            raise SpecError(f"norm is {norm!r}; expected a Norm, a name or None — pass norm='batch', for example")
         one_of(self.weights, WEIGHT_LAWS, "weights")
         one_of(self.weight_scaling, ("fan_in", "unit"), "weight_scaling")
         if self.weight_scaling == "unit" and self.weights not in ("gaussian", "uniform"):

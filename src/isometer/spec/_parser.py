@@ -28,7 +28,7 @@ from isometer.spec._steps import Bias, Dense, Join, Step
 
 _LONGEST = 1_000_000  # characters
 _DEEPEST = 60  # parentheses inside each other
-_EXAMPLE = "write repeat(dense > act('relu'), 10), say"
+_EXAMPLE = "write repeat(dense > act('relu'), 10), for example"
 _ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -166,7 +166,9 @@ class _TreeReader:
 
     def _norm(self, arguments: list[ast.expr], named: dict[str, ast.expr], node: ast.expr) -> Norm:
         if len(arguments) > 1:
-            raise self._error(node, f"norm has {len(arguments)} values without a name", "norm('layer', eps=1e-5), say")
+            raise self._error(
+                node, f"norm has {len(arguments)} values without a name", "norm('layer', eps=1e-5), for example"
+            )
         values = {key: self._value(one) for key, one in named.items()}
         names = [field.name for field in fields(Norm)]
         for key in values:

@@ -177,7 +177,7 @@ class Explanation(Drawn):
             return None
         slope = self.length_slope
         if abs(slope - 1.0) < 1e-9:
-            return "Signal sizes neither grow nor shrink on average (Q′(1) = 1), but errors of width add up."
+            return "Signal sizes neither grow nor shrink on average (Q′(1) = 1), but finite-width errors accumulate."
         if slope < 1.0:
             return f"The signal's size is stable: a deviation shrinks by a factor {slope:.4g} per layer."
         return (
@@ -305,7 +305,7 @@ def _layer(
         gain = forward_gain_of(phi, rescaled=norm != "none" and place == "post")
     variance = gain**2
     if not 0.0 < variance < math.inf:
-        raise SpecError(f"the gain is {gain!r}; expected a number other than 0 — pass 1.0, say")
+        raise SpecError(f"the gain is {gain!r}; expected a number other than 0 — pass 1.0, for example")
     return ChainLayer(
         phi, norm, place, strength, variance, variance, checked_variance(bias_variance, "the bias variance")
     )

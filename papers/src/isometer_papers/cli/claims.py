@@ -13,8 +13,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from isometer.cli import (
+    CHOICE,
+    EXECUTION,
     INTERRUPTED,
+    OUTPUT,
     CommandGroup,
+    DaskAddress,
+    Workers,
     app,
     console,
     emit,
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
 
 _HERE = 12  # up to so many claims are checked in this process when nothing is asked of workers
 
-claims_app = CommandGroup(help="Published statements as checks: what holds, what does not.")
+claims_app = CommandGroup(help="Published statements as executable checks: which hold, which fail, and why.")
 app.add_typer(claims_app, name="claims")
 
 
@@ -57,24 +62,36 @@ class EffortChoice(StrEnum):
     thorough = "thorough"
 
 
-Paper = Annotated[str | None, typer.Option("--paper", metavar="P", help="One paper, by its number: 002.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Paper = Annotated[
+    str | None, typer.Option("--paper", metavar="P", help="One paper, by its number: 002.", rich_help_panel=CHOICE)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=OUTPUT)]
 
 
 @claims_app.command("list")
 def list_claims(
     paper: Paper = None,
-    verdict: Annotated[VerdictChoice | None, typer.Option("--verdict", help="Only those with this verdict.")] = None,
-    intended: Annotated[
-        VerdictChoice | None, typer.Option("--intended", help="Only those with this verdict as intended.")
+    verdict: Annotated[
+        VerdictChoice | None,
+        typer.Option("--verdict", help="Only claims with this verdict as printed.", rich_help_panel=CHOICE),
     ] = None,
-    failure: Annotated[ClassChoice | None, typer.Option("--class", help="Only failures of this class.")] = None,
+    intended: Annotated[
+        VerdictChoice | None,
+        typer.Option("--intended", help="Only claims with this verdict as intended.", rich_help_panel=CHOICE),
+    ] = None,
+    failure: Annotated[
+        ClassChoice | None,
+        typer.Option("--class", help="Only failures of this class.", rich_help_panel=CHOICE),
+    ] = None,
     chapter: Annotated[
-        str | None, typer.Option("--chapter", metavar="TEXT", help="Only chapters with this in their title.")
+        str | None,
+        typer.Option(
+            "--chapter", metavar="TEXT", help="Only chapters with this text in their title.", rich_help_panel=CHOICE
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The claims and the verdicts that the package ships, from a thorough run.
+    """List the claims with the verdicts of a thorough run, as shipped with the package.
 
     Examples: [bold]isometer claims list --class result[/], [bold]isometer claims list --chapter 'Chapter 5'[/]
     """
@@ -101,7 +118,7 @@ def show(
     identifier: Annotated[str, typer.Argument(metavar="ID", help="As in `isometer claims list`: 002/lem-1.")],
     as_json: AsJson = False,
 ) -> None:
-    """Everything the ledger has about a claim, its parts and its corrections.
+    """Show everything the ledger has about a claim, its parts and its corrections.
 
     Example: [bold]isometer claims show 002/lem-1[/]
     """
@@ -129,7 +146,7 @@ def show(
 
 @claims_app.command("causes")
 def list_causes(paper: Paper = None, as_json: AsJson = False) -> None:
-    """Failing statements by the reason for which they fail.
+    """Group the failing statements by the reason why they fail.
 
     Example: [bold]isometer claims causes --paper 000[/]
     """
@@ -157,7 +174,7 @@ def list_causes(paper: Paper = None, as_json: AsJson = False) -> None:
 
 @claims_app.command("findings")
 def list_findings(as_json: AsJson = False) -> None:
-    """The results that a researcher who uses one of the papers must know.
+    """List the results that every user of these papers should know.
 
     Example: [bold]isometer claims findings[/]
     """
@@ -174,10 +191,10 @@ def list_findings(as_json: AsJson = False) -> None:
 @claims_app.command()
 def cite(
     identifier: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A statement, such as 002/lem-1, or a paper: 002.")
+        str | None, typer.Argument(metavar="ID", help="A statement, such as 002/lem-1, or a paper: 002.")
     ] = None,
 ) -> None:
-    """BibTeX entries: of the ledger, and of the paper that a statement is from.
+    """Print BibTeX entries for the ledger and for the paper that a statement is from.
 
     Example: [bold]isometer claims cite 002/lem-1[/]
     """
@@ -197,17 +214,25 @@ def cite(
 @claims_app.command()
 def check(
     identifiers: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Claims, or all parts of one.")
+        list[str] | None,
+        typer.Argument(metavar="ID", help="Claims by their IDs; an ID without its part means all parts."),
     ] = None,
     paper: Paper = None,
-    every: Annotated[bool, typer.Option("--all", help="All papers.")] = False,
-    effort: Annotated[EffortChoice, typer.Option("--effort", help="Minutes, or an hour or two.")] = EffortChoice.quick,
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes.")] = None,
-    dask: Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="tcp://host:port, or local.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Also write a ledger file.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All papers.", rich_help_panel=CHOICE)] = False,
+    effort: Annotated[
+        EffortChoice,
+        typer.Option(
+            "--effort", help="quick takes minutes, thorough an hour or two, for all claims.", rich_help_panel=EXECUTION
+        ),
+    ] = EffortChoice.quick,
+    workers: Workers = None,
+    dask: DaskAddress = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Also write a ledger file.", rich_help_panel=OUTPUT)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check claims again. An interrupted check of many goes on where it was when the command is repeated.
+    """Check claims again. Repeat the command to resume after an interruption.
 
     Examples: [bold]isometer claims check 002/lem-1[/], [bold]isometer claims check --paper 002 --workers 2[/]
     """
@@ -242,15 +267,29 @@ def check(
 
 @claims_app.command()
 def report(
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="A page that opens offline.")] = None,
-    markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Markdown tables.")] = None,
-    json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Everything as JSON.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a page that works offline.", rich_help_panel=OUTPUT),
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="Write Markdown tables.", rich_help_panel=OUTPUT),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON.", rich_help_panel=OUTPUT)
+    ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--folder", metavar="DIR", help="All of these, a page per paper, and BibTeX.")
+        Path | None,
+        typer.Option(
+            "--folder",
+            metavar="DIR",
+            help="Write all of these, a page per paper, and BibTeX.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     paper: Paper = None,
 ) -> None:
-    """The ledger as a page: findings, statements, verdicts, quotations and counterexamples.
+    """Write the ledger as a page: findings, statements, verdicts, quotations and counterexamples.
 
     Examples: [bold]isometer claims report --html claims.html[/], [bold]isometer claims report --folder ledger[/]
     """
@@ -260,11 +299,9 @@ def report(
     from isometer_papers.report.ledger_page import claims_html
 
     if html is None and markdown is None and json is None and folder is None:
-        raise IsometerError(
-            "no file is named for the report — give --html FILE, --markdown FILE, --json FILE or --folder DIR"
-        )
+        raise IsometerError("the report has no target — pass --html FILE, --markdown FILE, --json FILE or --folder DIR")
     if folder is not None and paper is not None:
-        raise IsometerError("--folder writes all papers, and --paper chooses one — leave out one of them")
+        raise IsometerError("--folder writes all papers, and --paper chooses one — drop one of them")
     rows = ledger(paper)
     known = {row.id for row in rows}
     told = [one for one in findings() if known & set(one.claims)]
@@ -290,7 +327,9 @@ def _chosen(identifiers: list[str], paper: str | None, every: bool) -> list[Clai
     from isometer_papers.claims import all_claims, claims_of, find
 
     if (bool(identifiers) + (paper is not None) + every) != 1:
-        raise IsometerError("give either IDs, or --paper P, or --all — `isometer claims list` shows the IDs")
+        raise IsometerError(
+            "expected IDs, --paper P or --all, exactly one of them — `isometer claims list` shows the IDs"
+        )
     if every:
         return list(all_claims())
     if paper is not None:
@@ -307,7 +346,7 @@ def _on_workers(
 
     chosen_text = "\n".join(claim.id for claim in chosen)
     store = Path("runs") / f"claims-{effort.value}-{hashlib.sha256(chosen_text.encode()).hexdigest()[:8]}"
-    kept = "claims that were checked are kept; repeat the command to go on"
+    kept = "checked claims are kept; repeat the command to resume"
     try:
         with keeps(kept), progress_bar("claims") as report:
             found, failures = check_many(
@@ -319,7 +358,7 @@ def _on_workers(
                 observer=lambda status: report(status.done + status.failed, status.total),
             )
     except KeyboardInterrupt as problem:
-        tell_interruption(f"{problem or 'no result is lost'}; repeat the command to go on")
+        tell_interruption(f"{problem or 'no result is lost'}; repeat the command to resume")
         raise typer.Exit(INTERRUPTED) from None
     if not failures:
         shutil.rmtree(store, ignore_errors=True)

@@ -15,7 +15,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from isometer.cli import (
+    CHOICE,
+    EXECUTION,
     INTERRUPTED,
+    OUTPUT,
     DaskAddress,
     Ticker,
     Workers,
@@ -44,6 +47,10 @@ _COLOURS = {"agree": "green", "partly": "yellow", "disagree": "bold red", "uncle
 _REQUEST = "request.json"  # what the folder was made with, for --resume
 
 
+SETTINGS = "Settings of the study"
+"""The panel of the help."""
+
+
 class ScaleChoice(StrEnum):
     quick = "quick"
     medium = "medium"
@@ -53,44 +60,80 @@ class ScaleChoice(StrEnum):
 @app.command()
 def reproduce(
     identifiers: Annotated[
-        list[str] | None, typer.Argument(metavar="[list | ID...]", help="`list` shows all; 003/fig-2b, say.")
+        list[str] | None,
+        typer.Argument(metavar="list|ID", help="Studies by their IDs, such as 003/fig-2b; `list` lists them all."),
     ] = None,
-    paper: Annotated[str | None, typer.Option("--paper", metavar="P", help="All of one paper: 003.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Everything, of all papers.")] = False,
+    paper: Annotated[
+        str | None,
+        typer.Option("--paper", metavar="P", help="All studies of one paper: 003.", rich_help_panel=CHOICE),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All studies of all papers.", rich_help_panel=CHOICE)] = False,
     scale: Annotated[
         ScaleChoice,
-        typer.Option("--scale", help="quick: minutes; medium: to half an hour, for those that train; paper: its own."),
+        typer.Option(
+            "--scale",
+            help="quick: minutes; medium: up to half an hour, for studies that train; paper: the paper's own size.",
+            rich_help_panel=SETTINGS,
+        ),
     ] = ScaleChoice.quick,
     change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another value for a setting; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Change a setting of the study; repeatable.", rich_help_panel=SETTINGS
+        ),
     ] = None,
     data: Annotated[
-        str | None, typer.Option("--data", metavar="D", help="Another data set, where one is needed.")
+        str | None,
+        typer.Option(
+            "--data", metavar="D", help="Use another data set, in studies that need one.", rich_help_panel=SETTINGS
+        ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option("--device", metavar="D", help="cpu or cuda, for studies that train; cpu by default.")
+        str | None,
+        typer.Option(
+            "--device",
+            metavar="D",
+            help="cpu or cuda, for studies that train; cpu by default.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = None,
     workers: Workers = None,
     dask: DaskAddress = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where the gallery goes; gallery by default.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Folder of the gallery; ./gallery by default.", rich_help_panel=OUTPUT
+        ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Resume the last request of --out; finished cells are kept.")
+        bool,
+        typer.Option(
+            "--resume", help="Resume the last request of --out; finished cells are kept.", rich_help_panel=EXECUTION
+        ),
     ] = False,
     again: Annotated[
         bool,
-        typer.Option("--read-again", help="Read and draw what --out holds by today's rules; nothing is computed."),
+        typer.Option(
+            "--read-again",
+            help="Apply the present rules to the results in --out, and redraw them; nothing is computed.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = False,
     measure: Annotated[
         bool,
-        typer.Option("--measure", help="With list: measure training steps here first, for the times; takes minutes."),
+        typer.Option(
+            "--measure",
+            help="With list: first measure training steps on this machine, to estimate times; takes minutes.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=OUTPUT)
+    ] = False,
 ) -> None:
-    """Reproduce figures and tables of the papers, each with a verdict, and a gallery of them all.
+    """Reproduce figures and tables of the papers, each with a verdict, and collect them in a gallery.
 
-    Cells that --out has are never computed twice: repeat the command, or use --resume, after an interruption.
+    Results in --out are never computed twice. After an interruption, repeat the command or use --resume.
 
     Examples: [bold]isometer reproduce list[/], [bold]isometer reproduce 003/fig-2b --scale paper[/],
     [bold]isometer reproduce --all --workers 2 --out gallery[/], [bold]isometer reproduce 003/fig-1 --set width=64[/],
@@ -152,7 +195,9 @@ def _chosen(request: dict[str, Any]) -> list[Study]:
     from isometer_papers.studies import all_studies, find, studies_of
 
     if bool(request["ids"]) + (request["paper"] is not None) + bool(request["all"]) != 1:
-        raise IsometerError("give either IDs, or --paper P, or --all — `isometer reproduce list` shows the IDs")
+        raise IsometerError(
+            "expected IDs, --paper P or --all, exactly one of them — `isometer reproduce list` shows the IDs"
+        )
     if request["all"]:
         return list(all_studies())
     if request["paper"] is not None:
@@ -187,7 +232,7 @@ def _run(
     from isometer_papers.studies import reproduce as make
 
     stderr = Console(stderr=True, emoji=False)
-    kept = f"cells that were finished are kept; resume with: isometer reproduce --resume --out {folder}"
+    kept = f"finished cells are kept; resume with: isometer reproduce --resume --out {folder}"
     try:
         with keeps(kept), _display(stderr, len(studies), quiet) as (observer, finished):
             return make(
@@ -270,8 +315,9 @@ def _list(chosen: list[Study], as_json: bool, measure: bool) -> None:
     page.print(table)
     page.print(f"{len(chosen)} studies; --all reproduces all of them.", highlight=False)
     page.print(
-        "Times are on two cores; of training, steps of each network measured on one machine, times their number. "
-        "[bold]--measure[/] takes the steps of this one. At paper size, days and more need [bold]--device cuda[/].",
+        "Times are for two cores. For training they are the number of steps times the duration of one, measured on "
+        "another machine; [bold]--measure[/] measures it on this one. Studies of a day or more need "
+        "[bold]--device cuda[/].",
         highlight=False,
     )
     for name in sorted(missing):

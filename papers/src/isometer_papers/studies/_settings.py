@@ -64,7 +64,7 @@ def parse_changes(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip() or not value.strip():
-            raise IsometerError(f"--set has {text!r}; expected name=value — runs=5, say")
+            raise IsometerError(f"--set has {text!r}; expected name=value — runs=5, for example")
         if name.strip() in changes:
             raise IsometerError(f"--set has {name.strip()!r} twice — give it once")
         changes[name.strip().replace("-", "_")] = value.strip()

@@ -11,9 +11,9 @@ _RANK = {severity: index for index, severity in enumerate(SEVERITIES)}  # 0 is t
 _TRAINS = {"sick": "does not train", "slow": "trains slowly", "trains": "trains"}  # the best last
 _QUANTITIES = {
     # what it is called: (metric, first or last layer that has it)
-    "scale of the last representation": ("rms", "last"),
-    "gradient by the input side": ("output_gradient_log_norm", "first"),
-    "mean |cosine| of samples at the end": ("mean_abs_cosine", "last"),
+    "size of the last representation": ("rms", "last"),
+    "gradient near the input": ("output_gradient_log_norm", "first"),
+    "mean |cosine| of samples at the output": ("mean_abs_cosine", "last"),
 }
 
 
@@ -54,7 +54,7 @@ def compare(baseline: Mapping[str, Any], report: Mapping[str, Any], *, name: str
             worse.append(f"{one}: {severity} → {after[one]}")
     worse.extend(f"{one} ({severity}) is new" for one, severity in after.items() if one not in before)
     if len(baseline["layers"]) != len(report["layers"]):
-        unchanged.append(f"the models differ: {len(baseline['layers'])} layers before, {len(report['layers'])} now")
+        unchanged.append(f"not comparable layer by layer: {len(baseline['layers'])} and {len(report['layers'])} layers")
     return {
         "baseline": name,
         "better": better,

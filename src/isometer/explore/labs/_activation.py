@@ -36,7 +36,7 @@ def layout(state: ActivationState) -> html.Div:
     controls = [
         parts.text(
             "activations",
-            "Activations (comma between)",
+            "Activations, separated by commas",
             t["activations"],
             hint="Names, or expressions in x: x*sigmoid(x), max(x, 0.2*x), normalized(relu)",
         ),
@@ -52,7 +52,7 @@ def layout(state: ActivationState) -> html.Div:
             className="control",
         ),
         parts.select("norm", "Normalisation", t["norm"], {"none": "none", "layer": "layer norm", "rms": "RMS norm"}),
-        parts.select("position", "Place of the norm", t["position"], parts.NORM_PLACES),
+        parts.select("position", "Position of the norm", t["position"], parts.NORM_PLACES),
         parts.number("gain", "Gain g in φ(g·x)", t["gain"], step="any"),
         parts.number("residual", "Residual strength γ", t["residual"], step="any", empty="no skip"),
         parts.select("shown", "Draw φ", t["shown"], {"layer": "normalised", "itself": "as written"}),
@@ -236,7 +236,7 @@ _ROWS = (
 
 def _table(cards: pictures.Cards, theme: str) -> Any:
     if not cards:
-        return html.P("Nothing to show: correct the activations on the left.", className="empty")
+        return html.P("Nothing to show: correct the activations.", className="empty")
     head = html.Tr(
         [
             html.Th("Activation", scope="col"),
@@ -250,7 +250,7 @@ def _table(cards: pictures.Cards, theme: str) -> Any:
         rows.append(html.Tr([html.Th([dot, name], scope="row"), *cells]))
         told = " ".join(filter(None, (card["conclusion"], card["gradient_sentence"], card["length_sentence"])))
         rows.append(html.Tr(html.Td(html.Div(told), colSpan=len(_ROWS) + 1), className="told"))
-    behind = html.P(["Where cosines go: ", *parts.citations([_STATEMENT]), "."], className="about")
+    behind = html.P(["Theory: ", *parts.citations([_STATEMENT]), "."], className="about")
     return [html.Table([html.Thead(head), html.Tbody(rows)], className="facts"), behind]
 
 

@@ -38,10 +38,10 @@ def layout(state: ClinicState) -> html.Div:
             "stress",
             "Stress test",
             t["stress"],
-            {"off": "no: takes seconds", "on": "yes: up to a minute"},
-            hint="Short trainings of copies; they decide whether the model trains.",
+            {"off": "no (seconds)", "on": "yes (up to a minute)"},
+            hint="Trains copies briefly, to say whether the model trains.",
         ),
-        html.H2("A model of yours"),
+        html.H2("Your own model"),
         parts.text(
             "network",
             "Write a network",
@@ -57,7 +57,7 @@ def layout(state: ClinicState) -> html.Div:
             max_size=int(LIMITS["upload"].high),
             accept=".json,.safetensors,application/json",
         ),
-        html.Small(pieces.FILES, className="about"),
+        html.Small(pieces.files(), className="about"),
         html.Div(
             [
                 html.H2("Curve"),
@@ -100,7 +100,7 @@ def layout(state: ClinicState) -> html.Div:
             id="clinic-grams",
         ),
     ]
-    lead = "Examine a model: the doctor measures it here and now. Follow findings to their layers; compare two models."
+    lead = "The doctor examines a model on this machine. Follow findings to their layers; compare two models."
     return parts.lab_page("clinic", "Clinic", lead, controls, body)
 
 
@@ -236,7 +236,7 @@ class _Ward:
             found = parts.asked(self._desk, tab, slot, [] if job is None else [job])
             problems += [str(one) for one in found if isinstance(one, IsometerError)]
             if key and job is None and self._shelf.get(key) is None:
-                problems.append("The file of this address is no longer loaded: load it again.")
+                problems.append("The file of this address is not loaded: load it again.")
         return problems
 
     def found(self, state: ClinicState) -> tuple[Report | None, Report | None]:
@@ -294,12 +294,14 @@ def _compared(desk: Desk, tab: str, first: Report, second: Report | None) -> Any
         return html.P(str(found))
     lists = [
         html.Div([html.H4(title), html.Ul([html.Li(line) for line in found[key]] or html.Li("nothing"))], className=key)
-        for key, title in (("better", "Better than it"), ("worse", "Worse than it"), ("unchanged", "As before"))
+        for key, title in (("better", "Better"), ("worse", "Worse"), ("unchanged", "The same"))
     ]
     rows = [html.Tr([html.Th(name, scope="row"), html.Td(b), html.Td(a)]) for name, b, a in compared_numbers(found)]
-    head = html.Thead(html.Tr([html.Th("", scope="col"), html.Th("other", scope="col"), html.Th("this", scope="col")]))
+    head = html.Thead(
+        html.Tr([html.Th("", scope="col"), html.Th(second["model"], scope="col"), html.Th(first["model"], scope="col")])
+    )
     numbers = [html.Table([head, html.Tbody(rows)])] if rows else []
-    title = f"This report beside {second['model']}"
+    title = f"{first['model']} compared with {second['model']}"
     return html.Section([html.H3(title), html.Div(lists, className="thirds"), *numbers], className="card")
 
 

@@ -30,16 +30,22 @@ from isometer.report._outlook_words import (
 
 PATIENT, MODEL, NETWORK = "patient:", "model:", "network"
 NETWORK_EXAMPLE = "repeat(dense > act('relu'), 20) > dense(10)"
-FILES = (
-    "A model: isometer.nn.save_network(network, 'network.safetensors'). A report on any other PyTorch model: "
-    "isometer doctor file.py:model --json > report.json"
-)
 _ROWS = 25
+
+
+def files() -> list[Any]:
+    """How to make the files that the clinic loads."""
+    return [
+        "A network of isometer.nn, saved by ",
+        html.Code("isometer.nn.save_network(network, 'mine.safetensors')"),
+        ", or a report on any PyTorch model, made by ",
+        html.Code("isometer doctor file.py:make --json > report.json"),
+    ]
 
 
 def report_choice(files: Mapping[str, str], state: ClinicState) -> list[Any]:
     """Which models and reports there are to choose from."""
-    own = {NETWORK: "the network written below"} if state.network or NETWORK in (state.report, state.other) else {}
+    own = {NETWORK: "the network below"} if state.network or NETWORK in (state.report, state.other) else {}
     groups = {
         "Loaded here": dict(files),
         "Yours": own,
@@ -61,8 +67,20 @@ def welcome() -> html.Section:
     steps = [
         html.Li(["Examine a patient with a known condition: ", html.Span(_examples(), className="links")]),
         html.Li(["Write a network in the controls, such as ", html.Code(NETWORK_EXAMPLE)]),
-        html.Li("Load a network that you saved with isometer.nn.save_network: expression and weights in one file."),
-        html.Li(["For any other PyTorch model: ", html.Code("isometer doctor file.py:model --json > report.json")]),
+        html.Li(
+            [
+                "Load a network that you saved with ",
+                html.Code("isometer.nn.save_network"),
+                ": structure and weights in one file.",
+            ]
+        ),
+        html.Li(
+            [
+                "For any other PyTorch model: ",
+                html.Code("isometer doctor file.py:make --json > report.json"),
+                ", then load the report.",
+            ]
+        ),
     ]
     about = "Everything is computed on this machine. Files are read as data; nothing in them is executed."
     return html.Section([html.H3("Choose a model"), html.Ul(steps), html.P(about, className="about")], className="card")
@@ -141,7 +159,7 @@ def finding_card(one: Mapping[str, Any], report: Report) -> html.Article:
 
 
 def _behind(references: Sequence[str]) -> Any:
-    return html.P(["Behind it: ", *parts.citations(references)], className="about") if references else None
+    return html.P(["Theory: ", *parts.citations(references)], className="about") if references else None
 
 
 def metric_choice(report: Report, chosen: str) -> Any:

@@ -68,15 +68,15 @@ def layout(state: DepthState) -> html.Div:
     controls = [
         parts.text("activation", "Activation", t["activation"], hint="A name, or an expression in x"),
         parts.select("norm", "Normalisation", t["norm"], {one: _NORM_NAMES[one] for one in NORMS}),
-        parts.select("position", "Place of the norm", t["position"], parts.NORM_PLACES),
+        parts.select("position", "Position of the norm", t["position"], parts.NORM_PLACES),
         parts.select("weights", "Weights", t["weights"], WEIGHTS),
         parts.select("gain", "Gain of the weights", t["gain"], {"forward": "principled: 1/√E φ²", "1": "1"}),
         parts.number("residual", "Residual strength γ", t["residual"], step="any", empty="no skip"),
         parts.text(
             "network",
-            "Or a network of your own",
+            "Or any network",
             t["network"],
-            hint="In place of the controls above and of depth: preln_mlp(width=64, blocks=12), or "
+            hint="Replaces the controls above and the depth: preln_mlp(width=64, blocks=12), or "
             "repeat(residual(norm('layer') > dense > act('gelu') > dense, 0.3), 12)",
         ),
         html.H2("Size"),
@@ -94,7 +94,7 @@ def layout(state: DepthState) -> html.Div:
             "Theory of this width",
             t["own_width"],
             {"on": "yes", "off": "no"},
-            hint="Expansion in 1/width: slower, and only good while depth is well below width.",
+            hint="Expansion in 1/width: slower, and valid only while depth is well below width.",
         ),
         parts.hidden("against", t["against"]),
     ]

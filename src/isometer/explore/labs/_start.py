@@ -46,8 +46,9 @@ def _overview() -> list[Any]:
         [
             html.H1("What happens to a signal in a deep network?"),
             html.P(
-                "A batch enters a random network and passes layer after layer. Three experiments of three steps each "
-                "show how a network loses it, and what keeps it. Everything is computed while you watch.",
+                "A batch passes through a random network, layer after layer. Three experiments of three steps each "
+                "show "
+                "how the network loses the signal, and what preserves it. Everything is computed while you watch.",
                 className="lead",
             ),
         ],
@@ -103,7 +104,7 @@ def _step_page(state: StartState) -> list[Any]:
         className="card words",
     )
     picture = parts.picture("start-picture", TITLES[step.shown], quantity=step.shown, height="tall")
-    behind = html.P(["The theory behind it: ", *parts.citations([f"{experiment.paper}/"])], className="about")
+    behind = html.P(["Theory: ", *parts.citations([f"{experiment.paper}/"])], className="about")
     return [
         html.Div(
             [

@@ -22,19 +22,19 @@ PARTS = {"path": _BLOCK, "diagram": (*_BLOCK, "across", "up")}
 
 _PLACES = {
     "pre": "before each branch (GPT-2, Llama)",
-    "post": "after each sum (the first transformer)",
+    "post": "after each sum (original)",
     "sandwich": "before and after each branch",
-    "peri": "the same, and on the embedding",
+    "peri": "before and after each branch, and on the embedding",
     "deep": "after each sum, DeepNorm",
     "none": "none",
 }
 _VERDICTS = {
     "open": "Tokens stay distinct, attention reads several of them, and gradients survive.",
-    "rank collapse": "Tokens become alike: the last block cannot tell them apart.",
-    "entropy collapse": "Every query reads about one token: attention hardly mixes, and its softmax saturates.",
+    "rank collapse": "Tokens become alike: the last block cannot distinguish them.",
+    "entropy collapse": "Every query reads about one token: attention barely mixes tokens, and its softmax saturates.",
     "vanishing gradients": "Gradients vanish on the way back to the input.",
     "exploding gradients": "Gradients explode on the way back to the input.",
-    "diverged": "The signal leaves the range of numbers.",
+    "diverged": "The signal overflows.",
 }
 
 
@@ -42,13 +42,13 @@ def layout(state: TransformerState) -> html.Div:
     """The page of a state."""
     t = state.texts()
     controls = [
-        parts.select("norm", "Place of the norm", t["norm"], _PLACES),
+        parts.select("norm", "Position of the norm", t["norm"], _PLACES),
         parts.select("norm_kind", "Norm", t["norm_kind"], {"layer": "layer norm", "rms": "RMS norm"}),
         parts.select("mlp", "MLP", t["mlp"], {"plain": "two layers", "gated": "gated", "none": "none: attention only"}),
         parts.text("activation", "Activation of the MLP", t["activation"], hint="A name, or an expression in x"),
         html.H2("Scales"),
         parts.slider("qk_gain", "Gain of queries and keys", t["qk_gain"], step=0.05),
-        parts.slider("branch", "Factor of branches", t["branch"], step=0.01),
+        parts.slider("branch", "Branch factor", t["branch"], step=0.01),
         parts.slider("mlp_gain", "Gain of the MLP", t["mlp_gain"], step=0.05),
         html.H2("Size"),
         parts.slider("blocks", "Blocks", t["blocks"], step=1),
@@ -66,10 +66,11 @@ def layout(state: TransformerState) -> html.Div:
             [
                 parts.picture(
                     "transformer-diagram",
-                    "Where it trains",
-                    "What the last block sees, over two numbers; all others are those of the controls. Drag in the "
-                    "picture to move.",
+                    "Where the signal survives",
+                    "The state of the last block over two numbers; the controls set all others. Drag in the picture to "
+                    "move.",
                     height="square",
+                    quantity="token_phase",
                 ),
                 parts.picture("transformer-cosine", "Cosines of tokens", height="square", quantity="token_cosine"),
                 parts.picture("transformer-entropy", "Entropy of attention", quantity="attention_entropy"),
@@ -79,9 +80,7 @@ def layout(state: TransformerState) -> html.Div:
         ),
         parts.python_card("transformer-python"),
     ]
-    lead = (
-        "What blocks of attention do to the tokens of a sequence: many wide heads, exchangeable tokens, full attention."
-    )
+    lead = "What attention blocks do to the tokens of a sequence: many wide heads, exchangeable tokens, full attention."
     return parts.lab_page("transformer", "Transformer lab", lead, controls, body)
 
 
@@ -149,15 +148,19 @@ def _told(found: Any) -> list[Any]:
     last = {name: found[name][-1] for name in ("token_cosine", "attention_entropy", "attention_participation", "rms")}
     rows = [
         ("Cosine of tokens", _value(last["token_cosine"]), "token_cosine"),
-        ("Entropy of attention", f"{_value(last['attention_entropy'])} of {shown(found['most_entropy'], 3)} nats", ""),
+        (
+            "Entropy of attention",
+            f"{_value(last['attention_entropy'])} of {shown(found['most_entropy'], 3)} nats",
+            "attention_entropy",
+        ),
         ("Tokens that a query reads", _value(last["attention_participation"]), "attention_participation"),
-        ("Scores over √log T (condensed from 1.414)", _value(found["score_strength"][-1]), ""),
-        ("log E ‖J‖² from input to output", _value(found["log_jacobian"][0]), ""),
+        ("Strength of scores β (critical: 1.414)", _value(found["score_strength"][-1]), "score_strength"),
+        ("log E ‖J‖² from input to output", _value(found["log_jacobian"][0]), "log_jacobian"),
     ]
     steady = found["exponents"]
     if steady is not None:
-        rows.append(("Angle exponent per block", _value(steady["angle"]), ""))
-        rows.append(("Gradient exponent per block", _value(steady["gradient"]), ""))
+        rows.append(("Angle exponent per block", _value(steady["angle"]), "angle_exponent"))
+        rows.append(("Gradient exponent per block", _value(steady["gradient"]), "gradient_exponent"))
     title = f"{found['phase'].capitalize()}."
     return [html.P([html.Strong(title), f" {_VERDICTS[found['phase']]}"]), parts.facts(rows)]
 

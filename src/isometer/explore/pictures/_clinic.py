@@ -22,7 +22,7 @@ def metric_picture(
         metric: which.
         axis: `layer` or `depth`.
         layer: marked by a line.
-        marked: layers of findings, marked by a ring.
+        marked: layers with findings, marked by a ring.
         theme: light or dark.
 
     Returns:
@@ -111,7 +111,7 @@ def _marks(report: Report, metric: str, axis: str, marked: Sequence[int], c: Map
         {
             "type": "scatter",
             "mode": "markers",
-            "name": "layers of findings",
+            "name": "layers with findings",
             "x": [report["layers"][layer][axis] for layer in chosen],
             "y": finite(values[layer] for layer in chosen),
             "marker": {"symbol": "circle-open", "size": 8, "color": c["predicted"]},

@@ -66,9 +66,10 @@ def diagram_picture(found: Found, across: str, up: str, here: tuple[float, float
     """Phases over the plane, where many tokens condense, and the present point."""
     c = colours(theme)
     names = found["names"]
-    steps = len(names)
-    shades = [c["zero"], *(faded(series(theme, i), 0.75) for i in range(steps - 1))]
-    scale = [[(k + edge) / steps, shades[k]] for k in range(steps) for edge in (0, 1)]
+    present = sorted({k for row in found["phase"] for k in row})
+    steps = len(present)  # a bar with colours that the picture does not have would need names for them
+    shades = {k: c["zero"] if k == 0 else faded(series(theme, k - 1), 0.75) for k in present}
+    scale = [[(place + edge) / steps, shades[k]] for place, k in enumerate(present) for edge in (0, 1)]
     told = [
         [
             f"{names[phase]}<br>token cosine {_shown(cosine)}<br>entropy {_shown(entropy)}<br>log E‖J‖² {_shown(log)}"
@@ -78,19 +79,18 @@ def diagram_picture(found: Found, across: str, up: str, here: tuple[float, float
             found["phase"], found["token_cosine"], found["attention_entropy"], found["log_jacobian"], strict=True
         )
     ]
-    present = sorted({k for row in found["phase"] for k in row})
     data: list[dict[str, Any]] = [
         {
             "type": "heatmap",
             "x": found["x"],
             "y": found["y"],
-            "z": found["phase"],
+            "z": [[present.index(k) for k in row] for row in found["phase"]],
             "zmin": -0.5,
             "zmax": steps - 0.5,
             "colorscale": scale,
             "colorbar": {
                 "thickness": 12,
-                "tickvals": present,
+                "tickvals": list(range(steps)),
                 "ticktext": [names[k] for k in present],
                 "outlinewidth": 0,
             },

@@ -135,7 +135,7 @@ def growth_exponent(source: str | Activation) -> float:
     if as_two_rays(phi.expression) is not None or any(abs(kink) < 1e-9 for kink in (*phi.kinks,)):
         raise IsometerError(
             f"{phi.name} is linear or has a kink at 0, and a gain does not make it more linear; expected a function "
-            "that is smooth around 0 — tanh or sin, say"
+            "that is smooth around 0 — tanh or sin, for example"
         )
     slope = phi.derivative
     if abs(float(slope(0.0))) < 1e-12:
@@ -144,7 +144,9 @@ def growth_exponent(source: str | Activation) -> float:
         slope = slope.derivative
         if abs(float(slope(0.0))) > 1e-10:
             return 2.0 * (order - 1)
-    raise IsometerError(f"{phi.name} is linear around 0 to order {_ORDERS}; expected a curved function — use tanh, say")
+    raise IsometerError(
+        f"{phi.name} is linear around 0 to order {_ORDERS}; expected a curved function — use tanh, for example"
+    )
 
 
 def gain_schedule(
@@ -240,6 +242,6 @@ def _check(depth: int, total: float, k: float) -> None:
     if depth < 1:
         raise IsometerError(f"depth is {depth}; expected a whole number of at least 1 — pass the number of layers")
     if not 0 < total < math.inf:
-        raise IsometerError(f"total is {total}; expected a positive log of the growth allowed — pass 1, say")
+        raise IsometerError(f"total is {total}; expected a positive log of the growth allowed — pass 1, for example")
     if not 1 < k < math.inf:
         raise IsometerError(f"k is {k!r}; expected a number above 1, or the sum of the rates diverges — pass 1.2")

@@ -65,7 +65,9 @@ class Axis:
         try:
             ends = float(low), float(high)
         except ValueError:
-            raise IsometerError(f"{text[:60]!r} is no axis; expected name=low:high — sigma_w=0.5:2, say") from None
+            raise IsometerError(
+                f"{text[:60]!r} is no axis; expected name=low:high — sigma_w=0.5:2, for example"
+            ) from None
         return cls(name.strip(), *ends)
 
     @property

@@ -189,7 +189,7 @@ def _of_lengths(spec: Chain, forward: Forward, n: int, growth: float | None, pat
         )
     variance, note = point.variance, ""
     if spec.homogeneity == 1:
-        note = "every scale is kept; the diagonal is that of samples of unit mean square"
+        note = "samples keep their size; the diagonal is for samples of unit mean square"
         variance = weight
     # back from pre-activations, q = wK + b, to the output K
     diagonal = (variance - spec.bias_variance) / weight * spec.output_scale(1) ** 2

@@ -59,7 +59,7 @@ def read_axis(text: str, points: int) -> PresetAxis:
     except ValueError:
         numbers = []
     if not name.strip().isidentifier() or not numbers or not all(map(math.isfinite, numbers)):
-        raise IsometerError(f"the axis is {text!r}; expected a keyword and its range — qk_gain=0.1:10, say")
+        raise IsometerError(f"the axis is {text!r}; expected a keyword and its range — qk_gain=0.1:10, for example")
     if ":" not in rest:
         return PresetAxis(name.strip(), np.array(numbers))
     if len(numbers) not in (2, 3) or numbers[0] >= numbers[1]:
@@ -86,7 +86,8 @@ class PresetPlane:
         found = _preset_call(network)
         if found is None:
             raise IsometerError(
-                f"the network is {network[:60]!r}; expected a preset, whose keywords the axes set — gpt(blocks=24), say"
+                f"the network is {network[:60]!r}; expected a preset, whose keywords the axes set — for "
+                "example gpt(blocks=24)"
             )
         self._preset, self._call = found
         for axis in (x, y):
@@ -99,7 +100,7 @@ class PresetPlane:
         if axis not in known:
             raise unknown_name(f"keyword of {self._preset}", axis, sorted(known), fix="pass one of them")
         if known[axis] in ("str", "bool"):
-            raise IsometerError(f"{axis} is no number; expected a keyword with a number — qk_gain, say")
+            raise IsometerError(f"{axis} is not a number; expected a keyword with a number — qk_gain, for example")
 
     def __call__(self, x: float, y: float) -> Spec:
         """The network at a point."""

@@ -54,7 +54,7 @@ def shrunk(images: Floats, side: int) -> Floats:
     """
     n, channels, height, _ = images.shape
     if height % side:
-        raise IsometerError(f"side is {side}; expected a divisor of {height} — 8, say")
+        raise IsometerError(f"side is {side}; expected a divisor of {height} — 8, for example")
     each = height // side
     return np.asarray(images.reshape(n, channels, side, each, side, each).mean(axis=(3, 5)))
 
